@@ -1,0 +1,1 @@
+//! nginx configuration syntax: lexer, parser, directive table, typed configuration; knows no sockets.

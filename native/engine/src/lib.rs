@@ -1,0 +1,1 @@
+//! Request phases: server and location choice, handlers, filters.

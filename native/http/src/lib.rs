@@ -1,0 +1,1 @@
+//! Sans-IO HTTP/1.1, HTTP/2, HTTP/3 and FastCGI messages; knows no sockets.

@@ -1,0 +1,3 @@
+//! The gallop binary.
+
+fn main() {}
