@@ -1,0 +1,154 @@
+"""What the panel and the agent say to each other: one JSON object a line, both ways, over one channel.
+
+Shared by both sides and shipped inside the zipapp, so: standard library only, Python 3.8.
+
+    panel -> agent   {"v": 1, "id": "7", "op": "apply", "args": {...}}
+    agent -> panel   {"v": 1, "id": "7", "type": "event",  "data": {...}}     any number of times
+                     {"v": 1, "id": "7", "type": "result", "data": {...}}     or
+                     {"v": 1, "id": "7", "type": "error",  "data": {"code", "message", "detail"}}
+
+Requests on one channel may overlap; answers are told apart by their id.
+"""
+
+import dataclasses
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+VERSION = 1
+MAX_LINE_BYTES = 64 * 1024 * 1024
+
+OPERATIONS = (
+    "hello",  # agent version, Python version, pid
+    "facts",  # kernel, CPUs, memory, distribution, installed engines with versions, modules, paths
+    "apply",  # ApplyRequest -> ApplyResult; Step events
+    "recover",  # undo or finish whatever a killed agent left; -> {"transactions": [...]}
+    "status",  # {"transaction": id} -> the journal's outcome of that transaction
+    "rollback",  # {"transaction": id}: put back what that transaction replaced
+    "drift",  # {"files": [{"path", "sha256"}]} -> those that differ, with their content
+    "service",  # {"engine": EngineControl, "action": start|stop|reload|status}
+    "tail",  # {"path", "lines", "roots"} -> {"lines": [...]}; with "follow" events
+    "install",  # {"name", "sha256", "path"}: put an uploaded binary in its place
+    "bench",  # BenchRequest -> BenchResult; progress events
+    "sample",  # {"pids": [...], "seconds"} -> CPU and RSS of process trees over time
+    "cancel",  # {"id": id of a running request}
+)
+
+
+@dataclass(frozen=True)
+class FileChange:
+    """One file to be: `action` put | link | remove. `expect` is the SHA-256 it must have now, "" for must not
+    exist, None for whatever is there (a hand edit is then overwritten on purpose)."""
+
+    path: str
+    action: str
+    content: str = ""
+    mode: int = 0o644
+    target: str = ""  # for link
+    expect: str | None = None
+    secret: bool = False  # never echoed in events, journal listings or errors
+
+
+@dataclass(frozen=True)
+class EngineControl:
+    """How one server on the host is tested, started, reloaded and stopped."""
+
+    engine: str  # nginx | apache | openlitespeed | native
+    binary: str
+    prefix: str
+    main_config: str
+    config_root: str
+    pid_file: str
+    control: str = "direct"  # direct | systemd
+    unit: str = ""
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A request that must be answered after the switch: any status below 500 unless `status` names one."""
+
+    address: str  # where to connect: 127.0.0.1
+    port: int
+    host: str  # Host header and SNI
+    path: str = "/"
+    tls: bool = False
+    status: int | None = None
+    timeout_s: float = 5.0
+
+
+@dataclass(frozen=True)
+class ApplyRequest:
+    """A transaction: all of it, or nothing. The same transaction id twice answers with the first outcome."""
+
+    transaction: str
+    roots: list[str]  # every path must lie below one of these, symbolic links resolved
+    files: list[FileChange]
+    engines: list[EngineControl]  # each is tested, then started or reloaded once
+    probes: list[Probe] = field(default_factory=list)
+    guards: list[Probe] = field(default_factory=list)  # other sites: must answer after as before
+    dry_run: bool = False  # stage and test only
+
+
+@dataclass(frozen=True)
+class StepEvent:
+    """One thing done, streamed as it begins and ends. `name`: check, lock, journal, stage, test, switch, reload,
+    probe, undo, prove."""
+
+    name: str
+    status: str  # running | succeeded | failed | skipped
+    argv: list[str] = field(default_factory=list)
+    exit_code: int | None = None
+    output: str = ""
+    started_at: float = 0.0  # Unix time
+    finished_at: float = 0.0
+
+
+@dataclass(frozen=True)
+class ApplyResult:
+    outcome: str  # applied | unchanged | tested (dry run) | rolled_back | failed
+    error: str = ""  # the server's own words
+    steps: list[StepEvent] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class BenchRequest:
+    """Run one load tool once. `target` must be one of `allowed` (the host's own listeners of managed sites)."""
+
+    argv: list[str]
+    target: str  # host:port
+    allowed: list[str]
+    timeout_s: float
+    sample_hz: float = 5.0
+    trees: dict[str, list[str]] = field(default_factory=dict)  # name -> pid files or process names to sample
+    input_files: dict[str, str] = field(default_factory=dict)  # name -> content, e.g. siege's URL list
+
+
+@dataclass(frozen=True)
+class BenchResult:
+    exit_code: int
+    stdout: str
+    stderr: str
+    started_at: float
+    finished_at: float
+    samples: dict[str, list[list[float]]] = field(default_factory=dict)  # name -> [[t_s, cpu_percent, rss_bytes]]
+    cpu_s: dict[str, float] = field(default_factory=dict)  # CPU seconds used during the run, children included
+
+
+def encode(message: dict[str, Any]) -> bytes:
+    """One line, newline included."""
+    return json.dumps(message, separators=(",", ":")).encode() + b"\n"
+
+
+def decode(line: bytes) -> dict[str, Any]:
+    """The object on one line; ValueError when it is not one, too long, or of another version."""
+    if len(line) > MAX_LINE_BYTES:
+        raise ValueError("line of %d bytes is over the limit" % len(line))
+    message = json.loads(line)
+    if not isinstance(message, dict) or message.get("v") != VERSION:
+        raise ValueError("not a message of protocol version %d" % VERSION)
+    return message
+
+
+def plain(value: Any) -> Any:
+    """A dataclass as JSON values."""
+    return dataclasses.asdict(value)

@@ -1,0 +1,114 @@
+"""Who may do what: users with one role, teams that own sites, and API tokens."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.auth.models import AbstractBaseUser, BaseUserManager
+from django.db import models
+from django.db.models.functions import Lower
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+from panel.core.fields import EncryptedTextField
+from panel.core.models import BaseModel
+
+
+class Role(models.TextChoices):
+    ADMIN = "admin", _("Administrator")  # everything, raw snippets and hosts included
+    OPERATOR = "operator", _("Operator")  # changes, deploys and measures the sites of their teams
+    VIEWER = "viewer", _("Viewer")  # reads the sites of their teams
+
+
+class Scope(models.TextChoices):
+    """What a token may do; each is limited further by its owner's role."""
+
+    READ = "read", _("Read")
+    SITES = "sites", _("Change sites")
+    DEPLOY = "deploy", _("Deploy")
+    BENCHMARK = "benchmark", _("Run benchmarks")
+    ADMIN = "admin", _("Administer")
+
+
+class Theme(models.TextChoices):
+    SYSTEM = "system", _("As the system")
+    LIGHT = "light", _("Light")
+    DARK = "dark", _("Dark")
+
+
+class Team(BaseModel):
+    name = models.CharField(max_length=80, unique=True)
+    slug = models.SlugField(max_length=80, unique=True)
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class UserManager(BaseUserManager["User"]):
+    def create_user(self, username: str, password: str | None = None, **fields: Any) -> User:
+        user = self.model(username=self.model.normalize_username(username), **fields)
+        user.set_password(password)
+        user.full_clean()
+        user.save(using=self._db)
+        return user
+
+
+class User(AbstractBaseUser, BaseModel):
+    username = models.CharField(max_length=80, unique=True)
+    email = models.EmailField(blank=True)
+    role = models.CharField(max_length=16, choices=Role.choices, default=Role.VIEWER)
+    teams = models.ManyToManyField(Team, related_name="members", blank=True)
+    is_active = models.BooleanField(default=True)
+    timezone = models.CharField(max_length=64, default="UTC")
+    theme = models.CharField(max_length=8, choices=Theme.choices, default=Theme.SYSTEM)
+    # Second factor: the secret stands here from the moment it is shown; it counts once it is confirmed.
+    totp_secret = EncryptedTextField(blank=True, default="")
+    totp_confirmed_at = models.DateTimeField(null=True, blank=True)
+    totp_last_counter = models.BigIntegerField(default=0)  # a code is good once
+    recovery_codes = models.JSONField(default=list, blank=True)  # hashed, removed when used
+
+    USERNAME_FIELD = "username"
+    objects = UserManager()
+
+    class Meta:
+        ordering = ["username"]
+        constraints = [models.UniqueConstraint(Lower("username"), name="accounts_user_username_ci")]
+
+    def __str__(self) -> str:
+        return self.username
+
+    @property
+    def is_admin(self) -> bool:
+        return self.role == Role.ADMIN
+
+    @property
+    def has_second_factor(self) -> bool:
+        return self.totp_confirmed_at is not None
+
+
+class ApiToken(BaseModel):
+    """A key for programs: shown once, kept as a SHA-256 of its high-entropy secret."""
+
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="tokens")
+    name = models.CharField(max_length=80)
+    prefix = models.CharField(max_length=16, unique=True)  # shown in lists and logs
+    digest = models.CharField(max_length=64, unique=True)
+    scopes = models.JSONField(default=list)
+    addresses = models.JSONField(null=True, blank=True, default=None)  # null: any; an empty list: none
+    expires_at = models.DateTimeField(null=True, blank=True)
+    revoked_at = models.DateTimeField(null=True, blank=True)
+    last_used_at = models.DateTimeField(null=True, blank=True)
+    last_used_address = models.GenericIPAddressField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["-created_at"]
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.prefix})"
+
+    @property
+    def is_usable(self) -> bool:
+        return self.revoked_at is None and (self.expires_at is None or self.expires_at > timezone.now())

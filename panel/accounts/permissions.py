@@ -1,0 +1,65 @@
+"""Who may do what to whose objects: the one place that decides, for pages, API and tasks alike.
+
+Roles: admins do everything; operators change, deploy and measure what belongs to their teams; viewers read it.
+A token may do no more than its scopes allow and its owner may do.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TypeVar
+
+from django.core.exceptions import PermissionDenied
+from django.db.models import Model, QuerySet
+
+from panel.accounts.models import Role, Scope, Team, User
+
+M = TypeVar("M", bound=Model)
+
+
+class Action(StrEnum):
+    VIEW = "view"
+    CHANGE = "change"  # sites, blocks, certificates, scenarios
+    DEPLOY = "deploy"
+    BENCHMARK = "benchmark"
+    ADMINISTER = "administer"  # hosts, users, teams, raw snippets, keys
+
+
+_OPERATOR = {Action.VIEW, Action.CHANGE, Action.DEPLOY, Action.BENCHMARK}
+SCOPE_OF = {
+    Action.VIEW: Scope.READ,
+    Action.CHANGE: Scope.SITES,
+    Action.DEPLOY: Scope.DEPLOY,
+    Action.BENCHMARK: Scope.BENCHMARK,
+    Action.ADMINISTER: Scope.ADMIN,
+}
+
+
+def may(user: User, action: Action, team: Team | None = None) -> bool:
+    """Whether `user` may do `action` to what belongs to `team` (None: to what belongs to no team)."""
+    if not user.is_active:
+        return False
+    if user.role == Role.ADMIN:
+        return True
+    allowed = _OPERATOR if user.role == Role.OPERATOR else {Action.VIEW}
+    if action not in allowed:
+        return False
+    return team is None or user.teams.filter(pk=team.pk).exists()
+
+
+def require(user: User, action: Action, team: Team | None = None) -> None:
+    """Raises PermissionDenied with words for a person unless `may`."""
+    if not may(user, action, team):
+        whose = f" in the team {team}" if team else ""
+        raise PermissionDenied(
+            f"Your role ({user.get_role_display()}) may not {action.value} this{whose}. Ask an administrator."
+        )
+
+
+def visible(queryset: QuerySet[M], user: User, *, team_path: str = "team") -> QuerySet[M]:
+    """The rows of `queryset` that `user` may view; `team_path` leads from a row to its team."""
+    if not user.is_active:
+        return queryset.none()
+    if user.role == Role.ADMIN:
+        return queryset
+    return queryset.filter(**{f"{team_path}__in": user.teams.all()})

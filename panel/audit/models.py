@@ -1,0 +1,29 @@
+"""What was changed, by whom, from what to what. Rows are written once and never edited."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+
+
+class AuditEntry(models.Model):
+    at = models.DateTimeField(auto_now_add=True, db_index=True)
+    actor = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
+    actor_label = models.CharField(max_length=120)  # survives the account; "system" for the panel itself
+    token_prefix = models.CharField(max_length=16, blank=True)
+    action = models.CharField(max_length=80, db_index=True)  # noun.verb: site.update, host.create
+    object_type = models.CharField(max_length=80)
+    object_id = models.CharField(max_length=64)
+    object_label = models.CharField(max_length=200)
+    before = models.JSONField(null=True)  # secrets appear as "(secret)"
+    after = models.JSONField(null=True)
+    request_id = models.CharField(max_length=32, blank=True)
+    address = models.GenericIPAddressField(null=True)
+
+    class Meta:
+        ordering = ["-at", "-pk"]
+        verbose_name_plural = "audit entries"
+        indexes = [models.Index(fields=["object_type", "object_id", "-at"])]
+
+    def __str__(self) -> str:
+        return f"{self.at:%Y-%m-%d %H:%M:%S} {self.actor_label} {self.action} {self.object_label}"

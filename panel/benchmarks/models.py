@@ -1,0 +1,118 @@
+"""What to measure, what was measured, and everything needed to judge or repeat it."""
+
+from __future__ import annotations
+
+from uuid import uuid4
+
+from django.conf import settings
+from django.core.validators import MaxValueValidator, MinValueValidator
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+from panel.accounts.models import Team
+from panel.core.models import BaseModel
+from panel.deployments.models import Revision
+from panel.hosts.models import EngineInstall
+from panel.websites.models import Site
+
+
+class Tool(models.TextChoices):
+    AB = "ab", "ab"
+    H2LOAD = "h2load", "h2load"
+    WRK = "wrk", "wrk"
+    SIEGE = "siege", "siege"
+
+
+class Scenario(BaseModel):
+    """A load to put on sites. `arguments` is validated per tool (benchmarks/tools.py): requests, concurrency,
+    threads, streams, duration_s, keepalive, protocol; never a free-form command line."""
+
+    name = models.CharField(max_length=120, unique=True)
+    team = models.ForeignKey(Team, null=True, blank=True, on_delete=models.SET_NULL, related_name="scenarios")
+    tool = models.CharField(max_length=8, choices=Tool.choices)
+    arguments = models.JSONField(default=dict)
+    paths = models.JSONField(default=list)  # URL paths on the target sites, each beginning with /
+    rounds = models.PositiveIntegerField(default=3, validators=[MinValueValidator(1), MaxValueValidator(100)])
+    warmup_s = models.PositiveIntegerField(default=2, validators=[MaxValueValidator(600)])
+    timeout_s = models.PositiveIntegerField(default=120, validators=[MinValueValidator(1), MaxValueValidator(3600)])
+    allowed_error_percent = models.FloatField(default=0.0, validators=[MinValueValidator(0), MaxValueValidator(100)])
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class RunStatus(models.TextChoices):
+    QUEUED = "queued", _("Queued")
+    RUNNING = "running", _("Running")
+    FINISHED = "finished", _("Finished")
+    INVALID = "invalid", _("Invalid")  # finished, but must not be believed; `reasons` say why
+    FAILED = "failed", _("Failed")
+    CANCELLED = "cancelled", _("Cancelled")
+
+
+class Run(BaseModel):
+    uuid = models.UUIDField(default=uuid4, unique=True, editable=False)
+    scenario = models.ForeignKey(Scenario, null=True, on_delete=models.SET_NULL, related_name="runs")
+    title = models.CharField(max_length=200)
+    parameters = models.JSONField()  # the scenario as it was
+    status = models.CharField(max_length=12, choices=RunStatus.choices, default=RunStatus.QUEUED, db_index=True)
+    reasons = models.JSONField(default=list)  # why invalid, in words
+    error = models.TextField(blank=True)
+    fingerprint = models.JSONField(default=dict)  # kernel, CPUs, tool version, per target: server, version, content
+    summary = models.JSONField(default=dict)  # statistics derived from the rounds, stored for lists
+    progress = models.CharField(max_length=200, blank=True)
+    cancel_requested = models.BooleanField(default=False)
+    requested_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
+    claimed_by = models.CharField(max_length=120, blank=True)
+    heartbeat_at = models.DateTimeField(null=True)
+    started_at = models.DateTimeField(null=True)
+    finished_at = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ["-created_at", "-pk"]
+
+    def __str__(self) -> str:
+        return self.title
+
+
+class RunTarget(models.Model):
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="targets")
+    position = models.PositiveIntegerField()
+    site = models.ForeignKey(Site, null=True, on_delete=models.SET_NULL, related_name="+")
+    install = models.ForeignKey(EngineInstall, null=True, on_delete=models.SET_NULL, related_name="+")
+    revision = models.ForeignKey(Revision, null=True, on_delete=models.SET_NULL, related_name="+")
+    label = models.CharField(max_length=200)
+    base_url = models.CharField(max_length=300)
+    engine = models.CharField(max_length=16)
+
+    class Meta:
+        ordering = ["position"]
+        constraints = [models.UniqueConstraint(fields=["run", "position"], name="benchmarks_target_position")]
+
+    def __str__(self) -> str:
+        return self.label
+
+
+class Round(models.Model):
+    """One execution of the load tool against one target. Warm-up rounds are kept but never counted."""
+
+    target = models.ForeignKey(RunTarget, on_delete=models.CASCADE, related_name="rounds")
+    number = models.PositiveIntegerField()  # 0: warm-up
+    argv = models.JSONField(default=list)
+    exit_code = models.IntegerField(null=True)
+    output = models.TextField(blank=True)  # the tool's own, whole
+    metrics = models.JSONField(default=dict)  # parsed; benchmarks/parsers gives shapes and units
+    samples = models.JSONField(default=dict)  # {"server": [[t_s, cpu_percent, rss_bytes], ...], "application", "tool"}
+    error = models.TextField(blank=True)
+    started_at = models.DateTimeField(null=True)
+    finished_at = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ["number", "target__position"]
+        constraints = [models.UniqueConstraint(fields=["target", "number"], name="benchmarks_round_number")]
+
+    def __str__(self) -> str:
+        return f"{self.target.label}, round {self.number}"

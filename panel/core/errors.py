@@ -1,0 +1,25 @@
+"""The one exception for what a person or program outside can act on."""
+
+from __future__ import annotations
+
+
+class ApplicationError(Exception):
+    """Something that was asked for cannot be done; nothing was changed.
+
+    `message` names the object, what is wrong and what to do. `field` is the form field or JSON member at fault,
+    `code` a stable word for programs, `retry` whether the same call may succeed later.
+    """
+
+    def __init__(self, message: str, *, field: str = "", code: str = "invalid", retry: bool = False) -> None:
+        super().__init__(message)
+        self.message = message
+        self.field = field
+        self.code = code
+        self.retry = retry
+
+
+class Conflict(ApplicationError):
+    """The object changed, or is being changed, since the caller looked at it."""
+
+    def __init__(self, message: str, *, field: str = "") -> None:
+        super().__init__(message, field=field, code="conflict", retry=True)

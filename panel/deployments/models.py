@@ -1,0 +1,210 @@
+"""What was rendered, what was sent to hosts, what happened there, and what stands there now."""
+
+from __future__ import annotations
+
+from uuid import uuid4
+
+from django.conf import settings
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+from panel.core.fields import EncryptedTextField
+from panel.core.models import BaseModel
+from panel.hosts.models import EngineInstall, Host
+from panel.websites.models import Site
+
+
+class Blob(models.Model):
+    """The content of a rendered file, stored once under its SHA-256. Private keys are marked and never shown."""
+
+    sha256 = models.CharField(max_length=64, primary_key=True)
+    content = EncryptedTextField()
+    is_secret = models.BooleanField(default=False)
+    size = models.PositiveIntegerField()
+
+    def __str__(self) -> str:
+        return self.sha256[:12]
+
+
+class Revision(models.Model):
+    """A site as it was rendered for one server: immutable.
+
+    `spec` is the frozen SiteSpec as JSON, `files` a list of {path, mode, sha256, secret, link}; `digest` is the
+    SHA-256 of that list, so that equal renderings are the same revision.
+    """
+
+    site = models.ForeignKey(Site, on_delete=models.CASCADE, related_name="revisions")
+    number = models.PositiveIntegerField()
+    install = models.ForeignKey(EngineInstall, on_delete=models.PROTECT, related_name="revisions")
+    spec = models.JSONField()
+    files = models.JSONField()
+    digest = models.CharField(max_length=64)
+    created_at = models.DateTimeField(auto_now_add=True)
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
+
+    class Meta:
+        ordering = ["-number"]
+        constraints = [
+            models.UniqueConstraint(fields=["site", "number"], name="deployments_revision_number"),
+            models.UniqueConstraint(fields=["site", "install", "digest"], name="deployments_revision_digest"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.site.name} #{self.number}"
+
+
+class DeploymentStatus(models.TextChoices):
+    PLANNED = "planned", _("Planned")  # shown, waits to be confirmed
+    QUEUED = "queued", _("Queued")
+    RUNNING = "running", _("Running")
+    SUCCEEDED = "succeeded", _("Verified")
+    ROLLED_BACK = "rolled_back", _("Rolled back")  # refused by the server or failed its probes; old state proven
+    FAILED = "failed", _("Failed")  # the host could not be asked or could not be put back
+    CANCELLED = "cancelled", _("Cancelled")
+
+
+TERMINAL = {
+    DeploymentStatus.SUCCEEDED,
+    DeploymentStatus.ROLLED_BACK,
+    DeploymentStatus.FAILED,
+    DeploymentStatus.CANCELLED,
+}
+
+
+class DeploymentKind(models.TextChoices):
+    DEPLOY = "deploy", _("Deploy")
+    ROLLBACK = "rollback", _("Roll back to an earlier revision")
+    DISABLE = "disable", _("Take off the host")
+    MOVE = "move", _("Move to another server")
+    OVERWRITE = "overwrite", _("Overwrite drift")
+
+
+class Deployment(BaseModel):
+    """One transaction on one host: the sites in `items`, tested, switched and reloaded together.
+
+    A change on several hosts is several deployments with the same `batch`.
+    """
+
+    uuid = models.UUIDField(default=uuid4, unique=True, editable=False)
+    batch = models.UUIDField(default=uuid4, db_index=True, editable=False)
+    host = models.ForeignKey(Host, on_delete=models.PROTECT, related_name="deployments")
+    kind = models.CharField(max_length=12, choices=DeploymentKind.choices, default=DeploymentKind.DEPLOY)
+    status = models.CharField(
+        max_length=12, choices=DeploymentStatus.choices, default=DeploymentStatus.PLANNED, db_index=True
+    )
+    plan = models.JSONField(default=dict)  # {"files": [{path, action, old_sha256, new_sha256, diff}], "warnings": []}
+    error = models.TextField(blank=True)  # the server's own words
+    requested_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
+    confirmed_at = models.DateTimeField(null=True)
+    claimed_by = models.CharField(max_length=120, blank=True)
+    heartbeat_at = models.DateTimeField(null=True)
+    started_at = models.DateTimeField(null=True)
+    finished_at = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ["-created_at", "-pk"]
+
+    def __str__(self) -> str:
+        return f"{self.get_kind_display()} on {self.host.name} ({self.get_status_display()})"
+
+    @property
+    def is_finished(self) -> bool:
+        return self.status in TERMINAL
+
+
+class DeploymentItem(models.Model):
+    """One site in a deployment; without a revision it is taken off the host."""
+
+    deployment = models.ForeignKey(Deployment, on_delete=models.CASCADE, related_name="items")
+    site = models.ForeignKey(Site, on_delete=models.CASCADE, related_name="deployment_items")
+    revision = models.ForeignKey(Revision, null=True, on_delete=models.PROTECT, related_name="+")
+    previous = models.ForeignKey(Revision, null=True, on_delete=models.SET_NULL, related_name="+")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["deployment", "site"], name="deployments_site_once")]
+
+    def __str__(self) -> str:
+        return f"{self.site.name} in deployment {self.deployment_id}"
+
+
+class StepStatus(models.TextChoices):
+    RUNNING = "running", _("Running")
+    SUCCEEDED = "succeeded", _("Done")
+    FAILED = "failed", _("Failed")
+    SKIPPED = "skipped", _("Not needed")
+
+
+class Step(models.Model):
+    """One thing that the agent did, with its argv, exit code and verbatim output."""
+
+    deployment = models.ForeignKey(Deployment, on_delete=models.CASCADE, related_name="steps")
+    position = models.PositiveIntegerField()
+    name = models.CharField(max_length=120)
+    status = models.CharField(max_length=12, choices=StepStatus.choices)
+    argv = models.JSONField(default=list)
+    exit_code = models.IntegerField(null=True)
+    output = models.TextField(blank=True)
+    started_at = models.DateTimeField(null=True)
+    finished_at = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ["position"]
+        constraints = [models.UniqueConstraint(fields=["deployment", "position"], name="deployments_step_position")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class SiteStatus(models.TextChoices):
+    DRAFT = "draft", _("Draft")  # never deployed
+    LIVE = "live", _("Live")
+    DISABLED = "disabled", _("Disabled")
+    DRIFTED = "drifted", _("Drifted")  # a managed file was edited on the host
+
+
+class SiteState(models.Model):
+    """What of a site stands on a host now; written only by deployments and drift checks."""
+
+    site = models.OneToOneField(Site, on_delete=models.CASCADE, related_name="state")
+    status = models.CharField(max_length=12, choices=SiteStatus.choices, default=SiteStatus.DRAFT, db_index=True)
+    revision = models.ForeignKey(Revision, null=True, on_delete=models.PROTECT, related_name="+")
+    deployed_at = models.DateTimeField(null=True)
+    last_failure = models.ForeignKey(Deployment, null=True, on_delete=models.SET_NULL, related_name="+")
+
+    def __str__(self) -> str:
+        return f"{self.site.name}: {self.get_status_display()}"
+
+
+class DriftResolution(models.TextChoices):
+    OPEN = "", _("Open")
+    ADOPTED = "adopted", _("Adopted")
+    OVERWRITTEN = "overwritten", _("Overwritten")
+    GONE = "gone", _("Put back on the host")
+
+
+class Drift(models.Model):
+    """A managed file that no longer holds what was deployed."""
+
+    site = models.ForeignKey(Site, on_delete=models.CASCADE, related_name="drifts")
+    install = models.ForeignKey(EngineInstall, on_delete=models.CASCADE, related_name="drifts")
+    path = models.TextField()
+    expected_sha256 = models.CharField(max_length=64)
+    found_sha256 = models.CharField(max_length=64, blank=True)  # empty: the file is gone
+    found = EncryptedTextField(blank=True, default="")
+    diff = models.TextField(blank=True)
+    detected_at = models.DateTimeField(auto_now_add=True)
+    resolution = models.CharField(
+        max_length=12, choices=DriftResolution.choices, default=DriftResolution.OPEN, blank=True
+    )
+    resolved_at = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ["-detected_at"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["site", "path"], condition=models.Q(resolution=""), name="deployments_one_open_drift"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return self.path

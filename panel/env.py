@@ -1,0 +1,82 @@
+"""Settings from the environment: readers that fail loudly instead of guessing.
+
+Every name `X` may also be given as `X_FILE`, the path of a file that holds the value (Docker and
+systemd credentials), so that secrets need not stand in the environment.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from django.core.exceptions import ImproperlyConfigured
+
+_TRUE = {"1", "true", "yes", "on"}
+_FALSE = {"0", "false", "no", "off", ""}
+
+
+def text(name: str, default: str = "") -> str:
+    """The value of `name`, or the content of the file named by `name`_FILE, or `default`."""
+    path = os.environ.get(f"{name}_FILE")
+    if path and name in os.environ:
+        raise ImproperlyConfigured(f"Both {name} and {name}_FILE are set: set only one of them.")
+    if path:
+        try:
+            return Path(path).read_text(encoding="utf-8").strip()
+        except OSError as error:
+            raise ImproperlyConfigured(f"{name}_FILE names {path}, which cannot be read: {error}") from error
+    return os.environ.get(name, default)
+
+
+def boolean(name: str, default: bool = False) -> bool:
+    raw = text(name, "true" if default else "false").strip().lower()
+    if raw in _TRUE:
+        return True
+    if raw in _FALSE:
+        return False
+    raise ImproperlyConfigured(f"{name} is {raw!r}; write 1 or 0.")
+
+
+def integer(name: str, default: int, *, low: int, high: int) -> int:
+    raw = text(name, str(default))
+    if not raw.strip().isdecimal() or not low <= int(raw) <= high:
+        raise ImproperlyConfigured(f"{name} is {raw!r}; write a whole number from {low} to {high}.")
+    return int(raw)
+
+
+def words(name: str, default: str = "") -> list[str]:
+    """A list written with commas: `a.example, b.example`."""
+    return [part.strip() for part in text(name, default).split(",") if part.strip()]
+
+
+def database(url: str) -> dict[str, object]:
+    """Django's database settings for `sqlite:///path` or `postgres://user:password@host:port/name`."""
+    parts = urlsplit(url)
+    if parts.scheme == "sqlite":
+        return {
+            "ENGINE": "django.db.backends.sqlite3",
+            "NAME": unquote(parts.path),
+            # WAL lets readers go on while one process writes; IMMEDIATE takes the write lock at BEGIN,
+            # so that a transaction waits its turn instead of failing half way with "database is locked".
+            "OPTIONS": {
+                "timeout": 20,
+                "transaction_mode": "IMMEDIATE",
+                "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
+            },
+        }
+    if parts.scheme in {"postgres", "postgresql"}:
+        return {
+            "ENGINE": "django.db.backends.postgresql",
+            "NAME": unquote(parts.path.lstrip("/")),
+            "USER": unquote(parts.username or ""),
+            "PASSWORD": unquote(parts.password or ""),
+            "HOST": unquote(parts.hostname or ""),
+            "PORT": str(parts.port or ""),
+            "CONN_MAX_AGE": 60,
+            "CONN_HEALTH_CHECKS": True,
+            "OPTIONS": dict(parse_qsl(parts.query)),
+        }
+    raise ImproperlyConfigured(
+        f"PADDOCK_DATABASE_URL has the scheme {parts.scheme!r}; write sqlite:///path or postgres://user@host/name."
+    )

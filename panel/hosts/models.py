@@ -1,0 +1,153 @@
+"""Machines, how they are reached, and the web servers installed on them."""
+
+from __future__ import annotations
+
+from uuid import uuid4
+
+from django.conf import settings
+from django.core.validators import MaxValueValidator, MinValueValidator
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+from panel.core.fields import EncryptedTextField
+from panel.core.models import BaseModel
+
+
+class Connection(models.TextChoices):
+    LOCAL = "local", _("This machine")  # the agent as a child process
+    SSH = "ssh", _("SSH")
+
+
+class HostStatus(models.TextChoices):
+    NEW = "new", _("Not yet trusted")  # its host key waits to be confirmed
+    READY = "ready", _("Ready")
+    UNREACHABLE = "unreachable", _("Unreachable")
+    KEY_CHANGED = "key_changed", _("Host key changed")  # nothing is sent until an admin decides
+
+
+class Layout(models.TextChoices):
+    """Where a server's distribution expects the files of single sites."""
+
+    CONF_D = "conf_d", _("conf.d/*.conf, disabled ones end in .conf.disabled")
+    SITES = "sites", _("sites-available with links in sites-enabled")
+    VHOSTS = "vhosts", _("vhosts/NAME/vhconf.conf (OpenLiteSpeed)")
+
+
+class Engine(models.TextChoices):
+    NGINX = "nginx", "nginx"
+    APACHE = "apache", "Apache httpd"
+    OPENLITESPEED = "openlitespeed", "OpenLiteSpeed"
+    NATIVE = "native", "gallop"
+
+
+class Control(models.TextChoices):
+    """How a server is started, reloaded and stopped."""
+
+    DIRECT = "direct", _("By its own binary (-s reload, -k graceful)")
+    SYSTEMD = "systemd", _("By systemctl")
+
+
+class Host(BaseModel):
+    name = models.SlugField(max_length=63, unique=True)
+    connection = models.CharField(max_length=8, choices=Connection.choices, default=Connection.SSH)
+    address = models.CharField(max_length=253, blank=True)  # host name or IP
+    port = models.PositiveIntegerField(default=22, validators=[MinValueValidator(1), MaxValueValidator(65535)])
+    username = models.CharField(max_length=32, blank=True)
+    private_key = EncryptedTextField(blank=True, default="")  # OpenSSH or PEM
+    password = EncryptedTextField(blank=True, default="")
+    use_sudo = models.BooleanField(default=False)
+    sudo_password = EncryptedTextField(blank=True, default="")
+    host_key = models.TextField(blank=True)  # pinned: "ssh-ed25519 AAAA..."
+    offered_host_key = models.TextField(blank=True)  # seen, not trusted yet
+    layout = models.CharField(max_length=8, choices=Layout.choices, default=Layout.SITES)
+    site_roots = models.JSONField(default=list)  # absolute folders that document roots and logs must lie in
+    facts = models.JSONField(default=dict, blank=True)
+    facts_at = models.DateTimeField(null=True, blank=True)
+    status = models.CharField(max_length=12, choices=HostStatus.choices, default=HostStatus.NEW)
+    status_detail = models.TextField(blank=True)
+    last_seen_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class EngineInstall(BaseModel):
+    """One web server on one host. `paths` holds what its files are called there:
+
+    binary, prefix (server root), main_config, config_root (what the panel may write below), log_dir, pid_file.
+    """
+
+    host = models.ForeignKey(Host, on_delete=models.PROTECT, related_name="installs")
+    engine = models.CharField(max_length=16, choices=Engine.choices)
+    label = models.CharField(max_length=63, default="default")  # two nginx on one host have different labels
+    version = models.CharField(max_length=40, blank=True)
+    modules = models.JSONField(default=list, blank=True)
+    paths = models.JSONField(default=dict)
+    layout = models.CharField(max_length=8, choices=Layout.choices)
+    control = models.CharField(max_length=8, choices=Control.choices, default=Control.DIRECT)
+    unit = models.CharField(max_length=120, blank=True)  # systemd unit
+    workers = models.PositiveIntegerField(default=0)  # 0: as many as CPUs
+    manages_main_config = models.BooleanField(default=False)  # False: the distribution's main file is left alone
+    is_running = models.BooleanField(default=False)
+
+    class Meta:
+        ordering = ["host__name", "engine", "label"]
+        constraints = [models.UniqueConstraint(fields=["host", "engine", "label"], name="hosts_one_install_per_label")]
+
+    def __str__(self) -> str:
+        suffix = "" if self.label == "default" else f" ({self.label})"
+        return f"{self.get_engine_display()}{suffix} on {self.host.name}"
+
+
+class OperationKind(models.TextChoices):
+    CHECK = "check", _("Check host")  # connect, facts, installed servers
+    SERVICE = "service", _("Control server")  # params: install, action start|stop|reload
+    INSTALL_NATIVE = "install_native", _("Install gallop")
+    DRIFT = "drift", _("Check for drift")
+
+
+class JobStatus(models.TextChoices):
+    """The states of everything that a worker does; the last three end it."""
+
+    QUEUED = "queued", _("Queued")
+    RUNNING = "running", _("Running")
+    SUCCEEDED = "succeeded", _("Succeeded")
+    FAILED = "failed", _("Failed")
+    CANCELLED = "cancelled", _("Cancelled")
+
+
+class HostOperation(BaseModel):
+    """One errand on a host that is neither a deployment nor a benchmark; a job of the API."""
+
+    uuid = models.UUIDField(default=uuid4, unique=True, editable=False)
+    host = models.ForeignKey(Host, on_delete=models.CASCADE, related_name="operations")
+    kind = models.CharField(max_length=16, choices=OperationKind.choices)
+    params = models.JSONField(default=dict)
+    status = models.CharField(max_length=12, choices=JobStatus.choices, default=JobStatus.QUEUED, db_index=True)
+    result = models.JSONField(null=True)
+    error = models.TextField(blank=True)
+    requested_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
+    claimed_by = models.CharField(max_length=120, blank=True)
+    heartbeat_at = models.DateTimeField(null=True)
+    started_at = models.DateTimeField(null=True)
+    finished_at = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ["-created_at"]
+
+    def __str__(self) -> str:
+        return f"{self.get_kind_display()} on {self.host.name}"
+
+
+class HostLock(models.Model):
+    """At most one deployment, benchmark or service action touches a host; taken by a conditional update."""
+
+    host = models.OneToOneField(Host, on_delete=models.CASCADE, related_name="lock")
+    holder = models.CharField(max_length=120, blank=True)
+    expires_at = models.DateTimeField(null=True)
+
+    def __str__(self) -> str:
+        return f"{self.host.name}: {self.holder or 'free'}"

@@ -1,0 +1,219 @@
+"""SiteSpec: a site frozen for rendering. Plain immutable data, no ORM; the one input of every engine module.
+
+Values are meanings, not syntax: nothing here is quoted for any server. JSON form: `to_json` / `from_json`
+(lossless; stored with every Revision).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Match = Literal["=", "^~", "~", "~*", ""]
+HandlerKind = Literal["static", "php", "proxy", "return", "deny"]
+
+
+@dataclass(frozen=True)
+class Header:
+    name: str
+    value: str
+    always: bool = True  # also on error answers
+
+
+@dataclass(frozen=True)
+class ErrorPage:
+    codes: tuple[int, ...]
+    uri: str  # /404.html or https://...
+    response: int | None = None  # status to answer with instead
+
+
+@dataclass(frozen=True)
+class AccessRule:
+    action: Literal["allow", "deny"]
+    source: str  # IP, CIDR or "all"
+
+
+@dataclass(frozen=True)
+class Listen:
+    port: int
+    address: str = ""  # "" all IPv4, "::" all IPv6; never bracketed
+    tls: bool = False
+    http2: bool = False
+    http3: bool = False
+    default_server: bool = False
+
+
+@dataclass(frozen=True)
+class TlsFiles:
+    """Where the certificate's files lie on the host (written with the revision)."""
+
+    name: str
+    certificate_path: str
+    key_path: str
+
+
+@dataclass(frozen=True)
+class UpstreamServer:
+    address: str
+    weight: int = 1
+    max_fails: int = 1
+    fail_timeout_s: int = 10
+    backup: bool = False
+    down: bool = False
+
+
+@dataclass(frozen=True)
+class Upstream:
+    name: str  # unique within the site; engines prefix it with the site's name
+    servers: tuple[UpstreamServer, ...]
+    balancing: Literal["round_robin", "least_conn", "ip_hash"] = "round_robin"
+    keepalive: int = 16
+
+
+@dataclass(frozen=True)
+class PhpPool:
+    name: str
+    address: str
+    settings: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class BasicAuth:
+    realm: str
+    users: tuple[tuple[str, str], ...]  # (name, bcrypt hash)
+    path: str  # where the htpasswd file lies on the host
+
+
+@dataclass(frozen=True)
+class RateLimit:
+    requests_per_s: int
+    burst: int = 0
+
+
+@dataclass(frozen=True)
+class Location:
+    match: Match
+    pattern: str
+    handler: HandlerKind
+    root: str = ""
+    alias: str = ""
+    index: tuple[str, ...] = ()
+    try_files: tuple[str, ...] = ()
+    autoindex: bool | None = None
+    php_pool: str = ""
+    split_path_info: bool = False
+    upstream: str = ""
+    upstream_tls: bool = False
+    proxy_uri: str = ""
+    websocket: bool = False
+    request_headers: tuple[Header, ...] = ()
+    connect_timeout_s: int | None = None
+    read_timeout_s: int | None = None
+    return_code: int | None = None
+    return_value: str = ""
+    headers: tuple[Header, ...] = ()
+    expires: str = ""
+    access_rules: tuple[AccessRule, ...] = ()
+    basic_auth: BasicAuth | None = None
+    rate_limit: RateLimit | None = None
+    connection_limit: int | None = None
+    client_max_body_mb: int | None = None
+    gzip: Literal["", "on", "off"] = ""
+    snippet: str = ""  # this engine's raw directives
+
+
+@dataclass(frozen=True)
+class ServerBlock:
+    listens: tuple[Listen, ...]
+    names: tuple[str, ...] = ()
+    root: str = ""
+    index: tuple[str, ...] = ()
+    try_files: tuple[str, ...] = ()
+    autoindex: bool = False
+    error_pages: tuple[ErrorPage, ...] = ()
+    headers: tuple[Header, ...] = ()
+    access_log: str = ""
+    error_log: str = ""
+    error_log_level: str = "error"
+    gzip: Literal["", "on", "off"] = ""
+    gzip_types: tuple[str, ...] = ()
+    client_max_body_mb: int | None = None
+    tls: TlsFiles | None = None
+    redirect_to_https: bool = False
+    hsts_max_age_s: int | None = None
+    locations: tuple[Location, ...] = ()
+    snippet: str = ""
+
+
+@dataclass(frozen=True)
+class SiteSpec:
+    name: str  # [a-z0-9-]+, names the files
+    blocks: tuple[ServerBlock, ...]
+    upstreams: tuple[Upstream, ...] = ()
+    php_pools: tuple[PhpPool, ...] = ()
+
+
+@dataclass(frozen=True)
+class InstallSpec:
+    """The server that a site is rendered for: what its files are called and what it can do."""
+
+    engine: Literal["nginx", "apache", "openlitespeed", "native"]
+    layout: Literal["conf_d", "sites", "vhosts"]
+    config_root: str  # absolute; rendered paths lie below it
+    log_dir: str
+    version: str = ""
+    modules: frozenset[str] = field(default_factory=frozenset)
+
+
+@dataclass(frozen=True)
+class RenderedFile:
+    path: str  # absolute on the host
+    text: str = ""
+    mode: int = 0o644
+    link_target: str = ""  # a symbolic link instead of a file
+    is_secret: bool = False
+
+
+def to_json(value: Any) -> Any:
+    """Dataclasses to plain JSON values; frozensets become sorted lists."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {item.name: to_json(getattr(value, item.name)) for item in dataclasses.fields(value)}
+    if isinstance(value, frozenset):
+        return sorted(value)
+    if isinstance(value, tuple | list):
+        return [to_json(item) for item in value]
+    return value
+
+
+T = typing.TypeVar("T")
+
+
+def from_json(kind: type[T], data: dict[str, Any]) -> T:
+    """The inverse of `to_json` for one of this module's dataclasses. Unknown members raise TypeError."""
+    hints = typing.get_type_hints(kind)
+    unknown = set(data) - set(hints)
+    if unknown:
+        raise TypeError(f"{kind.__name__} has no member {', '.join(sorted(unknown))}")
+    return kind(**{name: _decode(hints[name], value) for name, value in data.items()})
+
+
+def _decode(hint: Any, value: Any) -> Any:
+    origin = typing.get_origin(hint)
+    if origin in (typing.Union, types.UnionType):
+        if value is None:
+            return None
+        (inner,) = [argument for argument in typing.get_args(hint) if argument is not type(None)]
+        return _decode(inner, value)
+    if origin is tuple:
+        arguments = typing.get_args(hint)
+        if len(arguments) == 2 and arguments[1] is Ellipsis:
+            return tuple(_decode(arguments[0], item) for item in value)
+        return tuple(_decode(argument, item) for argument, item in zip(arguments, value, strict=True))
+    if origin is frozenset:
+        return frozenset(value)
+    if dataclasses.is_dataclass(hint) and isinstance(hint, type):
+        return from_json(hint, value)
+    return value

@@ -1,0 +1,231 @@
+"""Settings of the control plane; all that differs between installations comes from the environment.
+
+Embedded mode (the default) keeps everything below PADDOCK_HOME: SQLite, the Celery queue as files, secrets.
+Cluster mode is chosen by PADDOCK_DATABASE_URL and PADDOCK_REDIS_URL. docs/guide/production.md lists every name.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from csp.constants import NONE, SELF
+
+from panel import env
+from panel.core.keys import read_or_create_secret
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+HOME = Path(env.text("PADDOCK_HOME", str(BASE_DIR / ".paddock"))).expanduser().resolve()
+HOME.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+DEBUG = env.boolean("PADDOCK_DEBUG")
+# Served over HTTPS behind a proxy: cookies become Secure and HSTS is sent.
+HTTPS = env.boolean("PADDOCK_HTTPS")
+TRUSTED_PROXIES = env.words("PADDOCK_TRUSTED_PROXIES")
+ALLOWED_HOSTS = env.words("PADDOCK_ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
+CSRF_TRUSTED_ORIGINS = env.words("PADDOCK_ORIGINS")
+
+SECRET_KEY = env.text("PADDOCK_SECRET_KEY") or read_or_create_secret(HOME / "secrets" / "secret_key")
+# The first key encrypts, all of them decrypt: put a new key in front to rotate, then `manage.py rotate_secrets`.
+ENCRYPTION_KEYS = env.words("PADDOCK_ENCRYPTION_KEYS") or [
+    line for line in read_or_create_secret(HOME / "secrets" / "encryption_keys", fernet=True).split("\n") if line
+]
+
+INSTALLED_APPS = [
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.humanize",
+    "django.contrib.messages",
+    "django.contrib.sessions",
+    "django.contrib.staticfiles",
+    "axes",
+    "csp",
+    "django_filters",
+    "django_htmx",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
+    "rest_framework",
+    "panel.core",
+    "panel.accounts",
+    "panel.audit",
+    "panel.hosts",
+    "panel.websites",
+    "panel.deployments",
+    "panel.benchmarks",
+    "panel.api",
+]
+MIGRATION_MODULES = {
+    label: f"migrations.{label}"
+    for label in ("accounts", "api", "audit", "benchmarks", "deployments", "hosts", "websites")
+}
+
+MIDDLEWARE = [
+    "panel.core.middleware.RequestIdMiddleware",
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+    "axes.middleware.AxesMiddleware",
+]
+ROOT_URLCONF = "panel.urls"
+ASGI_APPLICATION = "panel.asgi.application"
+WSGI_APPLICATION = "panel.wsgi.application"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    }
+]
+
+DATABASES = {"default": env.database(env.text("PADDOCK_DATABASE_URL", f"sqlite:///{HOME / 'paddock.sqlite3'}"))}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+REDIS_URL = env.text("PADDOCK_REDIS_URL")
+CACHES = {
+    "default": (
+        {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": REDIS_URL}
+        if REDIS_URL
+        else {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}
+    )
+}
+
+# --- Celery: rows in the database are the truth, a message only wakes a worker (docs/decisions/0002) ---
+QUEUE_DIR = HOME / "queue"
+CELERY_BROKER_URL = REDIS_URL or "filesystem://"
+CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, object] = (
+    {}
+    if REDIS_URL
+    else {
+        "data_folder_in": str(QUEUE_DIR / "messages"),
+        "data_folder_out": str(QUEUE_DIR / "messages"),
+        "control_folder": str(QUEUE_DIR / "control"),
+        "polling_interval": 0.1,
+    }
+)
+if not REDIS_URL:
+    for folder in ("messages", "control"):
+        (QUEUE_DIR / folder).mkdir(mode=0o700, parents=True, exist_ok=True)
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_ACKS_LATE = False
+CELERY_WORKER_POOL = "threads"  # one process holds the pooled SSH connections
+CELERY_WORKER_CONCURRENCY = env.integer("PADDOCK_WORKER_THREADS", 16, low=1, high=256)
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BEAT_SCHEDULE_FILENAME = str(HOME / "beat-schedule")
+CELERY_BEAT_SCHEDULE = {
+    "sweep-deployments": {"task": "panel.deployments.tasks.sweep", "schedule": 15.0},
+    "sweep-operations": {"task": "panel.hosts.tasks.sweep", "schedule": 15.0},
+    "sweep-runs": {"task": "panel.benchmarks.tasks.sweep", "schedule": 15.0},
+    "check-drift": {"task": "panel.deployments.tasks.check_drift", "schedule": 600.0},
+}
+CELERY_TIMEZONE = "UTC"
+
+# --- Accounts ---
+AUTH_USER_MODEL = "accounts.User"
+AUTHENTICATION_BACKENDS = [
+    "axes.backends.AxesStandaloneBackend",
+    "django.contrib.auth.backends.ModelBackend",
+]
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 12}},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+    {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
+]
+LOGIN_URL = "accounts:login"
+LOGIN_REDIRECT_URL = "dashboard"
+LOGOUT_REDIRECT_URL = "accounts:login"
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = "Lax"
+SESSION_COOKIE_NAME = "paddock_session"
+CSRF_COOKIE_NAME = "paddock_csrf"
+AXES_FAILURE_LIMIT = 6
+AXES_COOLOFF_TIME = 0.25  # hours
+AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
+AXES_RESET_ON_SUCCESS = True
+AXES_HTTP_RESPONSE_CODE = 429
+AXES_CLIENT_IP_CALLABLE = "panel.core.network.client_address"
+AXES_VERBOSE = False
+
+# --- Transport ---
+SECURE_CONTENT_TYPE_NOSNIFF = True
+SECURE_REFERRER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS
+SECURE_SSL_REDIRECT = HTTPS
+SECURE_HSTS_SECONDS = 31_536_000 if HTTPS else 0
+SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = HTTPS
+if HTTPS and TRUSTED_PROXIES:
+    SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": [NONE],
+        "script-src": [SELF],
+        "style-src": [SELF],
+        "img-src": [SELF, "data:"],
+        "font-src": [SELF],
+        "connect-src": [SELF],
+        "manifest-src": [SELF],
+        "form-action": [SELF],
+        "frame-ancestors": [NONE],
+        "base-uri": [NONE],
+    }
+}
+
+# --- API ---
+REST_FRAMEWORK = {
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "TEST_REQUEST_DEFAULT_FORMAT": "json",
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Paddock API",
+    "VERSION": "1",
+    "OAS_VERSION": "3.1.0",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    "REDOC_DIST": "SIDECAR",
+}
+
+# --- Pages ---
+STATIC_URL = "static/"
+STATIC_ROOT = HOME / "static"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},
+}
+LANGUAGE_CODE = "en"
+TIME_ZONE = "UTC"
+USE_I18N = USE_TZ = True
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "filters": {"request_id": {"()": "panel.core.middleware.RequestIdFilter"}},
+    "formatters": {
+        "line": {"format": "{asctime} {levelname} {name} [{request_id}] {message}", "style": "{"},
+    },
+    "handlers": {
+        "console": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["request_id"]},
+    },
+    "root": {"handlers": ["console"], "level": env.text("PADDOCK_LOG_LEVEL", "INFO")},
+}
+
+# --- The product's own ---
+GALLOP_BINARY = Path(env.text("PADDOCK_GALLOP", str(BASE_DIR / "native" / "target" / "release" / "gallop")))
+# Where on the panel's own machine embedded mode keeps sites, logs and the native server's files.
+LOCAL_HOST_ROOT = HOME / "host"

@@ -1,0 +1,16 @@
+"""Every address of the control plane; each app keeps its own below its name."""
+
+from __future__ import annotations
+
+from django.urls import URLPattern, URLResolver, include, path
+
+urlpatterns: list[URLPattern | URLResolver] = [
+    path("", include("panel.core.urls")),  # dashboard, search, health
+    path("", include("panel.accounts.urls")),  # setup, login, account, settings
+    path("hosts/", include("panel.hosts.urls")),
+    path("sites/", include("panel.websites.urls")),
+    path("deployments/", include("panel.deployments.urls")),
+    path("benchmarks/", include("panel.benchmarks.urls")),
+    path("audit/", include("panel.audit.urls")),
+    path("api/v1/", include("panel.api.urls")),
+]

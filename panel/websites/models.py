@@ -1,0 +1,268 @@
+"""Desired state: what every site should look like. Nothing here knows a host's files or a server's syntax.
+
+List-shaped values are JSON whose shapes are those of the dataclasses in panel/rendering/spec.py; validators.py
+checks them at the field.
+"""
+
+from __future__ import annotations
+
+from django.core.validators import MaxValueValidator, MinValueValidator
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+from panel.accounts.models import Team
+from panel.core.fields import EncryptedTextField
+from panel.core.models import BaseModel
+from panel.hosts.models import Engine, EngineInstall
+
+PORT = [MinValueValidator(1), MaxValueValidator(65535)]
+
+
+class Site(BaseModel):
+    name = models.SlugField(max_length=63, unique=True)  # names its files on the host
+    team = models.ForeignKey(Team, on_delete=models.PROTECT, related_name="sites")
+    install = models.ForeignKey(EngineInstall, null=True, blank=True, on_delete=models.PROTECT, related_name="sites")
+    enabled = models.BooleanField(default=True)
+    health_path = models.CharField(max_length=300, default="/")  # asked after every deployment
+    notes = models.TextField(blank=True)
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class CertificateSource(models.TextChoices):
+    UPLOADED = "uploaded", _("Uploaded")
+    SELF_SIGNED = "self_signed", _("Self-signed")
+
+
+class Certificate(BaseModel):
+    name = models.SlugField(max_length=63, unique=True)
+    team = models.ForeignKey(Team, on_delete=models.PROTECT, related_name="certificates")
+    source = models.CharField(max_length=12, choices=CertificateSource.choices)
+    certificate_pem = models.TextField()  # leaf first, then the chain
+    private_key_pem = EncryptedTextField()
+    names = models.JSONField(default=list)  # DNS names and addresses it is good for
+    issuer = models.CharField(max_length=300)
+    fingerprint = models.CharField(max_length=64)  # SHA-256 of the leaf's DER, hex
+    not_before = models.DateTimeField()
+    not_after = models.DateTimeField(db_index=True)
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Balancing(models.TextChoices):
+    ROUND_ROBIN = "round_robin", _("Round robin")
+    LEAST_CONN = "least_conn", _("Least connections")
+    IP_HASH = "ip_hash", _("By client address")
+
+
+class Upstream(BaseModel):
+    site = models.ForeignKey(Site, on_delete=models.CASCADE, related_name="upstreams")
+    name = models.SlugField(max_length=63)
+    balancing = models.CharField(max_length=12, choices=Balancing.choices, default=Balancing.ROUND_ROBIN)
+    keepalive = models.PositiveIntegerField(default=16, validators=[MaxValueValidator(1024)])
+
+    class Meta:
+        ordering = ["name"]
+        constraints = [models.UniqueConstraint(fields=["site", "name"], name="websites_upstream_name")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class UpstreamServer(models.Model):
+    upstream = models.ForeignKey(Upstream, on_delete=models.CASCADE, related_name="servers")
+    address = models.CharField(max_length=300)  # host:port, [v6]:port or unix:/path
+    weight = models.PositiveIntegerField(default=1, validators=[MinValueValidator(1), MaxValueValidator(1000)])
+    max_fails = models.PositiveIntegerField(default=1, validators=[MaxValueValidator(100)])
+    fail_timeout_s = models.PositiveIntegerField(default=10, validators=[MaxValueValidator(3600)])
+    backup = models.BooleanField(default=False)
+    down = models.BooleanField(default=False)
+    position = models.PositiveIntegerField(default=0)
+
+    class Meta:
+        ordering = ["position", "pk"]
+
+    def __str__(self) -> str:
+        return self.address
+
+
+class PhpPool(BaseModel):
+    """A PHP process pool that is already there: php-fpm or lsphp listening on `address`."""
+
+    site = models.ForeignKey(Site, on_delete=models.CASCADE, related_name="php_pools")
+    name = models.SlugField(max_length=63)
+    address = models.CharField(max_length=300)  # host:port, [v6]:port or unix:/path
+    settings = models.JSONField(default=dict, blank=True)  # {"memory_limit": "256M"}: sent as PHP_VALUE
+
+    class Meta:
+        ordering = ["name"]
+        constraints = [models.UniqueConstraint(fields=["site", "name"], name="websites_php_pool_name")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Gzip(models.TextChoices):
+    INHERIT = "", _("As the server does by default")
+    ON = "on", _("On")
+    OFF = "off", _("Off")
+
+
+class LogLevel(models.TextChoices):
+    DEBUG = "debug"
+    INFO = "info"
+    NOTICE = "notice"
+    WARN = "warn"
+    ERROR = "error"
+    CRIT = "crit"
+
+
+class ServerBlock(BaseModel):
+    site = models.ForeignKey(Site, on_delete=models.CASCADE, related_name="blocks")
+    position = models.PositiveIntegerField(default=0)
+    root = models.CharField(max_length=500, blank=True)  # absolute, below one of the host's site roots
+    index = models.JSONField(default=list, blank=True)  # ["index.html", "index.php"]
+    try_files = models.JSONField(default=list, blank=True)  # ["$uri", "$uri/", "=404"]
+    autoindex = models.BooleanField(default=False)
+    error_pages = models.JSONField(default=list, blank=True)  # [{"codes": [404], "uri": "/404.html", "response": null}]
+    headers = models.JSONField(default=list, blank=True)  # [{"name", "value", "always": true}]
+    access_log = models.CharField(max_length=500, blank=True)  # path; "off"; empty: the server's own
+    error_log = models.CharField(max_length=500, blank=True)
+    error_log_level = models.CharField(max_length=8, choices=LogLevel.choices, default=LogLevel.ERROR)
+    gzip = models.CharField(max_length=3, choices=Gzip.choices, default=Gzip.INHERIT, blank=True)
+    gzip_types = models.JSONField(default=list, blank=True)
+    client_max_body_mb = models.PositiveIntegerField(null=True, blank=True, validators=[MaxValueValidator(102400)])
+    certificate = models.ForeignKey(Certificate, null=True, blank=True, on_delete=models.PROTECT, related_name="blocks")
+    redirect_to_https = models.BooleanField(default=False)
+    hsts_max_age_s = models.PositiveIntegerField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["position", "pk"]
+
+    def __str__(self) -> str:
+        return f"{self.site.name}: server block {self.position + 1}"
+
+
+class Listen(models.Model):
+    block = models.ForeignKey(ServerBlock, on_delete=models.CASCADE, related_name="listens")
+    address = models.CharField(
+        max_length=45, blank=True
+    )  # IPv4 or IPv6 without brackets; empty: all IPv4; "::" all IPv6
+    port = models.PositiveIntegerField(default=80, validators=PORT)
+    tls = models.BooleanField(default=False)
+    http2 = models.BooleanField(default=False)
+    http3 = models.BooleanField(default=False)
+    default_server = models.BooleanField(default=False)
+
+    class Meta:
+        ordering = ["pk"]
+        constraints = [models.UniqueConstraint(fields=["block", "address", "port"], name="websites_listen_once")]
+
+    def __str__(self) -> str:
+        host = f"[{self.address}]" if ":" in self.address else self.address or "*"
+        return f"{host}:{self.port}"
+
+
+class ServerName(models.Model):
+    """exact `a.example`, `*.example`, `.example`, `www.*` or a regular expression that begins with `~`."""
+
+    block = models.ForeignKey(ServerBlock, on_delete=models.CASCADE, related_name="names")
+    name = models.CharField(max_length=253)
+    position = models.PositiveIntegerField(default=0)
+
+    class Meta:
+        ordering = ["position", "pk"]
+        constraints = [models.UniqueConstraint(fields=["block", "name"], name="websites_server_name_once")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Match(models.TextChoices):
+    EXACT = "=", _("= exactly this path")
+    PREFIX_FINAL = "^~", _("^~ begins with, before regular expressions")
+    REGEX = "~", _("~ regular expression")
+    REGEX_NOCASE = "~*", _("~* regular expression, any case")
+    PREFIX = "", _("begins with")
+
+
+class Handler(models.TextChoices):
+    STATIC = "static", _("Files")
+    PHP = "php", _("PHP / FastCGI")
+    PROXY = "proxy", _("Proxy")
+    RETURN = "return", _("Redirect or fixed answer")
+    DENY = "deny", _("Refuse")
+
+
+class Location(BaseModel):
+    block = models.ForeignKey(ServerBlock, on_delete=models.CASCADE, related_name="locations")
+    position = models.PositiveIntegerField(default=0)  # regular expressions are tried in this order
+    match = models.CharField(max_length=2, choices=Match.choices, default=Match.PREFIX, blank=True)
+    pattern = models.CharField(max_length=500)
+    handler = models.CharField(max_length=8, choices=Handler.choices, default=Handler.STATIC)
+    # static
+    root = models.CharField(max_length=500, blank=True)
+    alias = models.CharField(max_length=500, blank=True)
+    index = models.JSONField(default=list, blank=True)
+    try_files = models.JSONField(default=list, blank=True)
+    autoindex = models.BooleanField(null=True, blank=True)  # null: as the server block
+    # php
+    php_pool = models.ForeignKey(PhpPool, null=True, blank=True, on_delete=models.PROTECT, related_name="locations")
+    split_path_info = models.BooleanField(default=False)
+    # proxy
+    upstream = models.ForeignKey(Upstream, null=True, blank=True, on_delete=models.PROTECT, related_name="locations")
+    upstream_tls = models.BooleanField(default=False)
+    proxy_uri = models.CharField(max_length=500, blank=True)  # replaces the matched prefix; empty: passed as it came
+    websocket = models.BooleanField(default=False)
+    request_headers = models.JSONField(default=list, blank=True)  # [{"name", "value"}] sent to the upstream
+    connect_timeout_s = models.PositiveIntegerField(null=True, blank=True, validators=[MaxValueValidator(600)])
+    read_timeout_s = models.PositiveIntegerField(null=True, blank=True, validators=[MaxValueValidator(86400)])
+    # return
+    return_code = models.PositiveIntegerField(
+        null=True, blank=True, validators=[MinValueValidator(200), MaxValueValidator(599)]
+    )
+    return_value = models.CharField(max_length=1000, blank=True)  # URL for 301/302/303/307/308, else the body
+    # any handler
+    headers = models.JSONField(default=list, blank=True)
+    expires = models.CharField(max_length=32, blank=True)  # "7d", "-1", "max", "off"
+    access_rules = models.JSONField(
+        default=list, blank=True
+    )  # [{"action": "allow"|"deny", "source": "10.0.0.0/8"|"all"}]
+    basic_auth_realm = models.CharField(max_length=120, blank=True)
+    basic_auth_users = models.JSONField(default=dict, blank=True)  # {username: bcrypt hash}
+    rate_limit_rps = models.PositiveIntegerField(null=True, blank=True, validators=[MinValueValidator(1)])
+    rate_limit_burst = models.PositiveIntegerField(default=0)
+    connection_limit = models.PositiveIntegerField(null=True, blank=True, validators=[MinValueValidator(1)])
+    client_max_body_mb = models.PositiveIntegerField(null=True, blank=True, validators=[MaxValueValidator(102400)])
+    gzip = models.CharField(max_length=3, choices=Gzip.choices, default=Gzip.INHERIT, blank=True)
+
+    class Meta:
+        ordering = ["position", "pk"]
+        constraints = [models.UniqueConstraint(fields=["block", "match", "pattern"], name="websites_location_once")]
+
+    def __str__(self) -> str:
+        return f"{self.match} {self.pattern}".strip()
+
+
+class RawSnippet(BaseModel):
+    """Directives in a server's own words, by admins only; checked for dangerous ones and by the server itself."""
+
+    site = models.ForeignKey(Site, on_delete=models.CASCADE, related_name="snippets")
+    engine = models.CharField(max_length=16, choices=Engine.choices)
+    block = models.ForeignKey(ServerBlock, null=True, blank=True, on_delete=models.CASCADE, related_name="snippets")
+    location = models.ForeignKey(Location, null=True, blank=True, on_delete=models.CASCADE, related_name="snippets")
+    text = models.TextField()
+
+    class Meta:
+        ordering = ["pk"]
+
+    def __str__(self) -> str:
+        return f"{self.get_engine_display()} snippet of {self.site.name}"

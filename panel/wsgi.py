@@ -1,0 +1,9 @@
+"""The WSGI entry point of the web process."""
+
+import os
+
+from django.core.wsgi import get_wsgi_application
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "panel.settings")
+
+application = get_wsgi_application()
