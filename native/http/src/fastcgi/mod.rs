@@ -1,0 +1,121 @@
+//! FastCGI 1.0, the web server's side: requests out, responses in.
+//!
+//! Source: FastCGI Specification 1.0 (Open Market, 1996). One request at a time per connection
+//! (request id 1), as every responder in use expects; connections are kept alive with
+//! [`Begin::keep_connection`]. Nothing here allocates on behalf of the peer: records are read in
+//! pieces, as they arrive, whatever length they announce.
+
+mod params;
+mod reader;
+mod response;
+mod writer;
+
+pub use params::{decode_params, encode_param, Params};
+pub use reader::{Event, ProtocolStatus, RecordReader};
+pub use response::{HeadError, ResponseHead, ResponseHeadParser};
+pub use writer::{record_header, Begin, RequestWriter, Role, MAX_CONTENT};
+
+/// The only version there is.
+pub const VERSION: u8 = 1;
+/// Length of a record header in bytes (section 3.3).
+pub const HEADER_LEN: usize = 8;
+/// The id every request of ours carries.
+pub const REQUEST_ID: u16 = 1;
+
+/// Record types (section 8).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum RecordType {
+    /// Starts a request.
+    BeginRequest = 1,
+    /// Cancels a request.
+    AbortRequest = 2,
+    /// Ends a request, from the application.
+    EndRequest = 3,
+    /// Stream of name-value pairs.
+    Params = 4,
+    /// Stream of the request's body.
+    Stdin = 5,
+    /// Stream of the response.
+    Stdout = 6,
+    /// Stream of error messages.
+    Stderr = 7,
+    /// Second input stream of filters.
+    Data = 8,
+    /// Management query.
+    GetValues = 9,
+    /// Management answer.
+    GetValuesResult = 10,
+    /// Answer to a management record that was not understood.
+    UnknownType = 11,
+}
+
+impl RecordType {
+    /// The type with this number, if the specification has one.
+    pub fn from_u8(value: u8) -> Option<Self> {
+        use RecordType::*;
+        const ALL: [RecordType; 11] = [
+            BeginRequest,
+            AbortRequest,
+            EndRequest,
+            Params,
+            Stdin,
+            Stdout,
+            Stderr,
+            Data,
+            GetValues,
+            GetValuesResult,
+            UnknownType,
+        ];
+        ALL.get(usize::from(value).wrapping_sub(1)).copied()
+    }
+}
+
+/// What is wrong with the bytes an application sent. The connection cannot be used any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Error {
+    /// The version byte is not 1.
+    Version(u8),
+    /// A record type that an application may not send.
+    Type(u8),
+    /// A record for a request that was not made.
+    RequestId(u16),
+    /// An end-of-request record whose content is not 8 bytes long.
+    EndLength(u16),
+    /// A protocol status that the specification does not have.
+    Status(u8),
+    /// Records after the end of the request.
+    AfterEnd,
+    /// A name-value pair longer than what is left of its stream.
+    Params,
+}
+
+impl std::fmt::Display for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Error::Version(v) => {
+                write!(f, "upstream sent unsupported FastCGI protocol version: {v}")
+            }
+            Error::Type(t) => write!(f, "upstream sent unexpected FastCGI record type: {t}"),
+            Error::RequestId(id) => {
+                write!(f, "upstream sent unexpected FastCGI request id: {id}")
+            }
+            Error::EndLength(n) => {
+                write!(
+                    f,
+                    "upstream sent a FastCGI end-of-request record of {n} bytes, not 8"
+                )
+            }
+            Error::Status(s) => {
+                write!(f, "upstream sent unknown FastCGI protocol status: {s}")
+            }
+            Error::AfterEnd => f.write_str("upstream sent FastCGI records after the request's end"),
+            Error::Params => f.write_str("truncated FastCGI name-value pair"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,224 @@
+//! The application's records, as they arrive.
+
+use super::{Error, RecordType, HEADER_LEN, REQUEST_ID, VERSION};
+
+/// What happened in the response. Slices borrow from the input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event<'a> {
+    /// A piece of the response: never empty.
+    Stdout(&'a [u8]),
+    /// The response stream is closed.
+    StdoutEnd,
+    /// A piece of an error message for the log: never empty.
+    Stderr(&'a [u8]),
+    /// The error stream is closed.
+    StderrEnd,
+    /// The request is done; the connection may carry the next one.
+    End {
+        /// Exit status of the application, 0 for success.
+        app_status: u32,
+        /// Whether the request was taken at all.
+        protocol_status: ProtocolStatus,
+    },
+}
+
+/// FCGI_EndRequestBody.protocolStatus (section 5.5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProtocolStatus {
+    /// Normal end.
+    RequestComplete,
+    /// One request at a time, please.
+    CannotMultiplex,
+    /// Out of some resource.
+    Overloaded,
+    /// The role asked for is not offered.
+    UnknownRole,
+}
+
+impl ProtocolStatus {
+    fn from_u8(value: u8) -> Result<Self, Error> {
+        match value {
+            0 => Ok(Self::RequestComplete),
+            1 => Ok(Self::CannotMultiplex),
+            2 => Ok(Self::Overloaded),
+            3 => Ok(Self::UnknownRole),
+            other => Err(Error::Status(other)),
+        }
+    }
+}
+
+const END_LEN: usize = 8;
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    /// `usize` bytes of the header (in `scratch`) are known.
+    Header(usize),
+    /// `left` bytes of a stream's content are still to come.
+    Content { kind: RecordType, left: usize },
+    /// `usize` bytes of the end-of-request body (in `scratch`) are known.
+    End(usize),
+    /// Padding, then the next header.
+    Padding,
+}
+
+/// Splits an application's bytes into events, for one request at a time. Bytes may come in pieces
+/// of any size; nothing is buffered but a header or an end-of-request body cut in two.
+#[derive(Debug)]
+pub struct RecordReader {
+    state: State,
+    scratch: [u8; 8],
+    padding: usize,
+    ended: Option<(u32, ProtocolStatus)>,
+    done: bool,
+}
+
+impl Default for RecordReader {
+    fn default() -> Self {
+        Self {
+            state: State::Header(0),
+            scratch: [0; 8],
+            padding: 0,
+            ended: None,
+            done: false,
+        }
+    }
+}
+
+impl RecordReader {
+    /// Whether the request has ended and its last record was read to the end of its padding: the
+    /// connection is clean and can carry another request, after [`RecordReader::default`].
+    pub fn is_done(&self) -> bool {
+        self.done
+    }
+
+    /// Takes the next event from the front of `input`; `None` when more bytes are needed (then
+    /// `input` is empty).
+    ///
+    /// # Errors
+    /// The application broke the protocol: close the connection.
+    pub fn next<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<Event<'a>>, Error> {
+        loop {
+            if let Some(event) = self.take_end() {
+                return Ok(Some(event));
+            }
+            if input.is_empty() {
+                return Ok(None);
+            }
+            if self.done {
+                return Err(Error::AfterEnd);
+            }
+            match self.state {
+                State::Header(have) => {
+                    if let Some(event) = self.header(have, input)? {
+                        return Ok(Some(event));
+                    }
+                }
+                State::Content { kind, left } => return Ok(Some(self.content(kind, left, input))),
+                State::End(have) => self.end(have, input)?,
+                State::Padding => {
+                    let n = self.padding.min(input.len());
+                    *input = &input[n..];
+                    self.padding -= n;
+                    self.after_padding();
+                }
+            }
+        }
+    }
+
+    /// The end is reported once its padding is consumed, so that "ended" always means "clean".
+    fn take_end(&mut self) -> Option<Event<'static>> {
+        if !matches!(self.state, State::Header(0)) {
+            return None;
+        }
+        let (app_status, protocol_status) = self.ended.take()?;
+        self.done = true;
+        Some(Event::End {
+            app_status,
+            protocol_status,
+        })
+    }
+
+    fn fill(&mut self, have: usize, want: usize, input: &mut &[u8]) -> usize {
+        let n = (want - have).min(input.len());
+        self.scratch[have..have + n].copy_from_slice(&input[..n]);
+        *input = &input[n..];
+        have + n
+    }
+
+    fn header(&mut self, have: usize, input: &mut &[u8]) -> Result<Option<Event<'static>>, Error> {
+        let have = self.fill(have, HEADER_LEN, input);
+        if have < HEADER_LEN {
+            self.state = State::Header(have);
+            return Ok(None);
+        }
+        let [version, kind, id_hi, id_lo, len_hi, len_lo, padding, _] = self.scratch;
+        if version != VERSION {
+            return Err(Error::Version(version));
+        }
+        let id = u16::from_be_bytes([id_hi, id_lo]);
+        if id != REQUEST_ID {
+            return Err(Error::RequestId(id));
+        }
+        let len = u16::from_be_bytes([len_hi, len_lo]);
+        self.padding = usize::from(padding);
+        let left = usize::from(len);
+        match RecordType::from_u8(kind) {
+            Some(kind @ (RecordType::Stdout | RecordType::Stderr)) => {
+                if left == 0 {
+                    self.after_content();
+                    return Ok(Some(end_of_stream(kind)));
+                }
+                self.state = State::Content { kind, left };
+            }
+            Some(RecordType::EndRequest) if left == END_LEN => self.state = State::End(0),
+            Some(RecordType::EndRequest) => return Err(Error::EndLength(len)),
+            _ => return Err(Error::Type(kind)),
+        }
+        Ok(None)
+    }
+
+    fn content<'a>(&mut self, kind: RecordType, left: usize, input: &mut &'a [u8]) -> Event<'a> {
+        let (data, rest) = input.split_at(left.min(input.len()));
+        *input = rest;
+        match left - data.len() {
+            0 => self.after_content(),
+            left => self.state = State::Content { kind, left },
+        }
+        if kind == RecordType::Stdout {
+            Event::Stdout(data)
+        } else {
+            Event::Stderr(data)
+        }
+    }
+
+    fn end(&mut self, have: usize, input: &mut &[u8]) -> Result<(), Error> {
+        let have = self.fill(have, END_LEN, input);
+        self.state = State::End(have);
+        if have == END_LEN {
+            let [a, b, c, d, status, ..] = self.scratch;
+            let status = ProtocolStatus::from_u8(status)?;
+            self.ended = Some((u32::from_be_bytes([a, b, c, d]), status));
+            self.after_content();
+        }
+        Ok(())
+    }
+
+    fn after_content(&mut self) {
+        self.state = State::Padding;
+        self.after_padding();
+    }
+
+    fn after_padding(&mut self) {
+        if self.padding == 0 {
+            self.state = State::Header(0);
+        }
+    }
+}
+
+fn end_of_stream(kind: RecordType) -> Event<'static> {
+    if kind == RecordType::Stdout {
+        Event::StdoutEnd
+    } else {
+        Event::StderrEnd
+    }
+}

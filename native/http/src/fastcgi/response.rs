@@ -1,0 +1,182 @@
+//! The head of a CGI response (RFC 3875, section 6) inside a FastCGI stdout stream.
+//!
+//! Applications end lines with LF or CRLF, both are taken. `Status` sets the status; without it the
+//! status is 302 when there is a `Location`, else 200, as nginx has it.
+
+use std::ops::Range;
+
+/// Why a response head is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeadError {
+    /// Longer than the limit: `fastcgi_buffer_size` is too small.
+    TooBig,
+    /// A line that is no header, at this byte offset.
+    Line(usize),
+    /// A `Status` that is no number from 100 to 999.
+    Status,
+}
+
+impl std::fmt::Display for HeadError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            HeadError::TooBig => f.write_str(
+                "upstream sent too big header while reading response header from upstream",
+            ),
+            HeadError::Line(at) => write!(
+                f,
+                "upstream sent invalid header at byte {at} of its response"
+            ),
+            HeadError::Status => {
+                f.write_str("upstream sent invalid status in the \"Status\" header")
+            }
+        }
+    }
+}
+
+impl std::error::Error for HeadError {}
+
+/// A parsed head. Names and values are ranges of [`ResponseHeadParser::bytes`].
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct ResponseHead {
+    /// Status code, 100 to 999.
+    pub status: u16,
+    /// Reason phrase after the status code, possibly empty.
+    pub reason: Range<usize>,
+    /// Fields in order, without `Status`; values without surrounding blanks.
+    pub fields: Vec<(Range<usize>, Range<usize>)>,
+}
+
+/// Collects stdout until the head is whole. The buffer is reused from one response to the next.
+#[derive(Debug)]
+pub struct ResponseHeadParser {
+    buffer: Vec<u8>,
+    limit: usize,
+    /// Start of the line that is not finished.
+    line: usize,
+    status: Option<(u16, Range<usize>)>,
+    location: bool,
+    fields: Vec<(Range<usize>, Range<usize>)>,
+}
+
+impl ResponseHeadParser {
+    /// A parser that refuses heads longer than `limit` bytes.
+    pub fn new(limit: usize) -> Self {
+        Self {
+            buffer: Vec::new(),
+            limit,
+            line: 0,
+            status: None,
+            location: false,
+            fields: Vec::new(),
+        }
+    }
+
+    /// The head's bytes, which the ranges of a [`ResponseHead`] refer to.
+    pub fn bytes(&self) -> &[u8] {
+        &self.buffer
+    }
+
+    /// Takes a piece of stdout. When the head is whole, returns it and leaves in `data` the bytes
+    /// of the body that came with it.
+    ///
+    /// # Errors
+    /// The head is malformed or too long: answer 502.
+    pub fn push(&mut self, data: &mut &[u8]) -> Result<Option<ResponseHead>, HeadError> {
+        while let Some(end) = memchr(b'\n', data) {
+            self.append(&data[..=end])?;
+            *data = &data[end + 1..];
+            if self.finish_line()? {
+                return Ok(Some(self.take_head()));
+            }
+        }
+        self.append(data)?;
+        *data = &[];
+        Ok(None)
+    }
+
+    fn append(&mut self, piece: &[u8]) -> Result<(), HeadError> {
+        if self.buffer.len() + piece.len() > self.limit {
+            return Err(HeadError::TooBig);
+        }
+        self.buffer.extend_from_slice(piece);
+        Ok(())
+    }
+
+    /// Parses the line that ends the buffer; true when it is the empty line after the head.
+    fn finish_line(&mut self) -> Result<bool, HeadError> {
+        let start = self.line;
+        let mut end = self.buffer.len() - 1;
+        if end > start && self.buffer[end - 1] == b'\r' {
+            end -= 1;
+        }
+        self.line = self.buffer.len();
+        if end == start {
+            return Ok(true);
+        }
+        let (name, value) = split_field(&self.buffer, start..end).ok_or(HeadError::Line(start))?;
+        if self.buffer[name.clone()].eq_ignore_ascii_case(b"status") {
+            self.status = Some(parse_status(&self.buffer, value).ok_or(HeadError::Status)?);
+            return Ok(false);
+        }
+        self.location |= self.buffer[name.clone()].eq_ignore_ascii_case(b"location");
+        self.fields.push((name, value));
+        Ok(false)
+    }
+
+    fn take_head(&mut self) -> ResponseHead {
+        let implied = if self.location { 302 } else { 200 };
+        let (status, reason) = self.status.take().unwrap_or((implied, 0..0));
+        ResponseHead {
+            status,
+            reason,
+            fields: std::mem::take(&mut self.fields),
+        }
+    }
+
+    /// Ready for the next response.
+    pub fn reset(&mut self) {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        buffer.clear();
+        *self = Self {
+            buffer,
+            ..Self::new(self.limit)
+        };
+    }
+}
+
+fn memchr(needle: u8, haystack: &[u8]) -> Option<usize> {
+    haystack.iter().position(|&b| b == needle)
+}
+
+fn split_field(head: &[u8], line: Range<usize>) -> Option<(Range<usize>, Range<usize>)> {
+    let colon = line.start + memchr(b':', &head[line.clone()])?;
+    let name = line.start..colon;
+    let value = trim(head, colon + 1..line.end);
+    let name_ok = !name.is_empty()
+        && head[name.clone()]
+            .iter()
+            .all(|&b| crate::token::is_tchar(b));
+    let value_ok = head[value.clone()].iter().all(|&b| b != 0 && b != b'\r');
+    (name_ok && value_ok).then_some((name, value))
+}
+
+fn trim(head: &[u8], mut range: Range<usize>) -> Range<usize> {
+    let blank = |b: u8| b == b' ' || b == b'\t';
+    while range.start < range.end && blank(head[range.start]) {
+        range.start += 1;
+    }
+    while range.start < range.end && blank(head[range.end - 1]) {
+        range.end -= 1;
+    }
+    range
+}
+
+fn parse_status(head: &[u8], value: Range<usize>) -> Option<(u16, Range<usize>)> {
+    let text = &head[value.clone()];
+    let digits = text.get(..3)?;
+    if !digits.iter().all(u8::is_ascii_digit) || text.get(3).is_some_and(|&b| b != b' ') {
+        return None;
+    }
+    let code = digits.iter().fold(0, |n, d| n * 10 + u16::from(d - b'0'));
+    (code >= 100).then(|| (code, trim(head, value.start + 3..value.end)))
+}
