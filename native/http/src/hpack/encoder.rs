@@ -1,0 +1,66 @@
+//! Response field sections without a dynamic table.
+
+use super::{huffman, integer, table};
+
+/// A dynamic table size update to 0: what goes first in the next section after the peer lowered
+/// SETTINGS_HEADER_TABLE_SIZE (RFC 7541, section 4.2).
+pub const DYNAMIC_TABLE_OFF: u8 = 0x20;
+
+/// Appends `:status`.
+///
+/// # Panics
+/// If `status` has not three digits.
+pub fn encode_status(out: &mut Vec<u8>, status: u16) {
+    assert!((100..1000).contains(&status), "status {status}");
+    let indexed = match status {
+        200 => 8,
+        204 => 9,
+        206 => 10,
+        304 => 11,
+        400 => 12,
+        404 => 13,
+        500 => 14,
+        _ => 0,
+    };
+    if indexed != 0 {
+        out.push(0x80 | indexed);
+        return;
+    }
+    let digits = [100, 10, 1].map(|unit| b'0' + (status / unit % 10) as u8);
+    out.extend_from_slice(&[0x08, 3, digits[0], digits[1], digits[2]]);
+}
+
+/// Appends a field as a literal without indexing; `name` may be in any case. Cookies are marked as
+/// never to be indexed (section 7.1.3).
+pub fn encode_field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    let mut lower = [0; 64];
+    let name = match lower.get_mut(..name.len()) {
+        Some(lower) => {
+            lower.copy_from_slice(name);
+            lower.make_ascii_lowercase();
+            &*lower
+        }
+        None => &name.to_ascii_lowercase()[..],
+    };
+    let flags = if name == b"set-cookie" { 0x10 } else { 0 };
+    match table::response_name(name) {
+        Some(index) => integer::encode(out, flags, 4, index),
+        None => {
+            out.push(flags);
+            encode_string(out, name);
+        }
+    }
+    encode_string(out, value);
+}
+
+/// Huffman where that is shorter, which for short strings of digits it often is not.
+fn encode_string(out: &mut Vec<u8>, text: &[u8]) {
+    let coded = huffman::encoded_len(text);
+    if coded < text.len() {
+        integer::encode(out, 0x80, 7, coded);
+        huffman::encode(text, out);
+    } else {
+        integer::encode(out, 0, 7, text.len());
+        out.extend_from_slice(text);
+    }
+}

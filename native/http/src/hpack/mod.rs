@@ -1,0 +1,52 @@
+//! HPACK, header compression for HTTP/2 (RFC 7541).
+//!
+//! The decoder has the whole of it. The encoder uses the static table only: a response's field
+//! section then is the same bytes on every connection and can be kept with the file it describes,
+//! and no client can make the server hold a table for it.
+
+mod decoder;
+mod encoder;
+pub mod huffman;
+pub mod integer;
+mod ring;
+mod table;
+
+pub use decoder::Decoder;
+pub use encoder::{encode_field, encode_status, DYNAMIC_TABLE_OFF};
+pub use ring::FieldRing;
+pub use table::static_field;
+
+/// Bytes that every table entry counts for besides its name and value (section 4.1).
+pub const ENTRY_OVERHEAD: usize = 32;
+
+/// Why a field section cannot be decoded. The connection is lost: COMPRESSION_ERROR.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Error {
+    /// The section ends in the middle of a field.
+    Truncated,
+    /// An integer longer than any length or index may be (section 5.1).
+    Integer,
+    /// An index beyond both tables, or 0 (section 2.3.3).
+    Index,
+    /// A string that is no Huffman code, or is padded wrongly (section 5.2).
+    Huffman,
+    /// A table size above what was allowed, or not at the start of the section (section 4.2).
+    TableSize,
+}
+
+impl std::fmt::Display for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Error::Truncated => "truncated field section",
+            Error::Integer => "integer out of bounds in field section",
+            Error::Index => "field section refers to an entry that is in no table",
+            Error::Huffman => "invalid Huffman coded string in field section",
+            Error::TableSize => "invalid dynamic table size update in field section",
+        })
+    }
+}
+
+impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests;
