@@ -1,0 +1,111 @@
+"""A private Apache httpd: Debian's binary and modules with its own ServerRoot, logs and pid file."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Self
+
+from tests.support.process import tool
+
+MODULES = (
+    "access_compat alias allowmethods auth_basic authn_core authn_file authz_core authz_host authz_user autoindex "
+    "brotli deflate dir env expires filter headers http2 log_config mime mpm_{mpm} negotiation proxy proxy_balancer "
+    "proxy_fcgi proxy_http proxy_wstunnel lbmethod_byrequests lbmethod_bybusyness lbmethod_bytraffic ratelimit "
+    "remoteip reqtimeout rewrite setenvif slotmem_shm socache_shmcb ssl status unixd watchdog"
+)
+MODULE_DIR = Path("/usr/lib/apache2/modules")
+MAIN = """\
+ServerRoot {root}
+ServerName localhost
+PidFile {root}/run/httpd.pid
+DefaultRuntimeDir {root}/run
+ErrorLog {root}/log/error.log
+LogLevel warn
+{user}
+{modules}
+TypesConfig /etc/mime.types
+LogFormat "%h %l %u %t \\"%r\\" %>s %O \\"%{{Referer}}i\\" \\"%{{User-Agent}}i\\"" combined
+CustomLog {root}/log/access.log combined
+StartServers 1
+Timeout 30
+KeepAlive On
+<Directory />
+    Options FollowSymLinks
+    AllowOverride None
+    Require all denied
+</Directory>
+<Directory {root}/www>
+    Require all granted
+</Directory>
+IncludeOptional {root}/conf.d/*.conf
+IncludeOptional {root}/sites-enabled/*.conf
+"""
+
+
+class ApacheInstance:
+    """`root` holds everything: httpd.conf, conf.d, sites-available, sites-enabled, www, log, run."""
+
+    engine = "apache"
+
+    def __init__(self, root: Path, *, mpm: str = "event") -> None:
+        self.root = root
+        self.binary = tool("apache2", "httpd")
+        for folder in ("conf.d", "sites-available", "sites-enabled", "www", "log", "run"):
+            (root / folder).mkdir(parents=True, exist_ok=True)
+        names = MODULES.format(mpm=mpm).split()
+        lines = [
+            f"LoadModule {name}_module {MODULE_DIR}/mod_{name}.so"
+            for name in names
+            if (MODULE_DIR / f"mod_{name}.so").exists()
+        ]
+        self.main_config = root / "httpd.conf"
+        self.main_config.write_text(
+            MAIN.format(root=root, modules="\n".join(lines), user="User www-data\nGroup www-data")
+        )
+
+    @property
+    def paths(self) -> dict[str, str]:
+        """What an EngineInstall of this server holds in `paths`."""
+        return {
+            "binary": self.binary,
+            "prefix": str(self.root),
+            "main_config": str(self.main_config),
+            "config_root": str(self.root),
+            "log_dir": str(self.root / "log"),
+            "pid_file": str(self.root / "run" / "httpd.pid"),
+        }
+
+    def _run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        argv = [self.binary, "-d", str(self.root), "-f", str(self.main_config), *arguments]
+        return subprocess.run(argv, capture_output=True, text=True, timeout=20, stdin=subprocess.DEVNULL)
+
+    def test(self) -> subprocess.CompletedProcess[str]:
+        return self._run("-t")
+
+    def start(self) -> Self:
+        """Needs at least one `Listen` in the included files, as httpd itself does."""
+        done = self._run("-k", "start")
+        assert done.returncode == 0, done.stderr
+        return self
+
+    def reload(self) -> None:
+        done = self._run("-k", "graceful")
+        assert done.returncode == 0, done.stderr
+
+    def stop(self) -> None:
+        if self.pid is not None:
+            self._run("-k", "stop")
+
+    @property
+    def pid(self) -> int | None:
+        try:
+            return int((self.root / "run" / "httpd.pid").read_text())
+        except (OSError, ValueError):
+            return None
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()

@@ -1,0 +1,91 @@
+"""A private nginx: Debian's binary with its own prefix, configuration, logs and pid file."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Self
+
+from tests.support.process import tool
+
+MAIN = """\
+user root;
+worker_processes 1;
+pid {root}/run/nginx.pid;
+error_log {root}/log/error.log notice;
+events {{ worker_connections 256; }}
+http {{
+    include /etc/nginx/mime.types;
+    default_type application/octet-stream;
+    access_log {root}/log/access.log;
+    client_body_temp_path {root}/tmp/body;
+    proxy_temp_path {root}/tmp/proxy;
+    fastcgi_temp_path {root}/tmp/fastcgi;
+    uwsgi_temp_path {root}/tmp/uwsgi;
+    scgi_temp_path {root}/tmp/scgi;
+    include {root}/conf.d/*.conf;
+    include {root}/sites-enabled/*;
+}}
+"""
+
+
+class NginxInstance:
+    """`root` holds everything: nginx.conf, conf.d, sites-available, sites-enabled, www, log, run, tmp.
+
+    The server runs as a daemon, as a distribution's does, and is asked to do things by its own `-s`.
+    """
+
+    engine = "nginx"
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.binary = tool("nginx")
+        for folder in ("conf.d", "sites-available", "sites-enabled", "www", "log", "run", "tmp"):
+            (root / folder).mkdir(parents=True, exist_ok=True)
+        self.main_config = root / "nginx.conf"
+        self.main_config.write_text(MAIN.format(root=root))
+
+    @property
+    def paths(self) -> dict[str, str]:
+        """What an EngineInstall of this server holds in `paths`."""
+        return {
+            "binary": self.binary,
+            "prefix": str(self.root),
+            "main_config": str(self.main_config),
+            "config_root": str(self.root),
+            "log_dir": str(self.root / "log"),
+            "pid_file": str(self.root / "run" / "nginx.pid"),
+        }
+
+    def _run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        argv = [self.binary, "-p", str(self.root), "-c", str(self.main_config), *arguments]
+        return subprocess.run(argv, capture_output=True, text=True, timeout=20, stdin=subprocess.DEVNULL)
+
+    def test(self) -> subprocess.CompletedProcess[str]:
+        return self._run("-t")
+
+    def start(self) -> Self:
+        done = self._run()
+        assert done.returncode == 0, done.stderr
+        return self
+
+    def reload(self) -> None:
+        done = self._run("-s", "reload")
+        assert done.returncode == 0, done.stderr
+
+    def stop(self) -> None:
+        if self.pid is not None:
+            self._run("-s", "stop")
+
+    @property
+    def pid(self) -> int | None:
+        try:
+            return int((self.root / "run" / "nginx.pid").read_text())
+        except (OSError, ValueError):
+            return None
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()

@@ -1,0 +1,82 @@
+"""A real OpenSSH server on loopback that lets in one key, for the account that runs the tests."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import subprocess
+from pathlib import Path
+from typing import Self
+
+from tests.support.ports import free_port
+from tests.support.process import ServerProcess, tool
+
+CONFIG = """\
+Port {port}
+ListenAddress 127.0.0.1
+HostKey {root}/host_key
+PidFile {root}/sshd.pid
+AuthorizedKeysFile {root}/authorized_keys
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+PermitRootLogin prohibit-password
+PubkeyAuthentication yes
+StrictModes no
+UsePAM no
+MaxStartups 200
+MaxSessions 200
+Subsystem sftp internal-sftp
+LogLevel VERBOSE
+"""
+
+
+def make_key(path: Path) -> None:
+    argv = [tool("ssh-keygen"), "-q", "-t", "ed25519", "-N", "", "-C", path.name, "-f", str(path)]
+    subprocess.run(argv, check=True, stdin=subprocess.DEVNULL)
+
+
+class SshServer:
+    """`private_key` opens it as `username`; `host_key` is the line to pin ("ssh-ed25519 AAAA...")."""
+
+    def __init__(self, root: Path) -> None:
+        root.mkdir(parents=True, exist_ok=True)
+        self.root = root
+        self.port = free_port()
+        self.username = getpass.getuser()
+        make_key(root / "client_key")
+        (root / "authorized_keys").write_text((root / "client_key.pub").read_text())
+        self.new_host_key()
+        (root / "sshd_config").write_text(CONFIG.format(port=self.port, root=root))
+        # sshd wants its privilege separation folder to be there when it runs as root.
+        if os.geteuid() == 0:
+            Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
+        argv = [tool("sshd"), "-D", "-e", "-f", str(root / "sshd_config")]
+        self.process = ServerProcess(argv, root / "sshd.log")
+
+    def new_host_key(self) -> None:
+        """Makes (another) host key; takes effect at the next start."""
+        for name in ("host_key", "host_key.pub"):
+            (self.root / name).unlink(missing_ok=True)
+        make_key(self.root / "host_key")
+
+    @property
+    def host_key(self) -> str:
+        return " ".join((self.root / "host_key.pub").read_text().split()[:2])
+
+    @property
+    def private_key(self) -> str:
+        return (self.root / "client_key").read_text()
+
+    def start(self) -> Self:
+        self.process.start()
+        self.process.wait_for_port(self.port)
+        return self
+
+    def stop(self) -> None:
+        self.process.stop()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
