@@ -73,9 +73,8 @@ def database(url: str) -> dict[str, object]:
             "PASSWORD": unquote(parts.password or ""),
             "HOST": unquote(parts.hostname or ""),
             "PORT": str(parts.port or ""),
-            "CONN_MAX_AGE": 60,
-            "CONN_HEALTH_CHECKS": True,
-            "OPTIONS": dict(parse_qsl(parts.query)),
+            # Requests run in short-lived threads, so connections are kept in a pool, not by thread.
+            "OPTIONS": {"pool": {"min_size": 1, "max_size": 20, "timeout": 20}, **dict(parse_qsl(parts.query))},
         }
     raise ImproperlyConfigured(
         f"PADDOCK_DATABASE_URL has the scheme {parts.scheme!r}; write sqlite:///path or postgres://user@host/name."

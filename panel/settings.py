@@ -61,7 +61,7 @@ MIGRATION_MODULES = {
 MIDDLEWARE = [
     "panel.core.middleware.RequestIdMiddleware",
     "django.middleware.security.SecurityMiddleware",
-    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "servestatic.middleware.ServeStaticMiddleware",
     "csp.middleware.CSPMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -91,6 +91,9 @@ TEMPLATES = [
 ]
 
 DATABASES = {"default": env.database(env.text("PADDOCK_DATABASE_URL", f"sqlite:///{HOME / 'paddock.sqlite3'}"))}
+if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
+    # Tests use a file too: in memory, SQLite has neither WAL nor a second process.
+    DATABASES["default"]["TEST"] = {"NAME": str(HOME / "test.sqlite3")}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 REDIS_URL = env.text("PADDOCK_REDIS_URL")
@@ -204,9 +207,17 @@ SPECTACULAR_SETTINGS = {
 STATIC_URL = "static/"
 STATIC_ROOT = HOME / "static"
 STATICFILES_DIRS = [BASE_DIR / "static"]
+# Hashed names need `collectstatic` first (`manage.py prepare` does it); tests without a browser do without.
+STATIC_MANIFEST = env.boolean("PADDOCK_STATIC_MANIFEST", True)
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
-    "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},
+    "staticfiles": {
+        "BACKEND": (
+            "servestatic.storage.CompressedManifestStaticFilesStorage"
+            if STATIC_MANIFEST
+            else "django.contrib.staticfiles.storage.StaticFilesStorage"
+        )
+    },
 }
 LANGUAGE_CODE = "en"
 TIME_ZONE = "UTC"

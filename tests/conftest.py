@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 os.environ.setdefault("PADDOCK_HOME", tempfile.mkdtemp(prefix="paddock-test-"))
+os.environ.setdefault("PADDOCK_STATIC_MANIFEST", "0")
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "panel.settings")
 
 
