@@ -1,0 +1,53 @@
+# Paddock. `make run` starts everything on this machine; `make test` checks everything. `make help` lists the rest.
+SHELL := /bin/sh
+PYTHON ?= python3
+PORT ?= 8000
+VENV := .venv
+BIN := $(VENV)/bin
+CARGO ?= cargo
+export PORT
+
+.PHONY: help run test deps native lint lock perf compare clean
+
+help: ## what can be made
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+run: $(VENV)/run.stamp native ## start the panel, its worker and its scheduler here (PORT=8000, PADDOCK_HOME=.paddock)
+	@exec $(BIN)/python manage.py run --port $(PORT)
+
+test: ## install what the tests need, then run all of them
+	@scripts/deps.sh test
+	@$(MAKE) --no-print-directory $(VENV)/dev.stamp native
+	@exec $(BIN)/python scripts/check.py
+
+native: ## build the bundled web server
+	@echo "==> native server (native/target/release/gallop)"
+	@cd native && $(CARGO) build --release --locked
+
+lint: $(VENV)/dev.stamp ## ruff, mypy, clippy, migrations: the quick checks
+	@exec $(BIN)/python scripts/check.py lint
+
+perf: $(VENV)/dev.stamp native ## benchmarks of the panel itself
+	@exec $(BIN)/python -m tests.perf
+
+lock: $(VENV)/dev.stamp ## write requirements*.txt anew from requirements*.in
+	$(BIN)/uv pip compile -q --upgrade --generate-hashes --python-version 3.11 --no-header --no-emit-index-url requirements.in -o requirements.txt
+	$(BIN)/uv pip compile -q --upgrade --generate-hashes --python-version 3.11 --no-header --no-emit-index-url requirements-dev.in -o requirements-dev.txt
+
+clean: ## remove what was built here; never touches PADDOCK_HOME
+	rm -rf $(VENV) native/target tests/artifacts
+
+$(VENV)/bin/python:
+	@scripts/deps.sh venv
+	@echo "==> virtual environment ($(VENV))"
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/run.stamp: requirements.txt | $(VENV)/bin/python
+	@echo "==> Python packages (requirements.txt, checked by hash)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
+	@touch $@
+
+$(VENV)/dev.stamp: requirements.txt requirements-dev.txt | $(VENV)/bin/python
+	@echo "==> Python packages for the tests (requirements-dev.txt, checked by hash)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.txt
+	@touch $@ $(VENV)/run.stamp

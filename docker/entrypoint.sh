@@ -1,0 +1,15 @@
+#!/bin/sh
+# What a container of the panel runs: entrypoint.sh web | worker | beat
+set -eu
+cd "$(dirname "$0")/.."
+python=${PADDOCK_PYTHON:-python}
+case ${1:-} in
+web)
+    "$python" manage.py prepare
+    [ ! -d "${PADDOCK_DEMO_DIR:-/nonexistent}" ] || "$python" manage.py register_demo_hosts "$PADDOCK_DEMO_DIR"
+    exec "$python" -m uvicorn panel.asgi:application --host 0.0.0.0 --port "${PORT:-8000}" --log-level warning --no-access-log
+    ;;
+worker) exec "$python" -m celery -A panel worker --loglevel INFO ;;
+beat) exec "$python" -m celery -A panel beat --loglevel INFO --pidfile "" ;;
+*) echo "usage: entrypoint.sh web | worker | beat" >&2; exit 2 ;;
+esac

@@ -1,0 +1,107 @@
+"""`manage.py run`: the panel on one machine, everything that it needs started together in the foreground."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import socket
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+from django.conf import settings
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandError
+
+from panel.core.supervisor import Program, Supervisor
+
+READY_WITHIN_S = 60
+
+
+class Command(BaseCommand):
+    help = "Prepare the data folder, then run the web process, the worker and the scheduler until Ctrl-C."
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--port", type=int, default=8000)
+        parser.add_argument("--address", default="127.0.0.1", help="where to listen (default: this machine only)")
+
+    def handle(self, *args: object, **options: object) -> None:
+        port, address = int(str(options["port"])), str(options["address"])
+        refuse_taken_port(address, port)
+        call_command("prepare", verbosity=int(str(options["verbosity"])))
+        supervisor = Supervisor(programs(address, port), say=lambda text: self.say(text))
+        try:
+            supervisor.start()
+            if wait_until_ready(supervisor, f"http://{address}:{port}/health/ready"):
+                self.welcome(f"http://localhost:{port}" if address == "127.0.0.1" else f"http://{address}:{port}")
+            supervisor.watch()
+        finally:
+            self.say("stopping")
+            supervisor.stop()
+        self.say("stopped")
+
+    def say(self, text: str) -> None:
+        self.stdout.write(f"==> {text}")
+        self.stdout.flush()
+
+    def welcome(self, url: str) -> None:
+        from panel.accounts.services import setup_link_path
+
+        self.say("ready")
+        self.stdout.write(f"\n    Paddock        {url}/")
+        link = setup_link_path()
+        if link.exists():
+            self.stdout.write(f"    First account  {url}{link.read_text(encoding='ascii').strip()}")
+            self.stdout.write("                   (works once; Ctrl-C stops everything)")
+        self.stdout.write("")
+        self.stdout.flush()
+
+
+def refuse_taken_port(address: str, port: int) -> None:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((address, port))
+        except OSError as error:
+            raise CommandError(
+                f"Port {port} on {address} cannot be used: {error.strerror}. Choose another: make run PORT=8001"
+            ) from error
+
+
+def programs(address: str, port: int) -> list[Program]:
+    python = sys.executable
+    celery = [python, "-m", "celery", "-A", "panel"]
+    web = [python, "-m", "uvicorn", "panel.asgi:application", "--host", address, "--port", str(port)]
+    return [
+        Program("web", [*web, "--log-level", "warning", "--no-access-log", "--timeout-graceful-shutdown", "3"]),
+        Program("worker", [*celery, "worker", "--loglevel", "WARNING", "--without-gossip", "--without-mingle"]),
+        Program("scheduler", [*celery, "beat", "--loglevel", "WARNING", "--pidfile", ""]),
+    ]
+
+
+def wait_until_ready(supervisor: Supervisor, url: str) -> bool:
+    """Whether the web process answered before the time was up, a signal came or it died."""
+    deadline = time.monotonic() + READY_WITHIN_S
+    while time.monotonic() < deadline and not supervisor.stopping:
+        code = supervisor.programs[0].ended()
+        if code is not None:
+            raise CommandError(f"The web process ended with {code}; its words are above.")
+        try:
+            with urllib.request.urlopen(url, timeout=2) as answer:  # noqa: S310 - our own loopback address
+                return bool(answer.status == 200)
+        except (OSError, urllib.error.URLError):
+            time.sleep(0.1)
+    return False
+
+
+def static_fingerprint() -> str:
+    """Changes when any file that collectstatic would collect may have."""
+    digest = hashlib.sha256((settings.BASE_DIR / "requirements.txt").read_bytes())
+    for folder, _, names in sorted(os.walk(settings.BASE_DIR / "static")):
+        for name in sorted(names):
+            path = Path(folder) / name
+            digest.update(f"{path}:{path.stat().st_mtime_ns}\n".encode())
+    return digest.hexdigest()

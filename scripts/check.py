@@ -1,0 +1,166 @@
+#!/usr/bin/env python3
+"""All checks of the project, in order, each with its time; what `make test` and `make lint` run.
+
+    check.py          everything
+    check.py lint     only what needs no servers
+    check.py NAME...  single checks by name (see CHECKS)
+
+The first failure ends the run with its output already printed and its exit code.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from tests.support.postgres import Postgres  # noqa: E402
+from tests.support.redis import Redis  # noqa: E402
+
+PYTHON = sys.executable
+BIN = Path(PYTHON).parent
+PROCESSES = str(max(2, os.cpu_count() or 2))
+
+
+class Failed(Exception):
+    pass
+
+
+def run(*argv: str, cwd: Path = ROOT, env: Mapping[str, str] | None = None) -> None:
+    code = subprocess.run(argv, cwd=cwd, env={**os.environ, **(env or {})}, stdin=subprocess.DEVNULL).returncode
+    if code != 0:
+        raise Failed(f"{' '.join(argv)} ended with {code}")
+
+
+@contextmanager
+def home() -> Iterator[Path]:
+    """A data folder for one check. World-readable: servers under test drop their privileges."""
+    path = Path(tempfile.mkdtemp(prefix="paddock-test-"))
+    path.chmod(0o755)
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def style() -> None:
+    run(str(BIN / "ruff"), "check", ".")
+    run(str(BIN / "ruff"), "format", "--check", ".")
+
+
+def shell() -> None:
+    for script in sorted([*ROOT.glob("scripts/*.sh"), *ROOT.glob("docker/*.sh"), ROOT / ".ci" / "run"]):
+        run("bash" if script.name == "run" else "sh", "-n", str(script))
+
+
+def types() -> None:
+    run(str(BIN / "mypy"), "panel", "agents")
+
+
+def migrations() -> None:
+    with home() as folder:
+        run(PYTHON, "manage.py", "makemigrations", "--check", "--dry-run", env={"PADDOCK_HOME": str(folder)})
+
+
+def production_settings() -> None:
+    with home() as folder:
+        env = {"PADDOCK_HOME": str(folder), "PADDOCK_HTTPS": "1", "PADDOCK_ALLOWED_HOSTS": "panel.example"}
+        run(PYTHON, "manage.py", "check", "--deploy", "--fail-level", "WARNING", env=env)
+
+
+def compose() -> None:
+    run("docker-compose", "-f", "docker-compose.yml", "config", "--quiet")
+
+
+def rust_style() -> None:
+    run("cargo", "fmt", "--check", cwd=ROOT / "native")
+    run(
+        "cargo",
+        "clippy",
+        "--release",
+        "--locked",
+        "--workspace",
+        "--all-targets",
+        "--",
+        "-D",
+        "warnings",
+        cwd=ROOT / "native",
+    )
+
+
+def rust_tests() -> None:
+    run("cargo", "test", "--release", "--locked", "--workspace", "--quiet", cwd=ROOT / "native")
+
+
+def pytest(*arguments: str, env: Mapping[str, str]) -> None:
+    with home() as folder:
+        run(PYTHON, "-m", "pytest", "-q", *arguments, env={**env, "PADDOCK_HOME": str(folder)})
+
+
+def sqlite_tests() -> None:
+    pytest("-n", PROCESSES, "--dist", "loadgroup", "--ignore=tests/browser", env={})
+
+
+def postgres_tests() -> None:
+    with home() as folder, Postgres(folder / "postgres") as postgres, Redis(folder / "redis") as redis:
+        env = {"PADDOCK_DATABASE_URL": postgres.url, "PADDOCK_REDIS_URL": redis.url}
+        # What knows no database ran on SQLite already.
+        pure = [f"--ignore=tests/{name}" for name in ("browser", "rendering", "conformance", "agents", "test_support")]
+        pytest("-n", PROCESSES, "--dist", "loadgroup", *pure, env=env)
+
+
+def browser_tests() -> None:
+    pytest("tests/browser", env={})
+
+
+LINT: dict[str, Callable[[], None]] = {
+    "style": style,
+    "shell": shell,
+    "types": types,
+    "migrations": migrations,
+    "production-settings": production_settings,
+    "compose": compose,
+    "rust-style": rust_style,
+}
+CHECKS: dict[str, Callable[[], None]] = {
+    **LINT,
+    "rust-tests": rust_tests,
+    "sqlite-tests": sqlite_tests,
+    "postgres-tests": postgres_tests,
+    "browser-tests": browser_tests,
+}
+
+
+def main(names: list[str]) -> int:
+    if names == ["lint"]:
+        names = list(LINT)
+    unknown = [name for name in names if name not in CHECKS]
+    if unknown:
+        print(f"unknown check {', '.join(unknown)}; there are: {', '.join(CHECKS)}", file=sys.stderr)
+        return 2
+    times: list[tuple[str, float]] = []
+    for name in names or CHECKS:
+        print(f"==> {name}", flush=True)
+        began = time.monotonic()
+        try:
+            CHECKS[name]()
+        except Failed as failure:
+            print(f"==> {name} failed: {failure}", file=sys.stderr, flush=True)
+            return 1
+        times.append((name, time.monotonic() - began))
+    for name, seconds in times:
+        print(f"    {name:<22}{seconds:7.1f} s")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
