@@ -1,0 +1,813 @@
+//! What the peer sends.
+
+use super::flood::{self, Meter};
+use super::frame::{self, Header};
+use super::streams::{Ended, Stream, Streams};
+use super::{Config, Error, ErrorCode, INITIAL_WINDOW, MAX_FRAME, MAX_WINDOW};
+use crate::head::{HeadBuilder, HeadError, RequestHead};
+use crate::hpack::Decoder;
+use crate::section_cache::SectionCache;
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::time::Instant;
+
+/// Size of the dynamic table we keep for the peer: the protocol's initial value.
+const TABLE_SIZE: usize = 4096;
+/// Heads remembered by connection, as a power of two.
+const CACHE_BITS: u32 = 3;
+/// Frames one field section may be spread over.
+const MAX_SECTION_FRAMES: u32 = 64;
+/// More than this many streams at once the stream table cannot hold.
+const MAX_STREAMS: usize = 32_768;
+/// Input waits while this much output does.
+const MAX_UNSENT: usize = 256 * 1024;
+
+/// What happened. Data borrows from the input.
+#[derive(Debug)]
+pub enum Event<'a, T> {
+    /// A request. The stream now exists until it is answered or reset.
+    Request {
+        /// Its stream.
+        stream: u32,
+        /// Its head; equal requests may share one.
+        head: Rc<RequestHead>,
+        /// There is no body.
+        end_stream: bool,
+    },
+    /// A request that must be refused with 400 (431 for [`HeadError::TooLarge`]). The answer is
+    /// sent like any other; a reset follows it by itself.
+    Malformed {
+        /// Its stream.
+        stream: u32,
+        /// For the error log.
+        error: HeadError,
+    },
+    /// A piece of a request's body. To be given back with [`Connection::release`].
+    Data {
+        /// Its stream.
+        stream: u32,
+        /// The piece; empty only at the end.
+        data: &'a [u8],
+        /// This is the last piece.
+        end_stream: bool,
+    },
+    /// The stream is gone: stop working on it.
+    Reset {
+        /// The stream that was.
+        stream: u32,
+        /// Why.
+        code: ErrorCode,
+        /// What the owner kept with it.
+        user: T,
+    },
+    /// The peer will not open more streams; close when those open are done.
+    GoAway,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Preface,
+    FirstSettings,
+    Open,
+    Closed,
+}
+
+/// A field section whose CONTINUATION is to come.
+#[derive(Debug)]
+struct Section {
+    stream: u32,
+    block: Vec<u8>,
+    end_stream: bool,
+    depends_on: Option<u32>,
+    frames: u32,
+}
+
+/// One HTTP/2 connection; `T` is what its owner keeps with each stream.
+#[derive(Debug)]
+pub struct Connection<T> {
+    pub(super) config: Config,
+    state: State,
+    decoder: Decoder,
+    cache: SectionCache,
+    pub(super) streams: Streams<T>,
+    /// Highest stream id the peer used.
+    last_stream: u32,
+    /// Highest stream id that was not refused: what GOAWAY names.
+    pub(super) last_taken: u32,
+    pub(super) going_away: bool,
+    section: Option<Section>,
+    pub(super) send_window: i64,
+    recv_window: i64,
+    released: u32,
+    initial_send_window: i64,
+    /// The peer lowered its table size: the next section of ours must acknowledge it.
+    pub(super) table_off: bool,
+    pub(super) ready: VecDeque<u32>,
+    pub(super) out: Vec<u8>,
+    pub(super) meter: Meter,
+    /// Window updates the peer has reason for.
+    pub(super) updates_due: u32,
+    requests: u64,
+}
+
+type Handled<'a, T> = Result<Option<Event<'a, T>>, Error>;
+
+impl<T: Default> Connection<T> {
+    /// A connection that waits for the client's preface. Our own is in the output already.
+    pub fn new(mut config: Config) -> Self {
+        config.max_streams = config.max_streams.min(MAX_STREAMS);
+        let mut connection = Self {
+            config,
+            state: State::Preface,
+            decoder: Decoder::new(TABLE_SIZE),
+            cache: SectionCache::new(CACHE_BITS),
+            streams: Streams::new(),
+            last_stream: 0,
+            last_taken: 0,
+            going_away: false,
+            section: None,
+            send_window: INITIAL_WINDOW,
+            recv_window: INITIAL_WINDOW,
+            released: 0,
+            initial_send_window: INITIAL_WINDOW,
+            table_off: false,
+            ready: VecDeque::new(),
+            out: Vec::new(),
+            meter: Meter::new(),
+            updates_due: 16,
+            requests: 0,
+        };
+        connection.greet();
+        connection
+    }
+
+    fn greet(&mut self) {
+        let settings = [
+            (
+                frame::SETTINGS_MAX_CONCURRENT_STREAMS,
+                self.config.max_streams as u32,
+            ),
+            (
+                frame::SETTINGS_INITIAL_WINDOW_SIZE,
+                self.config.stream_window,
+            ),
+            (frame::SETTINGS_MAX_FRAME_SIZE, MAX_FRAME as u32),
+            (
+                frame::SETTINGS_MAX_HEADER_LIST_SIZE,
+                self.config.head.size as u32,
+            ),
+        ];
+        frame::push_header(&mut self.out, settings.len() * 6, frame::SETTINGS, 0, 0);
+        for (id, value) in settings {
+            self.out.extend_from_slice(&id.to_be_bytes());
+            self.out.extend_from_slice(&value.to_be_bytes());
+        }
+        let more = i64::from(self.config.connection_window) - INITIAL_WINDOW;
+        if more > 0 {
+            frame::push_u32(&mut self.out, frame::WINDOW_UPDATE, 0, more as u32);
+            self.recv_window += more;
+        }
+    }
+
+    /// Takes the next event from the front of `input`, consuming whole frames. `None` when the rest
+    /// of `input` is no whole frame, or when the output must be sent first (see
+    /// [`Connection::wants_drain`]). After an error everything is consumed unread.
+    ///
+    /// # Errors
+    /// The connection is lost; the GOAWAY that says so is in the output.
+    pub fn receive<'a>(
+        &mut self,
+        input: &mut &'a [u8],
+        now: Instant,
+    ) -> Result<Option<Event<'a, T>>, Error> {
+        let result = self.receive_frames(input, now);
+        if let Err(error) = &result {
+            frame::push_goaway(&mut self.out, self.last_taken, error.code);
+            self.state = State::Closed;
+        }
+        result
+    }
+
+    fn receive_frames<'a>(&mut self, input: &mut &'a [u8], now: Instant) -> Handled<'a, T> {
+        if self.state == State::Preface && !self.preface(input)? {
+            return Ok(None);
+        }
+        loop {
+            if self.state == State::Closed {
+                *input = &[];
+            }
+            if self.wants_drain() {
+                return Ok(None);
+            }
+            let Some(header) = Header::parse(input) else {
+                return Ok(None);
+            };
+            if header.len > MAX_FRAME {
+                return Err(Error::frame_size("client sent too large frame"));
+            }
+            let Some(payload) = input.get(frame::HEADER_LEN..frame::HEADER_LEN + header.len) else {
+                return Ok(None);
+            };
+            *input = &input[frame::HEADER_LEN + header.len..];
+            if let Some(event) = self.frame(header, payload, now)? {
+                return Ok(Some(event));
+            }
+        }
+    }
+
+    fn preface(&mut self, input: &mut &[u8]) -> Result<bool, Error> {
+        let len = input.len().min(frame::PREFACE.len());
+        if input[..len] != frame::PREFACE[..len] {
+            return Err(Error::protocol("client sent invalid HTTP/2 preface"));
+        }
+        if len < frame::PREFACE.len() {
+            return Ok(false);
+        }
+        *input = &input[len..];
+        self.state = State::FirstSettings;
+        Ok(true)
+    }
+
+    fn frame<'a>(&mut self, header: Header, payload: &'a [u8], now: Instant) -> Handled<'a, T> {
+        if self.section.is_some() != (header.kind == frame::CONTINUATION) {
+            return Err(Error::protocol(
+                "client sent inappropriate frame in a field section",
+            ));
+        }
+        if self.state == State::FirstSettings {
+            if header.kind != frame::SETTINGS || header.has(frame::ACK) {
+                return Err(Error::protocol("client sent no SETTINGS frame first"));
+            }
+            self.state = State::Open;
+        }
+        match header.kind {
+            frame::DATA => self.on_data(header, payload, now),
+            frame::HEADERS => self.on_headers(header, payload, now),
+            frame::PRIORITY => self.on_priority(header, payload, now),
+            frame::RST_STREAM => self.on_reset(header, payload, now),
+            frame::SETTINGS => self.on_settings(header, payload, now),
+            frame::PUSH_PROMISE => Err(Error::protocol("client sent PUSH_PROMISE frame")),
+            frame::PING => self.on_ping(header, payload, now),
+            frame::GOAWAY => self.on_goaway(header, payload, now),
+            frame::WINDOW_UPDATE => self.on_window_update(header, payload, now),
+            frame::CONTINUATION => self.on_continuation(header, payload, now),
+            _ => self.charge(flood::IDLE_FRAME, now),
+        }
+    }
+
+    fn charge<'a>(&mut self, points: u32, now: Instant) -> Handled<'a, T> {
+        if self.meter.charge(points, now) {
+            return Ok(None);
+        }
+        Err(Error::flood("http2 flood detected"))
+    }
+
+    /// A stream id that a frame may carry which needs one.
+    fn is_idle(&self, id: u32) -> bool {
+        id > self.last_stream || id.is_multiple_of(2)
+    }
+
+    /// Ends a stream with a stream error that is the peer's fault.
+    fn stream_error<'a>(&mut self, stream: u32, code: ErrorCode, now: Instant) -> Handled<'a, T> {
+        frame::push_u32(&mut self.out, frame::RST_STREAM, stream, code.0);
+        let removed = self.remove(stream, Ended::Reset);
+        if removed.is_none() {
+            self.streams.remember(stream, Ended::Reset);
+        }
+        self.charge(flood::RESET, now)?;
+        Ok(removed.map(|s| Event::Reset {
+            stream,
+            code,
+            user: s.user,
+        }))
+    }
+
+    pub(super) fn remove(&mut self, stream: u32, how: Ended) -> Option<Stream<T>> {
+        let removed = self.streams.remove(stream, how)?;
+        // What was handed out and never released must not shrink the connection's window for good.
+        let held = i64::from(self.config.stream_window) - removed.recv_window;
+        self.release_connection((held - i64::from(removed.released)).max(0) as u32);
+        Some(removed)
+    }
+
+    fn on_headers<'a>(
+        &mut self,
+        header: Header,
+        payload: &'a [u8],
+        now: Instant,
+    ) -> Handled<'a, T> {
+        if header.stream.is_multiple_of(2) {
+            return Err(Error::protocol(
+                "client sent HEADERS frame with incorrect stream id",
+            ));
+        }
+        let (depends_on, block) = frame::field_block(&header, payload)?;
+        let end_stream = header.has(frame::END_STREAM);
+        if header.has(frame::END_HEADERS) {
+            return self.on_section(header.stream, block, end_stream, depends_on, now);
+        }
+        self.check_section(block.len())?;
+        self.section = Some(Section {
+            stream: header.stream,
+            block: block.to_vec(),
+            end_stream,
+            depends_on,
+            frames: 1,
+        });
+        Ok(None)
+    }
+
+    fn check_section(&self, len: usize) -> Result<(), Error> {
+        if len > self.config.max_section {
+            return Err(Error::flood("client sent too large field section"));
+        }
+        Ok(())
+    }
+
+    fn on_continuation<'a>(
+        &mut self,
+        header: Header,
+        payload: &[u8],
+        now: Instant,
+    ) -> Handled<'a, T> {
+        self.charge(flood::CONTINUATION, now)?;
+        let Some(mut section) = self.section.take() else {
+            return Err(Error::protocol("client sent unexpected CONTINUATION frame"));
+        };
+        if section.stream != header.stream {
+            return Err(Error::protocol(
+                "client sent CONTINUATION frame of another stream",
+            ));
+        }
+        section.frames += 1;
+        if section.frames > MAX_SECTION_FRAMES {
+            return Err(Error::flood("client sent too many CONTINUATION frames"));
+        }
+        self.check_section(section.block.len() + payload.len())?;
+        section.block.extend_from_slice(payload);
+        if header.has(frame::END_HEADERS) {
+            let Section {
+                stream,
+                block,
+                end_stream,
+                depends_on,
+                ..
+            } = section;
+            return self.on_section(stream, &block, end_stream, depends_on, now);
+        }
+        self.section = Some(section);
+        Ok(None)
+    }
+
+    /// A whole field section: a request, trailers, or neither.
+    fn on_section<'a>(
+        &mut self,
+        stream: u32,
+        block: &[u8],
+        end_stream: bool,
+        depends_on: Option<u32>,
+        now: Instant,
+    ) -> Handled<'a, T> {
+        if stream <= self.last_stream {
+            return self.on_trailers(stream, block, end_stream, now);
+        }
+        self.last_stream = stream;
+        if self.going_away {
+            self.streams.remember(stream, Ended::Reset);
+            self.skip_section(block)?;
+            return self.charge(flood::IDLE_FRAME, now);
+        }
+        if self.streams.len() >= self.config.max_streams {
+            self.skip_section(block)?;
+            return self.stream_error(stream, ErrorCode::REFUSED_STREAM, now);
+        }
+        let head = self.decode_head(block)?;
+        if depends_on == Some(stream) {
+            return self.stream_error(stream, ErrorCode::PROTOCOL_ERROR, now);
+        }
+        Ok(Some(self.open(stream, head, end_stream)))
+    }
+
+    fn decode_head(&mut self, block: &[u8]) -> Result<Result<Rc<RequestHead>, HeadError>, Error> {
+        if let Some(head) = self.cache.get(self.decoder.generation(), block) {
+            return Ok(Ok(Rc::clone(head)));
+        }
+        let before = self.decoder.generation();
+        let head = self.decode(block)?.finish().map(Rc::new);
+        if let (Ok(head), true) = (&head, before == self.decoder.generation()) {
+            self.cache.put(before, block, head);
+        }
+        Ok(head)
+    }
+
+    fn decode(&mut self, block: &[u8]) -> Result<HeadBuilder, Error> {
+        let mut builder = HeadBuilder::new(self.config.head);
+        let decoded = self
+            .decoder
+            .decode(block, |name, value| builder.field(name, value));
+        decoded.map_err(|_| compression_error())?;
+        Ok(builder)
+    }
+
+    fn skip_section(&mut self, block: &[u8]) -> Result<(), Error> {
+        let decoded = self.decoder.decode(block, |_, _| {});
+        decoded.map_err(|_| compression_error())
+    }
+
+    fn open<'a>(
+        &mut self,
+        stream: u32,
+        head: Result<Rc<RequestHead>, HeadError>,
+        end_stream: bool,
+    ) -> Event<'a, T> {
+        let head = head.and_then(|head| match head.content_length() {
+            Some(1..) if end_stream => Err(HeadError::ContentLength),
+            _ => Ok(head),
+        });
+        self.streams.insert(Stream {
+            id: stream,
+            send_window: self.initial_send_window,
+            recv_window: i64::from(self.config.stream_window),
+            released: 0,
+            body_left: head.as_ref().ok().and_then(|head| head.content_length()),
+            remote_done: end_stream,
+            head_sent: false,
+            blocked: false,
+            queued: false,
+            malformed: head.as_ref().err().map(|_| ErrorCode::PROTOCOL_ERROR),
+            user: T::default(),
+        });
+        self.last_taken = stream;
+        self.requests += 1;
+        if self.requests >= self.config.max_requests {
+            self.shutdown();
+        }
+        match head {
+            Ok(head) => Event::Request {
+                stream,
+                head,
+                end_stream,
+            },
+            Err(error) => Event::Malformed { stream, error },
+        }
+    }
+
+    fn on_trailers<'a>(
+        &mut self,
+        id: u32,
+        block: &[u8],
+        end_stream: bool,
+        now: Instant,
+    ) -> Handled<'a, T> {
+        let trailers = self.decode(block)?.finish_trailers();
+        let Some(stream) = self.streams.get_mut(id) else {
+            return match self.streams.how_ended(id) {
+                Some(Ended::Reset) => self.charge(flood::IDLE_FRAME, now),
+                Some(Ended::Closed) => {
+                    let reason = "client sent HEADERS frame for a closed stream";
+                    Err(Error::new(ErrorCode::STREAM_CLOSED, reason))
+                }
+                None => Err(Error::protocol(
+                    "client sent HEADERS frame with a lower stream id",
+                )),
+            };
+        };
+        if stream.remote_done {
+            return self.stream_error(id, ErrorCode::STREAM_CLOSED, now);
+        }
+        if !end_stream || trailers.is_err() || stream.body_left.is_some_and(|left| left > 0) {
+            return self.stream_error(id, ErrorCode::PROTOCOL_ERROR, now);
+        }
+        stream.remote_done = true;
+        if stream.malformed.is_some() {
+            return Ok(None);
+        }
+        Ok(Some(Event::Data {
+            stream: id,
+            data: &[],
+            end_stream: true,
+        }))
+    }
+
+    fn on_data<'a>(&mut self, header: Header, payload: &'a [u8], now: Instant) -> Handled<'a, T> {
+        let id = header.stream;
+        if self.is_idle(id) {
+            return Err(Error::protocol(
+                "client sent DATA frame with incorrect stream id",
+            ));
+        }
+        let len = header.len as i64;
+        if len > self.recv_window {
+            return Err(Error::flow("client violated connection flow control"));
+        }
+        let data = frame::unpad(&header, payload)?;
+        self.recv_window -= len;
+        let Some(stream) = self.streams.get_mut(id) else {
+            self.release_connection(header.len as u32);
+            return match self.streams.how_ended(id) {
+                Some(Ended::Reset) => self.charge(flood::IDLE_FRAME, now),
+                _ => self.stream_error(id, ErrorCode::STREAM_CLOSED, now),
+            };
+        };
+        let end_stream = header.has(frame::END_STREAM);
+        if let Err(code) = take_data(stream, len, data.len(), end_stream) {
+            self.release_connection(header.len as u32);
+            return self.stream_error(id, code, now);
+        }
+        let discard = stream.malformed.is_some();
+        let unused = if discard {
+            header.len
+        } else {
+            header.len - data.len()
+        };
+        self.release(id, unused);
+        if data.is_empty() && !end_stream {
+            return self.charge(flood::IDLE_FRAME, now);
+        }
+        Ok((!discard).then_some(Event::Data {
+            stream: id,
+            data,
+            end_stream,
+        }))
+    }
+
+    /// Opens the windows again by `len` bytes of a stream's body that were dealt with.
+    pub fn release(&mut self, id: u32, len: usize) {
+        let len = len as u32;
+        let Some(stream) = self.streams.get_mut(id) else {
+            // Already released when the stream was removed.
+            return;
+        };
+        stream.released += len;
+        if !stream.remote_done && stream.released >= self.config.stream_window / 2 {
+            let released = std::mem::take(&mut stream.released);
+            stream.recv_window += i64::from(released);
+            if released > 0 {
+                frame::push_u32(&mut self.out, frame::WINDOW_UPDATE, id, released);
+            }
+        }
+        self.release_connection(len);
+    }
+
+    fn release_connection(&mut self, len: u32) {
+        self.released += len;
+        if self.released >= self.config.connection_window / 2 {
+            let released = std::mem::take(&mut self.released);
+            self.recv_window += i64::from(released);
+            frame::push_u32(&mut self.out, frame::WINDOW_UPDATE, 0, released);
+        }
+    }
+
+    fn on_priority<'a>(&mut self, header: Header, payload: &[u8], now: Instant) -> Handled<'a, T> {
+        if header.stream == 0 {
+            return Err(Error::protocol(
+                "client sent PRIORITY frame with incorrect stream id",
+            ));
+        }
+        let priority = payload.first_chunk::<5>().filter(|_| payload.len() == 5);
+        let code = match priority {
+            None => ErrorCode::FRAME_SIZE_ERROR,
+            Some(p) if frame::depends_on(p) == header.stream => ErrorCode::PROTOCOL_ERROR,
+            Some(_) => return self.charge(flood::IDLE_FRAME, now),
+        };
+        if self.is_idle(header.stream) {
+            return Err(Error::new(code, "client sent invalid PRIORITY frame"));
+        }
+        self.stream_error(header.stream, code, now)
+    }
+
+    fn on_reset<'a>(&mut self, header: Header, payload: &[u8], now: Instant) -> Handled<'a, T> {
+        let stream = header.stream;
+        let code = frame::number(
+            payload,
+            "client sent RST_STREAM frame with incorrect length",
+        )?;
+        if self.is_idle(stream) {
+            return Err(Error::protocol(
+                "client sent RST_STREAM frame with incorrect stream id",
+            ));
+        }
+        let Some(removed) = self.remove(stream, Ended::Closed) else {
+            return self.charge(flood::IDLE_FRAME, now);
+        };
+        self.charge(flood::RESET, now)?;
+        let code = ErrorCode(code);
+        Ok(Some(Event::Reset {
+            stream,
+            code,
+            user: removed.user,
+        }))
+    }
+
+    fn on_settings<'a>(&mut self, header: Header, payload: &[u8], now: Instant) -> Handled<'a, T> {
+        if header.stream != 0 {
+            return Err(Error::protocol(
+                "client sent SETTINGS frame with incorrect stream id",
+            ));
+        }
+        if header.has(frame::ACK) {
+            if header.len != 0 {
+                return Err(Error::frame_size("client sent SETTINGS ack with a payload"));
+            }
+            return self.charge(flood::IDLE_FRAME, now);
+        }
+        let mut window = self.initial_send_window;
+        for (id, value) in frame::settings(payload)? {
+            self.setting(id, value, &mut window)?;
+        }
+        self.change_windows(window)?;
+        frame::push_header(&mut self.out, 0, frame::SETTINGS, frame::ACK, 0);
+        self.charge(flood::IDLE_FRAME * (1 + header.len as u32 / 60), now)
+    }
+
+    fn setting(&mut self, id: u16, value: u32, window: &mut i64) -> Result<(), Error> {
+        match id {
+            frame::SETTINGS_HEADER_TABLE_SIZE if (value as usize) < TABLE_SIZE => {
+                self.table_off = true;
+            }
+            frame::SETTINGS_ENABLE_PUSH if value > 1 => {
+                return Err(Error::protocol("client sent invalid ENABLE_PUSH"));
+            }
+            frame::SETTINGS_INITIAL_WINDOW_SIZE if i64::from(value) > MAX_WINDOW => {
+                return Err(Error::flow("client sent invalid INITIAL_WINDOW_SIZE"));
+            }
+            frame::SETTINGS_INITIAL_WINDOW_SIZE => *window = i64::from(value),
+            frame::SETTINGS_MAX_FRAME_SIZE if !(MAX_FRAME as u32..1 << 24).contains(&value) => {
+                return Err(Error::protocol("client sent invalid MAX_FRAME_SIZE"));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Applies a new initial window to all streams (section 6.9.2), once per frame.
+    fn change_windows(&mut self, window: i64) -> Result<(), Error> {
+        let change = window - self.initial_send_window;
+        self.initial_send_window = window;
+        if change == 0 {
+            return Ok(());
+        }
+        for stream in self.streams.iter_mut() {
+            stream.send_window += change;
+            if stream.send_window > MAX_WINDOW {
+                return Err(Error::flow(
+                    "client sent INITIAL_WINDOW_SIZE that overflows a window",
+                ));
+            }
+        }
+        self.wake_all();
+        Ok(())
+    }
+
+    fn on_ping<'a>(&mut self, header: Header, payload: &[u8], now: Instant) -> Handled<'a, T> {
+        if header.stream != 0 {
+            return Err(Error::protocol(
+                "client sent PING frame with incorrect stream id",
+            ));
+        }
+        if header.len != 8 {
+            return Err(Error::frame_size(
+                "client sent PING frame with incorrect length",
+            ));
+        }
+        if !header.has(frame::ACK) {
+            frame::push_header(&mut self.out, 8, frame::PING, frame::ACK, 0);
+            self.out.extend_from_slice(payload);
+        }
+        self.charge(flood::IDLE_FRAME, now)
+    }
+
+    fn on_goaway<'a>(&mut self, header: Header, payload: &[u8], now: Instant) -> Handled<'a, T> {
+        if header.stream != 0 {
+            return Err(Error::protocol(
+                "client sent GOAWAY frame with incorrect stream id",
+            ));
+        }
+        if payload.len() < 8 {
+            return Err(Error::frame_size(
+                "client sent GOAWAY frame with incorrect length",
+            ));
+        }
+        self.charge(flood::IDLE_FRAME, now)?;
+        Ok(Some(Event::GoAway))
+    }
+
+    fn on_window_update<'a>(
+        &mut self,
+        header: Header,
+        payload: &[u8],
+        now: Instant,
+    ) -> Handled<'a, T> {
+        let id = header.stream;
+        let increment = frame::number(
+            payload,
+            "client sent WINDOW_UPDATE frame with incorrect length",
+        )?;
+        let increment = i64::from(increment & 0x7fff_ffff);
+        match self.updates_due.checked_sub(1) {
+            Some(due) => self.updates_due = due,
+            None => _ = self.charge(flood::IDLE_FRAME, now)?,
+        }
+        if id == 0 {
+            return self.open_connection(increment);
+        }
+        if self.is_idle(id) {
+            return Err(Error::protocol(
+                "client sent WINDOW_UPDATE frame with incorrect stream id",
+            ));
+        }
+        let Some(stream) = self.streams.get_mut(id) else {
+            return Ok(None);
+        };
+        if increment == 0 {
+            return self.stream_error(id, ErrorCode::PROTOCOL_ERROR, now);
+        }
+        stream.send_window += increment;
+        if stream.send_window > MAX_WINDOW {
+            return self.stream_error(id, ErrorCode::FLOW_CONTROL_ERROR, now);
+        }
+        if stream.blocked && stream.send_window > 0 && self.send_window > 0 {
+            self.mark_ready(id);
+        }
+        Ok(None)
+    }
+
+    fn open_connection<'a>(&mut self, increment: i64) -> Handled<'a, T> {
+        if increment == 0 {
+            return Err(Error::protocol(
+                "client sent WINDOW_UPDATE frame with increment 0",
+            ));
+        }
+        self.send_window += increment;
+        if self.send_window > MAX_WINDOW {
+            return Err(Error::flow(
+                "client sent WINDOW_UPDATE frame that overflows the window",
+            ));
+        }
+        self.wake_all();
+        Ok(None)
+    }
+
+    /// Whether the output must be sent before more input is taken: a peer that sends and never
+    /// reads makes no more than this wait.
+    pub fn wants_drain(&self) -> bool {
+        self.out.len() > MAX_UNSENT
+    }
+
+    /// Whether the connection has come to its end: send the output, then close.
+    pub fn is_finished(&self) -> bool {
+        self.state == State::Closed || (self.going_away && self.streams.len() == 0)
+    }
+
+    /// Streams that are open.
+    pub fn open_streams(&self) -> usize {
+        self.streams.len()
+    }
+
+    /// Gives back memory that an idle connection does not need.
+    pub fn trim(&mut self) {
+        self.decoder.trim();
+        self.cache.clear();
+        self.streams.trim();
+        self.ready = VecDeque::new();
+        if self.out.is_empty() {
+            self.out = Vec::new();
+        }
+    }
+}
+
+fn compression_error() -> Error {
+    Error::new(
+        ErrorCode::COMPRESSION_ERROR,
+        "client sent invalid field section",
+    )
+}
+
+/// Accounts for a DATA frame of `len` bytes, `data` of them content; nothing when it is refused.
+fn take_data<T>(
+    stream: &mut Stream<T>,
+    len: i64,
+    data: usize,
+    end_stream: bool,
+) -> Result<(), ErrorCode> {
+    if stream.remote_done {
+        return Err(ErrorCode::STREAM_CLOSED);
+    }
+    if len > stream.recv_window {
+        return Err(ErrorCode::FLOW_CONTROL_ERROR);
+    }
+    let left = match stream.body_left {
+        Some(left) => Some(
+            left.checked_sub(data as u64)
+                .ok_or(ErrorCode::PROTOCOL_ERROR)?,
+        ),
+        None => None,
+    };
+    if end_stream && left.is_some_and(|left| left > 0) {
+        return Err(ErrorCode::PROTOCOL_ERROR);
+    }
+    stream.recv_window -= len;
+    stream.remote_done = end_stream;
+    stream.body_left = left;
+    Ok(())
+}

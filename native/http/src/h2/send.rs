@@ -1,0 +1,218 @@
+//! What the owner sends.
+
+use super::flood;
+use super::frame;
+use super::streams::{Ended, Stream};
+use super::{Connection, ErrorCode, MAX_FRAME};
+use crate::hpack::DYNAMIC_TABLE_OFF;
+
+/// A DATA frame shorter than this only because of a window counts as a game with windows.
+const TINY: usize = 64;
+
+impl<T: Default> Connection<T> {
+    /// What the owner keeps with a stream. `None` when the stream is gone.
+    pub fn user_mut(&mut self, stream: u32) -> Option<&mut T> {
+        Some(&mut self.streams.get_mut(stream)?.user)
+    }
+
+    /// Whether the stream still exists.
+    pub fn is_open(&self, stream: u32) -> bool {
+        self.streams.get(stream).is_some()
+    }
+
+    /// Bytes to be sent to the peer. The owner removes what it has sent.
+    pub fn output(&mut self) -> &mut Vec<u8> {
+        &mut self.out
+    }
+
+    /// Sends an interim response (1xx).
+    pub fn send_interim(&mut self, stream: u32, block: &[u8]) {
+        if self.streams.get(stream).is_some_and(|s| !s.head_sent) {
+            self.push_section(stream, block, false);
+        }
+    }
+
+    /// Sends a response's head, or with `end_stream` all of it. `block` is a field section made
+    /// with [`crate::hpack::encode_status`] and [`crate::hpack::encode_field`]. False when the
+    /// stream is gone.
+    pub fn send_head(&mut self, stream: u32, block: &[u8], end_stream: bool) -> bool {
+        let Some(s) = self.streams.get_mut(stream) else {
+            return false;
+        };
+        s.head_sent = true;
+        self.push_section(stream, block, end_stream);
+        if end_stream {
+            self.finish(stream);
+        }
+        true
+    }
+
+    /// Sends trailers, which end the response.
+    pub fn send_trailers(&mut self, stream: u32, block: &[u8]) {
+        if self.is_open(stream) {
+            self.push_section(stream, block, true);
+            self.finish(stream);
+        }
+    }
+
+    fn push_section(&mut self, stream: u32, block: &[u8], end_stream: bool) {
+        let update: &[u8] = if std::mem::take(&mut self.table_off) {
+            &[DYNAMIC_TABLE_OFF]
+        } else {
+            &[]
+        };
+        let (first, mut rest) = block.split_at(block.len().min(MAX_FRAME - update.len()));
+        let end = |last: bool| if last { frame::END_HEADERS } else { 0 };
+        let flags = end(rest.is_empty()) | if end_stream { frame::END_STREAM } else { 0 };
+        let len = update.len() + first.len();
+        frame::push_header(&mut self.out, len, frame::HEADERS, flags, stream);
+        self.out.extend_from_slice(update);
+        self.out.extend_from_slice(first);
+        while !rest.is_empty() {
+            let (piece, more) = rest.split_at(rest.len().min(MAX_FRAME));
+            let flags = end(more.is_empty());
+            frame::push_header(
+                &mut self.out,
+                piece.len(),
+                frame::CONTINUATION,
+                flags,
+                stream,
+            );
+            self.out.extend_from_slice(piece);
+            rest = more;
+        }
+    }
+
+    /// How many bytes of body the peer would take now.
+    pub fn capacity(&self, stream: u32) -> usize {
+        let window = self.streams.get(stream).map_or(0, |s| s.send_window);
+        window.min(self.send_window).max(0) as usize
+    }
+
+    /// Sends a piece of a response's body: as much as the windows allow, the number of bytes taken.
+    /// With `end_stream`, and when all is taken, the response is whole. When not all is taken, the
+    /// stream comes out of [`Connection::next_ready`] once it may go on.
+    pub fn send_data(&mut self, stream: u32, data: &[u8], end_stream: bool) -> usize {
+        let Some(s) = self.streams.get_mut(stream) else {
+            return 0;
+        };
+        let window = s.send_window.min(self.send_window).max(0) as usize;
+        let taken = data.len().min(window);
+        let whole = taken == data.len();
+        s.blocked = !whole;
+        if taken == 0 && !(whole && end_stream) {
+            return 0;
+        }
+        s.send_window -= taken as i64;
+        self.send_window -= taken as i64;
+        self.push_data(stream, &data[..taken], whole && end_stream);
+        if !whole && taken < TINY {
+            // Cannot fail the connection from here: the next frame received will.
+            self.updates_due = 0;
+            self.meter.debit(flood::TINY_WINDOW);
+        }
+        if whole && end_stream {
+            self.finish(stream);
+        }
+        taken
+    }
+
+    fn push_data(&mut self, stream: u32, data: &[u8], end_stream: bool) {
+        self.out
+            .reserve(data.len() + frame::HEADER_LEN * (1 + data.len() / MAX_FRAME));
+        let end = |last: bool| {
+            if last && end_stream {
+                frame::END_STREAM
+            } else {
+                0
+            }
+        };
+        if data.is_empty() {
+            frame::push_header(&mut self.out, 0, frame::DATA, end(true), stream);
+        }
+        let mut rest = data;
+        while !rest.is_empty() {
+            let (piece, more) = rest.split_at(rest.len().min(MAX_FRAME));
+            frame::push_header(
+                &mut self.out,
+                piece.len(),
+                frame::DATA,
+                end(more.is_empty()),
+                stream,
+            );
+            self.out.extend_from_slice(piece);
+            self.updates_due = (self.updates_due + 2).min(1000);
+            rest = more;
+        }
+    }
+
+    /// Our side of the stream is done. If the peer's is not, it need not go on (section 8.1).
+    fn finish(&mut self, stream: u32) {
+        let Some(s) = self.streams.get(stream) else {
+            return;
+        };
+        let code = match s.malformed {
+            Some(code) => Some(code),
+            None => (!s.remote_done).then_some(ErrorCode::NO_ERROR),
+        };
+        match code {
+            Some(code) => {
+                frame::push_u32(&mut self.out, frame::RST_STREAM, stream, code.0);
+                self.remove(stream, Ended::Reset);
+                if code != ErrorCode::NO_ERROR {
+                    self.meter.debit(flood::RESET);
+                }
+            }
+            None => {
+                self.remove(stream, Ended::Closed);
+                self.meter.credit(flood::REQUEST_DONE);
+            }
+        }
+    }
+
+    /// Gives a stream up; what its owner kept with it.
+    pub fn reset(&mut self, stream: u32, code: ErrorCode) -> Option<T> {
+        let removed = self.remove(stream, Ended::Reset)?;
+        frame::push_u32(&mut self.out, frame::RST_STREAM, stream, code.0);
+        Some(removed.user)
+    }
+
+    /// Takes no more requests; those that are open go on (GOAWAY with NO_ERROR).
+    pub fn shutdown(&mut self) {
+        if !std::mem::replace(&mut self.going_away, true) {
+            frame::push_goaway(&mut self.out, self.last_taken, ErrorCode::NO_ERROR);
+        }
+    }
+
+    /// A stream whose window opened, or that its owner marked; the streams take turns.
+    pub fn next_ready(&mut self) -> Option<u32> {
+        while let Some(id) = self.ready.pop_front() {
+            if let Some(stream) = self.streams.get_mut(id) {
+                stream.queued = false;
+                return Some(id);
+            }
+        }
+        None
+    }
+
+    /// Puts a stream at the end of the queue that [`Connection::next_ready`] takes from.
+    pub fn mark_ready(&mut self, id: u32) {
+        if let Some(stream) = self.streams.get_mut(id) {
+            if !std::mem::replace(&mut stream.queued, true) {
+                self.ready.push_back(id);
+            }
+        }
+    }
+
+    /// Queues every stream that waited for a window and need not any more.
+    pub(super) fn wake_all(&mut self) {
+        if self.send_window <= 0 {
+            return;
+        }
+        let may_go_on = |s: &&mut Stream<T>| s.blocked && !s.queued && s.send_window > 0;
+        for stream in self.streams.iter_mut().filter(may_go_on) {
+            stream.queued = true;
+            self.ready.push_back(stream.id);
+        }
+    }
+}

@@ -1,0 +1,471 @@
+//! Request heads as HTTP/2 and HTTP/3 carry them: collected from a field section and checked
+//! against RFC 9113, section 8, and RFC 9114, section 4, which agree.
+
+use crate::token::is_tchar;
+use std::cell::Cell;
+
+/// How much of a head is accepted.
+#[derive(Clone, Copy, Debug)]
+pub struct HeadLimits {
+    /// Names and values together with 32 bytes for each field, in bytes, as in
+    /// SETTINGS_MAX_HEADER_LIST_SIZE and SETTINGS_MAX_FIELD_SECTION_SIZE.
+    pub size: usize,
+    /// Number of fields.
+    pub fields: usize,
+}
+
+impl Default for HeadLimits {
+    /// What nginx takes: four buffers of 8 KB. As many fields as its `max_headers` default.
+    fn default() -> Self {
+        Self {
+            size: 32 * 1024,
+            fields: 1000,
+        }
+    }
+}
+
+/// Why a head is refused. All but `TooLarge` make the request malformed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeadError {
+    /// More than [`HeadLimits`] allow.
+    TooLarge,
+    /// A field name that is empty, has upper-case letters or what no token has.
+    Name,
+    /// NUL, CR or LF in a value, or blanks around it.
+    Value,
+    /// A pseudo-header that no request has, or that comes twice or too late.
+    Pseudo,
+    /// `:method`, `:scheme` or `:path` missing or malformed.
+    RequestLine,
+    /// A field that belongs to one HTTP/1.1 connection.
+    ConnectionSpecific,
+    /// `content-length` twice, or no number.
+    ContentLength,
+    /// `host` twice, or another one than `:authority`.
+    Host,
+}
+
+impl std::fmt::Display for HeadError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            HeadError::TooLarge => "client sent too large request header",
+            HeadError::Name => "client sent invalid header name",
+            HeadError::Value => "client sent invalid header value",
+            HeadError::Pseudo => "client sent an unknown, duplicate or misplaced pseudo-header",
+            HeadError::RequestLine => {
+                "client sent no valid \":method\", \":scheme\" or \":path\" header"
+            }
+            HeadError::ConnectionSpecific => "client sent a connection-specific header",
+            HeadError::ContentLength => "client sent invalid \"Content-Length\" header",
+            HeadError::Host => "client sent duplicate or conflicting \"Host\" header",
+        })
+    }
+}
+
+impl std::error::Error for HeadError {}
+
+/// Start and length in [`RequestHead::bytes`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Span {
+    at: u32,
+    len: u32,
+}
+
+/// A whole, valid request head.
+#[derive(Debug, Default)]
+pub struct RequestHead {
+    bytes: Vec<u8>,
+    fields: Vec<(Span, Span)>,
+    method: Option<Span>,
+    scheme: Option<Span>,
+    path: Option<Span>,
+    authority: Option<Span>,
+    host: Option<Span>,
+    content_length: Option<u64>,
+    note: Cell<u64>,
+}
+
+impl RequestHead {
+    fn text(&self, span: Span) -> &[u8] {
+        &self.bytes[span.at as usize..][..span.len as usize]
+    }
+
+    fn optional(&self, span: Option<Span>) -> &[u8] {
+        span.map_or(&[], |span| self.text(span))
+    }
+
+    /// The method: a token.
+    pub fn method(&self) -> &[u8] {
+        self.optional(self.method)
+    }
+
+    /// The scheme; empty for CONNECT.
+    pub fn scheme(&self) -> &[u8] {
+        self.optional(self.scheme)
+    }
+
+    /// Path and query, beginning with a slash; `*` for OPTIONS, empty for CONNECT.
+    pub fn path(&self) -> &[u8] {
+        self.optional(self.path)
+    }
+
+    /// `:authority`, or `host` in its place. `None` if neither was sent.
+    pub fn authority(&self) -> Option<&[u8]> {
+        self.authority.or(self.host).map(|span| self.text(span))
+    }
+
+    /// The fields in order, without pseudo-headers; names are lower-case.
+    pub fn fields(&self) -> impl ExactSizeIterator<Item = (&[u8], &[u8])> {
+        self.fields
+            .iter()
+            .map(|&(n, v)| (self.text(n), self.text(v)))
+    }
+
+    /// The declared length of the body in bytes.
+    pub fn content_length(&self) -> Option<u64> {
+        self.content_length
+    }
+
+    /// A number the owner may attach, 0 at first: equal sections share one head, so what was found
+    /// out about it once need not be found out again.
+    pub fn note(&self) -> u64 {
+        self.note.get()
+    }
+
+    /// Sets [`RequestHead::note`].
+    pub fn set_note(&self, note: u64) {
+        self.note.set(note);
+    }
+}
+
+/// Collects one field section. After the first error fields are only counted off.
+#[derive(Debug)]
+pub struct HeadBuilder {
+    head: RequestHead,
+    limits: HeadLimits,
+    size: usize,
+    regular: bool,
+    error: Option<HeadError>,
+}
+
+impl HeadBuilder {
+    /// An empty builder.
+    pub fn new(limits: HeadLimits) -> Self {
+        Self {
+            head: RequestHead::default(),
+            limits,
+            size: 0,
+            regular: false,
+            error: None,
+        }
+    }
+
+    /// Takes the next field of the section.
+    pub fn field(&mut self, name: &[u8], value: &[u8]) {
+        if self.error.is_none() {
+            self.error = self.add(name, value).err();
+        }
+    }
+
+    fn add(&mut self, name: &[u8], value: &[u8]) -> Result<(), HeadError> {
+        self.size += name.len() + value.len() + 32;
+        if self.size > self.limits.size || self.head.fields.len() >= self.limits.fields {
+            return Err(HeadError::TooLarge);
+        }
+        check_value(value)?;
+        if let Some(pseudo) = name.strip_prefix(b":") {
+            return self.pseudo(pseudo, value);
+        }
+        check_name(name)?;
+        self.regular = true;
+        let name_span = self.push(name);
+        let value_span = self.push(value);
+        self.known(name, value, value_span)?;
+        self.head.fields.push((name_span, value_span));
+        Ok(())
+    }
+
+    fn push(&mut self, text: &[u8]) -> Span {
+        let at = self.head.bytes.len() as u32;
+        self.head.bytes.extend_from_slice(text);
+        let len = text.len() as u32;
+        Span { at, len }
+    }
+
+    fn pseudo(&mut self, name: &[u8], value: &[u8]) -> Result<(), HeadError> {
+        let span = self.push(value);
+        let place = match name {
+            b"method" => &mut self.head.method,
+            b"scheme" => &mut self.head.scheme,
+            b"path" => &mut self.head.path,
+            b"authority" => &mut self.head.authority,
+            _ => return Err(HeadError::Pseudo),
+        };
+        if self.regular || place.replace(span).is_some() {
+            return Err(HeadError::Pseudo);
+        }
+        Ok(())
+    }
+
+    /// Fields whose meaning concerns the message itself.
+    fn known(&mut self, name: &[u8], value: &[u8], span: Span) -> Result<(), HeadError> {
+        match name {
+            b"content-length" => {
+                let length = parse_length(value).ok_or(HeadError::ContentLength)?;
+                if self.head.content_length.replace(length).is_some() {
+                    return Err(HeadError::ContentLength);
+                }
+            }
+            b"host" if self.head.host.replace(span).is_some() => return Err(HeadError::Host),
+            b"te" if value != b"trailers" => return Err(HeadError::ConnectionSpecific),
+            b"connection" | b"keep-alive" | b"proxy-connection" | b"transfer-encoding"
+            | b"upgrade" => return Err(HeadError::ConnectionSpecific),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The head, if it is valid as a whole.
+    ///
+    /// # Errors
+    /// The first thing that is wrong with it.
+    pub fn finish(self) -> Result<RequestHead, HeadError> {
+        match self.error {
+            Some(error) => Err(error),
+            None => {
+                check_request(&self.head)?;
+                Ok(self.head)
+            }
+        }
+    }
+
+    /// Checks the section as trailers: no pseudo-headers. Trailers are not kept.
+    ///
+    /// # Errors
+    /// The first thing that is wrong with them.
+    pub fn finish_trailers(self) -> Result<(), HeadError> {
+        let head = &self.head;
+        match self.error {
+            Some(error) => Err(error),
+            None if [head.method, head.scheme, head.path, head.authority] != [None; 4] => {
+                Err(HeadError::Pseudo)
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+fn check_name(name: &[u8]) -> Result<(), HeadError> {
+    let valid = |&b: &u8| is_tchar(b) && !b.is_ascii_uppercase();
+    if name.is_empty() || !name.iter().all(valid) {
+        return Err(HeadError::Name);
+    }
+    Ok(())
+}
+
+fn check_value(value: &[u8]) -> Result<(), HeadError> {
+    let blank = |b: Option<&u8>| matches!(b, Some(b' ' | b'\t'));
+    let bad = value
+        .iter()
+        .fold(false, |bad, &b| bad | matches!(b, 0 | b'\r' | b'\n'));
+    if bad || blank(value.first()) || blank(value.last()) {
+        return Err(HeadError::Value);
+    }
+    Ok(())
+}
+
+/// Decimal digits only, up to 2^63 - 1.
+fn parse_length(value: &[u8]) -> Option<u64> {
+    if value.is_empty() || value.len() > 19 || !value.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let length = value
+        .iter()
+        .fold(0, |n: u64, d| n * 10 + u64::from(d - b'0'));
+    i64::try_from(length).is_ok().then_some(length)
+}
+
+fn check_request(head: &RequestHead) -> Result<(), HeadError> {
+    let method = head.method();
+    if method.is_empty() || !method.iter().all(|&b| is_tchar(b)) {
+        return Err(HeadError::RequestLine);
+    }
+    let valid = if method == b"CONNECT" {
+        head.scheme.is_none() && head.path.is_none() && head.authority.is_some()
+    } else {
+        is_scheme(head.scheme()) && is_path(head.path(), method)
+    };
+    if !valid {
+        return Err(HeadError::RequestLine);
+    }
+    match (head.authority, head.host) {
+        (Some(a), Some(h)) if !head.text(a).eq_ignore_ascii_case(head.text(h)) => {
+            Err(HeadError::Host)
+        }
+        _ => Ok(()),
+    }
+}
+
+fn is_scheme(scheme: &[u8]) -> bool {
+    let rest = |&b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.');
+    scheme.first().is_some_and(u8::is_ascii_alphabetic) && scheme.iter().all(rest)
+}
+
+fn is_path(path: &[u8], method: &[u8]) -> bool {
+    let printable = |&b: &u8| b > b' ' && b != 0x7f;
+    let begins = path.first() == Some(&b'/') || (path == b"*" && method == b"OPTIONS");
+    begins && path.iter().all(printable)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GET: [(&str, &str); 4] = [
+        (":method", "GET"),
+        (":scheme", "https"),
+        (":path", "/a?b"),
+        (":authority", "example.org"),
+    ];
+
+    fn build(fields: &[(&str, &str)]) -> HeadBuilder {
+        let mut builder = HeadBuilder::new(HeadLimits::default());
+        for (name, value) in fields {
+            builder.field(name.as_bytes(), value.as_bytes());
+        }
+        builder
+    }
+
+    fn with(more: &[(&str, &str)]) -> Result<RequestHead, HeadError> {
+        build(&[&GET, more].concat()).finish()
+    }
+
+    #[test]
+    fn a_request_is_taken_apart() {
+        let head = with(&[
+            ("accept", "*/*"),
+            ("content-length", "12"),
+            ("te", "trailers"),
+        ])
+        .unwrap();
+        assert_eq!(head.method(), b"GET");
+        assert_eq!(head.scheme(), b"https");
+        assert_eq!(head.path(), b"/a?b");
+        assert_eq!(head.authority(), Some(&b"example.org"[..]));
+        assert_eq!(head.content_length(), Some(12));
+        let fields: Vec<_> = head.fields().collect();
+        assert_eq!(fields[0], (&b"accept"[..], &b"*/*"[..]));
+        assert_eq!(fields.len(), 3);
+    }
+
+    #[test]
+    fn host_stands_in_for_authority() {
+        let head = build(&[GET[0], GET[1], GET[2], ("host", "h")])
+            .finish()
+            .unwrap();
+        assert_eq!(head.authority(), Some(&b"h"[..]));
+        assert_eq!(build(&GET[..3]).finish().unwrap().authority(), None);
+        assert!(with(&[("host", "EXAMPLE.org")]).is_ok());
+    }
+
+    #[test]
+    fn malformed_requests_are_refused() {
+        use HeadError::*;
+        let cases: [(&[(&str, &str)], HeadError); 24] = [
+            (&[("X-Upper", "1")], Name),
+            (&[("", "1")], Name),
+            (&[("a b", "1")], Name),
+            (&[("a:", "1")], Name),
+            (&[("a", "x\r\ny")], Value),
+            (&[("a", "x\0")], Value),
+            (&[("a", " x")], Value),
+            (&[("a", "x\t")], Value),
+            (&[(":method", "GET")], Pseudo),
+            (&[(":path", "/")], Pseudo),
+            (&[(":scheme", "http")], Pseudo),
+            (&[(":status", "200")], Pseudo),
+            (&[(":protocol", "websocket")], Pseudo),
+            (&[("a", "1"), (":authority", "x")], Pseudo),
+            (&[("connection", "close")], ConnectionSpecific),
+            (&[("transfer-encoding", "chunked")], ConnectionSpecific),
+            (&[("upgrade", "h2c")], ConnectionSpecific),
+            (&[("te", "gzip")], ConnectionSpecific),
+            (&[("content-length", "+1")], ContentLength),
+            (&[("content-length", "9223372036854775808")], ContentLength),
+            (&[("content-length", "99999999999999999999")], ContentLength),
+            (
+                &[("content-length", "1"), ("content-length", "1")],
+                ContentLength,
+            ),
+            (&[("host", "other.example")], Host),
+            (&[("host", "example.org"), ("host", "example.org")], Host),
+        ];
+        for (more, error) in cases {
+            assert_eq!(with(more).unwrap_err(), error, "{more:?}");
+        }
+    }
+
+    #[test]
+    fn the_request_line_must_be_whole() {
+        for missing in 0..3 {
+            let mut fields = GET.to_vec();
+            fields.remove(missing);
+            assert_eq!(build(&fields).finish().unwrap_err(), HeadError::RequestLine);
+        }
+        for (at, value) in [
+            (0, ""),
+            (0, "G T"),
+            (1, ""),
+            (1, "1x"),
+            (2, ""),
+            (2, "a"),
+            (2, "*"),
+            (2, "/a b"),
+        ] {
+            let mut fields = GET.to_vec();
+            fields[at].1 = value;
+            assert!(build(&fields).finish().is_err(), "{:?}", fields[at]);
+        }
+        let star = [(":method", "OPTIONS"), (":scheme", "http"), (":path", "*")];
+        assert!(build(&star).finish().is_ok());
+    }
+
+    #[test]
+    fn connect_has_an_authority_only() {
+        assert!(build(&[(":method", "CONNECT"), (":authority", "x:1")])
+            .finish()
+            .is_ok());
+        assert!(build(&[(":method", "CONNECT")]).finish().is_err());
+        let full = [(":method", "CONNECT"), GET[1], GET[2], GET[3]];
+        assert!(build(&full).finish().is_err());
+    }
+
+    #[test]
+    fn trailers_have_no_pseudo_headers() {
+        assert_eq!(build(&[("x-sum", "1")]).finish_trailers(), Ok(()));
+        assert_eq!(
+            build(&[(":path", "/")]).finish_trailers(),
+            Err(HeadError::Pseudo)
+        );
+        assert_eq!(build(&[("X", "1")]).finish_trailers(), Err(HeadError::Name));
+    }
+
+    #[test]
+    fn size_and_number_are_limited() {
+        let limits = HeadLimits {
+            size: 200,
+            fields: 3,
+        };
+        let mut long = HeadBuilder::new(limits);
+        for _ in 0..1000 {
+            long.field(b"a", &[b'x'; 100]);
+        }
+        assert!(long.head.bytes.len() <= 200);
+        assert_eq!(long.finish().unwrap_err(), HeadError::TooLarge);
+        let mut many = HeadBuilder::new(limits);
+        for _ in 0..4 {
+            many.field(b"a", b"");
+        }
+        assert_eq!(many.finish().unwrap_err(), HeadError::TooLarge);
+    }
+}
