@@ -1,34 +1,58 @@
 """What the panel and the agent say to each other: one JSON object a line, both ways, over one channel.
 
-Shared by both sides and shipped inside the zipapp, so: standard library only, Python 3.8.
+The dataclasses say what `args` and `data` hold; the panel builds and reads them. The agent works on the plain
+dictionaries (wire.py) and checks them itself, because it trusts nobody and has to start fast.
 
+    agent -> panel   {"v": 1, "id": "", "type": "ready", "data": Ready}       once, when it can be asked
     panel -> agent   {"v": 1, "id": "7", "op": "apply", "args": {...}}
     agent -> panel   {"v": 1, "id": "7", "type": "event",  "data": {...}}     any number of times
                      {"v": 1, "id": "7", "type": "result", "data": {...}}     or
                      {"v": 1, "id": "7", "type": "error",  "data": {"code", "message", "detail"}}
 
-Requests on one channel may overlap; answers are told apart by their id.
+Requests on one channel may overlap; answers are told apart by their id. When the channel closes, the agent lets a
+transaction that has begun come to its end (applied, or undone), cancels everything else, and exits.
+
+Error codes: `invalid` (the request is malformed), `refused` (outside the allowed roots, a symbolic link in the way),
+`drift` (`detail`: {"path", "expected", "found"}), `busy` (another transaction holds the host; try again), `missing`
+(a file, program or transaction is not there), `failed` (the operating system refused), `cancelled`, `internal`.
 """
 
+from __future__ import annotations
+
 import dataclasses
-import json
 from dataclasses import dataclass, field
 from typing import Any
 
-VERSION = 1
-MAX_LINE_BYTES = 64 * 1024 * 1024
+from agents.wire import MAX_LINE_BYTES, VERSION, decode, encode
+
+__all__ = [
+    "MAX_LINE_BYTES",
+    "OPERATIONS",
+    "VERSION",
+    "ApplyRequest",
+    "ApplyResult",
+    "BenchRequest",
+    "BenchResult",
+    "EngineControl",
+    "FileChange",
+    "Probe",
+    "StepEvent",
+    "decode",
+    "encode",
+    "plain",
+]
 
 OPERATIONS = (
-    "hello",  # agent version, Python version, pid
+    "hello",  # {"agent", "python", "pid", "uid", "user"}: the same as the ready message
     "facts",  # kernel, CPUs, memory, distribution, installed engines with versions, modules, paths
     "apply",  # ApplyRequest -> ApplyResult; Step events
     "recover",  # undo or finish whatever a killed agent left; -> {"transactions": [...]}
     "status",  # {"transaction": id} -> the journal's outcome of that transaction
     "rollback",  # {"transaction": id}: put back what that transaction replaced
-    "drift",  # {"files": [{"path", "sha256"}]} -> those that differ, with their content
-    "service",  # {"engine": EngineControl, "action": start|stop|reload|status}
-    "tail",  # {"path", "lines", "roots"} -> {"lines": [...]}; with "follow" events
-    "install",  # {"name", "sha256", "path"}: put an uploaded binary in its place
+    "drift",  # {"files": [{"path", "sha256"}], "roots"} -> {"differing": [{"path", "sha256", "content"}]}
+    "service",  # {"engine": EngineControl, "action": start|stop|reload|status} -> {"running", "pid", "workers", ...}
+    "tail",  # {"path", "lines", "roots", "follow"} -> {"lines": [...]}; with follow, events {"lines": [...]}
+    "install",  # {"source", "sha256", "path"}: put an uploaded program in its place
     "bench",  # BenchRequest -> BenchResult; progress events
     "sample",  # {"pids": [...], "seconds"} -> CPU and RSS of process trees over time
     "cancel",  # {"id": id of a running request}
@@ -37,8 +61,12 @@ OPERATIONS = (
 
 @dataclass(frozen=True)
 class FileChange:
-    """One file to be: `action` put | link | remove. `expect` is the SHA-256 it must have now, "" for must not
-    exist, None for whatever is there (a hand edit is then overwritten on purpose)."""
+    """One file to be: `action` put | link | remove | directory (with its parents; what exists is left as it is).
+
+    `expect` is what must be there now, else the transaction is refused as drift: the SHA-256 of a file's bytes, or
+    "link:" and the target of a symbolic link, "" for nothing, None for whatever is there (a hand edit is then
+    overwritten on purpose). What already is as it shall be is never drift.
+    """
 
     path: str
     action: str
@@ -51,7 +79,11 @@ class FileChange:
 
 @dataclass(frozen=True)
 class EngineControl:
-    """How one server on the host is tested, started, reloaded and stopped."""
+    """How one server on the host is tested, started, reloaded and stopped.
+
+    `prefix` is the server root (nginx -p, Apache's ServerRoot, OpenLiteSpeed's $SERVER_ROOT), `config_root` the folder
+    that its configuration lies in. Apache with an `envvars` file beside `main_config` is run by apache2ctl.
+    """
 
     engine: str  # nginx | apache | openlitespeed | native
     binary: str
@@ -132,21 +164,6 @@ class BenchResult:
     finished_at: float
     samples: dict[str, list[list[float]]] = field(default_factory=dict)  # name -> [[t_s, cpu_percent, rss_bytes]]
     cpu_s: dict[str, float] = field(default_factory=dict)  # CPU seconds used during the run, children included
-
-
-def encode(message: dict[str, Any]) -> bytes:
-    """One line, newline included."""
-    return json.dumps(message, separators=(",", ":")).encode() + b"\n"
-
-
-def decode(line: bytes) -> dict[str, Any]:
-    """The object on one line; ValueError when it is not one, too long, or of another version."""
-    if len(line) > MAX_LINE_BYTES:
-        raise ValueError("line of %d bytes is over the limit" % len(line))
-    message = json.loads(line)
-    if not isinstance(message, dict) or message.get("v") != VERSION:
-        raise ValueError("not a message of protocol version %d" % VERSION)
-    return message
 
 
 def plain(value: Any) -> Any:

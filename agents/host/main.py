@@ -1,0 +1,133 @@
+"""The agent's process: reads requests from its standard input, answers on its standard output.
+
+Every request runs in a thread of its own. The end of the input means that the panel is gone: what may be cancelled
+is, what must not be left half done comes to its end first, then the process exits.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+
+from agents import wire
+from agents.host import operations
+from agents.host.errors import Refusal
+from agents.host.hello import identity
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, BinaryIO
+
+
+class Channel:
+    """The agent's end of the channel: requests in, events and outcomes out."""
+
+    def __init__(self, source: BinaryIO, sink: BinaryIO) -> None:
+        self._source = source
+        self._sink = sink
+        self._writing = threading.Lock()
+        self._running: dict[str, tuple[str, threading.Event]] = {}
+        self._threads: list[threading.Thread] = []
+
+    def serve(self) -> None:
+        """Answers until the input ends and nothing runs any more."""
+        self._send("", "ready", identity())
+        while True:
+            line = self._source.readline(wire.MAX_LINE_BYTES + 1)
+            if not line:
+                break
+            if line.strip():
+                self._receive(line)
+        for operation, cancelled in list(self._running.values()):
+            if operation not in operations.UNINTERRUPTED:
+                cancelled.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _receive(self, line: bytes) -> None:
+        try:
+            message = wire.decode(line)
+            ident, operation, args = message["id"], message["op"], message.get("args", {})
+            if not (isinstance(ident, str) and isinstance(operation, str) and isinstance(args, dict)):
+                raise ValueError("id and op must be strings, args an object")
+        except (ValueError, KeyError) as error:
+            self._fail("", Refusal("invalid", "not a request: %s" % error))
+            return
+        if operation == "cancel":
+            self._cancel(ident, args)
+        elif ident in self._running:
+            self._fail(ident, Refusal("invalid", "request %s is still running: give every request its own id" % ident))
+        else:
+            self._start(ident, operation, args)
+
+    def _start(self, ident: str, operation: str, args: dict[str, Any]) -> None:
+        cancelled = threading.Event()
+        self._running[ident] = (operation, cancelled)
+        thread = threading.Thread(target=self._run, args=(ident, operation, args, cancelled), daemon=True)
+        self._threads = [known for known in self._threads if known.is_alive()]
+        self._threads.append(thread)
+        thread.start()
+
+    def _cancel(self, ident: str, args: dict[str, Any]) -> None:
+        running = self._running.get(str(args.get("id", "")))
+        if running is not None:
+            running[1].set()
+        self._send(ident, "result", {"cancelled": running is not None})
+
+    def _run(self, ident: str, operation: str, args: dict[str, Any], cancelled: threading.Event) -> None:
+        try:
+            function = operations.find(operation)
+            if function is None:
+                raise Refusal("invalid", "this agent knows no operation %r" % operation)
+            result = function(args, lambda data: self._send(ident, "event", data), cancelled)
+        except Refusal as error:
+            self._finish(ident)
+            self._fail(ident, error)
+        except Exception as error:  # noqa: BLE001 - the last line: reported, never swallowed
+            self._finish(ident)
+            self._fail(ident, unexpected(operation, error))
+        else:
+            self._finish(ident)
+            self._send(ident, "result", result)
+
+    def _finish(self, ident: str) -> None:
+        self._running.pop(ident, None)
+
+    def _fail(self, ident: str, error: Refusal) -> None:
+        self._send(ident, "error", {"code": error.code, "message": error.message, "detail": error.detail})
+
+    def _send(self, ident: str, kind: str, data: dict[str, Any]) -> None:
+        """One message; when nobody reads any more it is dropped: the journal keeps what matters."""
+        line = wire.encode({"v": wire.VERSION, "id": ident, "type": kind, "data": data})
+        with self._writing:
+            try:
+                self._sink.write(line)
+                self._sink.flush()
+            except (OSError, ValueError):
+                return
+
+
+def unexpected(operation: str, error: Exception) -> Refusal:
+    """An exception nobody foresaw, with the place it came from but none of the values it held."""
+    if isinstance(error, OSError):
+        return Refusal("failed", "%s: %s" % (operation, error))
+    places = []
+    trace = error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        places.append("%s:%d" % (os.path.basename(code.co_filename), trace.tb_lineno))
+        trace = trace.tb_next
+    message = "%s failed inside the agent (%s at %s). This is a defect in the agent: report it."
+    return Refusal("internal", message % (operation, type(error).__name__, " > ".join(places[-4:])))
+
+
+def main() -> None:
+    """Serves the process's own input and output, kept apart from whatever else may be printed."""
+    sink = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    os.umask(0o022)
+    Channel(sys.stdin.buffer, sink).serve()

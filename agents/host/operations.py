@@ -1,0 +1,47 @@
+"""The table of operations: a name, and the module whose `run` does it, imported when first asked for.
+
+    run(args: dict, emit: Callable[[dict], None], cancelled: threading.Event) -> dict
+
+`args` is the request's, not checked yet. `emit` sends one event; it never raises, also when nobody listens any more.
+`cancelled` is set when the panel takes the request back or its channel closes. `run` returns the result, or raises
+`errors.Refusal`. Every call has a thread of its own.
+"""
+
+from __future__ import annotations
+
+import importlib
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import threading
+    from typing import Any, Callable, Dict
+
+    Emit = Callable[[Dict[str, Any]], None]
+    Run = Callable[[Dict[str, Any], Emit, threading.Event], Dict[str, Any]]
+
+MODULES = {
+    "hello": "agents.host.hello",
+    "facts": "agents.host.facts",
+    "apply": "agents.host.apply",
+    "recover": "agents.host.recover",
+    "status": "agents.host.status",
+    "rollback": "agents.host.rollback",
+    "drift": "agents.host.drift",
+    "service": "agents.host.service",
+    "tail": "agents.host.tail",
+    "install": "agents.host.install",
+    "bench": "agents.host.bench",
+    "sample": "agents.host.sample",
+}
+
+# A closing channel does not take these back: they come to their end, whole or undone.
+UNINTERRUPTED = frozenset({"apply", "recover", "rollback", "install", "service"})
+
+
+def find(name: str) -> Run | None:
+    """The function behind an operation's name, or None for a name that there is not."""
+    module = MODULES.get(name)
+    if module is None:
+        return None
+    run: Run = importlib.import_module(module).run
+    return run

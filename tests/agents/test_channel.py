@@ -1,0 +1,118 @@
+"""Requests, answers and the end of the channel."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from agents import protocol, wire
+from agents.host import operations
+from panel.remote import bundle
+from tests.agents.process import AgentError, AgentProcess
+
+AGENTS = Path(protocol.__file__).parent
+
+
+def test_says_that_it_is_ready_and_who_it_is(agent: AgentProcess) -> None:
+    assert agent.ready["type"] == "ready"
+    assert agent.ready["data"]["pid"] == agent.process.pid
+    assert agent.call("hello") == agent.ready["data"]
+
+
+def test_knows_every_operation_of_the_protocol_and_no_other() -> None:
+    assert set(operations.MODULES) | {"cancel"} == set(protocol.OPERATIONS)
+
+
+def test_an_operation_there_is_not_is_refused(agent: AgentProcess) -> None:
+    with pytest.raises(AgentError) as refused:
+        agent.call("shutdown -h now")
+    assert refused.value.code == "invalid"
+    assert agent.call("hello")["pid"] == agent.process.pid
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"not json\n",
+        b"[1, 2]\n",
+        b'{"v": 2, "id": "1", "op": "hello"}\n',
+        b'{"v": 1, "id": 1, "op": "hello"}\n',
+        b'{"v": 1, "id": "1", "op": "hello", "args": []}\n',
+        b'{"v": 1, "op": "hello"}\n',
+    ],
+)
+def test_a_line_that_is_no_request_is_refused_and_the_channel_stays(agent: AgentProcess, line: bytes) -> None:
+    agent.send_line(line)
+    answer = agent.receive()
+    assert (answer["type"], answer["data"]["code"]) == ("error", "invalid")
+    assert agent.call("hello")["pid"] == agent.process.pid
+
+
+def test_ends_when_its_input_ends(agent: AgentProcess) -> None:
+    assert agent.process.stdin is not None
+    agent.process.stdin.close()
+    assert agent.process.wait(10) == 0
+
+
+def test_cancelling_what_does_not_run_says_so(agent: AgentProcess) -> None:
+    assert agent.call("cancel", {"id": "99"}) == {"cancelled": False}
+
+
+def test_the_bundle_is_reproducible(tmp_path: Path) -> None:
+    script = "from panel.remote.bundle import bundle; print(bundle().name)"
+    names = {
+        subprocess.run(
+            [sys.executable, "-c", script],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={"PYTHONHASHSEED": seed},
+            cwd=AGENTS.parent,
+        ).stdout.strip()
+        for seed in ("1", "2", "3")
+    }
+    assert names == {bundle.bundle().name}
+
+
+def test_a_bundle_on_disk_is_private_and_whole(tmp_path: Path) -> None:
+    path = bundle.written_to(tmp_path / "new")
+    assert path.stat().st_mode & 0o777 == 0o700
+    assert path.read_bytes() == bundle.bundle().content
+    assert bundle.written_to(tmp_path / "new") == path
+
+
+def test_runs_from_source_where_the_compiled_form_is_for_another_python(tmp_path: Path) -> None:
+    foreign = tmp_path / "agent.pyz"
+    magic = bundle.importlib.util.MAGIC_NUMBER
+    foreign.write_bytes(bundle.bundle().content.replace(magic, b"\x01\x02\r\n"))
+    # The archive's checksums no longer fit the changed bytes; zipimport reads stored entries without checking them.
+    with AgentProcess(foreign, tmp_path / "state") as agent:
+        assert agent.call("hello")["pid"] == agent.process.pid
+
+
+@pytest.mark.parametrize("path", sorted([AGENTS / "wire.py", *(AGENTS / "host").rglob("*.py")]), ids=lambda p: p.name)
+def test_the_agent_is_python_38_without_other_packages(path: Path) -> None:
+    tree = ast.parse(path.read_text(), feature_version=(3, 8))
+    imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    imported |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    roots = {name.split(".")[0] for name in imported}
+    assert roots <= sys.stdlib_module_names | {"agents"}
+    assert "agents.protocol" not in imported
+
+
+def test_starting_loads_nothing_heavy(agent_file: Path) -> None:
+    script = f"import sys; sys.path.insert(0, {str(agent_file)!r}); import agents.host.main; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-ISB", "-c", script], capture_output=True, text=True, check=True).stdout
+    heavy = {"dataclasses", "typing", "subprocess", "ssl", "socket", "ctypes", "inspect", "logging", "http", "email"}
+    assert not heavy & set(loaded.split())
+
+
+def test_the_protocol_survives_its_own_encoding() -> None:
+    message = {"v": wire.VERSION, "id": "1", "op": "apply", "args": {"text": 'a\n"ü\u2028'}}
+    line = wire.encode(message)
+    assert line.count(b"\n") == 1
+    assert wire.decode(line) == message
