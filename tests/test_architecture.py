@@ -1,0 +1,124 @@
+"""The import rules of ARCHITECTURE.md, held against the code."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+APPS = ("core", "accounts", "audit", "hosts", "websites", "deployments", "benchmarks", "api", "rendering", "remote")
+
+# What each package may import of the project. Its own package is always allowed.
+MAY_IMPORT = {
+    "core": set(),
+    "rendering": set(),
+    "remote": {"agents"},
+    "accounts": {"core", "audit"},
+    "audit": {"core", "accounts"},
+    "hosts": {"core", "accounts", "audit", "remote", "agents"},
+    "websites": {"core", "accounts", "audit", "hosts", "rendering"},
+    "deployments": {"core", "accounts", "audit", "hosts", "websites", "rendering", "remote", "agents"},
+    "benchmarks": {"core", "accounts", "audit", "hosts", "websites", "deployments", "rendering", "remote", "agents"},
+    "agents": set(),
+}
+# Wiring modules bring the parts together, so they may look further: pages show what other apps know.
+WIRING = {"views", "urls", "forms", "serializers", "api", "commands", "filters", "views_detail", "context"}
+
+
+def modules() -> Iterator[tuple[str, Path]]:
+    for app in APPS:
+        for path in sorted((ROOT / "panel" / app).rglob("*.py")):
+            yield app, path
+    for path in sorted((ROOT / "agents").rglob("*.py")):
+        yield "agents", path
+
+
+def imported(path: Path) -> Iterator[tuple[int, str]]:
+    """Line and dotted name of every import, those inside functions included, those for types only left out."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for_types: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
+            for_types.update(id(child) for child in ast.walk(node))
+    for node in ast.walk(tree):
+        if id(node) in for_types:
+            continue
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.lineno, node.module
+
+
+def package_of(name: str) -> str:
+    parts = name.split(".")
+    if parts[0] == "agents":
+        return "agents"
+    return parts[1] if parts[0] == "panel" and len(parts) > 1 and parts[1] in APPS else ""
+
+
+def is_wiring(path: Path) -> bool:
+    relative = path.relative_to(ROOT / "panel") if path.is_relative_to(ROOT / "panel") else path
+    return bool(WIRING & {part.removesuffix(".py") for part in relative.parts[1:]}) or any(
+        part.startswith(("views", "forms", "serializers", "api")) for part in relative.parts[1:]
+    )
+
+
+def test_packages_import_only_what_they_may() -> None:
+    wrong = []
+    for app, path in modules():
+        if app == "api" or (app != "agents" and is_wiring(path)):
+            continue
+        for line, name in imported(path):
+            package = package_of(name)
+            if package and package != app and package not in MAY_IMPORT[app]:
+                wrong.append(f"{path.relative_to(ROOT)}:{line} imports {name}")
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("app", ["rendering", "remote"])
+def test_pure_packages_know_no_orm(app: str) -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line} imports {name}"
+        for path in sorted((ROOT / "panel" / app).rglob("*.py"))
+        for line, name in imported(path)
+        if name.split(".")[0] == "django" and not name.startswith(("django.utils", "django.conf"))
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_agent_imports_only_the_standard_library() -> None:
+    import sys
+
+    allowed = sys.stdlib_module_names | {"agents"}
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line} imports {name}"
+        for path in sorted((ROOT / "agents").rglob("*.py"))
+        for line, name in imported(path)
+        if name.split(".")[0] not in allowed
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_tasks_hold_no_rules_of_their_own() -> None:
+    """A task loads, calls a service and does nothing else: its functions are short."""
+    for path in sorted((ROOT / "panel").glob("*/tasks.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef):
+                size = (node.end_lineno or 0) - node.lineno
+                assert size <= 25, f"{path.relative_to(ROOT)}:{node.lineno} {node.name} is {size} lines long"
+
+
+def test_no_shell_strings() -> None:
+    """No shell=True, os.system or os.popen anywhere."""
+    wrong = []
+    for path in [path for _, path in modules()] + sorted((ROOT / "scripts").glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call):
+                called = ast.unparse(node.func)
+                shell = any(k.arg == "shell" and ast.unparse(k.value) != "False" for k in node.keywords)
+                if shell or called in {"os.system", "os.popen", "subprocess.getoutput"}:
+                    wrong.append(f"{path}:{node.lineno} {called}")
+    assert not wrong, "\n".join(wrong)
