@@ -1,0 +1,285 @@
+"""Template tags of the shared components; templates/components/README.md shows each in use."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import math
+from typing import Any
+
+from django import forms, template
+from django.core.paginator import Page
+from django.forms.boundfield import BoundField
+from django.http import HttpRequest
+from django.template.context import RequestContext
+from django.urls import NoReverseMatch, reverse
+from django.utils import formats, timezone
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+
+from panel.core import diffs, icons
+from panel.core.ui import status_look
+
+register = template.Library()
+
+register.simple_tag(icons.icon, name="icon")
+
+NAVIGATION = (
+    ("dashboard", gettext_lazy("Dashboard"), "dashboard", "g d"),
+    ("websites:list", gettext_lazy("Sites"), "sites", "g s"),
+    ("hosts:list", gettext_lazy("Hosts"), "hosts", "g h"),
+    ("deployments:list", gettext_lazy("Deployments"), "deployments", ""),
+    ("benchmarks:list", gettext_lazy("Benchmarks"), "benchmarks", "g b"),
+    ("audit:list", gettext_lazy("Audit"), "audit", ""),
+    ("accounts:settings", gettext_lazy("Settings"), "settings", ""),
+)
+
+
+@register.simple_tag(takes_context=True)
+def navigation(context: RequestContext) -> list[dict[str, Any]]:
+    """The main navigation; the entry whose address begins the current path is current."""
+    path = context["request"].path if "request" in context else ""
+    entries: list[dict[str, Any]] = []
+    for name, label, icon, keys in NAVIGATION:
+        try:
+            url = reverse(name)
+        except NoReverseMatch:
+            continue
+        current = path == url if url == "/" else path.startswith(url)
+        entries.append({"url": url, "label": label, "icon": icon, "keys": keys, "current": current})
+    return entries
+
+
+# --- words and figures ---
+
+
+@register.simple_tag
+def status(value: str, label: Any = "") -> SafeString:
+    """A status as icon and words in its tone; never by colour alone."""
+    tone, icon = status_look(str(value))
+    words = label or str(value).replace("_", " ").capitalize()
+    return format_html('<span class="status tone-{}">{}<span>{}</span></span>', tone, icons.icon(icon), words)
+
+
+@register.simple_tag
+def badge(label: Any, tone: str = "neutral") -> SafeString:
+    return format_html('<span class="badge tone-{}">{}</span>', tone, label)
+
+
+_STEPS = ((60, "s"), (3600, "min"), (86400, "h"), (86400 * 60, "d"), (86400 * 730, "mo"), (math.inf, "y"))
+_SECONDS = {"s": 1, "min": 60, "h": 3600, "d": 86400, "mo": 86400 * 30.44, "y": 86400 * 365.25}
+
+
+def _span(seconds: float) -> str:
+    unit = next(unit for limit, unit in _STEPS if seconds < limit)
+    count = int(seconds // _SECONDS[unit])
+    words = {
+        "s": ngettext("%d second", "%d seconds", count),
+        "min": ngettext("%d minute", "%d minutes", count),
+        "h": ngettext("%d hour", "%d hours", count),
+        "d": ngettext("%d day", "%d days", count),
+        "mo": ngettext("%d month", "%d months", count),
+        "y": ngettext("%d year", "%d years", count),
+    }
+    return words[unit] % count
+
+
+def relative_words(value: dt.datetime, now: dt.datetime | None = None) -> str:
+    """`3 minutes ago`, `in 5 days`, `just now`."""
+    seconds = ((now or timezone.now()) - value).total_seconds()
+    if abs(seconds) < 5:
+        return _("just now")
+    if seconds > 0:
+        return _("%(span)s ago") % {"span": _span(seconds)}
+    return _("in %(span)s") % {"span": _span(-seconds)}
+
+
+@register.simple_tag
+def ago(value: dt.datetime | None, empty: str = "") -> SafeString | str:
+    """A moment relative to now, the exact time in the reader's zone on hover."""
+    if value is None:
+        return format_html('<span class="muted">{}</span>', empty or _("never"))
+    local = timezone.localtime(value)
+    return format_html(
+        '<time datetime="{}" title="{}">{}</time>',
+        local.isoformat(timespec="seconds"),
+        local.strftime("%Y-%m-%d %H:%M:%S %Z"),
+        relative_words(value),
+    )
+
+
+@register.simple_tag
+def moment(value: dt.datetime | None, empty: str = "") -> SafeString | str:
+    """The exact time in the reader's zone, how long ago on hover."""
+    if value is None:
+        return format_html('<span class="muted">{}</span>', empty or "–")
+    local = timezone.localtime(value)
+    return format_html(
+        '<time datetime="{}" title="{}">{}</time>',
+        local.isoformat(timespec="seconds"),
+        relative_words(value),
+        local.strftime("%Y-%m-%d %H:%M:%S %Z"),
+    )
+
+
+@register.filter
+def number(value: float | None, digits: int = 0) -> str:
+    """Grouped as the reader's locale does; `digits` after the point."""
+    return "–" if value is None else formats.number_format(value, digits, use_l10n=True, force_grouping=True)
+
+
+@register.filter
+def bytes_iec(value: float | None) -> str:
+    """Bytes with a binary unit: 1536 -> 1.5 KiB."""
+    if value is None:
+        return "–"
+    size, units = float(value), ["B", "KiB", "MiB", "GiB", "TiB", "PiB"]
+    while abs(size) >= 1024 and len(units) > 1:
+        size /= 1024
+        units.pop(0)
+    return f"{number(size, 0 if units[0] == 'B' or size >= 100 else 1)} {units[0]}"
+
+
+@register.filter
+def seconds(value: float | dt.timedelta | None) -> str:
+    """A length of time given in seconds: 0.0042 -> 4.2 ms, 75 -> 1 min 15 s."""
+    if value is None:
+        return "–"
+    length = value.total_seconds() if isinstance(value, dt.timedelta) else float(value)
+    if length < 1:
+        return f"{number(length * 1000, 1)} ms"
+    if length < 60:
+        return f"{number(length, 1)} s"
+    minutes, rest = divmod(round(length), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+
+
+@register.filter
+def took(job: Any) -> str:
+    """How long a job with `started_at` and `finished_at` took, or has taken so far."""
+    if job.started_at is None:
+        return "–"
+    return seconds((job.finished_at or timezone.now()) - job.started_at)
+
+
+# --- forms ---
+
+
+def _control_attrs(bound: BoundField, described_by: list[str], validate: str) -> dict[str, Any]:
+    attrs: dict[str, Any] = {"aria-describedby": " ".join(described_by)}
+    if bound.errors:
+        attrs["aria-invalid"] = "true"
+    if validate:
+        attrs |= {
+            "hx-post": validate,
+            "hx-trigger": "change, input changed delay:350ms",
+            "hx-target": f"#{bound.auto_id}-error",
+            "hx-swap": "outerHTML",
+            "hx-sync": "this:replace",
+            "hx-vals": json.dumps({"_field": bound.html_name}),
+        }
+    return attrs
+
+
+@register.inclusion_tag("components/field.html")
+def field(
+    bound: BoundField, validate: str = "", wide: bool = False, hide_label: bool = False, notes: Any = ()
+) -> dict[str, Any]:
+    """A labelled control with its help and its errors, tied together for screen readers.
+
+    `validate` is an address that answers with core.forms.field_errors: asked as one types. `notes` are remarks
+    shown below the field, such as what one engine does differently.
+    """
+    error_id, help_id = f"{bound.auto_id}-error", f"{bound.auto_id}-help"
+    described_by = [help_id] if bound.help_text else []
+    widget = bound.field.widget
+    return {
+        "bound": bound,
+        "control": bound.as_widget(attrs=_control_attrs(bound, [*described_by, error_id], validate)),
+        "errors": bound.errors,
+        "error_id": error_id,
+        "help_id": help_id,
+        "is_checkbox": isinstance(widget, forms.CheckboxInput),
+        "is_group": bool(getattr(widget, "use_fieldset", False)),
+        "is_hidden": bound.is_hidden,
+        "hide_label": hide_label,
+        "wide": wide,
+        "notes": notes,
+    }
+
+
+# --- lists ---
+
+
+@register.simple_tag(takes_context=True)
+def query(context: RequestContext, **changes: Any) -> str:
+    """The current query string with `changes`; None or "" removes a parameter. `page` is dropped unless given."""
+    request: HttpRequest = context["request"]
+    params = request.GET.copy()
+    for name, value in {"page": None, **changes}.items():
+        params.pop(name, None)
+        if value not in (None, ""):
+            params[name] = str(value)
+    return f"?{params.urlencode()}" if params else "?"
+
+
+@register.inclusion_tag("components/pagination.html", takes_context=True)
+def pagination(context: RequestContext, page: Page[Any], target: str = "#list") -> dict[str, Any]:
+    links = page.paginator.get_elided_page_range(page.number, on_each_side=1, on_ends=1)
+    return {"page": page, "links": links, "request": context["request"], "target": target}
+
+
+@register.inclusion_tag("components/sort_header.html", takes_context=True)
+def sort_header(context: RequestContext, label: Any, name: str, numeric: bool = False) -> dict[str, Any]:
+    """A column head that sorts by `name`, one of the names that the view allows in `ordering`."""
+    request: HttpRequest = context["request"]
+    current = request.GET.get("ordering", "")
+    direction = {"": "none", name: "ascending", f"-{name}": "descending"}.get(current, "none")
+    follow = f"-{name}" if direction == "ascending" else name
+    return {"label": label, "direction": direction, "follow": follow, "numeric": numeric, "request": request}
+
+
+# --- diffs ---
+
+
+@register.inclusion_tag("components/diff.html")
+def diff(text: str, layout: str = "unified", label: str = "") -> dict[str, Any]:
+    """A unified diff of one file, `layout` unified or split (split turns unified on a narrow screen)."""
+    lines = diffs.parse_unified(text)
+    return {
+        "lines": lines,
+        "rows": diffs.split_rows(lines) if layout == "split" else [],
+        "is_split": layout == "split",
+        "label": label or _("Changes"),
+        "added": sum(line.kind == "added" for line in lines),
+        "removed": sum(line.kind == "removed" for line in lines),
+    }
+
+
+# --- blocks ---
+
+
+@register.simple_block_tag
+def live(content: str, url: str, active: bool = True, every: str = "1s", id: str = "live") -> SafeString:
+    """A region that asks `url` for itself again and again while `active`; the answer is the same region.
+
+    The page includes the partial that `url` answers with, so both always look alike.
+    """
+    poll = (
+        format_html(' hx-get="{}" hx-trigger="every {}" hx-swap="outerHTML" hx-target="this"', url, every)
+        if active
+        else ""
+    )
+    return format_html('<div id="{}" class="live" data-live{}>{}</div>', id, poll, content)
+
+
+@register.simple_block_tag
+def card(content: str, title: Any = "", id: str = "", flush: bool = False) -> SafeString:
+    """A titled panel; `flush` lets a table reach its edges."""
+    head = format_html('<header class="card-head"><h2>{}</h2></header>', title) if title else ""
+    ident = format_html(' id="{}"', id) if id else ""
+    kind = "card flush" if flush else "card"
+    return format_html('<section class="{}"{}>{}<div class="card-body">{}</div></section>', kind, ident, head, content)

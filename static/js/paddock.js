@@ -1,0 +1,182 @@
+// Shared manners of every page: search palette, dialogs, keys, messages, unsaved changes. Pages work without it.
+"use strict";
+(() => {
+  const $ = (selector, root = document) => root.querySelector(selector);
+  const texts = () => $("#texts").dataset;
+  const KEYS_OFF = "paddock-keys-off";
+
+  // --- messages ---
+  function say(message) {
+    const toast = $("#toast-template").content.cloneNode(true);
+    $("p", toast).textContent = message;
+    $("#messages").append(toast);
+    $("#messages").scrollIntoView({ block: "nearest" });
+  }
+
+  // --- dialogs: a link with hx-target="#dialog-body" opens its page's part here; without scripts it is a page ---
+  function openSearch() {
+    const dialog = $("#search-dialog");
+    if (!dialog) return false;
+    if (!dialog.open) dialog.showModal();
+    $("#palette-input").focus();
+    $("#palette-input").select();
+    return true;
+  }
+
+  document.addEventListener("click", (event) => {
+    const on = (selector) => event.target.closest(selector);
+    if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+    if (on("[data-search-open]")) {
+      if (openSearch()) event.preventDefault();
+    } else if (on("[data-dialog-close]")) {
+      const dialog = on("dialog");
+      if (dialog) {
+        event.preventDefault();
+        dialog.close();
+      }
+    } else if (on("[data-dismiss]")) {
+      on(".message").remove();
+    } else if (on("[data-menu-toggle]")) {
+      const button = on("[data-menu-toggle]");
+      const open = button.getAttribute("aria-expanded") !== "true";
+      button.setAttribute("aria-expanded", String(open));
+      $("#shell-menu").classList.toggle("is-open", open);
+    } else if (event.target instanceof HTMLDialogElement) {
+      const box = event.target.getBoundingClientRect();
+      const inside = event.clientX >= box.left && event.clientX <= box.right && event.clientY >= box.top && event.clientY <= box.bottom;
+      if (!inside) event.target.close();
+    }
+  });
+
+  document.addEventListener("click", async (event) => {
+    const button = event.target.closest("[data-copy]");
+    if (!button) return;
+    await navigator.clipboard.writeText(button.dataset.copy || $(button.dataset.copyFrom).textContent);
+    const label = $("span", button) || button;
+    const before = label.textContent;
+    label.textContent = button.dataset.copied;
+    setTimeout(() => { label.textContent = before; }, 1500);
+  });
+
+  document.addEventListener("htmx:afterSwap", (event) => {
+    if (event.detail.target.id === "dialog-body") {
+      const dialog = $("#dialog");
+      const title = $("h2", dialog);
+      dialog.setAttribute("aria-label", title ? title.textContent : "");
+      if (!dialog.open) dialog.showModal();
+      showKeysChoice();
+      guardConfirm(dialog);
+      const first = $("#dialog-body input:not([type=hidden]), #dialog-body textarea, #dialog-body select");
+      if (first) first.focus();
+    }
+  });
+
+  // A field whose messages were just fetched is marked for screen readers too.
+  document.addEventListener("htmx:afterRequest", (event) => {
+    const control = event.detail.elt;
+    if (!control.matches || !control.matches("[hx-post][aria-describedby]") || !event.detail.successful) return;
+    const wrong = control.getAttribute("aria-describedby").split(" ").some((id) => {
+      const part = document.getElementById(id);
+      return part && part.classList.contains("field-error") && part.textContent.trim();
+    });
+    if (wrong) control.setAttribute("aria-invalid", "true");
+    else control.removeAttribute("aria-invalid");
+  });
+
+  // --- a confirm button waits for the name; the server checks it again ---
+  function guardConfirm(root) {
+    for (const input of root.querySelectorAll("[data-confirm-name]")) {
+      const button = $("[data-confirm-submit]", input.form);
+      const update = () => { button.disabled = input.value.trim() !== input.dataset.confirmName; };
+      input.addEventListener("input", update);
+      update();
+    }
+  }
+
+  // --- failures of the panel itself ---
+  document.addEventListener("htmx:sendError", () => say(texts().unreachable));
+  document.addEventListener("htmx:responseError", (event) => {
+    const answer = event.detail.xhr;
+    say(`${texts().refused} ${answer.status} ${answer.statusText}`);
+  });
+  document.addEventListener("htmx:beforeSwap", (event) => {
+    const login = document.body.dataset.loginPath;
+    const answer = event.detail.xhr.responseURL;
+    if (login && answer && new URL(answer).pathname === login && location.pathname !== login) {
+      event.detail.shouldSwap = false; // the session ended: the page itself leads to the login
+      leaving = true;
+      location.reload();
+    }
+  });
+
+  // --- unsaved changes: <form data-guard> ---
+  let leaving = false;
+  const snapshot = (form) => new URLSearchParams([...new FormData(form)].map(([name, value]) => [name, value instanceof File ? value.name : value])).toString();
+  const guarded = new Map();
+  function guardForms() {
+    for (const form of document.querySelectorAll("form[data-guard]")) {
+      if (!guarded.has(form)) guarded.set(form, snapshot(form));
+    }
+  }
+  const isDirty = (form) => form.isConnected && guarded.get(form) !== snapshot(form);
+  document.addEventListener("input", (event) => {
+    const form = event.target.form;
+    if (!form || !guarded.has(form)) return;
+    const mark = $("[data-unsaved]", form);
+    if (mark) mark.hidden = !isDirty(form);
+  });
+  document.addEventListener("submit", (event) => { if (event.target.method !== "dialog") leaving = !event.defaultPrevented; });
+  window.addEventListener("beforeunload", (event) => {
+    if (!leaving && [...guarded.keys()].some(isDirty)) event.preventDefault();
+  });
+
+  // --- keys: single letters can be switched off in the help dialog (WCAG 2.1.4) ---
+  const areKeysOn = () => localStorage.getItem(KEYS_OFF) === null;
+  function showKeysChoice() {
+    const choice = $("#keys-on");
+    if (!choice) return;
+    choice.closest("[hidden]")?.removeAttribute("hidden");
+    choice.checked = areKeysOn();
+    choice.addEventListener("change", () => (choice.checked ? localStorage.removeItem(KEYS_OFF) : localStorage.setItem(KEYS_OFF, "1")));
+  }
+  let pending = "";
+  let pendingTimer = 0;
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || !areKeysOn()) return;
+    if (event.target.closest("input, textarea, select, [contenteditable]") || $("dialog[open]")) return;
+    if (event.key === "/" && openSearch()) {
+      event.preventDefault();
+    } else if (event.key === "?") {
+      const help = $("[data-help-open]");
+      if (help) { event.preventDefault(); help.click(); }
+    } else if (/^[a-z]$/.test(event.key)) {
+      const link = pending && $(`[data-keys="${pending} ${event.key}"]`);
+      pending = event.key === "g" ? "g" : "";
+      clearTimeout(pendingTimer);
+      pendingTimer = setTimeout(() => { pending = ""; }, 1200);
+      if (link) { event.preventDefault(); link.click(); }
+    }
+  });
+  // Arrows walk from the search box through the results and back.
+  document.addEventListener("keydown", (event) => {
+    const palette = event.target.closest("#search-dialog");
+    if (!palette || (event.key !== "ArrowDown" && event.key !== "ArrowUp")) return;
+    const stops = [$("#palette-input"), ...palette.querySelectorAll(".results a")];
+    const at = stops.indexOf(event.target);
+    if (at < 0) return;
+    event.preventDefault();
+    stops[(at + (event.key === "ArrowDown" ? 1 : stops.length - 1)) % stops.length].focus();
+  });
+
+  // --- tick all of a list ---
+  document.addEventListener("change", (event) => {
+    const all = event.target.closest("[data-check-all]");
+    if (!all) return;
+    for (const box of all.closest("table").querySelectorAll("tbody input[type=checkbox]")) box.checked = all.checked;
+  });
+
+  guardForms();
+  guardConfirm(document);
+  showKeysChoice();
+  document.addEventListener("htmx:load", guardForms);
+})();
