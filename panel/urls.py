@@ -14,3 +14,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("audit/", include("panel.audit.urls")),
     path("api/v1/", include("panel.api.urls")),
 ]
+
+handler400 = "panel.core.views.bad_request"
+handler403 = "panel.core.views.permission_denied"
+handler404 = "panel.core.views.page_not_found"
+handler500 = "panel.core.views.server_error"

@@ -50,6 +50,9 @@ def field_errors(request: HttpRequest, form: forms.BaseForm, *, field: str | Non
     html_name = field or request.POST.get("_field", "")
     for name in form.fields:
         if form.add_prefix(name) == html_name:
-            context = {"error_id": f"{form[name].auto_id}-error", "errors": form.errors.get(name, [])}
+            context: dict[str, object] = {
+                "error_id": f"{form[name].auto_id}-error",
+                "errors": form.errors.get(name, []),
+            }
             return render(request, "components/field_error.html", context)
     return HttpResponse(status=400)

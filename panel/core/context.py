@@ -1,0 +1,16 @@
+"""What every template may use."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.http import HttpRequest
+from django.shortcuts import resolve_url
+from django.urls import NoReverseMatch
+
+
+def shell(request: HttpRequest) -> dict[str, str]:
+    """The login's address: an htmx answer that comes from there means that the session has ended."""
+    try:
+        return {"login_path": resolve_url(settings.LOGIN_URL)}
+    except NoReverseMatch:
+        return {"login_path": ""}

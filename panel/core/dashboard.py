@@ -1,0 +1,256 @@
+"""What the dashboard shows: what needs attention, figures, and the first steps of an empty panel. Reads only."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import Count, F, Q, QuerySet
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from panel.accounts.models import User
+from panel.accounts.permissions import Action, may, visible
+from panel.benchmarks.models import Run, RunStatus
+from panel.core.ui import Text
+from panel.deployments.models import Deployment, DeploymentStatus, DriftResolution, SiteState, SiteStatus
+from panel.hosts.models import EngineInstall, Host, HostStatus
+from panel.websites.models import Certificate, Site
+
+PER_KIND = 6
+EXPIRY_WARNING = dt.timedelta(days=30)
+RECENT = dt.timedelta(days=7)
+
+
+@dataclass(frozen=True)
+class Concern:
+    """One thing to look at: `status` chooses its look, `url` leads to where it is dealt with."""
+
+    status: str
+    label: Text
+    title: str
+    detail: str
+    url: str
+    at: dt.datetime | None = None
+
+
+@dataclass(frozen=True)
+class FirstStep:
+    title: Text
+    detail: Text
+    url: str
+    action: Text
+    is_done: bool
+    is_next: bool = False
+
+
+def dashboard_context(user: User) -> dict[str, Any]:
+    figures = _figures(user)
+    return {
+        "concerns": concerns(user),
+        "figures": figures,
+        "first_steps": _first_steps(user, figures),
+        "recent": _visible_deployments(user).select_related("host", "requested_by")[:8],
+    }
+
+
+def concerns(user: User) -> list[Concern]:
+    """Worst first: hosts, failed deployments, drift, certificates, unbelievable runs, then what merely waits."""
+    return [
+        *_hosts(),
+        *_failures(user),
+        *_drifts(user),
+        *_certificates(user),
+        *_runs(user),
+        *_planned(user),
+        *_pending(user),
+    ]
+
+
+def _hosts() -> list[Concern]:
+    rows = Host.objects.exclude(status=HostStatus.READY).order_by("-status", "name")[:PER_KIND]
+    return [
+        Concern(
+            row.status,
+            row.get_status_display(),
+            row.name,
+            row.status_detail.strip().split("\n")[0]
+            or (_("Compare its key's fingerprint and trust it") if row.status == HostStatus.NEW else ""),
+            reverse("hosts:detail", args=[row.name]),
+            row.last_seen_at,
+        )
+        for row in rows
+    ]
+
+
+def _failures(user: User) -> list[Concern]:
+    states = visible(SiteState.objects.filter(last_failure__isnull=False), user, team_path="site__team")
+    rows = states.select_related("site", "last_failure").order_by("-last_failure__created_at")[:PER_KIND]
+    found = []
+    for row in rows:
+        failure = row.last_failure
+        assert failure is not None
+        label, detail = failure.get_status_display(), failure.error.strip().split("\n")[0]
+        url = reverse("deployments:detail", args=[failure.uuid])
+        found.append(Concern(failure.status, label, row.site.name, detail, url, failure.finished_at))
+    return found
+
+
+def _drifts(user: User) -> list[Concern]:
+    sites = visible(Site.objects.all(), user).filter(drifts__resolution=DriftResolution.OPEN)
+    rows = sites.annotate(files=Count("drifts", filter=Q(drifts__resolution=DriftResolution.OPEN)))
+    return [
+        Concern(
+            "drifted",
+            _("Drifted"),
+            row.name,
+            ngettext("%d file was edited on the host", "%d files were edited on the host", row.files) % row.files,
+            reverse("websites:detail", args=[row.name]),
+        )
+        for row in rows.order_by("name")[:PER_KIND]
+    ]
+
+
+def _certificates(user: User) -> list[Concern]:
+    now = timezone.now()
+    used = visible(Certificate.objects.filter(not_after__lt=now + EXPIRY_WARNING), user).order_by("not_after")
+    return [
+        Concern(
+            "expired" if row.not_after < now else "expiring",
+            _("Expired") if row.not_after < now else _("Expires soon"),
+            row.name,
+            ", ".join(row.names[:3]),
+            reverse("websites:certificate", args=[row.name]),
+            row.not_after,
+        )
+        for row in used[:PER_KIND]
+    ]
+
+
+def _visible_runs(user: User) -> QuerySet[Run]:
+    return visible(Run.objects.all(), user, team_path="targets__site__team").distinct()
+
+
+def _runs(user: User) -> list[Concern]:
+    bad = _visible_runs(user).filter(
+        status__in=[RunStatus.INVALID, RunStatus.FAILED], created_at__gt=timezone.now() - RECENT
+    )
+    return [
+        Concern(
+            row.status,
+            row.get_status_display(),
+            row.title,
+            row.error.strip().split("\n")[0] or "; ".join(str(reason) for reason in row.reasons),
+            reverse("benchmarks:detail", args=[row.uuid]),
+            row.finished_at,
+        )
+        for row in bad[:PER_KIND]
+    ]
+
+
+def _visible_deployments(user: User) -> QuerySet[Deployment]:
+    return visible(Deployment.objects.all(), user, team_path="items__site__team").distinct()
+
+
+def _planned(user: User) -> list[Concern]:
+    rows = _visible_deployments(user).filter(status=DeploymentStatus.PLANNED, created_at__gt=timezone.now() - RECENT)
+    return [
+        Concern(
+            row.status,
+            row.get_status_display(),
+            row.host.name,
+            _("A plan waits to be confirmed"),
+            reverse("deployments:detail", args=[row.uuid]),
+            row.created_at,
+        )
+        for row in rows.select_related("host")[:PER_KIND]
+    ]
+
+
+def _pending(user: User) -> list[Concern]:
+    changed = visible(Site.objects.all(), user).filter(
+        enabled=True, state__deployed_at__isnull=False, updated_at__gt=F("state__deployed_at")
+    )
+    return [
+        Concern(
+            "pending",
+            _("Not deployed yet"),
+            row.name,
+            _("Changed since its last deployment"),
+            reverse("websites:plan", args=[row.name]),
+            row.updated_at,
+        )
+        for row in changed.order_by("-updated_at")[:PER_KIND]
+    ]
+
+
+def _figures(user: User) -> dict[str, int]:
+    """Counts for the dashboard's head; two queries for hosts, three for what the user's teams own."""
+    sites = visible(Site.objects.all(), user)
+    live = [SiteStatus.LIVE, SiteStatus.DRIFTED]
+    counted = sites.aggregate(sites=Count("pk"), live=Count("pk", filter=Q(state__status__in=live)))
+    hosts = Host.objects.aggregate(hosts=Count("pk"), ready=Count("pk", filter=Q(status=HostStatus.READY)))
+    since = timezone.now() - RECENT
+    week = _visible_deployments(user).filter(finished_at__gt=since).values_list("status", flat=True)
+    done = [status for status in week if status != DeploymentStatus.CANCELLED]
+    return {
+        **counted,
+        **hosts,
+        "servers": EngineInstall.objects.count(),
+        "deployments": len(done),
+        "verified": sum(status == DeploymentStatus.SUCCEEDED for status in done),
+        "runs": _visible_runs(user).filter(created_at__gt=since).count(),
+    }
+
+
+def _first_steps(user: User, figures: dict[str, int]) -> list[FirstStep]:
+    """The way from an empty panel to a measured site; empty once it has been walked, or for who cannot walk it."""
+    may_change = may(user, Action.CHANGE)
+    has_run = figures["runs"] > 0 or _visible_runs(user).exists()
+    if not may_change or (figures["live"] and has_run):
+        return []
+    steps = [
+        (
+            _("Add a host"),
+            _("A machine reached over SSH, or this one."),
+            "hosts:add",
+            _("Add a host"),
+            figures["ready"],
+        ),
+        (
+            _("Find a web server on it"),
+            _("nginx, Apache httpd, OpenLiteSpeed, or gallop, which the panel brings along."),
+            "hosts:list",
+            _("Look at the hosts"),
+            figures["servers"],
+        ),
+        (
+            _("Create your first site"),
+            _("Its domains, and what answers: files, PHP, or a program behind a proxy."),
+            "websites:create",
+            _("Create your first site"),
+            figures["sites"],
+        ),
+        (
+            _("Deploy it"),
+            _("You see every changed line first; the server tests it; a failure puts everything back."),
+            "websites:list",
+            _("Choose a site"),
+            figures["live"],
+        ),
+        (
+            _("Measure it"),
+            _("The same site on nginx, Apache and gallop, side by side."),
+            "benchmarks:list",
+            _("Run a benchmark"),
+            has_run,
+        ),
+    ]
+    following = next((index for index, step in enumerate(steps) if not step[4]), -1)
+    return [
+        FirstStep(title, detail, reverse(name), action, bool(done), index == following)
+        for index, (title, detail, name, action, done) in enumerate(steps)
+    ]
