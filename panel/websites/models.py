@@ -14,17 +14,22 @@ from panel.accounts.models import Team
 from panel.core.fields import EncryptedTextField
 from panel.core.models import BaseModel
 from panel.hosts.models import Engine, EngineInstall
+from panel.websites import rules, shapes, validators
 
 PORT = [MinValueValidator(1), MaxValueValidator(65535)]
 
 
 class Site(BaseModel):
-    name = models.SlugField(max_length=63, unique=True)  # names its files on the host
+    name = models.SlugField(
+        max_length=63, unique=True, validators=[validators.validate_slug]
+    )  # names its files on the host
     team = models.ForeignKey(Team, on_delete=models.PROTECT, related_name="sites")
     install = models.ForeignKey(EngineInstall, null=True, blank=True, on_delete=models.PROTECT, related_name="sites")
     enabled = models.BooleanField(default=True)
-    health_path = models.CharField(max_length=300, default="/")  # asked after every deployment
-    notes = models.TextField(blank=True)
+    health_path = models.CharField(  # asked after every deployment
+        max_length=300, default="/", validators=[validators.validate_uri_path]
+    )
+    notes = models.TextField(blank=True, validators=[validators.validate_text])
 
     class Meta:
         ordering = ["name"]
@@ -39,7 +44,7 @@ class CertificateSource(models.TextChoices):
 
 
 class Certificate(BaseModel):
-    name = models.SlugField(max_length=63, unique=True)
+    name = models.SlugField(max_length=63, unique=True, validators=[validators.validate_slug])
     team = models.ForeignKey(Team, on_delete=models.PROTECT, related_name="certificates")
     source = models.CharField(max_length=12, choices=CertificateSource.choices)
     certificate_pem = models.TextField()  # leaf first, then the chain
@@ -65,7 +70,7 @@ class Balancing(models.TextChoices):
 
 class Upstream(BaseModel):
     site = models.ForeignKey(Site, on_delete=models.CASCADE, related_name="upstreams")
-    name = models.SlugField(max_length=63)
+    name = models.SlugField(max_length=63, validators=[validators.validate_slug])
     balancing = models.CharField(max_length=12, choices=Balancing.choices, default=Balancing.ROUND_ROBIN)
     keepalive = models.PositiveIntegerField(default=16, validators=[MaxValueValidator(1024)])
 
@@ -79,7 +84,9 @@ class Upstream(BaseModel):
 
 class UpstreamServer(models.Model):
     upstream = models.ForeignKey(Upstream, on_delete=models.CASCADE, related_name="servers")
-    address = models.CharField(max_length=300)  # host:port, [v6]:port or unix:/path
+    address = models.CharField(  # host:port, [v6]:port or unix:/path
+        max_length=300, validators=[validators.validate_upstream_address]
+    )
     weight = models.PositiveIntegerField(default=1, validators=[MinValueValidator(1), MaxValueValidator(1000)])
     max_fails = models.PositiveIntegerField(default=1, validators=[MaxValueValidator(100)])
     fail_timeout_s = models.PositiveIntegerField(default=10, validators=[MaxValueValidator(3600)])
@@ -98,9 +105,13 @@ class PhpPool(BaseModel):
     """A PHP process pool that is already there: php-fpm or lsphp listening on `address`."""
 
     site = models.ForeignKey(Site, on_delete=models.CASCADE, related_name="php_pools")
-    name = models.SlugField(max_length=63)
-    address = models.CharField(max_length=300)  # host:port, [v6]:port or unix:/path
-    settings = models.JSONField(default=dict, blank=True)  # {"memory_limit": "256M"}: sent as PHP_VALUE
+    name = models.SlugField(max_length=63, validators=[validators.validate_slug])
+    address = models.CharField(  # host:port, [v6]:port or unix:/path
+        max_length=300, validators=[validators.validate_upstream_address]
+    )
+    settings = models.JSONField(  # {"memory_limit": "256M"}: sent as PHP_VALUE
+        default=dict, blank=True, validators=[shapes.validate_php_settings]
+    )
 
     class Meta:
         ordering = ["name"]
@@ -128,17 +139,29 @@ class LogLevel(models.TextChoices):
 class ServerBlock(BaseModel):
     site = models.ForeignKey(Site, on_delete=models.CASCADE, related_name="blocks")
     position = models.PositiveIntegerField(default=0)
-    root = models.CharField(max_length=500, blank=True)  # absolute, below one of the host's site roots
-    index = models.JSONField(default=list, blank=True)  # ["index.html", "index.php"]
-    try_files = models.JSONField(default=list, blank=True)  # ["$uri", "$uri/", "=404"]
+    root = models.CharField(  # absolute, below one of the host's site roots
+        max_length=500, blank=True, validators=[validators.validate_path]
+    )
+    index = models.JSONField(  # ["index.html", "index.php"]
+        default=list, blank=True, validators=[shapes.validate_index]
+    )
+    try_files = models.JSONField(  # ["$uri", "$uri/", "=404"]
+        default=list, blank=True, validators=[shapes.validate_try_files]
+    )
     autoindex = models.BooleanField(default=False)
-    error_pages = models.JSONField(default=list, blank=True)  # [{"codes": [404], "uri": "/404.html", "response": null}]
-    headers = models.JSONField(default=list, blank=True)  # [{"name", "value", "always": true}]
-    access_log = models.CharField(max_length=500, blank=True)  # path; "off"; empty: the server's own
-    error_log = models.CharField(max_length=500, blank=True)
+    error_pages = models.JSONField(  # [{"codes": [404], "uri": "/404.html", "response": null}]
+        default=list, blank=True, validators=[shapes.validate_error_pages]
+    )
+    headers = models.JSONField(  # [{"name", "value", "always": true}]
+        default=list, blank=True, validators=[shapes.validate_headers]
+    )
+    access_log = models.CharField(  # path; "off"; empty: the server's own
+        max_length=500, blank=True, validators=[validators.validate_log_path]
+    )
+    error_log = models.CharField(max_length=500, blank=True, validators=[validators.validate_log_path])
     error_log_level = models.CharField(max_length=8, choices=LogLevel.choices, default=LogLevel.ERROR)
     gzip = models.CharField(max_length=3, choices=Gzip.choices, default=Gzip.INHERIT, blank=True)
-    gzip_types = models.JSONField(default=list, blank=True)
+    gzip_types = models.JSONField(default=list, blank=True, validators=[shapes.validate_gzip_types])
     client_max_body_mb = models.PositiveIntegerField(null=True, blank=True, validators=[MaxValueValidator(102400)])
     certificate = models.ForeignKey(Certificate, null=True, blank=True, on_delete=models.PROTECT, related_name="blocks")
     redirect_to_https = models.BooleanField(default=False)
@@ -153,9 +176,9 @@ class ServerBlock(BaseModel):
 
 class Listen(models.Model):
     block = models.ForeignKey(ServerBlock, on_delete=models.CASCADE, related_name="listens")
-    address = models.CharField(
-        max_length=45, blank=True
-    )  # IPv4 or IPv6 without brackets; empty: all IPv4; "::" all IPv6
+    address = models.CharField(  # IPv4 or IPv6 without brackets; empty: all IPv4; "::" all IPv6
+        max_length=45, blank=True, validators=[validators.validate_listen_address]
+    )
     port = models.PositiveIntegerField(default=80, validators=PORT)
     tls = models.BooleanField(default=False)
     http2 = models.BooleanField(default=False)
@@ -170,12 +193,15 @@ class Listen(models.Model):
         host = f"[{self.address}]" if ":" in self.address else self.address or "*"
         return f"{host}:{self.port}"
 
+    def clean(self) -> None:
+        rules.check_listen(self)
+
 
 class ServerName(models.Model):
     """exact `a.example`, `*.example`, `.example`, `www.*` or a regular expression that begins with `~`."""
 
     block = models.ForeignKey(ServerBlock, on_delete=models.CASCADE, related_name="names")
-    name = models.CharField(max_length=253)
+    name = models.CharField(max_length=253, validators=[validators.validate_server_name])
     position = models.PositiveIntegerField(default=0)
 
     class Meta:
@@ -184,6 +210,9 @@ class ServerName(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    def clean(self) -> None:
+        self.name = validators.server_name_normalized(self.name)
 
 
 class Match(models.TextChoices):
@@ -206,13 +235,13 @@ class Location(BaseModel):
     block = models.ForeignKey(ServerBlock, on_delete=models.CASCADE, related_name="locations")
     position = models.PositiveIntegerField(default=0)  # regular expressions are tried in this order
     match = models.CharField(max_length=2, choices=Match.choices, default=Match.PREFIX, blank=True)
-    pattern = models.CharField(max_length=500)
+    pattern = models.CharField(max_length=500, validators=[validators.validate_line])
     handler = models.CharField(max_length=8, choices=Handler.choices, default=Handler.STATIC)
     # static
-    root = models.CharField(max_length=500, blank=True)
-    alias = models.CharField(max_length=500, blank=True)
-    index = models.JSONField(default=list, blank=True)
-    try_files = models.JSONField(default=list, blank=True)
+    root = models.CharField(max_length=500, blank=True, validators=[validators.validate_path])
+    alias = models.CharField(max_length=500, blank=True, validators=[validators.validate_path])
+    index = models.JSONField(default=list, blank=True, validators=[shapes.validate_index])
+    try_files = models.JSONField(default=list, blank=True, validators=[shapes.validate_try_files])
     autoindex = models.BooleanField(null=True, blank=True)  # null: as the server block
     # php
     php_pool = models.ForeignKey(PhpPool, null=True, blank=True, on_delete=models.PROTECT, related_name="locations")
@@ -220,24 +249,34 @@ class Location(BaseModel):
     # proxy
     upstream = models.ForeignKey(Upstream, null=True, blank=True, on_delete=models.PROTECT, related_name="locations")
     upstream_tls = models.BooleanField(default=False)
-    proxy_uri = models.CharField(max_length=500, blank=True)  # replaces the matched prefix; empty: passed as it came
+    proxy_uri = models.CharField(  # replaces the matched prefix; empty: passed as it came
+        max_length=500, blank=True, validators=[validators.validate_uri_path]
+    )
     websocket = models.BooleanField(default=False)
-    request_headers = models.JSONField(default=list, blank=True)  # [{"name", "value"}] sent to the upstream
+    request_headers = models.JSONField(  # [{"name", "value"}] sent to the upstream
+        default=list, blank=True, validators=[shapes.validate_headers]
+    )
     connect_timeout_s = models.PositiveIntegerField(null=True, blank=True, validators=[MaxValueValidator(600)])
     read_timeout_s = models.PositiveIntegerField(null=True, blank=True, validators=[MaxValueValidator(86400)])
     # return
     return_code = models.PositiveIntegerField(
         null=True, blank=True, validators=[MinValueValidator(200), MaxValueValidator(599)]
     )
-    return_value = models.CharField(max_length=1000, blank=True)  # URL for 301/302/303/307/308, else the body
+    return_value = models.CharField(  # URL for 301/302/303/307/308, else the body
+        max_length=1000, blank=True, validators=[validators.validate_line]
+    )
     # any handler
-    headers = models.JSONField(default=list, blank=True)
-    expires = models.CharField(max_length=32, blank=True)  # "7d", "-1", "max", "off"
-    access_rules = models.JSONField(
-        default=list, blank=True
-    )  # [{"action": "allow"|"deny", "source": "10.0.0.0/8"|"all"}]
-    basic_auth_realm = models.CharField(max_length=120, blank=True)
-    basic_auth_users = models.JSONField(default=dict, blank=True)  # {username: bcrypt hash}
+    headers = models.JSONField(default=list, blank=True, validators=[shapes.validate_headers])
+    expires = models.CharField(  # "7d", "-1", "max", "off"
+        max_length=32, blank=True, validators=[validators.validate_expires]
+    )
+    access_rules = models.JSONField(  # [{"action": "allow"|"deny", "source": "10.0.0.0/8"|"all"}]
+        default=list, blank=True, validators=[shapes.validate_access_rules]
+    )
+    basic_auth_realm = models.CharField(max_length=120, blank=True, validators=[validators.validate_realm])
+    basic_auth_users = models.JSONField(  # {username: bcrypt hash}
+        default=dict, blank=True, validators=[shapes.validate_basic_auth_users]
+    )
     rate_limit_rps = models.PositiveIntegerField(null=True, blank=True, validators=[MinValueValidator(1)])
     rate_limit_burst = models.PositiveIntegerField(default=0)
     connection_limit = models.PositiveIntegerField(null=True, blank=True, validators=[MinValueValidator(1)])
@@ -251,6 +290,9 @@ class Location(BaseModel):
     def __str__(self) -> str:
         return f"{self.match} {self.pattern}".strip()
 
+    def clean(self) -> None:
+        rules.check_location(self)
+
 
 class RawSnippet(BaseModel):
     """Directives in a server's own words, by admins only; checked for dangerous ones and by the server itself."""
@@ -259,10 +301,13 @@ class RawSnippet(BaseModel):
     engine = models.CharField(max_length=16, choices=Engine.choices)
     block = models.ForeignKey(ServerBlock, null=True, blank=True, on_delete=models.CASCADE, related_name="snippets")
     location = models.ForeignKey(Location, null=True, blank=True, on_delete=models.CASCADE, related_name="snippets")
-    text = models.TextField()
+    text = models.TextField(validators=[validators.validate_text])
 
     class Meta:
         ordering = ["pk"]
 
     def __str__(self) -> str:
         return f"{self.get_engine_display()} snippet of {self.site.name}"
+
+    def clean(self) -> None:
+        rules.check_snippet(self)

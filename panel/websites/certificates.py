@@ -1,0 +1,181 @@
+"""Certificates as data: reading what was pasted, and making self-signed ones. No database here."""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+import itertools
+from dataclasses import dataclass
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from panel.core.errors import ApplicationError
+
+ServerKey = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey | ed448.Ed448PrivateKey
+MIN_RSA_BITS = 2048  # OpenSSL's default security level refuses less, and then the whole server
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A checked certificate: PEM texts normalized, times aware, `fingerprint` the SHA-256 of the leaf's DER in hex."""
+
+    certificate_pem: str
+    private_key_pem: str
+    names: list[str]
+    issuer: str
+    fingerprint: str
+    not_before: datetime.datetime
+    not_after: datetime.datetime
+
+
+def bundle_read(certificate_pem: str, private_key_pem: str, *, now: datetime.datetime) -> Bundle:
+    """Check what was uploaded: leaf first, each next certificate the issuer of the one before, key of the leaf.
+
+    Raises ApplicationError whose `field` is certificate_pem or private_key_pem.
+    """
+    chain = _chain(certificate_pem)
+    key = _key(private_key_pem)
+    leaf = chain[0]
+    if _public_bytes(leaf.public_key()) != _public_bytes(key.public_key()):
+        raise ApplicationError(
+            f"This private key does not belong to the first certificate ({_subject(leaf)}): "
+            "paste the key it was requested with, and the site's own certificate before its chain.",
+            field="private_key_pem",
+        )
+    _check_order(chain)
+    if leaf.not_valid_after_utc <= now:
+        raise ApplicationError(
+            f"This certificate expired on {leaf.not_valid_after_utc:%Y-%m-%d}: upload its renewal.",
+            field="certificate_pem",
+        )
+    return _bundle(chain, key)
+
+
+def self_signed(names: list[str], *, now: datetime.datetime, days: int = 397) -> Bundle:
+    """A new P-256 key and a certificate for DNS names and addresses, signed by itself."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, names[0][:64])])
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(minutes=5))  # hosts whose clock runs behind
+        .not_valid_after(now + datetime.timedelta(days=days))
+        .add_extension(x509.SubjectAlternativeName([_general_name(name) for name in names]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    return _bundle([certificate], key)
+
+
+def _general_name(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
+
+
+def _chain(pem: str) -> list[x509.Certificate]:
+    if "PRIVATE KEY" in pem:
+        raise ApplicationError(
+            "This holds a private key: paste the key in its own field, here only certificates.",
+            field="certificate_pem",
+        )
+    try:
+        return x509.load_pem_x509_certificates(pem.encode())
+    except ValueError as error:
+        raise ApplicationError(
+            "This is not a PEM certificate: paste everything from -----BEGIN CERTIFICATE----- to "
+            "-----END CERTIFICATE-----, the site's own first, then its chain.",
+            field="certificate_pem",
+        ) from error
+
+
+def _key(pem: str) -> ServerKey:
+    try:
+        key = serialization.load_pem_private_key(pem.encode(), password=None)
+    except TypeError as error:
+        raise ApplicationError(
+            "This private key is locked with a passphrase, which a server could not enter: remove it with "
+            "openssl pkey -in locked.key -out server.key and paste that.",
+            field="private_key_pem",
+        ) from error
+    except (ValueError, UnsupportedAlgorithm) as error:
+        raise ApplicationError(
+            "This is not a PEM private key: paste everything from -----BEGIN PRIVATE KEY----- to the END line.",
+            field="private_key_pem",
+        ) from error
+    if not isinstance(key, ServerKey):
+        raise ApplicationError(
+            "Web servers use RSA, EC or Ed25519 keys; this is another kind.", field="private_key_pem"
+        )
+    if isinstance(key, rsa.RSAPrivateKey) and key.key_size < MIN_RSA_BITS:
+        raise ApplicationError(
+            f"This RSA key has {key.key_size} bits; servers refuse fewer than {MIN_RSA_BITS}.", field="private_key_pem"
+        )
+    return key
+
+
+def _public_bytes(key: object) -> bytes:
+    assert hasattr(key, "public_bytes")
+    data: bytes = key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
+    return data
+
+
+def _subject(certificate: x509.Certificate) -> str:
+    return certificate.subject.rfc4514_string() or "no subject"
+
+
+def _check_order(chain: list[x509.Certificate]) -> None:
+    for lower, upper in itertools.pairwise(chain):
+        try:
+            lower.verify_directly_issued_by(upper)
+        except (ValueError, TypeError, InvalidSignature) as error:
+            raise ApplicationError(
+                f"The chain is out of order: {_subject(upper)} did not issue {_subject(lower)}. "
+                "Put the site's certificate first, then the one that issued it, and so on.",
+                field="certificate_pem",
+            ) from error
+
+
+def _names(leaf: x509.Certificate) -> list[str]:
+    try:
+        names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return []
+    return [*names.get_values_for_type(x509.DNSName), *map(str, names.get_values_for_type(x509.IPAddress))]
+
+
+def _bundle(chain: list[x509.Certificate], key: ServerKey) -> Bundle:
+    leaf = chain[0]
+    return Bundle(
+        certificate_pem="".join(item.public_bytes(serialization.Encoding.PEM).decode() for item in chain),
+        private_key_pem=key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        ).decode(),
+        names=_names(leaf),
+        issuer=(leaf.issuer.rfc4514_string() or "no name")[:300],
+        fingerprint=leaf.fingerprint(hashes.SHA256()).hex(),
+        not_before=leaf.not_valid_before_utc,
+        not_after=leaf.not_valid_after_utc,
+    )
+
+
+def covers(names: list[str], server_name: str) -> bool:
+    """Whether a certificate for `names` is good for one server name (RFC 6125 section 6.4.3; regex names: unknown,
+    taken as covered)."""
+    if server_name.startswith("~") or server_name.endswith(".*"):
+        return True
+    if server_name.startswith("."):
+        return covers(names, server_name[1:]) and covers(names, "*" + server_name)
+    if server_name in names:
+        return True
+    rest = server_name.partition(".")[2]
+    return bool(rest) and not server_name.startswith("*.") and f"*.{rest}" in names

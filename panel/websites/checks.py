@@ -1,0 +1,227 @@
+"""What must agree across objects before a site can be served: within the site, with its host, with other sites.
+
+A draft may have problems (the page shows them); a plan may not. Clashes with other sites are refused on saving.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from django.core.exceptions import ValidationError
+from django.db.models import QuerySet
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from panel.hosts.models import EngineInstall
+from panel.websites import certificates
+from panel.websites.models import Listen, ServerBlock, Site
+
+_ANY = {"", "0.0.0.0", "::"}  # noqa: S104 - compared with, not bound to
+
+
+@dataclass(frozen=True)
+class Problem:
+    """`where` is the place in the site's definition (blocks/0/listens), `message` what is wrong and what to do."""
+
+    where: str
+    message: str
+
+    @property
+    def field(self) -> str:
+        return self.where.rpartition("/")[2]
+
+
+def site_problems(site: Site, install: EngineInstall | None = None) -> list[Problem]:
+    """All that keeps `site` from being planned on `install` (default: its own). Empty: a plan can be made."""
+    install = install or site.install
+    if install is None:
+        return [Problem("install", _("Choose the server that this site runs on."))]
+    blocks = list(site.blocks.select_related("certificate").prefetch_related("listens", "names", "locations"))
+    if not blocks:
+        return [Problem("blocks", _("Add a server block: the listens and names that this site answers on."))]
+    problems: list[Problem] = []
+    for index, block in enumerate(blocks):
+        problems += _block_problems(f"blocks/{index}", block)
+        problems += _path_problems(f"blocks/{index}", block, install)
+    for index, upstream in enumerate(site.upstreams.prefetch_related("servers")):
+        servers = list(upstream.servers.all())
+        if not any(not server.down and not server.backup for server in servers):
+            problems.append(
+                Problem(f"upstreams/{index}/servers", _("%s has no server that is in use: add one.") % upstream)
+            )
+    return problems + site_clashes(site, install)
+
+
+def _block_problems(where: str, block: ServerBlock) -> Iterable[Problem]:
+    listens = list(block.listens.all())
+    names = [item.name for item in block.names.all()]
+    if not listens:
+        yield Problem(f"{where}/listens", _("Add at least one listen, such as port 80."))
+    if not names and not any(item.default_server for item in listens):
+        yield Problem(f"{where}/names", _("Write the domains that this answers to, or make it a default server."))
+    tls = any(item.tls for item in listens)
+    yield from _tls_problems(where, block, tls, names)
+    if not block.root and not block.locations.all():
+        yield Problem(f"{where}/root", _("Write the folder with the site's files, or add a location."))
+
+
+def _tls_problems(where: str, block: ServerBlock, tls: bool, names: list[str]) -> Iterable[Problem]:
+    if tls and block.certificate is None:
+        yield Problem(f"{where}/certificate", _("A listen with TLS needs a certificate: choose or make one."))
+    if not tls and block.hsts_max_age_s:
+        yield Problem(f"{where}/hsts_max_age_s", _("HSTS is only heard over TLS: add a listen with TLS, or empty it."))
+    if tls and block.certificate is not None:
+        if block.certificate.not_after <= timezone.now():
+            yield Problem(
+                f"{where}/certificate", _("The certificate expired on %s.") % f"{block.certificate.not_after:%Y-%m-%d}"
+            )
+        missing = [name for name in names if not certificates.covers(block.certificate.names, name)]
+        if missing:
+            yield Problem(
+                f"{where}/certificate",
+                _("The certificate %(certificate)s is not good for %(names)s: browsers would warn.")
+                % {"certificate": block.certificate, "names": ", ".join(missing)},
+            )
+
+
+def _below(path: str, roots: Iterable[str]) -> bool:
+    return any(PurePosixPath(path).is_relative_to(root) for root in roots)
+
+
+def _path_problems(where: str, block: ServerBlock, install: EngineInstall) -> Iterable[Problem]:
+    roots = [root for root in install.host.site_roots if root]
+    named = [(f"{where}/root", block.root)]
+    for index, location in enumerate(block.locations.all()):
+        named += [(f"{where}/locations/{index}/{name}", getattr(location, name)) for name in ("root", "alias")]
+    for place, path in named:
+        if path and not _below(path, roots):
+            allowed = ", ".join(roots) or _("none yet; an administrator adds them to the host")
+            yield Problem(
+                place,
+                _("%(path)s lies outside the folders for sites on %(host)s: %(roots)s.")
+                % {"path": path, "host": install.host, "roots": allowed},
+            )
+    yield from _log_problems(where, block, install, roots, [path for _place, path in named if path])
+
+
+def _log_problems(
+    where: str, block: ServerBlock, install: EngineInstall, roots: list[str], served: list[str]
+) -> Iterable[Problem]:
+    log_roots = [*roots, *filter(None, [install.paths.get("log_dir", "")])]
+    for name in ("access_log", "error_log"):
+        path = getattr(block, name)
+        if path in ("", "off"):
+            continue
+        if not _below(path, log_roots):
+            yield Problem(
+                f"{where}/{name}",
+                _("A log must lie below %(roots)s.") % {"roots": _(" or ").join(log_roots)},
+            )
+        elif _below(path, served):
+            yield Problem(f"{where}/{name}", _("This log would lie among the files that the site serves: move it out."))
+
+
+# --- other sites ---
+
+
+def site_clashes(site: Site, install: EngineInstall) -> list[Problem]:
+    """Names and listens that another enabled site of the install, or another server of the host, already has."""
+    own = list(site.blocks.prefetch_related("listens", "names"))
+    problems = _own_clashes(own)
+    others = _other_listens(site, install)
+    for index, block in enumerate(own):
+        names = {item.name for item in block.names.all()}
+        for listen in block.listens.all():
+            for other in others:
+                problems += _clash(f"blocks/{index}", listen, names, other, install)
+    return list(dict.fromkeys(problems))
+
+
+def _other_listens(site: Site, install: EngineInstall) -> QuerySet[Listen]:
+    ports = Listen.objects.filter(block__site=site).values("port")
+    return (
+        Listen.objects.filter(block__site__enabled=True, block__site__install__host=install.host, port__in=ports)
+        .exclude(block__site=site)
+        .select_related("block__site__install__host")
+        .prefetch_related("block__names")
+    )
+
+
+def _overlaps(first: str, second: str) -> bool:
+    """Whether two addresses would want the same socket when different programs listen on them."""
+    if first == second:
+        return True
+
+    def family(address: str) -> int:
+        return ipaddress.ip_address(address).version if address else 4
+
+    return family(first) == family(second) and (first in _ANY or second in _ANY)
+
+
+def _clash(where: str, listen: Listen, names: set[str], other: Listen, install: EngineInstall) -> Iterable[Problem]:
+    theirs = other.block.site
+    if listen.port != other.port:
+        return
+    if theirs.install_id != install.pk:
+        if _overlaps(listen.address, other.address):
+            yield Problem(
+                f"{where}/listens",
+                _("%(listen)s is taken by %(server)s for the site %(site)s: use another port, or move one of them.")
+                % {"listen": listen, "server": theirs.install, "site": theirs.name},
+            )
+        return
+    if listen.address != other.address:
+        return
+    if listen.tls != other.tls:
+        yield Problem(
+            f"{where}/listens",
+            _("The site %(site)s speaks %(how)s on %(listen)s; one port cannot do both.")
+            % {"site": theirs.name, "how": "TLS" if other.tls else _("without TLS"), "listen": listen},
+        )
+    if listen.default_server and other.default_server:
+        yield Problem(
+            f"{where}/listens",
+            _("The site %(site)s is already the default server of %(listen)s: only one can be.")
+            % {"site": theirs.name, "listen": listen},
+        )
+    shared = sorted(names & {item.name for item in other.block.names.all()})
+    if shared:
+        yield Problem(
+            f"{where}/names",
+            _("%(names)s on %(listen)s already leads to the site %(site)s: take it from there first.")
+            % {"names": ", ".join(shared), "listen": listen, "site": theirs.name},
+        )
+
+
+def _own_clashes(blocks: list[ServerBlock]) -> list[Problem]:
+    """The same rules between the server blocks of one site."""
+    problems = []
+    seen: dict[tuple[str, int, str], int] = {}
+    defaults: dict[tuple[str, int], int] = {}
+    for index, block in enumerate(blocks):
+        for listen in block.listens.all():
+            key = (listen.address, listen.port)
+            if listen.default_server and defaults.setdefault(key, index) != index:
+                problems.append(Problem(f"blocks/{index}/listens", _("Two default servers on %s.") % listen))
+            for item in block.names.all():
+                if seen.setdefault((*key, item.name), index) != index:
+                    problems.append(
+                        Problem(
+                            f"blocks/{index}/names",
+                            _("%(name)s stands in two server blocks on %(listen)s: keep one.")
+                            % {"name": item.name, "listen": listen},
+                        )
+                    )
+    return problems
+
+
+def refuse_clashes(site: Site) -> None:
+    """Called after every change of an enabled site's listens, names or server. Raises ValidationError by place."""
+    if not site.enabled or site.install is None:
+        return
+    problems = site_clashes(site, site.install)
+    if problems:
+        raise ValidationError({problem.field: problem.message for problem in problems})

@@ -1,0 +1,180 @@
+"""From rows to a frozen SiteSpec: the one place where the ORM's desired state becomes plain data."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any, cast
+
+from django.db.models import Prefetch, QuerySet, prefetch_related_objects
+
+from panel.hosts.models import EngineInstall
+from panel.rendering import spec
+from panel.websites.models import Certificate, Location, RawSnippet, ServerBlock, Site
+
+_PARTS = (
+    "upstreams__servers",
+    "php_pools",
+    Prefetch("blocks", queryset=ServerBlock.objects.select_related("certificate")),
+    "blocks__listens",
+    "blocks__names",
+    Prefetch("blocks__locations", queryset=Location.objects.select_related("upstream", "php_pool")),
+    "snippets",
+)
+
+
+def with_parts(sites: QuerySet[Site]) -> QuerySet[Site]:
+    """The same sites, everything of theirs fetched in a constant number of queries."""
+    return sites.select_related("team", "install__host").prefetch_related(*_PARTS)
+
+
+def install_spec(install: EngineInstall) -> spec.InstallSpec:
+    return spec.InstallSpec(
+        engine=cast(Any, install.engine),
+        layout=cast(Any, install.layout),
+        config_root=install.paths["config_root"],
+        log_dir=install.paths.get("log_dir", ""),
+        version=install.version,
+        modules=frozenset(install.modules),
+    )
+
+
+def site_folder(site: Site, install: EngineInstall) -> str:
+    """The site's own folder on the host, for what is not configuration: certificates, keys, password files."""
+    return f"{install.paths['config_root'].rstrip('/')}/paddock/{site.name}"
+
+
+def tls_files(site: Site, install: EngineInstall, certificate: Certificate) -> spec.TlsFiles:
+    stem = f"{site_folder(site, install)}/{certificate.name}"
+    return spec.TlsFiles(name=certificate.name, certificate_path=f"{stem}.crt", key_path=f"{stem}.key")
+
+
+def site_spec(site: Site, install: EngineInstall) -> spec.SiteSpec:
+    """The site as `install` should serve it. Sites from `with_parts` cost no query; others a constant number."""
+    prefetch_related_objects([site], *_PARTS)
+    snippets = _Snippets([item for item in site.snippets.all() if item.engine == install.engine])
+    return spec.SiteSpec(
+        name=site.name,
+        blocks=tuple(_block(site, install, block, snippets) for block in site.blocks.all()),
+        upstreams=tuple(
+            spec.Upstream(
+                name=upstream.name,
+                servers=tuple(
+                    spec.UpstreamServer(
+                        address=server.address,
+                        weight=server.weight,
+                        max_fails=server.max_fails,
+                        fail_timeout_s=server.fail_timeout_s,
+                        backup=server.backup,
+                        down=server.down,
+                    )
+                    for server in upstream.servers.all()
+                ),
+                balancing=cast(Any, upstream.balancing),
+                keepalive=upstream.keepalive,
+            )
+            for upstream in site.upstreams.all()
+        ),
+        php_pools=tuple(
+            spec.PhpPool(name=pool.name, address=pool.address, settings=tuple(sorted(pool.settings.items())))
+            for pool in site.php_pools.all()
+        ),
+    )
+
+
+class _Snippets:
+    """One engine's raw directives by the block or location that they stand in."""
+
+    def __init__(self, rows: list[RawSnippet]) -> None:
+        self._rows = rows
+
+    def of_block(self, block: ServerBlock) -> str:
+        return "\n".join(row.text.strip("\n") for row in self._rows if row.block_id == block.pk)
+
+    def of_location(self, location: Location) -> str:
+        return "\n".join(row.text.strip("\n") for row in self._rows if row.location_id == location.pk)
+
+
+def _headers(items: list[dict[str, Any]]) -> tuple[spec.Header, ...]:
+    return tuple(spec.Header(item["name"], item["value"], item.get("always", True)) for item in items)
+
+
+def _block(site: Site, install: EngineInstall, block: ServerBlock, snippets: _Snippets) -> spec.ServerBlock:
+    tls = tls_files(site, install, block.certificate) if block.certificate else None
+    return spec.ServerBlock(
+        listens=tuple(
+            spec.Listen(
+                port=item.port,
+                address=item.address,
+                tls=item.tls,
+                http2=item.http2,
+                http3=item.http3,
+                default_server=item.default_server,
+            )
+            for item in block.listens.all()
+        ),
+        names=tuple(item.name for item in block.names.all()),
+        root=block.root,
+        index=tuple(block.index),
+        try_files=tuple(block.try_files),
+        autoindex=block.autoindex,
+        error_pages=tuple(
+            spec.ErrorPage(tuple(item["codes"]), item["uri"], item.get("response")) for item in block.error_pages
+        ),
+        headers=_headers(block.headers),
+        access_log=block.access_log,
+        error_log=block.error_log,
+        error_log_level=block.error_log_level,
+        gzip=cast(Any, block.gzip),
+        gzip_types=tuple(block.gzip_types),
+        client_max_body_mb=block.client_max_body_mb,
+        tls=tls,
+        redirect_to_https=block.redirect_to_https,
+        hsts_max_age_s=block.hsts_max_age_s,
+        locations=tuple(_location(site, install, item, snippets) for item in block.locations.all()),
+        snippet=snippets.of_block(block),
+    )
+
+
+def _location(site: Site, install: EngineInstall, row: Location, snippets: _Snippets) -> spec.Location:
+    return spec.Location(
+        match=cast(Any, row.match),
+        pattern=row.pattern,
+        handler=cast(Any, row.handler),
+        root=row.root,
+        alias=row.alias,
+        index=tuple(row.index),
+        try_files=tuple(row.try_files),
+        autoindex=row.autoindex,
+        php_pool=row.php_pool.name if row.php_pool else "",
+        split_path_info=row.split_path_info,
+        upstream=row.upstream.name if row.upstream else "",
+        upstream_tls=row.upstream_tls,
+        proxy_uri=row.proxy_uri,
+        websocket=row.websocket,
+        request_headers=_headers(row.request_headers),
+        connect_timeout_s=row.connect_timeout_s,
+        read_timeout_s=row.read_timeout_s,
+        return_code=row.return_code,
+        return_value=row.return_value,
+        headers=_headers(row.headers),
+        expires=row.expires,
+        access_rules=tuple(spec.AccessRule(item["action"], item["source"]) for item in row.access_rules),
+        basic_auth=_basic_auth(site, install, row),
+        rate_limit=spec.RateLimit(row.rate_limit_rps, row.rate_limit_burst) if row.rate_limit_rps else None,
+        connection_limit=row.connection_limit,
+        client_max_body_mb=row.client_max_body_mb,
+        gzip=cast(Any, row.gzip),
+        snippet=snippets.of_location(row),
+    )
+
+
+def _basic_auth(site: Site, install: EngineInstall, row: Location) -> spec.BasicAuth | None:
+    """The password file is named after its content, so that locations with the same users share one."""
+    if not row.basic_auth_users:
+        return None
+    users = tuple(sorted(row.basic_auth_users.items()))
+    digest = hashlib.sha256(json.dumps(users).encode()).hexdigest()[:12]
+    return spec.BasicAuth(
+        realm=row.basic_auth_realm, users=users, path=f"{site_folder(site, install)}/users-{digest}.htpasswd"
+    )

@@ -1,0 +1,27 @@
+"""Reads of the desired state, limited to what the asking user may see."""
+
+from __future__ import annotations
+
+import datetime
+
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from panel.accounts.models import User
+from panel.accounts.permissions import visible
+from panel.websites.models import Certificate, Site
+
+
+def sites_visible(user: User) -> QuerySet[Site]:
+    return visible(Site.objects.select_related("team", "install__host"), user)
+
+
+def certificates_visible(user: User) -> QuerySet[Certificate]:
+    return visible(Certificate.objects.select_related("team"), user)
+
+
+def certificates_expiring(user: User, *, within_days: int = 21) -> QuerySet[Certificate]:
+    """Those in use that end within `within_days`, expired ones included, soonest first."""
+    limit = timezone.now() + datetime.timedelta(days=within_days)
+    rows = certificates_visible(user).filter(not_after__lte=limit, blocks__isnull=False)
+    return rows.distinct().order_by("not_after")

@@ -1,0 +1,72 @@
+"""Everything that changes the desired state of sites. All keyword-only; `actor` is who asks.
+
+Each call checks permission (PermissionDenied), values (ValidationError keyed by field), whether somebody else changed
+the object since `expected_version` (Conflict), writes an audit row, and is one transaction.
+"""
+
+from panel.websites.services.blocks import (
+    block_create,
+    block_delete,
+    block_update,
+    location_create,
+    location_delete,
+    location_update,
+    locations_reorder,
+)
+from panel.websites.services.certificates import (
+    certificate_delete,
+    certificate_replace,
+    certificate_self_sign,
+    certificate_upload,
+)
+from panel.websites.services.definition import site_define, site_export
+from panel.websites.services.parts import (
+    php_pool_create,
+    php_pool_delete,
+    php_pool_update,
+    snippet_create,
+    snippet_delete,
+    snippet_update,
+    upstream_create,
+    upstream_delete,
+    upstream_update,
+)
+from panel.websites.services.sites import (
+    site_clone,
+    site_create,
+    site_delete,
+    site_enable,
+    site_install_set,
+    site_update,
+)
+
+__all__ = [
+    "block_create",
+    "block_delete",
+    "block_update",
+    "certificate_delete",
+    "certificate_replace",
+    "certificate_self_sign",
+    "certificate_upload",
+    "location_create",
+    "location_delete",
+    "location_update",
+    "locations_reorder",
+    "php_pool_create",
+    "php_pool_delete",
+    "php_pool_update",
+    "site_clone",
+    "site_create",
+    "site_define",
+    "site_delete",
+    "site_enable",
+    "site_export",
+    "site_install_set",
+    "site_update",
+    "snippet_create",
+    "snippet_delete",
+    "snippet_update",
+    "upstream_create",
+    "upstream_delete",
+    "upstream_update",
+]

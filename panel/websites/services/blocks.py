@@ -1,0 +1,180 @@
+"""Server blocks with their listens and names, and the locations in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.db import transaction
+from django.db.models import Max
+
+from panel.accounts.models import User
+from panel.accounts.permissions import Action, require
+from panel.audit.services import audit_record
+from panel.core.errors import ApplicationError
+from panel.websites import checks
+from panel.websites.models import Certificate, Listen, Location, ServerBlock, ServerName, Site
+from panel.websites.services.base import assign, remove, store, touch
+
+ListenValues = Mapping[str, Any]
+
+
+def _next_position(rows: Any) -> int:
+    last = rows.aggregate(last=Max("position"))["last"]
+    return 0 if last is None else last + 1
+
+
+def _keyed(field: str, error: ValidationError) -> ValidationError:
+    """A row's faults as the faults of the list that it stands in."""
+    return ValidationError({field: error.messages})
+
+
+def listens_set(block: ServerBlock, listens: Iterable[ListenValues]) -> None:
+    """Replace a block's listens. Part of `block_create` and `block_update`: no permission or audit of its own."""
+    block.listens.all().delete()
+    for values in listens:
+        listen = Listen(block=block)
+        try:
+            assign(listen, values)
+            listen.full_clean()
+        except ValidationError as error:
+            raise _keyed("listens", error) from error
+        listen.save()
+
+
+def names_set(block: ServerBlock, names: Iterable[str]) -> None:
+    """Replace a block's server names, in this order; normalized as validators.server_name_normalized does."""
+    block.names.all().delete()
+    for position, name in enumerate(names):
+        row = ServerName(block=block, name=name.strip(), position=position)
+        try:
+            row.full_clean()
+        except ValidationError as error:
+            raise _keyed("names", error) from error
+        row.save()
+
+
+def _children(block: ServerBlock, listens: Iterable[ListenValues] | None, names: Iterable[str] | None) -> None:
+    if listens is not None:
+        listens_set(block, listens)
+    if names is not None:
+        names_set(block, names)
+    touch(block.site)
+    checks.refuse_clashes(block.site)
+
+
+def _check_certificate(site: Site, values: Mapping[str, Any]) -> None:
+    certificate = values.get("certificate")
+    if isinstance(certificate, Certificate) and certificate.team_id != site.team_id:
+        raise ValidationError({"certificate": "This certificate belongs to another team: choose one of the site's."})
+
+
+def block_create(
+    *, actor: User, site: Site, listens: Iterable[ListenValues] = (), names: Iterable[str] = (), **values: Any
+) -> ServerBlock:
+    """`listens`: [{"port": 80, "address": "", "tls": false, ...}]; `names`: ["a.example", "*.a.example"]."""
+    _check_certificate(site, values)
+    block = ServerBlock(site=site, position=_next_position(site.blocks))
+    store(
+        actor=actor,
+        team=site.team,
+        instance=block,
+        action="block.create",
+        values=values,
+        children=lambda: _children(block, listens, names),
+    )
+    return block
+
+
+def block_update(
+    *,
+    actor: User,
+    block: ServerBlock,
+    expected_version: int | None = None,
+    listens: Iterable[ListenValues] | None = None,
+    names: Iterable[str] | None = None,
+    **values: Any,
+) -> ServerBlock:
+    """Change the named members; `listens` and `names` replace the old ones whole, None leaves them."""
+    _check_certificate(block.site, values)
+    store(
+        actor=actor,
+        team=block.site.team,
+        instance=block,
+        action="block.update",
+        values=values,
+        expected_version=expected_version,
+        children=lambda: _children(block, listens, names),
+    )
+    return block
+
+
+@transaction.atomic
+def block_delete(*, actor: User, block: ServerBlock, expected_version: int | None = None) -> None:
+    site = block.site
+    remove(actor=actor, team=site.team, instance=block, action="block.delete", expected_version=expected_version)
+    touch(site)
+
+
+# --- locations ---
+
+
+def location_create(*, actor: User, block: ServerBlock, **values: Any) -> Location:
+    """A location at the end of the block's list; `values` are the model's members."""
+    location = Location(block=block, position=_next_position(block.locations))
+    store(
+        actor=actor,
+        team=block.site.team,
+        instance=location,
+        action="location.create",
+        values=values,
+        children=lambda: touch(block.site),
+    )
+    return location
+
+
+def location_update(*, actor: User, location: Location, expected_version: int | None = None, **values: Any) -> Location:
+    site = location.block.site
+    store(
+        actor=actor,
+        team=site.team,
+        instance=location,
+        action="location.update",
+        values=values,
+        expected_version=expected_version,
+        children=lambda: touch(site),
+    )
+    return location
+
+
+@transaction.atomic
+def location_delete(*, actor: User, location: Location, expected_version: int | None = None) -> None:
+    site = location.block.site
+    remove(actor=actor, team=site.team, instance=location, action="location.delete", expected_version=expected_version)
+    touch(site)
+
+
+@transaction.atomic
+def locations_reorder(*, actor: User, block: ServerBlock, order: list[int]) -> None:
+    """Put the block's locations into the order of these primary keys: exactly all of them, each once."""
+    require(actor, Action.CHANGE, block.site.team)
+    rows = {row.pk: row for row in block.locations.all()}
+    if sorted(order) != sorted(rows):
+        raise ApplicationError(
+            "The order must name every location of this server block once; someone may have added or removed one: "
+            "load the page again.",
+            field="order",
+        )
+    before = [str(row) for row in rows.values()]
+    for position, key in enumerate(order):
+        rows[key].position = position
+    Location.objects.bulk_update(rows.values(), ["position"])
+    touch(block.site)
+    audit_record(
+        actor=actor,
+        action="location.reorder",
+        target=block,
+        before={"locations": before},
+        after={"locations": [str(rows[key]) for key in order]},
+    )

@@ -1,0 +1,93 @@
+"""Certificates: uploaded and checked, or made here."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from django.db import transaction
+from django.db.models import ProtectedError
+from django.utils import timezone
+
+from panel.accounts.models import Team, User
+from panel.core.errors import ApplicationError
+from panel.websites import certificates, validators
+from panel.websites.models import Certificate, CertificateSource
+from panel.websites.services.base import remove, store
+
+
+def _save(
+    actor: User,
+    certificate: Certificate,
+    bundle: certificates.Bundle,
+    source: CertificateSource,
+    action: str,
+    expected_version: int | None = None,
+) -> Certificate:
+    store(
+        actor=actor,
+        team=certificate.team,
+        instance=certificate,
+        action=action,
+        values={**asdict(bundle), "source": source},
+        expected_version=expected_version,
+    )
+    return certificate
+
+
+def certificate_upload(
+    *, actor: User, team: Team, name: str, certificate_pem: str, private_key_pem: str
+) -> Certificate:
+    """Keep a certificate with its chain and key after checking that they belong together and are still good."""
+    bundle = certificates.bundle_read(certificate_pem, private_key_pem, now=timezone.now())
+    row = Certificate(team=team, name=name)
+    return _save(actor, row, bundle, CertificateSource.UPLOADED, "certificate.upload")
+
+
+def certificate_replace(
+    *,
+    actor: User,
+    certificate: Certificate,
+    certificate_pem: str,
+    private_key_pem: str,
+    expected_version: int | None = None,
+) -> Certificate:
+    """A renewal under the same name; the sites that use it have it with their next deployment."""
+    bundle = certificates.bundle_read(certificate_pem, private_key_pem, now=timezone.now())
+    return _save(
+        actor, certificate, bundle, CertificateSource.UPLOADED, "certificate.replace", expected_version=expected_version
+    )
+
+
+def certificate_self_sign(*, actor: User, team: Team, name: str, names: list[str], days: int = 397) -> Certificate:
+    """Make a certificate for `names` (domain names, `*.` wildcards, IP addresses) that signs itself."""
+    if not names:
+        raise ApplicationError("Write at least one domain name that the certificate is for.", field="names")
+    if not 1 <= days <= 3650:
+        raise ApplicationError("A certificate made here is good for 1 to 3650 days.", field="days")
+    good = [_certificate_name(item) for item in names]
+    bundle = certificates.self_signed(good, now=timezone.now(), days=days)
+    row = Certificate(team=team, name=name)
+    return _save(actor, row, bundle, CertificateSource.SELF_SIGNED, "certificate.self_sign")
+
+
+def _certificate_name(name: str) -> str:
+    if ":" in name:
+        validators.validate_listen_address(name)
+        return name
+    prefix = "*." if name.startswith("*.") else ""
+    return prefix + validators.domain_normalized(name.removeprefix("*."))
+
+
+@transaction.atomic
+def certificate_delete(*, actor: User, certificate: Certificate, expected_version: int | None = None) -> None:
+    try:
+        remove(
+            actor=actor,
+            team=certificate.team,
+            instance=certificate,
+            action="certificate.delete",
+            expected_version=expected_version,
+        )
+    except ProtectedError as error:
+        users = ", ".join(sorted(str(item) for item in error.protected_objects))
+        raise ApplicationError(f"{certificate} is used by {users}: give them another first.", code="in_use") from error

@@ -1,0 +1,169 @@
+"""Upstreams, PHP pools and raw snippets of a site."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.db import transaction
+from django.db.models import ProtectedError
+
+from panel.accounts.models import User
+from panel.accounts.permissions import Action
+from panel.core.errors import ApplicationError
+from panel.websites.models import Location, PhpPool, RawSnippet, ServerBlock, Site, Upstream, UpstreamServer
+from panel.websites.services.base import assign, remove, store, touch
+
+
+def servers_set(upstream: Upstream, servers: Iterable[Mapping[str, Any]]) -> None:
+    """Replace an upstream's servers, in this order: [{"address": "127.0.0.1:3000", "weight": 1, ...}]."""
+    upstream.servers.all().delete()
+    for position, values in enumerate(servers):
+        server = UpstreamServer(upstream=upstream, position=position)
+        try:
+            assign(server, values)
+            server.full_clean()
+        except ValidationError as error:
+            raise ValidationError({"servers": error.messages}) from error
+        server.save()
+
+
+def _upstream_children(upstream: Upstream, servers: Iterable[Mapping[str, Any]] | None) -> None:
+    if servers is not None:
+        servers_set(upstream, servers)
+    touch(upstream.site)
+
+
+def upstream_create(*, actor: User, site: Site, servers: Iterable[Mapping[str, Any]], **values: Any) -> Upstream:
+    upstream = Upstream(site=site)
+    store(
+        actor=actor,
+        team=site.team,
+        instance=upstream,
+        action="upstream.create",
+        values=values,
+        children=lambda: _upstream_children(upstream, servers),
+    )
+    return upstream
+
+
+def upstream_update(
+    *,
+    actor: User,
+    upstream: Upstream,
+    expected_version: int | None = None,
+    servers: Iterable[Mapping[str, Any]] | None = None,
+    **values: Any,
+) -> Upstream:
+    store(
+        actor=actor,
+        team=upstream.site.team,
+        instance=upstream,
+        action="upstream.update",
+        values=values,
+        expected_version=expected_version,
+        children=lambda: _upstream_children(upstream, servers),
+    )
+    return upstream
+
+
+def _used_by(error: ProtectedError) -> str:
+    return ", ".join(sorted(str(item) for item in error.protected_objects))
+
+
+@transaction.atomic
+def _delete_part(actor: User, part: Upstream | PhpPool, action: str, expected_version: int | None) -> None:
+    site = part.site
+    try:
+        remove(actor=actor, team=site.team, instance=part, action=action, expected_version=expected_version)
+    except ProtectedError as error:
+        raise ApplicationError(
+            f"{part} is used by the locations {_used_by(error)}: give them something else first.", code="in_use"
+        ) from error
+    touch(site)
+
+
+def upstream_delete(*, actor: User, upstream: Upstream, expected_version: int | None = None) -> None:
+    _delete_part(actor, upstream, "upstream.delete", expected_version)
+
+
+def php_pool_create(*, actor: User, site: Site, **values: Any) -> PhpPool:
+    pool = PhpPool(site=site)
+    store(
+        actor=actor,
+        team=site.team,
+        instance=pool,
+        action="php_pool.create",
+        values=values,
+        children=lambda: touch(site),
+    )
+    return pool
+
+
+def php_pool_update(*, actor: User, pool: PhpPool, expected_version: int | None = None, **values: Any) -> PhpPool:
+    store(
+        actor=actor,
+        team=pool.site.team,
+        instance=pool,
+        action="php_pool.update",
+        values=values,
+        expected_version=expected_version,
+        children=lambda: touch(pool.site),
+    )
+    return pool
+
+
+def php_pool_delete(*, actor: User, pool: PhpPool, expected_version: int | None = None) -> None:
+    _delete_part(actor, pool, "php_pool.delete", expected_version)
+
+
+def snippet_create(
+    *,
+    actor: User,
+    site: Site,
+    engine: str,
+    text: str,
+    block: ServerBlock | None = None,
+    location: Location | None = None,
+) -> RawSnippet:
+    """Directives in a server's own words; administrators only."""
+    snippet = RawSnippet(site=site, block=block, location=location)
+    store(
+        actor=actor,
+        team=site.team,
+        instance=snippet,
+        action="snippet.create",
+        values={"engine": engine, "text": text},
+        children=lambda: touch(site),
+        needs=Action.ADMINISTER,
+    )
+    return snippet
+
+
+def snippet_update(*, actor: User, snippet: RawSnippet, text: str, expected_version: int | None = None) -> RawSnippet:
+    store(
+        actor=actor,
+        team=snippet.site.team,
+        instance=snippet,
+        action="snippet.update",
+        values={"text": text},
+        expected_version=expected_version,
+        children=lambda: touch(snippet.site),
+        needs=Action.ADMINISTER,
+    )
+    return snippet
+
+
+@transaction.atomic
+def snippet_delete(*, actor: User, snippet: RawSnippet, expected_version: int | None = None) -> None:
+    site = snippet.site
+    remove(
+        actor=actor,
+        team=site.team,
+        instance=snippet,
+        action="snippet.delete",
+        expected_version=expected_version,
+        needs=Action.ADMINISTER,
+    )
+    touch(site)

@@ -1,0 +1,169 @@
+"""Sites as a whole: made, changed, copied, switched, deleted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.db import transaction
+
+from panel.accounts.models import Team, User
+from panel.accounts.permissions import Action, require
+from panel.hosts.models import EngineInstall
+from panel.websites import checks
+from panel.websites.models import Certificate, Site
+from panel.websites.services.base import removal_guards, remove, store
+from panel.websites.services.definition import site_define, site_export
+
+# Where a fault of the first block belongs in the short form.
+_SHORT_FORM = {
+    "names": "domains",
+    "listens": "port",
+    "root": "root",
+    "servers": "upstream",
+    "certificate": "certificate",
+    "install": "install",
+}
+
+
+def _to_short_form(messages: dict[str, list[str]]) -> ValidationError:
+    short: dict[str, list[str]] = {}
+    for place, texts in messages.items():
+        field = place.rpartition("/")[2]
+        short.setdefault(_SHORT_FORM.get(field, field), []).extend(texts)
+    return ValidationError(short)
+
+
+def _listens(port: int, address: str, certificate: Certificate | None) -> list[dict[str, Any]]:
+    if certificate is None:
+        return [{"port": port, "address": address}]
+    secure = {"port": 443 if port == 80 else port, "address": address, "tls": True, "http2": True}
+    return [{"port": 80, "address": address}, secure] if port == 80 else [secure]
+
+
+@transaction.atomic
+def site_create(
+    *,
+    actor: User,
+    team: Team,
+    name: str,
+    domains: list[str],
+    install: EngineInstall | None = None,
+    port: int = 80,
+    address: str = "",
+    root: str = "",
+    upstream: str = "",
+    certificate: Certificate | None = None,
+    health_path: str = "/",
+    notes: str = "",
+) -> Site:
+    """A whole first site in one call: files below `root`, or everything passed on to `upstream` (host:port).
+
+    Without domains it is the default server of its port. With a certificate and port 80 it listens on 443 too and
+    leads there. Faults are ValidationErrors keyed by this function's own arguments.
+    """
+    if bool(root) == bool(upstream):
+        message = "Write either the folder with the site's files, or the upstream that answers (host:port)."
+        raise ValidationError({"root": message})
+    listens = _listens(port, address, certificate)
+    if not domains:
+        listens = [{**listen, "default_server": True} for listen in listens]
+    block: dict[str, Any] = {
+        "listens": listens,
+        "names": domains,
+        "certificate": certificate.name if certificate else None,
+        "redirect_to_https": len(listens) == 2,
+        "root": root,
+        "index": ["index.html"] if root else [],
+        "locations": [],
+    }
+    data: dict[str, Any] = {"name": name, "team": team.slug, "install": install.pk if install else None}
+    data |= {"health_path": health_path, "notes": notes, "blocks": [block]}
+    if upstream:
+        data["upstreams"] = [{"name": "app", "servers": [{"address": upstream}]}]
+        block["locations"] = [{"pattern": "/", "handler": "proxy", "upstream": "app"}]
+    try:
+        site = site_define(actor=actor, data=data)
+    except ValidationError as error:
+        raise _to_short_form(error.message_dict) from error
+    problems = checks.site_problems(site) if install else []
+    if problems:
+        raise _to_short_form({problem.where: [problem.message] for problem in problems})
+    return site
+
+
+@transaction.atomic
+def site_update(
+    *, actor: User, site: Site, expected_version: int | None = None, team: Team | None = None, **values: Any
+) -> Site:
+    """Change name, health_path or notes; `team` hands the site over. The server is `site_install_set`'s."""
+    if team is not None and team != site.team:
+        require(actor, Action.CHANGE, team)
+        require(actor, Action.CHANGE, site.team)
+        foreign = Certificate.objects.filter(blocks__site=site).exclude(team=team).first()
+        if foreign is not None:
+            message = f"The site uses the certificate {foreign} of the team {foreign.team}: choose another first."
+            raise ValidationError({"team": message})
+        Site.objects.filter(pk=site.pk).update(team=team)
+        site.team = team
+    store(
+        actor=actor,
+        team=site.team,
+        instance=site,
+        action="site.update",
+        values=values,
+        expected_version=expected_version,
+        children=lambda: checks.refuse_clashes(site),
+    )
+    return site
+
+
+@transaction.atomic
+def site_install_set(
+    *, actor: User, site: Site, install: EngineInstall | None, expected_version: int | None = None
+) -> Site:
+    """Choose the server of a site that stands nowhere yet. A live one is moved by deployments.site_move."""
+    require(actor, Action.CHANGE, site.team)
+    if install != site.install:
+        for guard in removal_guards:
+            guard(site, "move")
+    site.install = install
+    Site.objects.filter(pk=site.pk).update(install=install)
+    store(
+        actor=actor,
+        team=site.team,
+        instance=site,
+        action="site.install",
+        values={},
+        expected_version=expected_version,
+        children=lambda: checks.refuse_clashes(site),
+    )
+    return site
+
+
+def site_enable(*, actor: User, site: Site, enabled: bool, expected_version: int | None = None) -> Site:
+    """Whether the site should be served; the host follows with the next deployment."""
+    return site_update(actor=actor, site=site, expected_version=expected_version, enabled=enabled)
+
+
+def site_clone(*, actor: User, site: Site, name: str, domains: list[str] | None = None) -> Site:
+    """A copy under another name. With `domains` they replace the names of its blocks; without, the copy keeps the
+    names and starts disabled, since two sites cannot answer to one name."""
+    require(actor, Action.VIEW, site.team)
+    data = site_export(site, with_secrets=True) | {"name": name}
+    if domains is None:
+        data["enabled"] = False
+    else:
+        for block in data["blocks"]:
+            block["names"] = domains
+            for listen in block["listens"]:
+                listen["default_server"] = False
+    return site_define(actor=actor, data=data)
+
+
+@transaction.atomic
+def site_delete(*, actor: User, site: Site, expected_version: int | None = None) -> None:
+    """Forget a site that stands on no host. A live one is taken off first by deployments.site_delete."""
+    for guard in removal_guards:
+        guard(site, "delete")
+    remove(actor=actor, team=site.team, instance=site, action="site.delete", expected_version=expected_version)

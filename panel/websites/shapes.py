@@ -1,0 +1,209 @@
+"""Checks of list-shaped values: JSON whose members are those of the dataclasses in panel/rendering/spec.py."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.utils.translation import gettext as _
+
+from panel.websites import validators
+
+# PHP settings that change how much and how long, never what code runs or which files are opened.
+PHP_SETTINGS = {
+    "date.timezone",
+    "default_charset",
+    "default_socket_timeout",
+    "display_errors",
+    "error_reporting",
+    "file_uploads",
+    "gc_maxlifetime",
+    "html_errors",
+    "log_errors",
+    "max_execution_time",
+    "max_file_uploads",
+    "max_input_time",
+    "max_input_vars",
+    "memory_limit",
+    "output_buffering",
+    "post_max_size",
+    "precision",
+    "realpath_cache_size",
+    "realpath_cache_ttl",
+    "session.cookie_httponly",
+    "session.cookie_lifetime",
+    "session.cookie_samesite",
+    "session.cookie_secure",
+    "session.gc_maxlifetime",
+    "session.name",
+    "short_open_tag",
+    "upload_max_filesize",
+    "zlib.output_compression",
+}
+TRY_VARIABLE = re.compile(r"\$[a-z_]+")
+TRY_VARIABLES = {"$uri", "$args", "$is_args", "$query_string", "$request_uri"}
+BCRYPT = re.compile(r"\$2[aby]\$(?:0[4-9]|1[0-9])\$[./A-Za-z0-9]{53}")
+MEDIA_TYPE = re.compile(r"(?:\*|[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]*/(?:\*|[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]*))")
+Check = Callable[[str], None]
+
+
+def _list_of(value: Any, kind: type, example: str) -> list[Any]:
+    if not isinstance(value, list) or not all(type(item) is kind for item in value):
+        raise ValidationError(_("Write a list such as %(example)s."), params={"example": example}, code="shape")
+    return value
+
+
+def _members(item: dict[str, Any], required: set[str], optional: set[str], example: str) -> None:
+    unknown, missing = set(item) - required - optional, required - set(item)
+    if unknown or missing:
+        raise ValidationError(
+            _("Each entry has the members of %(example)s; %(names)s should not be or is missing."),
+            params={"example": example, "names": ", ".join(sorted(unknown | missing))},
+            code="shape",
+        )
+
+
+def _text(item: dict[str, Any], name: str, check: Check) -> None:
+    value = item[name]
+    if not isinstance(value, str):
+        raise ValidationError(_("“%(name)s” is a text."), params={"name": name}, code="shape")
+    check(value)
+
+
+def _status(value: Any, low: int) -> None:
+    if type(value) is not int or not low <= value <= 599:
+        raise ValidationError(
+            _("%(value)s is not a status code: write a number from %(low)s to 599."),
+            params={"value": value, "low": low},
+        )
+
+
+def _unique(values: list[str]) -> None:
+    twice = sorted({value for value in values if values.count(value) > 1})
+    if twice:
+        raise ValidationError(_("%(names)s stands here twice."), params={"names": ", ".join(twice)}, code="twice")
+
+
+def _check_index(name: str) -> None:
+    validators.validate_line(name)
+    if not name or " " in name or "$" in name or ".." in name.split("/"):
+        raise ValidationError(
+            _("“%(name)s” is not a file's name: write index.html or index.php."), params={"name": name}
+        )
+
+
+def validate_index(value: Any) -> None:
+    names = _list_of(value, str, '["index.html", "index.php"]')
+    for name in names:
+        _check_index(name)
+    _unique(names)
+
+
+def _check_try_file(entry: str, is_last: bool) -> None:
+    validators.validate_line(entry)
+    if re.fullmatch(r"=[1-5][0-9][0-9]", entry):
+        if not is_last:
+            raise ValidationError(_("%(entry)s can only stand last."), params={"entry": entry})
+        return
+    if " " in entry or not entry.startswith(("/", "$uri")) or ".." in entry.split("/"):
+        raise ValidationError(
+            _("“%(entry)s” is not something to try: write $uri, $uri/, /index.php?$args or =404 (last)."),
+            params={"entry": entry},
+        )
+    unknown = set(TRY_VARIABLE.findall(entry)) - TRY_VARIABLES
+    if unknown:
+        raise ValidationError(
+            _("%(names)s is not known here; use $uri, $args, $is_args, $query_string."),
+            params={"names": ", ".join(sorted(unknown))},
+        )
+
+
+def validate_try_files(value: Any) -> None:
+    entries = _list_of(value, str, '["$uri", "$uri/", "=404"]')
+    if len(entries) == 1:
+        raise ValidationError(_("Write at least two entries, the last one what to do when no file is there: =404"))
+    for position, entry in enumerate(entries):
+        _check_try_file(entry, position == len(entries) - 1)
+
+
+def _check_page_uri(value: str) -> None:
+    if value.startswith(("http://", "https://")):
+        validators.validate_line(value)
+    else:
+        validators.validate_uri_path(value)
+
+
+def validate_error_pages(value: Any) -> None:
+    example = '[{"codes": [404], "uri": "/404.html", "response": null}]'
+    for item in _list_of(value, dict, example):
+        _members(item, {"codes", "uri"}, {"response"}, example)
+        for code in _list_of(item["codes"], int, "[404]"):
+            _status(code, 300)
+        if not item["codes"]:
+            raise ValidationError(_("Name at least one status code, such as 404."))
+        if item.get("response") is not None:
+            _status(item["response"], 200)
+        _text(item, "uri", _check_page_uri)
+    codes = [str(code) for item in value for code in item["codes"]]
+    _unique(codes)
+
+
+def validate_headers(value: Any) -> None:
+    example = '[{"name": "X-Frame-Options", "value": "DENY", "always": true}]'
+    for item in _list_of(value, dict, example):
+        _members(item, {"name", "value"}, {"always"}, example)
+        _text(item, "name", validators.validate_header_name)
+        _text(item, "value", validators.validate_header_value)
+        if not isinstance(item.get("always", True), bool):
+            raise ValidationError(_("“always” is true or false."), code="shape")
+
+
+def validate_gzip_types(value: Any) -> None:
+    types = _list_of(value, str, '["text/css", "application/json"]')
+    for entry in types:
+        if not MEDIA_TYPE.fullmatch(entry):
+            raise ValidationError(_("%(value)s is not a media type such as text/css."), params={"value": entry})
+    _unique(types)
+
+
+def validate_access_rules(value: Any) -> None:
+    example = '[{"action": "allow", "source": "10.0.0.0/8"}, {"action": "deny", "source": "all"}]'
+    for item in _list_of(value, dict, example):
+        _members(item, {"action", "source"}, set(), example)
+        if item["action"] not in ("allow", "deny"):
+            raise ValidationError(_("“action” is allow or deny."), code="shape")
+        _text(item, "source", validators.validate_access_source)
+
+
+def _dictionary(value: Any, example: str) -> dict[str, str]:
+    if not isinstance(value, dict) or not all(isinstance(item, str) for item in value.values()):
+        raise ValidationError(_("Write names and texts such as %(example)s."), params={"example": example})
+    return value
+
+
+def validate_basic_auth_users(value: Any) -> None:
+    for name, hashed in _dictionary(value, '{"anna": "$2y$12$..."}').items():
+        validators.validate_line(name)
+        if not name or ":" in name or not name.isascii() or len(name) > 64:
+            raise ValidationError(
+                _("“%(name)s” is not a user's name here: plain letters, no colon, at most 64."), params={"name": name}
+            )
+        if not BCRYPT.fullmatch(hashed):
+            raise ValidationError(
+                _("The password of %(name)s is not a bcrypt hash ($2y$12$...): make one with htpasswd -nB."),
+                params={"name": name},
+            )
+
+
+def validate_php_settings(value: Any) -> None:
+    for name, setting in _dictionary(value, '{"memory_limit": "256M"}').items():
+        if name not in PHP_SETTINGS:
+            raise ValidationError(
+                _("%(name)s cannot be set per site. These can: %(known)s."),
+                params={"name": name, "known": ", ".join(sorted(PHP_SETTINGS))},
+            )
+        validators.validate_line(setting)
+        if not re.fullmatch(r"[A-Za-z0-9_./&~|^ +-]{1,100}", setting):
+            raise ValidationError(_("“%(value)s” is no value for %(name)s."), params={"value": setting, "name": name})

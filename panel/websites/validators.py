@@ -1,0 +1,325 @@
+"""Checks of single texts: what may be written, refused with words that say what would be right.
+
+They hang on the model's fields, so pages, API, import and jobs all pass them through `full_clean()`. Nothing here
+quotes anything: quoting is the engine module's work, and these checks hold back only what no server could mean.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import unicodedata
+
+from django.core.exceptions import ValidationError
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+SLUG = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?")
+LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", re.IGNORECASE)
+TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")  # RFC 9110 section 5.6.2
+EXPIRES = re.compile(r"off|max|epoch|-?[0-9]+|-?(?:[0-9]+[smhdwMy])+")
+# IDNA 2003 (which Python's codec speaks) and IDNA 2008 disagree about these four.
+_IDNA_DEVIATIONS = {"ß", "ς", "\u200c", "\u200d"}
+_NAMES = {
+    "\n": gettext_lazy("a line break"),
+    "\r": gettext_lazy("a carriage return"),
+    "\0": gettext_lazy("a NUL byte"),
+    "\t": gettext_lazy("a tab"),
+}
+REDIRECTS = {301, 302, 303, 307, 308}
+
+
+def _name_of(character: str) -> str:
+    return str(_NAMES.get(character, "")) or unicodedata.name(character, f"U+{ord(character):04X}")
+
+
+def refuse_control_characters(value: str, allowed: str = "") -> None:
+    """Line breaks, NUL and their like would end one directive and begin another."""
+    for character in value:
+        if character in allowed:
+            continue
+        if unicodedata.category(character) in {"Cc", "Zl", "Zp", "Cs"}:
+            raise ValidationError(
+                _("This contains %(what)s, which no server setting can hold. Write it on one line, without it."),
+                params={"what": _name_of(character)},
+                code="control_character",
+            )
+
+
+def validate_line(value: str) -> None:
+    """Any one line of text."""
+    refuse_control_characters(value)
+
+
+def validate_text(value: str) -> None:
+    """Text of several lines."""
+    refuse_control_characters(value, "\n\t")
+
+
+def validate_slug(value: str) -> None:
+    """Names that become file names."""
+    if not SLUG.fullmatch(value):
+        raise ValidationError(
+            _("Write small letters a-z, digits and single hyphens between them, such as my-shop-2."), code="slug"
+        )
+
+
+def _ascii_name(name: str) -> str:
+    """The A-label form (RFC 5890) in small letters; ValidationError when there is none."""
+    if name.isascii():
+        return name.lower()
+    if _IDNA_DEVIATIONS & set(name):
+        raise ValidationError(
+            _("%(name)s has a letter that browsers disagree about. Write its punycode form, which begins with xn--."),
+            params={"name": name},
+            code="domain",
+        )
+    try:
+        return name.encode("idna").decode("ascii").lower()
+    except UnicodeError as error:
+        raise ValidationError(
+            _("%(name)s is not a domain name that can be written in DNS: %(why)s"),
+            params={"name": name, "why": str(error)},
+            code="domain",
+        ) from error
+
+
+def _check_labels(name: str) -> None:
+    """RFC 1123 section 2.1, on a name already in ASCII."""
+    for label in name.split("."):
+        if not label:
+            raise ValidationError(
+                _("%(name)s has two dots in a row, or one at an end. Write it like www.example.com."),
+                params={"name": name},
+                code="domain",
+            )
+        if not LABEL.fullmatch(label):
+            raise ValidationError(
+                _(
+                    "The part “%(label)s” of %(name)s is not allowed: use letters, digits and hyphens, at most 63, "
+                    "with no hyphen at either end."
+                ),
+                params={"label": label, "name": name},
+                code="domain",
+            )
+    if len(name) > 253:
+        raise ValidationError(_("A domain name has at most 253 characters; this one has more."), code="domain")
+
+
+def _is_ipv4(value: str) -> bool:
+    try:
+        ipaddress.IPv4Address(value)
+    except ValueError:
+        return False
+    return True
+
+
+def domain_normalized(value: str) -> str:
+    """A host name as DNS writes it: `Bücher.Example` -> `xn--bcher-kva.example`. IPv4 literals pass.
+
+    Raises ValidationError for anything else.
+    """
+    refuse_control_characters(value)
+    if "://" in value or "/" in value:
+        raise ValidationError(_("Write only the name, such as www.example.com, without http:// and path."))
+    name = _ascii_name(value)
+    if _is_ipv4(name):
+        return name
+    if re.fullmatch(r"[0-9.]+", name):
+        raise ValidationError(_("%(name)s is neither a domain name nor an IPv4 address."), params={"name": value})
+    _check_labels(name)
+    return name
+
+
+def server_name_normalized(value: str) -> str:
+    """`a.example`, `*.a.example`, `.a.example`, `www.*` or `~regex` in the form it is stored and rendered in."""
+    if value.startswith("~"):
+        validate_regex(value[1:])
+        return value
+    if value == "_":
+        raise ValidationError(_("For any name, leave the names empty and make the listen the default server."))
+    for prefix in ("*.", "."):
+        if value.startswith(prefix):
+            return prefix + _wildcard_rest(value, value[len(prefix) :])
+    if value.endswith(".*"):
+        return _wildcard_rest(value, value[:-2]) + ".*"
+    return _wildcard_rest(value, value)
+
+
+def _wildcard_rest(value: str, rest: str) -> str:
+    if "*" in rest:
+        raise ValidationError(
+            _("In %(name)s, * may only be a whole part at one end: *.example.com or www.*"),
+            params={"name": value},
+            code="domain",
+        )
+    if not rest:
+        raise ValidationError(_("Write a domain name, such as www.example.com."), code="domain")
+    return domain_normalized(rest)
+
+
+def validate_server_name(value: str) -> None:
+    server_name_normalized(value)
+
+
+_PCRE_ONLY = (
+    (re.compile(r"\(\?<(?![=!])"), "(?P<"),  # named groups
+    (re.compile(r"(?<!\\)((?:\\\\)*)\\z"), r"\1\\Z"),
+    (re.compile(r"(?<!\\)((?:\\\\)*)\\[hR]"), r"\1\\s"),
+    (re.compile(r"(?<!\\)((?:\\\\)*)\\[KGQE]"), r"\1"),
+    (re.compile(r"\[:\^?[a-z]+:\]"), "a-z"),  # POSIX classes
+)
+
+
+def validate_regex(value: str) -> None:
+    """A regular expression as PCRE writes them. Python's parser stands in for it, after PCRE's own spellings are
+    put into Python's; what both accept is what every engine here accepts, and the server's own test decides last."""
+    refuse_control_characters(value)
+    if not value:
+        raise ValidationError(_("Write a regular expression, such as \\.php$"), code="regex")
+    translated = value
+    for pattern, replacement in _PCRE_ONLY:
+        translated = pattern.sub(replacement, translated)
+    try:
+        re.compile(translated)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise ValidationError(
+            _("This regular expression does not compile: %(why)s. A literal bracket or plus needs a \\ before it."),
+            params={"why": str(error)},
+            code="regex",
+        ) from error
+
+
+def validate_path(value: str) -> None:
+    """An absolute path on a host, fully spelled out."""
+    refuse_control_characters(value)
+    if not value.startswith("/"):
+        raise ValidationError(_("Write the whole path from /, such as /srv/www/example."), code="path")
+    if "$" in value:
+        raise ValidationError(_("A path may hold no $ variables: write the folder's real name."), code="path")
+    segments = value[1:].rstrip("/").split("/")
+    if any(segment in {"..", "."} for segment in segments):
+        raise ValidationError(_("A path may not step with . or ..: write where it leads."), code="path")
+    if "" in segments and value != "/":
+        raise ValidationError(_("This path has two slashes in a row: write one."), code="path")
+
+
+def validate_log_path(value: str) -> None:
+    """A log file: `off`, or an absolute path that ends in .log (so that a log can never become a page or code)."""
+    if value == "off":
+        return
+    validate_path(value)
+    if not value.endswith(".log"):
+        raise ValidationError(_("A log's path ends in .log, such as /var/log/nginx/shop.log; or write off."))
+
+
+def validate_uri_path(value: str) -> None:
+    """A path as a request names it."""
+    refuse_control_characters(value)
+    if not value.startswith("/"):
+        raise ValidationError(_("Write a path that begins with /, such as /health."), code="uri")
+    if " " in value:
+        raise ValidationError(_("A request's path holds no spaces: write %%20."), code="uri")
+    if "/../" in value + "/":
+        raise ValidationError(_("A request's path may not step with ..: servers resolve it first."), code="uri")
+
+
+def validate_header_name(value: str) -> None:
+    if not TOKEN.fullmatch(value):
+        raise ValidationError(
+            _("%(name)s is not a header's name: use letters, digits and hyphens, such as X-Frame-Options."),
+            params={"name": value or _("An empty text")},
+            code="header",
+        )
+
+
+def validate_header_value(value: str) -> None:
+    """RFC 9110 section 5.5: visible ASCII, spaces and tabs between."""
+    refuse_control_characters(value, "\t")
+    if not value.isascii():
+        raise ValidationError(_("A header's value is written in ASCII: encode other letters as %%C3%%BC or drop them."))
+    if value != value.strip():
+        raise ValidationError(_("A header's value neither begins nor ends with a space."), code="header")
+
+
+def validate_expires(value: str) -> None:
+    if not EXPIRES.fullmatch(value):
+        raise ValidationError(
+            _("Write off, max, epoch, or a time such as 30d, 12h or -1 (no caching). Units: s m h d w M y."),
+            code="expires",
+        )
+
+
+def validate_listen_address(value: str) -> None:
+    """An IPv4 or IPv6 address without brackets."""
+    try:
+        ipaddress.ip_address(value)
+    except ValueError as error:
+        raise ValidationError(
+            _("%(value)s is not an IP address. Leave it empty for all IPv4 addresses, write :: for all IPv6 ones."),
+            params={"value": value},
+            code="address",
+        ) from error
+    if "%" in value:
+        raise ValidationError(_("Write the address without its interface (%%…)."), code="address")
+
+
+def validate_access_source(value: str) -> None:
+    """`all`, an address, or a network in CIDR form with no bits set behind its length."""
+    if value == "all":
+        return
+    try:
+        ipaddress.ip_network(value)
+    except ValueError as error:
+        try:
+            right = str(ipaddress.ip_network(value, strict=False))
+        except ValueError:
+            right = "10.0.0.0/8, 192.0.2.7, 2001:db8::/32"
+        raise ValidationError(
+            _("%(value)s is not a network. Write %(right)s, or all."), params={"value": value, "right": right}
+        ) from error
+
+
+def validate_upstream_address(value: str) -> None:
+    """`host:port`, `[v6]:port` or `unix:/path`."""
+    refuse_control_characters(value)
+    if value.startswith("unix:"):
+        validate_path(value[len("unix:") :])
+        if re.search(r"[\s:]", value[len("unix:") :]):
+            raise ValidationError(_("A socket's path holds neither spaces nor colons: unix:/run/app.sock"))
+        return
+    match = re.fullmatch(r"(?:\[(?P<v6>[0-9A-Fa-f:.]+)\]|(?P<host>[^\s:\[\]]+)):(?P<port>[0-9]{1,5})", value)
+    if not match or not 1 <= int(match["port"]) <= 65535:
+        raise ValidationError(
+            _("%(value)s is not an address to connect to. Write host:port, [IPv6]:port or unix:/path."),
+            params={"value": value},
+            code="address",
+        )
+    _check_upstream_host(match["v6"], match["host"])
+
+
+def _check_upstream_host(v6: str | None, host: str | None) -> None:
+    if v6 is not None:
+        try:
+            address: ipaddress.IPv4Address | ipaddress.IPv6Address = ipaddress.IPv6Address(v6)
+        except ValueError as error:
+            raise ValidationError(_("[%(v6)s] is not an IPv6 address."), params={"v6": v6}) from error
+    else:
+        name = domain_normalized(host or "")
+        if not _is_ipv4(name):
+            return
+        address = ipaddress.IPv4Address(name)
+    mapped = getattr(address, "ipv4_mapped", None)
+    if (mapped or address).is_link_local:
+        raise ValidationError(
+            _("%(address)s is a link-local address, where clouds keep secrets: no site may lead there."),
+            params={"address": str(address)},
+            code="address",
+        )
+
+
+def validate_realm(value: str) -> None:
+    """What a browser shows when it asks for a password."""
+    refuse_control_characters(value)
+    if not value.isascii() or '"' in value or "\\" in value:
+        raise ValidationError(_('Write the realm in plain letters, without " and \\.'), code="realm")

@@ -1,0 +1,280 @@
+"""Making and changing sites: one call, whole definitions, versions, owners, clashes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.core.exceptions import PermissionDenied, ValidationError
+
+from panel.audit.models import AuditEntry
+from panel.core.errors import ApplicationError, Conflict
+from panel.hosts.models import Engine
+from panel.rendering import spec
+from panel.websites import checks, freeze, services
+from panel.websites.models import Handler, Match, RawSnippet, Site
+from tests.support.cast import Cast
+
+
+def shop(people: Cast, **values: Any) -> Site:
+    given: dict[str, Any] = {
+        "actor": people.owner,
+        "team": people.team,
+        "name": "shop",
+        "domains": ["shop.example"],
+        "install": people.nginx,
+        "root": "/srv/www/shop",
+    }
+    return services.site_create(**(given | values))
+
+
+def test_first_site_in_one_call(people: Cast) -> None:
+    site = shop(people)
+    frozen = freeze.site_spec(site, people.nginx)
+    assert frozen.blocks[0].names == ("shop.example",)
+    assert frozen.blocks[0].listens == (spec.Listen(port=80),)
+    assert frozen.blocks[0].root == "/srv/www/shop"
+    assert checks.site_problems(site) == []
+    entry = AuditEntry.objects.get(action="site.create")
+    assert entry.actor == people.owner
+    assert entry.after is not None
+    assert entry.after["blocks"][0]["names"] == ["shop.example"]
+
+
+def test_first_site_that_passes_everything_on(people: Cast) -> None:
+    frozen = freeze.site_spec(shop(people, root="", upstream="127.0.0.1:3000"), people.nginx)
+    assert frozen.upstreams[0].servers == (spec.UpstreamServer(address="127.0.0.1:3000"),)
+    assert frozen.blocks[0].locations[0].upstream == "app"
+
+
+def test_first_site_with_a_certificate_leads_to_tls(people: Cast) -> None:
+    certificate = services.certificate_self_sign(
+        actor=people.owner, team=people.team, name="shop-2026", names=["shop.example"]
+    )
+    frozen = freeze.site_spec(shop(people, certificate=certificate), people.nginx)
+    assert [(item.port, item.tls) for item in frozen.blocks[0].listens] == [(80, False), (443, True)]
+    assert frozen.blocks[0].redirect_to_https
+    assert frozen.blocks[0].tls == spec.TlsFiles(
+        "shop-2026", "/etc/nginx/paddock/shop/shop-2026.crt", "/etc/nginx/paddock/shop/shop-2026.key"
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "field", "words"),
+    [
+        ({"domains": ["test..com"]}, "domains", "two dots in a row"),
+        ({"port": 70000}, "port", "65535"),
+        ({"root": "/etc"}, "root", "outside the folders"),
+        ({"root": ""}, "root", "the upstream that answers"),
+        ({"root": "", "upstream": "app"}, "upstream", "host:port"),
+        ({"name": "Shop One"}, "name", "small letters"),
+        ({"health_path": "health"}, "health_path", "begins with /"),
+    ],
+)
+def test_faults_stand_at_the_field_and_nothing_is_made(
+    people: Cast, values: dict[str, Any], field: str, words: str
+) -> None:
+    with pytest.raises(ValidationError) as caught:
+        shop(people, **values)
+    assert words in " ".join(caught.value.message_dict[field])
+    assert not Site.objects.exists()
+    assert not AuditEntry.objects.exists()
+
+
+def test_viewers_and_other_teams_may_not(people: Cast) -> None:
+    for actor in (people.viewer, people.outsider):
+        with pytest.raises((PermissionDenied, ValidationError)):
+            shop(people, actor=actor)
+    site = shop(people)
+    for actor in (people.viewer, people.outsider):
+        with pytest.raises(PermissionDenied):
+            services.site_update(actor=actor, site=site, notes="mine")
+        with pytest.raises(PermissionDenied):
+            services.block_update(actor=actor, block=site.blocks.get(), autoindex=True)
+        with pytest.raises(PermissionDenied):
+            services.site_delete(actor=actor, site=site)
+
+
+def test_a_second_writer_is_told(people: Cast) -> None:
+    site = shop(people)
+    seen = site.row_version
+    services.site_update(actor=people.owner, site=site, expected_version=seen, notes="first")
+    with pytest.raises(Conflict, match="changed or deleted by someone else"):
+        services.site_update(actor=people.owner, site=site, expected_version=seen, notes="second")
+    assert Site.objects.get().notes == "first"
+
+
+def test_a_changed_part_changes_the_sites_version(people: Cast) -> None:
+    site = shop(people)
+    seen = site.row_version
+    services.location_create(actor=people.owner, block=site.blocks.get(), pattern="/x", handler="deny")
+    assert Site.objects.get().row_version == seen + 1
+
+
+def test_same_name_on_the_same_listen_names_the_other_site(people: Cast) -> None:
+    shop(people)
+    with pytest.raises(ValidationError) as caught:
+        shop(people, name="shop-2")
+    assert "already leads to the site shop" in caught.value.message_dict["domains"][0]
+
+
+def test_one_default_server_per_listen(people: Cast) -> None:
+    shop(people, domains=[])
+    with pytest.raises(ValidationError, match="already the default server of"):
+        shop(people, name="shop-2", domains=[])
+
+
+def test_a_port_belongs_to_one_server_of_a_host(people: Cast) -> None:
+    shop(people)
+    with pytest.raises(ValidationError, match="is taken by nginx on web-1 for the site shop"):
+        shop(people, name="shop-2", domains=["other.example"], install=people.apache)
+    services.site_enable(actor=people.owner, site=Site.objects.get(), enabled=False)
+    shop(people, name="shop-2", domains=["other.example"], install=people.apache)
+
+
+def test_enabling_meets_the_same_rules(people: Cast) -> None:
+    site = shop(people)
+    copy = services.site_clone(actor=people.owner, site=site, name="copy")
+    assert not copy.enabled
+    with pytest.raises(ValidationError, match="already leads to the site shop"):
+        services.site_enable(actor=people.owner, site=copy, enabled=True)
+    services.block_update(actor=people.owner, block=copy.blocks.get(), names=["copy.example"])
+    services.site_enable(actor=people.owner, site=copy, enabled=True)
+
+
+def test_a_definition_comes_back_as_it_went_in(people: Cast) -> None:
+    site = shop(people)
+    block = site.blocks.get()
+    pool = services.php_pool_create(
+        actor=people.owner, site=site, name="php", address="unix:/run/php.sock", settings={"memory_limit": "64M"}
+    )
+    services.location_create(
+        actor=people.owner,
+        block=block,
+        match=Match.REGEX,
+        pattern=r"\.php$",
+        handler=Handler.PHP,
+        php_pool=pool,
+        basic_auth_realm="Staff",
+        basic_auth_users={"anna": "$2y$12$" + "a" * 53},
+    )
+    services.snippet_create(actor=people.admin, site=site, engine=Engine.NGINX, text="# kept", block=block)
+    exported = services.site_export(site)
+    assert exported["blocks"][0]["locations"][0]["basic_auth_users"] == {"anna": "(secret)"}
+    before = freeze.site_spec(site, people.nginx)
+    services.site_define(actor=people.owner, site=site, data=exported)
+    again = Site.objects.get()
+    assert services.site_export(again) == exported
+    assert freeze.site_spec(again, people.nginx) == before
+
+
+def test_a_definitions_faults_name_their_place(people: Cast) -> None:
+    data = services.site_export(shop(people)) | {"name": "shop-2"}
+    data["blocks"][0]["names"] = ["b.example"]
+    data["blocks"][0]["locations"] = [
+        {"pattern": "/ok", "handler": "deny"},
+        {"pattern": "/a", "handler": "proxy", "upstream": "gone"},
+    ]
+    with pytest.raises(ValidationError) as caught:
+        services.site_define(actor=people.owner, data=data)
+    assert list(caught.value.message_dict) == ["blocks/0/locations/1/upstream"]
+    data["blocks"][0]["locations"] = [{"pattern": "/a", "colour": "red"}]
+    with pytest.raises(ValidationError) as caught:
+        services.site_define(actor=people.owner, data=data)
+    assert list(caught.value.message_dict) == ["blocks/0/locations/0/colour"]
+    assert Site.objects.count() == 1
+
+
+@pytest.mark.parametrize(
+    ("values", "field"),
+    [
+        ({"pattern": "/a", "handler": "proxy"}, "upstream"),
+        ({"pattern": "/a", "handler": "php"}, "php_pool"),
+        ({"pattern": "/a", "handler": "return"}, "return_code"),
+        ({"pattern": "/a", "handler": "return", "return_code": 301}, "return_value"),
+        ({"pattern": "a", "handler": "deny"}, "pattern"),
+        ({"pattern": "(", "match": "~", "handler": "deny"}, "pattern"),
+        ({"pattern": "/a", "root": "/srv/www/a", "alias": "/srv/www/b"}, "alias"),
+        ({"pattern": "/a", "root": "/srv/www/a\nb"}, "root"),
+        ({"pattern": "/a\n}"}, "pattern"),
+        ({"pattern": "/a", "basic_auth_realm": "Staff"}, "basic_auth_users"),
+    ],
+)
+def test_locations_are_checked_on_saving(people: Cast, values: dict[str, Any], field: str) -> None:
+    block = shop(people).blocks.get()
+    with pytest.raises(ValidationError) as caught:
+        services.location_create(actor=people.owner, block=block, **values)
+    assert field in caught.value.message_dict
+    assert not block.locations.exists()
+
+
+def test_another_sites_upstream_is_refused(people: Cast) -> None:
+    theirs = shop(people, root="", upstream="127.0.0.1:3000").upstreams.get()
+    mine = shop(people, name="mine", domains=["mine.example"])
+    with pytest.raises(ValidationError, match="belongs to another site"):
+        services.location_create(
+            actor=people.owner, block=mine.blocks.get(), pattern="/", handler="proxy", upstream=theirs
+        )
+
+
+def test_another_teams_certificate_is_refused(people: Cast) -> None:
+    theirs = services.certificate_self_sign(
+        actor=people.outsider, team=people.other_team, name="theirs", names=["shop.example"]
+    )
+    block = shop(people).blocks.get()
+    with pytest.raises(ValidationError, match="belongs to another team"):
+        services.block_update(actor=people.owner, block=block, certificate=theirs)
+
+
+def test_an_upstream_in_use_stays(people: Cast) -> None:
+    upstream = shop(people, root="", upstream="127.0.0.1:3000").upstreams.get()
+    with pytest.raises(ApplicationError, match="used by the locations /"):
+        services.upstream_delete(actor=people.owner, upstream=upstream)
+    upstream.refresh_from_db()
+
+
+def test_locations_are_put_in_order(people: Cast) -> None:
+    block = shop(people).blocks.get()
+    rows = [
+        services.location_create(actor=people.owner, block=block, match="~", pattern=pattern, handler="deny")
+        for pattern in ("a", "b", "c")
+    ]
+    services.locations_reorder(actor=people.owner, block=block, order=[rows[2].pk, rows[0].pk, rows[1].pk])
+    assert [row.pattern for row in block.locations.all()] == ["c", "a", "b"]
+    with pytest.raises(ApplicationError, match="every location"):
+        services.locations_reorder(actor=people.owner, block=block, order=[rows[0].pk])
+
+
+def test_snippets_are_for_administrators_through_every_door(people: Cast) -> None:
+    site = shop(people)
+    with pytest.raises(PermissionDenied):
+        services.snippet_create(actor=people.owner, site=site, engine=Engine.NGINX, text="# x", block=site.blocks.get())
+    data = services.site_export(site)
+    data["blocks"][0]["snippets"] = {"nginx": "# x"}
+    with pytest.raises(PermissionDenied):
+        services.site_define(actor=people.owner, site=site, data=data)
+    assert not RawSnippet.objects.exists()
+
+
+def test_a_tls_listen_without_certificate_is_a_problem_of_the_draft(people: Cast) -> None:
+    site = shop(people)
+    services.block_update(
+        actor=people.owner, block=site.blocks.get(), listens=[{"port": 443, "tls": True, "http2": True}]
+    )
+    assert [problem.where for problem in checks.site_problems(site)] == ["blocks/0/certificate"]
+
+
+def test_http2_without_tls_is_refused(people: Cast) -> None:
+    with pytest.raises(ValidationError, match="HTTP/2 needs TLS"):
+        services.block_update(
+            actor=people.owner, block=shop(people).blocks.get(), listens=[{"port": 80, "http2": True}]
+        )
+
+
+def test_freezing_costs_no_query_for_fetched_sites(people: Cast, django_assert_num_queries: Any) -> None:
+    for index in range(5):
+        shop(people, name=f"shop-{index}", domains=[f"s{index}.example"])
+    sites = list(freeze.with_parts(Site.objects.all()))
+    with django_assert_num_queries(0):
+        for site in sites:
+            freeze.site_spec(site, people.nginx)
