@@ -54,7 +54,9 @@ OPERATIONS = (
     "tail",  # {"path", "lines", "roots", "follow"} -> {"lines": [...]}; with follow, events {"lines": [...]}
     "install",  # {"source", "sha256", "path"}: put an uploaded program in its place
     "bench",  # BenchRequest -> BenchResult; progress events
-    "sample",  # {"pids": [...], "seconds"} -> CPU and RSS of process trees over time
+    "sample",  # {"trees": {name: sources} | "pids": [...], "seconds", "hz"} -> CPU and RSS of process trees over time
+    "answers",  # {"requests": [{address, port, host, path, tls, gzip}]} -> {"answers": [{status, sha256, ...}]}
+    "fingerprint",  # {} -> kernel, CPUs, governor, boot id, load tools with versions: what a measurement depends on
     "cancel",  # {"id": id of a running request}
 )
 
@@ -153,6 +155,8 @@ class BenchRequest:
     sample_hz: float = 5.0
     trees: dict[str, list[str]] = field(default_factory=dict)  # name -> pid files or process names to sample
     input_files: dict[str, str] = field(default_factory=dict)  # name -> content, e.g. siege's URL list
+    outputs: list[str] = field(default_factory=list)  # files the tool writes, to be sent back whole
+    idle_s: float = 0.0  # watch this long before and after the load too
 
 
 @dataclass(frozen=True)
@@ -163,7 +167,12 @@ class BenchResult:
     started_at: float
     finished_at: float
     samples: dict[str, list[list[float]]] = field(default_factory=dict)  # name -> [[t_s, cpu_percent, rss_bytes]]
-    cpu_s: dict[str, float] = field(default_factory=dict)  # CPU seconds used during the run, children included
+    cpu_s: dict[str, float] = field(default_factory=dict)  # CPU seconds used during the load, children included
+    phases: list[list[Any]] = field(default_factory=list)  # [name, from_s, to_s]; name: idle, load
+    outputs: dict[str, str] = field(default_factory=dict)
+    latency: dict[str, Any] = field(default_factory=dict)  # agents/host/latency.py; {} without a per-request log
+    stopped: str = ""  # timeout | cancelled | failed: ended by the agent
+    open_files: int = 0  # the limit the tool ran with
 
 
 def plain(value: Any) -> Any:

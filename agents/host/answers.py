@@ -1,0 +1,81 @@
+"""What sites of this host answer right now: status, body hash, encoding. Asked before servers are compared.
+
+HTTP/1.1 over the listener itself; certificates are not verified, because it is the content that is compared and
+the listener is an address of this very host.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import socket
+import ssl
+import threading
+from typing import Any, Callable, Dict
+
+from agents.host import targets
+
+MAX_REQUESTS = 1000
+_TIMEOUT_S = 15.0
+_CHUNK = 256 * 1024
+
+
+class _Connection(http.client.HTTPConnection):
+    """Connects to the listener's address while TLS and the Host header name the site."""
+
+    def __init__(self, asked: Dict[str, Any]) -> None:
+        super().__init__(asked["host"], asked["port"], timeout=_TIMEOUT_S)
+        self.address, self.tls = asked["address"], asked["tls"]
+
+    def connect(self) -> None:
+        plain = socket.create_connection((self.address, self.port), _TIMEOUT_S)
+        if not self.tls:
+            self.sock = plain
+            return
+        context = ssl.create_default_context()
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        self.sock = context.wrap_socket(plain, server_hostname=self.host)
+
+
+def answer(asked: Dict[str, Any]) -> Dict[str, Any]:
+    """{"status", "sha256", "bytes", "encoding", "type"}, or {"error"} when there was no answer."""
+    port = "[%s]:%d" if ":" in asked["address"] else "%s:%d"
+    targets.require_own(targets.split_target(port % (asked["address"], asked["port"]))[0])
+    connection = _Connection(asked)
+    try:
+        headers = {"Accept-Encoding": "gzip" if asked["gzip"] else "identity", "Connection": "close"}
+        headers["Host"] = asked["host_header"]
+        connection.request("GET", asked["path"], headers=headers)
+        response = connection.getresponse()
+        digest, size = hashlib.sha256(), 0
+        while True:
+            chunk = response.read(_CHUNK)
+            if not chunk:
+                break
+            digest.update(chunk)
+            size += len(chunk)
+    except (OSError, http.client.HTTPException) as error:
+        return {"error": "%s: %s" % (type(error).__name__, error)}
+    finally:
+        connection.close()
+    return {
+        "status": response.status,
+        "sha256": digest.hexdigest(),
+        "bytes": size,
+        "encoding": response.headers.get("Content-Encoding", ""),
+        "type": response.headers.get("Content-Type", "").split(";")[0].strip().lower(),
+    }
+
+
+def run(args: Dict[str, Any], emit: Callable[[Dict[str, Any]], None], cancelled: threading.Event) -> Dict[str, Any]:
+    """{"requests": [{"address", "port", "host", "host_header", "path", "tls", "gzip"}]} -> {"answers": [...]}."""
+    requests = args.get("requests", [])
+    if len(requests) > MAX_REQUESTS:
+        raise ValueError("at most %d requests at once" % MAX_REQUESTS)
+    answers = []
+    for asked in requests:
+        if cancelled.is_set():
+            break
+        answers.append(answer(asked))
+    return {"answers": answers}

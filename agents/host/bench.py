@@ -1,0 +1,267 @@
+"""Runs one load tool once, against this host's own sites only, and watches what it costs.
+
+The panel sends an argv list; nothing here goes through a shell. `{workdir}` in an argument stands for a private
+folder that is made for the run and removed after it: input files are written there, output files read from there.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from typing import Any, Callable, Dict, List, Optional
+
+from agents.host import latency, targets
+from agents.host.sample import Sampler
+from agents.protocol import BenchRequest, BenchResult, plain
+
+Emit = Callable[[Dict[str, Any]], None]
+
+MAX_TIMEOUT_S = 2 * 3600.0
+MAX_OUTPUT_BYTES = 16 * 1024 * 1024
+WANTED_FILES = 65536
+_GRACE_S = 2.0
+
+# wrk takes the TLS name and the Host header from its URL and connects to what that name resolves to. Its own hook
+# (`wrk.resolve`) lets the connection go to the listener instead; `done` prints what the text report leaves out.
+WRK_SCRIPT = """\
+local host, port = os.getenv("PADDOCK_ADDRESS"), os.getenv("PADDOCK_PORT")
+function wrk.resolve(_, _)
+  wrk.addrs = wrk.lookup(host, port)
+  for i = #wrk.addrs, 1, -1 do
+    if not wrk.connect(wrk.addrs[i]) then table.remove(wrk.addrs, i) end
+  end
+end
+local urls = io.open(os.getenv("PADDOCK_WORKDIR") .. "/urls", "r")
+if urls then
+  local paths = {}
+  for path in urls:lines() do paths[#paths + 1] = path end
+  urls:close()
+  local prepared, turn = {}, 0
+  function init(_)
+    for i, path in ipairs(paths) do prepared[i] = wrk.format(nil, path) end
+  end
+  function request()
+    turn = turn % #prepared + 1
+    return prepared[turn]
+  end
+end
+function done(summary, latency, _)
+  local function us(p) return latency:percentile(p) end
+  io.write(string.format("paddock requests=%d duration_us=%d bytes=%d connect=%d read=%d write=%d timeout=%d " ..
+    "status=%d mean_us=%.3f max_us=%d p50_us=%d p90_us=%d p95_us=%d p99_us=%d p99.9_us=%d\\n",
+    summary.requests, summary.duration, summary.bytes, summary.errors.connect, summary.errors.read,
+    summary.errors.write, summary.errors.timeout, summary.errors.status, latency.mean, latency.max,
+    us(50), us(90), us(95), us(99), us(99.9)))
+end
+"""
+
+
+def run(args: Dict[str, Any], emit: Emit, cancelled: threading.Event) -> Dict[str, Any]:
+    """BenchRequest -> BenchResult as plain values; ValueError, before anything runs, for what must not be run."""
+    request = BenchRequest(**args)
+    address, port = targets.check(request)
+    if not 0 < request.timeout_s <= MAX_TIMEOUT_S:
+        raise ValueError("timeout_s is %r; it must be above 0 and at most %d" % (request.timeout_s, MAX_TIMEOUT_S))
+    binary = shutil.which(request.argv[0])
+    if binary is None:
+        raise ValueError("%s is not installed on this host; install it, then run again" % request.argv[0])
+    workdir = tempfile.mkdtemp(prefix="paddock-bench-")
+    try:
+        _write_inputs(workdir, request)
+        tool = _Tool(request, binary, workdir, address, port)
+        return plain(_measure(tool, request, emit, cancelled))
+    finally:
+        shutil.rmtree(workdir, ignore_errors=True)
+
+
+def _write_inputs(workdir: str, request: BenchRequest) -> None:
+    files = dict(request.input_files)
+    if request.argv[0] == "wrk":
+        files["wrk.lua"] = WRK_SCRIPT
+    for name, content in files.items():
+        path = os.path.join(workdir, targets.file_name(name))
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(content)
+    if request.argv[0] == "siege":
+        # siege writes a configuration of its own below HOME, loudly, unless there is one.
+        os.mkdir(os.path.join(workdir, ".siege"))
+        shutil.copy(os.path.join(workdir, "siegerc"), os.path.join(workdir, ".siege", "siege.conf"))
+
+
+def raise_file_limit() -> int:
+    """As many open files as this process may have, for the tool to inherit; returns the limit."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = max(hard, WANTED_FILES) if os.geteuid() == 0 else hard
+    for limit in ((wanted, wanted), (hard, hard)):
+        if soft >= limit[0]:
+            break
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limit)
+            break
+        except (ValueError, OSError):
+            continue
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+
+
+class _Tool:
+    """The load tool as a process group of its own, with its output in files: a full pipe must not slow it."""
+
+    def __init__(self, request: BenchRequest, binary: str, workdir: str, address: str, port: int) -> None:
+        self.workdir = workdir
+        self.argv = [binary] + [part.replace("{workdir}", workdir) for part in request.argv[1:]]
+        self.environment = {
+            "PATH": os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"),
+            "HOME": workdir,
+            "LC_ALL": "C",
+            "PADDOCK_WORKDIR": workdir,
+            "PADDOCK_ADDRESS": address,
+            "PADDOCK_PORT": str(port),
+        }
+        self.process = None  # type: Optional[subprocess.Popen[bytes]]
+        self.exit_code = None  # type: Optional[int]
+        self.cpu_s = 0.0
+        self.stopped = ""
+
+    def start(self) -> int:
+        """Starts it; it dies with the agent where the host has setpriv(1), and at its time limit everywhere."""
+        setpriv = shutil.which("setpriv")
+        prefix = [setpriv, "--pdeathsig=KILL", "--"] if setpriv else []
+        with open(self._path("stdout"), "wb") as out, open(self._path("stderr"), "wb") as err:
+            self.process = subprocess.Popen(
+                prefix + self.argv,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                cwd=self.workdir,
+                env=self.environment,
+                start_new_session=True,
+            )
+        return self.process.pid
+
+    def poll(self) -> bool:
+        """Whether it has ended. wait4 also tells its CPU time, that of its own waited children included."""
+        assert self.process is not None
+        if self.exit_code is not None:
+            return True
+        pid, status, usage = os.wait4(self.process.pid, os.WNOHANG)
+        if pid == 0:
+            return False
+        self.exit_code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else -os.WTERMSIG(status)
+        self.process.returncode = self.exit_code
+        self.cpu_s = usage.ru_utime + usage.ru_stime
+        return True
+
+    def stop(self, why: str) -> None:
+        """TERM to the whole group, KILL after a moment; returns when the tool has ended."""
+        assert self.process is not None
+        self.stopped = why
+        self._signal(signal.SIGTERM)
+        deadline = time.monotonic() + _GRACE_S
+        while not self.poll() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        self.sweep()
+        while not self.poll():
+            time.sleep(0.02)
+
+    def sweep(self) -> None:
+        """Nothing of the group outlives the run."""
+        self._signal(signal.SIGKILL)
+
+    def _signal(self, number: int) -> None:
+        assert self.process is not None
+        try:
+            os.killpg(self.process.pid, number)
+        except ProcessLookupError:
+            pass
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self.workdir, "." + name)
+
+    def output(self, name: str) -> str:
+        return read_text(self._path(name))
+
+
+def read_text(path: str) -> str:
+    """A file's text, "" when the tool did not write it; what is over the limit is cut and says so."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read(MAX_OUTPUT_BYTES + 1)
+    except FileNotFoundError:
+        return ""
+    text = data[:MAX_OUTPUT_BYTES].decode("utf-8", "replace")
+    return text if len(data) <= MAX_OUTPUT_BYTES else text + "\n[cut after %d bytes]\n" % MAX_OUTPUT_BYTES
+
+
+def _measure(tool: _Tool, request: BenchRequest, emit: Emit, cancelled: threading.Event) -> BenchResult:
+    limit = raise_file_limit()
+    sampler = Sampler(request.trees, request.sample_hz)
+    phases = []  # type: List[List[Any]]
+    _idle(sampler, request.idle_s, phases, cancelled)
+    sampler.restart_count()
+    started_at, load_from = time.time(), sampler.now()
+    pid = tool.start()
+    try:
+        sampler.add("tool", ["pid:%d" % pid])
+        _watch(tool, sampler, request.timeout_s, emit, cancelled)
+    finally:
+        if not tool.poll():
+            tool.stop("failed")
+        tool.sweep()
+    finished_at, load_to = time.time(), sampler.now()
+    phases.append(["load", round(load_from, 3), round(load_to, 3)])
+    sampler.tick()
+    cpu_s = dict(sampler.cpu_s, tool=round(tool.cpu_s, 4))
+    if not tool.stopped:
+        _idle(sampler, request.idle_s, phases, cancelled)
+    assert tool.exit_code is not None
+    return BenchResult(
+        exit_code=tool.exit_code,
+        stdout=tool.output("stdout"),
+        stderr=tool.output("stderr"),
+        started_at=started_at,
+        finished_at=finished_at,
+        samples=sampler.samples,
+        cpu_s=cpu_s,
+        phases=phases,
+        outputs={name: read_text(os.path.join(tool.workdir, targets.file_name(name))) for name in request.outputs},
+        latency=latency.from_h2load_log(os.path.join(tool.workdir, "requests.log")),
+        stopped=tool.stopped,
+        open_files=limit,
+    )
+
+
+def _idle(sampler: Sampler, seconds: float, phases: List[List[Any]], cancelled: threading.Event) -> None:
+    """Watch without load, so that a picture shows where the load begins and ends."""
+    begin = sampler.now()
+    while True:
+        wait = sampler.tick()
+        left = begin + seconds - sampler.now()
+        if left <= 0 or cancelled.wait(min(wait, left)):
+            break
+    if seconds > 0:
+        phases.append(["idle", round(begin, 3), round(sampler.now(), 3)])
+
+
+def _watch(tool: _Tool, sampler: Sampler, timeout_s: float, emit: Emit, cancelled: threading.Event) -> None:
+    begin = reported = time.monotonic()
+    next_sample = begin
+    while not tool.poll():
+        now = time.monotonic()
+        if cancelled.is_set():
+            return tool.stop("cancelled")
+        if now - begin > timeout_s:
+            return tool.stop("timeout")
+        if now >= next_sample:
+            next_sample = now + sampler.tick()
+        if now - reported >= 1.0:
+            reported = now
+            emit({"phase": "load", "elapsed_s": round(now - begin, 1), "cpu_s": dict(sampler.cpu_s)})
+        # Short enough that the end of a short run is seen in time, long enough to cost nothing.
+        cancelled.wait(min(0.02, max(next_sample - now, 0.005)))
+    return None

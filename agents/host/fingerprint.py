@@ -1,0 +1,103 @@
+"""What a measurement on this host depends on; two measurements are comparable only where this is equal."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import subprocess
+import threading
+from typing import Any, Callable, Dict, List
+
+from agents.host.targets import TOOLS
+
+# The option that prints it, and where the version stands in what is printed.
+_VERSION = {
+    "ab": ("-V", r"ApacheBench, Version (\S+)"),
+    "h2load": ("--version", r"nghttp2/(\S+)"),
+    "wrk": ("-v", r"wrk (?:debian/)?(\S+)"),
+    "siege": ("-V", r"SIEGE (\S+)"),
+}
+_SYSCTLS = (
+    "net.core.somaxconn",
+    "net.ipv4.ip_local_port_range",
+    "net.ipv4.tcp_congestion_control",
+    "net.ipv4.tcp_tw_reuse",
+)
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read(1 << 20).strip()
+    except OSError:
+        return ""
+
+
+def cpu_model(cpuinfo: str) -> str:
+    """The first CPU's name in /proc/cpuinfo; "" on machines that do not say it."""
+    for key in ("model name", "Model", "Hardware"):
+        for line in cpuinfo.splitlines():
+            name, _, value = line.partition(":")
+            if name.strip() == key:
+                return " ".join(value.split())
+    return ""
+
+
+def _memory_bytes() -> int:
+    for line in _read("/proc/meminfo").splitlines():
+        if line.startswith("MemTotal:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def _output(argv: List[str]) -> str:
+    # HOME is a place nothing can be written to: siege would otherwise leave a configuration behind.
+    environment = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "HOME": "/proc", "LC_ALL": "C"}
+    try:
+        done = subprocess.run(
+            argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment, timeout=5
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.decode("utf-8", "replace")
+
+
+def _version(binary: str, name: str) -> str:
+    option, pattern = _VERSION[name]
+    found = re.search(pattern, _output([binary, option]))
+    return found.group(1) if found else ""
+
+
+def _speaks_h3(binary: str) -> bool:
+    """An h2load built with HTTP/3 offers h3 first in its ALPN default."""
+    return "Default: h3," in _output([binary, "--help"])
+
+
+def tools() -> Dict[str, Dict[str, Any]]:
+    """{"ab": {"version": "2.3", "h3": false}, ...} for those installed."""
+    found = {}
+    for name in TOOLS:
+        binary = shutil.which(name)
+        if binary:
+            found[name] = {
+                "version": _version(binary, name),
+                "h3": name == "h2load" and _speaks_h3(binary),
+            }
+    return found
+
+
+def run(args: Dict[str, Any], emit: Callable[[Dict[str, Any]], None], cancelled: threading.Event) -> Dict[str, Any]:
+    return {
+        "kernel": platform.release(),
+        "machine": platform.machine(),
+        "boot_id": _read("/proc/sys/kernel/random/boot_id"),
+        "cpu_model": cpu_model(_read("/proc/cpuinfo")),
+        "cpus": os.cpu_count() or 1,
+        "cpus_usable": len(os.sched_getaffinity(0)),
+        "governor": _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        "memory_bytes": _memory_bytes(),
+        "sysctls": {name: _read("/proc/sys/" + name.replace(".", "/")) for name in _SYSCTLS},
+        "tools": tools(),
+    }

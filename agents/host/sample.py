@@ -1,0 +1,173 @@
+"""CPU and memory of process trees over time, read from /proc (proc(5)).
+
+A tree is named by where it begins: the path of a pid file, `pid:123`, or a pattern for process names
+(`php-fpm*`, compared with the 15 characters the kernel keeps). Every descendant belongs to it.
+
+CPU time of a tree is the sum of utime, stime, cutime and cstime of its processes. A child that ends moves its time
+into its parent's cutime when it is waited for, so nothing is lost and nothing counts twice.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import threading
+import time
+from dataclasses import dataclass
+from typing import Any, Callable, Dict, Iterable, List, Set, Tuple
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+# Looking must not become the load: at most this share of one CPU goes into reading /proc.
+_OWN_SHARE = 0.02
+MAX_SECONDS = 3600.0
+
+
+@dataclass(frozen=True)
+class Process:
+    """One line of /proc/PID/stat: seconds of CPU, bytes of resident memory."""
+
+    pid: int
+    parent: int
+    name: str
+    cpu_s: float
+    rss_bytes: int
+
+
+def parse_stat(text: str) -> Process:
+    """/proc/PID/stat. The name stands in brackets and may itself hold brackets and blanks."""
+    opening, closing = text.index("("), text.rindex(")")
+    fields = text[closing + 2 :].split()
+    ticks = sum(int(value) for value in fields[11:15])
+    return Process(
+        pid=int(text[:opening]),
+        parent=int(fields[1]),
+        name=text[opening + 1 : closing],
+        cpu_s=ticks / _TICKS,
+        rss_bytes=int(fields[21]) * _PAGE,
+    )
+
+
+def processes() -> Dict[int, Process]:
+    """Every process there is; one that ends while it is read is left out."""
+    found = {}
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit():
+            continue
+        try:
+            with open("/proc/" + entry + "/stat", encoding="utf-8", errors="replace") as file:
+                process = parse_stat(file.read())
+        except (OSError, ValueError):
+            continue
+        found[process.pid] = process
+    return found
+
+
+def root_pids(sources: Iterable[str], table: Dict[int, Process]) -> Set[int]:
+    """The processes a tree begins with; a pid file that is missing or stale contributes none."""
+    roots = set()
+    for source in sources:
+        if source.startswith("/"):
+            pid = _pid_in(source)
+            if pid in table:
+                roots.add(pid)
+        elif source.startswith("pid:"):
+            pid = int(source[4:])
+            if pid in table:
+                roots.add(pid)
+        else:
+            roots.update(p.pid for p in table.values() if fnmatch.fnmatchcase(p.name, source[:15]))
+    return roots
+
+
+def _pid_in(path: str) -> int:
+    try:
+        with open(path, encoding="ascii") as file:
+            return int(file.read(32).split()[0])
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def tree(roots: Set[int], table: Dict[int, Process]) -> List[Process]:
+    """The roots and all that descends from them."""
+    children = {}  # type: Dict[int, List[int]]
+    for process in table.values():
+        children.setdefault(process.parent, []).append(process.pid)
+    members, waiting = set(), list(roots)
+    while waiting:
+        pid = waiting.pop()
+        if pid in members:
+            continue
+        members.add(pid)
+        waiting.extend(children.get(pid, ()))
+    return [table[pid] for pid in members]
+
+
+class Sampler:
+    """Collects `[seconds since start, CPU percent (100 = one CPU busy), RSS bytes]` for each named tree.
+
+    RSS is the sum over the tree: pages that processes share count once for each of them.
+    """
+
+    def __init__(self, trees: Dict[str, List[str]], hz: float) -> None:
+        self.trees = dict(trees)
+        self.interval = 1.0 / min(max(hz, 0.1), 50.0)
+        self.samples = {name: [] for name in self.trees}  # type: Dict[str, List[List[float]]]
+        self.cpu_s = {}  # type: Dict[str, float]
+        self.started = time.monotonic()
+        self._first = {}  # type: Dict[str, float]
+        self._last = {}  # type: Dict[str, Tuple[float, float]]
+
+    def add(self, name: str, sources: List[str]) -> None:
+        """Another tree, from now on."""
+        self.trees[name] = sources
+        self.samples[name] = []
+
+    def restart_count(self) -> None:
+        """From here on `cpu_s` counts anew."""
+        self._first.clear()
+        self.tick()
+
+    def now(self) -> float:
+        return time.monotonic() - self.started
+
+    def tick(self) -> float:
+        """Look at every tree once; returns how many seconds to wait before the next look."""
+        at = self.now()
+        table = processes()
+        for name, sources in self.trees.items():
+            members = tree(root_pids(sources, table), table)
+            if members:
+                self._note(name, at, members)
+        cost = self.now() - at
+        return max(self.interval - cost, cost / _OWN_SHARE - cost, 0.0)
+
+    def _note(self, name: str, at: float, members: List[Process]) -> None:
+        total = sum(process.cpu_s for process in members)
+        self._first.setdefault(name, total)
+        self.cpu_s[name] = round(max(0.0, total - self._first[name]), 4)
+        since, before = self._last.setdefault(name, (at, total))
+        # The kernel counts in ticks of 10 ms: a share taken over a moment much shorter than asked for is noise.
+        if at - since < self.interval / 2:
+            return
+        used = max(0.0, total - before)
+        rss = sum(process.rss_bytes for process in members)
+        self.samples[name].append([round(at, 3), round(100.0 * used / (at - since), 1), rss])
+        self._last[name] = (at, total)
+
+
+def run(args: Dict[str, Any], emit: Callable[[Dict[str, Any]], None], cancelled: threading.Event) -> Dict[str, Any]:
+    """{"trees": {name: [sources]}, "seconds", "hz"} -> {"samples", "cpu_s"}; `{"pids": [...]}` is one tree more."""
+    trees = {str(name): [str(source) for source in sources] for name, sources in args.get("trees", {}).items()}
+    if args.get("pids"):
+        trees["pids"] = ["pid:%d" % int(pid) for pid in args["pids"]]
+    seconds = float(args.get("seconds", 1.0))
+    if not trees or not 0 < seconds <= MAX_SECONDS:
+        raise ValueError("sample needs at least one tree and 0 < seconds <= %d" % MAX_SECONDS)
+    sampler = Sampler(trees, float(args.get("hz", 5.0)))
+    while True:
+        wait = sampler.tick()
+        left = seconds - sampler.now()
+        if left <= 0 or cancelled.wait(min(wait, left)):
+            break
+    return {"samples": sampler.samples, "cpu_s": sampler.cpu_s}

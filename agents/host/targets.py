@@ -1,0 +1,142 @@
+"""What a load tool may be aimed at: this host's own listeners of managed sites, nothing else, ever.
+
+The panel checks the same before it asks; this is the second lock. A target must be in the list the panel allows,
+must be an address of this very host, and every place in the command line and the URL files that could send the
+tool elsewhere must name it.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import socket
+from typing import List, Tuple
+from urllib.parse import urlsplit
+
+from agents.protocol import BenchRequest
+
+TOOLS = ("ab", "h2load", "wrk", "siege")
+# Options that would take a destination, a script or a configuration from elsewhere.
+_FORBIDDEN = {
+    "ab": ("-X", "-P", "-p", "-u", "-g", "-E", "-B"),
+    "h2load": ("-B", "--base-uri", "-d", "--data", "--timing-script-file", "--qlog-file-base"),
+    "wrk": (),
+    "siege": ("-l", "--log", "-g", "--get", "-p", "--print"),
+}
+# What the panel may set in siege's configuration: nothing that names a proxy, a file or another place.
+_SIEGE_SETTINGS = {
+    *("accept-encoding", "benchmark", "cache", "color", "connection", "cookies", "failures", "follow-location"),
+    *("json_output", "limit", "logging", "parser", "protocol", "quiet", "show-logfile", "timeout", "unique"),
+    *("user-agent", "verbose"),
+}
+_FILE_NAME = re.compile(r"[a-z][a-z0-9.-]{0,39}")
+_FILES = re.compile(r"\{workdir\}/[a-z][a-z0-9.-]{0,39}")
+
+
+def file_name(name: str) -> str:
+    """A plain file name for the run's folder; ValueError for anything that could leave it."""
+    if not _FILE_NAME.fullmatch(name) or ".." in name:
+        raise ValueError("%r is not a plain file name" % name)
+    return name
+
+
+def check(request: BenchRequest) -> Tuple[str, int]:
+    """The address and port the tool will connect to; ValueError, with the reason, when it must not."""
+    argv = request.argv
+    if not argv or argv[0] not in TOOLS:
+        raise ValueError("%r is not a load tool; it must be one of %s" % (argv[:1], ", ".join(TOOLS)))
+    if not request.allowed or request.target not in request.allowed:
+        raise ValueError("%s is not a listener of a managed site on this host; refused" % request.target)
+    address, port = split_target(request.target)
+    require_own(address)
+    _check_arguments(request)
+    _check_urls(request, address, port)
+    return address, port
+
+
+def split_target(target: str) -> Tuple[str, int]:
+    """`127.0.0.1:80` or `[::1]:80`: a literal address, never a name that could be rebound."""
+    host, _, port = target.rpartition(":")
+    host = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    try:
+        address, number = ipaddress.ip_address(host), int(port)
+    except ValueError:
+        raise ValueError("%r is not an address and a port, such as 127.0.0.1:80" % target) from None
+    if not 0 < number < 65536:
+        raise ValueError("%r names a port that does not exist" % target)
+    return str(address), number
+
+
+def require_own(address: str) -> None:
+    """Only an address of this host can be bound to; port 0 asks for any free port and is given back at once."""
+    if ipaddress.ip_address(address).is_unspecified or ipaddress.ip_address(address).is_multicast:
+        raise ValueError("%s is no address a site can be reached at" % address)
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.bind((address, 0))
+        except OSError:
+            raise ValueError("%s is not an address of this host; refused" % address) from None
+
+
+def _check_arguments(request: BenchRequest) -> None:
+    argv, target, tool = request.argv, request.target, request.argv[0]
+    for part in argv[1:]:
+        if "\0" in part or "\n" in part or "\r" in part:
+            raise ValueError("an argument holds a line break or NUL")
+        option = part.split("=", 1)[0]
+        if option in _FORBIDDEN[tool]:
+            raise ValueError("%s %s is not allowed here" % (tool, option))
+        if "{workdir}" in part and not _FILES.fullmatch(part.split("=", 1)[-1]):
+            raise ValueError("%r leaves the folder of the run" % part)
+    if tool == "h2load":
+        connect = [part for part in argv if part.startswith("--connect-to")]
+        if connect != ["--connect-to=" + target]:
+            raise ValueError("h2load must be told --connect-to=%s, once" % target)
+    if tool == "siege":
+        _check_siege(argv, request.input_files.get("siegerc", ""))
+    if tool == "wrk" and argv.count("-s") == 1 and argv[argv.index("-s") + 1 :][:1] == ["{workdir}/wrk.lua"]:
+        return
+    if tool == "wrk":
+        raise ValueError("wrk runs with the agent's own script only: -s {workdir}/wrk.lua")
+
+
+def _check_siege(argv: List[str], settings: str) -> None:
+    if argv[1:3] != ["-R", "{workdir}/siegerc"]:
+        raise ValueError("siege runs with the run's own configuration only: -R {workdir}/siegerc")
+    for line in settings.splitlines():
+        key = line.split("=", 1)[0].strip()
+        if key not in _SIEGE_SETTINGS:
+            raise ValueError("%r may not be set in siege's configuration" % key)
+
+
+def _check_urls(request: BenchRequest, address: str, port: int) -> None:
+    """h2load and wrk connect to the target whatever their URLs say; ab and siege go where theirs point."""
+    tool = request.argv[0]
+    urls = [part for part in request.argv[1:] if "://" in part]
+    if tool in ("h2load", "siege"):
+        urls += [line for line in request.input_files.get("urls", "").split("\n") if line]
+    if not urls:
+        raise ValueError("there is no URL to ask for")
+    for url in urls:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or "@" in parts.netloc or not parts.hostname:
+            raise ValueError("%r is not a plain http or https URL" % url)
+        if tool in ("h2load", "wrk"):
+            continue
+        if (parts.port or {"http": 80, "https": 443}[parts.scheme]) != port:
+            raise ValueError("%r is not at %s" % (url, request.target))
+        _require_same(parts.hostname, address)
+
+
+def _require_same(host: str, address: str) -> None:
+    try:
+        found = {str(info[4][0]) for info in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
+    except OSError:
+        found = set()
+    if found != {address}:
+        where = ", ".join(sorted(found)) or "nothing"
+        raise ValueError(
+            "the name %s leads to %s on this host, not to %s alone. This tool takes the TLS name from its URL: "
+            "add '%s %s' to /etc/hosts there, or choose h2load or wrk" % (host, where, address, address, host)
+        )
