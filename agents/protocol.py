@@ -55,7 +55,7 @@ OPERATIONS = (
     "install",  # {"source", "sha256", "path"}: put an uploaded program in its place
     "bench",  # BenchRequest -> BenchResult; progress events
     "sample",  # {"trees": {name: sources} | "pids": [...], "seconds", "hz"} -> CPU and RSS of process trees over time
-    "answers",  # {"requests": [{address, port, host, path, tls, gzip}]} -> {"answers": [{status, sha256, ...}]}
+    "answers",  # {"requests": [what to ask which listener]} -> {"answers": [{"status", "sha256", "encoding", ...}]}
     "fingerprint",  # {} -> kernel, CPUs, governor, boot id, load tools with versions: what a measurement depends on
     "cancel",  # {"id": id of a running request}
 )

@@ -14,6 +14,7 @@ import threading
 from typing import Any, Callable, Dict
 
 from agents.host import targets
+from agents.host.errors import Refusal
 
 MAX_REQUESTS = 1000
 _TIMEOUT_S = 15.0
@@ -72,7 +73,7 @@ def run(args: Dict[str, Any], emit: Callable[[Dict[str, Any]], None], cancelled:
     """{"requests": [{"address", "port", "host", "host_header", "path", "tls", "gzip"}]} -> {"answers": [...]}."""
     requests = args.get("requests", [])
     if len(requests) > MAX_REQUESTS:
-        raise ValueError("at most %d requests at once" % MAX_REQUESTS)
+        raise Refusal("invalid", "at most %d requests at once" % MAX_REQUESTS)
     answers = []
     for asked in requests:
         if cancelled.is_set():

@@ -6,6 +6,7 @@ folder that is made for the run and removed after it: input files are written th
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import shutil
@@ -14,15 +15,18 @@ import subprocess
 import tempfile
 import threading
 import time
-from typing import Any, Callable, Dict, List, Optional
 
 from agents.host import latency, targets
+from agents.host.errors import Refusal
 from agents.host.sample import Sampler
-from agents.protocol import BenchRequest, BenchResult, plain
+from agents.host.targets import Request
 
-Emit = Callable[[Dict[str, Any]], None]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
-MAX_TIMEOUT_S = 2 * 3600.0
+    from agents.host.operations import Emit
+
 MAX_OUTPUT_BYTES = 16 * 1024 * 1024
 WANTED_FILES = 65536
 _GRACE_S = 2.0
@@ -62,25 +66,24 @@ end
 """
 
 
-def run(args: Dict[str, Any], emit: Emit, cancelled: threading.Event) -> Dict[str, Any]:
-    """BenchRequest -> BenchResult as plain values; ValueError, before anything runs, for what must not be run."""
-    request = BenchRequest(**args)
+def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
+    """BenchRequest -> BenchResult (agents/protocol.py); Refusal, before anything runs, for what must not be run."""
+    request = Request(args)
     address, port = targets.check(request)
-    if not 0 < request.timeout_s <= MAX_TIMEOUT_S:
-        raise ValueError("timeout_s is %r; it must be above 0 and at most %d" % (request.timeout_s, MAX_TIMEOUT_S))
     binary = shutil.which(request.argv[0])
     if binary is None:
-        raise ValueError("%s is not installed on this host; install it, then run again" % request.argv[0])
+        message = "%s is not installed on this host; install it, then run again" % request.argv[0]
+        raise Refusal("missing", message)
     workdir = tempfile.mkdtemp(prefix="paddock-bench-")
     try:
         _write_inputs(workdir, request)
         tool = _Tool(request, binary, workdir, address, port)
-        return plain(_measure(tool, request, emit, cancelled))
+        return _measure(tool, request, emit, cancelled)
     finally:
         shutil.rmtree(workdir, ignore_errors=True)
 
 
-def _write_inputs(workdir: str, request: BenchRequest) -> None:
+def _write_inputs(workdir: str, request: Request) -> None:
     files = dict(request.input_files)
     if request.argv[0] == "wrk":
         files["wrk.lua"] = WRK_SCRIPT
@@ -112,7 +115,7 @@ def raise_file_limit() -> int:
 class _Tool:
     """The load tool as a process group of its own, with its output in files: a full pipe must not slow it."""
 
-    def __init__(self, request: BenchRequest, binary: str, workdir: str, address: str, port: int) -> None:
+    def __init__(self, request: Request, binary: str, workdir: str, address: str, port: int) -> None:
         self.workdir = workdir
         self.argv = [binary] + [part.replace("{workdir}", workdir) for part in request.argv[1:]]
         self.environment = {
@@ -123,8 +126,8 @@ class _Tool:
             "PADDOCK_ADDRESS": address,
             "PADDOCK_PORT": str(port),
         }
-        self.process = None  # type: Optional[subprocess.Popen[bytes]]
-        self.exit_code = None  # type: Optional[int]
+        self.process: subprocess.Popen[bytes] | None = None
+        self.exit_code: int | None = None
         self.cpu_s = 0.0
         self.stopped = ""
 
@@ -175,10 +178,8 @@ class _Tool:
 
     def _signal(self, number: int) -> None:
         assert self.process is not None
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, number)
-        except ProcessLookupError:
-            pass
 
     def _path(self, name: str) -> str:
         return os.path.join(self.workdir, "." + name)
@@ -198,10 +199,10 @@ def read_text(path: str) -> str:
     return text if len(data) <= MAX_OUTPUT_BYTES else text + "\n[cut after %d bytes]\n" % MAX_OUTPUT_BYTES
 
 
-def _measure(tool: _Tool, request: BenchRequest, emit: Emit, cancelled: threading.Event) -> BenchResult:
+def _measure(tool: _Tool, request: Request, emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
     limit = raise_file_limit()
     sampler = Sampler(request.trees, request.sample_hz)
-    phases = []  # type: List[List[Any]]
+    phases: list[list[Any]] = []
     _idle(sampler, request.idle_s, phases, cancelled)
     sampler.restart_count()
     started_at, load_from = time.time(), sampler.now()
@@ -220,23 +221,23 @@ def _measure(tool: _Tool, request: BenchRequest, emit: Emit, cancelled: threadin
     if not tool.stopped:
         _idle(sampler, request.idle_s, phases, cancelled)
     assert tool.exit_code is not None
-    return BenchResult(
-        exit_code=tool.exit_code,
-        stdout=tool.output("stdout"),
-        stderr=tool.output("stderr"),
-        started_at=started_at,
-        finished_at=finished_at,
-        samples=sampler.samples,
-        cpu_s=cpu_s,
-        phases=phases,
-        outputs={name: read_text(os.path.join(tool.workdir, targets.file_name(name))) for name in request.outputs},
-        latency=latency.from_h2load_log(os.path.join(tool.workdir, "requests.log")),
-        stopped=tool.stopped,
-        open_files=limit,
-    )
+    return {
+        "exit_code": tool.exit_code,
+        "stdout": tool.output("stdout"),
+        "stderr": tool.output("stderr"),
+        "started_at": started_at,
+        "finished_at": finished_at,
+        "samples": sampler.samples,
+        "cpu_s": cpu_s,
+        "phases": phases,
+        "outputs": {name: read_text(os.path.join(tool.workdir, targets.file_name(name))) for name in request.outputs},
+        "latency": latency.from_h2load_log(os.path.join(tool.workdir, "requests.log")),
+        "stopped": tool.stopped,
+        "open_files": limit,
+    }
 
 
-def _idle(sampler: Sampler, seconds: float, phases: List[List[Any]], cancelled: threading.Event) -> None:
+def _idle(sampler: Sampler, seconds: float, phases: list[list[Any]], cancelled: threading.Event) -> None:
     """Watch without load, so that a picture shows where the load begins and ends."""
     begin = sampler.now()
     while True:

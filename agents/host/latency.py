@@ -5,7 +5,8 @@ Each latency keeps its nine leading binary digits (as HDR histograms do), so a p
 
 from __future__ import annotations
 
-from typing import Any, Dict
+import os
+from typing import Any
 
 _KEPT_BITS = 9
 
@@ -18,22 +19,20 @@ def bucket(value_us: int) -> int:
     return (value_us >> shift << shift) + (1 << (shift - 1))
 
 
-def from_h2load_log(path: str) -> Dict[str, Any]:
+def from_h2load_log(path: str) -> dict[str, Any]:
     """Rows `start (us since epoch) \\t status \\t us until the end of the answer` -> counts of answered requests.
 
     {"counts": [[us, n], ...], "statuses": {"200": n}, "max_us", "mean_us", "active_s"}; {} when there is no log.
     `active_s` runs from the first request's start to the last answer: shorter than the load was meant to be
     when connections ended early.
     """
-    counts = {}  # type: Dict[int, int]
-    statuses = {}  # type: Dict[str, int]
+    counts: dict[int, int] = {}
+    statuses: dict[str, int] = {}
     total = answered = longest = last = 0
     first = None
-    try:
-        file = open(path, encoding="ascii", errors="replace")
-    except OSError:
+    if not os.path.exists(path):
         return {}
-    with file:
+    with open(path, encoding="ascii", errors="replace") as file:
         for line in file:
             try:
                 start, status, taken = (int(field) for field in line.split("\t")[:3])

@@ -32,6 +32,8 @@ MODULES = {
     "install": "agents.host.install",
     "bench": "agents.host.bench",
     "sample": "agents.host.sample",
+    "answers": "agents.host.answers",
+    "fingerprint": "agents.host.fingerprint",
 }
 
 # A closing channel does not take these back: they come to their end, whole or undone.

@@ -14,7 +14,9 @@ import os
 import threading
 import time
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, Iterable, List, Set, Tuple
+from typing import Any, Callable, Iterable
+
+from agents.host.errors import Refusal
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -48,7 +50,7 @@ def parse_stat(text: str) -> Process:
     )
 
 
-def processes() -> Dict[int, Process]:
+def processes() -> dict[int, Process]:
     """Every process there is; one that ends while it is read is left out."""
     found = {}
     for entry in os.listdir("/proc"):
@@ -63,7 +65,7 @@ def processes() -> Dict[int, Process]:
     return found
 
 
-def root_pids(sources: Iterable[str], table: Dict[int, Process]) -> Set[int]:
+def root_pids(sources: Iterable[str], table: dict[int, Process]) -> set[int]:
     """The processes a tree begins with; a pid file that is missing or stale contributes none."""
     roots = set()
     for source in sources:
@@ -88,9 +90,9 @@ def _pid_in(path: str) -> int:
         return 0
 
 
-def tree(roots: Set[int], table: Dict[int, Process]) -> List[Process]:
+def tree(roots: set[int], table: dict[int, Process]) -> list[Process]:
     """The roots and all that descends from them."""
-    children = {}  # type: Dict[int, List[int]]
+    children: dict[int, list[int]] = {}
     for process in table.values():
         children.setdefault(process.parent, []).append(process.pid)
     members, waiting = set(), list(roots)
@@ -109,16 +111,16 @@ class Sampler:
     RSS is the sum over the tree: pages that processes share count once for each of them.
     """
 
-    def __init__(self, trees: Dict[str, List[str]], hz: float) -> None:
+    def __init__(self, trees: dict[str, list[str]], hz: float) -> None:
         self.trees = dict(trees)
         self.interval = 1.0 / min(max(hz, 0.1), 50.0)
-        self.samples = {name: [] for name in self.trees}  # type: Dict[str, List[List[float]]]
-        self.cpu_s = {}  # type: Dict[str, float]
+        self.samples: dict[str, list[list[float]]] = {name: [] for name in self.trees}
+        self.cpu_s: dict[str, float] = {}
         self.started = time.monotonic()
-        self._first = {}  # type: Dict[str, float]
-        self._last = {}  # type: Dict[str, Tuple[float, float]]
+        self._first: dict[str, float] = {}
+        self._last: dict[str, tuple[float, float]] = {}
 
-    def add(self, name: str, sources: List[str]) -> None:
+    def add(self, name: str, sources: list[str]) -> None:
         """Another tree, from now on."""
         self.trees[name] = sources
         self.samples[name] = []
@@ -142,7 +144,7 @@ class Sampler:
         cost = self.now() - at
         return max(self.interval - cost, cost / _OWN_SHARE - cost, 0.0)
 
-    def _note(self, name: str, at: float, members: List[Process]) -> None:
+    def _note(self, name: str, at: float, members: list[Process]) -> None:
         total = sum(process.cpu_s for process in members)
         self._first.setdefault(name, total)
         self.cpu_s[name] = round(max(0.0, total - self._first[name]), 4)
@@ -156,14 +158,14 @@ class Sampler:
         self._last[name] = (at, total)
 
 
-def run(args: Dict[str, Any], emit: Callable[[Dict[str, Any]], None], cancelled: threading.Event) -> Dict[str, Any]:
+def run(args: dict[str, Any], emit: Callable[[dict[str, Any]], None], cancelled: threading.Event) -> dict[str, Any]:
     """{"trees": {name: [sources]}, "seconds", "hz"} -> {"samples", "cpu_s"}; `{"pids": [...]}` is one tree more."""
     trees = {str(name): [str(source) for source in sources] for name, sources in args.get("trees", {}).items()}
     if args.get("pids"):
         trees["pids"] = ["pid:%d" % int(pid) for pid in args["pids"]]
     seconds = float(args.get("seconds", 1.0))
     if not trees or not 0 < seconds <= MAX_SECONDS:
-        raise ValueError("sample needs at least one tree and 0 < seconds <= %d" % MAX_SECONDS)
+        raise Refusal("invalid", "sample needs at least one tree and 0 < seconds <= %d" % MAX_SECONDS)
     sampler = Sampler(trees, float(args.get("hz", 5.0)))
     while True:
         wait = sampler.tick()

@@ -10,11 +10,13 @@ from __future__ import annotations
 import ipaddress
 import re
 import socket
-from typing import List, Tuple
+from typing import Any
 from urllib.parse import urlsplit
 
-from agents.protocol import BenchRequest
+from agents.host.errors import Refusal
 
+MAX_TIMEOUT_S = 2 * 3600.0
+MAX_IDLE_S = 60.0
 TOOLS = ("ab", "h2load", "wrk", "siege")
 # Options that would take a destination, a script or a configuration from elsewhere.
 _FORBIDDEN = {
@@ -33,20 +35,47 @@ _FILE_NAME = re.compile(r"[a-z][a-z0-9.-]{0,39}")
 _FILES = re.compile(r"\{workdir\}/[a-z][a-z0-9.-]{0,39}")
 
 
+class Request:
+    """A BenchRequest (agents/protocol.py) with its types checked."""
+
+    def __init__(self, args: dict[str, Any]) -> None:
+        try:
+            self.argv = [_text(part) for part in args["argv"]]
+            self.target = _text(args["target"])
+            self.allowed = [_text(part) for part in args["allowed"]]
+            self.timeout_s = float(args["timeout_s"])
+            self.sample_hz = float(args.get("sample_hz", 5.0))
+            self.trees = {_text(name): [_text(part) for part in parts] for name, parts in args["trees"].items()}
+            self.input_files = {_text(name): _text(content) for name, content in args.get("input_files", {}).items()}
+            self.outputs = [_text(name) for name in args.get("outputs", [])]
+            self.idle_s = float(args.get("idle_s", 0.0))
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise Refusal("invalid", "not a benchmark request: %s: %s" % (type(error).__name__, error)) from None
+        for name, value, high in (("timeout_s", self.timeout_s, MAX_TIMEOUT_S), ("idle_s", self.idle_s, MAX_IDLE_S)):
+            if not 0 <= value <= high:
+                raise Refusal("invalid", "%s is %r; it must be from 0 to %d" % (name, value, high))
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError("%r is not text" % (value,))
+    return value
+
+
 def file_name(name: str) -> str:
-    """A plain file name for the run's folder; ValueError for anything that could leave it."""
+    """A plain file name for the run's folder; Refusal for anything that could leave it."""
     if not _FILE_NAME.fullmatch(name) or ".." in name:
-        raise ValueError("%r is not a plain file name" % name)
+        raise Refusal("refused", "%r is not a plain file name" % name)
     return name
 
 
-def check(request: BenchRequest) -> Tuple[str, int]:
-    """The address and port the tool will connect to; ValueError, with the reason, when it must not."""
+def check(request: Request) -> tuple[str, int]:
+    """The address and port the tool will connect to; Refusal, with the reason, when it must not."""
     argv = request.argv
     if not argv or argv[0] not in TOOLS:
-        raise ValueError("%r is not a load tool; it must be one of %s" % (argv[:1], ", ".join(TOOLS)))
+        raise Refusal("refused", "%r is not a load tool; it must be one of %s" % (argv[:1], ", ".join(TOOLS)))
     if not request.allowed or request.target not in request.allowed:
-        raise ValueError("%s is not a listener of a managed site on this host; refused" % request.target)
+        raise Refusal("refused", "%s is not a listener of a managed site on this host; refused" % request.target)
     address, port = split_target(request.target)
     require_own(address)
     _check_arguments(request)
@@ -54,79 +83,88 @@ def check(request: BenchRequest) -> Tuple[str, int]:
     return address, port
 
 
-def split_target(target: str) -> Tuple[str, int]:
+def split_target(target: str) -> tuple[str, int]:
     """`127.0.0.1:80` or `[::1]:80`: a literal address, never a name that could be rebound."""
     host, _, port = target.rpartition(":")
     host = host[1:-1] if host.startswith("[") and host.endswith("]") else host
     try:
         address, number = ipaddress.ip_address(host), int(port)
     except ValueError:
-        raise ValueError("%r is not an address and a port, such as 127.0.0.1:80" % target) from None
+        raise Refusal("refused", "%r is not an address and a port, such as 127.0.0.1:80" % target) from None
     if not 0 < number < 65536:
-        raise ValueError("%r names a port that does not exist" % target)
+        raise Refusal("refused", "%r names a port that does not exist" % target)
     return str(address), number
 
 
 def require_own(address: str) -> None:
     """Only an address of this host can be bound to; port 0 asks for any free port and is given back at once."""
     if ipaddress.ip_address(address).is_unspecified or ipaddress.ip_address(address).is_multicast:
-        raise ValueError("%s is no address a site can be reached at" % address)
+        raise Refusal("refused", "%s is no address a site can be reached at" % address)
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with socket.socket(family, socket.SOCK_DGRAM) as probe:
         try:
             probe.bind((address, 0))
         except OSError:
-            raise ValueError("%s is not an address of this host; refused" % address) from None
+            raise Refusal("refused", "%s is not an address of this host; refused" % address) from None
 
 
-def _check_arguments(request: BenchRequest) -> None:
+def _check_arguments(request: Request) -> None:
     argv, target, tool = request.argv, request.target, request.argv[0]
     for part in argv[1:]:
         if "\0" in part or "\n" in part or "\r" in part:
-            raise ValueError("an argument holds a line break or NUL")
+            raise Refusal("refused", "an argument holds a line break or NUL")
         option = part.split("=", 1)[0]
         if option in _FORBIDDEN[tool]:
-            raise ValueError("%s %s is not allowed here" % (tool, option))
+            raise Refusal("refused", "%s %s is not allowed here" % (tool, option))
         if "{workdir}" in part and not _FILES.fullmatch(part.split("=", 1)[-1]):
-            raise ValueError("%r leaves the folder of the run" % part)
+            raise Refusal("refused", "%r leaves the folder of the run" % part)
     if tool == "h2load":
         connect = [part for part in argv if part.startswith("--connect-to")]
         if connect != ["--connect-to=" + target]:
-            raise ValueError("h2load must be told --connect-to=%s, once" % target)
+            raise Refusal("refused", "h2load must be told --connect-to=%s, once" % target)
     if tool == "siege":
         _check_siege(argv, request.input_files.get("siegerc", ""))
     if tool == "wrk" and argv.count("-s") == 1 and argv[argv.index("-s") + 1 :][:1] == ["{workdir}/wrk.lua"]:
         return
     if tool == "wrk":
-        raise ValueError("wrk runs with the agent's own script only: -s {workdir}/wrk.lua")
+        raise Refusal("refused", "wrk runs with the agent's own script only: -s {workdir}/wrk.lua")
 
 
-def _check_siege(argv: List[str], settings: str) -> None:
+def _check_siege(argv: list[str], settings: str) -> None:
     if argv[1:3] != ["-R", "{workdir}/siegerc"]:
-        raise ValueError("siege runs with the run's own configuration only: -R {workdir}/siegerc")
+        raise Refusal("refused", "siege runs with the run's own configuration only: -R {workdir}/siegerc")
     for line in settings.splitlines():
         key = line.split("=", 1)[0].strip()
         if key not in _SIEGE_SETTINGS:
-            raise ValueError("%r may not be set in siege's configuration" % key)
+            raise Refusal("refused", "%r may not be set in siege's configuration" % key)
 
 
-def _check_urls(request: BenchRequest, address: str, port: int) -> None:
+def _check_urls(request: Request, address: str, port: int) -> None:
     """h2load and wrk connect to the target whatever their URLs say; ab and siege go where theirs point."""
     tool = request.argv[0]
     urls = [part for part in request.argv[1:] if "://" in part]
     if tool in ("h2load", "siege"):
         urls += [line for line in request.input_files.get("urls", "").split("\n") if line]
     if not urls:
-        raise ValueError("there is no URL to ask for")
+        raise Refusal("refused", "there is no URL to ask for")
     for url in urls:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or "@" in parts.netloc or not parts.hostname:
-            raise ValueError("%r is not a plain http or https URL" % url)
+        host, url_port = _place(url)
         if tool in ("h2load", "wrk"):
             continue
-        if (parts.port or {"http": 80, "https": 443}[parts.scheme]) != port:
-            raise ValueError("%r is not at %s" % (url, request.target))
-        _require_same(parts.hostname, address)
+        if url_port != port:
+            raise Refusal("refused", "%r is not at %s" % (url, request.target))
+        _require_same(host, address)
+
+
+def _place(url: str) -> tuple[str, int]:
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise Refusal("refused", "%r is not a URL" % url) from None
+    if parts.scheme not in ("http", "https") or "@" in parts.netloc or not parts.hostname:
+        raise Refusal("refused", "%r is not a plain http or https URL" % url)
+    return parts.hostname, port or {"http": 80, "https": 443}[parts.scheme]
 
 
 def _require_same(host: str, address: str) -> None:
@@ -136,7 +174,8 @@ def _require_same(host: str, address: str) -> None:
         found = set()
     if found != {address}:
         where = ", ".join(sorted(found)) or "nothing"
-        raise ValueError(
+        raise Refusal(
+            "refused",
             "the name %s leads to %s on this host, not to %s alone. This tool takes the TLS name from its URL: "
-            "add '%s %s' to /etc/hosts there, or choose h2load or wrk" % (host, where, address, address, host)
+            "add '%s %s' to /etc/hosts there, or choose h2load or wrk" % (host, where, address, address, host),
         )

@@ -1,0 +1,236 @@
+"""The load tools as the agent runs them: real tools, a real nginx, the real zipapp."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.agents.process import AgentError, AgentProcess
+from tests.support.nginx import NginxInstance
+from tests.support.ports import free_port
+from tests.support.waiting import eventually
+
+SIEGE = (
+    "benchmark = true\nconnection = keep-alive\njson_output = true\nlogging = false\nquiet = true\nverbose = false\n"
+)
+
+
+@pytest.fixture
+def site(server_root: Path) -> Iterator[tuple[str, NginxInstance]]:
+    """host:port of a site that answers for a.example only."""
+    nginx = NginxInstance(server_root)
+    port = free_port()
+    (server_root / "www" / "index.html").write_text("x" * 100)
+    (server_root / "conf.d" / "site.conf").write_text(
+        f"server {{ listen 127.0.0.1:{port}; return 421; }}\n"
+        f"server {{ listen 127.0.0.1:{port}; server_name a.example; root {server_root}/www; access_log off; }}\n"
+    )
+    with nginx:
+        yield f"127.0.0.1:{port}", nginx
+
+
+def request(target: str, argv: list[str], **more: Any) -> dict[str, Any]:
+    return {"argv": argv, "target": target, "allowed": [target], "timeout_s": 20, "trees": {}, **more}
+
+
+def ab(target: str, *options: str) -> list[str]:
+    return ["ab", "-q", "-k", "-c", "2", *options, "-H", "Host: a.example", f"http://{target}/"]
+
+
+def test_ab_is_run_watched_and_its_files_come_back(agent: AgentProcess, site: tuple[str, NginxInstance]) -> None:
+    target, nginx = site
+    argv = ab(target, "-t", "1", "-n", "1000000", "-e", "{workdir}/percentiles.csv")
+    trees = {"server": [nginx.paths["pid_file"]]}
+    events: list[Any] = []
+    more = {"trees": trees, "outputs": ["percentiles.csv"], "idle_s": 0.3}
+    result = agent.call("bench", request(target, argv, **more), events)
+    assert result["exit_code"] == 0
+    assert "Non-2xx" not in result["stdout"]
+    assert result["outputs"]["percentiles.csv"].startswith("Percentage served,Time in ms")
+    assert [phase[0] for phase in result["phases"]] == ["idle", "load", "idle"]
+    assert result["cpu_s"]["server"] > 0.1
+    assert result["cpu_s"]["tool"] > 0.1
+    load_from, load_to = result["phases"][1][1:]
+    loaded = [cpu for at, cpu, _ in result["samples"]["server"] if load_from + 0.3 < at <= load_to]
+    idle = [cpu for at, cpu, _ in result["samples"]["server"] if at < load_from]
+    assert min(loaded) > max(idle)
+    assert all(rss > 1_000_000 for _, _, rss in result["samples"]["server"])
+
+
+@pytest.mark.parametrize("tool", ["h2load", "wrk", "siege"])
+def test_every_tool_reaches_the_named_virtual_host(
+    agent: AgentProcess, site: tuple[str, NginxInstance], tool: str
+) -> None:
+    target, _ = site
+    port = target.split(":")[1]
+    h2load = ["h2load", "--h1", "-c", "2", "-n", "50", f"--connect-to={target}", "--log-file={workdir}/requests.log"]
+    argv = {
+        "h2load": [*h2load, "-i", "{workdir}/urls"],
+        "wrk": ["wrk", "-c", "2", "-t", "1", "-d", "1s", "-s", "{workdir}/wrk.lua", f"http://a.example:{port}/"],
+        "siege": [*("siege", "-R", "{workdir}/siegerc", "-c", "2", "-r", "10"), "-H", "Host: a.example"],
+    }[tool]
+    files = {
+        "h2load": {"urls": f"http://a.example:{port}/\n"},
+        "wrk": {"urls": "/\n/index.html\n"},
+        "siege": {"urls": f"http://{target}/\n", "siegerc": SIEGE},
+    }[tool]
+    if tool == "siege":
+        argv += ["-f", "{workdir}/urls"]
+    result = agent.call("bench", request(target, argv, input_files=files))
+    assert result["exit_code"] == 0, result
+    expected = {"h2load": "50 succeeded", "wrk": "status=0 ", "siege": '"successful_transactions":	          20'}
+    assert expected[tool] in result["stdout"]
+    if tool == "h2load":
+        assert result["latency"]["statuses"] == {"200": 50}
+        assert sum(count for _, count in result["latency"]["counts"]) == 50
+
+
+def test_a_tool_that_is_not_done_in_time_is_ended(agent: AgentProcess, site: tuple[str, NginxInstance]) -> None:
+    target, _ = site
+    begin = time.monotonic()
+    result = agent.call("bench", {**request(target, ab(target, "-t", "30", "-n", "9000000")), "timeout_s": 0.5})
+    assert result["stopped"] == "timeout"
+    assert time.monotonic() - begin < 5
+
+
+def test_cancel_ends_the_tool_and_leaves_nothing(agent: AgentProcess, site: tuple[str, NginxInstance]) -> None:
+    target, _ = site
+    ident = agent.send("bench", request(target, ab(target, "-t", "30", "-n", "9000000")))
+    assert agent.receive()["type"] == "event"
+    assert children_of(agent.process.pid)
+    agent.send("cancel", {"id": ident})
+    results = [message for message in (agent.receive(), agent.receive()) if message["id"] == ident]
+    while not results or results[0]["type"] != "result":
+        results = [agent.receive()]
+    assert results[0]["data"]["stopped"] == "cancelled"
+    assert not children_of(agent.process.pid)
+    assert not list(Path("/tmp").glob("paddock-bench-*/.stdout"))
+
+
+def test_no_tool_outlives_a_killed_agent(agent_file: Path, tmp_path: Path, site: tuple[str, NginxInstance]) -> None:
+    target, _ = site
+    process = AgentProcess(agent_file, tmp_path / "state").__enter__()
+    process.send("bench", request(target, ab(target, "-t", "20", "-n", "9000000")))
+    assert eventually(lambda: bool(children_of(process.process.pid)))
+    (tool,) = children_of(process.process.pid)
+    workdir = Path(f"/proc/{tool}/cwd").resolve()
+    os.kill(process.process.pid, signal.SIGKILL)
+    process.__exit__()
+    assert eventually(lambda: not alive(tool), timeout_s=3)
+    for file in workdir.iterdir():  # what a killed agent cannot remove itself
+        file.unlink()
+    workdir.rmdir()
+
+
+def children_of(pid: int) -> list[int]:
+    found = []
+    for path in Path(f"/proc/{pid}/task").glob("*/children"):
+        found += [int(child) for child in path.read_text().split()]
+    return found
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (["curl", "http://{target}/"], "not a load tool"),
+        (["/usr/bin/ab", "http://{target}/"], "not a load tool"),
+        (["ab", "http://{target}.nip.example/"], "is not a URL"),
+        (["ab", "http://127.0.0.1:65001/"], "is not at"),
+        (["ab", "http://192.0.2.1:{port}/"], "leads to"),
+        (["ab", "http://user@{target}/"], "not a plain http"),
+        (["ab", "-X", "192.0.2.1:80", "http://{target}/"], "-X is not allowed"),
+        (["ab", "-e", "{{workdir}}/../x", "http://{target}/"], "leaves the folder"),
+        (["ab", "-q"], "no URL"),
+        (["h2load", "http://{target}/"], "--connect-to"),
+        (["h2load", "--connect-to={target}", "--connect-to=192.0.2.1:80", "http://{target}/"], "--connect-to"),
+        (["h2load", "--connect-to={target}", "-B", "http://192.0.2.1", "http://{target}/"], "-B is not allowed"),
+        (["wrk", "http://{target}/"], "own script"),
+        (["wrk", "-s", "/etc/passwd", "http://{target}/"], "own script"),
+        (["siege", "http://{target}/"], "-R"),
+    ],
+)
+def test_nothing_but_the_target_can_be_aimed_at(agent: AgentProcess, argv: list[str], words: str) -> None:
+    parts = [part.format(target="127.0.0.1:65000", port="65000") for part in argv]
+    with pytest.raises(AgentError, match=words) as refused:
+        agent.call("bench", request("127.0.0.1:65000", parts))
+    assert refused.value.code == "refused"
+
+
+@pytest.mark.parametrize(
+    ("target", "allowed", "words"),
+    [
+        ("127.0.0.1:80", [], "not a listener of a managed site"),
+        ("127.0.0.1:80", ["127.0.0.1:81"], "not a listener of a managed site"),
+        ("192.0.2.1:80", ["192.0.2.1:80"], "not an address of this host"),
+        ("169.254.169.254:80", ["169.254.169.254:80"], "not an address of this host"),
+        ("localhost:80", ["localhost:80"], "not an address and a port"),
+        ("0.0.0.0:80", ["0.0.0.0:80"], "no address a site"),
+        ("127.0.0.1:99999", ["127.0.0.1:99999"], "port that does not exist"),
+    ],
+)
+def test_only_an_allowed_address_of_this_host(agent: AgentProcess, target: str, allowed: list[str], words: str) -> None:
+    with pytest.raises(AgentError, match=words):
+        agent.call("bench", {**request(target, ["ab", f"http://{target}/"]), "allowed": allowed})
+
+
+def test_siege_settings_that_lead_elsewhere_are_refused(agent: AgentProcess) -> None:
+    files = {"siegerc": "proxy-host = 192.0.2.1\n", "urls": "http://127.0.0.1:65000/\n"}
+    argv = ["siege", "-R", "{workdir}/siegerc", "-f", "{workdir}/urls"]
+    with pytest.raises(AgentError, match="proxy-host"):
+        agent.call("bench", request("127.0.0.1:65000", argv, input_files=files))
+
+
+def test_a_url_file_that_leads_elsewhere_is_refused(agent: AgentProcess) -> None:
+    files = {"siegerc": SIEGE, "urls": "http://127.0.0.1:65000/\nhttp://192.0.2.1:65000/\n"}
+    argv = ["siege", "-R", "{workdir}/siegerc", "-f", "{workdir}/urls"]
+    with pytest.raises(AgentError, match="leads to"):
+        agent.call("bench", request("127.0.0.1:65000", argv, input_files=files))
+
+
+def test_answers_tell_what_a_site_serves(agent: AgentProcess, site: tuple[str, NginxInstance]) -> None:
+    port = int(site[0].split(":")[1])
+    asked = {"address": "127.0.0.1", "port": port, "path": "/", "tls": False, "gzip": False}
+    named = {**asked, "host": "a.example", "host_header": f"a.example:{port}"}
+    other = {**asked, "host": "b.example", "host_header": f"b.example:{port}"}
+    first, second = agent.call("answers", {"requests": [named, other]})["answers"]
+    assert (first["status"], first["bytes"], first["type"], first["encoding"]) == (200, 100, "text/html", "")
+    assert second["status"] == 421
+
+
+def test_answers_come_from_this_host_only(agent: AgentProcess) -> None:
+    asked = {"address": "192.0.2.1", "port": 80, "path": "/", "tls": False, "gzip": False}
+    with pytest.raises(AgentError, match="not an address of this host"):
+        agent.call("answers", {"requests": [{**asked, "host": "a", "host_header": "a"}]})
+
+
+def test_the_fingerprint_names_the_machine_and_its_tools(agent: AgentProcess) -> None:
+    found = agent.call("fingerprint")
+    assert found["kernel"] == os.uname().release
+    assert found["cpus"] == os.cpu_count()
+    assert found["tools"]["ab"]["version"].startswith("2.")
+    assert found["tools"]["siege"]["version"].startswith("4.")
+    assert set(found["tools"]) == {"ab", "h2load", "wrk", "siege"}
+
+
+def test_sampling_counts_children(agent: AgentProcess) -> None:
+    busy = "import os,time\nif os.fork()==0:\n t=time.time()\n while time.time()-t<1: pass\n os._exit(0)\nos.wait()"
+    import subprocess
+    import sys
+
+    with subprocess.Popen([sys.executable, "-c", busy]) as process:
+        result = agent.call("sample", {"pids": [process.pid], "seconds": 0.8, "hz": 10})
+    assert result["cpu_s"]["pids"] > 0.3
+    assert max(cpu for _, cpu, _ in result["samples"]["pids"]) > 40
