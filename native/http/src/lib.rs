@@ -1,8 +1,10 @@
 //! Sans-IO HTTP/1.1, HTTP/2, HTTP/3 and FastCGI messages; knows no sockets.
 
 pub mod fastcgi;
+pub mod flood;
 pub mod h2;
 pub mod head;
 pub mod hpack;
 pub mod section_cache;
+pub mod stream_table;
 pub mod token;

@@ -8,10 +8,10 @@
 //!
 //! Priorities (deprecated by section 5.3) are checked for form and ignored: streams take turns.
 //!
-//! Every resource a peer can make this code spend has a bound, see [`Config`] and `flood`.
+//! Every resource a peer can make this code spend has a bound, see [`Config`] and [`crate::flood`].
 
 mod connection;
-mod flood;
+mod control;
 mod frame;
 mod send;
 mod streams;

@@ -1,9 +1,9 @@
 //! What the owner sends.
 
-use super::flood;
 use super::frame;
 use super::streams::{Ended, Stream};
 use super::{Connection, ErrorCode, MAX_FRAME};
+use crate::flood;
 use crate::hpack::DYNAMIC_TABLE_OFF;
 
 /// A DATA frame shorter than this only because of a window counts as a game with windows.

@@ -24,20 +24,13 @@ pub const RESET: u32 = 5;
 pub const REQUEST_DONE: u32 = 5;
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Meter {
     points: u32,
     since: Option<Instant>,
 }
 
 impl Meter {
-    pub fn new() -> Self {
-        Self {
-            points: 0,
-            since: None,
-        }
-    }
-
     /// Adds points; false when there are too many.
     #[must_use]
     pub fn charge(&mut self, points: u32, now: Instant) -> bool {
