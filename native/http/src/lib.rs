@@ -3,8 +3,10 @@
 pub mod fastcgi;
 pub mod flood;
 pub mod h2;
+pub mod h3;
 pub mod head;
 pub mod hpack;
+pub mod qpack;
 pub mod section_cache;
 pub mod stream_table;
 pub mod token;

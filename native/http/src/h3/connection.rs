@@ -1,0 +1,553 @@
+//! What the client's streams carry.
+
+use super::control::{closed_critical_stream, Opened, UniStream};
+use super::reader::{FrameReader, Piece};
+use super::{kind, Config, Error, ErrorCode};
+use crate::flood::{self, Meter};
+use crate::head::{HeadBuilder, HeadError, HeadLimits, RequestHead};
+use crate::qpack;
+use crate::section_cache::SectionCache;
+use crate::stream_table::StreamTable;
+use std::rc::Rc;
+use std::time::Instant;
+
+/// What happened. Data borrows from the input.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// A request on a new stream.
+    Request {
+        /// Its stream.
+        stream: u64,
+        /// Its head; equal requests may share one.
+        head: Rc<RequestHead>,
+        /// There is no body.
+        end_stream: bool,
+    },
+    /// A request that must be refused with 400 (431 for [`HeadError::TooLarge`]).
+    Malformed {
+        /// Its stream.
+        stream: u64,
+        /// For the error log.
+        error: HeadError,
+        /// There is no body to be thrown away.
+        end_stream: bool,
+    },
+    /// A piece of a request's body; empty only at the end.
+    Data {
+        /// Its stream.
+        stream: u64,
+        /// The piece.
+        data: &'a [u8],
+        /// This is the last piece.
+        end_stream: bool,
+    },
+    /// The stream is lost to an error of the client's, and forgotten here: reset it both ways.
+    StreamError {
+        /// Its stream.
+        stream: u64,
+        /// For RESET_STREAM and STOP_SENDING.
+        code: ErrorCode,
+    },
+    /// A stream of no use: send STOP_SENDING.
+    Unwanted {
+        /// Its stream.
+        stream: u64,
+    },
+    /// The client will not send more requests.
+    GoAway,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Head,
+    Body,
+    Trailers,
+    /// The request is malformed: the rest is thrown away.
+    Discard,
+}
+
+#[derive(Debug)]
+struct RequestStream {
+    reader: FrameReader,
+    /// Type of the frame at hand.
+    kind: u64,
+    phase: Phase,
+    /// A field section that comes in pieces.
+    section: Vec<u8>,
+    body_left: Option<u64>,
+}
+
+/// The HTTP/3 state of one QUIC connection.
+#[derive(Debug)]
+pub struct Connection {
+    config: Config,
+    requests: StreamTable<RequestStream>,
+    control: StreamTable<UniStream>,
+    opened: Opened,
+    meter: Meter,
+    taken: u64,
+    /// Streams from this id on are not served.
+    next_stream: u64,
+    going_away: Option<u64>,
+}
+
+/// Memory that all connections of a worker share.
+#[derive(Debug)]
+pub struct Shared {
+    cache: SectionCache,
+    scratch: Vec<u8>,
+}
+
+impl Default for Shared {
+    /// Up to 512 heads are remembered.
+    fn default() -> Self {
+        Self {
+            cache: SectionCache::new(9),
+            scratch: Vec::new(),
+        }
+    }
+}
+
+type Handled<'a> = Result<Option<Event<'a>>, Error>;
+
+impl Connection {
+    /// A fresh connection. What [`super::send::control_stream`] gives is to be sent at once.
+    pub fn new(config: Config) -> Self {
+        Self {
+            config,
+            requests: StreamTable::new(2),
+            control: StreamTable::new(2),
+            opened: Opened::default(),
+            meter: Meter::default(),
+            taken: 0,
+            next_stream: 0,
+            going_away: None,
+        }
+    }
+
+    /// Takes the next event from the bytes that came on a stream of the client's, in their order.
+    /// `None` when `input` is used up. `fin`: the stream ends after `input`; the end is reported
+    /// with the last event, or by an empty last piece of the body. After an event that says
+    /// `end_stream`, or a stream error, the stream is not to be asked again.
+    ///
+    /// # Errors
+    /// The connection is lost: close it.
+    pub fn receive<'a>(
+        &mut self,
+        shared: &mut Shared,
+        stream: u64,
+        input: &mut &'a [u8],
+        fin: bool,
+        now: Instant,
+    ) -> Handled<'a> {
+        match stream & 3 {
+            0 => self.receive_request(shared, stream, input, fin, now),
+            2 => self.receive_control(stream, input, fin, now),
+            _ => Err(Error::new(
+                ErrorCode::STREAM_CREATION_ERROR,
+                "stream of our own",
+            )),
+        }
+    }
+
+    fn receive_control<'a>(
+        &mut self,
+        id: u64,
+        input: &mut &'a [u8],
+        fin: bool,
+        now: Instant,
+    ) -> Handled<'a> {
+        if self.control.get(id).is_none() {
+            if self.control.len() >= self.config.max_streams {
+                return Err(excessive_load());
+            }
+            self.charge(flood::IDLE_FRAME, now)?;
+            self.control.insert(id, UniStream::Type(Vec::new()));
+        }
+        let Some(stream) = self.control.get_mut(id) else {
+            return Ok(None);
+        };
+        let outcome = stream.receive(std::mem::take(input), fin, &mut self.opened)?;
+        if fin {
+            self.control.remove(id);
+        }
+        self.charge(outcome.idle_frames * flood::IDLE_FRAME, now)?;
+        if outcome.stop {
+            return Ok(Some(Event::Unwanted { stream: id }));
+        }
+        Ok(outcome.goaway.then_some(Event::GoAway))
+    }
+
+    fn charge(&mut self, points: u32, now: Instant) -> Result<(), Error> {
+        if self.meter.charge(points, now) {
+            return Ok(());
+        }
+        Err(excessive_load())
+    }
+
+    fn receive_request<'a>(
+        &mut self,
+        shared: &mut Shared,
+        id: u64,
+        input: &mut &'a [u8],
+        fin: bool,
+        now: Instant,
+    ) -> Handled<'a> {
+        let mut stream = match self.requests.remove(id) {
+            Some(stream) => stream,
+            None if self.going_away.is_some_and(|first| id >= first) => {
+                *input = &[];
+                let code = ErrorCode::REQUEST_REJECTED;
+                return Ok(Some(Event::StreamError { stream: id, code }));
+            }
+            None if self.requests.len() >= self.config.max_streams => return Err(excessive_load()),
+            None => RequestStream::new(),
+        };
+        let event = self.read_request(shared, &mut stream, id, input, fin, now)?;
+        let over = match event {
+            Some(
+                Event::Request { end_stream, .. }
+                | Event::Data { end_stream, .. }
+                | Event::Malformed { end_stream, .. },
+            ) => end_stream,
+            Some(Event::StreamError { .. }) => true,
+            _ => fin && input.is_empty(),
+        };
+        if !over {
+            self.requests.insert(id, stream);
+        }
+        Ok(event)
+    }
+
+    fn read_request<'a>(
+        &mut self,
+        shared: &mut Shared,
+        stream: &mut RequestStream,
+        id: u64,
+        input: &mut &'a [u8],
+        fin: bool,
+        now: Instant,
+    ) -> Handled<'a> {
+        while let Some(piece) = stream.reader.next(input) {
+            let last = fin && input.is_empty();
+            let step = match piece {
+                Piece::Start { kind, len } => stream.start(kind, len, self.config.max_section)?,
+                Piece::Payload { data, last: whole } => stream.payload(data, whole, last),
+            };
+            match step {
+                Step::Nothing => {}
+                Step::Idle => self.charge(flood::IDLE_FRAME, now)?,
+                Step::Data(data) => {
+                    let data = Event::Data {
+                        stream: id,
+                        data,
+                        end_stream: last,
+                    };
+                    return Ok(Some(data));
+                }
+                Step::TooLarge => {
+                    self.take(id);
+                    let end_stream = last;
+                    let error = HeadError::TooLarge;
+                    return Ok(Some(Event::Malformed {
+                        stream: id,
+                        error,
+                        end_stream,
+                    }));
+                }
+                Step::Error(code) => return self.stream_error(id, code, input, now),
+                Step::Head(section) => {
+                    return self.head(shared, stream, id, section, last).map(Some)
+                }
+                Step::Trailers(section) => {
+                    if !stream.trailers(shared, &self.config, section)? {
+                        return self.stream_error(id, ErrorCode::MESSAGE_ERROR, input, now);
+                    }
+                }
+            }
+        }
+        if fin {
+            return self.end(stream, id, now);
+        }
+        Ok(None)
+    }
+
+    /// The stream ended, and its last bytes did not say so to the owner.
+    fn end<'a>(&mut self, stream: &RequestStream, id: u64, now: Instant) -> Handled<'a> {
+        if stream.phase == Phase::Discard {
+            return Ok(None);
+        }
+        if !stream.reader.at_boundary() {
+            return Err(Error::frame(
+                "client closed a stream in the middle of a frame",
+            ));
+        }
+        match (stream.phase, stream.body_left) {
+            (Phase::Head, _) => {
+                self.stream_error(id, ErrorCode::REQUEST_INCOMPLETE, &mut &[][..], now)
+            }
+            (_, Some(1..)) => self.stream_error(id, ErrorCode::MESSAGE_ERROR, &mut &[][..], now),
+            _ => Ok(Some(Event::Data {
+                stream: id,
+                data: &[],
+                end_stream: true,
+            })),
+        }
+    }
+
+    fn stream_error<'a>(
+        &mut self,
+        stream: u64,
+        code: ErrorCode,
+        input: &mut &'a [u8],
+        now: Instant,
+    ) -> Handled<'a> {
+        *input = &[];
+        self.charge(flood::RESET, now)?;
+        Ok(Some(Event::StreamError { stream, code }))
+    }
+
+    /// Notes that a request is served.
+    fn take(&mut self, id: u64) {
+        self.taken += 1;
+        self.next_stream = self.next_stream.max(id + 4);
+    }
+
+    fn head<'a>(
+        &mut self,
+        shared: &mut Shared,
+        stream: &mut RequestStream,
+        id: u64,
+        section: Section<'_>,
+        end_stream: bool,
+    ) -> Result<Event<'a>, Error> {
+        self.take(id);
+        let head = shared.head(section.bytes(&stream.section), self.config.head)?;
+        stream.section = Vec::new();
+        let head = head.and_then(|head| match head.content_length() {
+            Some(1..) if end_stream => Err(HeadError::ContentLength),
+            _ => Ok(head),
+        });
+        match head {
+            Ok(head) => {
+                stream.phase = Phase::Body;
+                stream.body_left = head.content_length();
+                Ok(Event::Request {
+                    stream: id,
+                    head,
+                    end_stream,
+                })
+            }
+            Err(error) => {
+                stream.phase = Phase::Discard;
+                Ok(Event::Malformed {
+                    stream: id,
+                    error,
+                    end_stream,
+                })
+            }
+        }
+    }
+
+    /// The client gave up on a stream (RESET_STREAM or STOP_SENDING) before it was answered whole.
+    ///
+    /// # Errors
+    /// It does so too often, or gave up a stream that must stay open: close the connection.
+    pub fn peer_reset(&mut self, stream: u64, now: Instant) -> Result<(), Error> {
+        let control = self.control.remove(stream);
+        if control.is_some_and(|stream| stream.is_critical()) {
+            return Err(closed_critical_stream());
+        }
+        self.requests.remove(stream);
+        self.charge(flood::RESET, now)
+    }
+
+    /// Nothing more is wanted from a stream (STOP_SENDING was sent).
+    pub fn forget(&mut self, stream: u64) {
+        self.requests.remove(stream);
+    }
+
+    /// A response was sent whole.
+    pub fn request_done(&mut self) {
+        self.meter.credit(flood::REQUEST_DONE);
+    }
+
+    /// Whether as many requests were served as are allowed on a connection.
+    pub fn is_used_up(&self) -> bool {
+        self.taken >= self.config.max_requests
+    }
+
+    /// Takes no more requests: the id to say so with [`super::send::push_goaway`].
+    pub fn shutdown(&mut self) -> u64 {
+        *self.going_away.get_or_insert(self.next_stream)
+    }
+
+    /// Whether [`Connection::shutdown`] was called.
+    pub fn is_going_away(&self) -> bool {
+        self.going_away.is_some()
+    }
+
+    /// Requests that have not arrived whole.
+    pub fn open_requests(&self) -> usize {
+        self.requests.len()
+    }
+}
+
+impl Shared {
+    fn head(
+        &mut self,
+        section: &[u8],
+        limits: HeadLimits,
+    ) -> Result<Result<Rc<RequestHead>, HeadError>, Error> {
+        // One generation: without a dynamic table equal bytes mean equal fields, always.
+        if let Some(head) = self.cache.get(0, section) {
+            return Ok(Ok(Rc::clone(head)));
+        }
+        let head = self.decode(section, limits)?.finish().map(Rc::new);
+        if let Ok(head) = &head {
+            self.cache.put(0, section, head);
+        }
+        Ok(head)
+    }
+
+    fn decode(&mut self, section: &[u8], limits: HeadLimits) -> Result<HeadBuilder, Error> {
+        let mut builder = HeadBuilder::new(limits);
+        let field = |name: &[u8], value: &[u8]| builder.field(name, value);
+        let decoded = qpack::decode(section, &mut self.scratch, field);
+        if self.scratch.capacity() > 64 * 1024 {
+            self.scratch = Vec::new();
+        }
+        let reason = "client sent invalid field section";
+        decoded.map_err(|_| Error::new(ErrorCode::QPACK_DECOMPRESSION_FAILED, reason))?;
+        Ok(builder)
+    }
+}
+
+/// A field section, whole in the input or collected in its stream.
+enum Section<'a> {
+    Input(&'a [u8]),
+    Collected,
+}
+
+impl<'a> Section<'a> {
+    fn bytes(self, collected: &'a [u8]) -> &'a [u8] {
+        match self {
+            Section::Input(bytes) => bytes,
+            Section::Collected => collected,
+        }
+    }
+}
+
+/// What a piece of a request stream amounts to.
+enum Step<'a> {
+    Nothing,
+    /// A frame without use.
+    Idle,
+    Data(&'a [u8]),
+    Head(Section<'a>),
+    Trailers(Section<'a>),
+    TooLarge,
+    Error(ErrorCode),
+}
+
+impl RequestStream {
+    fn new() -> Self {
+        Self {
+            reader: FrameReader::default(),
+            kind: 0,
+            phase: Phase::Head,
+            section: Vec::new(),
+            body_left: None,
+        }
+    }
+
+    /// A frame begins (section 4.1 for the order, 7.2.8 for unknown types).
+    fn start<'a>(&mut self, kind: u64, len: u64, max_section: usize) -> Result<Step<'a>, Error> {
+        self.kind = kind;
+        if self.phase == Phase::Discard {
+            return Ok(Step::Nothing);
+        }
+        let unexpected = Err(Error::unexpected(
+            "client sent unexpected frame on a request stream",
+        ));
+        match kind {
+            kind::HEADERS if self.phase == Phase::Trailers => unexpected,
+            kind::HEADERS if len > max_section as u64 => {
+                self.phase = Phase::Discard;
+                Ok(Step::TooLarge)
+            }
+            kind::DATA if self.phase != Phase::Body => unexpected,
+            kind::DATA => Ok(self.start_data(len)),
+            kind::HEADERS => Ok(Step::Nothing),
+            kind::CANCEL_PUSH
+            | kind::SETTINGS
+            | kind::PUSH_PROMISE
+            | kind::GOAWAY
+            | kind::MAX_PUSH_ID => unexpected,
+            _ if kind::is_http2(kind) => unexpected,
+            _ => Ok(Step::Idle),
+        }
+    }
+
+    /// Checks a DATA frame against content-length before any of it is handed out.
+    fn start_data<'a>(&mut self, len: u64) -> Step<'a> {
+        if let Some(left) = &mut self.body_left {
+            match left.checked_sub(len) {
+                Some(rest) => *left = rest,
+                None => return Step::Error(ErrorCode::MESSAGE_ERROR),
+            }
+        }
+        if len == 0 {
+            return Step::Idle;
+        }
+        Step::Nothing
+    }
+
+    /// A piece of the frame's payload; `whole`: the frame ends with it; `last`: so does the stream.
+    fn payload<'a>(&mut self, data: &'a [u8], whole: bool, last: bool) -> Step<'a> {
+        if self.phase == Phase::Discard {
+            return Step::Nothing;
+        }
+        match self.kind {
+            kind::DATA if last && !whole => Step::Nothing,
+            kind::DATA if last && self.body_left.is_some_and(|left| left > 0) => {
+                Step::Error(ErrorCode::MESSAGE_ERROR)
+            }
+            kind::DATA if data.is_empty() => Step::Nothing,
+            kind::DATA => Step::Data(data),
+            kind::HEADERS => self.section(data, whole),
+            _ => Step::Nothing,
+        }
+    }
+
+    fn section<'a>(&mut self, data: &'a [u8], whole: bool) -> Step<'a> {
+        let section = if whole && self.section.is_empty() {
+            Section::Input(data)
+        } else {
+            self.section.extend_from_slice(data);
+            Section::Collected
+        };
+        match (whole, self.phase) {
+            (false, _) => Step::Nothing,
+            (true, Phase::Head) => Step::Head(section),
+            (true, _) => Step::Trailers(section),
+        }
+    }
+
+    /// Takes trailers; false when they make the request malformed.
+    fn trailers(
+        &mut self,
+        shared: &mut Shared,
+        config: &Config,
+        section: Section<'_>,
+    ) -> Result<bool, Error> {
+        let trailers = shared.decode(section.bytes(&self.section), config.head)?;
+        self.section = Vec::new();
+        self.phase = Phase::Trailers;
+        Ok(trailers.finish_trailers().is_ok() && self.body_left.unwrap_or(0) == 0)
+    }
+}
+
+fn excessive_load() -> Error {
+    Error::new(ErrorCode::EXCESSIVE_LOAD, "http3 flood detected")
+}

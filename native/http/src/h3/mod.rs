@@ -1,0 +1,148 @@
+//! HTTP/3, the server's side (RFC 9114), above any QUIC.
+//!
+//! The owner of the QUIC connection hands in what arrives on each of the client's streams
+//! ([`Connection::receive`]) and sends what [`send`] writes on the streams itself. Bodies are not
+//! buffered here, nor is anything else but field sections that come in pieces, up to
+//! [`Config::max_section`] on each stream that QUIC let the client open.
+
+mod connection;
+mod control;
+mod reader;
+pub mod send;
+pub mod varint;
+
+pub use connection::{Connection, Event, Shared};
+
+use crate::head::HeadLimits;
+
+/// Error codes (RFC 9114, section 8.1; RFC 9204, section 6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ErrorCode(pub u64);
+
+impl ErrorCode {
+    /// No error: the connection or stream is just not needed any more.
+    pub const NO_ERROR: Self = Self(0x100);
+    /// Unspecific violation of the protocol.
+    pub const GENERAL_PROTOCOL_ERROR: Self = Self(0x101);
+    /// The fault is ours.
+    pub const INTERNAL_ERROR: Self = Self(0x102);
+    /// A stream the peer may not open.
+    pub const STREAM_CREATION_ERROR: Self = Self(0x103);
+    /// A stream without which there is no connection was closed.
+    pub const CLOSED_CRITICAL_STREAM: Self = Self(0x104);
+    /// A frame that may not stand here.
+    pub const FRAME_UNEXPECTED: Self = Self(0x105);
+    /// A frame whose content does not fit its length.
+    pub const FRAME_ERROR: Self = Self(0x106);
+    /// The peer makes too much work.
+    pub const EXCESSIVE_LOAD: Self = Self(0x107);
+    /// A push or stream id that may not be used.
+    pub const ID_ERROR: Self = Self(0x108);
+    /// Wrong settings.
+    pub const SETTINGS_ERROR: Self = Self(0x109);
+    /// No SETTINGS at the start of the control stream.
+    pub const MISSING_SETTINGS: Self = Self(0x10a);
+    /// Nothing was done with the request: try again.
+    pub const REQUEST_REJECTED: Self = Self(0x10b);
+    /// The request or its response is not wanted any more.
+    pub const REQUEST_CANCELLED: Self = Self(0x10c);
+    /// The stream ended before the request did.
+    pub const REQUEST_INCOMPLETE: Self = Self(0x10d);
+    /// A malformed request.
+    pub const MESSAGE_ERROR: Self = Self(0x10e);
+    /// A field section that cannot be decoded.
+    pub const QPACK_DECOMPRESSION_FAILED: Self = Self(0x200);
+    /// A wrong instruction on the encoder stream.
+    pub const QPACK_ENCODER_STREAM_ERROR: Self = Self(0x201);
+    /// A wrong instruction on the decoder stream.
+    pub const QPACK_DECODER_STREAM_ERROR: Self = Self(0x202);
+}
+
+/// Why a connection ends: close it with this code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Error {
+    /// For CONNECTION_CLOSE.
+    pub code: ErrorCode,
+    /// For the error log.
+    pub reason: &'static str,
+}
+
+impl Error {
+    const fn new(code: ErrorCode, reason: &'static str) -> Self {
+        Self { code, reason }
+    }
+
+    const fn unexpected(reason: &'static str) -> Self {
+        Self::new(ErrorCode::FRAME_UNEXPECTED, reason)
+    }
+
+    const fn frame(reason: &'static str) -> Self {
+        Self::new(ErrorCode::FRAME_ERROR, reason)
+    }
+}
+
+impl std::fmt::Display for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} (HTTP/3 error {:#x})", self.reason, self.code.0)
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// What a connection grants its peer.
+#[derive(Clone, Copy, Debug)]
+pub struct Config {
+    /// Size of request heads once decoded.
+    pub head: HeadLimits,
+    /// Size of a request head as sent, in bytes.
+    pub max_section: usize,
+    /// Requests after which the connection is asked to end: `keepalive_requests`.
+    pub max_requests: u64,
+    /// Streams open at once; QUIC's limits keep it, this is for a QUIC that does not.
+    pub max_streams: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            head: HeadLimits::default(),
+            max_section: 32 * 1024,
+            max_requests: 1000,
+            max_streams: 128,
+        }
+    }
+}
+
+/// Frame and stream types (sections 6.2 and 7.2).
+mod kind {
+    pub const DATA: u64 = 0x0;
+    pub const HEADERS: u64 = 0x1;
+    pub const CANCEL_PUSH: u64 = 0x3;
+    pub const SETTINGS: u64 = 0x4;
+    pub const PUSH_PROMISE: u64 = 0x5;
+    pub const GOAWAY: u64 = 0x7;
+    pub const MAX_PUSH_ID: u64 = 0xd;
+
+    pub const CONTROL_STREAM: u64 = 0x0;
+    pub const PUSH_STREAM: u64 = 0x1;
+    pub const ENCODER_STREAM: u64 = 0x2;
+    pub const DECODER_STREAM: u64 = 0x3;
+
+    /// Frame types of HTTP/2 without an equivalent, reserved so that they are noticed.
+    pub fn is_http2(kind: u64) -> bool {
+        matches!(kind, 0x2 | 0x6 | 0x8 | 0x9)
+    }
+}
+
+/// SETTINGS identifiers (section 7.2.4.1; RFC 9204, section 5).
+mod setting {
+    pub const MAX_FIELD_SECTION_SIZE: u64 = 0x6;
+
+    /// Settings of HTTP/2 without an equivalent: a connection error.
+    pub fn is_http2(id: u64) -> bool {
+        matches!(id, 0x0 | 0x2..=0x5)
+    }
+}
+
+#[cfg(test)]
+mod tests;

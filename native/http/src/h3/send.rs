@@ -1,0 +1,40 @@
+//! What a server sends, as bytes for its streams.
+
+use super::{kind, setting, varint, Config};
+
+/// The beginning of our control stream: its type and SETTINGS. A QPACK table of capacity 0 and no
+/// blocked streams are the defaults and need not be said.
+pub fn control_stream(config: &Config) -> Vec<u8> {
+    let mut settings = Vec::new();
+    varint::encode(&mut settings, setting::MAX_FIELD_SECTION_SIZE);
+    varint::encode(&mut settings, config.head.size as u64);
+    let mut out = Vec::new();
+    varint::encode(&mut out, kind::CONTROL_STREAM);
+    push_frame(&mut out, kind::SETTINGS, &settings);
+    out
+}
+
+fn push_frame(out: &mut Vec<u8>, kind: u64, payload: &[u8]) {
+    varint::encode(out, kind);
+    varint::encode(out, payload.len() as u64);
+    out.extend_from_slice(payload);
+}
+
+/// Appends a HEADERS frame: a response's head, an interim one, or trailers. `section` is made with
+/// [`crate::qpack::encode_prefix`] and its companions.
+pub fn push_head(out: &mut Vec<u8>, section: &[u8]) {
+    push_frame(out, kind::HEADERS, section);
+}
+
+/// Appends the header of a DATA frame, `len` bytes of body follow.
+pub fn push_data_header(out: &mut Vec<u8>, len: u64) {
+    varint::encode(out, kind::DATA);
+    varint::encode(out, len);
+}
+
+/// Appends GOAWAY: requests on streams from `stream` on are not served (section 5.2).
+pub fn push_goaway(out: &mut Vec<u8>, stream: u64) {
+    let mut id = Vec::new();
+    varint::encode(&mut id, stream);
+    push_frame(out, kind::GOAWAY, &id);
+}

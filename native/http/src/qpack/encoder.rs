@@ -1,0 +1,50 @@
+//! Response field sections without a dynamic table.
+
+use super::table;
+use crate::hpack::{huffman, integer};
+
+/// Appends the prefix every section begins with: no dynamic table is referred to.
+pub fn encode_prefix(out: &mut Vec<u8>) {
+    out.extend_from_slice(&[0, 0]);
+}
+
+/// Appends `:status`.
+///
+/// # Panics
+/// If `status` has not three digits.
+pub fn encode_status(out: &mut Vec<u8>, status: u16) {
+    assert!((100..1000).contains(&status), "status {status}");
+    let digits = [100, 10, 1].map(|unit| b'0' + (status / unit % 10) as u8);
+    encode_field(out, b":status", &digits);
+}
+
+/// Appends a field; `name` may be in any case. Cookies are marked as never to be indexed.
+pub fn encode_field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    let mut lower = [0; 64];
+    let name = match lower.get_mut(..name.len()) {
+        Some(lower) => {
+            lower.copy_from_slice(name);
+            lower.make_ascii_lowercase();
+            &*lower
+        }
+        None => &name.to_ascii_lowercase()[..],
+    };
+    let never = name == b"set-cookie";
+    match table::find(name, value) {
+        Some(Ok(index)) => return integer::encode(out, 0xc0, 6, index),
+        Some(Err(index)) => integer::encode(out, if never { 0x70 } else { 0x50 }, 4, index),
+        None => encode_string(out, 0x20, 3, name),
+    }
+    encode_string(out, 0, 7, value);
+}
+
+fn encode_string(out: &mut Vec<u8>, flags: u8, bits: u32, text: &[u8]) {
+    let coded = huffman::encoded_len(text);
+    if coded < text.len() {
+        integer::encode(out, flags | 1 << bits, bits, coded);
+        huffman::encode(text, out);
+    } else {
+        integer::encode(out, flags, bits, text.len());
+        out.extend_from_slice(text);
+    }
+}
