@@ -10,6 +10,13 @@ from django.db.models.functions import Lower
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
+from panel.accounts.validators import (
+    validate_addresses,
+    validate_line,
+    validate_scopes,
+    validate_timezone,
+    validate_username,
+)
 from panel.core.fields import EncryptedTextField
 from panel.core.models import BaseModel
 
@@ -37,7 +44,7 @@ class Theme(models.TextChoices):
 
 
 class Team(BaseModel):
-    name = models.CharField(max_length=80, unique=True)
+    name = models.CharField(max_length=80, unique=True, validators=[validate_line])
     slug = models.SlugField(max_length=80, unique=True)
 
     class Meta:
@@ -55,20 +62,32 @@ class UserManager(BaseUserManager["User"]):
         user.save(using=self._db)
         return user
 
+    def get_by_natural_key(self, username: str | None) -> User:
+        """Names differ by more than case (accounts_user_username_ci), so any spelling signs in."""
+        return self.get(username__iexact=username)
+
 
 class User(AbstractBaseUser, BaseModel):
-    username = models.CharField(max_length=80, unique=True)
+    username = models.CharField(
+        max_length=80,
+        unique=True,
+        validators=[validate_username],
+        help_text=_("Letters, digits and . _ - @ +"),
+    )
     email = models.EmailField(blank=True)
     role = models.CharField(max_length=16, choices=Role.choices, default=Role.VIEWER)
     teams = models.ManyToManyField(Team, related_name="members", blank=True)
     is_active = models.BooleanField(default=True)
-    timezone = models.CharField(max_length=64, default="UTC")
+    timezone = models.CharField(max_length=64, default="UTC", validators=[validate_timezone])
     theme = models.CharField(max_length=8, choices=Theme.choices, default=Theme.SYSTEM)
     # Second factor: the secret stands here from the moment it is shown; it counts once it is confirmed.
     totp_secret = EncryptedTextField(blank=True, default="")
     totp_confirmed_at = models.DateTimeField(null=True, blank=True)
     totp_last_counter = models.BigIntegerField(default=0)  # a code is good once
     recovery_codes = models.JSONField(default=list, blank=True)  # hashed, removed when used
+
+    # The scopes of the token that this request came with; None: a person in a session. Never stored.
+    scopes: frozenset[str] | None = None
 
     USERNAME_FIELD = "username"
     objects = UserManager()
@@ -93,11 +112,13 @@ class ApiToken(BaseModel):
     """A key for programs: shown once, kept as a SHA-256 of its high-entropy secret."""
 
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="tokens")
-    name = models.CharField(max_length=80)
+    name = models.CharField(max_length=80, validators=[validate_line])
     prefix = models.CharField(max_length=16, unique=True)  # shown in lists and logs
     digest = models.CharField(max_length=64, unique=True)
-    scopes = models.JSONField(default=list)
-    addresses = models.JSONField(null=True, blank=True, default=None)  # null: any; an empty list: none
+    scopes = models.JSONField(default=list, validators=[validate_scopes])
+    addresses = models.JSONField(
+        null=True, blank=True, default=None, validators=[validate_addresses]
+    )  # null: any; an empty list: none
     expires_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
     last_used_at = models.DateTimeField(null=True, blank=True)
@@ -112,3 +133,14 @@ class ApiToken(BaseModel):
     @property
     def is_usable(self) -> bool:
         return self.revoked_at is None and (self.expires_at is None or self.expires_at > timezone.now())
+
+
+class SetupSecret(models.Model):
+    """The one-time right to make the first account; only its SHA-256 is kept here, the plain one in a 0600 file."""
+
+    digest = models.CharField(max_length=64, unique=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    used_at = models.DateTimeField(null=True)
+
+    def __str__(self) -> str:
+        return f"setup secret of {self.created_at:%Y-%m-%d %H:%M}"

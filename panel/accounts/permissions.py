@@ -35,9 +35,19 @@ SCOPE_OF = {
 }
 
 
+def in_scope(user: User, action: Action) -> bool:
+    """Whether the token that `user` came with reaches so far; a person in a session has no such limit.
+
+    The admin scope reaches everything, and whatever lets change something lets see it.
+    """
+    if user.scopes is None or Scope.ADMIN in user.scopes:
+        return True
+    return bool(user.scopes) if action is Action.VIEW else SCOPE_OF[action] in user.scopes
+
+
 def may(user: User, action: Action, team: Team | None = None) -> bool:
     """Whether `user` may do `action` to what belongs to `team` (None: to what belongs to no team)."""
-    if not user.is_active:
+    if not user.is_active or not in_scope(user, action):
         return False
     if user.role == Role.ADMIN:
         return True
@@ -49,6 +59,10 @@ def may(user: User, action: Action, team: Team | None = None) -> bool:
 
 def require(user: User, action: Action, team: Team | None = None) -> None:
     """Raises PermissionDenied with words for a person unless `may`."""
+    if not in_scope(user, action):
+        raise PermissionDenied(
+            f"This token lacks the scope {SCOPE_OF[action].value}. Make one that has it under Settings, API tokens."
+        )
     if not may(user, action, team):
         whose = f" in the team {team}" if team else ""
         raise PermissionDenied(
@@ -58,7 +72,7 @@ def require(user: User, action: Action, team: Team | None = None) -> None:
 
 def visible(queryset: QuerySet[M], user: User, *, team_path: str = "team") -> QuerySet[M]:
     """The rows of `queryset` that `user` may view; `team_path` leads from a row to its team."""
-    if not user.is_active:
+    if not user.is_active or not in_scope(user, Action.VIEW):
         return queryset.none()
     if user.role == Role.ADMIN:
         return queryset

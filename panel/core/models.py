@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 from django.db import models
 
 
@@ -14,3 +17,10 @@ class BaseModel(models.Model):
 
     class Meta:
         abstract = True
+
+    def save(self, *args: Any, update_fields: Iterable[str] | None = None, **kwargs: Any) -> None:
+        if not self._state.adding:
+            self.row_version += 1
+            if update_fields is not None:
+                update_fields = {*update_fields, "row_version", "updated_at"}
+        super().save(*args, update_fields=update_fields, **kwargs)

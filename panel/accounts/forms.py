@@ -1,0 +1,177 @@
+"""What people type about accounts. Rules of single values are the model's; forms only gather."""
+
+from __future__ import annotations
+
+import datetime as dt
+import zoneinfo
+from typing import Any
+
+from django import forms
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+from panel.accounts.models import Role, Scope, Team, Theme, User
+from panel.accounts.validators import validate_addresses, validate_line, validate_timezone, validate_username
+
+_NEW_PASSWORD = _("At least 12 characters. A few unrelated words are easy to remember and hard to guess.")
+
+
+def _password(label: Any, *, new: bool = False, required: bool = True) -> forms.CharField:
+    """A password is taken as it is: blanks at its ends belong to it."""
+    return forms.CharField(
+        label=label,
+        strip=False,
+        required=required,
+        max_length=1024,  # hashing costs time in proportion
+        widget=forms.PasswordInput(attrs={"autocomplete": "new-password" if new else "current-password"}),
+        help_text=_NEW_PASSWORD if new else "",
+    )
+
+
+def _code(*, required: bool = True) -> forms.CharField:
+    return forms.CharField(
+        label=_("Code"),
+        required=required,
+        max_length=20,
+        help_text=_("Six digits from your authenticator app, or one of your recovery codes."),
+        widget=forms.TextInput(attrs={"autocomplete": "one-time-code", "spellcheck": "false"}),
+    )
+
+
+class _TwicePassword(forms.Form):
+    """A new password, written twice."""
+
+    password = _password(_("Password"), new=True)
+    again = _password(_("The same again"), new=True)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["again"].help_text = ""
+
+    def clean(self) -> dict[str, Any]:
+        data = super().clean() or {}
+        if "again" in data and data.get("password", "") != data["again"]:
+            self.add_error("again", _("This differs from the password above. Type both again."))
+        return data
+
+
+class SetupForm(_TwicePassword):
+    username = forms.CharField(
+        label=_("User name"),
+        max_length=80,
+        validators=[validate_username],
+        help_text=_("Letters, digits and . _ - @ +"),
+        widget=forms.TextInput(attrs={"autocomplete": "username", "autocapitalize": "none", "spellcheck": "false"}),
+    )
+    email = forms.EmailField(label=_("E-mail"), required=False, help_text=_("Optional; for notifications."))
+    field_order = ["username", "email", "password", "again"]
+
+
+class LoginForm(forms.Form):
+    username = forms.CharField(
+        label=_("User name"),
+        max_length=80,
+        widget=forms.TextInput(attrs={"autocomplete": "username", "autocapitalize": "none", "spellcheck": "false"}),
+    )
+    password = _password(_("Password"))
+
+
+class CodeForm(forms.Form):
+    code = _code()
+
+
+class SudoForm(forms.Form):
+    password = _password(_("Password"))
+    code = _code(required=False)
+
+    def __init__(self, *args: Any, needs_code: bool, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if needs_code:
+            self.fields["code"].required = True
+        else:
+            del self.fields["code"]
+
+
+class PasswordForm(_TwicePassword):
+    current = _password(_("Current password"))
+    field_order = ["current", "password", "again"]
+
+
+def _zones() -> list[tuple[str, str]]:
+    return [(name, name.replace("_", " ")) for name in sorted(zoneinfo.available_timezones())]
+
+
+class ProfileForm(forms.Form):
+    email = forms.EmailField(label=_("E-mail"), required=False)
+    timezone_name = forms.ChoiceField(label=_("Time zone"), choices=_zones, validators=[validate_timezone])
+    theme = forms.ChoiceField(label=_("Appearance"), choices=Theme.choices)
+
+
+class UserForm(forms.Form):
+    """An account as an administrator sees it; the password is asked for only when it is made or replaced."""
+
+    username = forms.CharField(label=_("User name"), max_length=80, validators=[validate_username])
+    email = forms.EmailField(label=_("E-mail"), required=False)
+    role = forms.ChoiceField(
+        label=_("Role"),
+        choices=Role.choices,
+        initial=Role.VIEWER,
+        help_text=_("Operators change, deploy and measure their teams' sites. Viewers only look."),
+    )
+    teams = forms.ModelMultipleChoiceField(
+        label=_("Teams"), queryset=Team.objects.all(), required=False, widget=forms.CheckboxSelectMultiple
+    )
+    is_active = forms.BooleanField(label=_("May sign in"), required=False, initial=True)
+    password = _password(_("Password"), new=True)
+
+    def __init__(self, *args: Any, user: User | None = None, **kwargs: Any) -> None:
+        if user is not None:
+            kwargs["initial"] = {name: getattr(user, name) for name in ("username", "email", "role", "is_active")} | {
+                "teams": list(user.teams.all())
+            }
+        super().__init__(*args, **kwargs)
+        if user is not None:
+            self.fields["password"].required = False
+            self.fields["password"].label = _("New password")
+            self.fields["password"].help_text = _("Leave empty to keep the present one.")
+
+
+class TeamForm(forms.Form):
+    name = forms.CharField(label=_("Name"), max_length=80, validators=[validate_line])
+    slug = forms.SlugField(label=_("Short name"), max_length=80, help_text=_("Small letters, digits and hyphens."))
+
+
+_LIFETIMES = [("7", _("7 days")), ("30", _("30 days")), ("90", _("90 days")), ("365", _("1 year")), ("", _("No end"))]
+
+
+class TokenForm(forms.Form):
+    name = forms.CharField(
+        label=_("Name"), max_length=80, validators=[validate_line], help_text=_("What uses it, such as backup script.")
+    )
+    scopes = forms.MultipleChoiceField(label=_("May"), choices=Scope.choices, widget=forms.CheckboxSelectMultiple)
+    lifetime = forms.ChoiceField(label=_("Valid for"), choices=_LIFETIMES, initial="90", required=False)
+    limit_addresses = forms.BooleanField(label=_("Only from these addresses"), required=False)
+    addresses = forms.CharField(
+        label=_("Addresses"),
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 3, "spellcheck": "false"}),
+        help_text=_("One a line: 192.0.2.7 or 10.0.0.0/8. Counts only with the box above; empty then means nobody."),
+    )
+
+    def clean_addresses(self) -> list[str]:
+        addresses = str(self.cleaned_data["addresses"]).replace(",", " ").split()
+        validate_addresses(addresses)
+        return addresses
+
+    def clean(self) -> dict[str, Any]:
+        data = super().clean() or {}
+        if data.get("addresses") and not data.get("limit_addresses"):
+            self.add_error("limit_addresses", _("Tick this to have the addresses below count, or empty them."))
+        return data
+
+    def expires_at(self) -> dt.datetime | None:
+        days = self.cleaned_data["lifetime"]
+        return timezone.now() + dt.timedelta(days=int(days)) if days else None
+
+    def allowed_addresses(self) -> list[str] | None:
+        return self.cleaned_data["addresses"] if self.cleaned_data["limit_addresses"] else None

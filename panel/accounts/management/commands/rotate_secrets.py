@@ -1,0 +1,44 @@
+"""Writes every stored secret anew under the first key."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.apps import apps
+from django.core.management.base import BaseCommand
+from django.db import transaction
+from django.db.models import Model
+
+from panel.core.fields import EncryptedTextField
+
+
+def encrypted_fields() -> list[tuple[type[Model], list[str]]]:
+    found = []
+    for model in apps.get_models():
+        names = [field.name for field in model._meta.local_fields if isinstance(field, EncryptedTextField)]
+        if names:
+            found.append((model, names))
+    return found
+
+
+class Command(BaseCommand):
+    help = (
+        "Re-encrypt all stored secrets under the first of PADDOCK_ENCRYPTION_KEYS. Put the new key in front, run this, "
+        "then remove the old one. Run again at any time: nothing is lost when it is interrupted."
+    )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        for model, names in encrypted_fields():
+            count = 0
+            for pk in list(model._default_manager.values_list("pk", flat=True)):
+                count += self._rotate(model, pk, names)
+            self.stdout.write(f"{model._meta.label}: {count} rows")
+
+    def _rotate(self, model: type[Model], pk: Any, names: list[str]) -> int:
+        """One row at a time, locked, so that a change made meanwhile is neither lost nor overwritten."""
+        with transaction.atomic():
+            row = model._default_manager.select_for_update().filter(pk=pk).only("pk", *names).first()
+            if row is None:
+                return 0
+            # update(), not save(): the row does not change for anyone who looks at it, so its version must not.
+            return model._default_manager.filter(pk=pk).update(**{name: getattr(row, name) for name in names})

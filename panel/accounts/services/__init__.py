@@ -1,0 +1,1 @@
+"""Every change to accounts, by subject: setup, users, second_factor, tokens."""

@@ -1,0 +1,91 @@
+"""The first account: made once, by whoever can read a file on the panel's own machine."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+from pathlib import Path
+
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+
+from panel.accounts.models import Role, SetupSecret, Team, User
+from panel.accounts.services.users import set_password_checked
+from panel.audit.services import audit_record, snapshot
+from panel.core.errors import ApplicationError
+
+
+def _digest(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def setup_link_file() -> Path:
+    return Path(settings.HOME) / "secrets" / "setup_link"
+
+
+def _write_private(path: Path, text: str) -> None:
+    """Whole or not at all, readable by this account only."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+    draft.replace(path)
+
+
+def setup_link_create(*, base_url: str) -> str:
+    """A new setup link, in the file and returned; any earlier one stops working. "" once there is an account."""
+    if User.objects.exists():
+        setup_link_file().unlink(missing_ok=True)
+        return ""
+    secret = secrets.token_urlsafe(32)
+    link = f"{base_url.rstrip('/')}/setup/{secret}/"
+    with transaction.atomic():
+        SetupSecret.objects.filter(used_at=None).delete()
+        SetupSecret.objects.create(digest=_digest(secret))
+        _write_private(setup_link_file(), link + "\n")
+    return link
+
+
+def setup_link_current(*, base_url: str) -> str:
+    """The link that is still good, or a new one: starting the panel twice does not void what was printed first."""
+    if not User.objects.exists():
+        try:
+            secret = setup_link_file().read_text(encoding="utf-8").strip().rstrip("/").rsplit("/", 1)[-1]
+        except FileNotFoundError:
+            secret = ""
+        if setup_is_open(secret):
+            link = f"{base_url.rstrip('/')}/setup/{secret}/"
+            _write_private(setup_link_file(), link + "\n")
+            return link
+    return setup_link_create(base_url=base_url)
+
+
+def setup_is_open(secret: str) -> bool:
+    """Whether `secret` may make the first account now."""
+    return (
+        not User.objects.exists() and SetupSecret.objects.filter(digest=_digest(secret), used_at__isnull=True).exists()
+    )
+
+
+def setup_complete(*, secret: str, username: str, password: str, email: str = "", timezone_name: str = "UTC") -> User:
+    """The first administrator and a first team. The conditional update lets one of two simultaneous calls win.
+
+    Raises ApplicationError (code `gone`) when the secret is wrong, used or an account exists; ValidationError for
+    the values.
+    """
+    with transaction.atomic():
+        claimed = SetupSecret.objects.filter(digest=_digest(secret), used_at=None).update(used_at=timezone.now())
+        if not claimed or User.objects.exists():
+            raise ApplicationError("This setup link is not valid, or the panel is set up already.", code="gone")
+        user = User(username=username, email=email, role=Role.ADMIN, timezone=timezone_name)
+        set_password_checked(user, password)
+        user.full_clean()
+        user.save()
+        team, _created = Team.objects.get_or_create(slug="main", defaults={"name": "Main"})
+        user.teams.add(team)
+        audit_record(actor=user, action="user.setup", target=user, after=snapshot(user))
+    setup_link_file().unlink(missing_ok=True)
+    return user

@@ -1,0 +1,172 @@
+"""Users and teams: made, changed and closed by administrators; profile and password by the person."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from importlib import import_module
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.password_validation import validate_password
+from django.contrib.sessions.backends.base import SessionBase
+from django.contrib.sessions.models import Session
+from django.core.exceptions import ValidationError
+from django.db import transaction
+from django.utils import timezone
+
+from panel.accounts.models import Role, Team, User
+from panel.accounts.permissions import Action, require
+from panel.audit.services import audit_record, snapshot
+from panel.core.errors import ApplicationError
+
+USER_FIELDS = ("username", "email", "role", "is_active", "timezone", "theme")
+
+
+def set_password_checked(user: User, password: str) -> None:
+    """Raises ValidationError at the field `password` when it is too weak."""
+    try:
+        validate_password(password, user)
+    except ValidationError as error:
+        raise ValidationError({"password": error.messages}) from error
+    user.set_password(password)
+
+
+def sessions_end(user: User, *, keep: str | None = None) -> int:
+    """Ends every session of `user` except the one with the key `keep`; returns how many ended."""
+    ended = 0
+    for session in Session.objects.filter(expire_date__gt=timezone.now()).iterator():
+        if session.session_key != keep and session.get_decoded().get("_auth_user_id") == str(user.pk):
+            session.delete()
+            ended += 1
+    return ended
+
+
+def session_store(key: str | None = None) -> SessionBase:
+    store: SessionBase = import_module(settings.SESSION_ENGINE).SessionStore(key)
+    return store
+
+
+def _assign(user: User, values: dict[str, Any]) -> None:
+    unknown = set(values) - set(USER_FIELDS)
+    if unknown:
+        raise TypeError(f"not fields of a user: {sorted(unknown)}")
+    for name, value in values.items():
+        setattr(user, name, value)
+
+
+def _keep_an_admin(user: User) -> None:
+    """The last administrator cannot be demoted or closed: nobody could let anyone in again."""
+    others = User.objects.filter(role=Role.ADMIN, is_active=True).exclude(pk=user.pk)
+    if (user.role != Role.ADMIN or not user.is_active) and not others.exists():
+        raise ApplicationError(
+            f"{user.username} is the last administrator. Make another one first.", field="role", code="last_admin"
+        )
+
+
+def user_create(*, actor: User, username: str, password: str, teams: Iterable[Team] = (), **values: Any) -> User:
+    require(actor, Action.ADMINISTER)
+    user = User(username=username)
+    _assign(user, values)
+    with transaction.atomic():
+        set_password_checked(user, password)
+        user.full_clean()
+        user.save()
+        user.teams.set(teams)
+        audit_record(actor=actor, action="user.create", target=user, after=snapshot(user))
+    return user
+
+
+def user_update(
+    *, actor: User, user: User, teams: Iterable[Team] | None = None, password: str = "", **values: Any
+) -> User:
+    """Role, teams, activity and, with `password`, a new password; then all sessions of the user end."""
+    require(actor, Action.ADMINISTER)
+    with transaction.atomic():
+        user = User.objects.select_for_update().get(pk=user.pk)
+        before = snapshot(user)
+        _assign(user, values)
+        if password:
+            set_password_checked(user, password)
+        user.full_clean()
+        _keep_an_admin(user)
+        user.save()
+        if teams is not None:
+            user.teams.set(teams)
+        if password or not user.is_active:
+            sessions_end(user)
+        after = snapshot(user)
+        if password:
+            after["password"] = "(changed)"  # noqa: S105 - a mark
+        audit_record(actor=actor, action="user.update", target=user, before=before, after=after)
+    return user
+
+
+def user_delete(*, actor: User, user: User) -> None:
+    """The account goes; what it did stays in the audit under its name."""
+    require(actor, Action.ADMINISTER)
+    if user.pk == actor.pk:
+        raise ApplicationError("You cannot delete your own account. Ask another administrator.", code="own_account")
+    with transaction.atomic():
+        user.is_active = False
+        _keep_an_admin(user)
+        sessions_end(user)
+        audit_record(actor=actor, action="user.delete", target=user, before=snapshot(user))
+        user.delete()
+
+
+def profile_update(*, actor: User, email: str, timezone_name: str, theme: str) -> User:
+    with transaction.atomic():
+        before = snapshot(actor)
+        actor.email, actor.timezone, actor.theme = email, timezone_name, theme
+        actor.full_clean()
+        actor.save(update_fields=["email", "timezone", "theme"])
+        audit_record(actor=actor, action="user.profile", target=actor, before=before, after=snapshot(actor))
+    return actor
+
+
+def password_change(*, actor: User, current: str, new: str, session_key: str | None) -> None:
+    """One's own password. Every other session of the account ends."""
+    if not actor.check_password(current):
+        raise ApplicationError("This is not your current password.", field="current", code="wrong_password")
+    with transaction.atomic():
+        try:
+            set_password_checked(actor, new)
+        except ValidationError as error:
+            raise ValidationError({"new": error.message_dict["password"]}) from error
+        actor.save(update_fields=["password"])
+        sessions_end(actor, keep=session_key)
+        audit_record(actor=actor, action="user.password", target=actor)
+
+
+def team_create(*, actor: User, name: str, slug: str) -> Team:
+    require(actor, Action.ADMINISTER)
+    team = Team(name=name, slug=slug)
+    with transaction.atomic():
+        team.full_clean()
+        team.save()
+        audit_record(actor=actor, action="team.create", target=team, after=snapshot(team))
+    return team
+
+
+def team_update(*, actor: User, team: Team, name: str, slug: str) -> Team:
+    require(actor, Action.ADMINISTER)
+    with transaction.atomic():
+        before = snapshot(team)
+        team.name, team.slug = name, slug
+        team.full_clean()
+        team.save()
+        audit_record(actor=actor, action="team.update", target=team, before=before, after=snapshot(team))
+    return team
+
+
+def team_delete(*, actor: User, team: Team) -> None:
+    require(actor, Action.ADMINISTER)
+    sites = list(team.sites.values_list("name", flat=True)[:4])
+    certificates = list(team.certificates.values_list("name", flat=True)[:4])
+    if sites or certificates:
+        raise ApplicationError(
+            f"{team.name} still owns {', '.join(sites + certificates)}. Move or delete them first.", code="in_use"
+        )
+    with transaction.atomic():
+        audit_record(actor=actor, action="team.delete", target=team, before=snapshot(team))
+        team.delete()

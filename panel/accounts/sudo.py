@@ -1,0 +1,67 @@
+"""Asking again: what could hand over the panel needs the password (and code) of the last few minutes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, cast
+from urllib.parse import urlencode
+
+from django.conf import settings
+from django.contrib.auth import authenticate
+from django.contrib.auth.signals import user_login_failed
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+
+from panel.accounts.models import User
+from panel.accounts.services import second_factor
+
+_KEY = "sudo_at"
+
+
+def sudo_open(request: HttpRequest) -> None:
+    """Counts from now; called after a full sign-in and after each repetition."""
+    request.session[_KEY] = int(time.time())
+
+
+def sudo_is_open(request: HttpRequest) -> bool:
+    try:
+        return 0 <= time.time() - request.session[_KEY] <= settings.SUDO_SECONDS
+    except (KeyError, TypeError):
+        return False
+
+
+def second_factor_passed(request: HttpRequest, user: User, code: str) -> bool:
+    """Whether `user` needs no code or gave a right one. A wrong one counts as a failed sign-in."""
+    if not user.has_second_factor or second_factor.code_spend(user=user, code=code):
+        return True
+    user_login_failed.send(__name__, credentials={"username": user.username}, request=request)
+    return False
+
+
+def sudo_check(request: HttpRequest, *, password: str, code: str) -> bool:
+    """Whether the person proved again who they are. Failures count towards the lockout of the login page."""
+    user = cast(User, request.user)
+    if authenticate(request, username=user.username, password=password) is None:
+        return False
+    if not second_factor_passed(request, user, code):
+        return False
+    sudo_open(request)
+    return True
+
+
+def sudo_required(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+    """For views: leads to the confirmation page first, and back to this address afterwards."""
+
+    @wraps(view)
+    def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        if sudo_is_open(request):
+            return view(request, *args, **kwargs)
+        back = request.get_full_path() if request.method == "GET" else request.path
+        address = f"{reverse('accounts:sudo')}?{urlencode({'next': back})}"
+        if request.headers.get("HX-Request"):
+            return HttpResponse(headers={"HX-Redirect": address})
+        return HttpResponseRedirect(address)
+
+    return guarded

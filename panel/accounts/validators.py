@@ -1,0 +1,71 @@
+"""Checks of single values of accounts; they hang on the model's fields, so page, API and command all pass them."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import unicodedata
+import zoneinfo
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.utils.translation import gettext as _
+
+_USERNAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._@+-]*[A-Za-z0-9])?")
+SCOPES = ("read", "sites", "deploy", "benchmark", "admin")
+
+
+def validate_line(value: str) -> None:
+    """One line without control characters: names end up in logs, mails and headers."""
+    for character in value:
+        if unicodedata.category(character) in {"Cc", "Zl", "Zp", "Cs"}:
+            raise ValidationError(
+                _("This contains a line break or another control character. Write it on one line, without it."),
+                code="control_character",
+            )
+
+
+def validate_username(value: str) -> None:
+    if not _USERNAME.fullmatch(value):
+        raise ValidationError(
+            _("Write letters a-z, digits and . _ - @ + between them, such as anna or j.doe."), code="username"
+        )
+
+
+def validate_timezone(value: str) -> None:
+    if value not in zoneinfo.available_timezones():
+        raise ValidationError(
+            _("%(zone)s is not a time zone. Write one such as Europe/Vienna or UTC."),
+            params={"zone": value},
+            code="timezone",
+        )
+
+
+def validate_scopes(value: Any) -> None:
+    """A non-empty list of scopes, each once."""
+    if not isinstance(value, list) or not value:
+        raise ValidationError(_("Choose at least one scope: %(all)s.") % {"all": ", ".join(SCOPES)}, code="scopes")
+    unknown = [str(item) for item in value if item not in SCOPES]
+    if unknown or len(set(value)) != len(value):
+        raise ValidationError(
+            _("Write each of these at most once: %(all)s."), params={"all": ", ".join(SCOPES)}, code="scopes"
+        )
+
+
+def validate_addresses(value: Any) -> None:
+    """Null, or a list of addresses and networks. An empty list is kept as it is: nobody."""
+    if value is None:
+        return
+    if not isinstance(value, list):
+        raise ValidationError(_("Write a list of addresses such as 192.0.2.7 or 10.0.0.0/8."), code="addresses")
+    for item in value:
+        try:
+            if not isinstance(item, str):
+                raise ValueError("not text")
+            ipaddress.ip_network(item)
+        except ValueError as error:
+            raise ValidationError(
+                _("%(item)s is not an address or network. Write one such as 192.0.2.7 or 10.0.0.0/8."),
+                params={"item": repr(item)},
+                code="addresses",
+            ) from error

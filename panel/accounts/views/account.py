@@ -1,0 +1,120 @@
+"""One's own account: profile, password, second factor, tokens."""
+
+from __future__ import annotations
+
+from django.contrib import messages
+from django.contrib.auth import update_session_auth_hash
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.translation import gettext as _
+from django.views.decorators.cache import never_cache
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from panel.accounts import selectors
+from panel.accounts.forms import CodeForm, PasswordForm, ProfileForm, TokenForm
+from panel.accounts.models import ApiToken
+from panel.accounts.services import second_factor, tokens, users
+from panel.accounts.sudo import sudo_required
+from panel.accounts.views.common import actor_of, form_status, submit
+
+
+@require_http_methods(["GET", "POST"])
+def profile(request: HttpRequest) -> HttpResponse:
+    user = actor_of(request)
+    initial = {"email": user.email, "timezone_name": user.timezone, "theme": user.theme}
+    form = ProfileForm(request.POST or None, initial=initial)
+    if request.method == "POST" and submit(form, lambda data: users.profile_update(actor=user, **data)):
+        messages.success(request, _("Your profile is saved."))
+        return redirect("accounts:account")
+    return render(request, "accounts/profile.html", {"form": form}, status=form_status(form))
+
+
+@never_cache
+@sensitive_post_parameters("current", "password", "again")
+@require_http_methods(["GET", "POST"])
+def password(request: HttpRequest) -> HttpResponse:
+    user = actor_of(request)
+    form = PasswordForm(request.POST or None)
+
+    def change(data: dict[str, str]) -> bool:
+        key = request.session.session_key
+        users.password_change(actor=user, current=data["current"], new=data["password"], session_key=key)
+        return True
+
+    if request.method == "POST" and submit(form, change):
+        update_session_auth_hash(request, user)
+        messages.success(request, _("Your password is changed. Your other sessions have ended."))
+        return redirect("accounts:account")
+    return render(request, "accounts/password.html", {"form": form}, status=form_status(form))
+
+
+@never_cache
+@sudo_required
+@sensitive_post_parameters("code")
+@require_http_methods(["GET", "POST"])
+def second_factor_page(request: HttpRequest) -> HttpResponse:
+    user = actor_of(request)
+    if user.has_second_factor:
+        return render(request, "accounts/second_factor.html", {"codes_left": len(user.recovery_codes)})
+    uri = second_factor.enrolment_begin(user=user)
+    form = CodeForm(request.POST or None)
+    form.fields["code"].help_text = _("The six digits that the app shows now.")
+    if request.method == "POST":
+        codes = submit(form, lambda data: second_factor.enrolment_confirm(user=user, code=data["code"]))
+        if codes:
+            return render(request, "accounts/recovery_codes.html", {"codes": codes})
+    context = {"form": form, "qr": second_factor.qr_data_uri(uri), "secret": user.totp_secret}
+    return render(request, "accounts/second_factor_enrol.html", context, status=form_status(form))
+
+
+@never_cache
+@sudo_required
+@require_POST
+def recovery_codes(request: HttpRequest) -> HttpResponse:
+    codes = second_factor.recovery_codes_renew(user=actor_of(request))
+    return render(request, "accounts/recovery_codes.html", {"codes": codes})
+
+
+@sudo_required
+@require_POST
+def second_factor_off(request: HttpRequest) -> HttpResponse:
+    user = actor_of(request)
+    second_factor.second_factor_disable(actor=user, user=user)
+    messages.success(request, _("Your second factor is off."))
+    return redirect("accounts:second_factor")
+
+
+@require_GET
+def token_list(request: HttpRequest) -> HttpResponse:
+    return render(request, "accounts/tokens.html", {"tokens": selectors.token_list(actor_of(request))})
+
+
+@never_cache
+@sudo_required
+@require_http_methods(["GET", "POST"])
+def token_new(request: HttpRequest) -> HttpResponse:
+    form = TokenForm(request.POST or None)
+    if request.method == "POST":
+        made = submit(
+            form,
+            lambda data: tokens.token_create(
+                actor=actor_of(request),
+                name=data["name"],
+                scopes=data["scopes"],
+                expires_at=form.expires_at(),
+                addresses=form.allowed_addresses(),
+            ),
+        )
+        if made:
+            token, plain = made
+            return render(request, "accounts/token_made.html", {"token": token, "plain": plain})
+    return render(request, "accounts/token_form.html", {"form": form}, status=form_status(form))
+
+
+@require_POST
+def token_revoke(request: HttpRequest, pk: int) -> HttpResponse:
+    token = get_object_or_404(ApiToken, pk=pk, user=actor_of(request))
+    tokens.token_revoke(actor=actor_of(request), token=token)
+    messages.success(request, _("The token %(name)s is revoked.") % {"name": token.name})
+    return redirect("accounts:tokens")

@@ -1,0 +1,56 @@
+"""What the pages of accounts share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar, cast
+
+from django import forms
+from django.core.exceptions import ValidationError
+from django.http import HttpRequest, HttpResponse
+
+from panel.accounts.models import User
+from panel.accounts.permissions import Action, require
+from panel.core.errors import ApplicationError
+
+R = TypeVar("R")
+
+
+def actor_of(request: HttpRequest) -> User:
+    return cast(User, request.user)
+
+
+def admin_required(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+    @wraps(view)
+    def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        require(actor_of(request), Action.ADMINISTER)
+        return view(request, *args, **kwargs)
+
+    return guarded
+
+
+def add_errors(form: forms.Form, error: ValidationError | ApplicationError) -> None:
+    """Puts what a service refused at the fields it names, the rest above the form."""
+    if isinstance(error, ApplicationError):
+        form.add_error(error.field if error.field in form.fields else None, error.message)
+        return
+    by_field = error.message_dict if hasattr(error, "error_dict") else {"": error.messages}
+    for field, words in by_field.items():
+        for word in words:
+            form.add_error(field if field in form.fields else None, word)
+
+
+def submit(form: forms.Form, change: Callable[[dict[str, Any]], R]) -> R | None:
+    """`change(cleaned_data)` if the form is valid; what the service refuses ends up on the form. None: look again."""
+    if not form.is_valid():
+        return None
+    try:
+        return change(form.cleaned_data)
+    except (ValidationError, ApplicationError) as error:
+        add_errors(form, error)
+        return None
+
+
+def form_status(form: forms.Form) -> int:
+    return 422 if form.errors else 200

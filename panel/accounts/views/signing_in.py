@@ -1,0 +1,138 @@
+"""First account, sign-in, second factor, sign-out, and asking again."""
+
+from __future__ import annotations
+
+import time
+from typing import cast
+
+from axes.handlers.proxy import AxesProxyHandler
+from django.contrib import messages
+from django.contrib.auth import authenticate, login, logout
+from django.contrib.auth.decorators import login_not_required
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.utils.translation import gettext as _
+from django.views.decorators.cache import never_cache
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_http_methods, require_POST
+
+from panel.accounts.forms import CodeForm, LoginForm, SetupForm, SudoForm
+from panel.accounts.models import User
+from panel.accounts.services import setup as setup_services
+from panel.accounts.sudo import second_factor_passed, sudo_check, sudo_open
+from panel.accounts.views.common import form_status, submit
+
+BACKEND = "django.contrib.auth.backends.ModelBackend"
+_PENDING = "second_factor_pending"
+_PENDING_SECONDS = 300
+_WRONG = "The user name or the password is not right."
+
+
+def safe_next(request: HttpRequest, default: str) -> str:
+    """Where to go on: an address of this panel, never a foreign one."""
+    target = request.POST.get("next") or request.GET.get("next") or ""
+    if url_has_allowed_host_and_scheme(target, {request.get_host()}, require_https=request.is_secure()):
+        return target
+    return default
+
+
+def _enter(request: HttpRequest, user: User) -> None:
+    login(request, user, backend=BACKEND)  # gives the session a new key
+    sudo_open(request)
+
+
+@never_cache
+@login_not_required
+@sensitive_post_parameters("password", "again")
+@require_http_methods(["GET", "POST"])
+def setup(request: HttpRequest, secret: str) -> HttpResponse:
+    if not setup_services.setup_is_open(secret):
+        raise Http404(_("This setup link is not valid, or the panel is set up already."))
+    form = SetupForm(request.POST or None)
+    if request.method == "POST":
+        user = submit(
+            form,
+            lambda data: setup_services.setup_complete(
+                secret=secret, username=data["username"], password=data["password"], email=data["email"]
+            ),
+        )
+        if user is not None:
+            _enter(request, user)
+            return redirect("accounts:self_check")
+    return render(request, "accounts/setup.html", {"form": form}, status=form_status(form))
+
+
+@never_cache
+@login_not_required
+@sensitive_post_parameters("password")
+@require_http_methods(["GET", "POST"])
+def sign_in(request: HttpRequest) -> HttpResponse:
+    if request.user.is_authenticated:
+        return redirect(safe_next(request, reverse("dashboard")))
+    form = LoginForm(request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        user = authenticate(request, **form.cleaned_data)
+        if isinstance(user, User):
+            target = safe_next(request, reverse("dashboard"))
+            if not user.has_second_factor:
+                _enter(request, user)
+                return redirect(target)
+            request.session.cycle_key()
+            request.session[_PENDING] = {"user": user.pk, "at": int(time.time()), "next": target}
+            return redirect("accounts:code")
+        form.add_error(None, _(_WRONG))
+    context = {"form": form, "next": safe_next(request, ""), "is_set_up": User.objects.exists()}
+    return render(request, "accounts/login.html", context, status=form_status(form))
+
+
+def _pending_user(request: HttpRequest) -> User | None:
+    """Who gave the right password within the last minutes and still owes the code."""
+    pending = request.session.get(_PENDING)
+    if not pending or time.time() - pending["at"] > _PENDING_SECONDS:
+        return None
+    return User.objects.filter(pk=pending["user"], is_active=True).first()
+
+
+@never_cache
+@login_not_required
+@sensitive_post_parameters("code")
+@require_http_methods(["GET", "POST"])
+def code(request: HttpRequest) -> HttpResponse:
+    user = _pending_user(request)
+    if user is None:
+        request.session.pop(_PENDING, None)
+        return redirect("accounts:login")
+    form = CodeForm(request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        if not AxesProxyHandler.is_allowed(request, {"username": user.username}):
+            return render(request, "accounts/locked.html", status=429)
+        if second_factor_passed(request, user, form.cleaned_data["code"]):
+            target = request.session.pop(_PENDING)["next"]
+            _enter(request, user)
+            return redirect(target)
+        form.add_error("code", _("This code is not right, or was used already. Type the next one."))
+    return render(request, "accounts/code.html", {"form": form}, status=form_status(form))
+
+
+@require_POST
+def sign_out(request: HttpRequest) -> HttpResponse:
+    logout(request)
+    messages.success(request, _("You are signed out."))
+    return redirect("accounts:login")
+
+
+@never_cache
+@sensitive_post_parameters("password", "code")
+@require_http_methods(["GET", "POST"])
+def sudo(request: HttpRequest) -> HttpResponse:
+    user = cast(User, request.user)
+    target = safe_next(request, reverse("accounts:settings"))
+    form = SudoForm(request.POST or None, needs_code=user.has_second_factor)
+    if request.method == "POST" and form.is_valid():
+        if sudo_check(request, password=form.cleaned_data["password"], code=form.cleaned_data.get("code", "")):
+            return redirect(target)
+        form.add_error(None, _("This is not right. Type your password (and the next code) again."))
+    context = {"form": form, "next": target}
+    return render(request, "accounts/sudo.html", context, status=form_status(form))
