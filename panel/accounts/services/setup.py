@@ -21,7 +21,8 @@ def _digest(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
-def setup_link_file() -> Path:
+def setup_link_path() -> Path:
+    """Where the path of the setup page stands, for whoever can read this account's files."""
     return Path(settings.HOME) / "secrets" / "setup_link"
 
 
@@ -35,32 +36,27 @@ def _write_private(path: Path, text: str) -> None:
     draft.replace(path)
 
 
-def setup_link_create(*, base_url: str) -> str:
-    """A new setup link, in the file and returned; any earlier one stops working. "" once there is an account."""
+def setup_link_ensure(*, renew: bool = False) -> str:
+    """The path of the setup page, kept in the file: the one that is still good, so that starting the panel twice
+    does not void what was printed first, or a new one. "" once there is an account.
+    """
     if User.objects.exists():
-        setup_link_file().unlink(missing_ok=True)
+        setup_link_path().unlink(missing_ok=True)
         return ""
+    if not renew:
+        try:
+            path = setup_link_path().read_text(encoding="ascii").strip()
+        except FileNotFoundError:
+            path = ""
+        if setup_is_open(path.rstrip("/").rsplit("/", 1)[-1]):
+            return path
     secret = secrets.token_urlsafe(32)
-    link = f"{base_url.rstrip('/')}/setup/{secret}/"
     with transaction.atomic():
         SetupSecret.objects.filter(used_at=None).delete()
         SetupSecret.objects.create(digest=_digest(secret))
-        _write_private(setup_link_file(), link + "\n")
-    return link
-
-
-def setup_link_current(*, base_url: str) -> str:
-    """The link that is still good, or a new one: starting the panel twice does not void what was printed first."""
-    if not User.objects.exists():
-        try:
-            secret = setup_link_file().read_text(encoding="utf-8").strip().rstrip("/").rsplit("/", 1)[-1]
-        except FileNotFoundError:
-            secret = ""
-        if setup_is_open(secret):
-            link = f"{base_url.rstrip('/')}/setup/{secret}/"
-            _write_private(setup_link_file(), link + "\n")
-            return link
-    return setup_link_create(base_url=base_url)
+        path = f"/setup/{secret}/"
+        _write_private(setup_link_path(), path + "\n")
+    return path
 
 
 def setup_is_open(secret: str) -> bool:
@@ -87,5 +83,5 @@ def setup_complete(*, secret: str, username: str, password: str, email: str = ""
         team, _created = Team.objects.get_or_create(slug="main", defaults={"name": "Main"})
         user.teams.add(team)
         audit_record(actor=user, action="user.setup", target=user, after=snapshot(user))
-    setup_link_file().unlink(missing_ok=True)
+    setup_link_path().unlink(missing_ok=True)
     return user

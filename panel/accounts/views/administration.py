@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
@@ -16,7 +20,7 @@ from panel.accounts.models import Team, User
 from panel.accounts.services import second_factor, users
 from panel.accounts.sudo import sudo_required
 from panel.accounts.views.common import actor_of, admin_required, form_status, submit
-from panel.core.errors import ApplicationError
+from panel.core.forms import ConfirmNameForm
 
 
 @require_GET
@@ -71,26 +75,36 @@ def user_edit(request: HttpRequest, pk: int) -> HttpResponse:
     return render(request, "accounts/user_form.html", {"form": form, "account": account}, status=form_status(form))
 
 
+def _delete_page(
+    request: HttpRequest, name: str, *, title: str, losses: list[str], back: str, delete: Callable[[], None]
+) -> HttpResponse:
+    """Asks for the name of what will be lost, then does it and goes `back`."""
+    form = ConfirmNameForm(request.POST or None, expected=name)
+
+    def confirmed(_data: dict[str, Any]) -> bool:
+        delete()
+        return True
+
+    if request.method == "POST" and submit(form, confirmed):
+        messages.success(request, _("%(name)s is deleted.") % {"name": name})
+        return redirect(back)
+    context = {"form": form, "title": title, "losses": losses, "verb": _("Delete"), "cancel_url": reverse(back)}
+    return render(request, "accounts/delete.html", context, status=form_status(form))
+
+
 @require_http_methods(["GET", "POST"])
 @admin_required
 @sudo_required
 def user_delete(request: HttpRequest, pk: int) -> HttpResponse:
     account = get_object_or_404(User, pk=pk)
-    error = ""
-    if request.method == "POST":
-        if request.POST.get("confirm") != account.username:
-            error = _("This is not the name. Type exactly: %(name)s") % {"name": account.username}
-        else:
-            try:
-                users.user_delete(actor=actor_of(request), user=account)
-            except ApplicationError as refusal:
-                error = refusal.message
-            else:
-                messages.success(request, _("The account %(name)s is deleted.") % {"name": account.username})
-                return redirect("accounts:users")
-    context = {"kind": _("account"), "name": account.username, "error": error, "back": "accounts:users"}
-    context["lost"] = _("Its tokens stop working and its sessions end. What it did stays in the audit.")
-    return render(request, "accounts/delete.html", context, status=422 if error else 200)
+    return _delete_page(
+        request,
+        account.username,
+        title=_("Delete the account %(name)s?") % {"name": account.username},
+        losses=[_("its API tokens"), _("its sessions"), _("its second factor")],
+        back="accounts:users",
+        delete=lambda: users.user_delete(actor=actor_of(request), user=account),
+    )
 
 
 @require_http_methods(["POST"])
@@ -138,18 +152,11 @@ def team_edit(request: HttpRequest, pk: int) -> HttpResponse:
 @admin_required
 def team_delete(request: HttpRequest, pk: int) -> HttpResponse:
     team = get_object_or_404(Team, pk=pk)
-    error = ""
-    if request.method == "POST":
-        if request.POST.get("confirm") != team.name:
-            error = _("This is not the name. Type exactly: %(name)s") % {"name": team.name}
-        else:
-            try:
-                users.team_delete(actor=actor_of(request), team=team)
-            except ApplicationError as refusal:
-                error = refusal.message
-            else:
-                messages.success(request, _("The team %(name)s is deleted.") % {"name": team.name})
-                return redirect("accounts:teams")
-    context = {"kind": _("team"), "name": team.name, "error": error, "back": "accounts:teams"}
-    context["lost"] = _("Its members lose nothing but their belonging to it. A team that owns sites stays.")
-    return render(request, "accounts/delete.html", context, status=422 if error else 200)
+    return _delete_page(
+        request,
+        team.name,
+        title=_("Delete the team %(name)s?") % {"name": team.name},
+        losses=[_("its members' belonging to it")],
+        back="accounts:teams",
+        delete=lambda: users.team_delete(actor=actor_of(request), team=team),
+    )

@@ -1,0 +1,24 @@
+"""`manage.py make_setup_link`: the one-time right to make the first account, in a file and printed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandParser
+
+from panel.accounts.services.setup import setup_link_ensure
+
+
+class Command(BaseCommand):
+    help = (
+        "Print the path of the one-time setup page; put the panel's address before it. Only someone on this machine "
+        "can run this or read the file it writes. Prints nothing once there is an account."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--renew", action="store_true", help="make a new link; the earlier one stops working")
+
+    def handle(self, *args: Any, renew: bool = False, **options: Any) -> None:
+        path = setup_link_ensure(renew=renew)
+        if path and options["verbosity"] > 0:
+            self.stdout.write(path)

@@ -1,0 +1,50 @@
+"""How the audit trail is filtered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.db.models import Q, QuerySet
+from django.utils.translation import gettext_lazy as _
+
+from panel.audit.models import AuditEntry
+
+
+class AuditFilterForm(forms.Form):
+    q = forms.CharField(label=_("Search"), required=False, max_length=200, widget=forms.SearchInput)
+    actor = forms.CharField(label=_("Who"), required=False, max_length=120)
+    action = forms.ChoiceField(label=_("Action"), required=False)
+    since = forms.DateField(label=_("From"), required=False, widget=forms.DateInput(attrs={"type": "date"}))
+    until = forms.DateField(label=_("To"), required=False, widget=forms.DateInput(attrs={"type": "date"}))
+
+    def __init__(self, *args: Any, entries: QuerySet[AuditEntry], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.entries = entries
+        actions = entries.order_by("action").values_list("action", flat=True).distinct()
+        field = self.fields["action"]
+        assert isinstance(field, forms.ChoiceField)
+        field.choices = [("", _("all")), *((name, name) for name in actions)]
+
+    def found(self) -> QuerySet[AuditEntry]:
+        """The entries that match; nothing while a filter is not understood, so that no filter ever fails open."""
+        if not self.is_valid():
+            return self.entries.none()
+        data, entries = self.cleaned_data, self.entries
+        if data["q"]:
+            words = data["q"]
+            entries = entries.filter(
+                Q(object_label__icontains=words)
+                | Q(action__icontains=words)
+                | Q(actor_label__icontains=words)
+                | Q(request_id=words)
+            )
+        if data["actor"]:
+            entries = entries.filter(actor_label__iexact=data["actor"])
+        if data["action"]:
+            entries = entries.filter(action=data["action"])
+        if data["since"]:
+            entries = entries.filter(at__date__gte=data["since"])
+        if data["until"]:
+            entries = entries.filter(at__date__lte=data["until"])
+        return entries
