@@ -27,8 +27,8 @@ def sudo_open(request: HttpRequest) -> None:
 
 def sudo_is_open(request: HttpRequest) -> bool:
     try:
-        return 0 <= time.time() - request.session[_KEY] <= settings.SUDO_SECONDS
-    except (KeyError, TypeError):
+        return 0 <= time.time() - float(request.session[_KEY]) <= float(settings.SUDO_SECONDS)
+    except (KeyError, TypeError, ValueError):
         return False
 
 

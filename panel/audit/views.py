@@ -39,7 +39,11 @@ def entry_list(request: HttpRequest) -> HttpResponse:
 @require_safe
 def entry_detail(request: HttpRequest, pk: int) -> HttpResponse:
     entry = get_object_or_404(selectors.audit_visible(cast(User, request.user)), pk=pk)
-    context = {"entry": entry, "changes": selectors.changes(entry), "crumbs": [Crumb(_("Audit"), reverse("audit:list"))]}
+    context = {
+        "entry": entry,
+        "changes": selectors.changes(entry),
+        "crumbs": [Crumb(_("Audit"), reverse("audit:list"))],
+    }
     return render(request, "audit/detail.html", context)
 
 

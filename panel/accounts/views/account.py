@@ -24,7 +24,8 @@ def profile(request: HttpRequest) -> HttpResponse:
     user = actor_of(request)
     initial = {"email": user.email, "timezone_name": user.timezone, "theme": user.theme}
     form = ProfileForm(request.POST or None, initial=initial)
-    if request.method == "POST" and submit(form, lambda data: users.profile_update(actor=user, **data)):
+    saved = submit(form, lambda data: users.profile_update(actor=user, **data)) if request.method == "POST" else None
+    if saved:
         messages.success(request, _("Your profile is saved."))
         return redirect("accounts:account")
     return render(request, "accounts/profile.html", {"form": form}, status=form_status(form))

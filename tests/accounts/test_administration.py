@@ -1,0 +1,108 @@
+"""Users and teams, by administrators only."""
+
+from __future__ import annotations
+
+import pytest
+from django.test import Client
+
+from panel.accounts.models import Team, User
+from panel.accounts.services.users import user_update
+from panel.audit.models import AuditEntry
+from panel.core.errors import ApplicationError
+from panel.websites.models import Site
+from tests.accounts.conftest import PASSWORD
+from tests.support.cast import Cast
+
+NEW = {"username": "nina", "email": "", "role": "operator", "is_active": "on", "password": "a fairly long secret"}
+
+
+def test_user_is_made_and_can_sign_in(signed_in: Client, people: Cast) -> None:
+    assert signed_in.post("/settings/users/new/", NEW | {"teams": [people.team.pk]}).status_code == 302
+    nina = User.objects.get(username="nina")
+    assert list(nina.teams.all()) == [people.team]
+    assert Client().post("/login/", {"username": "nina", "password": "a fairly long secret"}).status_code == 302
+    after = AuditEntry.objects.get(action="user.create").after
+    assert after is not None and after["password"] == "(secret)" and nina.password not in str(after)
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"username": "ADA"}, "__all__"),
+        ({"username": "a b"}, "username"),
+        ({"username": "nina\n"}, ""),
+        ({"role": "root"}, "role"),
+        ({"password": "short"}, "password"),
+        ({"email": "x"}, "email"),
+        ({"teams": ["99999"]}, "teams"),
+    ],
+)
+def test_bad_values_make_no_user(signed_in: Client, people: Cast, changes: dict[str, object], field: str) -> None:
+    answer = signed_in.post("/settings/users/new/", NEW | changes)
+    if not field:  # blanks around are taken away, not kept
+        assert User.objects.get(username="nina")
+        return
+    assert answer.status_code == 422 and field in answer.context["form"].errors
+    assert not User.objects.filter(username__in=["nina", "ADA", "a b"]).exists()
+
+
+def test_closing_an_account_ends_its_sessions(signed_in: Client, people: Cast) -> None:
+    other = Client()
+    other.post("/login/", {"username": "olaf", "password": PASSWORD})
+    values = {"username": "olaf", "email": "", "role": "operator", "password": ""}
+    assert signed_in.post(f"/settings/users/{people.owner.pk}/", values).status_code == 302
+    assert other.get("/account/").status_code == 302
+
+
+def test_the_last_administrator_stays(people: Cast) -> None:
+    for values in ({"role": "viewer"}, {"is_active": False}):
+        with pytest.raises(ApplicationError):
+            user_update(actor=people.admin, user=people.admin, **values)
+    assert User.objects.get(username="ada").is_admin
+
+
+def test_deleting_asks_for_the_name(signed_in: Client, people: Cast) -> None:
+    path = f"/settings/users/{people.viewer.pk}/delete/"
+    assert signed_in.get(path).status_code == 200
+    assert signed_in.post(path, {"confirm": "wrong"}).status_code == 422
+    assert User.objects.filter(pk=people.viewer.pk).exists()
+    assert signed_in.post(path, {"confirm": "vera"}).status_code == 302
+    assert not User.objects.filter(pk=people.viewer.pk).exists()
+
+
+def test_nobody_deletes_themselves(signed_in: Client, people: Cast) -> None:
+    answer = signed_in.post(f"/settings/users/{people.admin.pk}/delete/", {"confirm": "ada"})
+    assert answer.status_code == 422
+    assert User.objects.filter(username="ada").exists()
+
+
+def test_a_team_that_owns_sites_stays(signed_in: Client, people: Cast) -> None:
+    Site.objects.create(name="shop", team=people.team)
+    answer = signed_in.post(f"/settings/teams/{people.team.pk}/delete/", {"confirm": people.team.name})
+    assert answer.status_code == 422 and "shop" in answer.content.decode()
+    assert signed_in.post(f"/settings/teams/{people.other_team.pk}/delete/", {"confirm": "Blog"}).status_code == 302
+    assert list(Team.objects.all()) == [people.team]
+
+
+def test_teams_are_made_and_renamed(signed_in: Client) -> None:
+    assert signed_in.post("/settings/teams/new/", {"name": "Ops", "slug": "ops"}).status_code == 302
+    team = Team.objects.get(slug="ops")
+    assert signed_in.post(f"/settings/teams/{team.pk}/", {"name": "Ops 2", "slug": "shop"}).status_code == 422
+    assert signed_in.post(f"/settings/teams/{team.pk}/", {"name": "Ops 2", "slug": "ops"}).status_code == 302
+    assert "Ops 2" in signed_in.get("/settings/teams/").content.decode()
+
+
+@pytest.mark.parametrize("name", ["olaf", "vera"])
+@pytest.mark.parametrize("path", ["users/", "users/new/", "teams/", "teams/new/", "self-check/"])
+def test_others_are_refused(client: Client, people: Cast, name: str, path: str) -> None:
+    client.force_login(User.objects.get(username=name))
+    assert client.get(f"/settings/{path}").status_code == 403
+    assert client.post(f"/settings/{path}", {}).status_code in {403, 405}
+
+
+def test_self_check_names_what_is_missing(signed_in: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("panel.accounts.selectors.LOAD_TOOLS", {"no-such-tool": "its-package"})
+    page = signed_in.get("/settings/self-check/").content.decode()
+    assert "apt install its-package" in page
+    assert "No worker answered" in page
+    assert "Create your first site" in page

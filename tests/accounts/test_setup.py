@@ -1,0 +1,105 @@
+"""The first account needs a secret that only someone on the machine can read."""
+
+from __future__ import annotations
+
+import stat
+
+import pytest
+from django.core.exceptions import ValidationError
+from django.core.management import call_command
+from django.test import Client
+
+from panel.accounts.models import Role, SetupSecret, User
+from panel.accounts.services.setup import setup_complete, setup_link_ensure, setup_link_path
+from panel.audit.models import AuditEntry
+from panel.core.errors import ApplicationError
+
+pytestmark = pytest.mark.django_db
+GOOD = {"username": "ada", "email": "", "password": "a long first secret", "again": "a long first secret"}
+
+
+def secret_of(link: str) -> str:
+    return link.strip("/").split("/")[1]
+
+
+def test_link_lies_in_a_file_that_only_this_account_reads_and_hashed_in_the_database() -> None:
+    link = setup_link_ensure()
+    assert setup_link_path().read_text().strip() == link
+    assert stat.S_IMODE(setup_link_path().stat().st_mode) == 0o600
+    assert secret_of(link) not in SetupSecret.objects.get().digest
+
+
+def test_starting_twice_keeps_the_link_and_renewing_voids_it(client: Client) -> None:
+    first = setup_link_ensure()
+    assert setup_link_ensure() == first
+    second = setup_link_ensure(renew=True)
+    assert second != first
+    assert client.get(first).status_code == 404
+    assert client.get(second).status_code == 200
+
+
+def test_link_makes_the_administrator_signs_in_and_dies(client: Client) -> None:
+    link = setup_link_ensure()
+    answer = client.post(link, GOOD)
+    assert answer.status_code == 302
+    user = User.objects.get()
+    assert (user.username, user.role) == ("ada", Role.ADMIN)
+    assert client.get("/account/").status_code == 200
+    assert not setup_link_path().exists()
+    assert client.get(link).status_code == 404
+    assert Client().post(link, GOOD | {"username": "eve"}).status_code == 404
+    assert User.objects.count() == 1
+    assert AuditEntry.objects.get(action="user.setup").actor == user
+
+
+def test_after_setup_no_link_is_made() -> None:
+    setup_link_ensure()
+    User.objects.create_user("ada", "a long first secret", role=Role.ADMIN)
+    call_command("make_setup_link")
+    assert not setup_link_path().exists()
+    with pytest.raises(ApplicationError):
+        setup_complete(secret="guess", username="eve", password="a long first secret")
+
+
+def test_a_second_use_of_the_secret_loses_even_when_both_looked_first() -> None:
+    secret = secret_of(setup_link_ensure())
+    setup_complete(secret=secret, username="ada", password="a long first secret")
+    User.objects.all().delete()  # as if the other call had not seen the first account yet
+    with pytest.raises(ApplicationError):
+        setup_complete(secret=secret, username="eve", password="a long first secret")
+
+
+@pytest.mark.parametrize("guess", ["", "x", "..", "setup", "%00", "a" * 500])
+def test_guesses_find_nothing(client: Client, guess: str) -> None:
+    setup_link_ensure()
+    assert client.get(f"/setup/{guess}/").status_code == 404
+    assert client.post(f"/setup/{guess}/", GOOD).status_code == 404
+    assert not User.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"password": "short", "again": "short"}, "password"),
+        ({"again": "something else"}, "again"),
+        ({"username": "ada\r\nX: y"}, "username"),
+        ({"username": ""}, "username"),
+        ({"email": "nobody"}, "email"),
+    ],
+)
+def test_bad_values_are_named_at_their_field_and_spend_nothing(
+    client: Client, changes: dict[str, str], field: str
+) -> None:
+    link = setup_link_ensure()
+    answer = client.post(link, GOOD | changes)
+    assert answer.status_code == 422
+    assert field in answer.context["form"].errors
+    assert not User.objects.exists()
+    assert client.post(link, GOOD).status_code == 302
+
+
+def test_a_weak_password_leaves_the_secret_good() -> None:
+    secret = secret_of(setup_link_ensure())
+    with pytest.raises(ValidationError):
+        setup_complete(secret=secret, username="ada", password="password1234")
+    assert setup_complete(secret=secret, username="ada", password="a long first secret").is_admin

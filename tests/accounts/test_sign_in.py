@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+import time
+from unittest.mock import patch
+
+import pyotp
+import pytest
+from django.contrib.auth import get_user_model
+from django.contrib.sessions.models import Session
+from django.test import Client
+from pytest_django import Settings
+
+from panel.accounts.models import User
+from panel.accounts.services import second_factor
+from tests.accounts.conftest import PASSWORD
+from tests.support.cast import Cast
+
+
+def sign_in(client: Client, username: str = "ada", password: str = PASSWORD, **extra: str) -> int:
+    return client.post("/login/", {"username": username, "password": password}, **extra).status_code
+
+
+def enrol(user: User) -> list[str]:
+    second_factor.enrolment_begin(user=user)
+    return second_factor.enrolment_confirm(user=user, code=pyotp.TOTP(user.totp_secret).now())
+
+
+def later_code(user: User) -> str:
+    """The code of the next step, which the window lets in: this step's was spent when enrolling."""
+    return pyotp.TOTP(user.totp_secret).at(time.time() + 30)
+
+
+def test_right_password_opens_the_dashboard(client: Client, people: Cast) -> None:
+    assert client.get("/account/").status_code == 302
+    assert sign_in(client) == 302
+    assert client.get("/account/").status_code == 200
+
+
+def test_name_is_good_in_any_case(client: Client, people: Cast) -> None:
+    assert sign_in(client, "ADA") == 302
+
+
+def test_wrong_name_and_wrong_password_read_the_same(client: Client, people: Cast) -> None:
+    wrong = client.post("/login/", {"username": "ada", "password": "nope"})
+    unknown = client.post("/login/", {"username": "nobody", "password": "nope"})
+    assert wrong.status_code == unknown.status_code == 422
+    assert wrong.context["form"].non_field_errors() == unknown.context["form"].non_field_errors()
+
+
+def test_unknown_names_cost_one_hashing_as_known_ones_do(client: Client, people: Cast) -> None:
+    """Equal work, so that the time of the answer does not tell which names exist."""
+    hasher = "django.contrib.auth.hashers.MD5PasswordHasher.encode"
+    from django.contrib.auth.hashers import MD5PasswordHasher
+
+    for name in ("ada", "nobody"):
+        with patch(hasher, autospec=True, side_effect=MD5PasswordHasher.encode) as encode:
+            sign_in(client, name, "nope")
+        assert encode.call_count == 1, name
+
+
+def test_closed_account_does_not_open(client: Client, people: Cast) -> None:
+    get_user_model().objects.filter(username="ada").update(is_active=False)
+    assert sign_in(client) == 422
+
+
+def test_many_failures_lock_the_name_from_that_address(client: Client, people: Cast, settings: Settings) -> None:
+    for _ in range(settings.AXES_FAILURE_LIMIT):
+        sign_in(client, password="nope")
+    assert sign_in(client) == 429, "even the right password"
+    assert sign_in(client, "olaf") == 302, "others may"
+
+
+def test_a_forged_forwarding_header_does_not_evade_the_lock(client: Client, people: Cast, settings: Settings) -> None:
+    for number in range(settings.AXES_FAILURE_LIMIT):
+        sign_in(client, password="nope", HTTP_X_FORWARDED_FOR=f"198.51.100.{number}")
+    assert sign_in(client, HTTP_X_FORWARDED_FOR="198.51.100.99") == 429
+
+
+@pytest.mark.parametrize(
+    "target", ["https://evil.example/", "//evil.example", "javascript:alert(1)", "/\\evil.example", "\r\nX: y"]
+)
+def test_goes_on_only_within_the_panel(client: Client, people: Cast, target: str) -> None:
+    answer = client.post("/login/", {"username": "ada", "password": PASSWORD, "next": target})
+    assert answer["Location"] == "/"
+
+
+def test_goes_on_where_one_wanted_to_go(client: Client, people: Cast) -> None:
+    answer = client.post("/login/", {"username": "ada", "password": PASSWORD, "next": "/audit/?q=x"})
+    assert answer["Location"] == "/audit/?q=x"
+
+
+def test_session_key_changes_at_sign_in(client: Client, people: Cast) -> None:
+    client.get("/login/")
+    session = client.session
+    session["marker"] = 1
+    session.save()
+    before = session.session_key
+    sign_in(client)
+    assert client.session.session_key != before
+    assert not Session.objects.filter(session_key=before).exists()
+
+
+def test_sign_out_only_by_post(signed_in: Client) -> None:
+    assert signed_in.get("/logout/").status_code == 405
+    assert signed_in.get("/account/").status_code == 200
+    signed_in.post("/logout/")
+    assert signed_in.get("/account/").status_code == 302
+
+
+def test_forms_need_the_csrf_token(people: Cast) -> None:
+    assert sign_in(Client(enforce_csrf_checks=True)) == 403
+
+
+def test_second_factor_is_asked_for(client: Client, people: Cast) -> None:
+    enrol(people.admin)
+    answer = client.post("/login/", {"username": "ada", "password": PASSWORD, "next": "/audit/"})
+    assert answer["Location"] == "/login/code/"
+    assert client.get("/account/").status_code == 302, "the password alone opens nothing"
+    assert client.post("/login/code/", {"code": "000000"}).status_code == 422
+    answer = client.post("/login/code/", {"code": later_code(people.admin)})
+    assert answer["Location"] == "/audit/"
+    assert client.get("/account/").status_code == 200
+
+
+def test_code_page_needs_the_password_first(client: Client, people: Cast) -> None:
+    enrol(people.admin)
+    answer = client.post("/login/code/", {"code": later_code(people.admin)})
+    assert answer["Location"] == "/login/"
+
+
+def test_a_half_sign_in_ends_after_five_minutes(client: Client, people: Cast) -> None:
+    enrol(people.admin)
+    sign_in(client)
+    session = client.session
+    session["second_factor_pending"] |= {"at": int(time.time()) - 301}
+    session.save()
+    assert client.post("/login/code/", {"code": later_code(people.admin)})["Location"] == "/login/"
+    assert client.get("/account/").status_code == 302
+
+
+def test_a_code_is_good_once(client: Client, people: Cast) -> None:
+    enrol(people.admin)
+    code = later_code(people.admin)
+    sign_in(client)
+    assert client.post("/login/code/", {"code": code}).status_code == 302
+    other = Client()
+    sign_in(other)
+    assert other.post("/login/code/", {"code": code}).status_code == 422
+
+
+def test_a_recovery_code_is_good_once(client: Client, people: Cast) -> None:
+    codes = enrol(people.admin)
+    sign_in(client)
+    assert client.post("/login/code/", {"code": codes[0].upper()}).status_code == 302
+    other = Client()
+    sign_in(other)
+    assert other.post("/login/code/", {"code": codes[0]}).status_code == 422
+    assert other.post("/login/code/", {"code": codes[1]}).status_code == 302
+    assert len(User.objects.get(username="ada").recovery_codes) == len(codes) - 2
+
+
+def test_guessing_codes_is_throttled(client: Client, people: Cast, settings: Settings) -> None:
+    enrol(people.admin)
+    sign_in(client)
+    answers = [client.post("/login/code/", {"code": "000000"}).status_code for _ in range(settings.AXES_FAILURE_LIMIT)]
+    assert answers[0] == 422
+    assert client.post("/login/code/", {"code": later_code(people.admin)}).status_code == 429
