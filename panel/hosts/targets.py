@@ -1,0 +1,31 @@
+"""From a stored host to what panel/remote needs to reach it."""
+
+from __future__ import annotations
+
+from django.conf import settings
+
+from panel.core.errors import Conflict
+from panel.hosts.models import Connection, Host, HostStatus
+from panel.remote.target import Target
+
+
+def target_for(host: Host) -> Target:
+    """The host's target. Conflict when its key changed: nothing is sent until an administrator has decided."""
+    if host.connection == Connection.LOCAL:
+        return Target(name=host.name, kind="local", folder=settings.LOCAL_HOST_ROOT / "agent")
+    if host.status == HostStatus.KEY_CHANGED:
+        raise Conflict(
+            f"The host key of {host.name} changed. Compare the new fingerprint with the machine's and confirm it first."
+        )
+    return Target(
+        name=host.name,
+        kind="ssh",
+        address=host.address,
+        port=host.port,
+        username=host.username,
+        private_key=host.private_key,
+        password=host.password,
+        sudo=host.use_sudo,
+        sudo_password=host.sudo_password,
+        host_key=host.host_key,
+    )

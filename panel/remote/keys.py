@@ -1,0 +1,71 @@
+"""SSH keys: reading private ones, comparing and naming public ones."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import io
+
+import paramiko
+
+from panel.remote.errors import InvalidKey
+
+# What sshd may sign with for each type of pinned key; SHA-1 signatures are not among them.
+SIGNATURES = {
+    "ssh-ed25519": ("ssh-ed25519",),
+    "ecdsa-sha2-nistp256": ("ecdsa-sha2-nistp256",),
+    "ecdsa-sha2-nistp384": ("ecdsa-sha2-nistp384",),
+    "ecdsa-sha2-nistp521": ("ecdsa-sha2-nistp521",),
+    "ssh-rsa": ("rsa-sha2-512", "rsa-sha2-256"),
+}
+
+
+def load_private_key(text: str) -> paramiko.PKey:
+    """An OpenSSH or PEM private key without a passphrase; InvalidKey says what is wrong with any other."""
+    kinds = (paramiko.Ed25519Key, paramiko.ECDSAKey, paramiko.RSAKey)
+    for kind in kinds:
+        try:
+            return kind.from_private_key(io.StringIO(text.strip() + "\n"))
+        except paramiko.PasswordRequiredException:
+            raise InvalidKey(
+                "The private key has a passphrase. Store a key without one (ssh-keygen -p -N '' -f COPY), made for "
+                "this panel alone."
+            ) from None
+        except (paramiko.SSHException, ValueError, IndexError, UnicodeDecodeError):
+            continue
+    raise InvalidKey(
+        "This is not a private key that can be read. Paste the whole file, from -----BEGIN to END-----, of an "
+        "Ed25519, ECDSA or RSA key."
+    )
+
+
+def key_line(key: paramiko.PKey) -> str:
+    """The public key as authorized_keys and known_hosts write it, without host and comment."""
+    return f"{key.get_name()} {key.get_base64()}"
+
+
+def parse_key_line(line: str) -> tuple[str, bytes]:
+    """(type, blob) of a pinned key line; InvalidKey unless it is one of the types that are accepted."""
+    words = line.split()
+    if len(words) < 2 or words[0] not in SIGNATURES:
+        raise InvalidKey(
+            f"A host key is a line such as 'ssh-ed25519 AAAA...', of one of the types {', '.join(SIGNATURES)}.",
+            field="host_key",
+        )
+    try:
+        blob = base64.b64decode(words[1], validate=True)
+    except binascii.Error:
+        raise InvalidKey("The second word of a host key is base64; this one is cut off.", field="host_key") from None
+    return words[0], blob
+
+
+def same_key(line: str, key: paramiko.PKey) -> bool:
+    return hmac.compare_digest(parse_key_line(line)[1], key.asbytes())
+
+
+def fingerprint(line: str) -> str:
+    """SHA256:... as ssh-keygen -l prints it."""
+    digest = hashlib.sha256(parse_key_line(line)[1]).digest()
+    return "SHA256:" + base64.b64encode(digest).decode().rstrip("=")

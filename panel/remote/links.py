@@ -1,0 +1,243 @@
+"""The agent's process and its two streams, reached through SSH or as a child of this process."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Protocol
+
+import paramiko
+
+from panel.remote import bundle, ssh
+from panel.remote.errors import AgentUnavailable, HostUnreachable, SudoRefused
+from panel.remote.target import Target
+
+START_TIMEOUT_S = 20.0
+FOLDER = ".paddock"  # below the login's home folder
+KEPT_BUNDLES = 3
+SUDO_PROMPT = "paddock-sudo:"
+READY = b'"type":"ready"'  # a login's start-up files may print something before it
+# The distribution's Python first: one that a login profile puts before it may be a slow wrapper.
+PYTHONS = ("/usr/bin/python3", "python3")
+
+
+class Link(Protocol):
+    """A started agent: bytes to it and from it. `read` returns b"" at its end."""
+
+    def write(self, data: bytes) -> None: ...
+
+    def read(self) -> bytes: ...
+
+    def close(self) -> None: ...
+
+    def put(self, local: Path, remote: str) -> str: ...
+
+
+class LocalLink:
+    """The agent as a child process; its file lies in the target's folder, which it also works in."""
+
+    def __init__(self, target: Target) -> None:
+        assert target.folder is not None
+        self.folder = target.folder
+        path = bundle.written_to(self.folder)
+        environment = {
+            "PATH": os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"),
+            "PADDOCK_AGENT_STATE": str(self.folder / "state"),
+            **{name: value for name, value in os.environ.items() if name.startswith("PADDOCK_AGENT_")},
+        }
+        self._process = subprocess.Popen(
+            [sys.executable, "-ISB", str(path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            cwd=self.folder,
+            env=environment,
+            start_new_session=True,  # Ctrl-C in the panel's terminal is not the agent's: it ends with its input
+        )
+
+    def write(self, data: bytes) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(data)
+        self._process.stdin.flush()
+
+    def read(self) -> bytes:
+        assert self._process.stdout is not None
+        return os.read(self._process.stdout.fileno(), 65536)
+
+    def close(self) -> None:
+        """Closes the agent's input; it ends by itself, once a running transaction has come to its end."""
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # it is gone already
+            self._process.stdin.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):  # it finishes what it does, then ends by itself
+            self._process.wait(0.5)
+
+    def put(self, local: Path, remote: str) -> str:
+        """Copies a file into the agent's folder; returns its absolute path."""
+        path = self.folder / remote
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        draft = path.with_name(f".{path.name}.{os.getpid()}")
+        draft.write_bytes(local.read_bytes())
+        draft.replace(path)
+        return str(path)
+
+
+class SshLink:
+    """The agent at the other end of one SSH channel."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self._heard = b""  # read while waiting for the agent to be ready
+        self._transport = ssh.connect(target)
+        try:
+            self._channel = self._started()
+        except BaseException:
+            self._transport.close()
+            raise
+
+    def write(self, data: bytes) -> None:
+        self._channel.sendall(data)
+
+    def read(self) -> bytes:
+        if self._heard:
+            heard, self._heard = self._heard, b""
+            return heard
+        if self._channel.recv_stderr_ready():  # kept flowing, or a chatty agent would block on a full window
+            self._channel.recv_stderr(65536)
+        return self._channel.recv(65536)
+
+    def close(self) -> None:
+        self._transport.close()
+
+    def put(self, local: Path, remote: str) -> str:
+        """Uploads a file below the agent's folder unless one of that name and size is there; its absolute path."""
+        with self._transport.open_sftp_client() as sftp:
+            _make_folder(sftp)
+            path = f"{FOLDER}/{remote}"
+            try:
+                there = sftp.stat(path).st_size == local.stat().st_size
+            except FileNotFoundError:
+                there = False
+            if not there:
+                _upload(sftp, local.read_bytes(), path)
+            return sftp.normalize(path)
+
+    def _started(self) -> paramiko.Channel:
+        """Runs the agent, which is uploaded first when the host does not have it."""
+        uploaded = False
+        pythons = list(PYTHONS)
+        while True:
+            channel = self._transport.open_session(timeout=START_TIMEOUT_S)
+            channel.exec_command(self._command(pythons[0]))
+            said = self._first_words(channel)
+            if said is None:
+                return channel
+            channel.close()
+            if "can't open file" in said and not uploaded:
+                self._install()
+                uploaded = True
+            elif len(pythons) > 1 and ("not found" in said or "No such file" in said):
+                pythons.pop(0)
+            else:
+                raise self._refused(said)
+
+    def _command(self, python: str) -> str:
+        """What sshd hands to the login's shell.
+
+        SSH carries one string, not a list of arguments. This one is made of fixed words and the bundle's name, which
+        is "agent-", sixty-four hexadecimal digits and ".pyz": nothing that anybody typed is ever part of it.
+        """
+        agent = f"{python} -ISB {FOLDER}/{bundle.bundle().name}"
+        if not self.target.sudo:
+            return f"exec {agent}"
+        if self.target.sudo_password:
+            return f"exec sudo -S -k -p {SUDO_PROMPT} -- {agent}"
+        return f"exec sudo -n -- {agent}"
+
+    def _first_words(self, channel: paramiko.Channel) -> str | None:
+        """None once the agent is ready; what was said on standard error when it ends before."""
+        said = b""
+        self._heard = b""
+        answered = False
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while time.monotonic() < deadline:
+            if channel.recv_ready():
+                self._heard += channel.recv(65536)
+                if READY in self._heard:
+                    return None
+            elif channel.recv_stderr_ready():
+                said += channel.recv_stderr(4096)
+                if SUDO_PROMPT.encode() in said and self.target.sudo_password:
+                    if answered:
+                        raise SudoRefused(self.target.name, self.target.username, "the stored password is wrong")
+                    # On standard input alone, and only when asked: an agent that sudo starts without asking would
+                    # take the password for a request.
+                    channel.sendall(self.target.sudo_password.encode() + b"\n")
+                    said, answered = b"", True
+            elif channel.exit_status_ready() and not channel.recv_ready() and not channel.recv_stderr_ready():
+                return said.decode(errors="replace").strip() or f"it ended with status {channel.recv_exit_status()}"
+            else:
+                select.select([channel.fileno()], [], [], 0.1)
+        return f"it said nothing for {START_TIMEOUT_S:g} s"
+
+    def _install(self) -> None:
+        made = bundle.bundle()
+        try:
+            with self._transport.open_sftp_client() as sftp:
+                _make_folder(sftp)
+                _upload(sftp, made.content, f"{FOLDER}/{made.name}")
+                _forget_old(sftp)
+        except (OSError, paramiko.SSHException) as error:
+            raise AgentUnavailable(
+                self.target.name, f"it cannot be uploaded over SFTP ({error}). Is the sftp subsystem on, is there room?"
+            ) from None
+
+    def _refused(self, said: str) -> Exception:
+        words = said[-1000:]
+        if self.target.sudo and "sudo:" in words:
+            return SudoRefused(self.target.name, self.target.username, words)
+        if "not found" in words or "No such file" in words:
+            words = "python3 is not there. Install Python 3.8 or newer on it."
+        return AgentUnavailable(self.target.name, words)
+
+
+def _make_folder(sftp: paramiko.SFTPClient) -> None:
+    try:
+        sftp.mkdir(FOLDER, 0o700)
+    except OSError:
+        sftp.stat(FOLDER)  # it was there; else this says what is wrong
+
+
+def _upload(sftp: paramiko.SFTPClient, content: bytes, path: str) -> None:
+    """Whole or not at all: under another name first, then renamed over."""
+    draft = f"{path}.{os.getpid()}-{time.monotonic_ns()}"
+    with sftp.open(draft, "wb") as file:
+        file.set_pipelined(True)
+        file.write(content)
+    sftp.chmod(draft, 0o700)
+    sftp.posix_rename(draft, path)
+
+
+def _forget_old(sftp: paramiko.SFTPClient) -> None:
+    """Keeps the newest bundles: an older panel may still be running the one before."""
+    found = [item for item in sftp.listdir_attr(FOLDER) if item.filename.startswith("agent-")]
+    for item in sorted(found, key=lambda item: item.st_mtime or 0)[:-KEPT_BUNDLES]:
+        sftp.remove(f"{FOLDER}/{item.filename}")
+
+
+def open_link(target: Target) -> Link:
+    """A started agent. Raises a RemoteError."""
+    if target.kind == "local":
+        try:
+            return LocalLink(target)
+        except OSError as error:
+            raise AgentUnavailable(target.name, str(error)) from None
+    try:
+        return SshLink(target)
+    except (paramiko.SSHException, OSError, EOFError) as error:
+        reason = str(error) or "the connection was closed"
+        raise HostUnreachable(target.name, target.endpoint, reason) from None

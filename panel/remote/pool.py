@@ -1,0 +1,158 @@
+"""One connection and one agent process per host, kept between requests.
+
+    with pool.session(target) as agent:
+        facts = agent.call("facts")
+
+Thread-safe: requests of several threads to one host share its agent and overlap. A connection that was idle for long
+is asked before it is trusted again, one that nobody used for longer still is closed.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from panel.remote.client import AgentClient, OnEvent
+from panel.remote.errors import ConnectionLost, RemoteError
+from panel.remote.links import Link, open_link
+from panel.remote.target import Target
+
+CHECK_AFTER_S = 30.0  # idle longer than this: asked `hello` before it is used again
+CLOSE_AFTER_S = 600.0
+HELLO_TIMEOUT_S = 5.0
+SWEEP_EVERY_S = 30.0
+
+
+class Session:
+    """What may be asked of one host while the connection is borrowed."""
+
+    def __init__(self, client: AgentClient) -> None:
+        self._client = client
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """The agent's file name, Python version, process id and effective user id."""
+        return self._client.identity
+
+    def call(
+        self, op: str, args: dict[str, Any] | None = None, on_event: OnEvent | None = None, timeout: float | None = None
+    ) -> dict[str, Any]:
+        """One operation (agents/protocol.py). Events arrive in this thread. Raises RemoteError."""
+        return self._client.call(op, args, on_event, timeout)
+
+    def upload(self, local_path: Path, remote_name: str) -> str:
+        """Puts a file into the agent's own folder and returns its absolute path. `remote_name` is one plain name."""
+        if not remote_name or "/" in remote_name or remote_name.startswith("."):
+            raise ValueError(f"{remote_name!r} is not a plain file name")
+        try:
+            return self._client.put(local_path, remote_name)
+        except EOFError:
+            raise ConnectionLost(self._client.name, "upload") from None
+
+
+@dataclass
+class _Entry:
+    connecting: threading.Lock = field(default_factory=threading.Lock)
+    client: AgentClient | None = None
+    borrowed: int = 0
+
+
+class Pool:
+    """`connect` makes a link to a target; tests give their own."""
+
+    def __init__(self, connect: Callable[[Target], Link] = open_link) -> None:
+        self._connect = connect
+        self._entries: dict[Target, _Entry] = {}
+        self._lock = threading.Lock()
+        self._sweeper: threading.Thread | None = None
+        self._owner = os.getpid()
+
+    @contextmanager
+    def session(self, target: Target) -> Iterator[Session]:
+        """Borrows the connection to `target`, which is made when there is none. Raises RemoteError."""
+        entry = self._entry(target)
+        try:
+            yield Session(self._client(target, entry))
+        finally:
+            with self._lock:
+                entry.borrowed -= 1
+
+    def forget(self, name: str) -> None:
+        """Closes whatever is open to the host of that name (its address, key or secret changed)."""
+        with self._lock:
+            gone = [self._entries.pop(target) for target in list(self._entries) if target.name == name]
+        for entry in gone:
+            if entry.client is not None:
+                entry.client.close()
+
+    def close(self) -> None:
+        """Closes every connection."""
+        with self._lock:
+            entries, self._entries = list(self._entries.values()), {}
+        for entry in entries:
+            if entry.client is not None:
+                entry.client.close()
+
+    def _entry(self, target: Target) -> _Entry:
+        with self._lock:
+            if self._owner != os.getpid():  # after a fork the sockets are the parent's
+                self._entries, self._sweeper, self._owner = {}, None, os.getpid()
+            entry = self._entries.setdefault(target, _Entry())
+            entry.borrowed += 1
+            if self._sweeper is None:
+                self._sweeper = threading.Thread(target=self._sweep, name="agent pool", daemon=True)
+                self._sweeper.start()
+            return entry
+
+    def _client(self, target: Target, entry: _Entry) -> AgentClient:
+        with entry.connecting:
+            client = entry.client
+            if client is not None and not self._is_usable(client):
+                client.close()
+                client = None
+            if client is None:
+                client = entry.client = AgentClient(target.name, self._connect(target))
+            return client
+
+    @staticmethod
+    def _is_usable(client: AgentClient) -> bool:
+        if not client.is_open:
+            return False
+        if client.is_busy or time.monotonic() - client.used_at < CHECK_AFTER_S:
+            return True
+        try:
+            client.call("hello", timeout=HELLO_TIMEOUT_S)
+        except RemoteError:
+            return False
+        return True
+
+    def _sweep(self) -> None:
+        while True:
+            time.sleep(SWEEP_EVERY_S)
+            self.close_idle(CLOSE_AFTER_S)
+
+    def close_idle(self, seconds: float) -> None:
+        """Closes what nobody has borrowed or used for `seconds`."""
+        limit = time.monotonic() - seconds
+        with self._lock:
+            idle = [
+                target
+                for target, entry in self._entries.items()
+                if not entry.borrowed and (entry.client is None or entry.client.used_at <= limit)
+            ]
+            gone = [self._entries.pop(target) for target in idle]
+        for entry in gone:
+            if entry.client is not None:
+                entry.client.close()
+
+
+_pool = Pool()
+session = _pool.session
+forget = _pool.forget
+close = _pool.close

@@ -1,0 +1,33 @@
+"""Where a host's agent runs and how to get there, as plain data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Target:
+    """`name` is for messages. Secrets are left out of the representation, so that no log or trace shows them.
+
+    local: the agent is a child process; its file lies in `folder`, its journal in `folder`/state.
+    ssh:   `host_key` is the pinned key line ("ssh-ed25519 AAAA..."); "" means that nothing may be sent yet.
+    """
+
+    name: str
+    kind: Literal["local", "ssh"]
+    folder: Path | None = None
+    address: str = ""
+    port: int = 22
+    username: str = ""
+    private_key: str = field(default="", repr=False)
+    password: str = field(default="", repr=False)
+    sudo: bool = False
+    sudo_password: str = field(default="", repr=False)
+    host_key: str = ""
+
+    @property
+    def endpoint(self) -> str:
+        address = f"[{self.address}]" if ":" in self.address else self.address
+        return f"{address}:{self.port}"

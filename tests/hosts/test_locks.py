@@ -1,0 +1,85 @@
+"""One holder per host, across threads, and no lock that outlives a dead worker for long."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.utils import timezone
+
+from panel.hosts.locks import HostBusy, host_lock
+from panel.hosts.models import Host, HostLock
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def host() -> Host:
+    return Host.objects.create(name="web1", address="192.0.2.1", username="root")
+
+
+def test_a_second_holder_is_told_who_has_it(host: Host) -> None:
+    refused = pytest.raises(HostBusy, match="web1 is busy with deployment 1")
+    with host_lock(host, "deployment 1"), refused as busy, host_lock(host, "run 2"):
+        raise AssertionError("taken twice")
+    assert busy.value.retry
+    with host_lock(host, "run 2"):
+        assert HostLock.objects.get(host=host).holder == "run 2"
+    assert HostLock.objects.get(host=host).holder == ""
+
+
+def test_another_host_is_free(host: Host) -> None:
+    other = Host.objects.create(name="web2", address="192.0.2.2", username="root")
+    with host_lock(host, "a"), host_lock(other, "b"):
+        assert set(HostLock.objects.values_list("holder", flat=True)) == {"a", "b"}
+
+
+def test_is_given_back_when_the_work_fails(host: Host) -> None:
+    with pytest.raises(ZeroDivisionError), host_lock(host, "a"):
+        raise ZeroDivisionError
+    with host_lock(host, "b"):
+        pass
+
+
+def test_an_expired_lock_is_taken_and_its_old_holder_notices(host: Host) -> None:
+    with host_lock(host, "dead worker") as held:
+        HostLock.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
+        with host_lock(host, "sweep"):
+            with pytest.raises(HostBusy, match="sweep"):
+                held.extend()
+            assert HostLock.objects.get(host=host).holder == "sweep"
+
+
+def test_extending_holds_it_longer(host: Host) -> None:
+    with host_lock(host, "long work") as held:
+        HostLock.objects.update(expires_at=timezone.now() + timedelta(seconds=1))
+        held.extend()
+        expires = HostLock.objects.get(host=host).expires_at
+        assert expires is not None
+        assert expires > timezone.now() + timedelta(seconds=60)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_many_at_once_exactly_one_gets_it(host: Host) -> None:
+    everyone_else_refused = threading.Event()
+    refused: list[int] = []
+
+    def attempt(number: int) -> bool:
+        try:
+            with host_lock(host, f"worker {number}"):
+                return everyone_else_refused.wait(20)
+        except HostBusy:
+            refused.append(number)
+            if len(refused) == 7:
+                everyone_else_refused.set()
+            return False
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(8) as threads:
+        results = list(threads.map(attempt, range(8)))
+    assert results.count(True) == 1
+    assert len(refused) == 7

@@ -1,0 +1,142 @@
+"""Nothing about an account leaves the panel before the host's key is the pinned one."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import paramiko
+import pytest
+
+from panel.remote import keys, ssh
+from panel.remote.errors import AuthenticationRefused, HostKeyChanged, HostKeyUnknown, InvalidKey
+from panel.remote.pool import Pool
+from panel.remote.target import Target
+from tests.remote.conftest import without_key
+from tests.support.sshd import SshServer
+
+
+class Recorder(paramiko.ServerInterface):
+    """An impostor that writes down every attempt to authenticate."""
+
+    def __init__(self) -> None:
+        self.attempts: list[str] = []
+
+    def get_allowed_auths(self, username: str) -> str:
+        self.attempts.append(f"asked as {username}")
+        return "publickey,password"
+
+    def check_auth_password(self, username: str, password: str) -> int:
+        self.attempts.append(password)
+        return paramiko.common.AUTH_FAILED
+
+    def check_auth_publickey(self, username: str, key: paramiko.PKey) -> int:
+        self.attempts.append(key.get_base64())
+        return paramiko.common.AUTH_FAILED
+
+    def check_auth_none(self, username: str) -> int:
+        self.attempts.append(f"none as {username}")
+        return paramiko.common.AUTH_FAILED
+
+
+@pytest.fixture
+def impostor() -> Iterator[tuple[int, Recorder]]:
+    recorder = Recorder()
+    listener = socket.create_server(("127.0.0.1", 0))
+    host_key = paramiko.ECDSAKey.generate()
+
+    def serve() -> None:
+        while True:
+            try:
+                stream, _ = listener.accept()
+            except OSError:
+                return
+            transport = paramiko.Transport(stream)
+            transport.add_server_key(host_key)
+            try:
+                transport.start_server(server=recorder)
+            except (paramiko.SSHException, EOFError):
+                continue
+
+    threading.Thread(target=serve, daemon=True).start()
+    yield listener.getsockname()[1], recorder
+    listener.close()
+
+
+def test_first_contact_gives_the_fingerprint_without_authenticating(
+    sshd: SshServer, impostor: tuple[int, Recorder]
+) -> None:
+    assert ssh.offered_key("web1", "127.0.0.1", sshd.port) == sshd.host_key
+    port, recorder = impostor
+    line = ssh.offered_key("web1", "127.0.0.1", port)
+    assert keys.fingerprint(line).startswith("SHA256:")
+    assert recorder.attempts == []
+
+
+def test_a_host_without_a_pinned_key_is_sent_nothing(target: Target, pool: Pool) -> None:
+    with pytest.raises(HostKeyUnknown), pool.session(without_key(target)):
+        pass
+
+
+@pytest.mark.parametrize("secret", ["key", "password"])
+def test_a_changed_key_fails_before_any_secret_is_sent(
+    target: Target, pool: Pool, impostor: tuple[int, Recorder], secret: str
+) -> None:
+    port, recorder = impostor
+    changed = replace(target, port=port)
+    if secret == "password":
+        changed = replace(changed, private_key="", password="correct horse")
+    with pytest.raises(HostKeyChanged) as refused, pool.session(changed):
+        pass
+    assert recorder.attempts == []
+    assert keys.fingerprint(refused.value.offered) in refused.value.message
+    assert keys.fingerprint(target.host_key) in refused.value.message
+    assert not refused.value.retry
+
+
+def test_another_key_of_the_same_type_is_a_changed_key(sshd: SshServer, target: Target, pool: Pool) -> None:
+    with pool.session(target) as agent:
+        agent.call("hello")
+    pool.close()
+    sshd.stop()
+    sshd.new_host_key()
+    sshd.start()
+    with pytest.raises(HostKeyChanged) as refused, pool.session(target):
+        pass
+    assert refused.value.offered == sshd.host_key
+    with pool.session(replace(target, host_key=sshd.host_key)) as agent:
+        assert agent.call("hello")
+
+
+def test_a_refused_key_names_the_user_and_what_to_check(target: Target, pool: Pool, tmp_path: Path) -> None:
+    stranger = paramiko.ECDSAKey.generate()
+    stranger.write_private_key_file(str(tmp_path / "key"))
+    text = (tmp_path / "key").read_text()
+    with pytest.raises(AuthenticationRefused) as refused, pool.session(replace(target, private_key=text)):
+        pass
+    assert "authorized_keys" in refused.value.message
+    assert target.username in refused.value.message
+    assert "PRIVATE" not in refused.value.message
+
+
+@pytest.mark.parametrize(
+    "text", ["", "hello", "-----BEGIN OPENSSH PRIVATE KEY-----\nAAAA\n-----END OPENSSH PRIVATE KEY-----"]
+)
+def test_text_that_is_no_private_key_is_refused(text: str) -> None:
+    with pytest.raises(InvalidKey, match="private key"):
+        keys.load_private_key(text)
+
+
+def test_a_private_key_with_a_passphrase_is_refused_with_a_way_out(tmp_path: Path) -> None:
+    paramiko.RSAKey.generate(2048).write_private_key_file(str(tmp_path / "key"), password="secret")
+    with pytest.raises(InvalidKey, match="passphrase"):
+        keys.load_private_key((tmp_path / "key").read_text())
+
+
+@pytest.mark.parametrize("line", ["", "ssh-dss AAAA", "ssh-ed25519", "ssh-ed25519 !!!", "-oProxyCommand=x"])
+def test_a_line_that_is_no_host_key_is_refused(line: str) -> None:
+    with pytest.raises(InvalidKey):
+        keys.parse_key_line(line)

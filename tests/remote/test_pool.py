@@ -1,0 +1,138 @@
+"""Requests over pooled connections, to a real sshd and to the machine itself."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from panel.remote import bundle
+from panel.remote.errors import CallTimeout, ConnectionLost, OperationRefused, RemoteError
+from panel.remote.pool import Pool
+from panel.remote.target import Target
+from tests.support.sshd import SshServer
+
+
+@pytest.mark.parametrize("which", ["target", "local"])
+def test_one_agent_answers_all_sessions_of_a_host(which: str, pool: Pool, target: Target, local: Target) -> None:
+    chosen = target if which == "target" else local
+    with pool.session(chosen) as agent:
+        first = agent.call("hello")
+    with pool.session(chosen) as agent:
+        assert agent.call("hello") == first
+    assert first["agent"] == bundle.bundle().name
+
+
+def test_the_agent_is_uploaded_whole_and_private_on_first_use(
+    pool: Pool, target: Target, fresh_bundle: bundle.Bundle
+) -> None:
+    installed = Path.home() / ".paddock" / fresh_bundle.name
+    assert not installed.exists()
+    with pool.session(target) as agent:
+        assert agent.call("hello")["agent"] == fresh_bundle.name
+    assert installed.read_bytes() == fresh_bundle.content
+    assert installed.stat().st_mode & 0o777 == 0o700
+    assert not list(installed.parent.glob(f"{fresh_bundle.name}.*"))
+
+
+def test_requests_of_many_threads_overlap_on_one_connection(pool: Pool, target: Target, tmp_path: Path) -> None:
+    log = tmp_path / "access.log"
+    log.write_text("one\n")
+    seen: list[str] = []
+
+    def follow() -> None:
+        with pool.session(target) as agent, pytest.raises(CallTimeout):
+            agent.call(
+                "tail",
+                {"path": str(log), "roots": [str(tmp_path)], "follow": True},
+                lambda event: seen.extend(event["lines"]),
+                timeout=1.5,
+            )
+
+    following = threading.Thread(target=follow)
+    following.start()
+    pids = set()
+    for number in range(5):
+        with pool.session(target) as agent:
+            pids.add(agent.call("hello")["pid"])
+        with log.open("a") as file:
+            file.write(f"line {number}\n")
+        time.sleep(0.05)
+    following.join()
+    assert len(pids) == 1
+    assert seen[-1] == "line 4"
+
+
+def test_a_killed_agent_is_reported_and_replaced(pool: Pool, local: Target) -> None:
+    with pool.session(local) as agent:
+        os.kill(agent.identity["pid"], signal.SIGKILL)
+        with pytest.raises(ConnectionLost) as lost:
+            for _ in range(100):
+                agent.call("hello")
+                time.sleep(0.01)
+    assert lost.value.retry
+    with pool.session(local) as agent:
+        assert agent.call("hello")["pid"] > 0
+
+
+def test_a_connection_that_died_while_idle_is_made_anew(
+    pool: Pool, target: Target, sshd: SshServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("panel.remote.pool.CHECK_AFTER_S", 0.0)
+    with pool.session(target) as agent:
+        first = agent.identity["pid"]
+    os.kill(first, signal.SIGSTOP)  # answers nothing, closes nothing: as a host that vanished from the network
+    try:
+        monkeypatch.setattr("panel.remote.pool.HELLO_TIMEOUT_S", 0.3)
+        with pool.session(target) as agent:
+            assert agent.call("hello")["pid"] != first
+    finally:
+        os.kill(first, signal.SIGKILL)
+
+
+def test_an_error_of_the_agent_keeps_its_code_and_words(pool: Pool, local: Target) -> None:
+    with pool.session(local) as agent, pytest.raises(OperationRefused) as refused:
+        agent.call("tail", {"path": "/etc/shadow", "roots": ["/var/log"]})
+    assert refused.value.code == "refused"
+    assert "/etc/shadow" in refused.value.message
+
+
+def test_an_uploaded_file_arrives_under_a_plain_name(pool: Pool, target: Target, tmp_path: Path) -> None:
+    source = tmp_path / "program"
+    source.write_bytes(os.urandom(300_000))
+    name = f"upload-{hashlib.sha256(source.read_bytes()).hexdigest()}"
+    with pool.session(target) as agent:
+        path = Path(agent.upload(source, name))
+        for wrong in ("", "../x", "a/b", ".hidden"):
+            with pytest.raises(ValueError, match="not a plain file name"):
+                agent.upload(source, wrong)
+    assert path.read_bytes() == source.read_bytes()
+    path.unlink()
+
+
+def test_a_host_that_does_not_answer_is_named_with_its_endpoint(pool: Pool, target: Target, sshd: SshServer) -> None:
+    sshd.stop()
+    with pytest.raises(RemoteError) as unreachable, pool.session(target):
+        pass
+    assert unreachable.value.code == "host_unreachable"
+    assert f"127.0.0.1:{sshd.port}" in unreachable.value.message
+    assert unreachable.value.retry
+
+
+def test_idle_connections_are_closed_and_their_agents_end(pool: Pool, local: Target) -> None:
+    with pool.session(local) as agent:
+        pid = agent.identity["pid"]
+        pool.close_idle(0)
+        assert agent.call("hello")["pid"] == pid  # borrowed: left alone
+    pool.close_idle(0)
+    assert not Path(f"/proc/{pid}").exists() or "zombie" in Path(f"/proc/{pid}/status").read_text()
+
+
+def test_secrets_do_not_show_in_a_targets_representation() -> None:
+    target = Target("web1", "ssh", private_key="KEY", password="PASS", sudo_password="SUDO")
+    assert not {"KEY", "PASS", "SUDO"} & set(repr(target).replace("'", " ").split())

@@ -1,0 +1,88 @@
+"""The password for sudo goes in on standard input, only when sudo asks, and never on a command line."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from panel.remote.errors import AgentUnavailable, SudoRefused
+from panel.remote.pool import Pool
+from panel.remote.target import Target
+from tests.support.sshd import SshServer
+
+# Does what sudo does with -n, -S, -k and -p, so that the test needs no account with a password: asks on standard
+# error, reads one line of standard input, becomes the command.
+SUDO = f"""#!{sys.executable} -ISB
+import os, sys
+arguments = sys.argv[1:]
+command = arguments[arguments.index("--") + 1:]
+open({{record!r}}, "a").write(" ".join(sys.argv) + "\\n")
+if {{asks!r}}:
+    if "-n" in arguments:
+        sys.exit("sudo: a password is required")
+    prompt = arguments[arguments.index("-p") + 1]
+    for attempt in range(3):
+        sys.stderr.write(prompt)
+        sys.stderr.flush()
+        line = b""
+        while not line.endswith(b"\\n"):
+            line += os.read(0, 1)
+        if line == b"tr0ub4dor;$(id)\\n":
+            break
+        sys.stderr.write("Sorry, try again.\\n")
+    else:
+        sys.exit("sudo: 3 incorrect password attempts")
+os.execvp(command[0], command)
+"""
+
+
+def install_sudo(sshd: SshServer, *, asks: bool) -> Path:
+    folder = sshd.root / "bin"
+    folder.mkdir()
+    record = sshd.root / "sudo.log"
+    (folder / "sudo").write_text(SUDO.format(record=str(record), asks=asks))
+    (folder / "sudo").chmod(0o755)
+    config = sshd.root / "sshd_config"
+    config.write_text(config.read_text() + f"SetEnv PATH={folder}:/usr/bin:/bin\n")
+    sshd.stop()
+    sshd.start()
+    return record
+
+
+def test_sudo_that_asks_gets_the_password_on_standard_input(sshd: SshServer, target: Target, pool: Pool) -> None:
+    record = install_sudo(sshd, asks=True)
+    with pool.session(replace(target, sudo=True, sudo_password="tr0ub4dor;$(id)")) as agent:
+        assert agent.call("hello")["pid"] > 0
+    assert "tr0ub4dor" not in record.read_text()
+    assert "-S -k -p paddock-sudo: -- /usr/bin/python3 -ISB .paddock/agent-" in record.read_text()
+
+
+def test_sudo_that_does_not_ask_is_sent_no_password(sshd: SshServer, target: Target, pool: Pool) -> None:
+    install_sudo(sshd, asks=False)
+    with pool.session(replace(target, sudo=True, sudo_password="tr0ub4dor;$(id)")) as agent:
+        assert agent.call("hello")["pid"] > 0
+
+
+def test_a_wrong_password_is_tried_once_and_reported(sshd: SshServer, target: Target, pool: Pool) -> None:
+    install_sudo(sshd, asks=True)
+    mistaken = replace(target, sudo=True, sudo_password="hunter2")
+    with pytest.raises(SudoRefused, match="the stored password is wrong") as refused, pool.session(mistaken):
+        pass
+    assert "hunter2" not in refused.value.message
+
+
+def test_sudo_that_asks_without_a_stored_password_says_what_to_do(sshd: SshServer, target: Target, pool: Pool) -> None:
+    install_sudo(sshd, asks=True)
+    with pytest.raises(SudoRefused, match="NOPASSWD"), pool.session(replace(target, sudo=True)):
+        pass
+
+
+def test_a_host_without_python_is_told_what_to_install(
+    sshd: SshServer, target: Target, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("panel.remote.links.PYTHONS", ("/usr/bin/python-that-is-not-there",))
+    with pytest.raises(AgentUnavailable, match=r"Install Python 3\.8"), pool.session(target):
+        pass
