@@ -1,0 +1,39 @@
+"""`python -m tests.perf [NAME...]`: run benchmarks and print their tables. Without names: all, in this order."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import platform
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+NAMES = ("render", "lists", "deploy", "push")
+
+
+def main(names: list[str]) -> int:
+    unknown = [name for name in names if name not in NAMES]
+    if unknown:
+        print(f"unknown benchmark {', '.join(unknown)}; there are: {', '.join(NAMES)}", file=sys.stderr)
+        return 2
+    home = Path(tempfile.mkdtemp(prefix="paddock-perf-"))
+    home.chmod(0o755)
+    os.environ["PADDOCK_HOME"] = str(home / "panel")
+    os.environ["PADDOCK_STATIC_MANIFEST"] = "0"
+    os.environ.setdefault("PADDOCK_LOG_LEVEL", "WARNING")
+    print(
+        f"{os.cpu_count()} CPUs, {platform.machine()}, Linux {platform.release()}, Python {platform.python_version()}"
+    )
+    try:
+        for name in names or NAMES:
+            print(f"\n== {name}", flush=True)
+            importlib.import_module(f"tests.perf.{name}").main(home / name)
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
