@@ -39,19 +39,19 @@ def from_h2load_log(path: str) -> dict[str, Any]:
             except ValueError:
                 continue  # a last row cut short by the end of the tool
             statuses[str(status)] = statuses.get(str(status), 0) + 1
-            first = start if first is None or start < first else first
             if status == -1:
-                continue
+                continue  # a stream that failed has no start either
+            first = start if first is None or start < first else first
             last = max(last, start + taken)
             answered, total, longest = answered + 1, total + taken, max(longest, taken)
             kept = bucket(taken)
             counts[kept] = counts.get(kept, 0) + 1
-    if first is None:
+    if not statuses:
         return {}
     return {
         "counts": [[value, counts[value]] for value in sorted(counts)],
         "statuses": statuses,
         "max_us": longest,
         "mean_us": round(total / answered, 3) if answered else None,
-        "active_s": round(max(0, last - first) / 1e6, 6),
+        "active_s": round((last - first) / 1e6, 6) if first is not None else 0.0,
     }

@@ -134,8 +134,10 @@ def _check_siege(argv: list[str], settings: str) -> None:
     if argv[1:3] != ["-R", "{workdir}/siegerc"]:
         raise Refusal("refused", "siege runs with the run's own configuration only: -R {workdir}/siegerc")
     for line in settings.splitlines():
-        key = line.split("=", 1)[0].strip()
-        if key not in _SIEGE_SETTINGS:
+        key, _, value = (part.strip() for part in line.partition("="))
+        # Pages and redirects may point anywhere.
+        elsewhere = key in ("parser", "follow-location") and value != "false"
+        if key not in _SIEGE_SETTINGS or elsewhere:
             raise Refusal("refused", "%r may not be set in siege's configuration" % key)
 
 

@@ -10,17 +10,11 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from panel.accounts.models import Team
+from panel.benchmarks.choices import Tool
 from panel.core.models import BaseModel
 from panel.deployments.models import Revision
 from panel.hosts.models import EngineInstall
 from panel.websites.models import Site
-
-
-class Tool(models.TextChoices):
-    AB = "ab", "ab"
-    H2LOAD = "h2load", "h2load"
-    WRK = "wrk", "wrk"
-    SIEGE = "siege", "siege"
 
 
 class Scenario(BaseModel):

@@ -186,10 +186,11 @@ def test_only_an_allowed_address_of_this_host(agent: AgentProcess, target: str, 
         agent.call("bench", {**request(target, ["ab", f"http://{target}/"]), "allowed": allowed})
 
 
-def test_siege_settings_that_lead_elsewhere_are_refused(agent: AgentProcess) -> None:
-    files = {"siegerc": "proxy-host = 192.0.2.1\n", "urls": "http://127.0.0.1:65000/\n"}
+@pytest.mark.parametrize("setting", ["proxy-host = 192.0.2.1", "parser = true", "follow-location = true", "url = x"])
+def test_siege_settings_that_lead_elsewhere_are_refused(agent: AgentProcess, setting: str) -> None:
+    files = {"siegerc": setting + "\n", "urls": "http://127.0.0.1:65000/\n"}
     argv = ["siege", "-R", "{workdir}/siegerc", "-f", "{workdir}/urls"]
-    with pytest.raises(AgentError, match="proxy-host"):
+    with pytest.raises(AgentError, match=setting.split()[0]):
         agent.call("bench", request("127.0.0.1:65000", argv, input_files=files))
 
 

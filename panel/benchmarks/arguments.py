@@ -1,0 +1,229 @@
+"""What may be asked of each load tool: named, typed, bounded values; never a command line.
+
+`clean` and `clean_paths` are the only way from what somebody typed to what `commands.py` builds an argv list from.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from panel.benchmarks.choices import Tool
+
+Value = int | bool | str | None
+Arguments = dict[str, Value]
+
+MAX_PATHS = 100
+MAX_PATH_LENGTH = 2000
+# RFC 3986 pchar, "/" and "?" without the characters that some tool, file or shell reads a meaning into.
+_PATH = re.compile(r"/[A-Za-z0-9._~%:@!*+,=&/?-]*")
+
+
+class ArgumentError(ValueError):
+    """`errors` maps an argument's name ("" for the whole) to what is wrong with it and what would be right."""
+
+    def __init__(self, errors: dict[str, str]) -> None:
+        super().__init__("; ".join(f"{name}: {text}" if name else text for name, text in errors.items()))
+        self.errors = errors
+
+
+@dataclass(frozen=True)
+class Field:
+    """One argument. Integers lie in [low, high]; `default` None means it may be left out."""
+
+    name: str
+    kind: Literal["integer", "boolean", "choice"]
+    label: str
+    help: str = ""
+    unit: str = ""
+    low: int = 1
+    high: int = 1
+    choices: tuple[tuple[str, str], ...] = ()
+    default: Value = None
+
+
+_PROTOCOLS = {"h1": "HTTP/1.1", "h2": "HTTP/2", "h3": "HTTP/3"}
+REQUESTS = Field("requests", "integer", "Requests", "In each round. Or give seconds.", "", 1, 100_000_000)
+DURATION = Field("duration_s", "integer", "Seconds", "Length of each round. Or give requests.", "s", 1, 3600)
+CONCURRENCY = Field("concurrency", "integer", "Connections at once", "", "", 1, 10_000, default=10)
+THREADS = Field("threads", "integer", "Threads", "At most one per connection; one per CPU is plenty.", "", 1, 64, (), 1)
+STREAMS = Field("streams", "integer", "Streams per connection", "HTTP/2 and HTTP/3 only.", "", 1, 1000, (), 1)
+KEEPALIVE = Field(
+    "keepalive", "boolean", "Keep connections open", "Off: a new connection for each request.", default=True
+)
+RATE = Field(
+    "rate_rps", "integer", "Requests a second per connection", "Empty: as fast as answers come.", "/s", 1, 1_000_000
+)
+GZIP = Field("gzip", "boolean", "Accept gzip", "Sends Accept-Encoding: gzip.", default=False)
+TLS = Field("tls", "boolean", "Over TLS", "Through a listener of the site that speaks TLS.", default=False)
+DYNAMIC = Field(
+    "dynamic",
+    "boolean",
+    "Pages differ from answer to answer",
+    "Compares status, type and encoding of the servers' answers, not their bodies.",
+    default=False,
+)
+
+
+def _protocol(*names: str) -> Field:
+    choices = tuple((name, _PROTOCOLS[name]) for name in names)
+    return Field("protocol", "choice", "Protocol", choices=choices, default=names[0])
+
+
+@dataclass(frozen=True)
+class ToolForm:
+    """What a tool is good for, and its arguments in the order they are shown."""
+
+    summary: str
+    limits: str
+    fields: tuple[Field, ...]
+    max_paths: int = MAX_PATHS
+
+    def field(self, name: str) -> Field | None:
+        return next((field for field in self.fields if field.name == name), None)
+
+
+TOOLS: dict[Tool, ToolForm] = {
+    Tool.AB: ToolForm(
+        "ApacheBench: one URL, one thread, HTTP/1.0 with or without keep-alive.",
+        "Latencies to the microsecond for whole percentiles up to 99 and the longest; mean to the millisecond.",
+        (REQUESTS, DURATION, CONCURRENCY, KEEPALIVE, TLS, GZIP, DYNAMIC),
+        max_paths=1,
+    ),
+    Tool.H2LOAD: ToolForm(
+        "nghttp2's load generator: HTTP/1.1, HTTP/2, and HTTP/3 where the host's build speaks it.",
+        "Every latency to the microsecond. Over HTTP/2 it does not reconnect when the server closes a connection.",
+        (REQUESTS, DURATION, CONCURRENCY, THREADS, STREAMS, _protocol("h1", "h2", "h3"), TLS, RATE, GZIP, DYNAMIC),
+    ),
+    Tool.WRK: ToolForm(
+        "wrk: the least CPU per request, HTTP/1.1, a fixed time.",
+        "Percentiles to the microsecond, corrected by wrk for requests it could not send in time.",
+        (
+            replace(DURATION, default=10, help="Length of each round."),
+            CONCURRENCY,
+            THREADS,
+            KEEPALIVE,
+            TLS,
+            GZIP,
+            DYNAMIC,
+        ),
+    ),
+    Tool.SIEGE: ToolForm(
+        "siege: simulated users over a list of URLs, HTTP/1.1.",
+        "Mean and longest only, to 10 ms; no percentiles. Over TLS the site's name must lead to the site on its host.",
+        (REQUESTS, DURATION, replace(CONCURRENCY, high=1000), KEEPALIVE, TLS, GZIP, DYNAMIC),
+    ),
+}
+
+
+def clean(tool: str, raw: Mapping[str, Any]) -> Arguments:
+    """Every argument of `tool`, checked; those left out have their default. ArgumentError names each at fault."""
+    if tool not in Tool.values:
+        raise ArgumentError({"": f"There is no load tool {tool!r}; choose one of {', '.join(Tool.values)}."})
+    form = TOOLS[Tool(tool)]
+    if not isinstance(raw, Mapping):
+        raise ArgumentError({"": "Arguments are an object of names and values."})
+    known = {field.name for field in form.fields}
+    errors = {
+        str(name): f"{tool} has no such argument; it takes {', '.join(sorted(known))}."
+        for name in raw
+        if name not in known
+    }
+    values: Arguments = {}
+    for field in form.fields:
+        try:
+            values[field.name] = _value(field, raw.get(field.name))
+        except ValueError as error:
+            errors[field.name] = str(error)
+    if not errors:
+        errors = _together(Tool(tool), values)
+    if errors:
+        raise ArgumentError(errors)
+    return values
+
+
+def _value(field: Field, raw: Any) -> Value:
+    if raw is None or raw == "":
+        return field.default
+    if field.kind == "boolean":
+        if isinstance(raw, bool):
+            return raw
+        raise ValueError("Write true or false.")
+    if field.kind == "choice":
+        names = [name for name, _ in field.choices]
+        if isinstance(raw, str) and raw in names:
+            return raw
+        raise ValueError(f"Choose one of {', '.join(names)}.")
+    return _integer(field, raw)
+
+
+def _integer(field: Field, raw: Any) -> int:
+    wanted = f"Write a whole number from {field.low} to {field.high}, digits only."
+    if isinstance(raw, str) and raw.isascii() and raw.isdecimal() and len(raw) <= 12:
+        raw = int(raw)
+    if isinstance(raw, bool) or not isinstance(raw, int) or not field.low <= raw <= field.high:
+        raise ValueError(wanted)
+    return raw
+
+
+def _together(tool: Tool, values: Arguments) -> dict[str, str]:
+    """What is wrong between arguments that are right one by one."""
+    requests, duration = values.get("requests"), values["duration_s"]
+    concurrency, threads = values["concurrency"], values.get("threads", 1)
+    assert isinstance(concurrency, int) and isinstance(threads, int)
+    errors = {}
+    if requests is None and duration is None:
+        errors["duration_s"] = "Say how long a round is: a number of requests, or seconds."
+    if requests is not None and duration is not None:
+        errors["duration_s"] = "Give requests or seconds, not both; leave one empty."
+    if threads > concurrency:
+        errors["threads"] = f"At most one thread for each of the {concurrency} connections."
+    if isinstance(requests, int) and requests < concurrency:
+        errors["requests"] = f"At least one for each of the {concurrency} connections."
+    elif isinstance(requests, int) and tool == Tool.SIEGE and requests % concurrency:
+        near = requests - requests % concurrency
+        errors["requests"] = (
+            f"siege gives every user the same number: write a multiple of {concurrency}, such as {near}."
+        )
+    errors.update(_protocol_errors(values))
+    return errors
+
+
+def _protocol_errors(values: Arguments) -> dict[str, str]:
+    protocol, streams = values.get("protocol", "h1"), values.get("streams", 1)
+    if protocol == "h3" and not values["tls"]:
+        return {"protocol": "HTTP/3 exists over TLS only; switch TLS on."}
+    if protocol == "h1" and streams != 1:
+        return {"streams": "HTTP/1.1 has no streams; write 1, or choose HTTP/2."}
+    return {}
+
+
+def clean_paths(tool: str, raw: Any) -> list[str]:
+    """URL paths, each beginning with one slash. ArgumentError({"paths": ...}) names the first that is wrong."""
+    if not isinstance(raw, Sequence) or isinstance(raw, str) or not raw:
+        raise ArgumentError({"paths": "Write at least one path, such as /."})
+    most = TOOLS[Tool(tool)].max_paths if tool in Tool.values else MAX_PATHS
+    if len(raw) > most:
+        few = f"{tool} asks for one URL only: leave one path, or choose another tool."
+        raise ArgumentError({"paths": few if most == 1 else f"At most {most} paths."})
+    for path in raw:
+        problem = _path_problem(path)
+        if problem:
+            raise ArgumentError({"paths": f"{str(path)[:80]!r}: {problem}"})
+    return list(raw)
+
+
+def _path_problem(path: Any) -> str:
+    if not isinstance(path, str) or not path.startswith("/"):
+        return "a path begins with /; the site gives scheme and host."
+    if path.startswith("//"):
+        return "two slashes would name another host."
+    if len(path) > MAX_PATH_LENGTH:
+        return f"at most {MAX_PATH_LENGTH} characters."
+    if not _PATH.fullmatch(path):
+        return "write other characters than A-Z a-z 0-9 . _ ~ - : @ ! * + , = & / ? percent-encoded, a blank as %20."
+    if re.search(r"%(?![0-9A-Fa-f]{2})", path):
+        return "a % is followed by two hexadecimal digits; write %25 for the sign itself."
+    return ""

@@ -1,0 +1,12 @@
+"""The load tools there are, apart from the models so that pure code can name them."""
+
+from __future__ import annotations
+
+from django.db import models
+
+
+class Tool(models.TextChoices):
+    AB = "ab", "ab"
+    H2LOAD = "h2load", "h2load"
+    WRK = "wrk", "wrk"
+    SIEGE = "siege", "siege"

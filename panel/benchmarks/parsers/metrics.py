@@ -1,0 +1,109 @@
+"""What every tool's output is turned into. What a tool does not tell stays None: nothing is estimated here."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+PERCENTILES = (50.0, 90.0, 95.0, 99.0, 99.9)
+# Where the latency curve is drawn when every latency is known.
+CURVE = (0, 10, 25, 50, 75, 80, 85, 90, 92.5, 95, 97, 98, 99, 99.5, 99.9, 99.95, 99.99, 99.999)
+
+
+class ParseError(ValueError):
+    """The tool printed no result; the message holds its own words."""
+
+
+@dataclass(frozen=True)
+class Output:
+    """What one execution left behind; `outputs` and `latency` as in a BenchResult (agents/protocol.py)."""
+
+    stdout: str
+    stderr: str = ""
+    exit_code: int = 0
+    outputs: dict[str, str] = field(default_factory=dict)
+    latency: dict[str, Any] = field(default_factory=dict)
+
+    def last_words(self) -> str:
+        """The last line said on stderr, else on stdout."""
+        lines = [line.strip() for line in (self.stderr or self.stdout).splitlines() if line.strip()]
+        return lines[-1] if lines else "it printed nothing"
+
+
+@dataclass(frozen=True)
+class Latency:
+    """Milliseconds. `resolution` is the tool's: 10 means that it prints hundredths of a second."""
+
+    resolution: float
+    mean: float | None = None
+    p50: float | None = None
+    p90: float | None = None
+    p95: float | None = None
+    p99: float | None = None
+    p99_9: float | None = None
+    max: float | None = None
+    mean_resolution: float | None = None  # where the mean is coarser than the rest
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """`requests` counts all that ended, whether well, `failed` (no answer) or `non2xx` (another status)."""
+
+    requests: int
+    failed: int
+    non2xx: int
+    bytes: int | None  # received, headers included where the tool counts them
+    duration_s: float
+    throughput_rps: float
+    latency_ms: Latency
+    curve: list[list[float]] = field(default_factory=list)  # [percent, ms], rising
+    errors: dict[str, int] = field(default_factory=dict)  # failures by the tool's own classes
+    achieved_concurrency: float | None = None  # requests under way on average, as the tool says or by Little's law
+    active_s: float | None = None  # from the first request to the last answer, where every request is known
+    notes: list[str] = field(default_factory=list)  # codes of what the output gives away: connections_closed
+
+    @property
+    def good(self) -> int:
+        return max(0, self.requests - self.failed - self.non2xx)
+
+    @property
+    def availability_percent(self) -> float:
+        """Answers with the wanted status, in percent of all requests."""
+        return 100.0 * self.good / self.requests if self.requests else 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        return {**dataclasses.asdict(self), "availability_percent": self.availability_percent}
+
+
+def from_json(data: dict[str, Any]) -> Metrics:
+    """The inverse of `Metrics.to_json`."""
+    values = {key: value for key, value in data.items() if key != "availability_percent"}
+    return Metrics(**{**values, "latency_ms": Latency(**data["latency_ms"])})
+
+
+def little(throughput_rps: float, mean_ms: float | None) -> float | None:
+    """Requests under way on average: throughput times time in the system."""
+    return None if mean_ms is None else throughput_rps * mean_ms / 1000.0
+
+
+def percentile(counts: list[list[int]], percent: float) -> float | None:
+    """Nearest-rank percentile, in ms, of a histogram [[us, n], ...] sorted by value; None when it is empty."""
+    total = sum(count for _, count in counts)
+    if not total:
+        return None
+    rank = max(1, math.ceil(total * percent / 100.0))
+    seen = 0
+    for value, count in counts:
+        seen += count
+        if seen >= rank:
+            return value / 1000.0
+    return counts[-1][0] / 1000.0
+
+
+def histogram_curve(counts: list[list[int]]) -> list[list[float]]:
+    """Points of the percentile curve, as far out as there are requests to tell it by."""
+    total = sum(count for _, count in counts)
+    points = [percent for percent in CURVE if total * (100 - percent) >= 100]
+    return [[percent, value] for percent in points if (value := percentile(counts, percent)) is not None]

@@ -1,0 +1,214 @@
+"""What may and may not be asked of a load tool, and the argv list that comes of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from panel.benchmarks.arguments import TOOLS, ArgumentError, clean, clean_paths
+from panel.benchmarks.choices import Tool
+from panel.benchmarks.commands import Endpoint, command
+
+SITE = Endpoint("127.0.0.1", 8080, "a.example")
+SECURE = Endpoint("::1", 443, "a.example", tls=True)
+SECONDS = {"duration_s": 5}
+
+
+def refused(tool: str, raw: Any) -> dict[str, str]:
+    with pytest.raises(ArgumentError) as error:
+        clean(tool, raw)
+    return error.value.errors
+
+
+@pytest.mark.parametrize("tool", list(Tool))
+@pytest.mark.parametrize(
+    "value",
+    [
+        "-1",
+        "-n5",
+        "--help",
+        "1;id",
+        "$(id)",
+        "`id`",
+        "1|2",
+        "1\n2",
+        "1\x00",
+        " 1",
+        "1 ",
+        "١",
+        "1e3",
+        "0x10",
+        "+1",
+        "1.0",
+        0,
+        -1,
+        10**9,
+        1.5,
+        True,
+        [1],
+        {"a": 1},
+    ],
+)
+def test_numbers_are_plain_and_bounded(tool: Tool, value: Any) -> None:
+    errors = refused(tool, {**SECONDS, "concurrency": value})
+    assert "whole number from 1 to" in errors["concurrency"]
+
+
+@pytest.mark.parametrize("value", ["h4", "-h1", "h1 h2", "h1;id", "", 1, ["h1"], None])
+def test_a_protocol_is_one_of_those_named(value: Any) -> None:
+    if value in ("", None):
+        assert clean("h2load", {**SECONDS, "protocol": value})["protocol"] == "h1"
+    else:
+        assert "Choose one of h1, h2, h3" in refused("h2load", {**SECONDS, "protocol": value})["protocol"]
+
+
+@pytest.mark.parametrize("value", ["yes", "-k", 1, 0, "true", []])
+def test_a_switch_is_true_or_false(value: Any) -> None:
+    assert refused("ab", {**SECONDS, "keepalive": value}) == {"keepalive": "Write true or false."}
+
+
+def test_names_that_a_tool_does_not_know_are_refused_and_those_it_knows_listed() -> None:
+    errors = refused("wrk", {**SECONDS, "script": "/etc/passwd", "-s": "x"})
+    assert set(errors) == {"script", "-s"}
+    assert "it takes concurrency, duration_s" in errors["script"]
+
+
+def test_an_unknown_tool_is_refused() -> None:
+    assert "no load tool 'curl'" in refused("curl", {})[""]
+
+
+@pytest.mark.parametrize(
+    ("tool", "raw", "field", "words"),
+    [
+        ("ab", {}, "duration_s", "a number of requests, or seconds"),
+        ("ab", {"requests": 10, "duration_s": 5}, "duration_s", "not both"),
+        ("ab", {"requests": 5, "concurrency": 10}, "requests", "each of the 10"),
+        ("wrk", {**SECONDS, "threads": 4, "concurrency": 2}, "threads", "each of the 2"),
+        ("h2load", {**SECONDS, "streams": 8}, "streams", "no streams"),
+        ("h2load", {**SECONDS, "protocol": "h3"}, "protocol", "TLS"),
+        ("siege", {"requests": 25, "concurrency": 10}, "requests", "such as 20"),
+        ("siege", {**SECONDS, "concurrency": 1001}, "concurrency", "1 to 1000"),
+    ],
+)
+def test_arguments_agree_with_each_other(tool: str, raw: dict[str, Any], field: str, words: str) -> None:
+    assert words in refused(tool, raw)[field]
+
+
+@given(st.dictionaries(st.text(max_size=12), st.none() | st.booleans() | st.integers() | st.text(max_size=20)))
+def test_whatever_comes_in_is_cleaned_or_refused(raw: dict[str, Any]) -> None:
+    for tool in Tool:
+        try:
+            values = clean(tool, raw)
+        except ArgumentError as error:
+            assert error.errors
+        else:
+            assert set(values) == {field.name for field in TOOLS[tool].fields}
+
+
+@pytest.mark.parametrize("path", ["/", "/a/b.html", "/a?b=c&d=%20", "/~user/@x:1,2+3*!"])
+def test_paths(path: str) -> None:
+    assert clean_paths("wrk", [path]) == [path]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "",
+        "a",
+        "http://192.0.2.1/",
+        "//192.0.2.1/",
+        "/a b",
+        "/a\n/b",
+        "/a\r",
+        "/\x00",
+        "/$(HOME)",
+        "/`id`",
+        "/a;b",
+        "/a'b",
+        '/a"b',
+        "/a#b",
+        "/a\\b",
+        "/é",
+        "/%",
+        "/%zz",
+        "/{workdir}/x",
+        "/a|b",
+        "/<x>",
+        "-h",
+        "/" + "a" * 2000,
+        7,
+        None,
+    ],
+)
+def test_paths_that_mean_something_else_to_somebody_are_refused(path: Any) -> None:
+    with pytest.raises(ArgumentError) as error:
+        clean_paths("wrk", ["/", path])
+    assert list(error.value.errors) == ["paths"]
+
+
+@pytest.mark.parametrize("raw", [[], None, "/", {"a": 1}, ["/"] * 101])
+def test_paths_are_a_list(raw: Any) -> None:
+    with pytest.raises(ArgumentError):
+        clean_paths("wrk", raw)
+
+
+def test_ab_asks_for_one_url() -> None:
+    with pytest.raises(ArgumentError, match="one URL only"):
+        clean_paths("ab", ["/", "/b"])
+
+
+def test_ab_argv() -> None:
+    built = command(Tool.AB, clean("ab", {"requests": 500, "concurrency": 5, "gzip": True}), ["/x"], SITE)
+    head = ["ab", "-q", "-r", "-s", "30", "-c", "5", "-n", "500", "-k", "-H", "Accept-Encoding: gzip"]
+    tail = ["-e", "{workdir}/percentiles.csv", "-H", "Host: a.example:8080", "http://127.0.0.1:8080/x"]
+    assert built.argv == head + tail
+    assert built.outputs == ["percentiles.csv"]
+
+
+def test_ab_by_time_says_the_number_after_the_time() -> None:
+    argv = command(Tool.AB, clean("ab", {"duration_s": 10, "keepalive": False}), ["/"], SITE).argv
+    assert argv.index("-n") > argv.index("-t")
+    assert "-k" not in argv
+
+
+def test_h2load_argv() -> None:
+    raw = {"requests": 100, "concurrency": 4, "threads": 2, "streams": 8, "protocol": "h2", "tls": True, "rate_rps": 50}
+    built = command(Tool.H2LOAD, clean("h2load", raw), ["/", "/b"], SECURE)
+    head = ["h2load", "-c", "4", "-t", "2", "-m", "8", "-n", "100", "--npn-list=h2", "--rps=50"]
+    tail = ["--log-file={workdir}/requests.log", "--connect-to=[::1]:443", "-i", "{workdir}/urls"]
+    assert built.argv == head + tail
+    assert built.input_files == {"urls": "https://a.example/\nhttps://a.example/b\n"}
+
+
+def test_wrk_argv() -> None:
+    raw = {"concurrency": 8, "threads": 2, "keepalive": False}
+    built = command(Tool.WRK, clean("wrk", raw), ["/", "/b"], SITE)
+    head = ["wrk", "-c", "8", "-t", "2", "-d", "10s", "--timeout", "30s", "--latency", "-s", "{workdir}/wrk.lua"]
+    assert built.argv == [*head, "-H", "Connection: close", "http://a.example:8080/"]
+    assert built.input_files == {"urls": "/\n/b\n"}
+
+
+def test_siege_argv() -> None:
+    built = command(Tool.SIEGE, clean("siege", {"requests": 50, "concurrency": 5}), ["/"], SITE)
+    head = ["siege", "-R", "{workdir}/siegerc", "-b", "-c", "5", "-r", "10"]
+    assert built.argv == [*head, "-H", "Host: a.example:8080", "-f", "{workdir}/urls"]
+    assert built.input_files["urls"] == "http://127.0.0.1:8080/\n"
+    assert "parser = false\n" in built.input_files["siegerc"]
+    secure = command(Tool.SIEGE, clean("siege", {"requests": 50, "concurrency": 5, "tls": True}), ["/"], SECURE)
+    assert secure.input_files["urls"] == "https://a.example/\n"
+
+
+@pytest.mark.parametrize("tool", list(Tool))
+def test_a_warm_up_is_the_same_load_by_time(tool: Tool) -> None:
+    raw = SECONDS if tool == Tool.WRK else {"requests": 100}
+    argv = command(tool, clean(tool, raw), ["/"], SITE, seconds=2).argv
+    assert {"-t": "2", "-D": "2", "-d": "2s"}.get({"h2load": "-D", "wrk": "-d"}.get(tool, "-t")) in argv or "2S" in argv
+
+
+def test_an_ipv6_listener_is_bracketed_everywhere() -> None:
+    endpoint = Endpoint("::1", 8080, "::1")
+    argv = command(Tool.AB, clean("ab", SECONDS), ["/"], endpoint).argv
+    assert argv[-2:] == ["Host: [::1]:8080", "http://[::1]:8080/"]

@@ -1,0 +1,177 @@
+"""Figures from what the real tools printed (tests/benchmarks/data, made by record.py)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from panel.benchmarks.choices import Tool
+from panel.benchmarks.parsers import Metrics, Output, ParseError, parse
+from panel.benchmarks.parsers.metrics import from_json, histogram_curve, percentile
+
+DATA = Path(__file__).parent / "data"
+NAMES = sorted(path.stem for path in DATA.glob("*.json"))
+
+
+def output(name: str) -> Output:
+    data = json.loads((DATA / f"{name}.json").read_text())
+    return Output(data["stdout"], data["stderr"], data["exit_code"], data["outputs"], data["latency"])
+
+
+def parsed(name: str) -> Metrics:
+    return parse(Tool(name.split("-")[0]), output(name))
+
+
+def by_hand(name: str, begin: str, end: str = "\n") -> str:
+    """What stands between `begin` and `end` in the tool's report: the expectation, found another way."""
+    text = output(name).stdout
+    start = text.index(begin) + len(begin)
+    return text[start : text.index(end, start)].strip()
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "wrk-refused"])
+def test_every_recorded_result_makes_sense(name: str) -> None:
+    found = parsed(name)
+    assert found.requests > 0
+    assert 0 <= found.failed + found.non2xx <= found.requests
+    assert [percent for percent, _ in found.curve] == sorted({percent for percent, _ in found.curve})
+    times = [ms for _, ms in found.curve]
+    assert times == sorted(times)
+    known = [
+        found.latency_ms.p50,
+        found.latency_ms.p90,
+        found.latency_ms.p95,
+        found.latency_ms.p99,
+        found.latency_ms.max,
+    ]
+    there = [value for value in known if value is not None]
+    assert there == sorted(there)
+    assert from_json(json.loads(json.dumps(found.to_json()))) == found
+
+
+def test_ab() -> None:
+    found = parsed("ab-keepalive")
+    assert (found.requests, found.failed, found.non2xx) == (5000, 0, 0)
+    assert found.throughput_rps == float(by_hand("ab-keepalive", "Requests per second:", "["))
+    assert found.bytes == int(by_hand("ab-keepalive", "Total transferred:", "bytes"))
+    rows = dict(line.split(",") for line in output("ab-keepalive").outputs["percentiles.csv"].split()[4:])
+    assert found.latency_ms.p50 == float(rows["50"])
+    assert found.latency_ms.p99 == float(rows["99"])
+    assert found.latency_ms.max == float(rows["100"])
+    assert found.latency_ms.p99_9 is None, "ab does not tell it"
+    assert found.availability_percent == 100
+
+
+def test_ab_non_2xx() -> None:
+    found = parsed("ab-missing")
+    assert (found.failed, found.non2xx, found.availability_percent) == (0, 50, 0)
+
+
+def test_ab_counts_dropped_connections_as_complete_and_is_not_believed() -> None:
+    found = parsed("ab-dropped")
+    assert (found.requests, found.failed, found.good) == (50, 50, 0)
+    assert found.latency_ms.p50 is None
+
+
+def test_ab_refused_connections() -> None:
+    found = parsed("ab-refused")
+    assert found.failed == found.requests
+    assert found.errors == {"receive": 50, "exceptions": 25}
+
+
+def test_ab_varying_length() -> None:
+    found = parsed("ab-varying-length")
+    assert (found.failed, found.errors) == (25, {"length": 25})
+
+
+def test_ab_percentile_99_of_fifty_requests_lies_past_the_end_of_its_own_array() -> None:
+    assert parsed("ab-varying-length").latency_ms.p99 is None
+
+
+def test_h2load_http_1() -> None:
+    found = parsed("h2load-h1")
+    assert found.requests == int(by_hand("h2load-h1", "requests: ", " total"))
+    assert found.bytes == int(by_hand("h2load-h1", "traffic: ", " total").split("(")[1].rstrip(")"))
+    assert found.duration_s == 1
+    assert found.latency_ms.p50 is not None and found.latency_ms.p99_9 is not None and found.latency_ms.max is not None
+    assert found.latency_ms.p50 < found.latency_ms.p99_9 < found.latency_ms.max
+    assert found.achieved_concurrency == pytest.approx(4, rel=0.1)
+    assert found.notes == []
+
+
+def test_h2load_says_when_the_server_closed_its_connections() -> None:
+    found = parsed("h2load-h2-closed-early")
+    assert found.notes == ["connections_closed"]
+    assert found.active_s is not None and found.active_s < 0.5 < found.duration_s
+    assert found.failed == found.errors["errored"] > 0
+
+
+def test_h2load_statuses_are_no_connection_failures() -> None:
+    found = parsed("h2load-missing")
+    assert (found.requests, found.failed, found.non2xx) == (50, 0, 50)
+
+
+@pytest.mark.parametrize("name", ["h2load-dropped", "h2load-refused", "wrk-dropped", "siege-dropped", "siege-refused"])
+def test_nothing_answered(name: str) -> None:
+    found = parsed(name)
+    assert found.failed == found.requests
+    assert (found.good, found.throughput_rps) == (0, 0)
+    assert (found.latency_ms.mean, found.latency_ms.max, found.curve) == (None, None, [])
+
+
+def test_wrk() -> None:
+    found = parsed("wrk-keepalive")
+    assert f"{found.requests} requests in" in output("wrk-keepalive").stdout
+    assert found.throughput_rps == pytest.approx(float(by_hand("wrk-keepalive", "Requests/sec:")), rel=0.01)
+    assert found.latency_ms.p50 == pytest.approx(float(by_hand("wrk-keepalive", "50%", "us")) / 1000, abs=0.001)
+    assert found.latency_ms.p99_9 is not None
+
+
+def test_wrk_non_2xx() -> None:
+    found = parsed("wrk-missing")
+    assert found.non2xx == found.requests == int(by_hand("wrk-missing", "Non-2xx or 3xx responses:"))
+
+
+def test_siege() -> None:
+    found = parsed("siege-seconds")
+    report = json.loads(output("siege-seconds").stdout)
+    assert found.requests == report["transactions"] + report["failed_transactions"]
+    assert found.throughput_rps == report["transaction_rate"]
+    assert found.achieved_concurrency == report["concurrency"]
+    assert (found.latency_ms.resolution, found.latency_ms.p50) == (10, None)
+
+
+def test_siege_longest_transaction() -> None:
+    assert parsed("siege-slow").latency_ms.max == 1000
+
+
+def test_siege_answers_of_400_and_above_are_no_successes() -> None:
+    found = parsed("siege-missing")
+    assert (found.requests, found.failed, found.non2xx) == (80, 0, 80)
+
+
+def test_siege_that_was_too_short_to_measure_says_so() -> None:
+    short = output("siege-missing").stdout.replace('"elapsed_time":\t\t\t        0.01', '"elapsed_time": 0.00')
+    with pytest.raises(ParseError, match="shorter than it can tell"):
+        parse(Tool.SIEGE, Output(short))
+
+
+def test_no_result_is_told_in_the_tools_own_words() -> None:
+    with pytest.raises(ParseError, match=r"unable to connect to a\.example"):
+        parsed("wrk-refused")
+
+
+@pytest.mark.parametrize("tool", list(Tool))
+@pytest.mark.parametrize("text", ["", "Segmentation fault", "{", "{}", "Complete requests: many\n", "paddock"])
+def test_what_is_no_result_is_refused(tool: Tool, text: str) -> None:
+    with pytest.raises(ParseError, match=f"{tool} printed no result"):
+        parse(tool, Output(text))
+
+
+def test_percentiles_of_a_histogram() -> None:
+    counts = [[1000, 50], [2000, 40], [3000, 9], [4000, 1]]
+    assert [percentile(counts, p) for p in (0, 50, 50.5, 90, 99, 99.9, 100)] == [1, 1, 2, 2, 3, 4, 4]
+    assert percentile([], 50) is None
+    assert max(percent for percent, _ in histogram_curve(counts)) == 99

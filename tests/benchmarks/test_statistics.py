@@ -1,0 +1,132 @@
+"""Properties that hold for any rounds, and how often the intervals tell the truth."""
+
+from __future__ import annotations
+
+import random
+import statistics as library
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from panel.benchmarks.statistics import CONFIDENCE, Verdict, estimate, median, range_confidence, ratio
+
+positive = st.floats(min_value=1e-3, max_value=1e9)
+rounds = st.lists(positive, min_size=1, max_size=30)
+pairs = st.lists(st.tuples(positive, positive), min_size=3, max_size=12)
+
+
+@given(rounds)
+def test_the_median_is_the_librarys(values: list[float]) -> None:
+    assert median(values) == pytest.approx(library.median(values))
+
+
+def test_no_values_have_no_median() -> None:
+    with pytest.raises(ValueError, match="no values"):
+        median([])
+
+
+@given(rounds)
+def test_the_interval_holds_the_median_and_lies_in_the_range(values: list[float]) -> None:
+    found = estimate(values)
+    if found.interval is None:
+        assert len(values) == 1
+        return
+    assert min(values) <= found.interval.low <= found.value <= found.interval.high <= max(values)
+
+
+@given(st.integers(min_value=2, max_value=200))
+def test_no_interval_claims_less_than_95_percent_once_it_can_have_it(count: int) -> None:
+    interval = estimate([float(value) for value in range(count)]).interval
+    assert interval is not None
+    if count >= 6:
+        assert interval.confidence >= CONFIDENCE
+    else:
+        assert interval.confidence == pytest.approx(range_confidence(count))
+        assert (interval.low, interval.high) == (0, count - 1)
+
+
+def test_published_coverages() -> None:
+    """Order Statistics, table of distribution-free intervals: n = 3, 6, 10."""
+    assert range_confidence(3) == 0.75
+    assert range_confidence(6) == pytest.approx(0.96875)
+    ten = estimate([float(value) for value in range(10)]).interval
+    assert ten is not None
+    assert (ten.low, ten.high) == (1, 8)
+    assert ten.confidence == pytest.approx(0.9785, abs=1e-4)
+
+
+@given(pairs)
+def test_a_ratio_turned_round_is_one_over_it(values: list[tuple[float, float]]) -> None:
+    ahead = ratio([a for a, _ in values], [b for _, b in values])
+    behind = ratio([b for _, b in values], [a for a, _ in values])
+    assert ahead.value == pytest.approx(1 / behind.value)
+    assert ahead.interval is not None and behind.interval is not None
+    # Resampling draws other rounds when their order is reversed, so the bounds agree but for the grain of that.
+    if len(values) < 6:
+        assert ahead.interval.low == pytest.approx(1 / behind.interval.high)
+        assert ahead.interval.high == pytest.approx(1 / behind.interval.low)
+
+
+@given(pairs, st.floats(min_value=0.01, max_value=100))
+def test_units_do_not_matter(values: list[tuple[float, float]], factor: float) -> None:
+    plain = ratio([a for a, _ in values], [b for _, b in values])
+    scaled = ratio([a * factor for a, _ in values], [b * factor for _, b in values])
+    assert scaled.value == pytest.approx(plain.value, rel=1e-6)
+
+
+@given(pairs)
+def test_the_ratio_lies_in_its_interval_and_its_verdict_agrees(values: list[tuple[float, float]]) -> None:
+    found = ratio([a for a, _ in values], [b for _, b in values])
+    assert found.interval is not None
+    assert found.interval.low <= found.value * (1 + 1e-12) and found.value <= found.interval.high * (1 + 1e-12)
+    spans = found.interval.low <= 1 <= found.interval.high
+    assert (found.verdict == Verdict.NO_DIFFERENCE) is spans
+
+
+@given(st.lists(positive, min_size=3, max_size=10))
+def test_a_server_is_no_faster_than_itself(values: list[float]) -> None:
+    found = ratio(values, values)
+    assert found.value == 1
+    assert found.verdict == Verdict.NO_DIFFERENCE
+
+
+def test_what_both_rounds_of_a_pair_shared_does_not_count() -> None:
+    machine = [100.0, 40.0, 90.0, 20.0, 70.0, 55.0]  # a noisy neighbour comes and goes
+    found = ratio([speed * 1.1 for speed in machine], machine)
+    assert found.value == pytest.approx(1.1)
+    assert found.verdict == Verdict.HIGHER
+
+
+@pytest.mark.parametrize("count", [0, 1, 2])
+def test_too_few_rounds_say_nothing(count: int) -> None:
+    found = ratio([2.0] * count, [1.0] * count)
+    assert found.verdict == Verdict.TOO_FEW
+    assert found.interval is None
+
+
+def test_rounds_without_an_answer_are_left_out() -> None:
+    found = ratio([2.0, 0.0, 2.0, 2.0], [1.0, 1.0, 0.0, 1.0])
+    assert found.rounds == 2
+    assert found.verdict == Verdict.TOO_FEW
+
+
+def test_the_same_rounds_always_give_the_same_interval() -> None:
+    generator = random.Random(1)
+    values = [generator.gauss(100, 5) for _ in range(9)]
+    base = [generator.gauss(95, 5) for _ in range(9)]
+    assert ratio(values, base) == ratio(values, base)
+
+
+@pytest.mark.parametrize(("count", "least"), [(3, 0.68), (6, 0.9), (10, 0.9)])
+def test_intervals_hold_the_truth_as_often_as_they_say(count: int, least: float) -> None:
+    """Skewed noise, a true ratio of 1.2: the share of 150 intervals that hold it, less what chance may take."""
+    generator = random.Random(7)
+    held, runs = 0, 150
+    for _ in range(runs):
+        base = [generator.lognormvariate(0, 0.3) for _ in range(count)]
+        values = [b * 1.2 * generator.lognormvariate(0, 0.1) for b in base]
+        interval = ratio(values, base).interval
+        assert interval is not None
+        held += interval.low <= 1.2 <= interval.high
+    assert held / runs >= least
