@@ -18,6 +18,10 @@ os.environ.setdefault("PADDOCK_STATIC_MANIFEST", "0")
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "panel.settings")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="write tests/golden anew; review the diff")
+
+
 def pytest_unconfigure(config: pytest.Config) -> None:
     home = os.environ["PADDOCK_HOME"]
     if Path(home).name.startswith("paddock-test-"):

@@ -166,6 +166,8 @@ class InstallSpec:
     log_dir: str
     version: str = ""
     modules: frozenset[str] = field(default_factory=frozenset)
+    site_roots: tuple[str, ...] = ()  # folders that sites' files must lie in; raw directives may name no others
+    own_ports: frozenset[int] = frozenset({80, 443})  # Apache: its own files listen on these already
 
 
 @dataclass(frozen=True)

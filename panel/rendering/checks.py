@@ -1,0 +1,185 @@
+"""Checks that hold for every engine: what a value must be before any engine quotes it."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from posixpath import normpath
+
+from panel.rendering.errors import NotExpressible
+from panel.rendering.spec import SiteSpec
+
+SITE_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}\Z")
+PART_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}\Z")
+HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+\Z")  # RFC 9110 section 5.6.2
+HOST_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?\Z")
+HOST_PORT = re.compile(r"(?:\[(?P<v6>[0-9A-Fa-f:.]+)\]|(?P<host>[A-Za-z0-9._-]+))(?::(?P<port>\d{1,5}))?\Z")
+MIME_TYPE = re.compile(r"(\*|[A-Za-z0-9.+-]+/[A-Za-z0-9.+*-]+)\Z")
+INI_NAME = re.compile(r"[A-Za-z0-9_.-]+\Z")
+USER_NAME = re.compile(r"[^\x00-\x20\x7f:]+\Z")
+BCRYPT = re.compile(r"\$2[aby]\$\d\d\$[./A-Za-z0-9]{53}\Z")
+
+
+def refuse(field: str, message: str) -> NotExpressible:
+    return NotExpressible(field, message)
+
+
+def text(value: str, field: str, *, lines: bool = False) -> str:
+    """`value` when it holds no control character (`lines`: but may hold line feeds and tabs) and is valid Unicode."""
+    for character in value:
+        code = ord(character)
+        if (code < 32 or code == 127) and not (lines and character in "\n\t"):
+            raise refuse(field, f"holds the control character U+{code:04X}; remove it")
+        if 0xD800 <= code <= 0xDFFF:
+            raise refuse(field, "holds half of a surrogate pair; it is not valid text")
+    return value
+
+
+def path(value: str, field: str) -> str:
+    """An absolute path without `..`, so that it means the same to every server."""
+    text(value, field)
+    if not value.startswith("/"):
+        raise refuse(field, f"“{value}” is not an absolute path; begin it with /")
+    if ".." in value.split("/"):
+        raise refuse(field, f"“{value}” climbs with ..; write the path it leads to")
+    return value
+
+
+def log_path(value: str, log_dir: str, field: str) -> str:
+    """A log file below the install's log folder: a log is written by the server's root process."""
+    path(value, field)
+    if log_dir and not normpath(value).startswith(normpath(log_dir) + "/"):
+        raise refuse(field, f"“{value}” is outside the log folder {log_dir}; choose a file below it")
+    return value
+
+
+def word(value: str, pattern: re.Pattern[str], field: str, what: str) -> str:
+    if not pattern.match(value):
+        raise refuse(field, f"“{text(value, field)}” is not {what}")
+    return value
+
+
+def address(value: str, field: str) -> str:
+    """An upstream's or PHP pool's `host[:port]`, `[v6][:port]` or `unix:/path`."""
+    if value.startswith("unix:"):
+        socket = path(value[5:], field)
+        if not re.fullmatch(r"[A-Za-z0-9_./@+-]+", socket):
+            raise refuse(field, f"“{value}”: a socket's path may hold letters, digits and _ . / @ + - only")
+        return value
+    found = HOST_PORT.match(value)
+    if not found:
+        raise refuse(field, f"“{text(value, field)}” is not host:port, [IPv6]:port or unix:/path")
+    if found["v6"]:
+        _ip(found["v6"], field)
+    if found["port"] and not 0 < int(found["port"]) < 65536:
+        raise refuse(field, f"“{value}”: a port is a number from 1 to 65535")
+    return value
+
+
+def _ip(value: str, field: str) -> str:
+    try:
+        return str(ipaddress.ip_address(value))
+    except ValueError as error:
+        raise refuse(field, f"“{text(value, field)}” is not an IP address") from error
+
+
+def listen_address(value: str, field: str) -> str:
+    return value if value in ("", "::") else _ip(value, field)
+
+
+def source(value: str, field: str) -> str:
+    """An access rule's source: "all", an address or a network."""
+    if value == "all":
+        return value
+    try:
+        network = ipaddress.ip_network(value, strict=False)
+    except ValueError as error:
+        raise refuse(
+            field, f"“{text(value, field)}” is not an IP address, a network such as 10.0.0.0/8, or all"
+        ) from error
+    return str(network) if "/" in value else str(network.network_address)
+
+
+def port(value: int, field: str) -> int:
+    if not 0 < value < 65536:
+        raise refuse(field, f"{value} is not a port; use 1 to 65535")
+    return value
+
+
+def site(spec: SiteSpec) -> None:
+    """Names that reach paths, zones and upstream names; references that must lead somewhere."""
+    word(spec.name, SITE_NAME, "/name", "a site's name; use a-z, 0-9 and -")
+    if not spec.blocks:
+        raise refuse("/blocks", f"site {spec.name} has no server block; add one")
+    for number, upstream in enumerate(spec.upstreams):
+        word(upstream.name, PART_NAME, f"/upstreams/{number}/name", "an upstream's name; use letters, digits, _ and -")
+        if not upstream.servers:
+            raise refuse(f"/upstreams/{number}/servers", f"upstream {upstream.name} has no server; add one")
+    for number, pool in enumerate(spec.php_pools):
+        word(pool.name, PART_NAME, f"/php_pools/{number}/name", "a PHP pool's name; use letters, digits, _ and -")
+
+
+def file_name(value: str, field: str) -> str:
+    """An index file: a name, or a path below the document root."""
+    text(value, field)
+    if not value or ".." in value.split("/") or value != value.strip():
+        raise refuse(field, f"“{value}” is not a file's name")
+    return value
+
+
+def mime_type(value: str, field: str) -> str:
+    return word(value, MIME_TYPE, field, "a MIME type such as text/css")
+
+
+def status(value: int, field: str) -> int:
+    if not 200 <= value <= 599:
+        raise refuse(field, f"{value} is not a status to answer with; use 200 to 599")
+    return value
+
+
+def error_codes(values: tuple[int, ...], field: str) -> tuple[int, ...]:
+    if not values:
+        raise refuse(field, "names no status code; give at least one, such as 404")
+    for value in values:
+        if not 300 <= value <= 599:
+            raise refuse(field, f"{value} is not an error's status code; use 300 to 599")
+    return values
+
+
+def target(value: str, field: str) -> str:
+    """A path on this site or a whole http(s) URL."""
+    text(value, field)
+    if not value.startswith(("/", "http://", "https://")) or " " in value:
+        raise refuse(field, f"“{value}” is neither a path that begins with / nor an http(s) URL")
+    return value
+
+
+LOG_LEVELS = ("debug", "info", "notice", "warn", "error", "crit")
+
+
+def log_level(value: str, field: str) -> str:
+    if value not in LOG_LEVELS:
+        raise refuse(field, f"“{value}” is not a log level; use one of {', '.join(LOG_LEVELS)}")
+    return value
+
+
+def pcre(value: str, field: str) -> str:
+    """A regular expression whose groups and classes close: an open one would swallow what an engine adds around it."""
+    text(value, field)
+    depth, inside, skip = 0, False, False
+    for character in value:
+        if skip:
+            skip = False
+        elif character == "\\":
+            skip = True
+        elif inside:
+            inside = character != "]"
+        elif character == "[":
+            inside = True
+        elif character in "()":
+            depth += 1 if character == "(" else -1
+        if depth < 0:
+            break
+    if depth or inside or skip:
+        raise refuse(field, f"“{value}” is not a regular expression: a group, class or escape in it does not close")
+    return value

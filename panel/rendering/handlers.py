@@ -1,0 +1,105 @@
+"""What a location's handler needs, checked once for all engines, and what it refers to."""
+
+from __future__ import annotations
+
+from panel.rendering import checks, variables
+from panel.rendering.errors import NotExpressible
+from panel.rendering.spec import BasicAuth, Location, PhpPool, SiteSpec, Upstream
+
+REDIRECTS = (301, 302, 303, 307, 308)
+
+
+def check(source: Location, at: str) -> None:
+    """Raises NotExpressible when the handler lacks something or two of its fields contradict each other."""
+    if source.match in ("~", "~*"):
+        checks.pcre(source.pattern, f"{at}/pattern")
+    if source.root and source.alias:
+        raise NotExpressible(f"{at}/alias", "a location has a root or an alias, not both; remove one")
+    if source.handler == "return":
+        _check_return(source, at)
+    if source.handler == "proxy":
+        _check_proxy(source, at)
+    for number, item in enumerate(source.try_files):
+        try_files_item(item, f"{at}/try_files/{number}", last=number == len(source.try_files) - 1)
+    if len(source.try_files) == 1:
+        raise NotExpressible(f"{at}/try_files", "needs a file to try and what to do without it, such as $uri =404")
+
+
+def _check_return(source: Location, at: str) -> None:
+    if source.return_code is None:
+        raise NotExpressible(f"{at}/return_code", "has no status to answer with; give one, such as 301")
+    checks.status(source.return_code, f"{at}/return_code")
+    redirects = source.return_code in REDIRECTS
+    checks.text(source.return_value, f"{at}/return_value", lines=not redirects)
+    if redirects and not source.return_value:
+        raise NotExpressible(f"{at}/return_value", f"{source.return_code} needs the URL to go to")
+    if redirects and " " in source.return_value:
+        raise NotExpressible(f"{at}/return_value", "a URL holds no blank; write %20")
+
+
+def _check_proxy(source: Location, at: str) -> None:
+    if not source.proxy_uri:
+        return
+    if source.match in ("~", "~*"):
+        raise NotExpressible(
+            f"{at}/proxy_uri", "a regular expression has no prefix that could be replaced; leave it empty"
+        )
+    checks.text(source.proxy_uri, f"{at}/proxy_uri")
+    if not source.proxy_uri.startswith("/") or any(mark in source.proxy_uri for mark in " ?#"):
+        raise NotExpressible(f"{at}/proxy_uri", f"“{source.proxy_uri}” is not a path that begins with /")
+
+
+def try_files_item(item: str, field: str, *, last: bool) -> str:
+    checks.text(item, field)
+    if item.startswith("="):
+        if not last or not item[1:].isdigit():
+            raise NotExpressible(field, f"“{item}”: a status such as =404 stands last")
+        checks.status(int(item[1:]), field)
+    elif not item.startswith(("/", "$")) or ".." in item.split("/"):
+        raise NotExpressible(field, f"“{item}” is not a path that begins with / or a variable such as $uri")
+    return item
+
+
+def captures(source: Location) -> frozenset[str]:
+    return variables.captures_of(source.pattern) if source.match in ("~", "~*") else frozenset()
+
+
+def upstream_of(spec: SiteSpec, source: Location, at: str) -> tuple[int, Upstream]:
+    """The upstream a proxy location names, with its number in the site."""
+    for number, upstream in enumerate(spec.upstreams):
+        if upstream.name == source.upstream:
+            return number, upstream
+    raise NotExpressible(f"{at}/upstream", f"site {spec.name} has no upstream “{source.upstream}”; choose one it has")
+
+
+def pool_of(spec: SiteSpec, source: Location, at: str) -> tuple[int, PhpPool]:
+    """The PHP pool a php location names, with its number in the site."""
+    for number, pool in enumerate(spec.php_pools):
+        if pool.name == source.php_pool:
+            return number, pool
+    raise NotExpressible(f"{at}/php_pool", f"site {spec.name} has no PHP pool “{source.php_pool}”; choose one it has")
+
+
+def php_values(pool: PhpPool, at: str) -> str:
+    """The pool's settings as PHP_VALUE wants them: `name=value` lines."""
+    lines = []
+    for number, (name, value) in enumerate(pool.settings):
+        checks.word(name, checks.INI_NAME, f"{at}/settings/{number}", "a PHP setting's name")
+        lines.append(f"{name}={checks.text(value, f'{at}/settings/{number}')}")
+    return "\n".join(lines)
+
+
+def realm(value: str, field: str) -> str:
+    if not value:
+        raise NotExpressible(field, "is empty; browsers show it when they ask for the password")
+    return checks.text(value, field)
+
+
+def htpasswd(auth: BasicAuth, at: str) -> str:
+    """The password file's text: `name:$2y$...` lines, which nginx (by crypt) and Apache both verify."""
+    lines = []
+    for number, (name, digest) in enumerate(auth.users):
+        checks.word(name, checks.USER_NAME, f"{at}/users/{number}", "a user name; it holds no blank and no colon")
+        checks.word(digest, checks.BCRYPT, f"{at}/users/{number}", "a bcrypt hash")
+        lines.append(f"{name}:$2y${digest[4:]}\n")
+    return "".join(lines)

@@ -1,0 +1,22 @@
+"""Response headers a location answers with: the block's own, unless the location sets one of that name."""
+
+from __future__ import annotations
+
+from panel.rendering import checks
+from panel.rendering.errors import NotExpressible
+from panel.rendering.spec import Header
+
+
+def check(headers: tuple[Header, ...], at: str) -> None:
+    for number, header in enumerate(headers):
+        checks.word(header.name, checks.HEADER_NAME, f"{at}/{number}/name", "a header's name")
+        checks.text(header.value, f"{at}/{number}/value")
+        if header.value != header.value.strip(" "):
+            raise NotExpressible(f"{at}/{number}/value", "begins or ends with a blank, which no server sends")
+
+
+def merged(block: tuple[Header, ...], own: tuple[Header, ...]) -> tuple[tuple[Header, int | None], ...]:
+    """The block's headers without those that `own` replaces, then `own`; with each its number within `own`."""
+    replaced = {header.name.lower() for header in own}
+    kept = [(header, None) for header in block if header.name.lower() not in replaced]
+    return (*kept, *((header, number) for number, header in enumerate(own)))

@@ -1,0 +1,95 @@
+"""nginx's location choice, on which every engine agrees: which locations a server block has, and which of them win.
+
+Source: nginx's documentation of `location`: an exact match ends the search; else the longest prefix is remembered, and
+ends the search if it is `^~`; else the first matching regular expression in order; else the remembered prefix.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from panel.rendering.errors import NotExpressible
+from panel.rendering.spec import Location, ServerBlock
+
+
+@dataclass(frozen=True)
+class Place:
+    """One location and where it stands in the SiteSpec (a JSON pointer)."""
+
+    location: Location
+    pointer: str
+    number: int
+
+    @property
+    def is_regex(self) -> bool:
+        return self.location.match in ("~", "~*")
+
+    @property
+    def is_prefix(self) -> bool:
+        return self.location.match in ("", "^~")
+
+    @property
+    def pattern(self) -> str:
+        return self.location.pattern
+
+    @property
+    def label(self) -> str:
+        return f"{self.location.match} {self.pattern}".strip()
+
+
+@dataclass(frozen=True)
+class Locations:
+    """A server block's locations. A block's own `try_files` is what its `/` does where it has none."""
+
+    places: tuple[Place, ...]
+
+    @cached_property
+    def exact(self) -> tuple[Place, ...]:
+        return tuple(place for place in self.places if place.location.match == "=")
+
+    @cached_property
+    def prefixes(self) -> tuple[Place, ...]:
+        """`^~` and plain ones, longest first."""
+        found = [place for place in self.places if place.is_prefix]
+        return tuple(sorted(found, key=lambda place: len(place.pattern), reverse=True))
+
+    @cached_property
+    def regexes(self) -> tuple[Place, ...]:
+        """In the order in which they are tried."""
+        return tuple(place for place in self.places if place.is_regex)
+
+    def in_order(self) -> tuple[Place, ...]:
+        """By precedence as far as one order can say it: exact, regular expressions, prefixes longest first."""
+        return self.exact + self.regexes + self.prefixes
+
+
+def locations_of(block: ServerBlock, at: str) -> Locations:
+    """The block's locations with their pointers; `at` is the block's own pointer."""
+    places = [Place(location, f"{at}/locations/{n}", n) for n, location in enumerate(block.locations)]
+    for place in places:
+        _check(place)
+    _check_unique(places)
+    has_root = any(place.is_prefix and place.pattern == "/" for place in places)
+    if block.try_files and not has_root:
+        everything = Location(match="", pattern="/", handler="static", try_files=block.try_files)
+        places.append(Place(everything, at, len(places)))
+    return Locations(tuple(places))
+
+
+def _check(place: Place) -> None:
+    if not place.is_regex and not place.pattern.startswith("/"):
+        raise NotExpressible(f"{place.pointer}/pattern", f"“{place.pattern}” must begin with / to match any path")
+    if not place.pattern:
+        raise NotExpressible(f"{place.pointer}/pattern", "is empty; write a regular expression")
+
+
+def _check_unique(places: list[Place]) -> None:
+    seen: set[tuple[str, str]] = set()
+    for place in places:
+        key = ("prefix" if place.is_prefix else place.location.match, place.pattern)
+        if key in seen:
+            raise NotExpressible(
+                f"{place.pointer}/pattern", f"location {place.label} stands twice in this server block"
+            )
+        seen.add(key)

@@ -1,0 +1,52 @@
+"""Server names: what they may be, and nginx's order of choice among them.
+
+Source: nginx's documentation of `server_name`: exact name, longest wildcard that begins with `*`, longest that ends
+with `*`, first matching regular expression in order, else the default server of the address and port.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from panel.rendering import checks
+from panel.rendering.errors import NotExpressible
+
+Kind = Literal["exact", "leading", "dot", "trailing", "regex"]
+
+_LABELS = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_-])?\Z")
+
+
+def kind(name: str) -> Kind:
+    if name.startswith("~"):
+        return "regex"
+    if name.startswith("*."):
+        return "leading"
+    if name.startswith("."):
+        return "dot"
+    return "trailing" if name.endswith(".*") else "exact"
+
+
+def check(name: str, field: str) -> str:
+    """The name when it is one; an internationalised one must be given in its ASCII form."""
+    checks.text(name, field)
+    if kind(name) == "regex":
+        return "~" + checks.pcre(name[1:], field)
+    bare = name.removeprefix("*").removeprefix(".").removesuffix(".*")
+    if not name.isascii():
+        raise NotExpressible(field, f"“{name}” is not ASCII; browsers send {_ascii(name)} for it, write that")
+    if not _LABELS.match(bare):
+        raise NotExpressible(field, f"“{name}” is not a host name, *.name, .name, name.* or ~regular expression")
+    return name
+
+
+def _ascii(name: str) -> str:
+    try:
+        return f"“{name.encode('idna').decode()}”"
+    except UnicodeError:
+        return "its punycode form"
+
+
+def regex_source(name: str) -> str:
+    """The regular expression of a `~` name."""
+    return name[1:]

@@ -1,0 +1,86 @@
+"""nginx's words: how any value is written so that nginx's lexer reads exactly that value.
+
+Source: ngx_conf_read_token (core/ngx_conf_file.c). A word ends at a blank, `;` or `{`; quotes open only at its start;
+inside, backslash before a quote, a backslash, t, r or n makes that character, before anything else it stays. A word
+longer than the 4096-byte buffer is refused. Quotes do not hide `$` from directives that take variables: that is what
+`literal` is for.
+"""
+
+from __future__ import annotations
+
+import re
+
+from panel.rendering import variables
+from panel.rendering.errors import NotExpressible
+from panel.rendering.tree import Directive
+
+MAX_WORD_BYTES = 4000
+_BARE = re.compile(r"[A-Za-z0-9_./:=~^*+,@%&?|()<>!$\[\]\\-]+\Z")
+_ESCAPED = re.compile(r"\\(?=[\"'\\trn\n\t]|\Z)|\"")
+_BARE_TROUBLE = re.compile(r"\\(?=[\"'\\trn;{]|\Z)")
+
+
+def word(value: str) -> str:
+    """One word. Bare where nginx reads it unchanged, else in double quotes."""
+    if _BARE.match(value) and not _BARE_TROUBLE.search(value):
+        return value
+    quoted = _ESCAPED.sub(lambda found: "\\" + found[0], value)
+    return '"' + quoted.replace("\n", "\\n").replace("\t", "\\t") + '"'
+
+
+def line(directive: Directive) -> str:
+    return " ".join(word(part) for part in (directive.name, *directive.args))
+
+
+def bounded(value: str, field: str) -> str:
+    size = len(value.encode())
+    if size > MAX_WORD_BYTES:
+        raise NotExpressible(field, f"is {size} bytes long; nginx reads at most {MAX_WORD_BYTES} in one value")
+    return value
+
+
+def no_variables(value: str, field: str) -> str:
+    """For directives that read variables where a site's value is plain text: file names."""
+    if "$" in value:
+        raise NotExpressible(field, "nginx would read $ as a variable here; use a name without $")
+    return bounded(value, field)
+
+
+class Dollars:
+    """A literal `$` has no spelling in a value with variables, so it comes from a variable that holds one.
+
+    `geo` takes its values literally; `used` says whether the site needs the block.
+    """
+
+    def __init__(self, site: str) -> None:
+        self.variable = f"{prefix(site)}_dollar"
+        self.used = False
+
+    def literal(self, value: str, field: str) -> str:
+        """`value` as a complex value that evaluates to exactly `value`."""
+        if "$" in value:
+            self.used = True
+            value = value.replace("$", "${" + self.variable + "}")
+        return bounded(value, field)
+
+    def complex(self, value: str, field: str, captures: frozenset[str] = frozenset()) -> str:
+        """A value of the SiteSpec that may hold variables, in nginx's spelling."""
+        parts = variables.parse(value, field, captures=captures)
+        spelled = []
+        for number, part in enumerate(parts):
+            following = parts[number + 1] if number + 1 < len(parts) else ""
+            if isinstance(part, str):
+                spelled.append(self.literal(part, field))
+            else:
+                spelled.append(_reference(part, following))
+        return bounded("".join(spelled), field)
+
+
+def _reference(variable: variables.Variable, following: variables.Part) -> str:
+    joins = isinstance(following, str) and re.match(r"[A-Za-z0-9_]", following) is not None
+    return f"${{{variable.name}}}" if joins and not variable.is_capture else f"${variable.name}"
+
+
+def prefix(site: str) -> str:
+    """What this site's zones and variables begin with; site names hold no `_`, so two sites never share one."""
+    return "paddock_" + site.replace("-", "_")

@@ -1,0 +1,70 @@
+"""What the blocks of one site share while it is rendered for nginx."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from panel.rendering.nginx.quoting import Dollars, prefix
+from panel.rendering.spec import InstallSpec, SiteSpec
+from panel.rendering.tree import Directive, block, directive
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How this nginx spells what its versions spell differently."""
+
+    http2_directive: bool  # `http2 on;` since 1.25.1; before it, a parameter of `listen`
+    http3: bool  # since 1.25.0, where the module was built in
+
+    @classmethod
+    def of(cls, install: InstallSpec) -> Dialect:
+        if install.engine == "native":
+            return cls(http2_directive=True, http3=True)
+        version = version_of(install)
+        known = not install.modules or any("v3" in module for module in install.modules)
+        return cls(http2_directive=version >= (1, 25, 1), http3=version >= (1, 25, 0) and known)
+
+
+def version_of(install: InstallSpec) -> tuple[int, ...]:
+    """(1, 22, 1) of "1.22.1" or "nginx/1.22.1"; () when unknown, which counts as old."""
+    found = re.search(r"\d+(?:\.\d+)+", install.version)
+    return tuple(int(part) for part in found[0].split(".")) if found else ()
+
+
+class Scope:
+    def __init__(self, spec: SiteSpec, install: InstallSpec) -> None:
+        self.spec = spec
+        self.install = install
+        self.dialect = Dialect.of(install)
+        self.dollars = Dollars(spec.name)
+        self.zones: list[Directive] = []
+        self.maps: list[Directive] = []
+        self.own_variables: frozenset[str] = frozenset()  # made here, so header values may name them
+        self.websocket = False
+
+    def variable(self, name: str) -> str:
+        return f"{prefix(self.spec.name)}_{name}"
+
+    def zone(self, kind: str, at: str) -> str:
+        """The shared memory zone of one location; `at` is the location's pointer."""
+        numbers = "_".join(part for part in at.split("/") if part.isdigit())
+        return self.variable(f"{kind}_{numbers}")
+
+    def shared(self) -> list[Directive]:
+        """The directives at http level that the site's blocks turned out to need."""
+        found: list[Directive] = []
+        if self.dollars.used:
+            dollar = directive("default", "$")
+            found.append(block("geo", f"${self.dollars.variable}", body=[dollar], comment="A literal dollar sign"))
+        if self.websocket:
+            body = [directive("default", "upgrade"), directive("", "")]
+            found.append(block("map", "$http_upgrade", f"${self.variable('connection')}", body=body))
+        return found + self.maps + self.zones
+
+    def only_encrypted(self, name: str, value: str) -> str:
+        """A variable that holds `value` on TLS connections and nothing on others."""
+        variable = self.variable(name)
+        self.own_variables |= {variable}
+        self.maps.append(block("map", "$https", f"${variable}", body=[directive("on", value)]))
+        return f"${variable}"

@@ -1,0 +1,180 @@
+"""One site as nginx server blocks, with the zones, maps and upstreams that only it uses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from panel.rendering import checks, snippets
+from panel.rendering.errors import NotExpressible
+from panel.rendering.headers import check as check_headers
+from panel.rendering.locations import locations_of
+from panel.rendering.names import check as check_name
+from panel.rendering.nginx.location import add_headers, gzip, index_files, location
+from panel.rendering.nginx.quoting import no_variables, prefix
+from panel.rendering.nginx.scope import Scope
+from panel.rendering.spec import ErrorPage, Header, InstallSpec, Listen, ServerBlock, SiteSpec, TlsFiles, Upstream
+from panel.rendering.tree import Node, Raw, block, directive
+
+
+def site(spec: SiteSpec, install: InstallSpec) -> tuple[Node, ...]:
+    scope = Scope(spec, install)
+    servers: list[Node] = []
+    for number, server_block in enumerate(spec.blocks):
+        servers += _servers(scope, server_block, f"/blocks/{number}")
+    upstreams = [_upstream(scope, upstream, f"/upstreams/{n}") for n, upstream in enumerate(spec.upstreams)]
+    return (*scope.shared(), *upstreams, *servers)
+
+
+def _upstream(scope: Scope, upstream: Upstream, at: str) -> Node:
+    body: list[Node] = []
+    if upstream.balancing != "round_robin":
+        body.append(directive(upstream.balancing))
+    for number, server in enumerate(upstream.servers):
+        if server.backup and upstream.balancing == "ip_hash":
+            continue  # nginx refuses the two together; capabilities reports it
+        words = [checks.address(server.address, f"{at}/servers/{number}/address")]
+        words += [f"weight={server.weight}"] if server.weight != 1 else []
+        words += [f"max_fails={server.max_fails}"] if server.max_fails != 1 else []
+        words += [f"fail_timeout={server.fail_timeout_s}s"] if server.fail_timeout_s != 10 else []
+        words += ["backup"] if server.backup else []
+        words += ["down"] if server.down else []
+        body.append(directive("server", *words))
+    if upstream.keepalive:
+        body.append(directive("keepalive", upstream.keepalive))
+    return block("upstream", f"{prefix(scope.spec.name)}_{upstream.name}", body=body)
+
+
+def _servers(scope: Scope, server_block: ServerBlock, at: str) -> list[Node]:
+    """One server, or two when plain listens only redirect to the encrypted ones."""
+    if not server_block.listens:
+        raise NotExpressible(f"{at}/listens", "has no port to listen on; add one")
+    secure = tuple(listen for listen in server_block.listens if listen.tls)
+    plain = tuple(listen for listen in server_block.listens if not listen.tls)
+    if secure and server_block.tls is None:
+        raise NotExpressible(f"{at}/tls", "listens with TLS but has no certificate; choose one")
+    if not (server_block.redirect_to_https and plain):
+        return [_server(scope, server_block, at)]
+    servers = [_redirect(scope, server_block, plain, secure, at)]
+    if secure:
+        servers.append(_server(scope, replace(server_block, listens=secure), at))
+    return servers
+
+
+def _redirect(
+    scope: Scope, source: ServerBlock, plain: tuple[Listen, ...], secure: tuple[Listen, ...], at: str
+) -> Node:
+    port = secure[0].port if secure else 443
+    host = "$host" if port == 443 else f"$host:{port}"
+    body = [*_listens(scope, plain, at), *_names(source, at)]
+    return block("server", body=[*body, directive("return", 301, f"https://{host}$request_uri", gap=True)])
+
+
+def _server(scope: Scope, source: ServerBlock, at: str) -> Node:
+    everywhere = block_headers(scope, source, at)
+    body = [*_listens(scope, source.listens, at), *_names(source, at), *_files(source, at)]
+    if source.tls is not None and any(listen.tls for listen in source.listens):
+        body += _tls(source.tls, at)
+    body += [*_logs(scope, source, at), *_answers(scope, source, at), *add_headers(scope, everywhere, at)]
+    for place in locations_of(source, at).places:
+        body.append(location(scope, place, everywhere))
+    if source.snippet:
+        body.append(Raw(snippets.require(source.snippet, scope.install, f"{at}/snippet")))
+    return block("server", body=body)
+
+
+def _listens(scope: Scope, listens: tuple[Listen, ...], at: str) -> list[Node]:
+    lines: list[Node] = []
+    for number, listen in enumerate(listens):
+        address = checks.listen_address(listen.address, f"{at}/listens/{number}/address")
+        port = checks.port(listen.port, f"{at}/listens/{number}/port")
+        where = f"[{address}]:{port}" if ":" in address else f"{address}:{port}" if address else str(port)
+        words = ["ssl"] if listen.tls else []
+        words += ["http2"] if listen.http2 and not scope.dialect.http2_directive else []
+        words += ["default_server"] if listen.default_server else []
+        lines.append(directive("listen", where, *words))
+        if listen.http3 and listen.tls and scope.dialect.http3:
+            # Only one server may say reuseport for a port, and only one may be its default.
+            unique = ["default_server", "reuseport"] if listen.default_server else []
+            lines.append(directive("listen", where, "quic", *unique))
+    if scope.dialect.http2_directive and any(listen.http2 for listen in listens):
+        lines.append(directive("http2", "on"))
+    return lines
+
+
+def _names(source: ServerBlock, at: str) -> list[Node]:
+    names = [check_name(name, f"{at}/names/{number}") for number, name in enumerate(source.names)]
+    return [directive("server_name", *names)] if names else []
+
+
+def _files(source: ServerBlock, at: str) -> list[Node]:
+    lines: list[Node] = []
+    if source.root:
+        root = no_variables(checks.path(source.root, f"{at}/root"), f"{at}/root")
+        lines.append(directive("root", root, gap=True))
+    if source.index:
+        lines.append(directive("index", *index_files(source.index, f"{at}/index")))
+    if source.autoindex:
+        lines.append(directive("autoindex", "on"))
+    return lines
+
+
+def _tls(tls: TlsFiles, at: str) -> list[Node]:
+    certificate, key = f"{at}/tls/certificate_path", f"{at}/tls/key_path"
+    return [
+        directive(
+            "ssl_certificate", no_variables(checks.path(tls.certificate_path, certificate), certificate), gap=True
+        ),
+        directive("ssl_certificate_key", no_variables(checks.path(tls.key_path, key), key)),
+        directive("ssl_protocols", "TLSv1.2", "TLSv1.3"),
+        directive("ssl_session_cache", "shared:paddock_tls:10m"),
+        directive("ssl_session_timeout", "1d"),
+    ]
+
+
+def _logs(scope: Scope, source: ServerBlock, at: str) -> list[Node]:
+    lines: list[Node] = []
+    if source.access_log == "off":
+        lines.append(directive("access_log", "off", gap=True))
+    elif source.access_log:
+        path = checks.log_path(source.access_log, scope.install.log_dir, f"{at}/access_log")
+        lines.append(directive("access_log", no_variables(path, f"{at}/access_log"), gap=True))
+    if source.error_log:
+        path = checks.log_path(source.error_log, scope.install.log_dir, f"{at}/error_log")
+        level = checks.log_level(source.error_log_level, f"{at}/error_log_level")
+        lines.append(directive("error_log", no_variables(path, f"{at}/error_log"), level))
+    return lines
+
+
+def _answers(scope: Scope, source: ServerBlock, at: str) -> list[Node]:
+    lines: list[Node] = []
+    if source.client_max_body_mb is not None:
+        lines.append(directive("client_max_body_size", f"{source.client_max_body_mb}m"))
+    lines += gzip(source.gzip)
+    types = [checks.mime_type(kind, f"{at}/gzip_types/{n}") for n, kind in enumerate(source.gzip_types)]
+    if kinds := [kind for kind in types if kind != "text/html"]:  # which nginx always compresses
+        lines.append(directive("gzip_types", *kinds))
+    for number, page in enumerate(source.error_pages):
+        lines.append(_error_page(scope, page, f"{at}/error_pages/{number}"))
+    return lines
+
+
+def _error_page(scope: Scope, page: ErrorPage, at: str) -> Node:
+    codes = checks.error_codes(page.codes, f"{at}/codes")
+    uri = checks.target(page.uri, f"{at}/uri")
+    answer = [f"={checks.status(page.response, f'{at}/response')}"] if page.response is not None else []
+    return directive("error_page", *codes, *answer, scope.dollars.literal(uri, f"{at}/uri"))
+
+
+def block_headers(scope: Scope, source: ServerBlock, at: str) -> tuple[Header, ...]:
+    """The block's own headers and those that its TLS settings ask for. Values are still the SiteSpec's."""
+    check_headers(source.headers, f"{at}/headers")
+    headers = list(source.headers)
+    secure = [listen for listen in source.listens if listen.tls]
+    if source.hsts_max_age_s is not None and secure:
+        value = f"max-age={source.hsts_max_age_s}"
+        if len(secure) < len(source.listens):  # RFC 6797 section 7.2: never over plain HTTP
+            value = scope.only_encrypted(f"hsts_{at.rsplit('/', 1)[-1]}", value)
+        headers.append(Header("Strict-Transport-Security", value))
+    if quic := [listen for listen in secure if listen.http3 and scope.dialect.http3]:
+        headers.append(Header("Alt-Svc", f'h3=":{quic[0].port}"; ma=86400'))
+    return tuple(headers)

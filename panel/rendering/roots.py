@@ -1,0 +1,12 @@
+"""Folders that a host gives to its sites."""
+
+from __future__ import annotations
+
+from posixpath import normpath
+
+
+def is_below(path: str, roots: tuple[str, ...]) -> bool:
+    """Whether the absolute `path` is one of `roots` or lies in one, by its text; the host agent resolves links."""
+    if not path.startswith("/") or ".." in path.split("/"):
+        return False
+    return any(normpath(path) == normpath(root) or normpath(path).startswith(normpath(root) + "/") for root in roots)

@@ -1,0 +1,62 @@
+"""A configuration as a tree of directives: what the engine modules decide and the templates print."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+TEMPLATES = Path(__file__).resolve().parents[2] / "templates" / "servers"
+
+
+@dataclass(frozen=True)
+class Directive:
+    """`name` and its unquoted `args`; with a `body` it is a block. `comment` stands on a line above it."""
+
+    name: str
+    args: tuple[str, ...] = ()
+    body: tuple[Node, ...] | None = None
+    comment: str = ""
+    gap: bool = False  # an empty line before it
+
+
+@dataclass(frozen=True)
+class Raw:
+    """An admin's own directives, already checked by `snippets.check`; printed as they are."""
+
+    text: str
+    comment: str = "Raw directives of this site"
+
+
+Node = Directive | Raw
+
+
+def directive(name: str, *args: object, comment: str = "", gap: bool = False) -> Directive:
+    return Directive(name, tuple(str(argument) for argument in args), comment=comment, gap=gap)
+
+
+def block(name: str, *args: object, body: Iterable[Node], comment: str = "", gap: bool = True) -> Directive:
+    return Directive(name, tuple(str(argument) for argument in args), tuple(body), comment, gap)
+
+
+@lru_cache(maxsize=16)
+def _environment(engine: str, line: Callable[[Directive], str]) -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES / engine),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        autoescape=False,  # noqa: S701 -- not HTML; `line` quotes every word for the server's own grammar
+    )
+    environment.filters["line"] = line
+    environment.tests["raw"] = lambda node: isinstance(node, Raw)
+    return environment
+
+
+def print_tree(engine: str, line: Callable[[Directive], str], template: str, **context: Any) -> str:
+    """The text of `templates/servers/<engine>/<template>`; `line` quotes one directive's name and arguments."""
+    return _environment(engine, line).get_template(template).render(**context)

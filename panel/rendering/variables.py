@@ -1,0 +1,87 @@
+"""The variables that a SiteSpec's values may hold, in nginx's spelling, the same for every engine.
+
+They are read in `try_files`, `return_value`, response and request header values, and (captures only) in the `alias`
+of a regular-expression location. `$$` stands for one dollar sign. Everywhere else a value is plain text.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from panel.rendering.errors import NotExpressible
+
+NAMES = frozenset(
+    [
+        "uri",
+        "request_uri",
+        "args",
+        "query_string",
+        "is_args",
+        "host",
+        "http_host",
+        "scheme",
+        "https",
+        "server_name",
+        "server_port",
+        "remote_addr",
+        "remote_port",
+        "remote_user",
+        "request_method",
+        "document_root",
+        "request_filename",
+    ]
+)
+PREFIXES = ("http_", "arg_", "cookie_")
+_TOKEN = re.compile(r"\$(?:(\$)|([0-9])|\{([A-Za-z0-9_]+)\}|([A-Za-z0-9_]+))")
+
+
+@dataclass(frozen=True)
+class Variable:
+    name: str
+
+    @property
+    def is_capture(self) -> bool:
+        return self.name.isdigit()
+
+
+Part = str | Variable
+
+
+def is_known(name: str, captures: frozenset[str] = frozenset()) -> bool:
+    return name in NAMES or name in captures or name.isdigit() or name.startswith(PREFIXES)
+
+
+def parse(value: str, field: str, *, captures: frozenset[str] = frozenset()) -> tuple[Part, ...]:
+    """Literal text and variables, in order; neighbouring literals are joined. Unknown variables are refused."""
+    parts: list[Part] = []
+    end = 0
+    for found in re.finditer(r"\$", value):
+        if found.start() < end:
+            continue
+        token = _TOKEN.match(value, found.start())
+        if token is None:
+            raise NotExpressible(field, "a $ begins a variable; write $$ for a dollar sign")
+        _add(parts, value[end : found.start()])
+        _add(parts, "$" if token[1] else _variable(token[2] or token[3] or token[4], field, captures))
+        end = token.end()
+    _add(parts, value[end:])
+    return tuple(parts)
+
+
+def _variable(name: str, field: str, captures: frozenset[str]) -> Variable:
+    if not is_known(name, captures):
+        raise NotExpressible(field, f"${name} is not a variable that a site may use; write $$ for a dollar sign")
+    return Variable(name)
+
+
+def _add(parts: list[Part], part: Part) -> None:
+    if isinstance(part, str) and parts and isinstance(parts[-1], str):
+        parts[-1] += part
+    elif part:
+        parts.append(part)
+
+
+def captures_of(pattern: str) -> frozenset[str]:
+    """The names of a regular expression's named groups, `(?<name>`, `(?P<name>` and `(?'name'`."""
+    return frozenset(re.findall(r"\(\?P?[<']([A-Za-z_][A-Za-z0-9_]*)[>']", pattern))

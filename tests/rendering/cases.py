@@ -1,0 +1,258 @@
+"""The sites of the golden files: one per thing that an admin does."""
+
+from __future__ import annotations
+
+from panel.rendering.spec import (
+    AccessRule,
+    BasicAuth,
+    ErrorPage,
+    Header,
+    InstallSpec,
+    Listen,
+    Location,
+    PhpPool,
+    RateLimit,
+    ServerBlock,
+    SiteSpec,
+    TlsFiles,
+    Upstream,
+    UpstreamServer,
+)
+
+BCRYPT = "$2y$10$N9qo8uLOickgx2ZMRZoMyeIjZAgcfl7p92ldGxad68LJZdL17lhWy"
+TLS = TlsFiles("shop", "/etc/paddock/tls/shop.pem", "/etc/paddock/tls/shop.key")
+HTTP = (Listen(80), Listen(80, "::"))
+HTTPS = (Listen(443, tls=True, http2=True), Listen(443, "::", tls=True, http2=True))
+PHP = PhpPool("main", "unix:/run/php/php8.2-fpm.sock")
+
+INSTALLS = {
+    "nginx": InstallSpec("nginx", "sites", "/etc/nginx", "/var/log", "1.22.1", site_roots=("/srv",)),
+    "native": InstallSpec("native", "conf_d", "/etc/gallop", "/var/log", "0.1.0", site_roots=("/srv",)),
+}
+
+
+def static() -> SiteSpec:
+    assets = Location("", "/assets/", "static", expires="30d", headers=(Header("X-Kind", "asset"),))
+    block = ServerBlock(
+        HTTP,
+        ("www.example.org", "example.org"),
+        root="/srv/example",
+        index=("index.html",),
+        access_log="/var/log/sites/example.access.log",
+        error_log="/var/log/sites/example.error.log",
+        error_log_level="warn",
+        locations=(Location("", "/", "static", try_files=("$uri", "$uri/", "=404")), assets),
+    )
+    return SiteSpec("static", (block,))
+
+
+def wordpress() -> SiteSpec:
+    block = ServerBlock(
+        (*HTTP, *HTTPS),
+        ("blog.example",),
+        root="/srv/blog",
+        index=("index.php", "index.html"),
+        tls=TLS,
+        redirect_to_https=True,
+        hsts_max_age_s=31536000,
+        client_max_body_mb=64,
+        locations=(
+            Location("", "/", "static", try_files=("$uri", "$uri/", "/index.php?$args")),
+            Location("~*", r"/(?:uploads|files)/.*\.php$", "deny"),
+            Location("~", r"\.php$", "php", php_pool="main", read_timeout_s=120),
+        ),
+    )
+    settings = (("memory_limit", "256M"), ("upload_max_filesize", "64M"))
+    return SiteSpec("wordpress", (block,), php_pools=(PhpPool("main", PHP.address, settings),))
+
+
+def path_info() -> SiteSpec:
+    php = Location("~", r"[^/]\.php(/|$)", "php", php_pool="main", split_path_info=True)
+    block = ServerBlock(HTTP, ("cms.example",), root="/srv/cms", index=("index.php",), locations=(php,))
+    return SiteSpec("path-info", (block,), php_pools=(PHP,))
+
+
+def proxy() -> SiteSpec:
+    sockets = Location("", "/socket/", "proxy", upstream="app", websocket=True, read_timeout_s=3600)
+    api = Location(
+        "",
+        "/api/",
+        "proxy",
+        upstream="app",
+        proxy_uri="/v2/",
+        connect_timeout_s=5,
+        read_timeout_s=30,
+        request_headers=(Header("X-Tenant", "acme"), Header("host", "app.internal")),
+    )
+    block = ServerBlock(HTTP, ("app.example",), locations=(Location("", "/", "proxy", upstream="app"), api, sockets))
+    return SiteSpec("proxy", (block,), upstreams=(Upstream("app", (UpstreamServer("127.0.0.1:8080"),)),))
+
+
+def balancing() -> SiteSpec:
+    pool = (
+        UpstreamServer("10.0.0.1:8080", weight=3, max_fails=2, fail_timeout_s=30),
+        UpstreamServer("10.0.0.2:8080"),
+        UpstreamServer("[fd00::3]:8080", backup=True),
+        UpstreamServer("10.0.0.4:8080", down=True),
+    )
+    least = Upstream("least", pool, balancing="least_conn", keepalive=32)
+    sticky = Upstream("sticky", pool[:2], balancing="ip_hash", keepalive=0)
+    block = ServerBlock(
+        HTTP,
+        ("pool.example",),
+        locations=(
+            Location("", "/", "proxy", upstream="least"),
+            Location("", "/cart/", "proxy", upstream="sticky", upstream_tls=True),
+        ),
+    )
+    return SiteSpec("balancing", (block,), upstreams=(least, sticky))
+
+
+def redirects() -> SiteSpec:
+    to_www = ServerBlock(
+        HTTP,
+        ("example.net",),
+        locations=(Location("", "/", "return", return_code=301, return_value="https://www.example.net$request_uri"),),
+    )
+    main = ServerBlock(
+        HTTP,
+        ("www.example.net",),
+        root="/srv/www",
+        locations=(
+            Location("=", "/old", "return", return_code=302, return_value="/new?from=old"),
+            Location("~", r"^/user/(\d+)$", "return", return_code=308, return_value="/people/$1"),
+            Location("=", "/health", "return", return_code=200, return_value="ok\n"),
+            Location("=", "/gone", "return", return_code=410),
+        ),
+    )
+    return SiteSpec("redirects", (to_www, main))
+
+
+def tls() -> SiteSpec:
+    block = ServerBlock(
+        (Listen(80), Listen(443, tls=True, http2=True, http3=True, default_server=True)),
+        ("secure.example",),
+        root="/srv/secure",
+        tls=TLS,
+        hsts_max_age_s=63072000,
+        locations=(Location("", "/", "static"),),
+    )
+    return SiteSpec("tls", (block,))
+
+
+def headers() -> SiteSpec:
+    block = ServerBlock(
+        HTTP,
+        ("headers.example",),
+        root="/srv/headers",
+        headers=(Header("X-Frame-Options", "DENY"), Header("X-Served-By", "paddock", always=False)),
+        gzip="on",
+        gzip_types=("text/html", "text/css", "application/json"),
+        locations=(
+            Location(
+                "~*", r"\.(?:css|js)$", "static", expires="max", headers=(Header("X-Frame-Options", "SAMEORIGIN"),)
+            ),
+            Location("", "/api/", "static", expires="-1", gzip="off"),
+            Location("", "/zip/", "static", expires="modified 1h", gzip="on"),
+        ),
+    )
+    return SiteSpec("headers", (block,))
+
+
+def access() -> SiteSpec:
+    auth = BasicAuth('Staff "only"', (("ann", BCRYPT), ("bob", BCRYPT)), "/etc/paddock/htpasswd/access-staff")
+    office = (AccessRule("allow", "10.0.0.0/8"), AccessRule("allow", "fd00::/8"), AccessRule("deny", "all"))
+    block = ServerBlock(
+        HTTP,
+        ("intra.example",),
+        root="/srv/intra",
+        locations=(
+            Location("", "/staff/", "static", basic_auth=auth, access_rules=office),
+            Location("", "/partners/", "static", access_rules=(AccessRule("deny", "192.0.2.7"),)),
+            Location("^~", "/.git/", "deny"),
+        ),
+    )
+    return SiteSpec("access", (block,))
+
+
+def limits() -> SiteSpec:
+    block = ServerBlock(
+        HTTP,
+        ("limits.example",),
+        root="/srv/limits",
+        client_max_body_mb=8,
+        locations=(
+            Location("=", "/login", "static", rate_limit=RateLimit(5, burst=10), client_max_body_mb=1),
+            Location("", "/download/", "static", connection_limit=4, rate_limit=RateLimit(50)),
+        ),
+    )
+    return SiteSpec("limits", (block,))
+
+
+def error_pages() -> SiteSpec:
+    block = ServerBlock(
+        HTTP,
+        ("errors.example",),
+        root="/srv/errors",
+        access_log="off",
+        error_pages=(
+            ErrorPage((404,), "/404.html"),
+            ErrorPage((500, 502, 503, 504), "/50x.html"),
+            ErrorPage((403,), "https://login.example/"),
+            ErrorPage((410,), "/gone.html", response=404),
+        ),
+        locations=(Location("", "/", "static"),),
+    )
+    return SiteSpec("error-pages", (block,))
+
+
+def names() -> SiteSpec:
+    exact = ServerBlock(HTTP, ("a.example", "b.example"), root="/srv/exact")
+    leading = ServerBlock(HTTP, ("*.example", ".shop.example"), root="/srv/leading")
+    trailing = ServerBlock(HTTP, ("mail.*",), root="/srv/trailing")
+    regex = ServerBlock(HTTP, (r"~^(?<tenant>[a-z]{2,8})\.cloud\.test$",), root="/srv/regex")
+    default = ServerBlock((Listen(80, default_server=True),), (), root="/srv/default")
+    return SiteSpec("names", (exact, leading, trailing, regex, default))
+
+
+def nested() -> SiteSpec:
+    block = ServerBlock(
+        HTTP,
+        ("nested.example",),
+        root="/srv/nested",
+        locations=(
+            Location("=", "/", "static", root="/srv/home", index=("home.html",)),
+            Location("", "/", "static"),
+            Location("", "/docs/", "static", alias="/srv/manuals/", autoindex=True),
+            Location("", "/docs/old/", "static", root="/srv/archive"),
+            Location("^~", "/images/", "static", root="/srv/media"),
+            Location("~", r"^/photos/(?<year>\d{4})/(.+\.jpg)$", "static", alias="/srv/photos/$year-$2"),
+            Location("~*", r"\.(?:gif|jpg|png)$", "static", expires="7d"),
+        ),
+    )
+    return SiteSpec("nested", (block,))
+
+
+def hostile() -> SiteSpec:
+    """Values full of what the grammars are made of; each must arrive as it is."""
+    value = 'a"b\'c; {d} \\e\\\\ #f %{g} ${h} <i> $$j \\"k'
+    auth = BasicAuth(value, (("o'neil", BCRYPT),), "/etc/paddock/htpasswd/hostile")
+    block = ServerBlock(
+        HTTP,
+        ("hostile.example",),
+        root='/srv/it\'s; "here" {now} #1 \\n 100%',
+        index=("in dex;.html",),
+        headers=(Header("X-Odd", value.replace("${h}", "$${h}")),),
+        locations=(
+            Location("=", "/a b;{}#\"'\\", "return", return_code=200, return_value="two\nlines; }\t$$ \"'\\n"),
+            Location("~", r"^/x{2,3}[;#\"'](?:a|b)\\$", "static"),
+            Location("", "/locked/", "static", basic_auth=auth),
+        ),
+    )
+    return SiteSpec("hostile", (block,))
+
+
+CASES = (
+    static, wordpress, path_info, proxy, balancing, redirects, tls, headers, access, limits, error_pages, names, nested,
+    hostile,
+)  # fmt: skip

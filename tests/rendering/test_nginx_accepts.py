@@ -1,0 +1,36 @@
+"""Debian's nginx takes every golden case, in both layouts and under a main file that the panel wrote."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from panel.rendering import render, render_main
+from panel.rendering.spec import InstallSpec, SiteSpec
+from tests.rendering.cases import CASES
+from tests.rendering.servers import relocated, write_certificates, write_files
+from tests.support.process import tool
+
+
+@pytest.mark.parametrize("layout", ["sites", "conf_d"])
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+def test_nginx_accepts_the_site(case: Callable[[], SiteSpec], layout: str, server_root: Path) -> None:
+    binary = tool("nginx")
+    version = subprocess.run([binary, "-v"], capture_output=True, text=True, check=True).stderr
+    found = re.search(r"nginx/([\d.]+)", version)
+    assert found
+    install = InstallSpec("nginx", layout, f"{server_root}/etc", f"{server_root}/var/log", found[1])  # type: ignore[arg-type]
+    spec = relocated(case(), server_root)
+    for folder in ("etc/conf.d", "etc/sites-enabled", "var/log/sites", "tmp"):
+        (server_root / folder).mkdir(parents=True)
+    write_files(render_main(install, temp_dir=f"{server_root}/tmp"), server_root)
+    write_files(render(spec, install), server_root)
+    write_certificates(spec)
+    argv = [binary, "-t", "-p", str(server_root), "-c", f"{server_root}/etc/nginx.conf"]
+    done = subprocess.run(argv, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    assert done.returncode == 0, done.stderr
+    assert "[warn]" not in done.stderr, done.stderr
