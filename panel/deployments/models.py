@@ -92,7 +92,7 @@ class Deployment(BaseModel):
     status = models.CharField(
         max_length=12, choices=DeploymentStatus.choices, default=DeploymentStatus.PLANNED, db_index=True
     )
-    plan = models.JSONField(default=dict)  # {"files": [{path, action, old_sha256, new_sha256, diff}], "warnings": []}
+    plan = models.JSONField(default=dict)  # planning.Plan as JSON
     error = models.TextField(blank=True)  # the server's own words
     requested_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
     confirmed_at = models.DateTimeField(null=True)
@@ -175,6 +175,34 @@ class SiteState(models.Model):
         return f"{self.site.name}: {self.get_status_display()}"
 
 
+class InstallState(models.Model):
+    """The files of a server that depend on all of its sites (listeners, ports), as they stand on the host now."""
+
+    install = models.OneToOneField(EngineInstall, on_delete=models.CASCADE, related_name="state")
+    files = models.JSONField(default=list)  # as Revision.files
+    updated_at = models.DateTimeField(auto_now=True)
+
+    def __str__(self) -> str:
+        return f"files of {self.install}"
+
+
+class PinnedFile(BaseModel):
+    """A hand edit that was adopted: every later rendering of the site has this text at `path`, until it is released."""
+
+    site = models.ForeignKey(Site, on_delete=models.CASCADE, related_name="pinned_files")
+    install = models.ForeignKey(EngineInstall, on_delete=models.CASCADE, related_name="+")
+    path = models.TextField()
+    blob = models.ForeignKey(Blob, on_delete=models.PROTECT, related_name="+")
+    adopted_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
+
+    class Meta:
+        ordering = ["path"]
+        constraints = [models.UniqueConstraint(fields=["site", "install", "path"], name="deployments_pinned_once")]
+
+    def __str__(self) -> str:
+        return self.path
+
+
 class DriftResolution(models.TextChoices):
     OPEN = "", _("Open")
     ADOPTED = "adopted", _("Adopted")
@@ -185,7 +213,9 @@ class DriftResolution(models.TextChoices):
 class Drift(models.Model):
     """A managed file that no longer holds what was deployed."""
 
-    site = models.ForeignKey(Site, on_delete=models.CASCADE, related_name="drifts")
+    site = models.ForeignKey(  # null: a file of the server itself
+        Site, null=True, on_delete=models.CASCADE, related_name="drifts"
+    )
     install = models.ForeignKey(EngineInstall, on_delete=models.CASCADE, related_name="drifts")
     path = models.TextField()
     expected_sha256 = models.CharField(max_length=64)
@@ -202,7 +232,7 @@ class Drift(models.Model):
         ordering = ["-detected_at"]
         constraints = [
             models.UniqueConstraint(
-                fields=["site", "path"], condition=models.Q(resolution=""), name="deployments_one_open_drift"
+                fields=["install", "path"], condition=models.Q(resolution=""), name="deployments_one_open_drift"
             )
         ]
 

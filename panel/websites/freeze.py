@@ -6,7 +6,7 @@ import hashlib
 import json
 from typing import Any, cast
 
-from django.db.models import Prefetch, QuerySet, prefetch_related_objects
+from django.db.models import Prefetch, QuerySet
 
 from panel.hosts.models import EngineInstall
 from panel.rendering import spec
@@ -49,9 +49,18 @@ def tls_files(site: Site, install: EngineInstall, certificate: Certificate) -> s
     return spec.TlsFiles(name=certificate.name, certificate_path=f"{stem}.crt", key_path=f"{stem}.key")
 
 
+def fetched(site: Site) -> Site:
+    """The site as it is in the database now, with its parts. What `site` itself remembers may be old."""
+    return with_parts(Site.objects.filter(pk=site.pk)).get()
+
+
 def site_spec(site: Site, install: EngineInstall) -> spec.SiteSpec:
-    """The site as `install` should serve it. Sites from `with_parts` cost no query; others a constant number."""
-    prefetch_related_objects([site], *_PARTS)
+    """The site as `install` should serve it, as it is in the database now: a constant number of queries."""
+    return spec_of_fetched(fetched(site), install)
+
+
+def spec_of_fetched(site: Site, install: EngineInstall) -> spec.SiteSpec:
+    """The same for a site that came from `with_parts` or `fetched` just now: no query."""
     snippets = _Snippets([item for item in site.snippets.all() if item.engine == install.engine])
     return spec.SiteSpec(
         name=site.name,

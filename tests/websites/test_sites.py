@@ -277,4 +277,4 @@ def test_freezing_costs_no_query_for_fetched_sites(people: Cast, django_assert_n
     sites = list(freeze.with_parts(Site.objects.all()))
     with django_assert_num_queries(0):
         for site in sites:
-            freeze.site_spec(site, people.nginx)
+            freeze.spec_of_fetched(site, people.nginx)

@@ -1,0 +1,175 @@
+"""Managed files that somebody edited on the host: found, shown, and then adopted or overwritten, never trampled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.db import transaction
+from django.utils import timezone
+
+from panel.accounts.models import User
+from panel.accounts.permissions import Action, require
+from panel.audit.services import audit_record
+from panel.core.errors import ApplicationError, Conflict
+from panel.deployments import diffs, host_agent
+from panel.deployments.models import (
+    Deployment,
+    DeploymentKind,
+    Drift,
+    DriftResolution,
+    InstallState,
+    PinnedFile,
+    Revision,
+    SiteState,
+    SiteStatus,
+)
+from panel.deployments.planning import LIVE, secret_words
+from panel.deployments.rendered import FileRecord, blobs_keep, contents, records_of, revision_of_records
+from panel.deployments.services import deployment_plan
+from panel.hosts.locks import HostBusy, host_lock
+from panel.hosts.models import EngineInstall, Host
+from panel.rendering.spec import RenderedFile
+from panel.websites.models import Site
+
+
+@dataclass(frozen=True)
+class _Managed:
+    """One file that the panel put on a host."""
+
+    site: Site | None
+    install: EngineInstall
+    record: FileRecord
+
+
+def _managed(host: Host) -> dict[str, _Managed]:
+    files: dict[str, _Managed] = {}
+    states = SiteState.objects.filter(status__in=LIVE, revision__install__host=host)
+    for state in states.select_related("site", "revision__install"):
+        assert state.revision is not None
+        for path, record in records_of(state.revision.files).items():
+            if not record.link:
+                files[path] = _Managed(state.site, state.revision.install, record)
+    for install_state in InstallState.objects.filter(install__host=host).select_related("install"):
+        for path, record in records_of(install_state.files).items():
+            if not record.link:
+                files[path] = _Managed(None, install_state.install, record)
+    return files
+
+
+def drift_check(host: Host) -> list[Drift]:
+    """Ask a host which managed files no longer hold what was deployed; the open rows. Raises RemoteError.
+
+    A host that is being deployed to is left alone: its files are changing.
+    """
+    try:
+        with host_lock(host, f"drift check of {host}"):
+            managed = _managed(host)
+            found = host_agent.differing(host, {path: item.record.sha256 for path, item in managed.items()})
+            return _record(host, managed, found)
+    except HostBusy:
+        return list(drifts_open(host))
+
+
+def drifts_open(host: Host) -> list[Drift]:
+    rows = Drift.objects.filter(install__host=host, resolution=DriftResolution.OPEN)
+    return list(rows.select_related("site", "install"))
+
+
+@transaction.atomic
+def _record(host: Host, managed: dict[str, _Managed], found: dict[str, host_agent.Found]) -> list[Drift]:
+    texts = contents(managed[path].record.sha256 for path in found)
+    known = {row.path: row for row in drifts_open(host)}
+    for path, row in known.items():
+        if path not in found:
+            _close(row, DriftResolution.GONE)
+    for path, other in found.items():
+        _write(known.get(path), managed[path], other, texts)
+    for site in {item.site for item in managed.values() if item.site}:
+        status_refresh(site)
+    return drifts_open(host)
+
+
+def _write(row: Drift | None, item: _Managed, other: host_agent.Found, texts: dict[str, str]) -> None:
+    if row is not None and row.found_sha256 == other.sha256:
+        return
+    record = item.record
+    row = row or Drift(site=item.site, install=item.install, path=record.path)
+    row.expected_sha256, row.found_sha256 = record.sha256, other.sha256
+    if record.secret:
+        before, after = secret_words(record.sha256), secret_words(other.sha256)
+    else:
+        before, after = texts.get(record.sha256, ""), other.content
+        row.found = other.content
+    row.diff = diffs.unified(before, after, record.path, old_label="deployed", new_label="on the host")
+    row.save()
+
+
+def _close(row: Drift, resolution: DriftResolution) -> None:
+    row.resolution, row.resolved_at = resolution, timezone.now()
+    row.save(update_fields=["resolution", "resolved_at"])
+
+
+def status_refresh(site: Site) -> None:
+    """Live or drifted, by whether the site has open drift."""
+    is_open = Drift.objects.filter(site=site, resolution=DriftResolution.OPEN).exists()
+    status = SiteStatus.DRIFTED if is_open else SiteStatus.LIVE
+    SiteState.objects.filter(site=site, status__in=LIVE).update(status=status)
+
+
+@transaction.atomic
+def drift_adopt(*, actor: User, drift: Drift) -> PinnedFile:
+    """Keep the text that was found on the host: it becomes a revision of the site, and every later rendering has it
+    at this path until `pin_release`. The panel cannot read meaning out of it, so what the site's pages say about this
+    file has no effect meanwhile; every plan says so.
+
+    Administrators only: the text is directives in the server's own words.
+    """
+    require(actor, Action.ADMINISTER)
+    site, state = _adoptable(drift)
+    old = records_of(state.files)[drift.path]
+    if old.secret:
+        raise ApplicationError("A private key or password file is not adopted: upload it on the site's page instead.")
+    (kept,) = blobs_keep([RenderedFile(drift.path, drift.found, mode=old.mode)])
+    pin, _created = PinnedFile.objects.update_or_create(
+        site=site,
+        install=drift.install,
+        path=drift.path,
+        defaults={"blob_id": kept.sha256, "adopted_by": actor},
+    )
+    records = [kept if path == drift.path else record for path, record in records_of(state.files).items()]
+    revision = revision_of_records(actor, site, drift.install, state.spec, records)
+    SiteState.objects.filter(site=site).update(revision=revision)
+    _close(drift, DriftResolution.ADOPTED)
+    status_refresh(site)
+    after = {"path": drift.path, "sha256": kept.sha256, "revision": revision.number}
+    audit_record(actor=actor, action="drift.adopt", target=site, before={"sha256": drift.expected_sha256}, after=after)
+    return pin
+
+
+def _adoptable(drift: Drift) -> tuple[Site, Revision]:
+    if drift.resolution != DriftResolution.OPEN:
+        raise Conflict(f"{drift.path} was {drift.get_resolution_display().lower()} already.")
+    if drift.site is None:
+        raise ApplicationError(
+            f"{drift.path} follows from all sites of {drift.install} and cannot be adopted. Overwrite it, and put "
+            "your lines into a snippet of the site that they are for."
+        )
+    if not drift.found_sha256:
+        raise ApplicationError(f"{drift.path} is gone: there is nothing to adopt. Overwrite puts it back.")
+    state = SiteState.objects.select_related("revision").get(site=drift.site)
+    if state.revision is None or state.revision.install_id != drift.install_id:
+        raise Conflict(f"{drift.site} is no longer on {drift.install}.")
+    return drift.site, state.revision
+
+
+def drift_overwrite(*, actor: User, site: Site) -> Deployment:
+    """Plan to put back what was deployed last; confirm it with `accept_drift`."""
+    return deployment_plan(actor=actor, sites=[site], kind=DeploymentKind.OVERWRITE)[0]
+
+
+@transaction.atomic
+def pin_release(*, actor: User, pin: PinnedFile) -> None:
+    """Let the panel's own rendering have the file again, from the next deployment on."""
+    require(actor, Action.ADMINISTER)
+    audit_record(actor=actor, action="pin.release", target=pin.site, before={"path": pin.path, "sha256": pin.blob_id})
+    pin.delete()

@@ -1,0 +1,38 @@
+"""Forms of deployments: filters of the list, where to move a site."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.utils.translation import gettext_lazy as _
+
+from panel.deployments.models import DeploymentKind, DeploymentStatus
+from panel.hosts.models import EngineInstall, Host
+from panel.websites.models import Site
+
+
+class FilterForm(forms.Form):
+    q = forms.CharField(label=_("Site or host"), required=False, widget=forms.SearchInput)
+    status = forms.ChoiceField(label=_("Status"), required=False)
+    kind = forms.ChoiceField(label=_("Kind"), required=False)
+    host = forms.ModelChoiceField(
+        label=_("Host"), required=False, queryset=Host.objects.all(), to_field_name="name", empty_label=_("All")
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for name, choices in (("status", DeploymentStatus.choices), ("kind", DeploymentKind.choices)):
+            field = self.fields[name]
+            assert isinstance(field, forms.ChoiceField)
+            field.choices = [("", _("All")), *choices]
+
+
+class MoveForm(forms.Form):
+    install = forms.ModelChoiceField(label=_("Server"), queryset=EngineInstall.objects.none())
+
+    def __init__(self, *args: Any, site: Site, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        field = self.fields["install"]
+        assert isinstance(field, forms.ModelChoiceField)
+        field.queryset = EngineInstall.objects.exclude(sites=site).select_related("host")

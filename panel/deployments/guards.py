@@ -1,0 +1,34 @@
+"""What deployments have to say before websites forgets a site or gives it to another server."""
+
+from __future__ import annotations
+
+from django.utils import timezone
+
+from panel.core.errors import ApplicationError, Conflict
+from panel.deployments.models import Deployment, DeploymentItem, DeploymentStatus, SiteState, SiteStatus
+from panel.websites.models import Site
+
+_ADVICE = {
+    "delete": "Delete it on its page, which takes it off that server first.",
+    "move": "Move it instead, which takes it off that server.",
+}
+
+
+def removal_guard(site: Site, verb: str) -> None:
+    """`verb` is delete or move. Raises ApplicationError when the site stands on a host."""
+    state = SiteState.objects.filter(site=site).select_related("revision__install__host").first()
+    if state and state.revision and state.status in (SiteStatus.LIVE, SiteStatus.DRIFTED):
+        raise ApplicationError(f"{site} is served by {state.revision.install}. {_ADVICE[verb]}", code="live")
+    running = (DeploymentStatus.QUEUED, DeploymentStatus.RUNNING)
+    if DeploymentItem.objects.filter(site=site, deployment__status__in=running).exists():
+        raise Conflict(f"{site} is being deployed. Wait until that has ended.")
+    if verb == "delete":
+        history_forget(site)
+
+
+def history_forget(site: Site) -> None:
+    """Let go of what protects the site's revisions; they go with it. Plans for it alone are discarded."""
+    plans = Deployment.objects.filter(items__site=site, status=DeploymentStatus.PLANNED)
+    plans.update(status=DeploymentStatus.CANCELLED, finished_at=timezone.now())
+    SiteState.objects.filter(site=site).delete()
+    DeploymentItem.objects.filter(site=site).delete()

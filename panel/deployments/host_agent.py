@@ -1,0 +1,82 @@
+"""The one place of this app that talks to a host's agent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from agents import protocol
+from panel.hosts.models import EngineInstall, Host
+from panel.hosts.targets import target_for
+from panel.remote import pool
+
+# A transaction on hundreds of sites tests and reloads once; what takes longer than this is asked about again.
+APPLY_TIMEOUT_S = 180.0
+ASK_TIMEOUT_S = 20.0
+# How long a page waits for a host to say what lies there, before it shows the plan without that.
+LOOK_TIMEOUT_S = 8.0
+
+OnEvent = Callable[[dict[str, Any]], None]
+
+
+@dataclass(frozen=True)
+class Found:
+    """What lies at a path instead of what should: `sha256` is "" when nothing is there."""
+
+    path: str
+    sha256: str
+    content: str
+
+
+def _call(host: Host, operation: str, args: dict[str, Any], timeout_s: float, on_event: OnEvent | None = None) -> Any:
+    with pool.session(target_for(host)) as session:
+        return session.call(operation, args, on_event=on_event, timeout=timeout_s)
+
+
+def apply(host: Host, request: protocol.ApplyRequest, on_event: OnEvent) -> protocol.ApplyResult:
+    """Hand over one transaction. Raises RemoteError; the same transaction id twice answers with the first outcome."""
+    return result_of(_call(host, "apply", protocol.plain(request), APPLY_TIMEOUT_S, on_event))
+
+
+def outcome(host: Host, transaction: str) -> protocol.ApplyResult | None:
+    """What became of a transaction whose answer was lost: None when the host never began it.
+
+    What a killed agent left half done is finished or undone first. Raises RemoteError.
+    """
+    _call(host, "recover", {}, ASK_TIMEOUT_S)
+    data = _call(host, "status", {"transaction": transaction}, ASK_TIMEOUT_S)
+    return result_of(data) if data.get("outcome") not in (None, "", "unknown") else None
+
+
+def result_of(data: Mapping[str, Any]) -> protocol.ApplyResult:
+    steps = [protocol.StepEvent(**step) for step in data.get("steps", [])]
+    return protocol.ApplyResult(outcome=data["outcome"], error=data.get("error", ""), steps=steps)
+
+
+def differing(host: Host, expected: Mapping[str, str], timeout_s: float = LOOK_TIMEOUT_S) -> dict[str, Found]:
+    """Of the files `expected` (path -> SHA-256, "" for must not exist), those that hold something else."""
+    files = [{"path": path, "sha256": digest} for path, digest in sorted(expected.items())]
+    data = _call(host, "drift", {"files": files}, timeout_s)
+    return {
+        item["path"]: Found(item["path"], item.get("sha256") or "", item.get("content") or "") for item in data["files"]
+    }
+
+
+def control_of(install: EngineInstall) -> protocol.EngineControl:
+    """How the agent tests, starts and reloads one server."""
+    paths = install.paths
+    return protocol.EngineControl(
+        engine=install.engine,
+        binary=paths["binary"],
+        prefix=paths.get("prefix", ""),
+        main_config=paths["main_config"],
+        config_root=paths["config_root"],
+        pid_file=paths["pid_file"],
+        control=install.control,
+        unit=install.unit,
+    )
+
+
+def controls(installs: Iterable[EngineInstall]) -> list[protocol.EngineControl]:
+    return [control_of(install) for install in installs]

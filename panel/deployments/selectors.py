@@ -1,0 +1,78 @@
+"""Reads: deployments, revisions and drift that the asking user may see."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from asgiref.sync import sync_to_async
+from django.db.models import Prefetch, QuerySet
+
+from panel.accounts.models import User
+from panel.accounts.permissions import visible
+from panel.deployments.models import (
+    Deployment,
+    DeploymentItem,
+    Drift,
+    DriftResolution,
+    PinnedFile,
+    Revision,
+    SiteState,
+)
+from panel.websites.models import Site
+
+
+def deployments_visible(user: User) -> QuerySet[Deployment]:
+    """Those that touch a site of the user's teams. A deployment of several teams is seen by each of them."""
+    rows = Deployment.objects.select_related("host", "requested_by")
+    if user.is_admin:
+        return visible(rows, user)
+    sites = visible(Site.objects.all(), user)
+    return visible(rows, user, team_path="items__site__team").filter(items__site__in=sites).distinct()
+
+
+def with_items(rows: QuerySet[Deployment]) -> QuerySet[Deployment]:
+    items = DeploymentItem.objects.select_related("site__team", "revision__install", "previous__install")
+    return rows.prefetch_related(Prefetch("items", queryset=items))
+
+
+def is_whole_visible(user: User, deployment: Deployment) -> bool:
+    """Whether every site of it is the user's to see: files and diffs of other teams' sites are not shown."""
+    if user.is_admin:
+        return True
+    teams = set(user.teams.values_list("pk", flat=True))
+    return all(item.site.team_id in teams for item in deployment.items.select_related("site"))
+
+
+def revisions_of(site: Site) -> QuerySet[Revision]:
+    return site.revisions.select_related("install__host", "created_by")
+
+
+def history_of(site: Site, limit: int = 50) -> list[DeploymentItem]:
+    """The site's deployments, newest first, with their revisions."""
+    rows = DeploymentItem.objects.filter(site=site).select_related(
+        "deployment__host", "deployment__requested_by", "revision__install", "previous"
+    )
+    return list(rows.order_by("-deployment__created_at")[:limit])
+
+
+def state_of(site: Site) -> SiteState | None:
+    return SiteState.objects.filter(site=site).select_related("revision__install__host", "last_failure").first()
+
+
+def drifts_visible(user: User, *, only_open: bool = True) -> QuerySet[Drift]:
+    """Open drift of the user's sites; files of a server itself are shown to administrators."""
+    rows = visible(Drift.objects.select_related("site__team", "install__host"), user, team_path="site__team")
+    return rows.filter(resolution=DriftResolution.OPEN) if only_open else rows
+
+
+def pins_visible(user: User) -> QuerySet[PinnedFile]:
+    return visible(
+        PinnedFile.objects.select_related("site", "install__host", "adopted_by"), user, team_path="site__team"
+    )
+
+
+@sync_to_async
+def deployment_is_readable(user: User, uuid: UUID) -> bool:
+    """For event streams, which run outside a thread of their own."""
+    deployment = deployments_visible(user).filter(uuid=uuid).first()
+    return deployment is not None and is_whole_visible(user, deployment)

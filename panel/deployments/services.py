@@ -1,0 +1,298 @@
+"""Plans, their confirmation, and what is planned in one step: rollback, disable, delete, move, overwrite.
+
+Nothing reaches a host before `deployment_confirm`, and what it confirms is what was shown: when the site, what stands
+on the host, or the server changed since, the plan is refused as stale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+from uuid import UUID, uuid4
+
+from django.core.exceptions import ValidationError
+from django.db import transaction
+from django.utils import timezone
+
+from panel.accounts.models import User
+from panel.accounts.permissions import Action, require
+from panel.audit.services import audit_record
+from panel.core.errors import ApplicationError, Conflict
+from panel.deployments.models import Deployment, DeploymentItem, DeploymentKind, DeploymentStatus, Revision
+from panel.deployments.planning import Change, live_revision, plan_make
+from panel.deployments.rendered import revision_keep
+from panel.hosts.models import EngineInstall, Host
+from panel.websites import checks, freeze
+from panel.websites.models import Site
+from panel.websites.services import site_delete as site_forget
+from panel.websites.services import site_enable
+
+ACTIVE = (DeploymentStatus.QUEUED, DeploymentStatus.RUNNING)
+
+
+def _require_all(actor: User, sites: Iterable[Site]) -> None:
+    for site in sites:
+        require(actor, Action.DEPLOY, site.team)
+
+
+def _check_sites(sites: Sequence[Site], install: EngineInstall | None = None) -> None:
+    """A draft may be invalid; a plan may not. Raises ValidationError keyed by place, with the site's name before it
+    when there are several."""
+    faults: dict[str, list[str]] = {}
+    for site in sites:
+        prefix = f"{site.name}/" if len(sites) > 1 else ""
+        if not site.enabled:
+            message = f"{site} is disabled: enable it first, then deploy it."
+            faults.setdefault(f"{prefix}enabled", []).append(message)
+        for problem in checks.site_problems(site, install):
+            faults.setdefault(prefix + problem.where, []).append(problem.message)
+    if faults:
+        raise ValidationError(faults)
+
+
+def _unique(sites: Iterable[Site]) -> list[Site]:
+    found = list({site.pk: site for site in sites}.values())
+    if not found:
+        raise ApplicationError("Choose at least one site; none was named, so no host is touched.", field="sites")
+    return found
+
+
+def _store(
+    actor: User, host: Host, kind: DeploymentKind, changes: Sequence[Change], batch: UUID, after: dict[str, Any]
+) -> Deployment:
+    plan = plan_make(host, changes)
+    plan["after"] = after
+    with transaction.atomic():
+        deployment = Deployment.objects.create(host=host, kind=kind, batch=batch, plan=plan, requested_by=actor)
+        DeploymentItem.objects.bulk_create(
+            DeploymentItem(deployment=deployment, site=change.site, revision=change.new, previous=change.old)
+            for change in changes
+        )
+        names = [change.site.name for change in changes]
+        audit_record(actor=actor, action="deployment.plan", target=deployment, after={"kind": kind, "sites": names})
+    return deployment
+
+
+def _by_host(
+    actor: User, kind: DeploymentKind, changes: Iterable[tuple[Host, Change]], after: dict[str, Any]
+) -> list[Deployment]:
+    """One deployment for every host, all of one batch."""
+    hosts: dict[Host, list[Change]] = {}
+    for host, change in changes:
+        hosts.setdefault(host, []).append(change)
+    batch = uuid4()
+    return [_store(actor, host, kind, hosts[host], batch, after) for host in sorted(hosts, key=str)]
+
+
+def deployment_plan(
+    *, actor: User, sites: Iterable[Site], kind: DeploymentKind = DeploymentKind.DEPLOY
+) -> list[Deployment]:
+    """Freeze and render the sites as they are now, and show what that changes: one deployment for each host, of one
+    batch. `kind`: DEPLOY, DISABLE (take off the host) or OVERWRITE (put back what was deployed last).
+
+    Raises ValidationError (places of what is wrong), PermissionDenied, ApplicationError.
+    """
+    chosen = _unique(sites)
+    _require_all(actor, chosen)
+    make = {
+        DeploymentKind.DEPLOY: _deploy_changes,
+        DeploymentKind.DISABLE: _disable_changes,
+        DeploymentKind.OVERWRITE: _overwrite_changes,
+    }.get(kind)
+    if make is None:
+        raise ApplicationError("Rolling back and moving name one site: use their own call.", field="kind")
+    after = {"enabled": False} if kind == DeploymentKind.DISABLE else {}
+    return _by_host(actor, kind, make(actor, chosen), after)
+
+
+def _deploy_changes(actor: User, sites: Sequence[Site]) -> list[tuple[Host, Change]]:
+    _check_sites(sites)
+    changes = []
+    for site in freeze.with_parts(Site.objects.filter(pk__in=[site.pk for site in sites])):
+        assert site.install is not None
+        new = revision_keep(actor=actor, site=site, install=site.install, is_fetched=True)
+        changes.append((site.install.host, Change(site, live_revision(site), new)))
+    return changes
+
+
+def _live_or_refuse(site: Site) -> Revision:
+    revision = live_revision(site)
+    if revision is None:
+        raise ApplicationError(f"{site} stands on no host: there is nothing to take off or put back.", field="sites")
+    return revision
+
+
+def _disable_changes(actor: User, sites: Sequence[Site]) -> list[tuple[Host, Change]]:
+    live = [(site, _live_or_refuse(site)) for site in sites]
+    return [(old.install.host, Change(site, old, None)) for site, old in live]
+
+
+def _overwrite_changes(actor: User, sites: Sequence[Site]) -> list[tuple[Host, Change]]:
+    live = [(site, _live_or_refuse(site)) for site in sites]
+    return [(old.install.host, Change(site, old, old)) for site, old in live]
+
+
+def site_rollback(*, actor: User, site: Site, revision: Revision) -> Deployment:
+    """Plan to put back an earlier revision, exactly as it was. The draft stays: deploying again brings it back."""
+    _require_all(actor, [site])
+    if revision.site_id != site.pk:
+        raise ApplicationError(f"{revision} is not a revision of {site}.", field="revision")
+    if site.install_id != revision.install_id:
+        raise ApplicationError(
+            f"{revision} was made for {revision.install}; the site is on {site.install or 'no server'} now. "
+            "Move it back first.",
+            field="revision",
+        )
+    if not site.enabled:
+        raise ApplicationError(f"{site} is disabled: enable it first.", field="enabled")
+    change = Change(site, live_revision(site), revision)
+    return _by_host(actor, DeploymentKind.ROLLBACK, [(revision.install.host, change)], {})[0]
+
+
+def site_disable(*, actor: User, site: Site) -> Deployment | None:
+    """Plan to take the site off its host; confirmed, it is disabled. A site that stands nowhere is disabled at once
+    (None)."""
+    _require_all(actor, [site])
+    if live_revision(site) is None:
+        site_enable(actor=actor, site=site, enabled=False)
+        return None
+    return deployment_plan(actor=actor, sites=[site], kind=DeploymentKind.DISABLE)[0]
+
+
+def site_delete(*, actor: User, site: Site) -> Deployment | None:
+    """Plan to take the site off its host; once that succeeded it is forgotten with its history. A site that stands
+    nowhere is forgotten at once (None)."""
+    require(actor, Action.CHANGE, site.team)
+    _require_all(actor, [site])
+    old = live_revision(site)
+    if old is None:
+        site_forget(actor=actor, site=site)
+        return None
+    after = {"enabled": False, "delete": [site.pk]}
+    return _by_host(actor, DeploymentKind.DISABLE, [(old.install.host, Change(site, old, None))], after)[0]
+
+
+def site_move(*, actor: User, site: Site, install: EngineInstall) -> list[Deployment]:
+    """Plan to serve the site by another server. On one host that is one transaction; between hosts it is put up and
+    verified there first, then taken off here: two deployments of a batch, the second waiting for the first."""
+    require(actor, Action.CHANGE, site.team)
+    _require_all(actor, [site])
+    old = _live_or_refuse(site)
+    if old.install_id == install.pk:
+        raise ApplicationError(f"{site} is already on {install}.", field="install")
+    _check_sites([site], install)
+    new = revision_keep(actor=actor, site=site, install=install)
+    batch, after = uuid4(), {"install": install.pk}
+    if old.install.host_id == install.host_id:
+        return [_store(actor, install.host, DeploymentKind.MOVE, [Change(site, old, new)], batch, after)]
+    first = _store(actor, install.host, DeploymentKind.MOVE, [Change(site, None, new)], batch, after)
+    second = _store(actor, old.install.host, DeploymentKind.MOVE, [Change(site, old, None)], batch, {})
+    first.plan["after"]["then"] = str(second.uuid)
+    second.plan["after"]["waits_for"] = str(first.uuid)
+    for deployment in (first, second):
+        deployment.save(update_fields=["plan", "updated_at"])
+    return [first, second]
+
+
+# --- confirming ---
+
+
+def deployment_confirm(*, actor: User, deployment: Deployment, accept_drift: bool = False) -> list[Deployment]:
+    """Apply what was shown: the deployment and the others of its batch are queued.
+
+    Raises Conflict when the plan is stale or a site is being deployed already, ApplicationError (code `drift`) when
+    files were edited on the host and `accept_drift` is false: they would be overwritten.
+    """
+    batch = list(Deployment.objects.filter(batch=deployment.batch).select_related("host").order_by("pk"))
+    items = [item for row in batch for item in row.items.select_related("site__team", "revision", "previous")]
+    _require_all(actor, [item.site for item in items])
+    if any(row.status != DeploymentStatus.PLANNED or row.confirmed_at for row in batch):
+        raise Conflict(f"{deployment} was confirmed or discarded before; nothing was done again.")
+    _refuse_drift(batch, accept_drift)
+    with transaction.atomic():
+        _refuse_busy(items)
+        for item in items:
+            _refuse_stale(item)
+        for row in batch:
+            _confirm_row(actor, row)
+    return batch
+
+
+def _refuse_drift(batch: Sequence[Deployment], accept_drift: bool) -> None:
+    paths = [path for row in batch for path in row.plan["drifted"]]
+    if paths and not accept_drift:
+        raise ApplicationError(
+            f"Edited on the host since the last deployment: {', '.join(paths)}. Deploying overwrites these edits. "
+            "Look at the difference, then confirm that they may go, or adopt them on the drift page.",
+            field="accept_drift",
+            code="drift",
+        )
+
+
+def _refuse_busy(items: Sequence[DeploymentItem]) -> None:
+    busy = DeploymentItem.objects.filter(
+        site__in=[item.site_id for item in items], deployment__status__in=ACTIVE
+    ).select_related("site", "deployment")
+    for item in busy:
+        raise Conflict(f"{item.site} is being deployed already. Wait until that has ended, then plan again.")
+
+
+def _refuse_stale(item: DeploymentItem) -> None:
+    kind, site = item.deployment.kind, item.site
+    live = live_revision(site)
+    waits = kind == DeploymentKind.MOVE and item.previous is None
+    if not waits and live != item.previous:
+        raise Conflict(
+            f"This plan is stale: {site} stands as {live or 'nothing'} now, not as {item.previous or 'nothing'}. "
+            "Plan again to see what would change."
+        )
+    if kind not in (DeploymentKind.DEPLOY, DeploymentKind.MOVE) or item.revision is None:
+        return
+    if revision_keep(actor=None, site=site, install=item.revision.install) != item.revision:
+        raise Conflict(
+            f"This plan is stale: {site} was changed since it was made. Plan again to see what would change."
+        )
+
+
+def _confirm_row(actor: User, row: Deployment) -> None:
+    waits = "waits_for" in row.plan["after"]
+    status = DeploymentStatus.PLANNED if waits else DeploymentStatus.QUEUED
+    rows = Deployment.objects.filter(pk=row.pk, status=DeploymentStatus.PLANNED, confirmed_at=None)
+    if not rows.update(status=status, confirmed_at=timezone.now()):
+        raise Conflict(f"{row} was confirmed by someone else just now.")
+    row.refresh_from_db()
+    if row.plan["after"].get("enabled") is False:
+        for item in row.items.select_related("site"):
+            if item.site.enabled:
+                site_enable(actor=actor, site=item.site, enabled=False)
+    audit_record(actor=actor, action="deployment.confirm", target=row, after={"batch": str(row.batch)})
+    if not waits:
+        wake_worker(row)
+
+
+def wake_worker(deployment: Deployment) -> None:
+    """Tell a worker after the commit. A lost message costs time only: the sweep finds what is queued."""
+    from panel.deployments.tasks import run
+
+    _on_commit(lambda: run.delay(str(deployment.uuid)))
+
+
+def _on_commit(call: Callable[[], object]) -> None:
+    transaction.on_commit(lambda: call(), robust=True)
+
+
+def deployment_cancel(*, actor: User, deployment: Deployment) -> Deployment:
+    """Discard a plan, or take a queued deployment back. One that runs ends by itself, whole or undone."""
+    for item in deployment.items.select_related("site__team"):
+        require(actor, Action.DEPLOY, item.site.team)
+    with transaction.atomic():
+        rows = Deployment.objects.filter(batch=deployment.batch, status__in=_CANCELLABLE)
+        if not rows.filter(pk=deployment.pk).exists():
+            raise Conflict(f"{deployment} runs or has ended: it cannot be taken back any more. Roll back instead.")
+        rows.update(status=DeploymentStatus.CANCELLED, finished_at=timezone.now())
+        deployment.refresh_from_db()
+        audit_record(actor=actor, action="deployment.cancel", target=deployment)
+    return deployment
+
+
+_CANCELLABLE = (DeploymentStatus.PLANNED, DeploymentStatus.QUEUED)

@@ -1,0 +1,242 @@
+"""Pages of deployments: the list, a plan, its live course, a site's history."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from urllib.parse import urlsplit
+from uuid import UUID
+
+from django.contrib import messages
+from django.core.exceptions import ValidationError
+from django.core.paginator import Paginator
+from django.db.models import Q, QuerySet
+from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.template.loader import render_to_string
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_GET, require_POST, require_safe
+
+from panel.core.errors import ApplicationError
+from panel.core.http import Request
+from panel.core.ui import Crumb
+from panel.deployments import selectors, services, stream
+from panel.deployments.forms import FilterForm, MoveForm
+from panel.deployments.models import Deployment, DeploymentStatus
+from panel.deployments.planning import live_revision
+from panel.websites.models import Site
+from panel.websites.selectors import sites_visible
+
+PAGE = 50
+
+
+def crumbs(*more: Crumb) -> list[Crumb]:
+    return [Crumb(_("Deployments"), reverse("deployments:list")), *more]
+
+
+def site_or_404(request: Request, name: str) -> Site:
+    return get_object_or_404(sites_visible(request.user), name=name)
+
+
+def refused(request: Request, error: Exception, back: str) -> HttpResponse:
+    """A service's refusal as messages on the page it came from; nothing was changed."""
+    if isinstance(error, ValidationError):
+        words = error.message_dict if hasattr(error, "error_dict") else {"": error.messages}
+        for place, texts in words.items():
+            for text in texts:
+                messages.error(request, f"{place}: {text}" if place else text)
+    else:
+        messages.error(request, error.message if isinstance(error, ApplicationError) else str(error))
+    return redirect(back)
+
+
+def planned(request: Request, work: Callable[[], list[Deployment]], back: str, nothing: str = "") -> HttpResponse:
+    """Make a plan and show it, or say why there is none."""
+    try:
+        found = work()
+    except (ApplicationError, ValidationError) as error:
+        return refused(request, error, back)
+    if not found:
+        messages.success(request, nothing)
+        return redirect(back)
+    return redirect("deployments:detail", found[0].uuid)
+
+
+# --- reading ---
+
+
+def _filtered(rows: QuerySet[Deployment], form: FilterForm) -> QuerySet[Deployment]:
+    if not form.is_valid():
+        return rows.none()
+    data = form.cleaned_data
+    if data["q"]:
+        rows = rows.filter(Q(items__site__name__icontains=data["q"]) | Q(host__name__icontains=data["q"])).distinct()
+    for name in ("status", "kind", "host"):
+        if data[name]:
+            rows = rows.filter(**{name: data[name]})
+    return rows
+
+
+@require_safe
+def deployment_list(request: Request) -> HttpResponse:
+    form = FilterForm(request.GET or None)
+    rows = selectors.deployments_visible(request.user)
+    rows = selectors.with_items(_filtered(rows, form) if form.is_bound else rows)
+    page = Paginator(rows, PAGE).get_page(request.GET.get("page"))
+    return render(request, "deployments/list.html", {"page": page, "filters": form})
+
+
+def _visible(request: Request, uuid: UUID) -> Deployment:
+    rows = selectors.with_items(selectors.deployments_visible(request.user))
+    deployment = get_object_or_404(rows, uuid=uuid)
+    if not selectors.is_whole_visible(request.user, deployment):
+        raise Http404
+    return deployment
+
+
+def _batch(request: Request, deployment: Deployment) -> list[Deployment]:
+    rows = selectors.deployments_visible(request.user).filter(batch=deployment.batch)
+    return list(selectors.with_items(rows).order_by("pk"))
+
+
+@require_safe
+def detail(request: Request, uuid: UUID) -> HttpResponse:
+    """The plan while it waits to be confirmed; afterwards what happens and what happened."""
+    deployment = _visible(request, uuid)
+    batch = _batch(request, deployment)
+    is_plan = deployment.status == DeploymentStatus.PLANNED and deployment.confirmed_at is None
+    context = {
+        "deployment": deployment,
+        "batch": batch,
+        "crumbs": crumbs(),
+        "drifted": [path for row in batch for path in row.plan.get("drifted", [])],
+        "changed": sum(file["action"] != "keep" for row in batch for file in row.plan.get("files", [])),
+        "steps": deployment.steps.all(),
+    }
+    return render(request, "deployments/plan.html" if is_plan else "deployments/detail.html", context)
+
+
+def _live_html(deployment: Deployment) -> str:
+    context = {"deployment": deployment, "steps": list(deployment.steps.all())}
+    return render_to_string("deployments/live.html", context)
+
+
+@require_safe
+def live(request: Request, uuid: UUID) -> HttpResponse:
+    """The partial that the event stream sends, for browsers that cannot hold a stream."""
+    return HttpResponse(_live_html(_visible(request, uuid)))
+
+
+def _is_foreign(request: HttpRequest) -> bool:
+    """Whether another site's page opened the stream: EventSource sends cookies along and names its origin."""
+    if request.headers.get("Sec-Fetch-Site", "same-origin") not in ("same-origin", "none"):
+        return True
+    origin = request.headers.get("Origin")
+    return origin is not None and urlsplit(origin).netloc != request.get_host()
+
+
+@require_GET
+async def events(request: HttpRequest, uuid: UUID) -> HttpResponse | StreamingHttpResponse:
+    if _is_foreign(request):
+        return HttpResponse("Event streams are for the panel's own pages.", status=403, content_type="text/plain")
+    user = await request.auser()
+    assert not user.is_anonymous
+    if not await selectors.deployment_is_readable(user, uuid):
+        raise Http404
+    response = StreamingHttpResponse(stream.events(uuid, _live_html), content_type="text/event-stream")
+    response["Cache-Control"] = "no-store"
+    response["X-Accel-Buffering"] = "no"
+    return response
+
+
+@require_safe
+def history(request: Request, name: str) -> HttpResponse:
+    site = site_or_404(request, name)
+    return render(request, "deployments/history.html", history_context(site) | {"crumbs": crumbs()})
+
+
+def history_context(site: Site) -> dict[str, object]:
+    """What templates/deployments/history_part.html needs; the site's own page includes it."""
+    state = selectors.state_of(site)
+    return {
+        "site": site,
+        "state": state,
+        "live_revision": live_revision(site),
+        "history": selectors.history_of(site),
+        "revisions": selectors.revisions_of(site)[:50],
+        "move_form": MoveForm(site=site),
+    }
+
+
+# --- planning ---
+
+
+@require_POST
+def plan(request: Request) -> HttpResponse:
+    """Plan one or many sites: `site` is a site's name, as often as there are sites."""
+    names = request.POST.getlist("site")
+    sites = list(sites_visible(request.user).filter(name__in=names))
+    back = reverse("websites:detail", args=[names[0]]) if len(names) == 1 else reverse("websites:list")
+    missing = set(names) - {site.name for site in sites}
+    if missing or not names:
+        text = _("No such site: %s. Nothing was planned.") % ", ".join(sorted(missing))
+        messages.error(request, text if missing else _("Choose at least one site."))
+        return redirect("websites:list")
+    return planned(request, lambda: services.deployment_plan(actor=request.user, sites=sites), back)
+
+
+@require_POST
+def rollback(request: Request, name: str, number: int) -> HttpResponse:
+    site = site_or_404(request, name)
+    revision = get_object_or_404(selectors.revisions_of(site), number=number)
+    back = reverse("deployments:history", args=[name])
+    return planned(request, lambda: [services.site_rollback(actor=request.user, site=site, revision=revision)], back)
+
+
+@require_POST
+def disable(request: Request, name: str) -> HttpResponse:
+    site = site_or_404(request, name)
+
+    def work() -> list[Deployment]:
+        deployment = services.site_disable(actor=request.user, site=site)
+        return [deployment] if deployment else []
+
+    done = _("%s is disabled. It stood on no host.") % site
+    return planned(request, work, reverse("deployments:history", args=[name]), done)
+
+
+@require_POST
+def move(request: Request, name: str) -> HttpResponse:
+    site = site_or_404(request, name)
+    form = MoveForm(request.POST, site=site)
+    back = reverse("deployments:history", args=[name])
+    if not form.is_valid():
+        messages.error(request, _("Choose the server to move to."))
+        return redirect(back)
+    install = form.cleaned_data["install"]
+    return planned(request, lambda: services.site_move(actor=request.user, site=site, install=install), back)
+
+
+# --- deciding ---
+
+
+@require_POST
+def confirm(request: Request, uuid: UUID) -> HttpResponse:
+    deployment = _visible(request, uuid)
+    accept = request.POST.get("accept_drift") == "on"
+    try:
+        services.deployment_confirm(actor=request.user, deployment=deployment, accept_drift=accept)
+    except (ApplicationError, ValidationError) as error:
+        return refused(request, error, reverse("deployments:detail", args=[uuid]))
+    return redirect("deployments:detail", uuid)
+
+
+@require_POST
+def cancel(request: Request, uuid: UUID) -> HttpResponse:
+    deployment = _visible(request, uuid)
+    try:
+        services.deployment_cancel(actor=request.user, deployment=deployment)
+    except ApplicationError as error:
+        return refused(request, error, reverse("deployments:detail", args=[uuid]))
+    messages.success(request, _("Discarded. Nothing was changed on the host."))
+    return redirect("deployments:list")

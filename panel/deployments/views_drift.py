@@ -1,0 +1,91 @@
+"""Pages of drift: what was edited on hosts, and the choice between adopting and overwriting it."""
+
+from __future__ import annotations
+
+from django.contrib import messages
+from django.core.paginator import Paginator
+from django.http import HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+from django.views.decorators.http import require_POST, require_safe
+
+from panel.accounts.permissions import Action, may, require
+from panel.core.errors import ApplicationError
+from panel.core.http import Request
+from panel.core.ui import Crumb
+from panel.deployments import drift as services
+from panel.deployments import selectors
+from panel.deployments.views import PAGE, crumbs, planned, refused, site_or_404
+from panel.hosts.models import Host
+
+
+@require_safe
+def drift_list(request: Request) -> HttpResponse:
+    page = Paginator(selectors.drifts_visible(request.user), PAGE).get_page(request.GET.get("page"))
+    pins = selectors.pins_visible(request.user)
+    hosts = Host.objects.all() if request.user.is_admin else Host.objects.none()
+    context = {"page": page, "pins": pins, "hosts": hosts, "crumbs": crumbs()}
+    return render(request, "deployments/drift_list.html", context)
+
+
+@require_safe
+def drift_detail(request: Request, pk: int) -> HttpResponse:
+    drift = get_object_or_404(selectors.drifts_visible(request.user, only_open=False), pk=pk)
+    context = {
+        "drift": drift,
+        "crumbs": crumbs(Crumb(_("Drift"), reverse("deployments:drift"))),
+        "may_adopt": may(request.user, Action.ADMINISTER) and drift.site is not None and drift.found,
+    }
+    return render(request, "deployments/drift_detail.html", context)
+
+
+@require_POST
+def check(request: Request, host: str) -> HttpResponse:
+    """Ask one host now; a few seconds at most, since its agent only compares sums."""
+    require(request.user, Action.ADMINISTER)
+    row = get_object_or_404(Host, name=host)
+    try:
+        found = services.drift_check(row)
+    except ApplicationError as error:
+        return refused(request, error, "deployments:drift")
+    if found:
+        text = ngettext(
+            "%(count)s file on %(host)s is not what was deployed.",
+            "%(count)s files on %(host)s are not what was deployed.",
+            len(found),
+        )
+        messages.warning(request, text % {"count": len(found), "host": row})
+    else:
+        messages.success(request, _("Every managed file on %s is as it was deployed.") % row)
+    return redirect("deployments:drift")
+
+
+@require_POST
+def adopt(request: Request, pk: int) -> HttpResponse:
+    drift = get_object_or_404(selectors.drifts_visible(request.user), pk=pk)
+    try:
+        services.drift_adopt(actor=request.user, drift=drift)
+    except ApplicationError as error:
+        return refused(request, error, reverse("deployments:drift-detail", args=[pk]))
+    messages.success(
+        request,
+        _("Adopted: %s keeps this text through every later deployment, until you release it here.") % drift.path,
+    )
+    return redirect("deployments:drift")
+
+
+@require_POST
+def overwrite(request: Request, name: str) -> HttpResponse:
+    site = site_or_404(request, name)
+    back = reverse("deployments:drift")
+    return planned(request, lambda: [services.drift_overwrite(actor=request.user, site=site)], back)
+
+
+@require_POST
+def release(request: Request, pk: int) -> HttpResponse:
+    pin = get_object_or_404(selectors.pins_visible(request.user), pk=pk)
+    services.pin_release(actor=request.user, pin=pin)
+    messages.success(request, _("Released. The next deployment of %s writes the panel's own text.") % pin.site)
+    return redirect("deployments:drift")

@@ -1,0 +1,343 @@
+"""What a plan shows, what it stores, and when it may no longer be confirmed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.core.exceptions import PermissionDenied, ValidationError
+from django.utils import timezone
+
+from agents.protocol import ApplyResult, StepEvent
+from panel.audit.models import AuditEntry
+from panel.core.errors import ApplicationError, Conflict
+from panel.deployments import execution, outcomes, probes, services
+from panel.deployments.models import (
+    Blob,
+    Deployment,
+    DeploymentKind,
+    DeploymentStatus,
+    PinnedFile,
+    Revision,
+    SiteState,
+    SiteStatus,
+)
+from panel.deployments.planning import live_revision
+from panel.hosts.models import Engine, Host
+from panel.rendering import spec
+from panel.websites import services as websites
+from panel.websites.models import Site
+from tests.support.cast import Cast, install
+
+
+def shop(people: Cast, name: str = "shop", **values: Any) -> Site:
+    given: dict[str, Any] = {
+        "actor": people.owner,
+        "team": people.team,
+        "name": name,
+        "domains": [f"{name}.example"],
+        "install": people.nginx,
+        "root": f"/srv/www/{name}",
+    }
+    return websites.site_create(**(given | values))
+
+
+def planned(people: Cast, *sites: Site) -> Deployment:
+    (deployment,) = services.deployment_plan(actor=people.owner, sites=sites)
+    return deployment
+
+
+def carried_out(deployment: Deployment, outcome: str = "applied", error: str = "") -> None:
+    """The panel's side of an outcome that the agent reported."""
+    token = execution.worker_token()
+    rows = Deployment.objects.filter(pk=deployment.pk)
+    rows.update(status=DeploymentStatus.RUNNING, claimed_by=token, started_at=timezone.now())
+    deployment.refresh_from_db()
+    result = ApplyResult(outcome, error, [StepEvent("test", "succeeded", ["nginx", "-t"], 0, "ok")])
+    outcomes.result_record(deployment, token, result, {})
+    deployment.refresh_from_db()
+
+
+def live(people: Cast, site: Site) -> Deployment:
+    deployment = planned(people, site)
+    services.deployment_confirm(actor=people.owner, deployment=deployment)
+    carried_out(deployment)
+    return deployment
+
+
+def files(deployment: Deployment) -> dict[str, str]:
+    return {file["path"]: file["action"] for file in deployment.plan["files"]}
+
+
+def test_a_first_plan_shows_every_file_as_new(people: Cast) -> None:
+    deployment = planned(people, shop(people))
+    assert sorted(files(deployment).values()) == ["link", "put"]
+    config = next(file for file in deployment.plan["files"] if file["action"] == "put")
+    assert "+" in config["diff"]
+    assert "server_name shop.example;" in config["diff"]
+    assert config["expect"] == ""
+    assert deployment.plan["unchecked"] == "web-1 does not answer."
+    assert deployment.status == DeploymentStatus.PLANNED
+
+
+def test_equal_renderings_are_one_revision(people: Cast) -> None:
+    site = shop(people)
+    first, second = planned(people, site), planned(people, site)
+    assert first.items.get().revision == second.items.get().revision
+    assert Revision.objects.count() == 1
+    websites.block_update(actor=people.owner, block=site.blocks.get(), autoindex=True)
+    assert planned(people, site).items.get().revision.number == 2  # type: ignore[union-attr]
+    websites.block_update(actor=people.owner, block=site.blocks.get(), autoindex=False)
+    assert planned(people, site).items.get().revision == first.items.get().revision
+
+
+def test_a_change_is_shown_against_what_stands(people: Cast) -> None:
+    site = shop(people)
+    live(people, site)
+    websites.block_update(actor=people.owner, block=site.blocks.get(), names=["new.example"])
+    (changed,) = [file for file in planned(people, site).plan["files"] if file["action"] == "put"]
+    lines = changed["diff"].splitlines()
+    assert any(line.startswith("-") and "shop.example" in line for line in lines)
+    assert any(line.startswith("+") and "new.example" in line for line in lines)
+    assert changed["expect"] == changed["old_sha256"] != ""
+
+
+def test_keys_appear_only_as_their_sum(people: Cast) -> None:
+    certificate = websites.certificate_self_sign(
+        actor=people.owner, team=people.team, name="shop", names=["shop.example"]
+    )
+    deployment = planned(people, shop(people, certificate=certificate))
+    assert "PRIVATE KEY" not in str(deployment.plan)
+    (key,) = [file for file in deployment.plan["files"] if file["path"].endswith(".key")]
+    assert f"(private key, sha256 {key['sha256']})" in key["diff"]
+    assert key["mode"] == 0o600
+    assert Blob.objects.get(pk=key["sha256"]).is_secret
+
+
+def test_a_draft_may_be_invalid_a_plan_may_not(people: Cast) -> None:
+    site = shop(people)
+    websites.block_update(actor=people.owner, block=site.blocks.get(), listens=[{"port": 443, "tls": True}])
+    with pytest.raises(ValidationError) as caught:
+        planned(people, site)
+    assert list(caught.value.message_dict) == ["blocks/0/certificate"]
+    other = shop(people, "other")
+    with pytest.raises(ValidationError) as caught:
+        planned(people, site, other)
+    assert list(caught.value.message_dict) == ["shop/blocks/0/certificate"]
+    assert not Deployment.objects.exists()
+
+
+def test_no_site_means_no_host(people: Cast) -> None:
+    with pytest.raises(ApplicationError, match="no host is touched"):
+        services.deployment_plan(actor=people.admin, sites=[])
+
+
+def test_only_those_who_may_deploy(people: Cast) -> None:
+    site = shop(people)
+    for actor in (people.viewer, people.outsider):
+        with pytest.raises(PermissionDenied):
+            services.deployment_plan(actor=actor, sites=[site])
+    deployment = planned(people, site)
+    for actor in (people.viewer, people.outsider):
+        with pytest.raises(PermissionDenied):
+            services.deployment_confirm(actor=actor, deployment=deployment)
+        with pytest.raises(PermissionDenied):
+            services.deployment_cancel(actor=actor, deployment=deployment)
+        with pytest.raises(PermissionDenied):
+            services.site_disable(actor=actor, site=site)
+    deployment.refresh_from_db()
+    assert deployment.status == DeploymentStatus.PLANNED
+
+
+def test_sites_of_several_hosts_are_one_batch(people: Cast) -> None:
+    other = Host.objects.create(name="web-2", site_roots=["/srv/www"], status="unreachable", status_detail="away")
+    nginx = install(other, Engine.NGINX, "")
+    sites = [shop(people), shop(people, "two"), shop(people, "far", install=nginx)]
+    found = services.deployment_plan(actor=people.owner, sites=sites)
+    assert [(row.host.name, row.items.count()) for row in found] == [("web-1", 2), ("web-2", 1)]
+    assert len({row.batch for row in found}) == 1
+    services.deployment_confirm(actor=people.owner, deployment=found[0])
+    assert {row.status for row in Deployment.objects.all()} == {DeploymentStatus.QUEUED}
+
+
+def test_a_changed_site_makes_the_plan_stale(people: Cast) -> None:
+    site = shop(people)
+    deployment = planned(people, site)
+    websites.block_update(actor=people.owner, block=site.blocks.get(), autoindex=True)
+    with pytest.raises(Conflict, match="stale: shop was changed"):
+        services.deployment_confirm(actor=people.owner, deployment=deployment)
+    deployment.refresh_from_db()
+    assert deployment.status == DeploymentStatus.PLANNED
+
+
+def test_another_deployment_makes_the_plan_stale(people: Cast) -> None:
+    site = shop(people)
+    older = planned(people, site)
+    live(people, site)
+    with pytest.raises(Conflict, match="stands as shop #1 now, not as nothing"):
+        services.deployment_confirm(actor=people.owner, deployment=older)
+
+
+def test_a_plan_is_confirmed_once(people: Cast) -> None:
+    deployment = planned(people, shop(people))
+    services.deployment_confirm(actor=people.owner, deployment=deployment)
+    with pytest.raises(Conflict):
+        services.deployment_confirm(actor=people.owner, deployment=deployment)
+    assert AuditEntry.objects.filter(action="deployment.confirm").count() == 1
+
+
+def test_one_deployment_of_a_site_at_a_time(people: Cast) -> None:
+    site = shop(people)
+    first, second = planned(people, site), planned(people, site)
+    services.deployment_confirm(actor=people.owner, deployment=first)
+    with pytest.raises(Conflict, match="shop is being deployed already"):
+        services.deployment_confirm(actor=people.owner, deployment=second)
+
+
+def test_success_makes_it_live_failure_is_noted(people: Cast) -> None:
+    site = shop(people)
+    done = live(people, site)
+    state = SiteState.objects.get(site=site)
+    assert (state.status, state.revision) == (SiteStatus.LIVE, done.items.get().revision)
+    assert done.steps.get().argv == ["nginx", "-t"]
+    websites.block_update(actor=people.owner, block=site.blocks.get(), autoindex=True)
+    bad = planned(people, site)
+    services.deployment_confirm(actor=people.owner, deployment=bad)
+    carried_out(bad, "rolled_back", "nginx: [emerg] unknown directive")
+    state.refresh_from_db()
+    assert bad.status == DeploymentStatus.ROLLED_BACK
+    assert bad.error == "nginx: [emerg] unknown directive"
+    assert (state.revision, state.last_failure) == (done.items.get().revision, bad)
+
+
+def test_rollback_goes_to_any_earlier_revision(people: Cast) -> None:
+    site = shop(people)
+    first = live(people, site).items.get().revision
+    websites.block_update(actor=people.owner, block=site.blocks.get(), autoindex=True)
+    live(people, site)
+    assert first is not None
+    back = services.site_rollback(actor=people.owner, site=site, revision=first)
+    assert back.kind == DeploymentKind.ROLLBACK
+    services.deployment_confirm(actor=people.owner, deployment=back)
+    carried_out(back)
+    assert live_revision(site) == first
+    foreign = live(people, shop(people, "other")).items.get().revision
+    assert foreign is not None
+    with pytest.raises(ApplicationError, match="not a revision of shop"):
+        services.site_rollback(actor=people.owner, site=site, revision=foreign)
+
+
+def test_disable_takes_off_every_file(people: Cast) -> None:
+    site = shop(people)
+    live(people, site)
+    deployment = services.site_disable(actor=people.owner, site=site)
+    assert deployment is not None
+    assert set(files(deployment).values()) == {"remove"}
+    assert Site.objects.get().enabled
+    services.deployment_confirm(actor=people.owner, deployment=deployment)
+    assert not Site.objects.get().enabled
+    carried_out(deployment)
+    assert SiteState.objects.get().status == SiteStatus.DISABLED
+    assert live_revision(site) is None
+
+
+def test_a_live_site_is_not_forgotten_behind_the_hosts_back(people: Cast) -> None:
+    site = shop(people)
+    live(people, site)
+    with pytest.raises(ApplicationError, match="served by nginx on web-1"):
+        websites.site_delete(actor=people.owner, site=site)
+    with pytest.raises(ApplicationError, match="Move it instead"):
+        websites.site_install_set(actor=people.owner, site=site, install=people.apache)
+    deployment = services.site_delete(actor=people.owner, site=site)
+    assert deployment is not None
+    services.deployment_confirm(actor=people.owner, deployment=deployment)
+    assert Site.objects.exists()
+    carried_out(deployment)
+    assert not Site.objects.exists()
+    assert AuditEntry.objects.filter(action="site.delete").count() == 1
+
+
+def test_a_draft_is_forgotten_at_once(people: Cast) -> None:
+    site = shop(people)
+    planned(people, site)
+    assert services.site_delete(actor=people.owner, site=site) is None
+    assert not Site.objects.exists()
+    assert Deployment.objects.get().status == DeploymentStatus.CANCELLED
+
+
+def test_moving_to_another_host_goes_up_there_first(people: Cast) -> None:
+    site = shop(people)
+    live(people, site)
+    other = Host.objects.create(name="web-2", site_roots=["/srv/www"], status="unreachable", status_detail="away")
+    nginx = install(other, Engine.NGINX, "")
+    up, down = services.site_move(actor=people.owner, site=site, install=nginx)
+    services.deployment_confirm(actor=people.owner, deployment=up)
+    down.refresh_from_db()
+    assert down.status == DeploymentStatus.PLANNED
+    carried_out(up)
+    down.refresh_from_db()
+    assert down.status == DeploymentStatus.QUEUED
+    assert Site.objects.get().install == nginx
+    carried_out(down)
+    state = SiteState.objects.get()
+    assert state.status == SiteStatus.LIVE
+    assert state.revision is not None
+    assert state.revision.install == nginx
+
+
+def test_a_move_that_fails_there_leaves_it_here(people: Cast) -> None:
+    site = shop(people)
+    before = live(people, site).items.get().revision
+    other = Host.objects.create(name="web-2", site_roots=["/srv/www"], status="unreachable", status_detail="away")
+    up, down = services.site_move(actor=people.owner, site=site, install=install(other, Engine.NGINX, ""))
+    services.deployment_confirm(actor=people.owner, deployment=up)
+    carried_out(up, "failed", "no")
+    down.refresh_from_db()
+    assert down.status == DeploymentStatus.CANCELLED
+    assert live_revision(site) == before
+    assert Site.objects.get().install == people.nginx
+
+
+def test_cancelled_plans_are_gone_running_ones_end_by_themselves(people: Cast) -> None:
+    deployment = planned(people, shop(people))
+    services.deployment_confirm(actor=people.owner, deployment=deployment)
+    services.deployment_cancel(actor=people.owner, deployment=deployment)
+    assert deployment.status == DeploymentStatus.CANCELLED
+    Deployment.objects.update(status=DeploymentStatus.RUNNING)
+    with pytest.raises(Conflict, match="cannot be taken back"):
+        services.deployment_cancel(actor=people.owner, deployment=deployment)
+
+
+def test_an_adopted_text_stays_and_every_plan_says_so(people: Cast) -> None:
+    site = shop(people)
+    path = next(file["path"] for file in planned(people, site).plan["files"] if file["action"] == "put")
+    Blob.objects.create(sha256="ab", content="# mine\n", size=7)
+    PinnedFile.objects.create(site=site, install=people.nginx, path=path, blob_id="ab", adopted_by=people.admin)
+    plan = planned(people, site).plan
+    (file,) = [file for file in plan["files"] if file["path"] == path]
+    assert "+# mine" in file["diff"]
+    assert "keeps the text that was adopted" in plan["warnings"][0]["text"]
+
+
+@pytest.mark.parametrize(
+    ("names", "listen", "expected"),
+    [
+        (("a.example",), spec.Listen(80), ("127.0.0.1", "a.example")),
+        (("*.a.example",), spec.Listen(80, address="::"), ("::1", "probe.a.example")),
+        ((".a.example",), spec.Listen(80, address="192.0.2.1"), ("192.0.2.1", "a.example")),
+        (("www.*",), spec.Listen(80), ("127.0.0.1", "www.invalid")),
+        ((), spec.Listen(80, default_server=True), ("127.0.0.1", "localhost")),
+        (("~^x",), spec.Listen(80, default_server=True), ("127.0.0.1", "localhost")),
+        (("~^x", "b.example"), spec.Listen(80), ("127.0.0.1", "b.example")),
+    ],
+)
+def test_probes_use_the_sites_own_names(names: tuple[str, ...], listen: spec.Listen, expected: tuple[str, str]) -> None:
+    block = spec.ServerBlock(listens=(listen,), names=names)
+    (probe,) = probes.probes_of(spec.SiteSpec("shop", (block,)), "/health")
+    assert (probe.address, probe.host) == expected
+    assert probe.path == "/health"
+
+
+def test_a_name_that_only_a_regex_knows_is_not_guessed() -> None:
+    block = spec.ServerBlock(listens=(spec.Listen(80),), names=("~^x",))
+    assert probes.probes_of(spec.SiteSpec("shop", (block,)), "/") == []
