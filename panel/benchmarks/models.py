@@ -5,16 +5,22 @@ from __future__ import annotations
 from uuid import uuid4
 
 from django.conf import settings
+from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from panel.accounts.models import Team
+from panel.benchmarks.arguments import ArgumentError, clean, clean_paths
 from panel.benchmarks.choices import Tool
 from panel.core.models import BaseModel
 from panel.deployments.models import Revision
 from panel.hosts.models import EngineInstall
 from panel.websites.models import Site
+
+
+# A round by time ends by itself; beyond this it hangs.
+SPARE_S = 5
 
 
 class Scenario(BaseModel):
@@ -37,6 +43,28 @@ class Scenario(BaseModel):
     def __str__(self) -> str:
         return self.name
 
+    def clean(self) -> None:
+        """Whoever saves a scenario, by page or API, saves only what commands.py can make an argv list from."""
+        found: dict[str, list[ValidationError]] = {}
+        try:
+            self.arguments = clean(self.tool, self.arguments)
+        except ArgumentError as error:
+            found["arguments"] = [
+                ValidationError(f"{name}: {words}" if name else words, code="invalid", params={"member": name})
+                for name, words in error.errors.items()
+            ]
+        try:
+            self.paths = clean_paths(self.tool, self.paths)
+        except ArgumentError as error:
+            found["paths"] = [ValidationError(words) for words in error.errors.values()]
+        seconds = self.arguments.get("duration_s") if isinstance(self.arguments, dict) else None
+        if isinstance(seconds, int) and isinstance(self.timeout_s, int) and self.timeout_s < seconds + SPARE_S:
+            found["timeout_s"] = [
+                ValidationError(f"A round of {seconds} s needs a time limit of {seconds + SPARE_S} s or more.")
+            ]
+        if found:
+            raise ValidationError(found)
+
 
 class RunStatus(models.TextChoices):
     QUEUED = "queued", _("Queued")
@@ -45,6 +73,9 @@ class RunStatus(models.TextChoices):
     INVALID = "invalid", _("Invalid")  # finished, but must not be believed; `reasons` say why
     FAILED = "failed", _("Failed")
     CANCELLED = "cancelled", _("Cancelled")
+
+
+ENDED = (RunStatus.FINISHED, RunStatus.INVALID, RunStatus.FAILED, RunStatus.CANCELLED)
 
 
 class Run(BaseModel):
@@ -70,6 +101,10 @@ class Run(BaseModel):
 
     def __str__(self) -> str:
         return self.title
+
+    @property
+    def is_ended(self) -> bool:
+        return self.status in ENDED
 
 
 class RunTarget(models.Model):

@@ -1,0 +1,91 @@
+"""Whether servers may be compared: the same answers before, the same conditions before and after. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from panel.core.errors import ApplicationError
+
+_TRAITS = (("status", "status"), ("encoding", "content encoding"), ("type", "content type"), ("sha256", "body"))
+# Apart from these, whatever of a host's fingerprint differs makes two measurements different.
+_NAMES = {
+    "kernel": "the kernel",
+    "boot_id": "the host was started anew; its boot id",
+    "cpu_model": "the CPU model",
+    "cpus": "the number of CPUs",
+    "cpus_usable": "the number of CPUs that may be used",
+    "governor": "the CPU governor",
+    "memory_bytes": "the memory",
+    "tools": "a load tool",
+    "sysctls": "a network setting of the kernel",
+}
+
+
+class NotComparable(ApplicationError):
+    """The targets do not serve the same, so a comparison would compare content."""
+
+
+def check_answers(labels: list[str], paths: list[str], answers: list[list[dict[str, Any]]], *, dynamic: bool) -> None:
+    """`answers[target][path]` as agents/host/answers.py gives them. NotComparable shows the first difference.
+
+    Even a single target must answer with 2xx: errors and redirects are fast, and measure nothing.
+    """
+    for label, own in zip(labels, answers, strict=True):
+        for path, answer in zip(paths, own, strict=True):
+            _require_success(label, path, answer)
+    for label, own in zip(labels[1:], answers[1:], strict=True):
+        for path, answer, first in zip(paths, own, answers[0], strict=True):
+            _require_same(path, (labels[0], first), (label, answer), dynamic=dynamic)
+
+
+def _require_success(label: str, path: str, answer: dict[str, Any]) -> None:
+    if "error" in answer:
+        raise NotComparable(
+            f"{label} does not answer {path}: {answer['error']}. Is the site deployed and its server up?"
+        )
+    if not 200 <= answer["status"] < 300:
+        raise NotComparable(
+            f"{label} answers {path} with status {answer['status']}. Only answers of 200 to 299 are measured; choose "
+            f"another path, or put the site right."
+        )
+
+
+def _require_same(
+    path: str, first: tuple[str, dict[str, Any]], second: tuple[str, dict[str, Any]], *, dynamic: bool
+) -> None:
+    for key, words in _TRAITS:
+        if (dynamic and key == "sha256") or first[1][key] == second[1][key]:
+            continue
+        told = " and ".join(f"{label} {_shown(key, answer)}" for label, answer in (first, second))
+        advice = (
+            "Deploy the same content to both, or mark the pages as different from answer to answer."
+            if key == "sha256"
+            else "Set both up alike."
+        )
+        raise NotComparable(
+            f"The servers do not answer {path} alike, so comparing them would compare content. "
+            f"Different {words}: {told}. {advice}"
+        )
+
+
+def _shown(key: str, answer: dict[str, Any]) -> str:
+    if key == "sha256":
+        return f"sends {answer['bytes']:,} bytes with SHA-256 {answer['sha256'][:12]}…"
+    return f"sends {answer[key] or 'none'!s}"
+
+
+def changes(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+    """What of a run's fingerprint is different, in words: "the kernel of web1 changed from 6.1 to 6.2"."""
+    found = []
+    for host, old in before["hosts"].items():
+        new = after["hosts"].get(host, {})
+        for key, words in _NAMES.items():
+            if old.get(key) != new.get(key):
+                found.append(f"{words} of {host} changed from {old.get(key)} to {new.get(key)}")
+    for old, new in zip(before["targets"], after["targets"], strict=True):
+        for key, words in (("revision", "the deployed revision"), ("version", "the server's version")):
+            if old[key] != new[key]:
+                found.append(f"{words} of {old['label']} changed from {old[key]} to {new[key]}")
+        if old["content"] != new["content"]:
+            found.append(f"the content that {old['label']} serves changed")
+    return found

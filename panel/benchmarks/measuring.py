@@ -1,0 +1,256 @@
+"""What a worker does with one claimed run, from the first question to the last judgement."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from django.db.models import F
+from django.utils import timezone
+
+from agents.protocol import BenchRequest
+from panel.benchmarks import comparability, targets, validity
+from panel.benchmarks.arguments import Arguments
+from panel.benchmarks.choices import Tool
+from panel.benchmarks.commands import Command, Endpoint, command
+from panel.benchmarks.measured import Measured, measured_from, measured_json
+from panel.benchmarks.models import Round, Run, RunStatus, RunTarget
+from panel.benchmarks.parsers import Output, ParseError, parse
+from panel.benchmarks.summary import summarize
+from panel.core.errors import ApplicationError
+from panel.deployments.models import Revision
+from panel.hosts.targets import target_for
+from panel.remote import pool
+from panel.websites.models import Site
+
+SAMPLE_HZ = 5.0
+# Watched without load before and after each round, so that a picture shows where the load begins and ends.
+IDLE_S = 0.5
+CALL_SPARE_S = 30.0
+
+
+class Cancelled(Exception):
+    """Somebody asked for the end."""
+
+
+class LostRun(Exception):
+    """The row belongs to nobody or to another worker now."""
+
+
+@dataclass(frozen=True)
+class Aim:
+    """One target of the run, with all that is needed to measure it."""
+
+    row: RunTarget
+    revision: Revision
+    endpoint: Endpoint
+
+    @property
+    def host(self) -> str:
+        return self.revision.install.host.name
+
+
+class Measuring:
+    def __init__(self, run: Run, token: str) -> None:
+        self.run = run
+        self.token = token
+        self.tool = Tool(run.parameters["tool"])
+        self.arguments: Arguments = run.parameters["arguments"]
+        self.paths: list[str] = run.parameters["paths"]
+        self.aims = [self._aim(row) for row in run.targets.select_related("site", "revision__install__host")]
+        self.after: dict[str, Any] = {}
+
+    def _aim(self, row: RunTarget) -> Aim:
+        if row.site is None or row.revision is None:
+            raise ApplicationError(f"{row.label} was deleted since this run was asked for. Start a new run.")
+        return Aim(row, row.revision, targets.endpoint(row.revision, self.arguments))
+
+    # --- the whole ---
+
+    def measure(self) -> None:
+        """Raises Cancelled, LostRun, or an ApplicationError that ends the run as failed."""
+        self._note("Looking at the hosts")
+        before = self._fingerprint()
+        self._require_tool(before)
+        self._save(fingerprint=before)
+        rounds = self.run.parameters["rounds"]
+        if self.run.parameters["warmup_s"]:
+            for aim in self.aims:
+                self._note(f"Warming up {aim.row.label}")
+                self._round(aim, 0)
+        for number in range(1, rounds + 1):
+            for aim in self.aims:
+                self._note(f"Round {number} of {rounds}: {aim.row.label}")
+                self._round(aim, number)
+        self._note("Looking at the hosts again")
+        self.after = self._fingerprint()
+
+    def judge(self) -> list[str]:
+        """Stores the summary; returns why the run must not be believed, nothing when it may."""
+        rounds = measured_rounds(self.run)
+        hosts = self.run.fingerprint["hosts"].values()
+        reasons = validity.reasons(
+            self.run.parameters,
+            rounds,
+            min(host["cpus_usable"] for host in hosts),
+            comparability.changes(self.run.fingerprint, self.after),
+        )
+        self._save(summary=summarize(rounds, {aim.row.position: aim.row.engine for aim in self.aims}))
+        return reasons
+
+    # --- the row ---
+
+    def _note(self, progress: str) -> None:
+        self._check()
+        self._save(progress=progress)
+
+    def _check(self) -> None:
+        row = Run.objects.filter(pk=self.run.pk, claimed_by=self.token, status=RunStatus.RUNNING)
+        state = row.values_list("cancel_requested", flat=True).first()
+        if state is None:
+            raise LostRun
+        if state:
+            raise Cancelled
+
+    def _save(self, **values: Any) -> None:
+        for name, value in values.items():
+            setattr(self.run, name, value)
+        row = Run.objects.filter(pk=self.run.pk, claimed_by=self.token, status=RunStatus.RUNNING)
+        if not row.update(**values, row_version=F("row_version") + 1):
+            raise LostRun
+
+    # --- hosts ---
+
+    def _call(self, aim: Aim, op: str, args: dict[str, Any], timeout: float, *, watch: bool = False) -> dict[str, Any]:
+        with pool.session(target_for(aim.revision.install.host)) as agent:
+            return agent.call(op, args, on_event=(lambda event: self._check()) if watch else None, timeout=timeout)
+
+    def _fingerprint(self) -> dict[str, Any]:
+        """Of every host and target; refuses targets that do not answer, or not alike."""
+        hosts: dict[str, Any] = {}
+        for aim in self.aims:
+            if aim.host not in hosts:
+                hosts[aim.host] = self._call(aim, "fingerprint", {}, CALL_SPARE_S)
+        answers = [self._answers(aim) for aim in self.aims]
+        if not self.run.fingerprint:
+            labels = [aim.row.label for aim in self.aims]
+            dynamic = bool(self.arguments["dynamic"])
+            comparability.check_answers(labels, self.paths, answers, dynamic=dynamic)
+        return {
+            "hosts": hosts,
+            "targets": [self._described(aim, own) for aim, own in zip(self.aims, answers, strict=True)],
+        }
+
+    def _described(self, aim: Aim, answers: list[dict[str, Any]]) -> dict[str, Any]:
+        current = Site.objects.select_related("state__revision").get(pk=aim.row.site_id)
+        install = aim.revision.install
+        left_out = {"sha256", "bytes"} if self.arguments["dynamic"] else set()
+        content = [{key: value for key, value in answer.items() if key not in left_out} for answer in answers]
+        revision = getattr(getattr(current, "state", None), "revision", None)
+        return {
+            "label": aim.row.label,
+            "host": aim.host,
+            "engine": install.engine,
+            "version": install.version,
+            "workers": install.workers,
+            "revision": revision.number if revision else None,
+            "digest": revision.digest if revision else "",
+            "base_url": aim.endpoint.base_url,
+            "listener": aim.endpoint.target,
+            "content": dict(zip(self.paths, content, strict=True)),
+        }
+
+    def _answers(self, aim: Aim) -> list[dict[str, Any]]:
+        common = {
+            "address": aim.endpoint.address,
+            "port": aim.endpoint.port,
+            "host": aim.endpoint.name,
+            "host_header": aim.endpoint.authority,
+            "tls": aim.endpoint.tls,
+            "gzip": bool(self.arguments["gzip"]),
+        }
+        asked = [{**common, "path": path} for path in self.paths]
+        timeout = 20.0 * len(asked) + CALL_SPARE_S
+        answers: list[dict[str, Any]] = self._call(aim, "answers", {"requests": asked}, timeout)["answers"]
+        return answers
+
+    def _require_tool(self, fingerprint: dict[str, Any]) -> None:
+        for host, found in fingerprint["hosts"].items():
+            tool = found["tools"].get(self.tool.value)
+            if tool is None:
+                raise ApplicationError(f"{self.tool} is not installed on {host}. Install it there, then run again.")
+            if self.arguments.get("protocol") == "h3" and not tool["h3"]:
+                raise ApplicationError(
+                    f"The {self.tool} on {host} ({tool['version']}) was built without HTTP/3. Install one that has it, "
+                    f"or choose HTTP/2."
+                )
+
+    # --- rounds ---
+
+    def _round(self, aim: Aim, number: int) -> None:
+        """Number 0 is the warm-up: kept, never counted."""
+        seconds = self.run.parameters["warmup_s"] if number == 0 else 0
+        built = command(self.tool, self.arguments, self.paths, aim.endpoint, seconds=seconds)
+        row = Round.objects.create(target=aim.row, number=number, argv=built.argv, started_at=timezone.now())
+        request = self._request(aim, built, idle=number > 0)
+        timeout = request.timeout_s + 2 * request.idle_s + CALL_SPARE_S
+        try:
+            result = self._call(aim, "bench", asdict(request), timeout, watch=True)
+        except BaseException as error:
+            words = error.message if isinstance(error, ApplicationError) else "Ended before it was done."
+            Round.objects.filter(pk=row.pk).update(error=words, finished_at=timezone.now())
+            raise
+        _keep(row, self.tool, result)
+
+    def _request(self, aim: Aim, built: Command, *, idle: bool) -> BenchRequest:
+        return BenchRequest(
+            argv=built.argv,
+            target=aim.endpoint.target,
+            allowed=targets.allowed(aim.revision),
+            timeout_s=float(self.run.parameters["timeout_s"]),
+            sample_hz=SAMPLE_HZ,
+            trees=targets.trees(aim.revision),
+            input_files=built.input_files,
+            outputs=built.outputs,
+            idle_s=IDLE_S if idle else 0.0,
+        )
+
+
+def _keep(row: Round, tool: Tool, result: dict[str, Any]) -> None:
+    """The tool's own output whole, then what could be read from it."""
+    row.exit_code = result["exit_code"]
+    row.output = _whole(result)
+    row.samples = result["samples"]
+    row.finished_at = timezone.now()
+    output = Output(result["stdout"], result["stderr"], result["exit_code"], result["outputs"], result["latency"])
+    try:
+        if result["stopped"] == "timeout":
+            raise ParseError(f"{tool} was not done within the time limit and was ended.")
+        row.metrics = measured_json(parse(tool, output), result)
+    except ParseError as error:
+        row.error = str(error)
+    row.save()
+
+
+def _whole(result: dict[str, Any]) -> str:
+    parts = [result["stdout"]]
+    if result["stderr"].strip():
+        parts.append(f"--- standard error ---\n{result['stderr']}")
+    parts += [f"--- {name} ---\n{text}" for name, text in result["outputs"].items() if text]
+    return "\n".join(parts)
+
+
+def measured_rounds(run: Run) -> list[Measured]:
+    """The counted rounds of a run, as plain data."""
+    rows = Round.objects.filter(target__run=run, number__gt=0).select_related("target")
+    return [
+        measured_from(
+            row.metrics,
+            row.samples,
+            target=row.target.position,
+            label=row.target.label,
+            number=row.number,
+            error=row.error,
+        )
+        for row in rows
+    ]

@@ -1,0 +1,189 @@
+"""Everything that changes scenarios and runs. All keyword-only; `actor` is who asks.
+
+Each call checks permission (PermissionDenied), values (ValidationError keyed by field), and writes an audit row in
+the same transaction. Running is execution.py's part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django.db import transaction
+from django.db.models import F
+from django.utils import timezone
+
+from panel.accounts.models import Team, User
+from panel.accounts.permissions import Action, require
+from panel.audit.services import audit_record, snapshot
+from panel.benchmarks import targets
+from panel.benchmarks.models import Run, RunStatus, RunTarget, Scenario
+from panel.core.errors import ApplicationError, Conflict
+from panel.deployments.models import Revision
+from panel.websites.models import Site
+
+MAX_SITES = 8
+SCENARIO_FIELDS = (
+    *("name", "team", "tool", "arguments", "paths", "rounds", "warmup_s", "timeout_s", "allowed_error_percent"),
+)
+_FROZEN = ("tool", "arguments", "paths", "rounds", "warmup_s", "timeout_s", "allowed_error_percent")
+
+
+def _assign(scenario: Scenario, values: Mapping[str, Any]) -> None:
+    for name, value in values.items():
+        if name not in SCENARIO_FIELDS:
+            known = ", ".join(SCENARIO_FIELDS)
+            raise ApplicationError(f"A scenario has no member “{name}”. It has: {known}.", field=name, code="unknown")
+        setattr(scenario, name, value)
+
+
+@transaction.atomic
+def scenario_create(*, actor: User, **values: Any) -> Scenario:
+    team: Team | None = values.get("team")
+    require(actor, Action.BENCHMARK, team)
+    scenario = Scenario()
+    _assign(scenario, values)
+    scenario.full_clean()
+    scenario.save()
+    audit_record(actor=actor, action="scenario.create", target=scenario, after=snapshot(scenario))
+    return scenario
+
+
+@transaction.atomic
+def scenario_update(*, actor: User, scenario: Scenario, expected_version: int | None = None, **values: Any) -> Scenario:
+    """Earlier runs keep the scenario as it was."""
+    require(actor, Action.BENCHMARK, scenario.team)
+    if values.get("team"):
+        require(actor, Action.BENCHMARK, values["team"])
+    stored = Scenario.objects.select_for_update().get(pk=scenario.pk)
+    if expected_version is not None and stored.row_version != expected_version:
+        raise Conflict(
+            f"The scenario {stored.name} was changed by someone else since you opened it. Load it again, then change it."
+        )
+    before = snapshot(stored)
+    _assign(stored, values)
+    stored.row_version += 1
+    stored.full_clean()
+    stored.save()
+    audit_record(actor=actor, action="scenario.update", target=stored, before=before, after=snapshot(stored))
+    return stored
+
+
+@transaction.atomic
+def scenario_delete(*, actor: User, scenario: Scenario) -> None:
+    """Its runs stay, with the scenario as it was."""
+    require(actor, Action.BENCHMARK, scenario.team)
+    audit_record(actor=actor, action="scenario.delete", target=scenario, before=snapshot(scenario))
+    scenario.delete()
+
+
+@transaction.atomic
+def run_create(*, actor: User, scenario: Scenario, sites: Sequence[Site], title: str = "") -> Run:
+    """Freeze `scenario` against what of `sites` is deployed now, and queue it. The first site is the baseline."""
+    require(actor, Action.BENCHMARK, scenario.team)
+    scenario.full_clean()
+    parameters = {name: getattr(scenario, name) for name in _FROZEN} | {"name": scenario.name}
+    return _run_store(actor=actor, scenario=scenario, parameters=parameters, sites=sites, title=title)
+
+
+@transaction.atomic
+def run_repeat(*, actor: User, run: Run) -> Run:
+    """The same parameters and sites once more, the sites as they are deployed now."""
+    rows = list(run.targets.select_related("site"))
+    sites = [target.site for target in rows if target.site is not None]
+    if len(sites) < len(rows):
+        raise ApplicationError(
+            "A site of this run does not exist any more. Start a new run with others.", field="sites"
+        )
+    return _run_store(actor=actor, scenario=run.scenario, parameters=run.parameters, sites=sites, title=run.title)
+
+
+def _run_store(
+    *, actor: User, scenario: Scenario | None, parameters: dict[str, Any], sites: Sequence[Site], title: str
+) -> Run:
+    _check_sites(actor, sites)
+    revisions = [targets.live_revision(site) for site in sites]
+    endpoints = [targets.endpoint(revision, parameters["arguments"]) for revision in revisions]
+    names = ", ".join(site.name for site in sites)
+    run = Run(
+        scenario=scenario,
+        title=(title.strip() or f"{parameters['name']}: {names}")[:200],
+        parameters=parameters,
+        requested_by=actor,
+        progress="Waiting for a worker",
+    )
+    run.full_clean(exclude=["scenario"])
+    run.save()
+    for position, (site, revision, found) in enumerate(zip(sites, revisions, endpoints, strict=True)):
+        RunTarget.objects.create(
+            run=run,
+            position=position,
+            site=site,
+            install=revision.install,
+            revision=revision,
+            label=_label(site, revision),
+            base_url=found.base_url,
+            engine=revision.install.engine,
+        )
+    audit_record(actor=actor, action="run.create", target=run, after={"title": run.title, "parameters": parameters})
+    transaction.on_commit(lambda: _wake(run))
+    return run
+
+
+def _wake(run: Run) -> None:
+    from panel.benchmarks.tasks import run as task  # tasks import services
+
+    task.delay(str(run.uuid))
+
+
+def _label(site: Site, revision: Revision) -> str:
+    return f"{site.name} ({revision.install.get_engine_display()}, {revision.install.host.name})"[:200]
+
+
+def _check_sites(actor: User, sites: Sequence[Site]) -> None:
+    if not sites:
+        raise ApplicationError("Choose at least one site to measure.", field="sites")
+    if len(sites) > MAX_SITES:
+        raise ApplicationError(f"At most {MAX_SITES} sites in one run; you chose {len(sites)}.", field="sites")
+    if len({site.pk for site in sites}) != len(sites):
+        raise ApplicationError("A site may stand in a run once.", field="sites")
+    for site in sites:
+        require(actor, Action.BENCHMARK, site.team)
+
+
+def require_run(actor: User, run: Run, action: Action) -> None:
+    """PermissionDenied unless `actor` may do `action` with every site of the run."""
+    require(actor, action, run.scenario.team if run.scenario else None)
+    for target in run.targets.select_related("site__team"):
+        if target.site is not None:
+            require(actor, action, target.site.team)
+
+
+@transaction.atomic
+def run_cancel(*, actor: User, run: Run) -> Run:
+    """Ends a queued run at once; tells the worker of a running one, which ends the load tool."""
+    require_run(actor, run, Action.BENCHMARK)
+    now = timezone.now()
+    rows = Run.objects.filter(pk=run.pk)
+    ended = rows.filter(status=RunStatus.QUEUED).update(
+        status=RunStatus.CANCELLED,
+        cancel_requested=True,
+        finished_at=now,
+        progress="",
+        row_version=F("row_version") + 1,
+    )
+    if not ended and not rows.filter(status=RunStatus.RUNNING).update(cancel_requested=True):
+        raise Conflict(f"The run {run.title} has already ended; there is nothing to cancel.")
+    run.refresh_from_db()
+    audit_record(actor=actor, action="run.cancel", target=run)
+    return run
+
+
+@transaction.atomic
+def run_delete(*, actor: User, run: Run) -> None:
+    """With its rounds and their output."""
+    require_run(actor, run, Action.BENCHMARK)
+    if run.status in (RunStatus.QUEUED, RunStatus.RUNNING):
+        raise Conflict(f"The run {run.title} is under way. Cancel it first, then delete it.")
+    audit_record(actor=actor, action="run.delete", target=run, before={"title": run.title, "summary": run.summary})
+    run.delete()

@@ -1,0 +1,26 @@
+"""Thin: load, call the service, nothing else."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from celery import shared_task
+
+from panel.benchmarks import execution
+
+BUSY_RETRY_S = 2
+
+
+@shared_task
+def run(uuid: str) -> None:
+    """Carry out one run. A message for one that another worker has does nothing."""
+    if execution.run_execute(UUID(uuid)) == execution.Attempt.BUSY:
+        run.apply_async((uuid,), countdown=BUSY_RETRY_S)
+
+
+@shared_task
+def sweep() -> None:
+    """End what a dead worker left, and wake workers for everything that waits."""
+    execution.orphans_end()
+    for uuid in execution.waiting():
+        run.delay(str(uuid))
