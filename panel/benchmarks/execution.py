@@ -102,6 +102,7 @@ def _carry_out(run: Run, token: str) -> None:
     try:
         measuring = Measuring(run, token)
         measuring.measure()
+        reasons = measuring.judge()
     except Cancelled:
         _end(run, token, RunStatus.CANCELLED)
     except LostRun:
@@ -112,7 +113,6 @@ def _carry_out(run: Run, token: str) -> None:
         _end(run, token, RunStatus.FAILED, error=f"The panel failed: {type(error).__name__}. Its log tells more.")
         raise
     else:
-        reasons = measuring.judge()
         _end(run, token, RunStatus.INVALID if reasons else RunStatus.FINISHED, reasons=reasons)
 
 

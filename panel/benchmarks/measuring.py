@@ -142,7 +142,7 @@ class Measuring:
         }
 
     def _described(self, aim: Aim, answers: list[dict[str, Any]]) -> dict[str, Any]:
-        current = Site.objects.select_related("state__revision").get(pk=aim.row.site_id)
+        current = Site.objects.select_related("state__revision").get(pk=aim.revision.site_id)
         install = aim.revision.install
         left_out = {"sha256", "bytes"} if self.arguments["dynamic"] else set()
         content = [{key: value for key, value in answer.items() if key not in left_out} for answer in answers]

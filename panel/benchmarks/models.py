@@ -18,7 +18,6 @@ from panel.deployments.models import Revision
 from panel.hosts.models import EngineInstall
 from panel.websites.models import Site
 
-
 # A round by time ends by itself; beyond this it hangs.
 SPARE_S = 5
 

@@ -58,7 +58,7 @@ def scenario_update(*, actor: User, scenario: Scenario, expected_version: int | 
     stored = Scenario.objects.select_for_update().get(pk=scenario.pk)
     if expected_version is not None and stored.row_version != expected_version:
         raise Conflict(
-            f"The scenario {stored.name} was changed by someone else since you opened it. Load it again, then change it."
+            f"The scenario {stored.name} was changed by someone else since you opened it. Load it again first."
         )
     before = snapshot(stored)
     _assign(stored, values)
@@ -107,12 +107,11 @@ def _run_store(
     names = ", ".join(site.name for site in sites)
     run = Run(
         scenario=scenario,
-        title=(title.strip() or f"{parameters['name']}: {names}")[:200],
+        title=(" ".join(title.split()) or f"{parameters['name']}: {names}")[:200],
         parameters=parameters,
         requested_by=actor,
         progress="Waiting for a worker",
     )
-    run.full_clean(exclude=["scenario"])
     run.save()
     for position, (site, revision, found) in enumerate(zip(sites, revisions, endpoints, strict=True)):
         RunTarget.objects.create(

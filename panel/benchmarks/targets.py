@@ -52,7 +52,7 @@ def endpoint(revision: Revision, arguments: Arguments) -> Endpoint:
                 return Endpoint(address, listen.port, _name(block) or address, tls)
     words = {"h1": "HTTP/1.1", "h2": "HTTP/2", "h3": "HTTP/3"}[protocol] + (" over TLS" if tls else " without TLS")
     raise ApplicationError(
-        f"{spec.name} has no listener for {words} in its deployed revision. Add one and deploy, or change the scenario.",
+        f"{spec.name} has no listener for {words} in its deployed revision. Add one, or change the scenario.",
         field="sites",
     )
 

@@ -1,0 +1,189 @@
+"""Whole runs: the service, the worker's part, the agent as a child process, real tools against a real nginx."""
+
+from __future__ import annotations
+
+import threading
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.utils import timezone
+
+from panel.accounts.models import User
+from panel.benchmarks import execution
+from panel.benchmarks.models import Round, Run, RunStatus, Scenario
+from panel.benchmarks.services import run_cancel, run_create, run_repeat, scenario_create
+from panel.hosts.locks import host_lock
+from panel.hosts.models import HostLock
+from tests.benchmarks.conftest import QUICK, Stand, deployed
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def executed(run: Run) -> Run:
+    assert execution.run_execute(run.uuid) == execution.Attempt.DONE
+    return Run.objects.get(pk=run.pk)
+
+
+def test_two_sites_are_measured_round_by_round(operator: User, scenario: Scenario, stand: Stand) -> None:
+    run = executed(run_create(actor=operator, scenario=scenario, sites=[stand.one, stand.two]))
+    assert (run.status, run.error) in ((RunStatus.FINISHED, ""), (RunStatus.INVALID, "")), run.error
+    rounds = Round.objects.filter(target__run=run).order_by("started_at")
+    order = [(row.number, row.target.position) for row in rounds]
+    assert order == [(1, 0), (1, 1), (2, 0), (2, 1), (3, 0), (3, 1)]
+    for row in rounds:
+        assert row.exit_code == 0
+        assert "Requests per second:" in row.output
+        assert row.metrics["requests"] > 500
+        assert row.metrics["non2xx"] == 0
+        assert row.metrics["cpu_s"]["server"] > 0
+        assert [phase[0] for phase in row.metrics["phases"]] == ["idle", "load", "idle"]
+        assert len(row.samples["server"]) >= 5
+    one, _ = run.summary["targets"]
+    assert one["figures"]["throughput_rps"]["rounds"] == 3
+    assert one["figures"]["latency_p99"]["value"] > 0
+    assert "latency_p99_9" not in one["figures"], "ab does not tell it"
+    (ratio,) = run.summary["ratios"]
+    assert ratio["baseline"] == one["label"]
+    assert 0.2 < ratio["figures"]["throughput_rps"]["value"] < 5
+    assert run.fingerprint["targets"][0]["content"]["/"]["status"] == 200
+    assert run.fingerprint["hosts"]["here"]["tools"]["ab"]["version"]
+    assert not HostLock.objects.exclude(holder="").exists()
+
+
+@pytest.mark.parametrize(("tool", "arguments"), [("h2load", {}), ("wrk", {}), ("siege", {"keepalive": False})])
+def test_every_tool(operator: User, stand: Stand, tool: str, arguments: dict[str, object]) -> None:
+    scenario = scenario_create(
+        actor=operator, name=tool, tool=tool, arguments={**QUICK, **arguments}, paths=["/"], rounds=1, warmup_s=1
+    )
+    run = executed(run_create(actor=operator, scenario=scenario, sites=[stand.one]))
+    assert run.error == ""
+    warm_up, counted = Round.objects.filter(target__run=run).order_by("number")
+    assert (warm_up.number, counted.number) == (0, 1)
+    assert counted.metrics["requests"] > 100
+    assert counted.metrics["failed"] == 0
+    assert run.summary["targets"][0]["figures"]["throughput_rps"]["rounds"] == 1
+
+
+def test_different_content_is_refused_with_the_difference(operator: User, scenario: Scenario, stand: Stand) -> None:
+    stand.serve(stand.two, "something else")
+    run = executed(run_create(actor=operator, scenario=scenario, sites=[stand.one, stand.two]))
+    assert run.status == RunStatus.FAILED
+    assert "do not answer / alike" in run.error
+    assert "100 bytes" in run.error and "14 bytes" in run.error
+    assert not Round.objects.filter(target__run=run).exists()
+
+
+def test_a_path_that_is_not_there_is_refused(operator: User, stand: Stand) -> None:
+    scenario = scenario_create(actor=operator, name="Gone", tool="ab", arguments=QUICK, paths=["/gone"])
+    run = executed(run_create(actor=operator, scenario=scenario, sites=[stand.one]))
+    assert run.status == RunStatus.FAILED
+    assert "answers /gone with status 404" in run.error
+
+
+def test_a_server_that_is_down_is_named(operator: User, scenario: Scenario, stand: Stand) -> None:
+    stand.nginx.stop()
+    assert eventually(lambda: stand.nginx.pid is None)
+    run = executed(run_create(actor=operator, scenario=scenario, sites=[stand.one]))
+    assert run.status == RunStatus.FAILED
+    assert "one (nginx, here) does not answer /" in run.error
+    assert "Connection" in run.error
+
+
+def test_a_deployment_in_between_makes_the_run_invalid(operator: User, stand: Stand) -> None:
+    scenario = scenario_create(
+        actor=operator, name="Once", tool="ab", arguments=QUICK, paths=["/"], rounds=1, warmup_s=1
+    )
+    run = run_create(actor=operator, scenario=scenario, sites=[stand.one])
+
+    def deploy_meanwhile() -> None:
+        eventually(lambda: Round.objects.filter(target__run=run, number=1).exists())
+        deployed(stand.one, number=2)
+        connection.close()
+
+    thread = threading.Thread(target=deploy_meanwhile)
+    thread.start()
+    run = executed(run)
+    thread.join()
+    assert run.status == RunStatus.INVALID
+    assert any("the deployed revision of one (nginx, here) changed from 1 to 2" in reason for reason in run.reasons)
+
+
+def test_cancel_ends_the_tool_and_keeps_what_was_measured(operator: User, stand: Stand) -> None:
+    arguments = {"concurrency": 2, "duration_s": 30}
+    scenario = scenario_create(actor=operator, name="Long", tool="ab", arguments=arguments, paths=["/"], warmup_s=1)
+    run = run_create(actor=operator, scenario=scenario, sites=[stand.one])
+
+    def cancel_meanwhile() -> None:
+        eventually(lambda: Round.objects.filter(target__run=run, number=1).exists())
+        run_cancel(actor=operator, run=run)
+        connection.close()
+
+    thread = threading.Thread(target=cancel_meanwhile)
+    thread.start()
+    begin = timezone.now()
+    run = executed(run)
+    thread.join()
+    assert run.status == RunStatus.CANCELLED
+    assert timezone.now() - begin < timedelta(seconds=10)
+    assert Round.objects.get(target__run=run, number=0).metrics["requests"] > 0
+    assert Round.objects.get(target__run=run, number=1).error == "Ended before it was done."
+
+
+def test_a_queued_run_is_cancelled_at_once(operator: User, scenario: Scenario, stand: Stand) -> None:
+    run = run_create(actor=operator, scenario=scenario, sites=[stand.one])
+    assert run_cancel(actor=operator, run=run).status == RunStatus.CANCELLED
+    assert execution.run_execute(run.uuid) == execution.Attempt.NOTHING
+
+
+def test_a_busy_host_leaves_the_run_in_the_queue(operator: User, scenario: Scenario, stand: Stand) -> None:
+    run = run_create(actor=operator, scenario=scenario, sites=[stand.one])
+    assert stand.one.install is not None
+    with host_lock(stand.one.install.host, "deployment 1"):
+        assert execution.run_execute(run.uuid) == execution.Attempt.BUSY
+    run.refresh_from_db()
+    assert run.status == RunStatus.QUEUED
+    assert "busy with deployment 1" in run.progress
+    assert execution.waiting() == [run.uuid]
+
+
+def test_a_run_is_carried_out_once(operator: User, scenario: Scenario, stand: Stand) -> None:
+    run = run_create(actor=operator, scenario=scenario, sites=[stand.one])
+    Run.objects.filter(pk=run.pk).update(status=RunStatus.RUNNING, claimed_by="another", heartbeat_at=timezone.now())
+    assert execution.run_execute(run.uuid) == execution.Attempt.NOTHING
+    assert execution.orphans_end() == 0
+
+
+def test_a_run_whose_worker_died_ends_as_failed(operator: User, scenario: Scenario, stand: Stand) -> None:
+    run = run_create(actor=operator, scenario=scenario, sites=[stand.one])
+    long_ago = timezone.now() - timedelta(minutes=5)
+    Run.objects.filter(pk=run.pk).update(status=RunStatus.RUNNING, claimed_by="gone", heartbeat_at=long_ago)
+    assert execution.orphans_end() == 1
+    run.refresh_from_db()
+    assert run.status == RunStatus.FAILED
+    assert "worker ended in the middle" in run.error
+
+
+def test_a_worker_that_lost_its_run_writes_nothing_more(operator: User, scenario: Scenario, stand: Stand) -> None:
+    run = run_create(actor=operator, scenario=scenario, sites=[stand.one])
+
+    def take_away() -> None:
+        eventually(lambda: Round.objects.filter(target__run=run).exists())
+        Run.objects.filter(pk=run.pk).update(claimed_by="another", progress="theirs")
+        connection.close()
+
+    thread = threading.Thread(target=take_away)
+    thread.start()
+    execution.run_execute(run.uuid)
+    thread.join()
+    run.refresh_from_db()
+    assert (run.status, run.claimed_by, run.progress) == (RunStatus.RUNNING, "another", "theirs")
+
+
+def test_a_run_is_repeated_with_what_was_frozen(operator: User, scenario: Scenario, stand: Stand) -> None:
+    run = run_create(actor=operator, scenario=scenario, sites=[stand.two, stand.one])
+    Scenario.objects.filter(pk=scenario.pk).update(paths=["/other"])
+    again = run_repeat(actor=operator, run=run)
+    assert again.parameters == run.parameters
+    assert [target.site for target in again.targets.all()] == [stand.two, stand.one]
