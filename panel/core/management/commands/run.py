@@ -35,7 +35,7 @@ class Command(BaseCommand):
         supervisor = Supervisor(programs(address, port), say=lambda text: self.say(text))
         try:
             supervisor.start()
-            if wait_until_ready(supervisor, f"http://{address}:{port}/health/ready"):
+            if wait_until_ready(supervisor, f"http://{address}:{port}/healthz"):
                 self.welcome(f"http://localhost:{port}" if address == "127.0.0.1" else f"http://{address}:{port}")
             supervisor.watch()
         finally:
