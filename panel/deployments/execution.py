@@ -258,7 +258,7 @@ def _change(file: dict[str, Any], texts: dict[str, str]) -> FileChange:
     if file["action"] == "remove":
         return FileChange(file["path"], "remove", expect=file["expect"], secret=file["secret"])
     if file["link"]:
-        return FileChange(file["path"], "link", target=file["link"], expect=None)
+        return FileChange(file["path"], "link", target=file["link"], expect=file["expect"])
     return FileChange(
         file["path"],
         "put",

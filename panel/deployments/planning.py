@@ -61,12 +61,12 @@ class _Entry:
 
     @property
     def expect(self) -> str | None:
-        """The SHA-256 that must lie there; None for links, which the agent compares by target."""
+        """What must lie there: a SHA-256, "link:TARGET", or "" for nothing."""
         if self.found is not None:
             return self.found.sha256
         if self.old is None:
             return ""
-        return None if self.old.link else self.old.sha256
+        return signature(self.old)
 
     def as_change(self, shown: dict[str, Any] | None = None) -> dict[str, Any]:
         """The members that carry the change out; `shown` is the same path as it stood in the confirmed plan, whose
@@ -88,6 +88,11 @@ class _Entry:
             "expect": self.expect,
             "found_sha256": self.found.sha256 if self.found else None,
         }
+
+
+def signature(record: FileRecord) -> str:
+    """What the agent calls a file's state: its SHA-256, or "link:TARGET"."""
+    return f"link:{record.link}" if record.link else record.sha256
 
 
 def live_revision(site: Site) -> Revision | None:

@@ -104,21 +104,20 @@ def _path_problems(where: str, block: ServerBlock, install: EngineInstall) -> It
                 _("%(path)s lies outside the folders for sites on %(host)s: %(roots)s.")
                 % {"path": path, "host": install.host, "roots": allowed},
             )
-    yield from _log_problems(where, block, install, roots, [path for _place, path in named if path])
+    yield from _log_problems(where, block, install, [path for _place, path in named if path])
 
 
-def _log_problems(
-    where: str, block: ServerBlock, install: EngineInstall, roots: list[str], served: list[str]
-) -> Iterable[Problem]:
-    log_roots = [*roots, *filter(None, [install.paths.get("log_dir", "")])]
+def _log_problems(where: str, block: ServerBlock, install: EngineInstall, served: list[str]) -> Iterable[Problem]:
+    """A log is written by the server's root process: only below the server's own log folder."""
+    log_dir = install.paths.get("log_dir", "")
     for name in ("access_log", "error_log"):
         path = getattr(block, name)
         if path in ("", "off"):
             continue
-        if not _below(path, log_roots):
+        if not log_dir or not _below(path, [log_dir]):
             yield Problem(
                 f"{where}/{name}",
-                _("A log must lie below %(roots)s.") % {"roots": _(" or ").join(log_roots)},
+                _("A log of %(server)s must lie below %(folder)s.") % {"server": install, "folder": log_dir},
             )
         elif _below(path, served):
             yield Problem(f"{where}/{name}", _("This log would lie among the files that the site serves: move it out."))

@@ -36,6 +36,7 @@ def install_spec(install: EngineInstall) -> spec.InstallSpec:
         log_dir=install.paths.get("log_dir", ""),
         version=install.version,
         modules=frozenset(install.modules),
+        site_roots=tuple(install.host.site_roots),
     )
 
 

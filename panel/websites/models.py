@@ -173,6 +173,9 @@ class ServerBlock(BaseModel):
     def __str__(self) -> str:
         return f"{self.site.name}: server block {self.position + 1}"
 
+    def clean(self) -> None:
+        rules.check_block(self)
+
 
 class Listen(models.Model):
     block = models.ForeignKey(ServerBlock, on_delete=models.CASCADE, related_name="listens")

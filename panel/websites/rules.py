@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from django.core.exceptions import ValidationError
 from django.utils.translation import gettext as _
 
+from panel.rendering import snippets, variables
+from panel.rendering.errors import NotExpressible
 from panel.websites import validators
 
 if TYPE_CHECKING:
-    from panel.websites.models import Listen, Location, RawSnippet
+    from panel.websites.models import Listen, Location, RawSnippet, ServerBlock
 
 
 class _Faults:
@@ -29,6 +32,14 @@ class _Faults:
         except ValidationError as error:
             self.messages.setdefault(field, []).extend(error.messages)
 
+    def variables(self, field: str, texts: Iterable[str], captures: frozenset[str] = frozenset()) -> None:
+        """Names the first variable that no server here knows."""
+        for text in texts:
+            try:
+                variables.parse(text, field, captures=captures)
+            except NotExpressible as error:
+                self.add(field, f"“{text}”: {error.message}")
+
     def raise_any(self) -> None:
         if self.messages:
             raise ValidationError(self.messages)
@@ -42,11 +53,19 @@ def check_listen(listen: Listen) -> None:
     faults.raise_any()
 
 
+def check_block(block: ServerBlock) -> None:
+    faults = _Faults()
+    faults.variables("try_files", block.try_files)
+    faults.variables("headers", [item["value"] for item in block.headers])
+    faults.raise_any()
+
+
 def check_location(location: Location) -> None:
     faults = _Faults()
     _check_pattern(location, faults)
     _check_handler(location, faults)
     _check_owners(location, faults)
+    _check_variables(location, faults)
     if location.root and location.alias:
         faults.add("alias", _("Set either a root (the path is added to it) or an alias (it replaces the path)."))
     if location.alias and location.match in ("~", "~*"):
@@ -90,6 +109,15 @@ def _check_return(location: Location, faults: _Faults) -> None:
         faults.add("return_code", _("%s is no redirect: use 301, 302, 303, 307 or 308.") % code)
 
 
+def _check_variables(location: Location, faults: _Faults) -> None:
+    is_regex = location.match in ("~", "~*")
+    captures = variables.captures_of(location.pattern) if is_regex else frozenset()
+    faults.variables("try_files", location.try_files, captures)
+    faults.variables("headers", [item["value"] for item in location.headers], captures)
+    faults.variables("request_headers", [item["value"] for item in location.request_headers], captures)
+    faults.variables("return_value", [location.return_value], captures)
+
+
 def _check_owners(location: Location, faults: _Faults) -> None:
     """A site's upstreams and pools are its own: naming another team's would read its backend."""
     site_id = location.block.site_id
@@ -109,4 +137,17 @@ def check_snippet(snippet: RawSnippet) -> None:
         faults.add("block", _("This server block belongs to another site."))
     if snippet.location is not None and snippet.location.block.site_id != snippet.site_id:
         faults.add("location", _("This location belongs to another site."))
+    _check_directives(snippet, faults)
     faults.raise_any()
+
+
+def _check_directives(snippet: RawSnippet, faults: _Faults) -> None:
+    """By the grammar and policy of its server. Written for another server than the site's, its paths are judged when
+    the site is planned there."""
+    from panel.websites import freeze  # freeze imports the models, which call this module
+
+    install = snippet.site.install
+    if install is None or install.engine != snippet.engine:
+        return
+    for problem in snippets.check(snippet.text, freeze.install_spec(install)):
+        faults.add("text", str(problem))

@@ -42,8 +42,6 @@ PHP_SETTINGS = {
     "upload_max_filesize",
     "zlib.output_compression",
 }
-TRY_VARIABLE = re.compile(r"\$[a-z_]+")
-TRY_VARIABLES = {"$uri", "$args", "$is_args", "$query_string", "$request_uri"}
 BCRYPT = re.compile(r"\$2[aby]\$(?:0[4-9]|1[0-9])\$[./A-Za-z0-9]{53}")
 MEDIA_TYPE = re.compile(r"(?:\*|[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]*/(?:\*|[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]*))")
 Check = Callable[[str], None]
@@ -107,16 +105,10 @@ def _check_try_file(entry: str, is_last: bool) -> None:
         if not is_last:
             raise ValidationError(_("%(entry)s can only stand last."), params={"entry": entry})
         return
-    if " " in entry or not entry.startswith(("/", "$uri")) or ".." in entry.split("/"):
+    if " " in entry or not entry.startswith(("/", "$")) or ".." in entry.split("/"):
         raise ValidationError(
             _("“%(entry)s” is not something to try: write $uri, $uri/, /index.php?$args or =404 (last)."),
             params={"entry": entry},
-        )
-    unknown = set(TRY_VARIABLE.findall(entry)) - TRY_VARIABLES
-    if unknown:
-        raise ValidationError(
-            _("%(names)s is not known here; use $uri, $args, $is_args, $query_string."),
-            params={"names": ", ".join(sorted(unknown))},
         )
 
 

@@ -197,6 +197,9 @@ def test_a_definitions_faults_name_their_place(people: Cast) -> None:
         ({"pattern": "/a", "root": "/srv/www/a", "alias": "/srv/www/b"}, "alias"),
         ({"pattern": "/a", "root": "/srv/www/a\nb"}, "root"),
         ({"pattern": "/a\n}"}, "pattern"),
+        ({"pattern": "/a", "try_files": ["$uri", "/$nonsense"]}, "try_files"),
+        ({"pattern": "/a", "headers": [{"name": "X", "value": "$$ and $nonsense"}]}, "headers"),
+        ({"pattern": "/a", "handler": "return", "return_code": 302, "return_value": "https://$nope/"}, "return_value"),
         ({"pattern": "/a", "basic_auth_realm": "Staff"}, "basic_auth_users"),
     ],
 )
@@ -243,6 +246,28 @@ def test_locations_are_put_in_order(people: Cast) -> None:
     assert [row.pattern for row in block.locations.all()] == ["c", "a", "b"]
     with pytest.raises(ApplicationError, match="every location"):
         services.locations_reorder(actor=people.owner, block=block, order=[rows[0].pk])
+
+
+def test_a_regexs_groups_may_be_used(people: Cast) -> None:
+    location = services.location_create(
+        actor=people.owner,
+        block=shop(people).blocks.get(),
+        match="~",
+        pattern=r"^/(?<user>[a-z]+)/(.*)$",
+        handler="return",
+        return_code=301,
+        return_value="https://$host/u/$user/$2",
+    )
+    assert location.pk
+
+
+@pytest.mark.parametrize("text", ["load_module x.so;", "include /etc/passwd;", "gzip on; }", "alias /etc/;"])
+def test_dangerous_directives_are_refused_on_saving(people: Cast, text: str) -> None:
+    site = shop(people)
+    with pytest.raises(ValidationError) as caught:
+        services.snippet_create(actor=people.admin, site=site, engine=Engine.NGINX, text=text, block=site.blocks.get())
+    assert "text" in caught.value.message_dict
+    assert not RawSnippet.objects.exists()
 
 
 def test_snippets_are_for_administrators_through_every_door(people: Cast) -> None:
