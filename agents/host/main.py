@@ -12,7 +12,7 @@ import sys
 import threading
 
 from agents import wire
-from agents.host import operations
+from agents.host import faults, operations
 from agents.host.errors import Refusal
 from agents.host.hello import identity
 
@@ -40,6 +40,7 @@ class Channel:
                 break
             if line.strip():
                 self._receive(line)
+        faults.channel_closed.set()
         for operation, cancelled in list(self._running.values()):
             if operation not in operations.UNINTERRUPTED:
                 cancelled.set()

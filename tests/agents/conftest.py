@@ -9,6 +9,10 @@ import pytest
 
 from panel.remote import bundle
 from tests.agents.process import AgentProcess
+from tests.agents.sites import Sites
+from tests.support.apache import ApacheInstance
+from tests.support.nginx import NginxInstance
+from tests.support.waiting import eventually
 
 
 @pytest.fixture(scope="session")
@@ -20,3 +24,22 @@ def agent_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def agent(agent_file: Path, tmp_path: Path) -> Iterator[AgentProcess]:
     with AgentProcess(agent_file, tmp_path / "state") as process:
         yield process
+
+
+@pytest.fixture(params=["nginx", "apache"])
+def sites(request: pytest.FixtureRequest, server_root: Path) -> Iterator[Sites]:
+    """A running server with the sites shop and blog."""
+    server = NginxInstance(server_root) if request.param == "nginx" else ApacheInstance(server_root)
+    made = Sites(server)
+    with server:
+        assert eventually(lambda: made.body("shop") == "old")
+        yield made
+
+
+@pytest.fixture
+def nginx_sites(server_root: Path) -> Iterator[Sites]:
+    server = NginxInstance(server_root)
+    made = Sites(server)
+    with server:
+        assert eventually(lambda: made.body("shop") == "old")
+        yield made

@@ -1,0 +1,41 @@
+"""Applying a set of file changes as one transaction; see transaction.py."""
+
+from __future__ import annotations
+
+from agents.host import faults, recover, state
+from agents.host.errors import Refusal
+from agents.host.request import Request
+from agents.host.steps import Steps
+from agents.host.transaction import Transaction
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import threading
+    from typing import Any
+
+    from agents.host.operations import Emit
+
+
+def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
+    """ApplyRequest -> ApplyResult. The same transaction again answers with its first outcome and does nothing."""
+    request = Request(args)
+    return run_request(request, emit, cancelled)
+
+
+def run_request(request: Request, emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
+    steps = Steps(emit)
+    with state.host_lock():
+        with steps.step("lock"):
+            recover.repair()
+            left = state.open_transaction()
+            if left:
+                raise Refusal(
+                    "failed",
+                    "transaction %s, which was cut off, cannot be undone: see its status" % left,
+                    transaction=left,
+                )
+        faults.point("locked")
+        known = state.Journal(request.ident).outcome()
+        if known is not None:
+            return known
+        return Transaction(request, steps, cancelled).run()

@@ -1,0 +1,189 @@
+"""From what is wanted to what has to be done: compare with what lies there, refuse drift, name the undo.
+
+Nothing here changes anything. Each entry of the undo is plain data for the journal:
+
+    {"path", "was": absent|file|link, "is": file|link|absent|directory, "draft", "kept", "sha256", "target", "mode"}
+
+`draft` is the hidden name in the same folder that the new file waits under, `kept` the one under which the old file
+stays: a second name of the same inode, so that putting it back needs no space and restores owner, mode, times and
+attributes exactly. `sha256` and `target` are those of the new file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+
+from agents.host import paths
+from agents.host.errors import Refusal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from agents.host.request import Request, Wanted
+
+PREFIX = ".paddock-"
+MAX_READ = 64 * 1024 * 1024
+
+
+class Found:
+    """What lies at a path now: `kind` absent | file | link | directory | other; `mark` changes when it does."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.digest = self.target = ""
+        self.mode = 0
+        self.mark: tuple[int, ...] = ()
+        try:
+            info = os.lstat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            self.kind = "absent"
+            return
+        self.mode = stat.S_IMODE(info.st_mode)
+        self.mark = (info.st_dev, info.st_ino, info.st_mtime_ns, info.st_size)
+        if stat.S_ISREG(info.st_mode):
+            self.kind = "file"
+        elif stat.S_ISLNK(info.st_mode):
+            self.kind = "link"
+            self.target = os.readlink(path)
+        else:
+            self.kind = "directory" if stat.S_ISDIR(info.st_mode) else "other"
+
+    def read(self) -> bytes:
+        """The file's content; also fills in `digest`."""
+        data = read_file(self.path)
+        self.digest = hashlib.sha256(data).hexdigest()
+        return data
+
+    @property
+    def signature(self) -> str:
+        """What `expect` is compared with: a digest, "link:TARGET", or "" for nothing."""
+        if self.kind == "file":
+            return self.digest
+        return {"absent": "", "link": "link:" + self.target}.get(self.kind, self.kind)
+
+
+def read_file(path: str) -> bytes:
+    descriptor = paths.open_file(path)
+    try:
+        if os.fstat(descriptor).st_size > MAX_READ:
+            raise Refusal("refused", "%s is larger than a configuration file can be" % path, path=path)
+        parts: list[bytes] = []
+        while True:
+            part = os.read(descriptor, 1 << 20)
+            if not part:
+                return b"".join(parts)
+            parts.append(part)
+    finally:
+        os.close(descriptor)
+
+
+class Change:
+    """One file that is not yet as it shall be."""
+
+    def __init__(self, wanted: Wanted, found: Found, number: int, ident: str) -> None:
+        self.wanted = wanted
+        self.found = found
+        self.number = number
+        stem = "%s%s-%d" % (PREFIX, ident, number)
+        self.draft = stem + ".new"
+        self.kept = stem + ".old"
+        self.old = b""
+
+    def entry(self) -> dict[str, Any]:
+        wanted = self.wanted
+        kind = {"put": "file", "link": "link", "remove": "absent"}[wanted.action]
+        return {
+            "path": wanted.path,
+            "was": self.found.kind,
+            "is": kind,
+            "draft": self.draft,
+            "kept": self.kept,
+            "number": self.number,
+            "old_mode": self.found.mode,
+            "old_sha256": self.found.digest,
+            "old_target": self.found.target,
+            "sha256": hashlib.sha256(wanted.content).hexdigest() if kind == "file" else "",
+            "target": wanted.target,
+        }
+
+
+class Plan:
+    """What a request comes to: folders to make, outermost first, then files to change."""
+
+    def __init__(self, request: Request) -> None:
+        self.folders: list[tuple[str, int]] = []
+        self.changes: list[Change] = []
+        self._made: set[str] = set()
+        for wanted in request.files:
+            self._add(wanted, request.ident)
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.folders and not self.changes
+
+    def entries(self) -> list[dict[str, Any]]:
+        """The undo, in the order in which things are done."""
+        made = [{"path": path, "was": "absent", "is": "directory", "number": -1} for path, _ in self.folders]
+        return [*made, *(change.entry() for change in self.changes)]
+
+    def _add(self, wanted: Wanted, ident: str) -> None:
+        if wanted.action == "directory":
+            self._need_folder(wanted.path, wanted.mode)
+            return
+        found = Found(wanted.path)
+        if found.kind in ("directory", "other"):
+            raise Refusal("refused", "%s is a %s, not a file" % (wanted.named, _kind(found)), path=wanted.named)
+        old = found.read() if found.kind == "file" else b""
+        if _is_as_wanted(wanted, found, old):
+            return
+        if wanted.expect is not None and wanted.expect != found.signature:
+            raise drift(wanted, found)
+        if wanted.action != "remove":
+            self._need_folder(wanted.folder, 0o755)
+        change = Change(wanted, found, len(self.changes), ident)
+        change.old = old
+        self.changes.append(change)
+
+    def _need_folder(self, path: str, mode: int) -> None:
+        missing = []
+        while path not in self._made:
+            found = Found(path)
+            if found.kind == "directory":
+                break
+            if found.kind != "absent":
+                raise Refusal("refused", "%s is a %s, not a folder" % (path, _kind(found)), path=path)
+            missing.append((path, mode))
+            path, mode = os.path.dirname(path), 0o755
+        for item in reversed(missing):
+            self._made.add(item[0])
+            self.folders.append(item)
+
+
+def drift(wanted: Wanted, found: Found) -> Refusal:
+    """The refusal that names the file somebody edited on the host; never its content."""
+    what = {"absent": "is gone", "link": "is a symbolic link now"}.get(found.kind, "was changed on the host")
+    if wanted.expect == "":
+        what = "is already there"
+    return Refusal(
+        "drift",
+        "%s %s since it was last deployed. Look at the difference, then adopt it or overwrite it."
+        % (wanted.named, what),
+        path=wanted.named,
+        expected=wanted.expect,
+        found=found.signature,
+    )
+
+
+def _kind(found: Found) -> str:
+    return "folder" if found.kind == "directory" else "symbolic link" if found.kind == "link" else "special file"
+
+
+def _is_as_wanted(wanted: Wanted, found: Found, content: bytes) -> bool:
+    if wanted.action == "put":
+        return found.kind == "file" and content == wanted.content and found.mode == wanted.mode
+    if wanted.action == "link":
+        return found.kind == "link" and found.target == wanted.target
+    return found.kind == "absent"

@@ -1,0 +1,59 @@
+"""Apache httpd: a parent and, after a graceful restart, children of a new generation.
+
+https://httpd.apache.org/docs/2.4/stopping.html. Debian's configuration needs variables that apache2ctl reads from
+`envvars`; where that file lies beside the main configuration, apache2ctl is what runs the binary.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from agents.host import processes
+from agents.host.engines.base import Engine, Generation
+
+CONTROL_PROGRAMS = ("apache2ctl", "apachectl")
+
+
+class Server(Engine):
+    reload_signal = signal.SIGUSR1
+    stop_signal = signal.SIGWINCH  # graceful-stop
+    failure_marks = ("AH00020", "no listening sockets available", "Unable to open logs")
+
+    def test_argv(self, main_config: str, prefix: str) -> list[str]:
+        return [*self._program(), "-d", prefix, "-f", main_config, "-t"]
+
+    def start_argv(self) -> list[str]:
+        control = self._program()
+        if control[0] != self.binary and self.main_config == os.path.join(self.prefix, "apache2.conf"):
+            return [*control, "start"]
+        return [*control, "-d", self.prefix, "-f", self.main_config, "-k", "start"]
+
+    def env(self) -> dict[str, str]:
+        folder = os.path.dirname(self.main_config)
+        if not os.path.exists(os.path.join(folder, "envvars")):
+            return {}
+        # APACHE_STARTED_BY_SYSTEMD keeps apache2ctl from handing a start on to systemctl; see `unit` for that.
+        return {"APACHE_CONFDIR": folder, "APACHE_STARTED_BY_SYSTEMD": "1"}
+
+    def is_replaced(self, before: Generation) -> bool:
+        """A child that finishes its requests closes its listening sockets first (ap_close_listeners)."""
+        now = processes.children(self.pid())
+        inodes = processes.listening_inodes()
+        if any(processes.listens(child, inodes) for child in before.workers & now):
+            return False
+        return any(processes.listens(child, inodes) for child in now - before.workers)
+
+    def has_workers(self) -> bool:
+        inodes = processes.listening_inodes()
+        return any(processes.listens(child, inodes) for child in processes.children(self.pid()))
+
+    def _program(self) -> list[str]:
+        if not self.env():
+            return [self.binary]
+        folder = os.path.dirname(self.binary)
+        for name in CONTROL_PROGRAMS:
+            path = os.path.join(folder, name)
+            if os.path.exists(path):
+                return [path]
+        return [self.binary]

@@ -1,0 +1,198 @@
+"""What all servers have in common: a main process named by a pid file, its workers, and signals to it.
+
+A reload is a signal to the main process and not a call of the server's own `-s reload` or `-k graceful`: those parse
+the whole configuration once more, and with thousands of sites that is most of the work.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import tempfile
+import time
+
+from agents.host import commands, processes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import IO, Callable
+
+START_TIMEOUT_S = 20.0
+LIVE_TIMEOUT_S = 15.0
+GRACE_S = 5.0  # how long a stopping server may finish requests before it is told to leave them
+STOP_TIMEOUT_S = 15.0
+
+
+class EngineError(Exception):
+    """The server did not do what it was told. `done` holds its own words."""
+
+    def __init__(self, message: str, done: commands.Done | None = None) -> None:
+        super().__init__(message)
+        self.done = done
+
+
+class Generation:
+    """What ran before a reload: the main process, its workers, and how long its error logs were."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.workers = processes.children(pid) if pid else frozenset()
+        self.logs = processes.error_logs(pid) if pid else {}
+
+
+class Engine:
+    """One server under the control described by an EngineControl."""
+
+    reload_signal = signal.SIGHUP
+    stop_signal = signal.SIGTERM
+    relocatable = True  # its configuration can be tested from a copy in another folder
+    # Words in its error log that say a reload failed; the old workers then go on.
+    failure_marks: tuple[str, ...] = ()
+
+    def __init__(self, control: dict[str, str]) -> None:
+        self.name = control["engine"]
+        self.binary = control["binary"]
+        self.prefix = control["prefix"]
+        self.main_config = control["main_config"]
+        self.config_root = control["config_root"]
+        self.pid_file = control["pid_file"]
+        self.unit = control["unit"] if control["control"] == "systemd" else ""
+
+    # --- what each server says differently ---
+
+    def test_argv(self, main_config: str, prefix: str) -> list[str]:
+        raise NotImplementedError
+
+    def start_argv(self) -> list[str]:
+        raise NotImplementedError
+
+    def env(self) -> dict[str, str]:
+        return {}
+
+    def is_replaced(self, before: Generation) -> bool:
+        """Whether the workers of `before` take no new connections any more and others do."""
+        raise NotImplementedError
+
+    # --- what is the same for all ---
+
+    def pid(self) -> int:
+        """The main process, 0 when the server does not run. A stale pid file names somebody else's process."""
+        try:
+            pid = int(processes.read(self.pid_file).split()[0])
+        except (IndexError, ValueError):
+            return 0
+        same_program = processes.program(pid)[:15] == os.path.basename(self.program())[:15]
+        return pid if same_program and processes.exists(pid) else 0
+
+    def program(self) -> str:
+        return os.path.realpath(self.binary)
+
+    def test(self, main_config: str = "", prefix: str = "", prepare: Callable[[], None] | None = None) -> commands.Done:
+        """The server's own test of its configuration."""
+        argv = self.test_argv(main_config or self.main_config, prefix or self.prefix)
+        return commands.run(argv, self.env(), prepare)
+
+    def start(self) -> commands.Done:
+        """Starts the server and waits until it runs. EngineError with its own words when it does not."""
+        argv = ["systemctl", "start", self.unit] if self.unit else self.start_argv()
+        with tempfile.TemporaryFile() as said:
+            process = subprocess.Popen(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=subprocess.STDOUT,
+                env=commands.environment(self.env()),
+                cwd="/",
+                start_new_session=True,  # it outlives the agent and its channel
+            )
+            deadline = time.monotonic() + START_TIMEOUT_S
+            while time.monotonic() < deadline:
+                code = process.poll()
+                if self.pid() and self.has_workers():
+                    return commands.Done(argv, 0, _words(said))
+                if code:
+                    raise EngineError("the server did not start", commands.Done(argv, code, _words(said)))
+                time.sleep(0.01)
+            done = commands.Done(argv, process.poll() or -1, _words(said))
+        raise EngineError("the server did not start in %g s" % START_TIMEOUT_S, done)
+
+    def has_workers(self) -> bool:
+        return True
+
+    def reload(self) -> tuple[Generation, list[str]]:
+        """Tells the server to read its configuration again; returns what ran before and what was done."""
+        before = Generation(self.pid())
+        if self.unit:
+            done = commands.run(["systemctl", "reload", self.unit])
+            if done.exit_code:
+                raise EngineError("the server was not reloaded", done)
+            return before, done.argv
+        return before, self._signal(self.reload_signal, before.pid)
+
+    def wait_live(self, before: Generation) -> None:
+        """Returns once the new configuration answers. EngineError with what the error log says when it does not."""
+        deadline = time.monotonic() + LIVE_TIMEOUT_S
+        pause = 0.002
+        while not self.is_replaced(before):
+            failure = self._failure(before)
+            if failure:
+                raise EngineError("the server kept its old configuration", commands.Done([], 1, failure))
+            if not self.pid():
+                words = processes.added(before.logs)
+                raise EngineError("the server ended when it was reloaded", commands.Done([], 1, words))
+            if time.monotonic() > deadline:
+                message = "the server still has its old workers %g s after it was told to reload" % LIVE_TIMEOUT_S
+                raise EngineError(message, commands.Done([], 1, processes.added(before.logs)))
+            time.sleep(pause)
+            pause = min(pause * 1.5, 0.05)
+
+    def stop(self) -> list[str]:
+        """Stops the server and waits until it is gone; nothing to do when it does not run."""
+        pid = self.pid()
+        if not pid:
+            return []
+        if self.unit:
+            done = commands.run(["systemctl", "stop", self.unit])
+            if done.exit_code:
+                raise EngineError("the server was not stopped", done)
+            return done.argv
+        argv = self._signal(self.stop_signal, pid)
+        started = time.monotonic()
+        while processes.exists(pid):
+            waited = time.monotonic() - started
+            if waited > GRACE_S and argv[1] != "-TERM":
+                argv = self._signal(signal.SIGTERM, pid)
+            if waited > STOP_TIMEOUT_S:
+                raise EngineError("the server did not end in %g s" % STOP_TIMEOUT_S)
+            time.sleep(0.01)
+        return argv
+
+    def status(self) -> dict[str, object]:
+        """{"running", "pid", "workers"}."""
+        pid = self.pid()
+        return {"running": bool(pid), "pid": pid, "workers": sorted(processes.children(pid)) if pid else []}
+
+    def _signal(self, number: signal.Signals, pid: int) -> list[str]:
+        argv = ["kill", "-" + number.name[3:], str(pid)]
+        if not pid:
+            raise EngineError("the server does not run: %s names no process of its" % self.pid_file)
+        try:
+            os.kill(pid, number)
+        except PermissionError:
+            message = "this login may not signal the server (process %d); let the agent run as root or by sudo"
+            raise EngineError(message % pid) from None
+        except ProcessLookupError:
+            raise EngineError("the server ended just now (process %d)" % pid) from None
+        return argv
+
+    def _failure(self, before: Generation) -> str:
+        if not self.failure_marks:
+            return ""
+        words = processes.added(before.logs)
+        return words if any(mark in words for mark in self.failure_marks) else ""
+
+
+def _words(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read(commands.MAX_OUTPUT).decode("utf-8", "replace").strip()

@@ -1,0 +1,28 @@
+"""gallop, the bundled server: nginx's command line and signals."""
+
+from __future__ import annotations
+
+import signal
+
+from agents.host import processes
+from agents.host.engines.base import Engine, Generation
+
+
+class Server(Engine):
+    stop_signal = signal.SIGQUIT
+    failure_marks = ("[emerg]",)
+
+    def test_argv(self, main_config: str, prefix: str) -> list[str]:
+        return [self.binary, "-t", "-q", "-p", prefix, "-c", main_config]
+
+    def start_argv(self) -> list[str]:
+        return [self.binary, "-p", self.prefix, "-c", self.main_config]
+
+    def is_replaced(self, before: Generation) -> bool:
+        """Whether no worker of before listens any more while another does."""
+        pid = self.pid()
+        now = processes.children(pid)
+        inodes = processes.listening_inodes()
+        if any(processes.listens(child, inodes) for child in before.workers & now):
+            return False
+        return any(processes.listens(child, inodes) for child in now - before.workers)

@@ -1,0 +1,42 @@
+"""nginx: a master process and workers that write what they are into their titles.
+
+https://nginx.org/en/docs/control.html
+"""
+
+from __future__ import annotations
+
+import signal
+
+from agents.host import processes
+from agents.host.engines.base import Engine, Generation
+
+WORKER = "worker process"
+LEAVING = "shutting down"
+
+
+class Server(Engine):
+    stop_signal = signal.SIGQUIT  # finishes the requests that it has
+    # A configuration that passes the test can still fail to bind; the master then says so and keeps what it had.
+    failure_marks = ("[emerg]", "still could not bind")
+
+    def test_argv(self, main_config: str, prefix: str) -> list[str]:
+        return [self.binary, "-t", "-q", "-p", prefix, "-c", main_config]
+
+    def start_argv(self) -> list[str]:
+        return [self.binary, "-p", self.prefix, "-c", self.main_config]
+
+    def has_workers(self) -> bool:
+        return any(WORKER in processes.title(child) for child in processes.children(self.pid()))
+
+    def is_replaced(self, before: Generation) -> bool:
+        """New workers are there at once, but for 100 ms the old ones accept too (ngx_reconfigure): not until every
+        one of them is shutting down does each answer come from the new configuration."""
+        fresh = False
+        for child in processes.children(self.pid()):
+            title = processes.title(child)
+            if WORKER not in title or LEAVING in title:
+                continue
+            if child in before.workers:
+                return False
+            fresh = True
+        return fresh

@@ -1,0 +1,54 @@
+"""Places at which a test can make the agent die, lose its channel or run out of disk.
+
+Without PADDOCK_AGENT_TEST=1 in the environment, which only tests set, all of this does nothing.
+PADDOCK_AGENT_FAULT is ACTION:POINT, with the actions
+
+    kill   SIGKILL to this process
+    hold   wait until the channel is closed (so that a test can cut it exactly here)
+    full   fail as if the disk were full
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import threading
+
+# Every point of a transaction, in order. "switch-" and "undo-" are followed by the number of the file.
+APPLY_POINTS = (
+    "locked",
+    "checked",
+    "journaled",
+    "staging",
+    "staged",
+    "tested",
+    "switch-0",
+    "switch-1",
+    "switched",
+    "reloading",
+    "reloaded",
+    "live",
+    "probed",
+    "committed",
+)
+UNDO_POINTS = ("undoing", "undo-0", "undo-1", "undone", "undo-reloaded", "proved")
+HOLD_S = 20.0
+
+channel_closed = threading.Event()
+_FAULT = os.environ.get("PADDOCK_AGENT_FAULT", "") if os.environ.get("PADDOCK_AGENT_TEST") == "1" else ""
+
+
+def point(name: str) -> None:
+    """Does what the test asked for at this point."""
+    if not _FAULT:
+        return
+    action, _, where = _FAULT.partition(":")
+    if where != name:
+        return
+    if action == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    elif action == "hold":
+        channel_closed.wait(HOLD_S)
+    elif action == "full":
+        raise OSError(errno.ENOSPC, "No space left on device")

@@ -1,0 +1,71 @@
+"""Putting an uploaded program in its place: checked by its digest, whole or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+
+from agents.host import paths, state
+from agents.host.errors import Refusal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import threading
+    from typing import Any
+
+    from agents.host.operations import Emit
+
+PART = 1 << 20
+
+
+def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
+    """{"source", "sha256", "path"} -> {"path", "installed": whether anything had to be done}.
+
+    `source` is a file that the login uploaded; it is read once, into the place it shall have, and what was read is
+    what is compared with `sha256`, so that nobody can exchange it in between. The program that a running server was
+    started from stays as it is: the new one gets a new inode.
+    """
+    wanted = args.get("sha256")
+    path = paths.check_shape(args.get("path"))
+    folder = os.path.realpath(os.path.dirname(path))
+    path = os.path.join(folder, os.path.basename(path))
+    if isinstance(wanted, str) and _digest(path) == wanted:
+        return {"path": path, "installed": False}
+    with state.host_lock():
+        os.makedirs(folder, 0o755, exist_ok=True)
+        _copy(str(args.get("source")), path, str(wanted))
+    return {"path": path, "installed": True}
+
+
+def _digest(path: str) -> str:
+    try:
+        descriptor = paths.open_file(path)
+    except (FileNotFoundError, Refusal):
+        return ""
+    with os.fdopen(descriptor, "rb") as file:
+        digest = hashlib.sha256()
+        for part in iter(lambda: file.read(PART), b""):
+            digest.update(part)
+    return digest.hexdigest()
+
+
+def _copy(source: str, path: str, wanted: str) -> None:
+    draft = os.path.join(os.path.dirname(path), ".%s.%d" % (os.path.basename(path), os.getpid()))
+    try:
+        descriptor = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        raise Refusal("missing", "the uploaded file cannot be read: %s" % error.strerror) from None
+    digest = hashlib.sha256()
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(descriptor, "rb") as file, os.fdopen(os.open(draft, flags, 0o700), "wb") as sink:
+        for part in iter(lambda: file.read(PART), b""):
+            digest.update(part)
+            sink.write(part)
+        sink.flush()
+        os.fchmod(sink.fileno(), 0o755)
+        os.fsync(sink.fileno())
+    if digest.hexdigest() != wanted:
+        os.unlink(draft)
+        raise Refusal("refused", "the uploaded file is not the one that was announced; upload it again")
+    os.rename(draft, path)
+    state.sync_folder(os.path.dirname(path))

@@ -1,0 +1,95 @@
+"""Asking a server on this machine, over a bare socket: http.client would double the agent's start-up."""
+
+from __future__ import annotations
+
+import socket
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import ssl
+    from typing import Any
+
+MAX_HEAD = 64 * 1024
+RETRY_FOR_S = 2.0
+_context: ssl.SSLContext | None = None  # made once: it costs more than a request
+
+
+def describe(probe: dict[str, Any]) -> str:
+    """The probe as the URL a person would type, and where it was sent."""
+    scheme = "https" if probe["tls"] else "http"
+    usual = 443 if probe["tls"] else 80
+    port = "" if probe["port"] == usual else ":%d" % probe["port"]
+    return "%s://%s%s%s at %s" % (scheme, probe["host"], port, probe["path"], probe["address"])
+
+
+def ask(probe: dict[str, Any]) -> tuple[int, str]:
+    """(status, ""), or (0, what went wrong). Certificates are not judged: the site may be served by its own."""
+    try:
+        with socket.create_connection((probe["address"], probe["port"]), probe["timeout_s"]) as plain:
+            plain.settimeout(probe["timeout_s"])
+            if not probe["tls"]:
+                return _exchange(plain, probe)
+            with _tls_context().wrap_socket(plain, server_hostname=probe["host"] or None) as secured:
+                return _exchange(secured, probe)
+    except OSError as error:  # ssl.SSLError is one too
+        return 0, str(error.strerror or error)
+
+
+def is_healthy(probe: dict[str, Any], status: int) -> bool:
+    """Any status below 500, or exactly the one that is asked for."""
+    wanted = probe["status"]
+    return status == wanted if wanted is not None else 0 < status < 500
+
+
+def until_healthy(probe: dict[str, Any]) -> str:
+    """ "" once the answer is as it shall be; after two seconds of asking, what is wrong with it."""
+    return _until(probe, lambda status: is_healthy(probe, status), "below 500")
+
+
+def until_as_before(probe: dict[str, Any], before: int) -> str:
+    """The same for a site that answered `before`; nothing is asked of one that did not answer (0)."""
+    return _until(probe, lambda status: status == before, "%d, as before" % before) if before else ""
+
+
+def _until(probe: dict[str, Any], is_right: Any, wanted: str) -> str:
+    deadline = time.monotonic() + min(RETRY_FOR_S, probe["timeout_s"])
+    pause = 0.02
+    while True:
+        status, problem = ask(probe)
+        if is_right(status):
+            return ""
+        if time.monotonic() + pause > deadline:
+            wanted = str(probe["status"]) if probe["status"] is not None and "before" not in wanted else wanted
+            answer = "answers %d" % status if status else "does not answer (%s)" % problem
+            return "%s %s; wanted: %s" % (describe(probe), answer, wanted)
+        time.sleep(pause)
+        pause *= 2
+
+
+def _exchange(stream: socket.socket, probe: dict[str, Any]) -> tuple[int, str]:
+    usual = 443 if probe["tls"] else 80
+    host = probe["host"] if probe["port"] == usual else "%s:%d" % (probe["host"], probe["port"])
+    head = "GET %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: paddock-probe\r\nAccept: */*\r\nConnection: close\r\n\r\n"
+    stream.sendall((head % (probe["path"], host)).encode("utf-8"))
+    answer = b""
+    while b"\r\n" not in answer and len(answer) < MAX_HEAD:
+        part = stream.recv(8192)
+        if not part:
+            break
+        answer += part
+    words = answer.split(b"\r\n", 1)[0].split(b" ", 2)
+    if len(words) < 2 or not words[0].startswith(b"HTTP/") or not words[1].isdigit():
+        return 0, "it closed the connection without an HTTP answer" if not answer else "its answer is not HTTP"
+    return int(words[1]), ""
+
+
+def _tls_context() -> ssl.SSLContext:
+    global _context
+    if _context is None:
+        import ssl
+
+        _context = ssl.create_default_context()
+        _context.check_hostname = False
+        _context.verify_mode = ssl.CERT_NONE
+    return _context

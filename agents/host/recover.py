@@ -1,0 +1,60 @@
+"""After a kill: what the journal says had begun and not ended is undone; what had ended is only tidied up."""
+
+from __future__ import annotations
+
+from agents.host import state
+from agents.host.steps import Steps
+from agents.host.undo import Undo, clean_all
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import threading
+    from typing import Any
+
+    from agents.host.operations import Emit
+
+
+def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
+    """{"transactions": [{"transaction", "outcome", "error"}]}: those that had to be repaired, mostly none.
+
+    Waits for a transaction that is running: after this, `status` knows every outcome.
+    """
+    with state.host_lock():
+        return {"transactions": repair(emit)}
+
+
+def repair(emit: Emit | None = None) -> list[dict[str, Any]]:
+    """Brings the one transaction that may be open to its end. The caller holds the host's lock."""
+    ident = state.open_transaction()
+    if not ident:
+        return []
+    journal = state.Journal(ident)
+    records = journal.records()
+    begun = next((record for record in records if record["record"] == "begin"), None)
+    result = journal.outcome()
+    if begun is None:
+        journal.close()
+        return []
+    if result is not None:
+        clean_all(begun["entries"])
+        journal.close()
+    else:
+        result = _undone(journal, begun, records, emit)
+    return [{"transaction": ident, "outcome": result["outcome"], "error": result["error"]}]
+
+
+def _undone(
+    journal: state.Journal, begun: dict[str, Any], records: list[dict[str, Any]], emit: Emit | None
+) -> dict[str, Any]:
+    steps = Steps(emit or (lambda data: None))
+    steps.done = [record["step"] for record in records if record["record"] == "step"]
+    steps.journal = journal
+    last = steps.done[-1]["name"] if steps.done else "journal"
+    problem = Undo(journal, begun, steps).run(switched=True)
+    error = "The agent was killed after the step %r; the old configuration was put back." % last
+    if problem:
+        error += "\n\nBut it could not be had back in full:\n%s" % problem
+    result = steps.result("failed" if problem else "rolled_back", error)
+    journal.end(result)
+    journal.close()
+    return result

@@ -1,0 +1,150 @@
+"""An ApplyRequest as it came over the channel, checked. What is not exactly as agreed is refused by name."""
+
+from __future__ import annotations
+
+from agents.host import paths, state
+from agents.host.errors import Refusal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+ACTIONS = ("put", "link", "remove", "directory")
+ENGINES = ("nginx", "apache", "openlitespeed", "native")
+CONTROLS = ("direct", "systemd")
+MAX_FILES = 100_000
+
+
+class Wanted:
+    """One file to be; `path` is its true name (folders resolved), `named` the one it was asked for by."""
+
+    def __init__(self, data: Any, roots: list[str]) -> None:
+        _object(data, "file")
+        self.named: str = paths.check_shape(data.get("path"))
+        self.path = paths.resolve(self.named, roots)
+        self.action = _one_of(data, "action", ACTIONS)
+        self.content = _text(data, "content", "").encode("utf-8", "surrogateescape")
+        self.mode = _mode(data.get("mode", 0o644), self.named)
+        self.target = _text(data, "target", "")
+        expect = data.get("expect")
+        if expect is not None and not isinstance(expect, str):
+            raise Refusal("invalid", "%s: expect is a SHA-256, '' or null" % self.named)
+        self.expect: str | None = expect
+        if self.action == "link":
+            self._check_target(roots)
+
+    def _check_target(self, roots: list[str]) -> None:
+        folder = self.path.rpartition("/")[0]
+        target = self.target if self.target.startswith("/") else "%s/%s" % (folder, self.target)
+        paths.resolve(_normal(target), roots)
+
+    @property
+    def folder(self) -> str:
+        return self.path.rpartition("/")[0]
+
+    @property
+    def name(self) -> str:
+        return self.path.rpartition("/")[2]
+
+
+class Request:
+    """The whole transaction, checked; lists are in the order they came."""
+
+    def __init__(self, data: dict[str, Any]) -> None:
+        self.ident = state.check_id(data.get("transaction"))
+        self.roots = paths.resolve_roots(data.get("roots"))
+        files = data.get("files")
+        if not isinstance(files, list) or len(files) > MAX_FILES:
+            raise Refusal("invalid", "files is a list of at most %d changes" % MAX_FILES)
+        self.files = [Wanted(item, self.roots) for item in files]
+        seen: set[str] = set()
+        for wanted in self.files:
+            if wanted.path in seen:
+                raise Refusal("invalid", "%s is named twice in one transaction" % wanted.named)
+            seen.add(wanted.path)
+        self.engines = [check_engine(item) for item in _list(data, "engines")]
+        self.probes = [check_probe(item) for item in _list(data, "probes")]
+        self.guards = [check_probe(item) for item in _list(data, "guards")]
+        self.dry_run = data.get("dry_run") is True
+
+
+def check_engine(data: Any) -> dict[str, str]:
+    """An EngineControl as plain strings: absolute paths, one of the known engines and ways of control."""
+    _object(data, "engine")
+    control = {
+        "engine": _one_of(data, "engine", ENGINES),
+        "control": _one_of(data, "control", CONTROLS) if data.get("control") else "direct",
+        "unit": _text(data, "unit", ""),
+    }
+    for name in ("binary", "prefix", "main_config", "config_root", "pid_file"):
+        control[name] = paths.check_shape(data.get(name))
+    unit = control["unit"]
+    if control["control"] == "systemd" and not (
+        unit and unit[0].isalnum() and all(character.isalnum() or character in "@._:-" for character in unit)
+    ):
+        raise Refusal("invalid", "%r is not the name of a systemd unit" % unit)
+    return control
+
+
+def check_probe(data: Any) -> dict[str, Any]:
+    """A Probe: nothing in it can break out of the request line or a header."""
+    _object(data, "probe")
+    probe: dict[str, Any] = {name: _text(data, name, "") for name in ("address", "host")}
+    probe["path"] = _text(data, "path", "/")
+    if any(ord(character) <= 32 or ord(character) == 127 for text in probe.values() for character in text):
+        raise Refusal("invalid", "a probe's address, host and path hold no blanks and no control characters")
+    if not probe["path"].startswith("/"):
+        raise Refusal("invalid", "a probe's path begins with /")
+    port, status, timeout = data.get("port"), data.get("status"), data.get("timeout_s", 5.0)
+    if not isinstance(port, int) or not 0 < port < 65536:
+        raise Refusal("invalid", "a probe's port is a number from 1 to 65535")
+    if status is not None and not (isinstance(status, int) and 100 <= status <= 599):
+        raise Refusal("invalid", "a probe's status is a number from 100 to 599")
+    if not isinstance(timeout, (int, float)) or not 0 < timeout <= 60:
+        raise Refusal("invalid", "a probe's timeout is a number of seconds from 0 to 60")
+    return dict(probe, port=port, status=status, timeout_s=float(timeout), tls=data.get("tls") is True)
+
+
+def _object(data: Any, what: str) -> None:
+    if not isinstance(data, dict):
+        raise Refusal("invalid", "a %s is an object" % what)
+
+
+def _list(data: dict[str, Any], name: str) -> list[Any]:
+    value = data.get(name, [])
+    if not isinstance(value, list):
+        raise Refusal("invalid", "%s is a list" % name)
+    return value
+
+
+def _text(data: dict[str, Any], name: str, default: str) -> str:
+    value = data.get(name, default)
+    if not isinstance(value, str):
+        raise Refusal("invalid", "%s is text" % name)
+    return value
+
+
+def _one_of(data: dict[str, Any], name: str, known: tuple[str, ...]) -> str:
+    value = data.get(name)
+    if value not in known:
+        raise Refusal("invalid", "%s is %r; it is one of %s" % (name, value, ", ".join(known)))
+    return str(value)
+
+
+def _mode(value: Any, path: str) -> int:
+    if not isinstance(value, int) or value & ~0o777:
+        raise Refusal("invalid", "%s: a mode is made of the nine permission bits only" % path)
+    return value
+
+
+def _normal(path: str) -> str:
+    """A link's target with `..` taken out, so that it can be resolved like any other path."""
+    parts: list[str] = []
+    for part in path.split("/"):
+        if part == "..":
+            if not parts:
+                raise Refusal("refused", "the link target %r leads above /" % path)
+            parts.pop()
+        elif part not in ("", "."):
+            parts.append(part)
+    return "/" + "/".join(parts)

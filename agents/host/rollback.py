@@ -1,0 +1,47 @@
+"""Putting back what one transaction replaced, as a transaction of its own with the same checks."""
+
+from __future__ import annotations
+
+from agents.host import state
+from agents.host.apply import run_request
+from agents.host.errors import Refusal
+from agents.host.request import Request
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import threading
+    from typing import Any
+
+    from agents.host.operations import Emit
+
+
+def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
+    """{"transaction": id} -> ApplyResult of the transaction "id.rollback". Refused as drift when one of its files
+    was changed since. Folders that it made stay."""
+    ident = state.check_id(args.get("transaction"))
+    journal = state.Journal(ident)
+    begun = next((record for record in journal.records() if record["record"] == "begin"), None)
+    outcome = journal.outcome()
+    if begun is None or outcome is None or outcome["outcome"] != "applied":
+        raise Refusal("missing", "this host applied no transaction %s, or has forgotten it" % ident, transaction=ident)
+    answers = begun["answers"]
+    request = {
+        "transaction": ident + ".rollback",
+        "roots": begun["roots"],
+        "files": [_backwards(entry, journal) for entry in begun["entries"] if entry["is"] != "directory"],
+        "engines": [engine["control"] for engine in begun["engines"]],
+        "probes": [dict(item["probe"], status=item["status"]) for item in answers if item["status"]],
+    }
+    return run_request(Request(request), emit, cancelled)
+
+
+def _backwards(entry: dict[str, Any], journal: state.Journal) -> dict[str, Any]:
+    expect = {"file": entry["sha256"], "link": "link:" + entry["target"], "absent": ""}[entry["is"]]
+    change = {"path": entry["path"], "expect": expect}
+    if entry["was"] == "file":
+        # Undecodable bytes survive the way through text and back.
+        text = journal.old(entry["number"]).decode("utf-8", "surrogateescape")
+        return dict(change, action="put", content=text, mode=entry["old_mode"])
+    if entry["was"] == "link":
+        return dict(change, action="link", target=entry["old_target"])
+    return dict(change, action="remove")

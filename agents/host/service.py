@@ -1,0 +1,53 @@
+"""Starting, stopping, reloading one server, and asking how it is."""
+
+from __future__ import annotations
+
+from agents.host import state
+from agents.host.engines import engine_for
+from agents.host.engines.base import Engine, EngineError
+from agents.host.errors import Refusal
+from agents.host.request import check_engine
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import threading
+    from typing import Any
+
+    from agents.host.operations import Emit
+
+ACTIONS = ("start", "stop", "reload", "status")
+
+
+def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
+    """{"running", "pid", "workers", "argv", "output"} after the action. A reload is preceded by the server's own test
+    and ends when the new configuration is live. What is so already is left so."""
+    engine = engine_for(check_engine(args.get("engine")))
+    action = args.get("action")
+    if action not in ACTIONS:
+        raise Refusal("invalid", "action is one of %s" % ", ".join(ACTIONS))
+    argv: list[str] = []
+    output = ""
+    if action != "status":
+        with state.host_lock():
+            try:
+                argv, output = _act(engine, str(action))
+            except EngineError as error:
+                said = error.done.output if error.done is not None else ""
+                raise Refusal("failed", "%s\n%s" % (error, said) if said else str(error)) from None
+    return dict(engine.status(), argv=argv, output=output)
+
+
+def _act(engine: Engine, action: str) -> tuple[list[str], str]:
+    if action == "stop":
+        return engine.stop(), ""
+    if action == "start" and engine.pid():
+        return [], "it runs already"
+    done = engine.test()
+    if done.exit_code != 0:
+        raise EngineError("its configuration is refused, nothing was done", done)
+    if action == "start":
+        started = engine.start()
+        return started.argv, started.output
+    before, argv = engine.reload()
+    engine.wait_live(before)
+    return argv, done.output

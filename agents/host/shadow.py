@@ -1,0 +1,163 @@
+"""The staged configuration as a tree that a server can test before anything is switched.
+
+Two kinds, see docs/decisions/0201-testing-a-staged-configuration.md:
+
+- `Farm`: only the folders that change, made of symbolic links, to be mounted over the real ones in a private mount
+  namespace (namespace.py). Exact, and cheap whatever the size of the rest.
+- `Copy`: the whole configuration copied elsewhere, with the absolute paths in it rewritten. For hosts where no
+  namespace may be made.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import stat
+
+from agents.host.changes import PREFIX
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Sequence
+
+    from agents.host.changes import Change
+
+MAX_TEXT = 4 * 1024 * 1024
+MAX_ENTRIES = 50_000
+
+
+class TooLarge(Exception):
+    """The tree is larger than any configuration; testing a copy of it is not worth it."""
+
+
+def topmost(folders: set[str]) -> list[str]:
+    """Those that lie in no other of them."""
+    found: list[str] = []
+    for folder in sorted(folders):
+        if not found or not folder.startswith(found[-1] + "/"):
+            found.append(folder)
+    return found
+
+
+def _by_folder(changes: Sequence[Change]) -> dict[str, dict[str, Change]]:
+    grouped: dict[str, dict[str, Change]] = {}
+    for change in changes:
+        grouped.setdefault(change.wanted.folder, {})[change.wanted.name] = change
+    return grouped
+
+
+class Farm:
+    """`binds` is what has to be mounted, in order: the real folders aside, then the staged ones over them."""
+
+    def __init__(self, root: str, changes: Sequence[Change]) -> None:
+        self._changes = _by_folder(changes)
+        self.binds: list[tuple[str, str]] = []
+        for number, folder in enumerate(topmost(set(self._changes))):
+            aside = os.path.join(root, "aside", str(number))
+            staged = os.path.join(root, "staged", str(number))
+            os.makedirs(aside, 0o700)
+            os.makedirs(os.path.dirname(staged), 0o700, exist_ok=True)
+            self._build(folder, staged, aside)
+            self.binds += [(folder, aside), (staged, folder)]
+
+    def _build(self, folder: str, staged: str, aside: str) -> None:
+        os.mkdir(staged)
+        os.chmod(staged, stat.S_IMODE(os.lstat(folder).st_mode))
+        changed = self._changes.get(folder, {})
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.name in changed or entry.name.startswith(PREFIX):
+                    continue
+                inner, here = os.path.join(folder, entry.name), os.path.join(staged, entry.name)
+                if entry.is_symlink():
+                    os.symlink(os.readlink(entry.path), here)
+                elif entry.is_dir(follow_symlinks=False) and self._is_on_the_way(inner):
+                    self._build(inner, here, os.path.join(aside, entry.name))
+                else:
+                    os.symlink(os.path.join(aside, entry.name), here)
+        for name, change in changed.items():
+            if change.wanted.action == "put":
+                os.symlink(os.path.join(aside, change.draft), os.path.join(staged, name))
+            elif change.wanted.action == "link":
+                os.symlink(change.wanted.target, os.path.join(staged, name))
+
+    def _is_on_the_way(self, folder: str) -> bool:
+        return any(known == folder or known.startswith(folder + "/") for known in self._changes)
+
+
+class Copy:
+    """The folders `roots` as they will be, below `root`. `moved` says where a real path lies in the copy, `real`
+    turns the paths in a server's words back into the ones that an admin knows."""
+
+    def __init__(self, root: str, roots: set[str], changes: Sequence[Change]) -> None:
+        self._changes = _by_folder(changes)
+        self._entries = 0
+        self._places = {
+            folder: os.path.join(root, str(number)) for number, folder in enumerate(topmost(roots | set(self._changes)))
+        }
+        longest_first = sorted(self._places, key=len, reverse=True)
+        names = b"|".join(re.escape(folder.encode()) for folder in longest_first)
+        # A path ends at a slash, at a blank or at what closes a token in any of these syntaxes.
+        self._pattern = re.compile(rb"(?<![\w./-])(" + names + rb")(?=[/\s;\"'>}]|$)")
+        for folder, place in self._places.items():
+            self._build(folder, place)
+
+    def moved(self, path: str) -> str:
+        for folder, place in self._places.items():
+            if path == folder or path.startswith(folder + "/"):
+                return place + path[len(folder) :]
+        return path
+
+    def real(self, words: str) -> str:
+        for folder, place in self._places.items():
+            words = words.replace(place, folder)
+        return words
+
+    def _build(self, folder: str, place: str) -> None:
+        os.makedirs(place, 0o755, exist_ok=True)
+        changed = self._changes.get(folder, {})
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                self._entries += 1
+                if self._entries > MAX_ENTRIES:
+                    raise TooLarge
+                if entry.name in changed or entry.name.startswith(PREFIX):
+                    continue
+                self._take(entry, os.path.join(place, entry.name))
+        for name, change in changed.items():
+            here = os.path.join(place, name)
+            if change.wanted.action == "put":
+                self._write(os.path.join(folder, change.draft), here, change.wanted.content)
+            elif change.wanted.action == "link":
+                os.symlink(self._target(folder, change.wanted.target), here)
+
+    def _take(self, entry: os.DirEntry[str], here: str) -> None:
+        if entry.is_symlink():
+            os.symlink(self._target(os.path.dirname(entry.path), os.readlink(entry.path)), here)
+        elif entry.is_dir(follow_symlinks=False):
+            self._build(entry.path, here)
+        elif entry.is_file(follow_symlinks=False):
+            content = b""
+            if entry.stat(follow_symlinks=False).st_size <= MAX_TEXT and os.access(entry.path, os.R_OK):
+                with open(entry.path, "rb") as file:
+                    content = file.read()
+            self._write(entry.path, here, content)
+
+    def _write(self, source: str, here: str, content: bytes) -> None:
+        """A link to the real file, unless paths in it must lead into the copy."""
+        rewritten = self._pattern.sub(lambda match: self._places[match.group(1).decode()].encode(), content)
+        if rewritten == content:
+            os.symlink(source, here)
+            return
+        with open(here, "wb") as file:
+            file.write(rewritten)
+
+    def _target(self, folder: str, target: str) -> str:
+        absolute = os.path.normpath(os.path.join(folder, target))
+        return self.moved(absolute)
+
+
+def discard(root: str) -> None:
+    """Removes a tree made here; what its links lead to stays."""
+    shutil.rmtree(root, ignore_errors=True)

@@ -1,0 +1,118 @@
+"""Writing the new files beside the old ones under hidden names, and switching to them by renames.
+
+Folders are held open and everything is named relative to them, so that nothing that is done to the path meanwhile
+leads anywhere else. No file is ever written to under its final name, and no file's owner is ever changed.
+"""
+
+from __future__ import annotations
+
+import os
+
+from agents.host import changes, faults, paths
+from agents.host.errors import Refusal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import BinaryIO
+
+    from agents.host.changes import Change, Plan
+
+
+class Stage:
+    """The drafts of one plan. Leaving it closes the folders; what was written stays."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._folders: dict[str, int] = {}
+
+    def __enter__(self) -> Stage:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        for descriptor in self._folders.values():
+            os.close(descriptor)
+        self._folders.clear()
+
+    def write(self) -> None:
+        """Makes the folders, then every draft, on the disk before it returns."""
+        for path, mode in self._plan.folders:
+            folder, name = os.path.split(path)
+            os.mkdir(name, mode, dir_fd=self._folder(folder))
+            os.chmod(name, mode, dir_fd=self._folder(folder))
+        for change in self._plan.changes:
+            self._write_draft(change)
+            if change.found.kind != "absent":
+                self._keep(change)
+        self._sync()
+
+    def switch(self) -> None:
+        """Every draft becomes the file, one rename after the other."""
+        for number, change in enumerate(self._plan.changes):
+            self._switch(change)
+            faults.point("switch-%d" % number)
+        self._sync()
+
+    def _folder(self, path: str) -> int:
+        if path not in self._folders:
+            self._folders[path] = paths.open_folder(path)
+        return self._folders[path]
+
+    def _sync(self) -> None:
+        for descriptor in self._folders.values():
+            os.fsync(descriptor)
+
+    def _write_draft(self, change: Change) -> None:
+        wanted, folder = change.wanted, self._folder(change.wanted.folder)
+        if wanted.action == "link":
+            os.symlink(wanted.target, change.draft, dir_fd=folder)
+        elif wanted.action == "put":
+            with self._created(change.draft, folder) as file:
+                file.write(wanted.content)
+                file.flush()
+                os.fchmod(file.fileno(), wanted.mode)
+                os.fsync(file.fileno())
+
+    def _keep(self, change: Change) -> None:
+        """A second name for the old file; a copy where the file system has no second names."""
+        folder, name = self._folder(change.wanted.folder), change.wanted.name
+        try:
+            os.link(name, change.kept, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+        except OSError:
+            if change.found.kind != "file":
+                raise
+            with self._created(change.kept, folder) as file:
+                file.write(change.old)
+                file.flush()
+                os.fchmod(file.fileno(), change.found.mode)
+                os.fsync(file.fileno())
+
+    def _created(self, name: str, folder: int) -> BinaryIO:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        return os.fdopen(os.open(name, flags, 0o600, dir_fd=folder), "wb")
+
+    def _switch(self, change: Change) -> None:
+        wanted, folder = change.wanted, self._folder(change.wanted.folder)
+        if changes.Found(wanted.path).mark != change.found.mark:
+            raise Refusal(
+                "drift",
+                "%s was changed on the host while it was being deployed; nothing of the change is live" % wanted.named,
+                path=wanted.named,
+            )
+        if wanted.action == "remove":
+            os.unlink(wanted.name, dir_fd=folder)
+        elif change.found.kind == "absent" and _linked(change.draft, wanted.name, folder):
+            os.unlink(change.draft, dir_fd=folder)
+        else:
+            os.rename(change.draft, wanted.name, src_dir_fd=folder, dst_dir_fd=folder)
+
+
+def _linked(draft: str, name: str, folder: int) -> bool:
+    """A new file gets its name by link(2), which never replaces one that appeared meanwhile."""
+    try:
+        os.link(draft, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+    except FileExistsError:
+        raise Refusal("drift", "%s appeared on the host while it was being deployed" % name, path=name) from None
+    except OSError:
+        return False
+    return True

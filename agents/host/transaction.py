@@ -1,0 +1,212 @@
+"""One transaction: check, journal, stage, test, switch, reload, probe; and everything back when one of them fails.
+
+Everything that undoing needs is imported at the top: a failure half way must not find that a module is missing.
+"""
+
+from __future__ import annotations
+
+import os
+
+from agents.host import commands, faults, namespace, probe, shadow
+from agents.host.changes import Plan
+from agents.host.engines import engine_for
+from agents.host.errors import Cancelled, Refusal
+from agents.host.request import ACTIONS
+from agents.host.staging import Stage
+from agents.host.state import Journal
+from agents.host.steps import Failed
+from agents.host.undo import Undo, clean_all
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import threading
+    from typing import Any
+
+    from agents.host.engines.base import Engine
+    from agents.host.request import Request
+    from agents.host.steps import Step, Steps
+
+IN_PLACE = "in place, after the switch"
+
+
+class Transaction:
+    """Runs under the host's lock. `cancelled` counts until the first file is switched."""
+
+    def __init__(self, request: Request, steps: Steps, cancelled: threading.Event) -> None:
+        self._request = request
+        self._steps = steps
+        self._cancelled = cancelled
+        self._journal = Journal(request.ident)
+        self._engines = [engine_for(control) for control in request.engines]
+        self._begun: dict[str, Any] = {}
+        self._untested: list[Engine] = []  # those that can only be tested in place
+        self._switched = False
+
+    def run(self) -> dict[str, Any]:
+        """An ApplyResult. Raises Refusal when nothing was begun: outside the roots, drift, cancelled."""
+        with self._steps.step("check") as step:
+            plan = Plan(self._request)
+            step.output = _summary(plan)
+        faults.point("checked")
+        running = [bool(engine.pid()) for engine in self._engines]
+        if plan.is_empty and all(running) and not self._request.dry_run:
+            result = self._steps.result("unchanged")
+            self._journal.end(result)
+            return result
+        self._begin(plan, running)
+        try:
+            with Stage(plan) as stage:
+                self._prepare(plan, stage)
+                if self._request.dry_run:
+                    return self._tested_only()
+                self._switch(stage)
+            self._go_live()
+            self._verify()
+        except (Failed, Refusal) as error:
+            return self._undo(str(error))
+        except Exception as error:
+            # A defect of the agent must not leave half a change behind; then it is reported as one.
+            self._undo("the agent failed (%s)" % type(error).__name__)
+            raise
+        return self._commit()
+
+    def _begin(self, plan: Plan, running: list[bool]) -> None:
+        with self._steps.step("journal"):
+            for change in plan.changes:
+                if change.found.kind == "file":
+                    self._journal.keep_old(change.number, change.old)
+            asked = [*self._request.guards, *self._request.probes]
+            self._begun = {
+                "entries": plan.entries(),
+                "engines": [
+                    {"control": control, "was_running": running[number]}
+                    for number, control in enumerate(self._request.engines)
+                ],
+                "roots": self._request.roots,
+                "answers": [{"probe": item, "status": probe.ask(item)[0]} for item in asked],
+            }
+            self._journal.begin(self._begun)
+        self._steps.journal = self._journal
+        faults.point("journaled")
+
+    def _prepare(self, plan: Plan, stage: Stage) -> None:
+        with self._steps.step("stage") as step:
+            faults.point("staging")
+            stage.write()
+            step.output = "%d files, %d folders" % (len(plan.changes), len(plan.folders))
+        faults.point("staged")
+        self._stop_if_cancelled()
+        for engine in self._engines:
+            with self._steps.step("test") as step:
+                self._test(engine, plan, step)
+        faults.point("tested")
+        self._stop_if_cancelled()
+
+    def _stop_if_cancelled(self) -> None:
+        if self._cancelled.is_set():
+            raise Cancelled
+
+    def _test(self, engine: Engine, plan: Plan, step: Step) -> None:
+        root = os.path.join(self._journal.folder, "shadow")
+        try:
+            done, how = self._tested(engine, plan, root)
+        finally:
+            shadow.discard(root)
+        if done is None:
+            step.status = "skipped"
+            step.output = "%s can be tested on this host only %s" % (engine.name, IN_PLACE)
+            self._untested.append(engine)
+            return
+        _judge(step, done, how)
+
+    def _tested(self, engine: Engine, plan: Plan, root: str) -> tuple[commands.Done | None, str]:
+        """The server's answer and how it was asked; None when it has to be asked in place."""
+        if not plan.changes:
+            return engine.test(), "as it stands"
+        if namespace.is_supported():
+            farm = shadow.Farm(root, plan.changes)
+            return engine.test(prepare=namespace.entering(farm.binds)), "in a private mount namespace"
+        if not engine.relocatable:
+            return None, ""
+        try:
+            folders = {os.path.dirname(os.path.realpath(engine.main_config)), os.path.realpath(engine.config_root)}
+            copy = shadow.Copy(root, folders, plan.changes)
+        except shadow.TooLarge:
+            return None, ""
+        done = engine.test(copy.moved(os.path.realpath(engine.main_config)), copy.moved(engine.prefix))
+        done.output = copy.real(done.output)
+        return done, "on a copy of the configuration"
+
+    def _tested_only(self) -> dict[str, Any]:
+        clean = Undo(self._journal, self._begun, self._steps).run(switched=False)
+        result = self._steps.result("failed" if clean else "tested", clean)
+        self._journal.end(result)
+        self._journal.close()
+        return result
+
+    def _switch(self, stage: Stage) -> None:
+        self._switched = True
+        with self._steps.step("switch"):
+            stage.switch()
+        faults.point("switched")
+        for engine in self._untested:
+            with self._steps.step("test") as step:
+                _judge(step, engine.test(), IN_PLACE)
+
+    def _go_live(self) -> None:
+        """Each server reads its configuration once, however many sites changed; one that was down is started."""
+        self._journal.append("mark", {"name": "reloading"})
+        faults.point("reloading")
+        for engine in self._engines:
+            if engine.pid():
+                with self._steps.step("reload") as step:
+                    before, step.argv = engine.reload()
+                    faults.point("reloaded")
+                    engine.wait_live(before)
+            else:
+                with self._steps.step("start") as step:
+                    done = engine.start()
+                    step.argv, step.output = done.argv, done.output
+        faults.point("live")
+
+    def _verify(self) -> None:
+        before = {repr(item["probe"]): item["status"] for item in self._begun["answers"]}
+        with self._steps.step("probe") as step:
+            wrong = [problem for problem in map(probe.until_healthy, self._request.probes) if problem]
+            guards = [item for item in self._request.guards if item not in self._request.probes]
+            others = (probe.until_as_before(item, before[repr(item)]) for item in guards)
+            wrong += ["another site suffers: %s" % problem for problem in others if problem]
+            if wrong:
+                raise Failed("\n".join(wrong))
+            step.output = "%d addresses, %d other sites" % (len(self._request.probes), len(guards))
+        faults.point("probed")
+
+    def _commit(self) -> dict[str, Any]:
+        result = self._steps.result("applied")
+        self._journal.end(result)
+        faults.point("committed")
+        clean_all(self._begun["entries"])
+        self._journal.close()
+        return result
+
+    def _undo(self, error: str) -> dict[str, Any]:
+        problem = Undo(self._journal, self._begun, self._steps).run(self._switched)
+        if problem:
+            error = "%s\n\nAnd the old state could not be had back:\n%s" % (error, problem)
+        result = self._steps.result("failed" if problem else "rolled_back", error)
+        self._journal.end(result)
+        self._journal.close()
+        return result
+
+
+def _judge(step: Step, done: commands.Done, how: str) -> None:
+    step.argv, step.exit_code, step.output = done.argv, done.exit_code, done.output
+    if done.exit_code != 0:
+        raise Failed(done.output or "the test ended with status %d and said nothing" % done.exit_code)
+    step.output = "tested %s\n%s" % (how, done.output) if done.output else "tested %s" % how
+
+
+def _summary(plan: Plan) -> str:
+    actions = [change.wanted.action for change in plan.changes] + ["directory"] * len(plan.folders)
+    counts = ["%s %d" % (action, actions.count(action)) for action in ACTIONS if action in actions]
+    return ", ".join(counts) or "nothing to change"

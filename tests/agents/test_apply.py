@@ -1,0 +1,201 @@
+"""Transactions on real servers: applied whole, or everything as it was."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agents.protocol import FileChange, Probe
+from tests.agents.process import AgentError, AgentProcess
+from tests.agents.sites import Sites, sha256
+from tests.support.ports import free_port
+
+
+def names(events: list[dict[str, Any]]) -> list[str]:
+    return [event["name"] for event in events if event["status"] != "running"]
+
+
+def test_a_change_is_live_when_the_answer_comes(agent: AgentProcess, sites: Sites) -> None:
+    events: list[dict[str, Any]] = []
+    result = agent.call("apply", sites.request(sites.shop(sites.text("shop", "new"))), events)
+    assert result["outcome"] == "applied", result
+    assert sites.body("shop") == "new"
+    assert sites.body("blog") == "blog"
+    assert names(events) == ["lock", "check", "journal", "stage", "test", "switch", "reload", "probe"]
+    assert result["steps"] == [event for event in events if event["status"] != "running"]
+    assert not sites.leftovers()
+
+
+def test_ten_changes_in_a_row_are_each_live_at_once(agent: AgentProcess, sites: Sites) -> None:
+    for number in range(10):
+        agent.call("apply", sites.request(sites.shop(sites.text("shop", f"number {number}"))))
+        assert [sites.body("shop") for _ in range(3)] == [f"number {number}"] * 3
+
+
+def test_what_the_server_refuses_is_never_switched(agent: AgentProcess, sites: Sites) -> None:
+    events: list[dict[str, Any]] = []
+    pid = sites.server.pid
+    broken = sites.text("shop", "new") + "no_such_directive on;\n"
+    result = agent.call("apply", sites.request(sites.shop(broken)), events)
+    assert result["outcome"] == "rolled_back"
+    assert "no_such_directive" in result["error"]
+    assert str(sites.path("shop.conf")) in result["error"], "the server names the file an admin knows"
+    assert "switch" not in names(events)
+    assert "reload" not in names(events)
+    assert sites.path("shop.conf").read_text() == sites.text("shop", "old")
+    assert (sites.body("shop"), sites.body("blog"), sites.server.pid) == ("old", "blog", pid)
+    assert not sites.leftovers()
+
+
+def test_a_site_that_answers_wrongly_is_put_back(agent: AgentProcess, sites: Sites) -> None:
+    events: list[dict[str, Any]] = []
+    result = agent.call("apply", sites.request(sites.shop(sites.text("shop", "sorry", 503))), events)
+    assert result["outcome"] == "rolled_back", result
+    assert "answers 503" in result["error"]
+    assert names(events)[-4:] == ["probe", "undo", "reload", "prove"]
+    assert (sites.body("shop"), sites.body("blog")) == ("old", "blog")
+    assert not sites.leftovers()
+
+
+def test_a_change_that_harms_a_neighbour_is_put_back(agent: AgentProcess, sites: Sites) -> None:
+    hijack = FileChange(str(sites.path("00-a.conf")), "put", sites.text("blog", "mine", 403))
+    result = agent.call("apply", sites.request(sites.shop(sites.text("shop", "mine")), hijack))
+    assert result["outcome"] == "rolled_back", result
+    assert "another site suffers" in result["error"]
+    assert "blog.test" in result["error"]
+    assert (sites.body("shop"), sites.body("blog")) == ("old", "blog")
+    assert not sites.path("00-a.conf").exists()
+
+
+def test_the_same_content_again_reloads_nothing(agent: AgentProcess, sites: Sites) -> None:
+    before = agent.call("service", {"engine": sites.request()["engines"][0], "action": "status"})
+    events: list[dict[str, Any]] = []
+    request = sites.request(sites.shop(sites.text("shop", "old")))
+    assert agent.call("apply", request, events)["outcome"] == "unchanged"
+    assert names(events) == ["lock", "check"]
+    assert agent.call("service", {"engine": request["engines"][0], "action": "status"}) == before
+
+
+def test_the_same_transaction_again_answers_with_its_first_outcome(agent: AgentProcess, nginx_sites: Sites) -> None:
+    sites = nginx_sites
+    first = agent.call("apply", sites.request(sites.shop(sites.text("shop", "new")), ident="deploy-1"))
+    sites.put("shop.conf", sites.text("shop", "edited"))
+    events: list[dict[str, Any]] = []
+    assert agent.call("apply", sites.request(sites.shop(sites.text("shop", "new")), ident="deploy-1"), events) == first
+    assert names(events) == ["lock"]
+    assert sites.path("shop.conf").read_text() == sites.text("shop", "edited")
+    assert agent.call("status", {"transaction": "deploy-1"}) == first
+    assert agent.call("status", {"transaction": "deploy-2"})["outcome"] == "unknown"
+
+
+def test_many_sites_are_tested_and_reloaded_once(agent: AgentProcess, nginx_sites: Sites) -> None:
+    sites = nginx_sites
+    many = [
+        FileChange(str(sites.path(f"s{number}.conf")), "put", sites.text(f"s{number}", f"site {number}"), expect="")
+        for number in range(60)
+    ]
+    probes = [sites.probe(f"s{number}") for number in range(60)]
+    events: list[dict[str, Any]] = []
+    result = agent.call("apply", sites.request(*many, probes=probes), events)
+    assert result["outcome"] == "applied", result["error"]
+    assert (names(events).count("test"), names(events).count("reload")) == (1, 1)
+    assert sites.body("s59") == "site 59"
+
+
+def test_new_folders_links_and_removals_go_together_and_come_back_together(
+    agent: AgentProcess, nginx_sites: Sites
+) -> None:
+    sites, root = nginx_sites, nginx_sites.server.root
+    available, enabled = root / "sites-available" / "new.conf", root / "sites-enabled" / "new.conf"
+    logs = root / "www" / "new" / "log"
+    text = sites.text("new", "new")[:-3] + f" access_log {logs}/access.log; }}\n"
+    files = [
+        FileChange(str(logs), "directory", mode=0o750),
+        FileChange(str(available), "put", text, expect=""),
+        FileChange(str(enabled), "link", target="../sites-available/new.conf", expect=""),
+        FileChange(str(sites.path("shop.conf")), "remove", expect=sha256(sites.text("shop", "old"))),
+    ]
+    bad = sites.request(*files, probes=[sites.probe("new", "/"), Probe("127.0.0.1", free_port(), "new.test")])
+    result = agent.call("apply", bad)
+    assert result["outcome"] == "rolled_back", result
+    assert not available.exists()
+    assert not enabled.is_symlink()
+    assert (sites.body("shop"), sites.leftovers()) == ("old", [])
+    result = agent.call("apply", sites.request(*files, probes=[sites.probe("new")]))
+    assert result["outcome"] == "applied", result
+    assert os.readlink(enabled) == "../sites-available/new.conf"
+    assert logs.stat().st_mode & 0o777 == 0o750
+    assert sites.body("new") == "new"
+    assert not sites.path("shop.conf").exists()
+
+
+def test_an_edited_file_is_refused_as_drift_by_name(agent: AgentProcess, nginx_sites: Sites) -> None:
+    sites = nginx_sites
+    old = sha256(sites.text("shop", "old"))
+    sites.put("shop.conf", sites.text("shop", "edited by hand"))
+    new = sites.text("shop", "new")
+    with pytest.raises(AgentError) as refused:
+        agent.call("apply", sites.request(sites.shop(new, expect=old)))
+    assert refused.value.code == "drift"
+    assert refused.value.detail == {
+        "path": str(sites.path("shop.conf")),
+        "expected": old,
+        "found": sha256(sites.text("shop", "edited by hand")),
+    }
+    assert "edited by hand" in sites.path("shop.conf").read_text()
+    with pytest.raises(AgentError, match="already there"):
+        agent.call("apply", sites.request(sites.shop(new, expect="")))
+    assert agent.call("apply", sites.request(sites.shop(new, expect=None)))["outcome"] == "applied"
+    # What is as it shall be already is no drift, whatever was expected.
+    assert agent.call("apply", sites.request(sites.shop(new, expect=old)))["outcome"] == "unchanged"
+
+
+def test_a_dry_run_tests_and_changes_nothing(agent: AgentProcess, sites: Sites) -> None:
+    tested = agent.call("apply", sites.request(sites.shop(sites.text("shop", "new")), dry_run=True))
+    assert tested["outcome"] == "tested", tested
+    refused = agent.call("apply", sites.request(sites.shop("no_such_directive;\n"), dry_run=True))
+    assert refused["outcome"] == "rolled_back"
+    assert "no_such_directive" in refused["error"]
+    assert (sites.body("shop"), sites.leftovers()) == ("old", [])
+
+
+def test_a_server_that_is_down_is_started_and_stopped_again_on_failure(agent: AgentProcess, sites: Sites) -> None:
+    sites.server.stop()
+    service = {"engine": sites.request()["engines"][0], "action": "stop"}
+    agent.call("service", service)
+    failing = sites.request(sites.shop(sites.text("shop", "new", 503)), guards=[])
+    assert agent.call("apply", failing)["outcome"] == "rolled_back"
+    assert agent.call("service", {**service, "action": "status"})["running"] is False
+    result = agent.call("apply", sites.request(sites.shop(sites.text("shop", "new")), guards=[]))
+    assert result["outcome"] == "applied", result
+    assert "start" in names(result["steps"])
+    assert sites.body("shop") == "new"
+
+
+def test_two_transactions_at_once_wait_for_each_other(agent: AgentProcess, nginx_sites: Sites) -> None:
+    sites = nginx_sites
+    first = agent.send("apply", sites.request(sites.shop(sites.text("shop", "first"))))
+    second = agent.send("apply", sites.request(sites.shop(sites.text("shop", "second"))))
+    results = {}
+    while len(results) < 2:
+        message = agent.receive()
+        if message["type"] != "event":
+            results[message["id"]] = message["data"]
+    assert {results[first]["outcome"], results[second]["outcome"]} == {"applied"}
+    assert sites.body("shop") in {"first", "second"}
+
+
+def test_the_state_folder_and_its_copies_are_private(agent: AgentProcess, nginx_sites: Sites, tmp_path: Path) -> None:
+    sites = nginx_sites
+    agent.call("apply", sites.request(sites.shop(sites.text("shop", "new"))))
+    for path in (tmp_path / "state").rglob("*"):
+        assert path.stat().st_mode & 0o077 == 0, path
+    secret = FileChange(str(sites.server.root / "tls" / "shop.key"), "put", "PRIVATE KEY", mode=0o600, secret=True)
+    result = agent.call("apply", sites.request(secret))
+    assert result["outcome"] == "applied"
+    assert Path(secret.path).stat().st_mode & 0o777 == 0o600
+    journals = [path.read_text() for path in (tmp_path / "state").rglob("journal.jsonl")]
+    assert not [text for text in journals if "PRIVATE KEY" in text]
