@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from django import forms
 from django.core.exceptions import ValidationError
@@ -11,6 +12,8 @@ from django.shortcuts import render
 from django.utils.translation import gettext as _
 
 from panel.core.errors import ApplicationError
+
+T = TypeVar("T")
 
 
 class ConfirmNameForm(forms.Form):
@@ -40,6 +43,59 @@ def add_application_error(form: forms.BaseForm, error: ApplicationError) -> None
     """Puts a service's refusal at the field it names, or above the form when the form has no such field."""
     name = error.field if error.field in form.fields else None
     form.add_error(name, error.message)
+
+
+def attempt(form: forms.BaseForm, work: Callable[[], T]) -> T | None:
+    """What `work` (a service's call) gives, or None with its refusal put at the form's fields."""
+    try:
+        return work()
+    except ApplicationError as error:
+        add_application_error(form, error)
+    except ValidationError as error:
+        if not hasattr(error, "error_dict"):
+            form.add_error(None, error)
+            return None
+        for place, messages in error.message_dict.items():
+            known = place in form.fields
+            for message in messages:
+                form.add_error(place if known else None, message)
+    return None
+
+
+class LinesField(forms.CharField):
+    """A list-shaped value edited as text: `to_text` shows it, `from_text` reads it or says which line is wrong."""
+
+    def __init__(
+        self,
+        *,
+        to_text: Callable[[Any], str],
+        from_text: Callable[[str], Any],
+        rows: int = 3,
+        **kwargs: Any,
+    ) -> None:
+        attrs = {"rows": rows, "class": "lines", "spellcheck": "false", "autocapitalize": "none"}
+        widget = forms.Textarea(attrs=attrs) if rows > 1 else forms.TextInput(attrs=attrs | {"class": "mono"})
+        super().__init__(widget=widget, required=kwargs.pop("required", False), strip=False, **kwargs)
+        self.to_text, self.from_text = to_text, from_text
+
+    def prepare_value(self, value: Any) -> Any:
+        return value if isinstance(value, str) or value is None else self.to_text(value)
+
+    def to_python(self, value: Any) -> Any:
+        return self.from_text((super().to_python(value) or "").replace("\r\n", "\n"))
+
+    def has_changed(self, initial: Any, data: Any) -> bool:
+        try:
+            return bool(self.to_python(data) != (initial or self.to_python("")))
+        except ValidationError:
+            return True
+
+    def validate(self, value: Any) -> None:
+        if self.required and not value:
+            raise ValidationError(self.error_messages["required"], code="required")
+
+    def run_validators(self, value: Any) -> None:
+        """The model's own validators judge the value; a text's would misread a list."""
 
 
 def field_errors(request: HttpRequest, form: forms.BaseForm, *, field: str | None = None) -> HttpResponse:

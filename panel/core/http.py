@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from django.http import HttpRequest
 from django_htmx.middleware import HtmxDetails
 
-from panel.accounts.models import User
+if TYPE_CHECKING:
+    from panel.accounts.models import User
 
 
 class Request(HttpRequest):

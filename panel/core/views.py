@@ -10,10 +10,10 @@ from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_safe
 
-from panel.core.dashboard import dashboard_context
 from panel.core.http import Request
 from panel.core.middleware import current_request_id
-from panel.core.search import MIN_LENGTH, search_all
+from panel.core.views_dashboard import dashboard_context
+from panel.core.views_search import MIN_LENGTH, search_all
 
 
 @login_required

@@ -1,4 +1,48 @@
-from django.urls import URLPattern, URLResolver
+"""Addresses of sites. A site's name holds no +, so what begins with one is never a site."""
+
+from __future__ import annotations
+
+from django.urls import URLPattern, URLResolver, path
+
+from panel.websites.views import blocks, certificates, lists, parts, sites
 
 app_name = "websites"
-urlpatterns: list[URLPattern | URLResolver] = []
+
+_upstreams = {"kind": parts.UPSTREAMS}
+_pools = {"kind": parts.POOLS}
+
+urlpatterns: list[URLPattern | URLResolver] = [
+    path("", lists.site_list, name="list"),
+    path("+new/", sites.site_create, name="create"),
+    path("+bulk/", lists.bulk, name="bulk"),
+    path("+certificates/", certificates.certificates, name="certificates"),
+    path("+certificates/+upload/", certificates.upload, name="certificate_upload"),
+    path("+certificates/+self-signed/", certificates.self_sign, name="certificate_self_sign"),
+    path("+certificates/<slug:name>/", certificates.certificate, name="certificate"),
+    path("+certificates/<slug:name>/renew/", certificates.replace, name="certificate_replace"),
+    path("+certificates/<slug:name>/delete/", certificates.delete, name="certificate_delete"),
+    path("<slug:name>/", sites.detail, name="detail"),
+    path("<slug:name>/edit/", sites.edit, name="edit"),
+    path("<slug:name>/clone/", sites.clone, name="clone"),
+    path("<slug:name>/enable/", sites.enable, name="enable"),
+    path("<slug:name>/blocks/", blocks.blocks, name="blocks"),
+    path("<slug:name>/blocks/+new/", blocks.block_add, name="block_add"),
+    path("<slug:name>/blocks/<int:pk>/", blocks.block, name="block"),
+    path("<slug:name>/blocks/<int:pk>/delete/", blocks.block_delete, name="block_delete"),
+    path("<slug:name>/blocks/<int:pk>/locations/+new/", blocks.location_add, name="location_add"),
+    path("<slug:name>/locations/<int:pk>/", blocks.location, name="location"),
+    path("<slug:name>/locations/<int:pk>/move/", blocks.location_move, name="location_move"),
+    path("<slug:name>/locations/<int:pk>/delete/", blocks.location_delete, name="location_delete"),
+    path("<slug:name>/snippets/+new/", blocks.snippet_add, name="snippet_add"),
+    path("<slug:name>/snippets/<int:pk>/", blocks.snippet, name="snippet"),
+    path("<slug:name>/snippets/<int:pk>/delete/", blocks.snippet_delete, name="snippet_delete"),
+    path("<slug:name>/upstreams/", parts.part_list, _upstreams, name="upstreams"),
+    path("<slug:name>/upstreams/+new/", parts.part_add, _upstreams, name="upstreams_add"),
+    path("<slug:name>/upstreams/<int:pk>/", parts.part_edit, _upstreams, name="upstreams_edit"),
+    path("<slug:name>/upstreams/<int:pk>/delete/", parts.part_delete, _upstreams, name="upstreams_delete"),
+    path("<slug:name>/php/", parts.part_list, _pools, name="php"),
+    path("<slug:name>/php/+new/", parts.part_add, _pools, name="php_add"),
+    path("<slug:name>/php/<int:pk>/", parts.part_edit, _pools, name="php_edit"),
+    path("<slug:name>/php/<int:pk>/delete/", parts.part_delete, _pools, name="php_delete"),
+    path("<slug:name>/tls/", certificates.tls, name="tls"),
+]

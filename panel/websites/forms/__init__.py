@@ -1,0 +1,1 @@
+"""Forms of sites and their parts."""

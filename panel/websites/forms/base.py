@@ -1,0 +1,45 @@
+"""What the forms of a site's parts do alike."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from django import forms
+from django.db.models import Model
+from django.utils.translation import gettext_lazy as _
+
+M = TypeVar("M", bound=Model)
+
+if TYPE_CHECKING:
+    from django.forms import ModelForm
+else:
+
+    class ModelForm(forms.ModelForm):
+        """Django's, subscriptable by its model as type checkers know it."""
+
+        def __class_getitem__(cls, item: Any) -> type:
+            return cls
+
+
+class PartForm(ModelForm[M]):
+    """A model form that only checks: services save. `version` is the row's version when the form was opened."""
+
+    version = forms.IntegerField(widget=forms.HiddenInput, required=False)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.initial.setdefault("version", getattr(self.instance, "row_version", None) if self.instance.pk else None)
+
+    @property
+    def expected_version(self) -> int | None:
+        return self.cleaned_data.get("version")
+
+    def values(self) -> dict[str, Any]:
+        """The members for a service's call."""
+        return {name: value for name, value in self.cleaned_data.items() if name != "version"}
+
+
+def null_boolean(label: Any, unknown: Any, **kwargs: Any) -> forms.NullBooleanField:
+    field = forms.NullBooleanField(label=label, **kwargs)
+    field.widget = forms.Select(choices=[("unknown", unknown), ("true", _("On")), ("false", _("Off"))])
+    return field

@@ -1,0 +1,133 @@
+"""Upstreams, PHP pools, raw snippets and certificates."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.core.exceptions import ValidationError
+from django.utils.translation import gettext_lazy as _
+
+from panel.core.forms import LinesField
+from panel.websites import lines
+from panel.websites.forms.base import PartForm
+from panel.websites.models import Certificate, PhpPool, RawSnippet, Upstream, UpstreamServer
+
+
+class UpstreamForm(PartForm[Upstream]):
+    servers = LinesField(
+        label=_("Servers"),
+        required=True,
+        to_text=lines.servers_to_text,
+        from_text=lines.servers_from_text,
+        help_text=_(
+            "One a line: 127.0.0.1:3000, [::1]:3000 or unix:/run/app.sock. Words after it: weight=2 max_fails=3 "
+            "fail_timeout=30 backup down."
+        ),
+    )
+
+    class Meta:
+        model = Upstream
+        fields = ("name", "balancing", "keepalive")
+        labels = {"balancing": _("Choose a server"), "keepalive": _("Idle connections kept open")}
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if self.instance.pk:
+            members = ("address", "weight", "max_fails", "fail_timeout_s", "backup", "down")
+            self.initial.setdefault("servers", list(self.instance.servers.values(*members)))
+
+    def clean_servers(self) -> list[dict[str, Any]]:
+        value: list[dict[str, Any]] = self.cleaned_data["servers"]
+        for item in value:
+            try:
+                UpstreamServer(**item).full_clean(exclude={"upstream"}, validate_unique=False)
+            except ValidationError as error:
+                raise ValidationError(error.messages) from error
+        return value
+
+
+class PhpPoolForm(PartForm[PhpPool]):
+    settings = LinesField(
+        label=_("PHP settings"),
+        to_text=lines.settings_to_text,
+        from_text=lines.settings_from_text,
+        help_text=_("One a line: memory_limit = 256M"),
+    )
+
+    class Meta:
+        model = PhpPool
+        fields = ("name", "address", "settings")
+        labels = {"address": _("Listens on")}
+        help_texts = {"address": _("A pool that runs already: unix:/run/php/php8.2-fpm.sock or 127.0.0.1:9000")}
+
+
+class SnippetForm(PartForm[RawSnippet]):
+    class Meta:
+        model = RawSnippet
+        fields = ("engine", "text")
+        labels = {"engine": _("For the server"), "text": _("Directives")}
+        help_texts = {"text": _("In that server's own words. The host's server tests them before anything goes live.")}
+        widgets = {"text": forms.Textarea(attrs={"rows": 8, "class": "lines", "spellcheck": "false"})}
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if self.instance.pk:
+            self.fields["engine"].disabled = True
+
+
+_PEM = {"rows": 8, "class": "lines", "spellcheck": "false", "autocomplete": "off", "autocapitalize": "none"}
+
+
+class CertificateUploadForm(PartForm[Certificate]):
+    certificate_pem = forms.CharField(
+        label=_("Certificate and chain"),
+        widget=forms.Textarea(attrs=_PEM),
+        help_text=_("PEM: the site's own certificate first, then the chain."),
+    )
+    private_key_pem = forms.CharField(
+        label=_("Private key"),
+        widget=forms.Textarea(attrs=_PEM),
+        help_text=_("PEM without passphrase. It is stored encrypted and never shown again."),
+    )
+
+    class Meta:
+        model = Certificate
+        fields = ("name", "team")
+
+    def __init__(self, *args: Any, teams: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        _offer_teams(self, teams)
+
+
+class CertificateReplaceForm(forms.Form):
+    """A renewal: the same name, a new certificate and key."""
+
+    certificate_pem = forms.CharField(label=_("Certificate and chain"), widget=forms.Textarea(attrs=_PEM))
+    private_key_pem = forms.CharField(label=_("Private key"), widget=forms.Textarea(attrs=_PEM))
+
+
+class SelfSignForm(PartForm[Certificate]):
+    names = LinesField(
+        label=_("For these names"),
+        required=True,
+        to_text=lines.names_to_text,
+        from_text=lines.names_from_text,
+        help_text=_("Domain names, *.wildcards or IP addresses, one a line."),
+    )
+    days = forms.IntegerField(label=_("Good for, days"), initial=397, min_value=1, max_value=3650)
+
+    class Meta:
+        model = Certificate
+        fields = ("name", "team")
+
+    def __init__(self, *args: Any, teams: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        _offer_teams(self, teams)
+
+
+def _offer_teams(form: forms.BaseForm, teams: Any) -> None:
+    choice = form.fields["team"]
+    assert isinstance(choice, forms.ModelChoiceField)
+    choice.queryset = teams
+    choice.empty_label = None if teams.count() == 1 else _("Choose a team")

@@ -1,0 +1,99 @@
+"""From the wizard's answers to a site's definition, and from a definition's faults back to the answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.db import transaction
+
+from panel.accounts.models import User
+from panel.websites import services
+from panel.websites.forms.sites import Kind, SiteCreateForm, certifiable_names
+from panel.websites.models import Site
+
+# The last words of a place in the definition, and the wizard's field that a person can mend it at.
+_FIELDS = {
+    "listens": "port",
+    "names": "domains",
+    "servers": "upstream",
+    "address": "php_address",
+    "return_value": "redirect_to",
+    "certificate": "tls",
+}
+
+
+def _handler(answers: dict[str, Any]) -> dict[str, Any]:
+    """What differs between the kinds: members of the definition and of its one server block."""
+    kind = answers["kind"]
+    if kind == Kind.PROXY:
+        location = {"pattern": "/", "handler": "proxy", "upstream": "app", "websocket": True}
+        servers = [{"address": answers["upstream"]}]
+        return {"upstreams": [{"name": "app", "servers": servers}], "block": {"locations": [location]}}
+    if kind == Kind.REDIRECT:
+        target = answers["redirect_to"]
+        value = target if target.endswith("/") else f"{target}$request_uri"
+        location = {"pattern": "/", "handler": "return", "return_code": 301, "return_value": value}
+        return {"block": {"locations": [location]}}
+    if kind == Kind.PHP:
+        location = {"match": "~", "pattern": r"\.php$", "handler": "php", "php_pool": "php"}
+        front = {"try_files": ["$uri", "$uri/", "/index.php?$args"], "index": ["index.php", "index.html"]}
+        pools = [{"name": "php", "address": answers["php_address"]}]
+        return {"php_pools": pools, "block": {"root": answers["root"], **front, "locations": [location]}}
+    return {"block": {"root": answers["root"], "index": ["index.html"], "locations": []}}
+
+
+def _listens(answers: dict[str, Any]) -> list[dict[str, Any]]:
+    port, is_default = answers["port"], not answers["domains"]
+    plain = {"port": port, "default_server": is_default}
+    if not answers["tls"]:
+        return [plain]
+    secure = {"port": 443 if port == 80 else port, "tls": True, "http2": True, "default_server": is_default}
+    return [plain, secure] if port == 80 else [secure]
+
+
+def definition(answers: dict[str, Any], certificate: str | None) -> dict[str, Any]:
+    """The site as `site_define` takes it."""
+    parts = _handler(answers)
+    listens = _listens(answers)
+    block = {
+        "listens": listens,
+        "names": answers["domains"],
+        "certificate": certificate,
+        "redirect_to_https": len(listens) == 2,
+        **parts.pop("block"),
+    }
+    install = answers["install"]
+    return {
+        "name": answers["name"],
+        "team": answers["team"].slug,
+        "install": install.pk if install else None,
+        "blocks": [block],
+        **parts,
+    }
+
+
+def _certificate(actor: User, form: SiteCreateForm) -> str | None:
+    answers = form.cleaned_data
+    if answers["tls"] == "self_signed":
+        row = services.certificate_self_sign(
+            actor=actor, team=answers["team"], name=answers["name"], names=certifiable_names(form)
+        )
+        return row.name
+    name: str = answers["tls"].removeprefix("certificate:")
+    return name or None
+
+
+@transaction.atomic
+def site_from_wizard(actor: User, form: SiteCreateForm) -> Site:
+    """The new site, its self-signed certificate too if one was asked for; or a ValidationError by the form's fields."""
+    try:
+        return services.site_define(actor=actor, data=definition(form.cleaned_data, _certificate(actor, form)))
+    except ValidationError as error:
+        if not hasattr(error, "error_dict"):
+            raise
+        messages: dict[str, list[str]] = {}
+        for place, texts in error.message_dict.items():
+            last = place.rpartition("/")[2]
+            messages.setdefault(_FIELDS.get(last, last), []).extend(texts)
+        raise ValidationError(messages) from error

@@ -1,0 +1,236 @@
+"""List-shaped values as lines that a person reads and writes, and back. Pure: shapes.py judges what they hold.
+
+Every `*_to_text` has its `*_from_text`; reading back what was written gives the same value. Faults are
+ValidationErrors that name the line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.utils.translation import gettext as _
+
+KEPT = "(kept)"  # stands for a password hash, which is never shown
+ON_SUCCESS = "[2xx]"
+_LISTEN_WORDS = {"tls": "tls", "http2": "http2", "http3": "http3", "default": "default_server"}
+_LISTEN = re.compile(r"(?:(?:\[(?P<v6>[^\]]*)\]|(?P<v4>[^\s\[\]]*)):)?(?P<port>\d+)")
+_ERROR_PAGE = re.compile(r"(?P<codes>\d[\d\s]*?)\s*=(?P<response>\d*)\s+(?P<uri>\S+)")
+_SERVER_NUMBERS = {"weight": "weight", "max_fails": "max_fails", "fail_timeout": "fail_timeout_s"}
+_SERVER_FLAGS = ("backup", "down")
+
+
+def _lines(text: str) -> Iterator[tuple[int, str]]:
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.strip():
+            yield number, line.strip()
+
+
+def _fault(number: int, line: str, right: str) -> ValidationError:
+    return ValidationError(
+        _("Line %(number)s, “%(line)s”: %(right)s"), params={"number": number, "line": line[:80], "right": right}
+    )
+
+
+# --- words ---
+
+
+def words_to_text(value: list[str]) -> str:
+    return " ".join(value)
+
+
+def words_from_text(text: str) -> list[str]:
+    return text.split()
+
+
+def names_to_text(value: list[str]) -> str:
+    return "\n".join(value)
+
+
+def names_from_text(text: str) -> list[str]:
+    """Server names by line, space or comma; a regular expression (~...) has a line of its own."""
+    names: list[str] = []
+    for _number, line in _lines(text):
+        names += [line] if line.startswith("~") else line.replace(",", " ").split()
+    return names
+
+
+# --- listens: `443 tls http2`, `[::]:80 default`, `127.0.0.1:8080` ---
+
+
+def listens_to_text(value: list[dict[str, Any]]) -> str:
+    return "\n".join(_listen_to_line(item) for item in value)
+
+
+def _listen_to_line(item: dict[str, Any]) -> str:
+    address = str(item.get("address") or "")
+    shown = f"[{address}]:" if ":" in address else f"{address}:" if address else ""
+    flags = [word for word, member in _LISTEN_WORDS.items() if item.get(member)]
+    return " ".join([f"{shown}{item['port']}", *flags])
+
+
+def listens_from_text(text: str) -> list[dict[str, Any]]:
+    return [_listen_from_line(number, line) for number, line in _lines(text)]
+
+
+def _listen_from_line(number: int, line: str) -> dict[str, Any]:
+    place, *flags = line.split()
+    match = _LISTEN.fullmatch(place)
+    if not match or not 1 <= int(match["port"]) <= 65535:
+        raise _fault(number, line, _("write a port such as 80, 127.0.0.1:8080 or [::]:443, then the words you need."))
+    unknown = [flag for flag in flags if flag not in _LISTEN_WORDS]
+    if unknown:
+        known = ", ".join(_LISTEN_WORDS)
+        raise _fault(number, line, _("“%(word)s” is not one of %(known)s.") % {"word": unknown[0], "known": known})
+    address = match["v6"] or match["v4"] or ""
+    item: dict[str, Any] = {"address": "" if address == "*" else address, "port": int(match["port"])}
+    return item | {member: word in flags for word, member in _LISTEN_WORDS.items()}
+
+
+# --- headers: `X-Frame-Options: DENY`, `[2xx] Cache-Control: no-store` ---
+
+
+def headers_to_text(value: list[dict[str, Any]]) -> str:
+    return "\n".join(
+        f"{'' if item.get('always', True) else ON_SUCCESS + ' '}{item['name']}: {item['value']}" for item in value
+    )
+
+
+def headers_from_text(text: str) -> list[dict[str, Any]]:
+    found = []
+    for number, line in _lines(text):
+        always = not line.startswith(ON_SUCCESS)
+        name, colon, value = line.removeprefix(ON_SUCCESS).strip().partition(":")
+        if not colon:
+            raise _fault(number, line, _("write Name: value."))
+        found.append({"name": name.strip(), "value": value.strip(), "always": always})
+    return found
+
+
+def request_headers_to_text(value: list[dict[str, Any]]) -> str:
+    return "\n".join(f"{item['name']}: {item['value']}" for item in value)
+
+
+def request_headers_from_text(text: str) -> list[dict[str, Any]]:
+    found = []
+    for number, line in _lines(text):
+        name, colon, value = line.partition(":")
+        if not colon:
+            raise _fault(number, line, _("write Name: value."))
+        found.append({"name": name.strip(), "value": value.strip()})
+    return found
+
+
+# --- error pages: `404 410 = /gone.html` keeps the status, `404 =200 /empty.gif` answers with another ---
+
+
+def error_pages_to_text(value: list[dict[str, Any]]) -> str:
+    return "\n".join(
+        f"{' '.join(str(code) for code in item['codes'])} ={item.get('response') or ''} {item['uri']}" for item in value
+    )
+
+
+def error_pages_from_text(text: str) -> list[dict[str, Any]]:
+    found = []
+    for number, line in _lines(text):
+        match = _ERROR_PAGE.fullmatch(line)
+        if not match:
+            raise _fault(number, line, _("write the status codes, = and the page: 404 410 = /gone.html"))
+        codes = [int(code) for code in match["codes"].split()]
+        response = int(match["response"]) if match["response"] else None
+        found.append({"codes": codes, "uri": match["uri"], "response": response})
+    return found
+
+
+# --- access rules: `allow 10.0.0.0/8`, `deny all` ---
+
+
+def access_rules_to_text(value: list[dict[str, str]]) -> str:
+    return "\n".join(f"{item['action']} {item['source']}" for item in value)
+
+
+def access_rules_from_text(text: str) -> list[dict[str, str]]:
+    found = []
+    for number, line in _lines(text):
+        action, _space, source = line.partition(" ")
+        if action not in ("allow", "deny") or not source.strip():
+            raise _fault(number, line, _("write allow or deny, then an address, a network or all: allow 10.0.0.0/8"))
+        found.append({"action": action, "source": source.strip()})
+    return found
+
+
+# --- pairs: `memory_limit = 256M` ---
+
+
+def settings_to_text(value: dict[str, str]) -> str:
+    return "\n".join(f"{name} = {setting}" for name, setting in value.items())
+
+
+def settings_from_text(text: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for number, line in _lines(text):
+        name, equals, setting = line.partition("=")
+        name = name.strip()
+        if not equals or not name:
+            raise _fault(number, line, _("write name = value, such as memory_limit = 256M"))
+        if name in found:
+            raise _fault(number, line, _("%s stands here twice.") % name)
+        found[name] = setting.strip()
+    return found
+
+
+# --- users: `anna: (kept)` or `anna: a new password`; the caller hashes ---
+
+
+def users_to_text(value: dict[str, str]) -> str:
+    return "\n".join(f"{name}: {KEPT}" for name in value)
+
+
+def users_from_text(text: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for number, line in _lines(text):
+        name, colon, secret = line.partition(":")
+        name, secret = name.strip(), secret.strip()
+        if not colon or not name or not secret:
+            raise _fault(number, name if colon else "…", _("write name: password"))  # never echo a password
+        if name in found:
+            raise _fault(number, name, _("%s stands here twice.") % name)
+        found[name] = secret
+    return found
+
+
+# --- an upstream's servers: `10.0.0.2:3000 weight=2 backup` ---
+
+
+def servers_to_text(value: list[dict[str, Any]]) -> str:
+    return "\n".join(_server_to_line(item) for item in value)
+
+
+def _server_to_line(item: dict[str, Any]) -> str:
+    usual = {"weight": 1, "max_fails": 1, "fail_timeout_s": 10}
+    words = [str(item["address"])]
+    for word, member in _SERVER_NUMBERS.items():
+        if item.get(member, usual[member]) != usual[member]:
+            words.append(f"{word}={item[member]}")
+    return " ".join([*words, *(flag for flag in _SERVER_FLAGS if item.get(flag))])
+
+
+def servers_from_text(text: str) -> list[dict[str, Any]]:
+    return [_server_from_line(number, line) for number, line in _lines(text)]
+
+
+def _server_from_line(number: int, line: str) -> dict[str, Any]:
+    address, *words = line.split()
+    item: dict[str, Any] = {"address": address}
+    for word in words:
+        name, equals, figure = word.partition("=")
+        if word in _SERVER_FLAGS:
+            item[word] = True
+        elif equals and name in _SERVER_NUMBERS and figure.removesuffix("s").isdecimal():
+            item[_SERVER_NUMBERS[name]] = int(figure.removesuffix("s"))
+        else:
+            right = _("“%s” is none of weight=2, max_fails=3, fail_timeout=30, backup, down.") % word
+            raise _fault(number, line, right)
+    return item

@@ -1,0 +1,68 @@
+"""Sites as lists show them, in a constant number of queries."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db.models import Case, F, Prefetch, Q, QuerySet, Value, When
+
+from panel.accounts.models import User
+from panel.websites.models import ServerName, Site
+from panel.websites.selectors import sites_visible
+
+ORDERINGS = {
+    "name": ("name",),
+    "-name": ("-name",),
+    "updated": ("updated_at", "name"),
+    "-updated": ("-updated_at", "name"),
+    "server": ("install__host__name", "install__engine", "name"),
+    "-server": ("-install__host__name", "-install__engine", "name"),
+}
+# Something was changed since the site was last put on its host.
+IS_PENDING = Q(state__deployed_at__isnull=False, updated_at__gt=F("state__deployed_at"))
+
+
+def sites_listed(user: User) -> QuerySet[Site]:
+    """Visible sites with server, host, team, state and names; `is_pending` says whether a deployment is due."""
+    names = Prefetch("blocks__names", queryset=ServerName.objects.order_by("position", "pk"))
+    return (
+        sites_visible(user)
+        .select_related("state")
+        .prefetch_related("blocks", names)
+        .annotate(is_pending=Case(When(IS_PENDING, then=Value(True)), default=Value(False)))
+    )
+
+
+def sites_filtered(sites: QuerySet[Site], wanted: dict[str, Any]) -> QuerySet[Site]:
+    """`wanted` is SiteFilterForm's cleaned data; what is empty does not filter."""
+    if wanted.get("q"):
+        named = ServerName.objects.filter(name__icontains=wanted["q"]).values("block__site")
+        sites = sites.filter(Q(name__icontains=wanted["q"]) | Q(pk__in=named))
+    if wanted.get("engine"):
+        sites = sites.filter(install__engine=wanted["engine"])
+    if wanted.get("host"):
+        sites = sites.filter(install__host=wanted["host"])
+    if wanted.get("team"):
+        sites = sites.filter(team=wanted["team"])
+    return _with_status(sites, wanted.get("status", ""))
+
+
+def _with_status(sites: QuerySet[Site], status: str) -> QuerySet[Site]:
+    if status == "pending":
+        return sites.filter(IS_PENDING)
+    if status == "draft":  # before its first plan a site has no state at all
+        return sites.filter(Q(state__isnull=True) | Q(state__status="draft"))
+    return sites.filter(state__status=status) if status else sites
+
+
+def site_status(site: Site) -> tuple[str, str]:
+    """Status and its words for the page, a draft where nothing was ever deployed."""
+    state = getattr(site, "state", None)
+    if state is None:
+        return "draft", ""
+    return str(state.status), str(state.get_status_display())
+
+
+def domains_of(site: Site) -> list[str]:
+    """All names of a site from `sites_listed`, without a query."""
+    return [name.name for block in site.blocks.all() for name in block.names.all()]

@@ -1,0 +1,84 @@
+"""How sites, locations and certificates are put into words."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+from django import template
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+
+from panel.core.templatetags import ui
+from panel.websites.listing import domains_of
+from panel.websites.listing import site_status as status_of
+from panel.websites.models import Certificate, Handler, Location, RawSnippet, ServerBlock, Site
+
+register = template.Library()
+SHOWN_DOMAINS = 2
+EXPIRY_WARNING = dt.timedelta(days=30)
+
+
+@register.simple_tag
+def site_status(site: Site) -> SafeString:
+    value, label = status_of(site)
+    return ui.status(value, label or _("Draft"))
+
+
+@register.simple_tag
+def site_domains(site: Site) -> SafeString:
+    """The first names of a site from a list, how many more on hover."""
+    names = domains_of(site)
+    more = len(names) - SHOWN_DOMAINS
+    shown = format_html_join(", ", "{}", ((name,) for name in names[:SHOWN_DOMAINS]))
+    if more > 0:
+        return format_html('{} <span class="muted" title="{}">+{}</span>', shown, ", ".join(names[SHOWN_DOMAINS:]), more)
+    return shown or format_html('<span class="muted">{}</span>', _("any name"))
+
+
+@register.simple_tag
+def location_target(location: Location) -> str:
+    """What answers, in a few words."""
+    if location.handler == Handler.PROXY:
+        return f"{location.upstream or '?'}{location.proxy_uri}"
+    if location.handler == Handler.PHP:
+        return str(location.php_pool or "?")
+    if location.handler == Handler.RETURN:
+        return f"{location.return_code or ''} {location.return_value}".strip()
+    if location.handler == Handler.DENY:
+        return "403"
+    return location.alias or location.root or " ".join(location.try_files)
+
+
+@register.simple_tag
+def location_extras(location: Location) -> SafeString:
+    """Badges for what else a location does."""
+    words = [
+        (_("password"), bool(location.basic_auth_realm)),
+        (_("access rules"), bool(location.access_rules)),
+        (_("rate limit"), bool(location.rate_limit_rps)),
+        (_("headers"), bool(location.headers)),
+        (_("expires"), bool(location.expires)),
+        ("WebSocket", location.websocket),
+    ]
+    return format_html_join(" ", "{}", ((ui.badge(word),) for word, is_set in words if is_set))
+
+
+@register.simple_tag
+def block_snippets(block: ServerBlock) -> list[tuple[RawSnippet, str]]:
+    """The block's raw snippets and those of its locations, with their place; costs no query when prefetched."""
+    found = [(snippet, "") for snippet in block.snippets.all()]
+    for location in block.locations.all():
+        found += [(snippet, str(location)) for snippet in location.snippets.all()]
+    return found
+
+
+@register.simple_tag
+def certificate_status(certificate: Certificate, now: dt.datetime) -> SafeString:
+    if certificate.not_after <= now:
+        return ui.status("expired", _("Expired"))
+    if certificate.not_after <= now + EXPIRY_WARNING:
+        return ui.status("expiring", _("Expires soon"))
+    if certificate.not_before > now:
+        return ui.status("queued", _("Not good yet"))
+    return ui.status("valid", _("Good"))

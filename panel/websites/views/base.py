@@ -1,0 +1,85 @@
+"""What the pages of one site share: finding it, permission, tabs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.paginator import Page, Paginator
+from django.db.models import Model, QuerySet
+from django.http import Http404, HttpResponse
+from django.shortcuts import render
+from django.urls import NoReverseMatch, reverse
+from django.utils.translation import gettext as _
+
+from panel.accounts.models import Role, Team, User
+from panel.accounts.permissions import Action, may, require
+from panel.core.http import Request
+from panel.core.ui import Crumb, Tab
+from panel.websites.listing import sites_listed
+from panel.websites.models import Site
+
+PER_PAGE = 50
+
+
+def site_get(request: Request, name: str, action: Action = Action.VIEW) -> Site:
+    """The site, or 404 when it is not visible to the user; PermissionDenied when they may see it but not `action`."""
+    site = sites_listed(request.user).filter(name=name).first()
+    if site is None:
+        raise Http404
+    require(request.user, action, site.team)
+    return site
+
+
+def part_get(rows: QuerySet[Any], pk: int) -> Any:
+    part: Model | None = rows.filter(pk=pk).first()
+    if part is None:
+        raise Http404
+    return part
+
+
+def teams_of(user: User) -> QuerySet[Team]:
+    """Teams whose sites the user may change."""
+    teams = Team.objects.all()
+    return teams if user.role == Role.ADMIN else teams.filter(members=user)
+
+
+def page_of(request: Request, rows: QuerySet[Any], per_page: int = PER_PAGE) -> Page[Any]:
+    return Paginator(rows, per_page).get_page(request.GET.get("page"))
+
+
+def site_tabs(site: Site, current: str) -> list[Tab]:
+    """The tabs of a site's pages; those of other apps are links to their pages."""
+    tabs = [
+        ("detail", _("Overview")),
+        ("blocks", _("Server blocks")),
+        ("php", _("PHP")),
+        ("upstreams", _("Upstreams")),
+        ("tls", _("TLS")),
+        ("explain", _("Which location?")),
+        ("raw", _("Rendered files")),
+        ("history", _("History")),
+        ("benchmarks", _("Benchmarks")),
+        ("logs", _("Logs")),
+    ]
+    found = []
+    for name, label in tabs:
+        try:
+            url = reverse(f"websites:{name}", args=[site.name])
+        except NoReverseMatch:
+            continue
+        found.append(Tab(label, url, current == name))
+    return found
+
+
+def site_render(request: Request, site: Site, tab: str, template: str, **context: Any) -> HttpResponse:
+    crumbs = [Crumb(_("Sites"), reverse("websites:list"))]
+    status = context.pop("status_code", 200)
+    base = {
+        "site": site,
+        "crumbs": crumbs,
+        "tabs": site_tabs(site, tab),
+        "may_change": may(request.user, Action.CHANGE, site.team),
+        "may_deploy": may(request.user, Action.DEPLOY, site.team),
+        "may_administer": may(request.user, Action.ADMINISTER),
+    }
+    return render(request, template, base | context, status=status)

@@ -1,0 +1,258 @@
+"""The editor: server blocks, their locations, and raw snippets in either."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.db.models import Prefetch
+from django.http import Http404, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from panel.accounts.permissions import Action, require
+from panel.core.errors import ApplicationError
+from panel.core.forms import attempt, field_errors
+from panel.core.http import Request
+from panel.core.ui import Crumb
+from panel.websites import services
+from panel.websites.forms.blocks import BlockForm, LocationForm
+from panel.websites.forms.parts import SnippetForm
+from panel.websites.models import Location, RawSnippet, ServerBlock, Site
+from panel.websites.views.base import part_get, site_get, site_render
+from panel.websites.views.notes import notes_for
+
+form_page = require_http_methods(["GET", "HEAD", "POST"])
+
+
+def _blocks(site: Site) -> Any:
+    locations = Location.objects.select_related("upstream", "php_pool").prefetch_related("snippets")
+    return (
+        ServerBlock.objects.filter(site=site)
+        .select_related("certificate", "site__team", "site__install__host")
+        .prefetch_related("listens", "names", "snippets", Prefetch("locations", queryset=locations))
+    )
+
+
+def _locations(site: Site) -> Any:
+    return Location.objects.filter(block__site=site).select_related("block__site__team", "block__site__install__host")
+
+
+@login_required
+@require_safe
+def blocks(request: Request, name: str) -> HttpResponse:
+    site = site_get(request, name)
+    return site_render(request, site, "blocks", "websites/blocks.html", blocks=_blocks(site))
+
+
+def _edit(
+    request: Request, site: Site, form: Any, template: str, save: Callable[[], object], **context: Any
+) -> HttpResponse:
+    """One round of an editor page: inline check, save, or the form with what is wrong."""
+    if request.method == "POST":
+        if "_field" in request.POST:
+            return field_errors(request, form)
+        if form.is_valid() and attempt(form, save) is not None:
+            messages.success(request, _("Saved as a draft. Nothing changes on the host until it is deployed."))
+            return redirect("websites:blocks", site.name)
+    crumbs = [
+        Crumb(_("Sites"), reverse("websites:list")),
+        Crumb(site.name, reverse("websites:detail", args=[site.name])),
+        Crumb(_("Server blocks"), reverse("websites:blocks", args=[site.name])),
+    ]
+    status = 422 if form.is_bound and form.errors else 200
+    return site_render(request, site, "blocks", template, form=form, crumbs=crumbs, status_code=status, **context)
+
+
+@login_required
+@form_page
+def block_add(request: Request, name: str) -> HttpResponse:
+    site = site_get(request, name, Action.CHANGE)
+    form = BlockForm(request.POST or None, instance=ServerBlock(site=site), initial={"listens": "80"})
+    return _edit(
+        request,
+        site,
+        form,
+        "websites/block_form.html",
+        lambda: services.block_create(actor=request.user, site=site, **form.values()),
+        notes=notes_for(site),
+    )
+
+
+@login_required
+@form_page
+def block(request: Request, name: str, pk: int) -> HttpResponse:
+    site = site_get(request, name, Action.CHANGE)
+    row = part_get(_blocks(site), pk)
+    form = BlockForm(request.POST or None, instance=row)
+    return _edit(
+        request,
+        site,
+        form,
+        "websites/block_form.html",
+        lambda: services.block_update(
+            actor=request.user,
+            block=part_get(_blocks(site), pk),
+            expected_version=form.expected_version,
+            **form.values(),
+        ),
+        block=row,
+        notes=notes_for(site, block=row),
+    )
+
+
+@login_required
+@form_page
+def location_add(request: Request, name: str, pk: int) -> HttpResponse:
+    site = site_get(request, name, Action.CHANGE)
+    owner = part_get(_blocks(site), pk)
+    is_inline = "_field" in request.POST
+    form = LocationForm(request.POST or None, instance=Location(block=owner), is_inline=is_inline)
+    return _edit(
+        request,
+        site,
+        form,
+        "websites/location_form.html",
+        lambda: services.location_create(actor=request.user, block=owner, **form.values()),
+        block=owner,
+        notes=notes_for(site),
+    )
+
+
+@login_required
+@form_page
+def location(request: Request, name: str, pk: int) -> HttpResponse:
+    site = site_get(request, name, Action.CHANGE)
+    row = part_get(_locations(site), pk)
+    form = LocationForm(request.POST or None, instance=row, is_inline="_field" in request.POST)
+    return _edit(
+        request,
+        site,
+        form,
+        "websites/location_form.html",
+        lambda: services.location_update(
+            actor=request.user,
+            location=part_get(_locations(site), pk),
+            expected_version=form.expected_version,
+            **form.values(),
+        ),
+        block=row.block,
+        location=row,
+        notes=notes_for(site, location=row),
+    )
+
+
+@login_required
+@require_POST
+def location_move(request: Request, name: str, pk: int) -> HttpResponse:
+    """One place up or down: regular expressions are tried in this order."""
+    site = site_get(request, name, Action.CHANGE)
+    row = part_get(_locations(site), pk)
+    order = list(row.block.locations.values_list("pk", flat=True))
+    at = order.index(row.pk)
+    to = at + (-1 if request.POST.get("direction") == "up" else 1)
+    if 0 <= to < len(order):
+        order[at], order[to] = order[to], order[at]
+        services.locations_reorder(actor=request.user, block=row.block, order=order)
+    return redirect(reverse("websites:blocks", args=[site.name]) + f"#location-{pk}")
+
+
+def _delete(request: Request, site: Site, what: str, losses: list[str], delete: Callable[[], object]) -> HttpResponse:
+    """Asks, then deletes; drafts come back by planning a rollback, so a plain yes is enough."""
+    if request.method == "POST":
+        try:
+            delete()
+        except ApplicationError as error:
+            messages.error(request, error.message)
+        else:
+            messages.success(request, _("%s is deleted from the draft.") % what)
+        return redirect("websites:blocks", site.name)
+    context = {
+        "title": _("Delete %s?") % what,
+        "losses": losses,
+        "cancel_url": reverse("websites:blocks", args=[site.name]),
+    }
+    return site_render(request, site, "blocks", "websites/confirm.html", **context)
+
+
+@login_required
+@form_page
+def block_delete(request: Request, name: str, pk: int) -> HttpResponse:
+    site = site_get(request, name, Action.CHANGE)
+    row = part_get(_blocks(site), pk)
+    losses = [str(item.name) for item in row.names.all()] + [str(item) for item in row.locations.all()]
+    return _delete(request, site, str(row), losses, lambda: services.block_delete(actor=request.user, block=row))
+
+
+@login_required
+@form_page
+def location_delete(request: Request, name: str, pk: int) -> HttpResponse:
+    site = site_get(request, name, Action.CHANGE)
+    row = part_get(_locations(site), pk)
+    return _delete(request, site, str(row), [], lambda: services.location_delete(actor=request.user, location=row))
+
+
+# --- raw snippets: administrators only ---
+
+
+@login_required
+@form_page
+def snippet_add(request: Request, name: str) -> HttpResponse:
+    """`?block=` or `?location=` names where the directives stand."""
+    site = site_get(request, name)
+    require(request.user, Action.ADMINISTER)
+    place = _snippet_place(request, site)
+    engine = site.install.engine if site.install else ""
+    form = SnippetForm(request.POST or None, instance=RawSnippet(site=site, **place), initial={"engine": engine})
+    return _edit(
+        request,
+        site,
+        form,
+        "websites/snippet_form.html",
+        lambda: services.snippet_create(actor=request.user, site=site, **place, **form.values()),
+        place=next(iter(place.values())),
+    )
+
+
+def _snippet_place(request: Request, site: Site) -> dict[str, Any]:
+    for word, rows in (("block", _blocks(site)), ("location", _locations(site))):
+        key = request.GET.get(word, "")
+        if key.isdecimal():
+            return {word: part_get(rows, int(key))}
+    raise Http404
+
+
+@login_required
+@form_page
+def snippet(request: Request, name: str, pk: int) -> HttpResponse:
+    site = site_get(request, name)
+    require(request.user, Action.ADMINISTER)
+    row = part_get(RawSnippet.objects.filter(site=site).select_related("block__site", "location__block__site"), pk)
+    form = SnippetForm(request.POST or None, instance=row)
+    return _edit(
+        request,
+        site,
+        form,
+        "websites/snippet_form.html",
+        lambda: services.snippet_update(
+            actor=request.user,
+            snippet=part_get(RawSnippet.objects.filter(site=site), pk),
+            text=form.cleaned_data["text"],
+            expected_version=form.expected_version,
+        ),
+        snippet=row,
+        place=row.block or row.location,
+    )
+
+
+@login_required
+@form_page
+def snippet_delete(request: Request, name: str, pk: int) -> HttpResponse:
+    site = site_get(request, name)
+    require(request.user, Action.ADMINISTER)
+    row = part_get(RawSnippet.objects.filter(site=site), pk)
+    return _delete(request, site, str(row), [], lambda: services.snippet_delete(actor=request.user, snippet=row))

@@ -1,0 +1,156 @@
+"""Certificates of the user's teams, and the TLS tab of a site."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods, require_safe
+
+from panel.accounts.permissions import Action, may, require
+from panel.core.errors import ApplicationError
+from panel.core.forms import ConfirmNameForm, attempt, field_errors
+from panel.core.http import Request
+from panel.core.ui import Crumb
+from panel.websites import services
+from panel.websites.forms.parts import CertificateReplaceForm, CertificateUploadForm, SelfSignForm
+from panel.websites.models import Certificate
+from panel.websites.selectors import certificates_visible
+from panel.websites.views.base import page_of, site_get, site_render, teams_of
+
+form_page = require_http_methods(["GET", "HEAD", "POST"])
+
+
+def _crumbs() -> list[Crumb]:
+    return [Crumb(_("Sites"), reverse("websites:list")), Crumb(_("Certificates"), reverse("websites:certificates"))]
+
+
+def _get(request: Request, name: str, action: Action = Action.VIEW) -> Certificate:
+    row = certificates_visible(request.user).filter(name=name).first()
+    if row is None:
+        raise Http404
+    require(request.user, action, row.team)
+    return row
+
+
+@login_required
+@require_safe
+def tls(request: Request, name: str) -> HttpResponse:
+    site = site_get(request, name)
+    blocks = site.blocks.select_related("certificate").prefetch_related("listens", "names")
+    return site_render(request, site, "tls", "websites/tls.html", blocks=blocks, now=timezone.now())
+
+
+@login_required
+@require_safe
+def certificates(request: Request) -> HttpResponse:
+    rows = certificates_visible(request.user).prefetch_related("blocks__site").order_by("not_after")
+    context = {
+        "page": page_of(request, rows),
+        "crumbs": _crumbs()[:1],
+        "may_change": may(request.user, Action.CHANGE),
+        "now": timezone.now(),
+    }
+    return render(request, "websites/certificates.html", context)
+
+
+@login_required
+@require_safe
+def certificate(request: Request, name: str) -> HttpResponse:
+    row = _get(request, name)
+    context = {
+        "certificate": row,
+        "blocks": row.blocks.select_related("site").order_by("site__name"),
+        "crumbs": _crumbs(),
+        "may_change": may(request.user, Action.CHANGE, row.team),
+        "now": timezone.now(),
+    }
+    return render(request, "websites/certificate.html", context)
+
+
+def _form_page(request: Request, form: Any, title: str, lead: str, verb: str) -> HttpResponse:
+    context = {"form": form, "crumbs": _crumbs(), "title": title, "lead": lead, "verb": verb}
+    status = 422 if form.is_bound and form.errors else 200
+    return render(request, "websites/certificate_form.html", context, status=status)
+
+
+@login_required
+@form_page
+def upload(request: Request) -> HttpResponse:
+    require(request.user, Action.CHANGE)
+    form = CertificateUploadForm(request.POST or None, instance=Certificate(), teams=teams_of(request.user))
+    if request.method == "POST":
+        if "_field" in request.POST:
+            return field_errors(request, form)
+        if form.is_valid():
+            row = attempt(form, lambda: services.certificate_upload(actor=request.user, **form.values()))
+            if row is not None:
+                messages.success(request, _("The certificate %s is stored.") % row.name)
+                return redirect("websites:certificate", row.name)
+    lead = _("The panel checks that the key belongs to the certificate and that the chain is in order.")
+    return _form_page(request, form, _("Upload a certificate"), lead, _("Upload"))
+
+
+@login_required
+@form_page
+def self_sign(request: Request) -> HttpResponse:
+    require(request.user, Action.CHANGE)
+    form = SelfSignForm(request.POST or None, instance=Certificate(), teams=teams_of(request.user))
+    if request.method == "POST":
+        if "_field" in request.POST:
+            return field_errors(request, form)
+        if form.is_valid():
+            row = attempt(form, lambda: services.certificate_self_sign(actor=request.user, **form.values()))
+            if row is not None:
+                messages.success(request, _("The certificate %s is made.") % row.name)
+                return redirect("websites:certificate", row.name)
+    lead = _("For tests and internal sites: browsers warn, because nobody they know has signed it.")
+    return _form_page(request, form, _("Make a self-signed certificate"), lead, _("Make it"))
+
+
+@login_required
+@form_page
+def replace(request: Request, name: str) -> HttpResponse:
+    row = _get(request, name, Action.CHANGE)
+    form = CertificateReplaceForm(request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        saved = attempt(
+            form, lambda: services.certificate_replace(actor=request.user, certificate=row, **form.cleaned_data)
+        )
+        if saved is not None:
+            messages.success(request, _("%s is renewed. Its sites have it with their next deployment.") % row.name)
+            return redirect("websites:certificate", row.name)
+    lead = _("Its sites have the new one with their next deployment.")
+    return _form_page(request, form, _("Renew %s") % row.name, lead, _("Renew"))
+
+
+@login_required
+@form_page
+def delete(request: Request, name: str) -> HttpResponse:
+    row = _get(request, name, Action.CHANGE)
+    form = ConfirmNameForm(request.POST or None, expected=row.name)
+    if request.method == "POST" and form.is_valid():
+        try:
+            services.certificate_delete(actor=request.user, certificate=row)
+        except ApplicationError as error:
+            messages.error(request, error.message)
+            return redirect("websites:certificate", row.name)
+        messages.success(request, _("The certificate %s is deleted.") % row.name)
+        return redirect("websites:certificates")
+    context = {
+        "form": form,
+        "title": _("Delete the certificate %s?") % row.name,
+        "losses": [
+            _("The certificate for %s") % ", ".join(row.names),
+            _("Its private key, which is kept nowhere else"),
+        ],
+        "cancel_url": reverse("websites:certificate", args=[row.name]),
+        "crumbs": _crumbs(),
+    }
+    return render(request, "websites/confirm.html", context, status=422 if form.is_bound else 200)

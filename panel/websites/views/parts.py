@@ -1,0 +1,141 @@
+"""Upstreams and PHP pools: two tabs that work alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django.views.decorators.http import require_http_methods, require_safe
+
+from panel.accounts.permissions import Action
+from panel.core.errors import ApplicationError
+from panel.core.forms import attempt, field_errors
+from panel.core.http import Request
+from panel.core.ui import Crumb, Text
+from panel.websites import services
+from panel.websites.forms.parts import PhpPoolForm, UpstreamForm
+from panel.websites.models import PhpPool, Site, Upstream
+from panel.websites.views.base import part_get, site_get, site_render
+
+form_page = require_http_methods(["GET", "HEAD", "POST"])
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What differs between the two tabs."""
+
+    tab: str  # also the name of the list's address
+    model: type[Any]
+    form: type[Any]
+    member: str  # what the services call it
+    create: Callable[..., Any]
+    update: Callable[..., Any]
+    delete: Callable[..., None]
+    title: Text
+    new_title: Text
+
+
+UPSTREAMS = Kind(
+    "upstreams",
+    Upstream,
+    UpstreamForm,
+    "upstream",
+    services.upstream_create,
+    services.upstream_update,
+    services.upstream_delete,
+    gettext_lazy("Upstreams"),
+    gettext_lazy("Add an upstream"),
+)
+POOLS = Kind(
+    "php",
+    PhpPool,
+    PhpPoolForm,
+    "pool",
+    services.php_pool_create,
+    services.php_pool_update,
+    services.php_pool_delete,
+    gettext_lazy("PHP pools"),
+    gettext_lazy("Add a PHP pool"),
+)
+
+
+def _rows(kind: Kind, site: Site) -> Any:
+    related = ("servers", "locations") if kind is UPSTREAMS else ("locations",)
+    return kind.model.objects.filter(site=site).select_related("site__team").prefetch_related(*related)
+
+
+@login_required
+@require_safe
+def part_list(request: Request, name: str, kind: Kind) -> HttpResponse:
+    site = site_get(request, name)
+    return site_render(request, site, kind.tab, f"websites/{kind.tab}.html", rows=_rows(kind, site))
+
+
+def _form_page(
+    request: Request, site: Site, kind: Kind, form: Any, save: Callable[[], object], part: Any = None
+) -> HttpResponse:
+    if request.method == "POST":
+        if "_field" in request.POST:
+            return field_errors(request, form)
+        if form.is_valid() and attempt(form, save) is not None:
+            messages.success(request, _("Saved as a draft. Nothing changes on the host until it is deployed."))
+            return redirect(f"websites:{kind.tab}", site.name)
+    crumbs = [
+        Crumb(_("Sites"), reverse("websites:list")),
+        Crumb(site.name, reverse("websites:detail", args=[site.name])),
+        Crumb(kind.title, reverse(f"websites:{kind.tab}", args=[site.name])),
+    ]
+    context = {"form": form, "part": part, "kind": kind, "crumbs": crumbs}
+    status = 422 if form.is_bound and form.errors else 200
+    return site_render(request, site, kind.tab, "websites/part_form.html", status_code=status, **context)
+
+
+@login_required
+@form_page
+def part_add(request: Request, name: str, kind: Kind) -> HttpResponse:
+    site = site_get(request, name, Action.CHANGE)
+    form = kind.form(request.POST or None, instance=kind.model(site=site))
+    return _form_page(request, site, kind, form, lambda: kind.create(actor=request.user, site=site, **form.values()))
+
+
+@login_required
+@form_page
+def part_edit(request: Request, name: str, pk: int, kind: Kind) -> HttpResponse:
+    site = site_get(request, name, Action.CHANGE)
+    row = part_get(_rows(kind, site), pk)
+    form = kind.form(request.POST or None, instance=row)
+
+    def save() -> object:
+        fresh = {kind.member: part_get(_rows(kind, site), pk)}
+        return kind.update(actor=request.user, expected_version=form.expected_version, **fresh, **form.values())
+
+    return _form_page(request, site, kind, form, save, row)
+
+
+@login_required
+@form_page
+def part_delete(request: Request, name: str, pk: int, kind: Kind) -> HttpResponse:
+    site = site_get(request, name, Action.CHANGE)
+    row = part_get(_rows(kind, site), pk)
+    if request.method == "POST":
+        try:
+            kind.delete(actor=request.user, **{kind.member: row})
+        except ApplicationError as error:
+            messages.error(request, error.message)
+        else:
+            messages.success(request, _("%s is deleted from the draft.") % row)
+        return redirect(f"websites:{kind.tab}", site.name)
+    context = {
+        "title": _("Delete %s?") % row,
+        "losses": [],
+        "cancel_url": reverse(f"websites:{kind.tab}", args=[site.name]),
+    }
+    return site_render(request, site, kind.tab, "websites/confirm.html", **context)

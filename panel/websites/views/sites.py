@@ -1,0 +1,179 @@
+"""One site: made by the wizard, shown, and changed as a whole."""
+
+from __future__ import annotations
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from panel.accounts.permissions import Action, require
+from panel.core.errors import ApplicationError
+from panel.core.forms import attempt, field_errors
+from panel.core.http import Request
+from panel.core.ui import Crumb
+from panel.hosts.models import EngineInstall
+from panel.websites import checks, services
+from panel.websites.forms.sites import Kind, SiteCloneForm, SiteCreateForm, SiteEditForm
+from panel.websites.forms.wizard import site_from_wizard
+from panel.websites.listing import domains_of
+from panel.websites.models import Certificate, Listen, Site
+from panel.websites.selectors import certificates_visible
+from panel.websites.views.base import site_get, site_render, teams_of
+
+form_page = require_http_methods(["GET", "HEAD", "POST"])
+
+
+@login_required
+@form_page
+def site_create(request: Request) -> HttpResponse:
+    require(request.user, Action.CHANGE)
+    teams = teams_of(request.user)
+    form = SiteCreateForm(
+        request.POST or None,
+        teams=teams,
+        certificates=certificates_visible(request.user),
+        initial={"install": request.GET.get("install")},
+    )
+    if request.method == "POST":
+        if "_field" in request.POST:
+            return field_errors(request, form)
+        site = attempt(form, lambda: site_from_wizard(request.user, form)) if form.is_valid() else None
+        if site is not None:
+            messages.success(request, _("The draft of %s is made. Look it over, then plan its deployment.") % site.name)
+            return redirect("websites:detail", site.name)
+    context = {
+        "form": form,
+        "kinds": [(value, label, Kind.details[value]) for value, label in Kind.choices],
+        "kind": form["kind"].value(),
+        "crumbs": [Crumb(_("Sites"), reverse("websites:list"))],
+        "has_teams": teams.exists(),
+        "has_servers": EngineInstall.objects.exists(),
+    }
+    return render(request, "websites/create.html", context, status=422 if form.errors else 200)
+
+
+def _urls(site: Site) -> list[str]:
+    """Where the site answers, for following: names that a browser can open, with their ports."""
+    found = []
+    listens = list(Listen.objects.filter(block__site=site).order_by("-tls", "port"))
+    for name in domains_of(site):
+        if name.startswith(("~", "*", ".")) or name.endswith(".*"):
+            continue
+        for listen in listens[:1]:
+            usual = 443 if listen.tls else 80
+            port = "" if listen.port == usual else f":{listen.port}"
+            found.append(f"{'https' if listen.tls else 'http'}://{name}{port}/")
+    return found
+
+
+@login_required
+@require_safe
+def detail(request: Request, name: str) -> HttpResponse:
+    site = site_get(request, name)
+    drifts = site.drifts.filter(resolution="").order_by("path")
+    return site_render(
+        request,
+        site,
+        "detail",
+        "websites/detail.html",
+        problems=[(problem, problem_url(site, problem.where)) for problem in checks.site_problems(site)],
+        urls=_urls(site),
+        domains=domains_of(site),
+        drifts=drifts,
+        certificates=Certificate.objects.filter(blocks__site=site).distinct(),
+        counts=_counts(site),
+        last=site.deployment_items.select_related("deployment__requested_by").order_by("-deployment__pk")[:5],
+    )
+
+
+def _counts(site: Site) -> dict[str, int]:
+    blocks = site.blocks.prefetch_related("locations")
+    return {
+        "blocks": len(blocks),
+        "locations": sum(len(block.locations.all()) for block in blocks),
+        "upstreams": site.upstreams.count(),
+        "pools": site.php_pools.count(),
+        "snippets": site.snippets.count(),
+    }
+
+
+def problem_url(site: Site, where: str) -> str:
+    """The page on which a problem at this place of the definition is mended."""
+    parts = where.split("/")
+    if parts[0] == "install":
+        return reverse("websites:server", args=[site.name])
+    if parts[0] == "upstreams":
+        return reverse("websites:upstreams", args=[site.name])
+    if parts[0] == "blocks" and len(parts) > 1:
+        block = list(site.blocks.all())[int(parts[1])]
+        if len(parts) > 3 and parts[2] == "locations":
+            location = list(block.locations.all())[int(parts[3])]
+            return reverse("websites:location", args=[site.name, location.pk])
+        return reverse("websites:block", args=[site.name, block.pk])
+    return reverse("websites:blocks", args=[site.name])
+
+
+@login_required
+@form_page
+def edit(request: Request, name: str) -> HttpResponse:
+    site = site_get(request, name, Action.CHANGE)
+    subject = Site.objects.select_related("team", "install").get(pk=site.pk)  # the form writes on its instance
+    form = SiteEditForm(request.POST or None, instance=subject, teams=teams_of(request.user))
+    if request.method == "POST":
+        if "_field" in request.POST:
+            return field_errors(request, form)
+        if form.is_valid():
+            target = Site.objects.select_related("team", "install").get(pk=site.pk)
+            saved = attempt(
+                form,
+                lambda: services.site_update(
+                    actor=request.user, site=target, expected_version=form.expected_version, **form.values()
+                ),
+            )
+            if saved is not None:
+                messages.success(request, _("Saved."))
+                return redirect("websites:detail", saved.name)
+    return site_render(
+        request, site, "detail", "websites/edit.html", form=form, status_code=422 if form.errors else 200
+    )
+
+
+@login_required
+@form_page
+def clone(request: Request, name: str) -> HttpResponse:
+    site = site_get(request, name)
+    require(request.user, Action.CHANGE, site.team)
+    form = SiteCloneForm(request.POST or None, initial={"name": f"{site.name[:58]}-copy"})
+    if request.method == "POST":
+        if "_field" in request.POST:
+            return field_errors(request, form)
+        if form.is_valid():
+            data = form.cleaned_data
+            copy = attempt(
+                form,
+                lambda: services.site_clone(
+                    actor=request.user, site=site, name=data["name"], domains=data["domains"] or None
+                ),
+            )
+            if copy is not None:
+                messages.success(request, _("%(copy)s is a copy of %(site)s.") % {"copy": copy, "site": site})
+                return redirect("websites:detail", copy.name)
+    status = 422 if form.errors else 200
+    return site_render(request, site, "detail", "websites/clone.html", form=form, status_code=status)
+
+
+@login_required
+@require_POST
+def enable(request: Request, name: str) -> HttpResponse:
+    site = site_get(request, name, Action.CHANGE)
+    try:
+        services.site_enable(actor=request.user, site=site, enabled=True)
+    except ApplicationError as error:
+        messages.error(request, error.message)
+    else:
+        messages.success(request, _("%s is enabled. Plan its deployment to put it on its host.") % site.name)
+    return redirect("websites:detail", site.name)
