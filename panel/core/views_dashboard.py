@@ -180,7 +180,7 @@ def _pending(user: User) -> list[Concern]:
             _("Not deployed yet"),
             row.name,
             _("Changed since its last deployment"),
-            reverse("websites:plan", args=[row.name]),
+            reverse("websites:detail", args=[row.name]),
             row.updated_at,
         )
         for row in changed.order_by("-updated_at")[:PER_KIND]

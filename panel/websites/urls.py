@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import URLPattern, URLResolver, path
 
-from panel.websites.views import blocks, certificates, lists, parts, sites
+from panel.websites.views import actions, blocks, certificates, lists, parts, sites
 
 app_name = "websites"
 
@@ -24,6 +24,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("<slug:name>/", sites.detail, name="detail"),
     path("<slug:name>/edit/", sites.edit, name="edit"),
     path("<slug:name>/clone/", sites.clone, name="clone"),
+    path("<slug:name>/server/", actions.server, name="server"),
     path("<slug:name>/enable/", sites.enable, name="enable"),
     path("<slug:name>/blocks/", blocks.blocks, name="blocks"),
     path("<slug:name>/blocks/+new/", blocks.block_add, name="block_add"),

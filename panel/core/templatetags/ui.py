@@ -99,7 +99,7 @@ def relative_words(value: dt.datetime, now: dt.datetime | None = None) -> str:
 @register.simple_tag
 def ago(value: dt.datetime | None, empty: str = "") -> SafeString | str:
     """A moment relative to now, the exact time in the reader's zone on hover."""
-    if value is None:
+    if not value:  # None, or a template's missing value
         return format_html('<span class="muted">{}</span>', empty or _("never"))
     local = timezone.localtime(value)
     return format_html(
@@ -113,7 +113,7 @@ def ago(value: dt.datetime | None, empty: str = "") -> SafeString | str:
 @register.simple_tag
 def moment(value: dt.datetime | None, empty: str = "") -> SafeString | str:
     """The exact time in the reader's zone, how long ago on hover."""
-    if value is None:
+    if not value:
         return format_html('<span class="muted">{}</span>', empty or "–")
     local = timezone.localtime(value)
     return format_html(
@@ -205,6 +205,7 @@ def field(
         "is_checkbox": isinstance(widget, forms.CheckboxInput),
         "is_group": bool(getattr(widget, "use_fieldset", False)),
         "is_hidden": bound.is_hidden,
+        "is_optional": not bound.field.required and not isinstance(widget, forms.Select),
         "hide_label": hide_label,
         "wide": wide,
         "notes": notes,

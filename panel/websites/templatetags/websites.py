@@ -32,7 +32,9 @@ def site_domains(site: Site) -> SafeString:
     more = len(names) - SHOWN_DOMAINS
     shown = format_html_join(", ", "{}", ((name,) for name in names[:SHOWN_DOMAINS]))
     if more > 0:
-        return format_html('{} <span class="muted" title="{}">+{}</span>', shown, ", ".join(names[SHOWN_DOMAINS:]), more)
+        return format_html(
+            '{} <span class="muted" title="{}">+{}</span>', shown, ", ".join(names[SHOWN_DOMAINS:]), more
+        )
     return shown or format_html('<span class="muted">{}</span>', _("any name"))
 
 

@@ -42,9 +42,9 @@ def site_list(request: Request) -> HttpResponse:
 @login_required
 @require_POST
 def bulk(request: Request) -> HttpResponse:
-    """Plan, enable or disable the ticked sites: all of them or none."""
-    wanted = [int(key) for key in request.POST.getlist("site") if key.isdecimal()]
-    sites = list(sites_listed(request.user).filter(pk__in=wanted))
+    """Enable or disable the ticked sites: all of them or none. Planning them is deployments:plan."""
+    wanted = request.POST.getlist("site")
+    sites = list(sites_listed(request.user).filter(name__in=wanted))
     if not sites or len(sites) != len(set(wanted)):
         messages.error(request, _("Nothing was done: tick the sites first; one may have been deleted meanwhile."))
         return redirect("websites:list")

@@ -1,0 +1,126 @@
+"""Forms of hosts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.utils.translation import gettext_lazy as _
+
+from panel.core.forms import LinesField
+from panel.hosts.models import Engine, Host, HostStatus
+
+ANY = ("", _("Any"))
+_SECRET = {"autocomplete": "new-password", "spellcheck": "false"}
+
+
+def _roots_to_text(value: list[str]) -> str:
+    return "\n".join(value)
+
+
+def _roots_from_text(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+class HostFilterForm(forms.Form):
+    q = forms.CharField(
+        label=_("Search hosts"),
+        required=False,
+        max_length=100,
+        widget=forms.TextInput(attrs={"type": "search", "placeholder": _("Search names and addresses")}),
+    )
+    status = forms.ChoiceField(label=_("Status"), required=False, choices=[ANY, *HostStatus.choices])
+    engine = forms.ChoiceField(label=_("Server"), required=False, choices=[ANY, *Engine.choices])
+
+
+class HostForm(forms.ModelForm):  # type: ignore[type-arg] # not subscriptable when it runs
+    """A host reached over SSH. Secrets are written, never shown; an empty one leaves the stored one as it is."""
+
+    site_roots = LinesField(
+        label=_("Folders for sites"),
+        required=True,
+        to_text=_roots_to_text,
+        from_text=_roots_from_text,
+        help_text=_("One a line, such as /srv/www. Documents and logs of sites must lie below one of them."),
+    )
+    private_key = forms.CharField(
+        label=_("Private key"),
+        required=False,
+        widget=forms.Textarea(attrs=_SECRET | {"rows": 6, "class": "lines"}),
+        help_text=_("OpenSSH or PEM. Stored encrypted, never shown again."),
+    )
+    password = forms.CharField(
+        label=_("Password"), required=False, strip=False, widget=forms.PasswordInput(attrs=_SECRET)
+    )
+    sudo_password = forms.CharField(
+        label=_("Password for sudo"),
+        required=False,
+        strip=False,
+        widget=forms.PasswordInput(attrs=_SECRET),
+        help_text=_("Empty: sudo asks for none (NOPASSWD)."),
+    )
+    version = forms.IntegerField(widget=forms.HiddenInput, required=False)
+
+    class Meta:
+        model = Host
+        fields = (
+            "name",
+            "address",
+            "port",
+            "username",
+            "private_key",
+            "password",
+            "use_sudo",
+            "sudo_password",
+            "layout",
+            "site_roots",
+        )
+        labels = {
+            "address": _("Address"),
+            "username": _("User"),
+            "use_sudo": _("Become root by sudo"),
+            "layout": _("Where its servers keep sites"),
+        }
+        help_texts = {
+            "name": _("Small letters, digits and hyphens; for you, it need not be a DNS name."),
+            "address": _("Host name or IP address."),
+            "use_sudo": _("Needed unless the user may write the servers' configuration and reload them."),
+        }
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.stored = {name: getattr(self.instance, name) for name in ("private_key", "password", "sudo_password")}
+        if self.instance.pk:
+            self.initial["version"] = self.instance.row_version
+            for name, value in self.stored.items():
+                self.initial[name] = ""
+                if value:
+                    self.fields[name].help_text = _("One is stored. Leave this empty to keep it.")
+        for name in ("address", "username"):
+            self.fields[name].required = True
+
+    def _kept(self, name: str) -> str:
+        return str(self.cleaned_data.get(name) or self.stored[name])
+
+    def clean_private_key(self) -> str:
+        value = self._kept("private_key").replace("\r\n", "\n")
+        return f"{value.rstrip()}\n" if value.strip() else ""
+
+    def clean_password(self) -> str:
+        return self._kept("password")
+
+    def clean_sudo_password(self) -> str:
+        return self._kept("sudo_password")
+
+    def clean(self) -> dict[str, Any]:
+        data = super().clean() or self.cleaned_data
+        if not data.get("private_key") and not data.get("password"):
+            self.add_error("private_key", _("Write a private key or a password: without one nobody can sign in."))
+        return data
+
+    @property
+    def expected_version(self) -> int | None:
+        return self.cleaned_data.get("version")
+
+    def values(self) -> dict[str, Any]:
+        return {name: value for name, value in self.cleaned_data.items() if name != "version"}

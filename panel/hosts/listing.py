@@ -1,0 +1,45 @@
+"""Hosts as lists show them, in a constant number of queries."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db.models import Count, OuterRef, Prefetch, Q, QuerySet, Subquery
+from django.db.models.functions import Coalesce
+
+from panel.accounts.models import User
+from panel.accounts.permissions import Action, may
+from panel.hosts.models import EngineInstall, Host
+
+ORDERINGS = {
+    "name": ("name",),
+    "-name": ("-name",),
+    "sites": ("site_count", "name"),
+    "-sites": ("-site_count", "name"),
+    "seen": ("last_seen_at", "name"),
+    "-seen": ("-last_seen_at", "name"),
+}
+
+
+def hosts_listed(user: User) -> QuerySet[Host]:
+    """All hosts, for whoever may view at all, with their servers and `site_count`. Secrets are not even loaded."""
+    if not may(user, Action.VIEW):
+        return Host.objects.none()
+    counted = EngineInstall.objects.filter(host=OuterRef("pk")).order_by().values("host")
+    sites = counted.annotate(total=Count("sites")).values("total")
+    return (
+        Host.objects.defer("private_key", "password", "sudo_password")
+        .prefetch_related(Prefetch("installs", queryset=EngineInstall.objects.order_by("engine", "label")))
+        .annotate(site_count=Coalesce(Subquery(sites), 0))
+    )
+
+
+def hosts_filtered(hosts: QuerySet[Host], wanted: dict[str, Any]) -> QuerySet[Host]:
+    """`wanted` is HostFilterForm's cleaned data; what is empty does not filter."""
+    if wanted.get("q"):
+        hosts = hosts.filter(Q(name__icontains=wanted["q"]) | Q(address__icontains=wanted["q"]))
+    if wanted.get("status"):
+        hosts = hosts.filter(status=wanted["status"])
+    if wanted.get("engine"):
+        hosts = hosts.filter(pk__in=EngineInstall.objects.filter(engine=wanted["engine"]).values("host"))
+    return hosts

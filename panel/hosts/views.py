@@ -1,0 +1,94 @@
+"""Pages of hosts. Whoever is signed in may look; only administrators change anything."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.auth.decorators import login_required
+from django.core.paginator import Paginator
+from django.http import Http404, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_safe
+
+from panel.accounts.permissions import Action, may, require
+from panel.core.http import Request
+from panel.core.ui import Crumb
+from panel.hosts.forms import HostFilterForm
+from panel.hosts.listing import ORDERINGS, hosts_filtered, hosts_listed
+from panel.hosts.models import Host, JobStatus
+from panel.websites.selectors import sites_visible
+
+PER_PAGE = 50
+UNFINISHED = (JobStatus.QUEUED, JobStatus.RUNNING)
+
+
+def host_get(request: Request, name: str, action: Action = Action.VIEW) -> Host:
+    require(request.user, action)
+    host = hosts_listed(request.user).filter(name=name).first()
+    if host is None:
+        raise Http404
+    return host
+
+
+@login_required
+@require_safe
+def host_list(request: Request) -> HttpResponse:
+    filters = HostFilterForm(request.GET)
+    hosts = hosts_listed(request.user).order_by(*ORDERINGS.get(request.GET.get("ordering", ""), ("name",)))
+    # A filter that names nothing known shows nothing, rather than everything.
+    hosts = hosts_filtered(hosts, filters.cleaned_data) if filters.is_valid() else hosts.none()
+    page = Paginator(hosts, PER_PAGE).get_page(request.GET.get("page"))
+    context = {
+        "page": page,
+        "filters": filters,
+        "is_empty": not page.paginator.count and not filters.has_changed(),
+        "may_administer": may(request.user, Action.ADMINISTER),
+    }
+    return render(request, "hosts/list.html", context)
+
+
+def _live_context(request: Request, host: Host) -> dict[str, Any]:
+    """What changes while work goes on: the page shows it and asks for it again until the work has ended."""
+    operations = list(host.operations.select_related("requested_by")[:10])
+    return {
+        "host": host,
+        "operations": operations,
+        "is_busy": any(item.status in UNFINISHED for item in operations),
+        "installs": host.installs.all(),
+        "facts": _facts(host),
+        "may_administer": may(request.user, Action.ADMINISTER),
+    }
+
+
+def _facts(host: Host) -> list[tuple[str, Any]]:
+    """The facts worth a line, in order; the agent gives what it could find out."""
+    labels = (
+        ("distribution", _("System")),
+        ("kernel", _("Kernel")),
+        ("cpus", _("CPUs")),
+        ("cpu_model", _("CPU")),
+        ("memory_bytes", _("Memory")),
+        ("python", _("Python")),
+    )
+    return [(label, host.facts[name]) for name, label in labels if host.facts.get(name)]
+
+
+@login_required
+@require_safe
+def detail(request: Request, name: str) -> HttpResponse:
+    host = host_get(request, name)
+    sites = sites_visible(request.user).filter(install__host=host).select_related("state")
+    context = _live_context(request, host) | {
+        "sites": sites.order_by("name")[:20],
+        "crumbs": [Crumb(_("Hosts"), reverse("hosts:list"))],
+    }
+    return render(request, "hosts/detail.html", context)
+
+
+@login_required
+@require_safe
+def live(request: Request, name: str) -> HttpResponse:
+    """The part of the detail page that follows running work."""
+    return render(request, "hosts/live.html", _live_context(request, host_get(request, name)))
