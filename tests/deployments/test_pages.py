@@ -1,0 +1,232 @@
+"""The pages of deployments and drift: what they show, what they refuse, and to whom."""
+
+from __future__ import annotations
+
+import pytest
+from asgiref.sync import async_to_sync
+from django.test import AsyncClient, Client
+from django.urls import reverse
+
+from panel.deployments import drift as drifts
+from panel.deployments import services, stream
+from panel.deployments.models import Deployment, DeploymentStatus, Drift, PinnedFile, SiteState, SiteStatus
+from panel.websites import services as websites
+from tests.deployments.test_plans import carried_out, live, planned, shop
+from tests.support.cast import Cast
+
+
+def signed_in(people: Cast, name: str = "owner") -> Client:
+    client = Client()
+    client.force_login(getattr(people, name))
+    return client
+
+
+def url(name: str, *args: object) -> str:
+    return reverse(f"deployments:{name}", args=args)
+
+
+def test_the_plan_page_shows_the_files_and_asks(people: Cast) -> None:
+    deployment = planned(people, shop(people))
+    page = signed_in(people).get(url("detail", deployment.uuid)).content.decode()
+    assert "server_name shop.example;" in page
+    assert "/etc/nginx/sites-available/" in page
+    assert "web-1 does not answer." in page
+    assert url("confirm", deployment.uuid) in page
+
+
+def test_confirming_leads_to_the_live_page(people: Cast) -> None:
+    deployment = planned(people, shop(people))
+    answer = signed_in(people).post(url("confirm", deployment.uuid), follow=True)
+    assert url("events", deployment.uuid) in answer.content.decode()
+    deployment.refresh_from_db()
+    assert deployment.status == DeploymentStatus.QUEUED
+
+
+def test_a_stale_plan_says_so_and_stays(people: Cast) -> None:
+    site = shop(people)
+    deployment = planned(people, site)
+    websites.block_update(actor=people.owner, block=site.blocks.get(), autoindex=True)
+    page = signed_in(people).post(url("confirm", deployment.uuid), follow=True).content.decode()
+    assert "This plan is stale: shop was changed since." in page
+
+
+def test_work_is_never_done_on_get(people: Cast) -> None:
+    deployment = planned(people, shop(people))
+    client = signed_in(people)
+    for name in ("confirm", "cancel"):
+        assert client.get(url(name, deployment.uuid)).status_code == 405
+    assert client.get(url("plan")).status_code == 405
+    assert client.get(url("disable", "shop")).status_code == 405
+
+
+def test_failure_shows_the_servers_own_words_escaped(people: Cast) -> None:
+    deployment = planned(people, shop(people))
+    services.deployment_confirm(actor=people.owner, deployment=deployment)
+    carried_out(deployment, "rolled_back", 'nginx: [emerg] unknown directive "<script>"')
+    page = signed_in(people).get(url("detail", deployment.uuid)).content.decode()
+    assert "nginx: [emerg] unknown directive &quot;&lt;script&gt;&quot;" in page
+    assert "nginx -t" in page
+
+
+def test_history_offers_every_earlier_revision(people: Cast) -> None:
+    site = shop(people)
+    live(people, site)
+    websites.block_update(actor=people.owner, block=site.blocks.get(), autoindex=True)
+    live(people, site)
+    client = signed_in(people)
+    page = client.get(url("history", "shop")).content.decode()
+    assert url("rollback", "shop", 1) in page
+    assert url("rollback", "shop", 2) not in page
+    answer = client.post(url("rollback", "shop", 1), follow=True)
+    assert "Roll back" in answer.content.decode()
+
+
+def test_others_find_nothing(people: Cast) -> None:
+    deployment = planned(people, shop(people))
+    outsider = signed_in(people, "outsider")
+    for path in (url("detail", deployment.uuid), url("live", deployment.uuid), url("history", "shop")):
+        assert outsider.get(path).status_code == 404
+    for path in (url("confirm", deployment.uuid), url("cancel", deployment.uuid), url("disable", "shop")):
+        assert outsider.post(path).status_code == 404
+    assert "shop" not in outsider.get(url("list")).content.decode()
+    viewer = signed_in(people, "viewer")
+    assert viewer.get(url("detail", deployment.uuid)).status_code == 200
+    assert viewer.post(url("confirm", deployment.uuid)).status_code == 403
+    for path in (url("detail", deployment.uuid), url("list"), url("drift"), url("events", deployment.uuid)):
+        assert Client().get(path).status_code == 302
+
+
+def test_a_deployment_with_another_teams_site_is_not_shown(people: Cast) -> None:
+    theirs = shop(people, "theirs", actor=people.admin, team=people.other_team)
+    (deployment,) = services.deployment_plan(actor=people.admin, sites=[shop(people), theirs])
+    assert signed_in(people).get(url("detail", deployment.uuid)).status_code == 404
+    assert signed_in(people, "admin").get(url("detail", deployment.uuid)).status_code == 200
+
+
+def test_the_list_can_be_filtered(people: Cast) -> None:
+    planned(people, shop(people))
+    client = signed_in(people)
+    assert "shop" in client.get(url("list"), {"q": "sho"}).content.decode()
+    assert "No deployment is like that" in client.get(url("list"), {"q": "zzz"}).content.decode()
+    assert "No deployment is like that" in client.get(url("list"), {"status": "failed"}).content.decode()
+
+
+# --- drift ---
+
+
+def found_drift(people: Cast, content: str = "# by hand\n") -> Drift:
+    site = shop(people)
+    live(people, site)
+    revision = SiteState.objects.get().revision
+    assert revision is not None
+    record = next(file for file in revision.files if not file["link"])
+    row = Drift.objects.create(
+        site=site,
+        install=people.nginx,
+        path=record["path"],
+        expected_sha256=record["sha256"],
+        found_sha256="f00d" if content else "",
+        found=content,
+        diff="-server_name\n+# by hand",
+    )
+    SiteState.objects.update(status=SiteStatus.DRIFTED)
+    return row
+
+
+def test_drift_is_adopted_by_administrators_only(people: Cast) -> None:
+    row = found_drift(people)
+    assert "# by hand" in signed_in(people).get(url("drift-detail", row.pk)).content.decode()
+    assert signed_in(people).post(url("drift-adopt", row.pk)).status_code == 403
+    assert not PinnedFile.objects.exists()
+    answer = signed_in(people, "admin").post(url("drift-adopt", row.pk), follow=True)
+    assert "until you release it" in answer.content.decode()
+    state = SiteState.objects.get()
+    assert state.status == SiteStatus.LIVE
+    assert state.revision is not None
+    assert state.revision.number == 2
+    row.refresh_from_db()
+    assert row.resolution == "adopted"
+
+
+def test_after_adopting_a_plan_keeps_the_text_and_after_release_it_goes(people: Cast) -> None:
+    row = found_drift(people)
+    assert row.site is not None
+    drifts.drift_adopt(actor=people.admin, drift=row)
+    plan = planned(people, row.site).plan
+    assert {file["action"] for file in plan["files"]} == {"keep"}
+    drifts.pin_release(actor=people.admin, pin=PinnedFile.objects.get())
+    plan = planned(people, row.site).plan
+    assert "-# by hand" in "".join(file["diff"] for file in plan["files"])
+
+
+def test_a_file_that_is_gone_cannot_be_adopted(people: Cast) -> None:
+    row = found_drift(people, content="")
+    with pytest.raises(services.ApplicationError, match="nothing to adopt"):
+        drifts.drift_adopt(actor=people.admin, drift=row)
+
+
+def test_overwriting_plans_what_was_deployed_last(people: Cast) -> None:
+    row = found_drift(people)
+    assert row.site is not None
+    websites.block_update(actor=people.owner, block=row.site.blocks.get(), autoindex=True)
+    answer = signed_in(people).post(url("overwrite", "shop"), follow=True)
+    assert "Overwrite drift" in answer.content.decode()
+    deployment = Deployment.objects.order_by("-pk")[0]
+    assert deployment.items.get().revision == SiteState.objects.get().revision
+
+
+# --- the event stream ---
+
+
+@pytest.mark.django_db(transaction=True)
+def test_events_tell_what_happens_until_the_end(people: Cast) -> None:
+    deployment = planned(people, shop(people))
+    services.deployment_confirm(actor=people.owner, deployment=deployment)
+    carried_out(deployment)
+
+    async def read() -> tuple[str, str]:
+        client = AsyncClient()
+        await client.aforce_login(people.owner)
+        answer = await client.get(url("events", deployment.uuid))
+        parts = [part async for part in answer.streaming_content]  # type: ignore[attr-defined]
+        return answer["Content-Type"], b"".join(parts).decode()
+
+    kind, text = async_to_sync(read)()
+    assert kind == "text/event-stream"
+    assert "event: live\n" in text
+    assert "data: " in text
+    assert "Verified" in text
+    assert text.endswith("event: done\ndata: succeeded\n\n")
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(
+    "headers", [{"origin": "https://evil.example"}, {"sec-fetch-site": "cross-site"}, {"origin": "null"}]
+)
+def test_foreign_pages_get_no_events(people: Cast, headers: dict[str, str]) -> None:
+    deployment = planned(people, shop(people))
+
+    async def ask(user: object) -> int:
+        client = AsyncClient()
+        await client.aforce_login(user)  # type: ignore[arg-type]
+        return (await client.get(url("events", deployment.uuid), headers=headers)).status_code
+
+    assert async_to_sync(ask)(people.owner) == 403
+
+
+@pytest.mark.django_db(transaction=True)
+def test_outsiders_get_no_events(people: Cast) -> None:
+    deployment = planned(people, shop(people))
+
+    async def ask() -> int:
+        client = AsyncClient()
+        await client.aforce_login(people.outsider)
+        return (await client.get(url("events", deployment.uuid))).status_code
+
+    assert async_to_sync(ask)() == 404
+
+
+def test_no_text_ends_an_event_early() -> None:
+    assert stream.event("live", "a\n\nevent: x\r\ndata: y") == (
+        "event: live\ndata: a\ndata: \ndata: event: x\ndata: data: y\n\n"
+    )
