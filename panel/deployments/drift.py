@@ -23,8 +23,8 @@ from panel.deployments.models import (
     SiteState,
     SiteStatus,
 )
-from panel.deployments.planning import LIVE, secret_words
-from panel.deployments.rendered import FileRecord, blobs_keep, contents, records_of, revision_of_records
+from panel.deployments.planning import LIVE, link_words, roots_of, secret_words, shown, signature
+from panel.deployments.rendered import FileRecord, blobs_keep, contents, records_of, revision_of_records, sha256_of
 from panel.deployments.services import deployment_plan
 from panel.hosts.locks import HostBusy, host_lock
 from panel.hosts.models import EngineInstall, Host
@@ -47,12 +47,10 @@ def _managed(host: Host) -> dict[str, _Managed]:
     for state in states.select_related("site", "revision__install"):
         assert state.revision is not None
         for path, record in records_of(state.revision.files).items():
-            if not record.link:
-                files[path] = _Managed(state.site, state.revision.install, record)
+            files[path] = _Managed(state.site, state.revision.install, record)
     for install_state in InstallState.objects.filter(install__host=host).select_related("install"):
         for path, record in records_of(install_state.files).items():
-            if not record.link:
-                files[path] = _Managed(None, install_state.install, record)
+            files[path] = _Managed(None, install_state.install, record)
     return files
 
 
@@ -64,10 +62,21 @@ def drift_check(host: Host) -> list[Drift]:
     try:
         with host_lock(host, f"drift check of {host}"):
             managed = _managed(host)
-            found = host_agent.differing(host, {path: item.record.sha256 for path, item in managed.items()})
-            return _record(host, managed, found)
+            return _record(host, managed, _look(host, managed))
     except HostBusy:
         return list(drifts_open(host))
+
+
+def _look(host: Host, managed: dict[str, _Managed]) -> dict[str, host_agent.Found]:
+    if not managed:
+        return {}
+    return host_agent.differing(
+        host,
+        {path: signature(item.record) for path, item in managed.items()},
+        secrets={path for path, item in managed.items() if item.record.secret},
+        roots=roots_of(item.install for item in managed.values()),
+        timeout_s=host_agent.ASK_TIMEOUT_S,
+    )
 
 
 def drifts_open(host: Host) -> list[Drift]:
@@ -94,11 +103,11 @@ def _write(row: Drift | None, item: _Managed, other: host_agent.Found, texts: di
         return
     record = item.record
     row = row or Drift(site=item.site, install=item.install, path=record.path)
-    row.expected_sha256, row.found_sha256 = record.sha256, other.sha256
+    row.expected_sha256, row.found_sha256 = signature(record), other.sha256
     if record.secret:
         before, after = secret_words(record.sha256), secret_words(other.sha256)
     else:
-        before, after = texts.get(record.sha256, ""), other.content
+        before, after = shown(record, texts), other.content or link_words(other.sha256)
         row.found = other.content
     row.diff = diffs.unified(before, after, record.path, old_label="deployed", new_label="on the host")
     row.save()
@@ -127,6 +136,8 @@ def drift_adopt(*, actor: User, drift: Drift) -> PinnedFile:
     require(actor, Action.ADMINISTER)
     site, state = _adoptable(drift)
     old = records_of(state.files)[drift.path]
+    if old.link or sha256_of(drift.found) != drift.found_sha256:
+        raise ApplicationError(f"What lies at {drift.path} is not a text file that could be adopted. Overwrite it.")
     if old.secret:
         raise ApplicationError("A private key or password file is not adopted: upload it on the site's page instead.")
     (kept,) = blobs_keep([RenderedFile(drift.path, drift.found, mode=old.mode)])

@@ -27,7 +27,7 @@ from agents.protocol import ApplyRequest, ApplyResult, FileChange
 from panel.core.errors import ApplicationError
 from panel.deployments import host_agent, outcomes
 from panel.deployments.models import Deployment, DeploymentStatus
-from panel.deployments.planning import Change, install_entries, live_states
+from panel.deployments.planning import Change, install_entries, live_states, roots_of
 from panel.deployments.probes import guards_of, probes_of
 from panel.deployments.rendered import contents, spec_of
 from panel.deployments.steps import Recorder
@@ -241,7 +241,7 @@ def _request(deployment: Deployment, installs: list[EngineInstall], files: _Inst
     others = [state for install in installs for state in live_states(install, without=changed)]
     return ApplyRequest(
         transaction=str(deployment.uuid),
-        roots=sorted({install.paths["config_root"] for install in installs}),
+        roots=roots_of(installs),
         files=[_change(file, texts) for file in wanted if not _is_done(file)],
         engines=host_agent.controls(installs),
         probes=list(dict.fromkeys(probes)),

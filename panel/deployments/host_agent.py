@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +22,8 @@ OnEvent = Callable[[dict[str, Any]], None]
 
 @dataclass(frozen=True)
 class Found:
-    """What lies at a path instead of what should: `sha256` is "" when nothing is there."""
+    """What lies at a path instead of what should. `sha256` is "" when nothing is there, "link:TARGET" for a link;
+    `content` is "" for secrets and for what is not text."""
 
     path: str
     sha256: str
@@ -54,13 +55,19 @@ def result_of(data: Mapping[str, Any]) -> protocol.ApplyResult:
     return protocol.ApplyResult(outcome=data["outcome"], error=data.get("error", ""), steps=steps)
 
 
-def differing(host: Host, expected: Mapping[str, str], timeout_s: float = LOOK_TIMEOUT_S) -> dict[str, Found]:
-    """Of the files `expected` (path -> SHA-256, "" for must not exist), those that hold something else."""
-    files = [{"path": path, "sha256": digest} for path, digest in sorted(expected.items())]
-    data = _call(host, "drift", {"files": files}, timeout_s)
-    return {
-        item["path"]: Found(item["path"], item.get("sha256") or "", item.get("content") or "") for item in data["files"]
-    }
+def differing(
+    host: Host,
+    expected: Mapping[str, str],
+    *,
+    secrets: Collection[str] = (),
+    roots: Collection[str],
+    timeout_s: float = LOOK_TIMEOUT_S,
+) -> dict[str, Found]:
+    """Of the files `expected` (path -> what FileChange.expect would be), those that are otherwise. The content of
+    `secrets` stays on the host. Raises ApplicationError."""
+    files = [{"path": path, "sha256": mark, "secret": path in secrets} for path, mark in sorted(expected.items())]
+    data = _call(host, "drift", {"files": files, "roots": sorted(roots)}, timeout_s)
+    return {item["path"]: Found(item["path"], item["sha256"], item["content"]) for item in data["files"]}
 
 
 def control_of(install: EngineInstall) -> protocol.EngineControl:

@@ -60,7 +60,7 @@ class _Entry:
         return "link" if self.new.link else "put"
 
     @property
-    def expect(self) -> str | None:
+    def expect(self) -> str:
         """What must lie there: a SHA-256, "link:TARGET", or "" for nothing."""
         if self.found is not None:
             return self.found.sha256
@@ -112,7 +112,7 @@ def plan_make(host: Host, changes: Sequence[Change]) -> dict[str, Any]:
     entries = [entry for change in changes for entry in _site_entries(change)]
     for install in installs:
         entries += install_entries(install, changes)
-    unchecked = _look(host, entries)
+    unchecked = _look(host, entries, roots_of(installs))
     return {
         "sites": [_site_line(change) for change in changes],
         "installs": [install.pk for install in installs],
@@ -123,6 +123,11 @@ def plan_make(host: Host, changes: Sequence[Change]) -> dict[str, Any]:
         "unchecked": unchecked,
         "after": {},
     }
+
+
+def roots_of(installs: Iterable[EngineInstall]) -> list[str]:
+    """What the agent may touch for these servers: their configuration folders."""
+    return sorted({install.paths["config_root"] for install in installs})
 
 
 def _installs(changes: Sequence[Change]) -> list[EngineInstall]:
@@ -185,21 +190,20 @@ def install_entries(install: EngineInstall, changes: Sequence[Change]) -> list[_
     return [_Entry(path, "", install.pk, old.get(path), new.get(path)) for path in sorted(old.keys() | new.keys())]
 
 
-def _look(host: Host, entries: Sequence[_Entry]) -> str:
+def _look(host: Host, entries: Sequence[_Entry], roots: Sequence[str]) -> str:
     """Note on each entry what else lies there; the reason when the host could not be asked."""
     if host.status != HostStatus.READY:
         return host.status_detail or f"{host} is {host.get_status_display().lower()}."
-    expected = {entry.path: entry.expect or "" for entry in entries if not (entry.old and entry.old.link)}
+    secrets = {entry.path for entry in entries for record in (entry.old, entry.new) if record and record.secret}
+    expected = {entry.path: entry.expect for entry in entries}
     try:
-        found = host_agent.differing(host, expected)
+        found = host_agent.differing(host, expected, secrets=secrets, roots=roots)
     except ApplicationError as error:
         return error.message
-    wanted = contents(entry.new.sha256 for entry in entries if entry.new and entry.path in found)
     for entry in entries:
         other = found.get(entry.path)
-        if other is None or (entry.new and not entry.new.link and other.sha256 == entry.new.sha256 in wanted):
-            continue
-        entry.found = other
+        if other is not None and not (entry.new and other.sha256 == signature(entry.new)):
+            entry.found = other
     return ""
 
 
@@ -213,9 +217,10 @@ def _files(entries: Sequence[_Entry]) -> list[dict[str, Any]]:
 def _file(entry: _Entry, texts: dict[str, str]) -> dict[str, Any]:
     record = entry.new or entry.old
     assert record is not None
-    before, after = _shown(entry.old, texts), _shown(entry.new, texts)
+    before, after = shown(entry.old, texts), shown(entry.new, texts)
     if entry.found is not None:
-        before = entry.found.content if not record.secret else secret_words(entry.found.sha256)
+        mark = entry.found.sha256
+        before = secret_words(mark) if record.secret else entry.found.content or link_words(mark)
     return {**entry.as_change(), "diff": diffs.unified(before, after, entry.path)}
 
 
@@ -224,11 +229,16 @@ def secret_words(digest: str) -> str:
     return f"(private key, sha256 {digest})" if digest else ""
 
 
-def _shown(record: FileRecord | None, texts: dict[str, str]) -> str:
+def link_words(mark: str) -> str:
+    """A link as a line of a diff; "" for what is not one."""
+    return f"-> {mark.removeprefix('link:')}" if mark.startswith("link:") else ""
+
+
+def shown(record: FileRecord | None, texts: dict[str, str]) -> str:
     if record is None:
         return ""
     if record.link:
-        return f"-> {record.link}"
+        return link_words(signature(record))
     return secret_words(record.sha256) if record.secret else texts.get(record.sha256, "")
 
 

@@ -7,9 +7,11 @@ from asgiref.sync import async_to_sync
 from django.test import AsyncClient, Client
 from django.urls import reverse
 
+from panel.core.errors import ApplicationError
 from panel.deployments import drift as drifts
 from panel.deployments import services, stream
 from panel.deployments.models import Deployment, DeploymentStatus, Drift, PinnedFile, SiteState, SiteStatus
+from panel.deployments.rendered import sha256_of
 from panel.websites import services as websites
 from tests.deployments.test_plans import carried_out, live, planned, shop
 from tests.support.cast import Cast
@@ -47,7 +49,7 @@ def test_a_stale_plan_says_so_and_stays(people: Cast) -> None:
     deployment = planned(people, site)
     websites.block_update(actor=people.owner, block=site.blocks.get(), autoindex=True)
     page = signed_in(people).post(url("confirm", deployment.uuid), follow=True).content.decode()
-    assert "This plan is stale: shop was changed since." in page
+    assert "This plan is stale: shop was changed since it was made." in page
 
 
 def test_work_is_never_done_on_get(people: Cast) -> None:
@@ -125,7 +127,7 @@ def found_drift(people: Cast, content: str = "# by hand\n") -> Drift:
         install=people.nginx,
         path=record["path"],
         expected_sha256=record["sha256"],
-        found_sha256="f00d" if content else "",
+        found_sha256=sha256_of(content) if content else "",
         found=content,
         diff="-server_name\n+# by hand",
     )
@@ -161,7 +163,7 @@ def test_after_adopting_a_plan_keeps_the_text_and_after_release_it_goes(people: 
 
 def test_a_file_that_is_gone_cannot_be_adopted(people: Cast) -> None:
     row = found_drift(people, content="")
-    with pytest.raises(services.ApplicationError, match="nothing to adopt"):
+    with pytest.raises(ApplicationError, match="nothing to adopt"):
         drifts.drift_adopt(actor=people.admin, drift=row)
 
 
