@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from panel.rendering import checks, nginx
+from panel.rendering import apache, checks, nginx
 from panel.rendering.spec import InstallSpec, RenderedFile, SiteSpec
 
 __all__ = ["render", "render_install", "render_main"]
@@ -24,7 +24,7 @@ class Engine(Protocol):
     ) -> list[RenderedFile]: ...
 
 
-ENGINES: dict[str, Engine] = {"nginx": nginx, "native": nginx}
+ENGINES: dict[str, Engine] = {"nginx": nginx, "native": nginx, "apache": apache}
 
 
 def render(spec: SiteSpec, install: InstallSpec) -> list[RenderedFile]:

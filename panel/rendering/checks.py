@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from posixpath import normpath
 
 from panel.rendering.errors import NotExpressible
+from panel.rendering.roots import is_below
 from panel.rendering.spec import SiteSpec
 
 SITE_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}\Z")
@@ -45,11 +45,12 @@ def path(value: str, field: str) -> str:
     return value
 
 
-def log_path(value: str, log_dir: str, field: str) -> str:
-    """A log file below the install's log folder: a log is written by the server's root process."""
+def log_path(value: str, roots: tuple[str, ...], field: str) -> str:
+    """A log file below the install's log folder or a site root: the server's root process writes it."""
     path(value, field)
-    if log_dir and not normpath(value).startswith(normpath(log_dir) + "/"):
-        raise refuse(field, f"“{value}” is outside the log folder {log_dir}; choose a file below it")
+    if not is_below(value, roots):
+        folders = ", ".join(filter(None, roots))
+        raise refuse(field, f"“{value}” is outside the folders for logs ({folders}); choose a file below one of them")
     return value
 
 

@@ -11,7 +11,9 @@ from panel.rendering.errors import NotExpressible
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800, "M": 2592000, "y": 31536000}
 _PART = re.compile(r"(\d{1,9})([smhdwMy]?)")
 _TIME = re.compile(r"(?:\d{1,9}[smhdwMy])+|\d{1,9}")
-MAX_AGE_S = 315360000  # what nginx answers for `max`: ten years
+# Expires and Cache-Control as nginx answers them for `max`, and for `epoch` and negative times.
+FOREVER = ("Thu, 31 Dec 2037 23:55:55 GMT", "max-age=315360000")
+NEVER = ("Thu, 01 Jan 1970 00:00:01 GMT", "no-cache")
 
 
 @dataclass(frozen=True)

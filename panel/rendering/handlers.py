@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 from panel.rendering import checks, variables
 from panel.rendering.errors import NotExpressible
 from panel.rendering.spec import BasicAuth, Location, PhpPool, SiteSpec, Upstream
 
+URL_PATH = re.compile(r"/[A-Za-z0-9/._~!&'()*+,;=:@%-]*\Z")
 REDIRECTS = (301, 302, 303, 307, 308)
 
 
@@ -45,8 +48,8 @@ def _check_proxy(source: Location, at: str) -> None:
             f"{at}/proxy_uri", "a regular expression has no prefix that could be replaced; leave it empty"
         )
     checks.text(source.proxy_uri, f"{at}/proxy_uri")
-    if not source.proxy_uri.startswith("/") or any(mark in source.proxy_uri for mark in " ?#"):
-        raise NotExpressible(f"{at}/proxy_uri", f"“{source.proxy_uri}” is not a path that begins with /")
+    if not URL_PATH.match(source.proxy_uri):
+        raise NotExpressible(f"{at}/proxy_uri", f"“{source.proxy_uri}” is not a path as in a URL; begin it with /")
 
 
 def try_files_item(item: str, field: str, *, last: bool) -> str:

@@ -9,4 +9,5 @@ def is_below(path: str, roots: tuple[str, ...]) -> bool:
     """Whether the absolute `path` is one of `roots` or lies in one, by its text; the host agent resolves links."""
     if not path.startswith("/") or ".." in path.split("/"):
         return False
+    roots = tuple(root for root in roots if root)
     return any(normpath(path) == normpath(root) or normpath(path).startswith(normpath(root) + "/") for root in roots)

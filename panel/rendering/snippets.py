@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from panel.rendering.apache import policy as apache_policy
 from panel.rendering.errors import NotExpressible
 from panel.rendering.nginx import policy as nginx_policy
 from panel.rendering.policy import Policy
@@ -16,7 +17,11 @@ from panel.rendering.readers import Read, Unreadable
 from panel.rendering.roots import is_below
 from panel.rendering.spec import InstallSpec
 
-POLICIES: dict[str, Policy] = {"nginx": nginx_policy.POLICY, "native": nginx_policy.POLICY}
+POLICIES: dict[str, Policy] = {
+    "nginx": nginx_policy.POLICY,
+    "native": nginx_policy.POLICY,
+    "apache": apache_policy.POLICY,
+}
 
 
 @dataclass(frozen=True)

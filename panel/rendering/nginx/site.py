@@ -136,10 +136,10 @@ def _logs(scope: Scope, source: ServerBlock, at: str) -> list[Node]:
     if source.access_log == "off":
         lines.append(directive("access_log", "off", gap=True))
     elif source.access_log:
-        path = checks.log_path(source.access_log, scope.install.log_dir, f"{at}/access_log")
+        path = checks.log_path(source.access_log, scope.log_roots, f"{at}/access_log")
         lines.append(directive("access_log", no_variables(path, f"{at}/access_log"), gap=True))
     if source.error_log:
-        path = checks.log_path(source.error_log, scope.install.log_dir, f"{at}/error_log")
+        path = checks.log_path(source.error_log, scope.log_roots, f"{at}/error_log")
         level = checks.log_level(source.error_log_level, f"{at}/error_log_level")
         lines.append(directive("error_log", no_variables(path, f"{at}/error_log"), level))
     return lines

@@ -1,0 +1,88 @@
+"""Apache httpd 2.4: virtual hosts per site; `Listen` lines and modules per install."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from panel.rendering import checks, layout, names
+from panel.rendering.apache import modules
+from panel.rendering.apache.main import main
+from panel.rendering.apache.quoting import line
+from panel.rendering.apache.upstream import balancers
+from panel.rendering.apache.vhost import hosts
+from panel.rendering.spec import InstallSpec, RenderedFile, ServerBlock, SiteSpec
+from panel.rendering.tree import Node, directive, print_tree
+
+__all__ = ["install_files", "main", "site_files"]
+
+
+def site_files(spec: SiteSpec, install: InstallSpec) -> list[RenderedFile]:
+    text = print_tree("apache", line, "site.conf.j2", site=spec.name, nodes=site(spec, install))
+    link = f"{min(_rank(block) for block in spec.blocks)[0]:02}-{spec.name}"
+    return [*layout.enabled(install, spec.name, text, link=link), *layout.password_files(spec)]
+
+
+def site(spec: SiteSpec, install: InstallSpec) -> tuple[Node, ...]:
+    nodes = balancers(spec)
+    for number, source in sorted(enumerate(spec.blocks), key=lambda item: _rank(item[1])):
+        nodes += hosts(spec, install, source, f"/blocks/{number}")
+    return tuple(nodes)
+
+
+def _rank(source: ServerBlock) -> tuple[int, int]:
+    """Apache takes the first virtual host that has a name, and the first of all as default; nginx the best name.
+
+    So defaults come first, then exact names, then wildcards, the longest leading ones first. Files order sites alike.
+    """
+    if any(listen.default_server for listen in source.listens):
+        return (0, 0)
+    kinds = {names.kind(name) for name in source.names}
+    longest = max((len(name) for name in source.names), default=0)
+    if kinds & {"leading", "dot"}:
+        return (80, -longest)
+    return (90, -longest) if "trailing" in kinds else (50, 0)
+
+
+def install_files(specs: Sequence[SiteSpec], install: InstallSpec) -> list[RenderedFile]:
+    """`Listen` for every port that the server's own files do not open, and on Debian the modules that sites need."""
+    text = print_tree("apache", line, "listen.conf.j2", nodes=_listen(specs, install))
+    files = layout.enabled(install, "paddock-listen", text, link="00-paddock-listen")
+    if install.layout != "sites":
+        return files
+    wanted: set[str] = set()
+    for spec in specs:
+        wanted |= modules.missing(site(spec, install), install)
+    return files + [link for name in sorted(wanted) for link in _enabled_module(name, install)]
+
+
+def _listen(specs: Sequence[SiteSpec], install: InstallSpec) -> list[Node]:
+    """One line a socket. A port that is open on every address needs no line for single ones: they would collide."""
+    wanted: dict[int, set[str]] = {}
+    for spec in specs:
+        for number, source in enumerate(spec.blocks):
+            for listen in source.listens:
+                address = checks.listen_address(listen.address, f"/blocks/{number}/listens")
+                wanted.setdefault(checks.port(listen.port, f"/blocks/{number}/listens"), set()).add(address)
+    lines: list[Node] = []
+    for port, addresses in sorted(wanted.items()):
+        if port in install.own_ports:
+            continue
+        if addresses & {"", "::"}:
+            lines.append(directive("Listen", port))
+        else:
+            lines += [directive("Listen", _socket(address, port)) for address in sorted(addresses)]
+    return lines
+
+
+def _socket(address: str, port: int) -> str:
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+
+
+def _enabled_module(name: str, install: InstallSpec) -> list[RenderedFile]:
+    """What a2enmod does."""
+    suffixes = ("load", "conf") if name in modules.WITH_CONF else ("load",)
+    root = install.config_root
+    return [
+        RenderedFile(f"{root}/mods-enabled/{name}.{suffix}", link_target=f"../mods-available/{name}.{suffix}")
+        for suffix in suffixes
+    ]

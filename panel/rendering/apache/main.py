@@ -1,0 +1,45 @@
+"""Apache's main configuration, for installs whose main file the panel manages."""
+
+from __future__ import annotations
+
+from panel.rendering.apache.quoting import line, plain
+from panel.rendering.spec import InstallSpec, RenderedFile
+from panel.rendering.tree import Node, block, directive, print_tree
+
+MODULES = (
+    "mpm_event authn_core authn_file authz_core authz_host authz_user auth_basic alias autoindex dir env expires "
+    "filter deflate headers http2 log_config mime negotiation proxy proxy_http proxy_fcgi proxy_balancer "
+    "lbmethod_byrequests lbmethod_bybusyness slotmem_shm socache_shmcb reqtimeout rewrite setenvif ssl unixd"
+)
+MODULE_DIRS = {"sites": "/usr/lib/apache2/modules", "conf_d": "/usr/lib64/httpd/modules"}  # Debian, RHEL
+STATIC = frozenset({"log_config", "unixd"})  # built into Debian's binary
+
+
+def main(install: InstallSpec, *, user: str, workers: int, pid_file: str, temp_dir: str) -> list[RenderedFile]:
+    """`workers` is the number of server processes (0: as many as httpd starts by itself)."""
+    root, folder = install.config_root, MODULE_DIRS[install.layout]
+    skipped = STATIC if install.layout == "sites" else frozenset()
+    nodes: list[Node] = [
+        directive("ServerRoot", plain(root, "/config_root")),
+        directive("ServerName", "localhost"),
+        directive("PidFile", plain(pid_file, "/pid_file")),
+        directive("DefaultRuntimeDir", plain(temp_dir or install.log_dir, "/temp_dir")),
+        *([directive("User", user), directive("Group", user)] if user else []),
+        *([directive("ServerLimit", workers), directive("StartServers", workers)] if workers else []),
+        directive("ErrorLog", f"{install.log_dir}/error.log"),
+        directive("ServerTokens", "Prod"),
+        directive("ServerSignature", "Off"),
+    ]
+    for name in MODULES.split():
+        if name not in skipped:
+            nodes.append(directive("LoadModule", f"{name}_module", f"{folder}/mod_{name}.so", gap=name == "mpm_event"))
+    form = '%h %l %u %t "%r" %>s %O "%{Referer}i" "%{User-Agent}i"'
+    nodes += [
+        directive("TypesConfig", "/etc/mime.types", gap=True),
+        directive("LogFormat", form, "combined"),
+        directive("CustomLog", f"{install.log_dir}/access.log", "combined"),
+        block("Directory", "/", body=[directive("AllowOverride", "None"), directive("Require", "all", "denied")]),
+    ]
+    pattern = "sites-enabled/*.conf" if install.layout == "sites" else "conf.d/*.conf"
+    nodes.append(directive("IncludeOptional", pattern, gap=True))
+    return [RenderedFile(f"{root}/httpd.conf", print_tree("apache", line, "httpd.conf.j2", nodes=nodes))]

@@ -1,0 +1,67 @@
+"""Which modules a site's directives need, with the ones those need in turn."""
+
+from __future__ import annotations
+
+from panel.rendering.spec import InstallSpec
+from panel.rendering.tree import Directive, Node
+
+OF_DIRECTIVE = {
+    "RewriteEngine": "rewrite",
+    "Header": "headers",
+    "RequestHeader": "headers",
+    "Alias": "alias",
+    "DirectoryIndex": "dir",
+    "SSLEngine": "ssl",
+    "SSLProxyEngine": "ssl",
+    "ExpiresActive": "expires",
+    "AddOutputFilterByType": "deflate",
+    "SetEnv": "env",
+    "UnsetEnv": "env",
+    "AuthType": "auth_basic",
+    "AuthUserFile": "authn_file",
+    "ProxyFCGISetEnvIf": "proxy_fcgi",
+    "ProxyPassMatch": "proxy_http",
+    "BalancerMember": "proxy_balancer",
+}
+NEEDS = {
+    "ssl": ("socache_shmcb",),
+    "deflate": ("filter",),
+    "auth_basic": ("authn_core", "authz_core", "authz_user"),
+    "authn_file": ("authn_core",),
+    "proxy_fcgi": ("proxy",),
+    "proxy_http": ("proxy",),
+    "proxy_balancer": ("proxy", "slotmem_shm", "lbmethod_byrequests", "lbmethod_bybusyness"),
+}
+WITH_CONF = frozenset({"alias", "autoindex", "deflate", "dir", "http2", "mime", "proxy", "proxy_balancer", "ssl"})
+
+
+def needed(nodes: tuple[Node, ...]) -> set[str]:
+    """The modules that `nodes` need, without the ones every httpd has."""
+    found: set[str] = set()
+    for node in nodes:
+        if isinstance(node, Directive):
+            found |= _of(node)
+            found |= needed(node.body or ())
+    for name in tuple(found):
+        found |= set(NEEDS.get(name, ()))
+    return found
+
+
+def _of(node: Directive) -> set[str]:
+    if node.name == "SetHandler" and node.args[0].startswith("proxy:"):
+        return {"proxy_fcgi"}
+    if node.name == "Protocols" and any(word.startswith("h2") for word in node.args):
+        return {"http2"}
+    if node.name == "Options" and any(word.endswith("Indexes") and word[0] != "-" for word in node.args):
+        return {"autoindex"}
+    if node.name == "Require" and "ip" in node.args:
+        return {"authz_host"}
+    return {OF_DIRECTIVE[node.name]} if node.name in OF_DIRECTIVE else set()
+
+
+def missing(nodes: tuple[Node, ...], install: InstallSpec) -> set[str]:
+    """Needed modules that the install does not load; none when it is not known what it loads."""
+    if not install.modules:
+        return set()
+    loaded = {name.removeprefix("mod_").removesuffix("_module") for name in install.modules}
+    return needed(nodes) - loaded

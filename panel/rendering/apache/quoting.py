@@ -1,0 +1,146 @@
+"""Apache's words, and the little languages inside some of them: expressions, header formats, rewrite targets.
+
+Source: ap_getword_conf and ap_resolve_env (server/util.c, core.c), util_expr_scan.l, mod_headers and mod_rewrite.
+`${NAME}` is replaced in every line before it is split, quotes or not, so no value may ever contain `${`.
+"""
+
+from __future__ import annotations
+
+import re
+
+from panel.rendering import variables
+from panel.rendering.errors import NotExpressible
+from panel.rendering.tree import Directive
+
+_BARE = re.compile(r"[A-Za-z0-9_./:=^*+,@%&?|()!~$\[\]-]+\Z")
+_ESCAPED = re.compile(r'\\(?=[\\"]|\Z)|"')  # httpd leaves other backslashes alone
+_REFERENCES = {
+    "uri": "REQUEST_URI",
+    "args": "QUERY_STRING",
+    "query_string": "QUERY_STRING",
+    "host": "SERVER_NAME",
+    "http_host": "HTTP_HOST",
+    "scheme": "REQUEST_SCHEME",
+    "server_port": "SERVER_PORT",
+    "remote_addr": "REMOTE_ADDR",
+    "remote_port": "REMOTE_PORT",
+    "remote_user": "REMOTE_USER",
+    "request_method": "REQUEST_METHOD",
+    "document_root": "DOCUMENT_ROOT",
+    "request_filename": "REQUEST_FILENAME",
+}
+RAW_URI = "PADDOCK_REQUEST_URI"  # an environment variable that rewrite rules set: the path as it came, with its query
+
+
+def word(value: str) -> str:
+    if _BARE.match(value):
+        return value
+    return '"' + _ESCAPED.sub(r"\\\g<0>", value) + '"'
+
+
+def rewrite_word(value: str) -> str:
+    """A word of RewriteCond and RewriteRule, which unescape nothing (parseargline in mod_rewrite.c)."""
+    if _BARE.match(value):
+        return value
+    return f"'{value}'" if '"' in value else f'"{value}"'
+
+
+def line(directive: Directive) -> str:
+    """One line. A newline can stand in none of them."""
+    quote = rewrite_word if directive.name in ("RewriteCond", "RewriteRule") else word
+    text = " ".join([directive.name, *(quote(argument) for argument in directive.args)])
+    if "\n" in text or "${" in text:
+        raise NotExpressible("/", f"{directive.name} cannot hold a line break or ${{ on Apache")
+    return text
+
+
+def one_quote(value: str, field: str) -> str:
+    """A rewrite word can stand between double or single quotes, so it must lack one of them."""
+    if '"' in value and "'" in value:
+        raise NotExpressible(field, "Apache's rewrite rules cannot hold both \" and '; use one of them")
+    return value
+
+
+def plain(value: str, field: str) -> str:
+    """A value that Apache takes as it is."""
+    if "${" in value:
+        raise NotExpressible(field, "Apache would replace ${ by a variable's value here; use a value without it")
+    return value
+
+
+def regex(value: str, field: str) -> str:
+    """A regular expression; `${`, which could match only at the end of the path, is spelled so that it is safe."""
+    return plain(value.replace("${", "$[{]"), field)
+
+
+def rewrite_regex(value: str, field: str) -> str:
+    """The same for a rewrite rule: a double quote is spelled by its code, so that it ends no word."""
+    return re.sub(r'(\\[^"])|\\?"', lambda found: found[1] or r"\x22", regex(value, field), flags=re.S)
+
+
+def expression(value: str) -> str:
+    """Literal text inside an expression's string (ErrorDocument's text, Alias, Header's expr=)."""
+    escaped = re.sub(r"[\\%$]", r"\\\g<0>", value)
+    return escaped.replace("\\${", "\\$\\{").replace("\n", "\\n").replace("\t", "\\t")
+
+
+def target(value: str) -> str:
+    """Literal text in a RewriteRule's substitution or a RewriteCond's test string."""
+    return re.sub(r"[\\%$]", r"\\\g<0>", value).replace("\\${", "\\$\\{")
+
+
+def format_string(value: str, field: str) -> str:
+    """Literal text as Header's and RequestHeader's value."""
+    if "${" in value or value.startswith("expr=") or value == "":
+        return "expr=" + expression(value)
+    return value.replace("%", "%%")
+
+
+class Interpolator:
+    """Values with variables, in the two spellings that Apache has for them.
+
+    `captures` maps a capture to the name of the MATCH_ variable or the number of the rewrite group that holds it.
+    """
+
+    def __init__(self, server_name: str, captures: dict[str, str], names: frozenset[str]) -> None:
+        self.server_name = server_name
+        self.captures = captures
+        self.names = names
+        self.uses_raw_uri = False
+
+    def in_expression(self, value: str, field: str) -> str:
+        parts = variables.parse(value, field, captures=self.names)
+        return "".join(
+            expression(part) if isinstance(part, str) else self._reference(part, field, "env", "req") for part in parts
+        )
+
+    def in_target(self, value: str, field: str) -> str:
+        parts = variables.parse(value, field, captures=self.names)
+        return one_quote(
+            "".join(
+                target(part) if isinstance(part, str) else self._reference(part, field, "ENV", "HTTP") for part in parts
+            ),
+            field,
+        )
+
+    def header(self, value: str, field: str) -> str:
+        parts = variables.parse(value, field, captures=self.names)
+        if all(isinstance(part, str) for part in parts):
+            return format_string("".join(str(part) for part in parts), field)
+        return "expr=" + self.in_expression(value, field)
+
+    def _reference(self, variable: variables.Variable, field: str, environment: str, request: str) -> str:
+        name = variable.name
+        if name in self.captures:
+            found = self.captures[name]
+            return f"${found}" if environment == "ENV" else f"%{{env:MATCH_{found}}}"
+        if name == "request_uri":
+            self.uses_raw_uri = True
+            return f"%{{{'ENV' if environment == 'ENV' else 'reqenv'}:{RAW_URI}}}"
+        if name == "server_name":
+            return target(self.server_name) if environment == "ENV" else expression(self.server_name)
+        if name in _REFERENCES:
+            return f"%{{{_REFERENCES[name]}}}"
+        if name.startswith("http_"):
+            return f"%{{{request}:{name[5:].replace('_', '-')}}}"
+        raise NotExpressible(field, f"Apache has no equivalent of ${name} here; use another variable")

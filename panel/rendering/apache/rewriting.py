@@ -1,0 +1,130 @@
+"""What must be decided before Apache maps a path to a file: fixed answers, redirects and try_files, as rewrite rules.
+
+The rules stand at virtual-host level, where patterns see the whole path and `[PT]` sends a rewritten path through the
+choice of location again, as nginx's internal redirect does.
+"""
+
+from __future__ import annotations
+
+from panel.rendering import exclusive, handlers
+from panel.rendering.apache.quoting import RAW_URI, Interpolator, one_quote, rewrite_regex, target
+from panel.rendering.errors import NotExpressible
+from panel.rendering.exclusive import Condition
+from panel.rendering.locations import Place
+from panel.rendering.tree import Directive, directive
+
+# THE_REQUEST holds the path as the client wrote it; an absolute request target is cut to its path, as nginx does.
+RAW_URI_RULES = (
+    directive("RewriteCond", "%{THE_REQUEST}", r"^\S+ (?:https?://[^/?]*)?(\S*)", comment="The path as it came"),
+    directive("RewriteRule", "^", "-", f"[E={RAW_URI}:%1]"),
+)
+
+
+def interpolator(place: Place, server_name: str) -> Interpolator:
+    """Captures by their number in the location's own expression."""
+    names = handlers.captures(place.location)
+    captures: dict[str, str] = {}
+    if place.is_regex:
+        count = len(exclusive.groups(place.pattern))
+        captures = {str(number): str(number) for number in range(1, count + 1)}
+        captures |= {name: str(exclusive.number_of(place.pattern, name)) for name in names}
+    return Interpolator(server_name, captures, names)
+
+
+def rules(place: Place, condition: Condition, root: str, words: Interpolator) -> list[Directive]:
+    source = place.location
+    if source.handler == "return":
+        return _answer(place, condition, words)
+    if source.try_files and source.handler in ("static", "php"):
+        return _try_files(place, condition, source.root or root, words)
+    return []
+
+
+def _when(
+    condition: Condition, tests: list[tuple[str, str]], result: str, flags: str, at: str, comment: str = ""
+) -> list[Directive]:
+    """One rule: the location's expression, what it excludes, and further tests of files."""
+    found: list[Directive] = []
+    for item in condition.but_not:
+        nocase = ["[NC]"] if item.nocase else []
+        found.append(
+            directive("RewriteCond", "%{REQUEST_URI}", "!" + rewrite_regex(item.text, f"{at}/pattern"), *nocase)
+        )
+    found += [directive("RewriteCond", subject, test) for subject, test in tests]
+    if condition.own.nocase:
+        flags = f"{flags[:-1]},NC]"
+    found.append(directive("RewriteRule", rewrite_regex(condition.own.text, f"{at}/pattern"), result, flags))
+    if comment:
+        found[0] = directive(found[0].name, *found[0].args, comment=comment)
+    return found
+
+
+def _answer(place: Place, condition: Condition, words: Interpolator) -> list[Directive]:
+    source, at = place.location, place.pointer
+    if source.return_code in handlers.REDIRECTS:
+        url = words.in_target(source.return_value, f"{at}/return_value")
+        discard = "" if "?" in source.return_value or "$request_uri" in source.return_value else ",QSD"
+        return _when(condition, [], url, f"[R={source.return_code},NE{discard},L]", at)
+    return _when(condition, [], "-", f"[R={source.return_code},L]", at)
+
+
+def _try_files(place: Place, condition: Condition, root: str, words: Interpolator) -> list[Directive]:
+    """A rule for each file that is not the request's own, then one for when none is there."""
+    source, at = place.location, place.pointer
+    if not (root or source.alias):
+        raise NotExpressible(f"{at}/try_files", "there is no root to look for files in; give the server block one")
+    condition = with_rest(place, condition)
+    *files, last = source.try_files
+    missing: list[tuple[str, str]] = []
+    found: list[Directive] = []
+    comment = f"try_files of location {place.label}".replace("\n", " ")
+    for number, item in enumerate(files):
+        field = f"{at}/try_files/{number}"
+        subject = one_quote(_subject(place, item, root, words, field), field)
+        test = "-d" if item.endswith("/") else "-f"
+        if item.rstrip("/") != "$uri":
+            path = words.in_target(item, f"{at}/try_files/{number}")
+            found += _when(condition, [*missing, (subject, test)], path, "[PT,L]", at, comment if not found else "")
+        missing.append((subject, f"!{test}"))
+    field = f"{at}/try_files/{len(files)}"
+    if last.startswith("="):
+        result, flags = "-", f"[R={int(last[1:])},L]"
+    else:
+        result, flags = _fallback(last, words, field)
+    return found + _when(condition, missing, result, flags, at, comment if not found else "")
+
+
+def _fallback(last: str, words: Interpolator, field: str) -> tuple[str, str]:
+    """`?$args` and `$is_args$args` are what a rewrite keeps by itself; without them the query is dropped."""
+    for tail in ("$is_args$args", "?$args", "?$query_string"):
+        if last.endswith(tail):
+            return words.in_target(last.removesuffix(tail), field), "[PT,L]"
+    discard = "" if "?" in last else "QSD,"
+    return words.in_target(last, field), f"[PT,{discard}L]"
+
+
+def with_rest(place: Place, condition: Condition) -> Condition:
+    """With `alias`, the path's part after the prefix is the rule's first group."""
+    if not (place.location.alias and place.is_prefix):
+        return condition
+    own = exclusive.Expression(condition.own.text + "(.*)$")
+    return Condition(own, condition.but_not)
+
+
+def _subject(place: Place, item: str, root: str, words: Interpolator, field: str) -> str:
+    """The file that one item of try_files stands for."""
+    alias = place.location.alias
+    if alias and place.is_prefix:
+        rest = item.removeprefix("$uri") if item.startswith("$uri") else None
+        if rest is not None:
+            return target(alias) + "$1" + words.in_target(rest.rstrip("/"), field)
+        return target(alias.rstrip("/")) + words.in_target(item.rstrip("/"), field)
+    if alias:
+        return words.in_target(alias, field)
+    return target(root.rstrip("/")) + words.in_target(item.rstrip("/"), field)
+
+
+def to_https(port: int, server_name: str) -> list[Directive]:
+    host = "%{SERVER_NAME}" if port == 443 else f"%{{SERVER_NAME}}:{port}"
+    rule = directive("RewriteRule", "^", f"https://{host}%{{ENV:{RAW_URI}}}", "[R=301,NE,L]")
+    return [directive("RewriteEngine", "On", gap=True), *RAW_URI_RULES, rule]

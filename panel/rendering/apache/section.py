@@ -1,0 +1,193 @@
+"""One location as a `<LocationMatch>` that excludes every other location's paths, so that nothing merges."""
+
+from __future__ import annotations
+
+from panel.rendering import checks, exclusive, expiry, handlers, snippets
+from panel.rendering.apache.access import require
+from panel.rendering.apache.quoting import Interpolator, expression, plain, regex
+from panel.rendering.apache.upstream import target_of
+from panel.rendering.exclusive import Condition, Expression
+from panel.rendering.headers import check as check_headers
+from panel.rendering.headers import merged
+from panel.rendering.locations import Place
+from panel.rendering.spec import Header, InstallSpec, Location, SiteSpec
+from panel.rendering.tree import Directive, Node, Raw, block, directive
+
+REST = "PADDOCK_REST"  # the path's part after an aliased prefix
+
+
+def section(
+    spec: SiteSpec, install: InstallSpec, place: Place, condition: Condition, everywhere: tuple[Header, ...], name: str
+) -> list[Node]:
+    """The location's section, or nothing when it says nothing that the virtual host does not."""
+    source, at = place.location, place.pointer
+    words = _interpolator(place, name)
+    body = [*_HANDLERS[source.handler](spec, place, words)]
+    if source.handler != "deny":
+        body += [*require(source, at), *_limits(source), *gzip(source.gzip), *_expires(source, at)]
+        body += _headers(source, at, everywhere, words)
+    if source.snippet:
+        body.append(Raw(snippets.require(source.snippet, install, f"{at}/snippet")))
+    if not body:
+        return []
+    pattern = regex(_pattern(place, condition, words), f"{at}/pattern")
+    return [block("LocationMatch", checks.text(pattern, f"{at}/pattern"), body=body)]
+
+
+def _interpolator(place: Place, server_name: str) -> Interpolator:
+    """Captures by the name of the group that keeps them; numbered groups get a name."""
+    names = handlers.captures(place.location)
+    found = exclusive.groups(place.pattern) if place.is_regex else []
+    captures = {str(n): (name or f"PADDOCK_{n}").upper() for n, (_, _, name) in enumerate(found, 1)}
+    captures |= {name: name.upper() for _, _, name in found if name}
+    return Interpolator(server_name, captures, names)
+
+
+def _pattern(place: Place, condition: Condition, words: Interpolator) -> str:
+    if place.location.handler == "proxy" and place.location.proxy_uri:
+        text = condition.own.text
+        own = Expression(f"{text[:-1]}()$" if place.location.match == "=" else f"{text}(.*)$")
+        return Condition(own, condition.but_not).as_one()
+    if place.location.alias and place.is_prefix:
+        own = Expression(condition.own.text + f"(?<{REST}>.*)$")
+        return Condition(own, condition.but_not).as_one()
+    if place.is_regex and words.captures:
+        numbers = {int(key): name for key, name in words.captures.items() if key.isdigit()}
+        own = Expression(exclusive.named(condition.own.text, numbers), condition.own.nocase)
+        return Condition(own, condition.but_not).as_one()
+    return condition.as_one()
+
+
+def _static(spec: SiteSpec, place: Place, words: Interpolator) -> list[Node]:
+    source, at = place.location, place.pointer
+    lines: list[Node] = []
+    if source.root:
+        root = plain(checks.path(source.root, f"{at}/root"), f"{at}/root")
+        lines.append(directive("Alias", expression(root.rstrip("/")) + "%{REQUEST_URI}"))
+    if source.alias:
+        lines.append(directive("Alias", _alias(place, words)))
+    if source.index:
+        lines.append(directive("DirectoryIndex", *index_files(source.index, f"{at}/index")))
+    if source.autoindex is not None:
+        lines.append(directive("Options", "+Indexes" if source.autoindex else "-Indexes"))
+    return lines
+
+
+def _alias(place: Place, words: Interpolator) -> str:
+    field = f"{place.pointer}/alias"
+    path = plain(checks.path(place.location.alias, field), field)
+    if place.is_regex:
+        return words.in_expression(path, field)
+    if place.is_prefix:
+        return f"{expression(path)}%{{env:MATCH_{REST}}}"
+    return expression(path)
+
+
+def index_files(names: tuple[str, ...], at: str) -> list[str]:
+    return [plain(checks.file_name(name, f"{at}/{n}"), f"{at}/{n}") for n, name in enumerate(names)]
+
+
+def _php(spec: SiteSpec, place: Place, words: Interpolator) -> list[Node]:
+    source, at = place.location, place.pointer
+    number, pool = handlers.pool_of(spec, source, at)
+    address = checks.address(pool.address, f"/php_pools/{number}/address")
+    handler = f"proxy:{address}|fcgi://localhost" if address.startswith("unix:") else f"proxy:fcgi://{address}"
+    lines = _static(spec, place, words)
+    # Only files that are there: PHP is never handed a path that it would have to guess a script from.
+    lines.append(block("If", "-f %{REQUEST_FILENAME}", body=[directive("SetHandler", handler)], gap=False))
+    if values := handlers.php_values(pool, f"/php_pools/{number}"):
+        lines.append(directive("ProxyFCGISetEnvIf", "true", "PHP_VALUE", expression(values)))
+    return [*lines, *_request_headers(source, at, words)]
+
+
+def _proxy(spec: SiteSpec, place: Place, words: Interpolator) -> list[Node]:
+    source, at = place.location, place.pointer
+    url, parameters = target_of(spec, source, at)
+    if source.proxy_uri:
+        url += source.proxy_uri + "$1"  # without a $1 httpd would append the whole path
+    lines: list[Node] = [directive("ProxyPassMatch", url, *parameters), directive("ProxyPreserveHost", "On")]
+    forwarded = (("X-Real-IP", "expr=%{REMOTE_ADDR}"), ("X-Forwarded-Proto", "expr=%{REQUEST_SCHEME}"))
+    own = {header.name.lower() for header in source.request_headers}
+    lines += [directive("RequestHeader", "set", name, value) for name, value in forwarded if name.lower() not in own]
+    return [*lines, *_request_headers(source, at, words)]
+
+
+def _request_headers(source: Location, at: str, words: Interpolator) -> list[Node]:
+    check_headers(source.request_headers, f"{at}/request_headers")
+    lines: list[Node] = []
+    for number, header in enumerate(source.request_headers):
+        value = words.header(header.value, f"{at}/request_headers/{number}/value")
+        lines.append(directive("RequestHeader", "set", header.name, value))
+    return lines
+
+
+def _return(spec: SiteSpec, place: Place, words: Interpolator) -> list[Node]:
+    """The status itself is a rewrite rule's; here is its body. A 200's default text would be an error's."""
+    source, field = place.location, f"{place.pointer}/return_value"
+    code = source.return_code or 0
+    if code in handlers.REDIRECTS or (not source.return_value and code >= 300):
+        return []
+    text = words.in_expression(source.return_value, field)
+    if text[:1] in ("/", "h", "d"):  # would be taken for a path, a URL or the word default
+        text = "\\" + text
+    return [
+        directive("ErrorDocument", code, text or " "),
+        directive("Header", "always", "set", "Content-Type", "text/plain"),
+    ]
+
+
+def _deny(spec: SiteSpec, place: Place, words: Interpolator) -> list[Node]:
+    return [directive("Require", "all", "denied")]
+
+
+_HANDLERS = {"static": _static, "php": _php, "proxy": _proxy, "return": _return, "deny": _deny}
+
+
+def _limits(source: Location) -> list[Node]:
+    return body_limit(source.client_max_body_mb)
+
+
+def body_limit(megabytes: int | None) -> list[Node]:
+    return [] if megabytes is None else [directive("LimitRequestBody", megabytes * 1024 * 1024)]
+
+
+def gzip(setting: str, types: tuple[str, ...] = ()) -> list[Node]:
+    kinds = dict.fromkeys(("text/html", *types))
+    if setting == "on":
+        return [directive("UnsetEnv", "no-gzip"), directive("AddOutputFilterByType", "DEFLATE", *kinds)]
+    return [directive("SetEnv", "no-gzip", "1")] if setting == "off" else []
+
+
+def _expires(source: Location, at: str) -> list[Node]:
+    if not source.expires:
+        return []
+    expiry_ = expiry.parse(source.expires, f"{at}/expires")
+    if expiry_.kind == "off":
+        return [directive("ExpiresActive", "Off")]
+    if expiry_.kind == "time" and not expiry_.no_cache:
+        base = "modification" if expiry_.modified else "access"
+        when = f"{base} plus {expiry_.seconds} seconds"
+        return [directive("ExpiresActive", "On"), directive("ExpiresDefault", when)]
+    date, control = expiry.FOREVER if expiry_.kind == "max" else expiry.NEVER
+    return [
+        directive("ExpiresActive", "Off"),
+        directive("Header", "set", "Expires", date),
+        directive("Header", "set", "Cache-Control", control),
+    ]
+
+
+def _headers(source: Location, at: str, everywhere: tuple[Header, ...], words: Interpolator) -> list[Node]:
+    """The location's own; one that takes the place of the virtual host's removes that first."""
+    check_headers(source.headers, f"{at}/headers")
+    inherited = {header.name.lower(): header for header in everywhere}
+    lines: list[Node] = []
+    for header, number in merged((), source.headers):
+        other = inherited.get(header.name.lower())
+        if other is not None and other.always != header.always:
+            lines.append(directive("Header", *(["always"] if other.always else []), "unset", header.name))
+        lines.append(header_line(header, words.header(header.value, f"{at}/headers/{number}/value")))
+    return lines
+
+
+def header_line(header: Header, value: str) -> Directive:
+    return directive("Header", *(["always"] if header.always else []), "set", header.name, value)

@@ -1,0 +1,73 @@
+"""Upstreams as Apache balancers, and where a proxying location sends its requests."""
+
+from __future__ import annotations
+
+from panel.rendering import checks, handlers
+from panel.rendering.spec import Location, SiteSpec, Upstream, UpstreamServer
+from panel.rendering.tree import Node, block, directive
+
+METHODS = {"round_robin": "byrequests", "least_conn": "bybusyness", "ip_hash": "byrequests"}
+
+
+def balancer_name(spec: SiteSpec, upstream: Upstream, tls: bool) -> str:
+    return f"balancer://{spec.name}_{upstream.name}{'_tls' if tls else ''}".lower()
+
+
+def is_simple(upstream: Upstream) -> bool:
+    """One plain server needs no balancer around it."""
+    server = upstream.servers[0]
+    return len(upstream.servers) == 1 and not server.down and not server.backup
+
+
+def balancers(spec: SiteSpec) -> list[Node]:
+    """A `<Proxy balancer://>` for each upstream with several servers, in each scheme that locations use."""
+    found: list[Node] = []
+    for number, upstream in enumerate(spec.upstreams):
+        users = [item for block_ in spec.blocks for item in block_.locations if item.handler == "proxy"]
+        schemes = {item.upstream_tls for item in users if item.upstream == upstream.name}
+        for tls in sorted(schemes):
+            if not is_simple(upstream):
+                found.append(_balancer(spec, upstream, tls, f"/upstreams/{number}"))
+    return found
+
+
+def _balancer(spec: SiteSpec, upstream: Upstream, tls: bool, at: str) -> Node:
+    body: list[Node] = []
+    parameters = _parameters(spec, upstream)
+    for number, server in enumerate(upstream.servers):
+        words = [f"loadfactor={server.weight}"] if server.weight != 1 else []
+        words += [f"retry={server.fail_timeout_s}"] if server.fail_timeout_s != 60 else []
+        words += ["status=+H"] if server.backup else []
+        words += ["status=+D"] if server.down else []
+        body.append(
+            directive("BalancerMember", _url(server, tls, f"{at}/servers/{number}/address"), *words, *parameters)
+        )
+    body.append(directive("ProxySet", f"lbmethod={METHODS[upstream.balancing]}"))
+    return block("Proxy", balancer_name(spec, upstream, tls), body=body)
+
+
+def _url(server: UpstreamServer, tls: bool, at: str) -> str:
+    address, scheme = checks.address(server.address, at), "https" if tls else "http"
+    return f"{address}|{scheme}://localhost" if address.startswith("unix:") else f"{scheme}://{address}"
+
+
+def _parameters(spec: SiteSpec, upstream: Upstream) -> list[str]:
+    """Apache keeps these with the server, not with the location: the longest that any location of the site asks for."""
+    users = [item for block_ in spec.blocks for item in block_.locations if item.handler == "proxy"]
+    users = [item for item in users if item.upstream == upstream.name]
+    connect = [item.connect_timeout_s for item in users if item.connect_timeout_s is not None]
+    read = [item.read_timeout_s for item in users if item.read_timeout_s is not None]
+    words = [f"connectiontimeout={max(connect)}"] if connect else []
+    words += [f"timeout={max(read)}"] if read else []
+    return words + (["upgrade=websocket"] if any(item.websocket for item in users) else [])
+
+
+def target_of(spec: SiteSpec, source: Location, at: str) -> tuple[str, list[str]]:
+    """The URL without a path, and the parameters of ProxyPassMatch."""
+    number, upstream = handlers.upstream_of(spec, source, at)
+    if not is_simple(upstream):
+        return balancer_name(spec, upstream, source.upstream_tls), []
+    server = upstream.servers[0]
+    url = _url(server, source.upstream_tls, f"/upstreams/{number}/servers/0/address")
+    retry = [f"retry={server.fail_timeout_s}"]
+    return url, [*retry, *_parameters(spec, upstream)]

@@ -1,0 +1,190 @@
+"""One server block as Apache virtual hosts: one for its plain ports, one for its encrypted ones."""
+
+from __future__ import annotations
+
+from posixpath import dirname
+
+from panel.rendering import checks, names, snippets
+from panel.rendering.apache import rewriting
+from panel.rendering.apache.quoting import Interpolator, expression, plain
+from panel.rendering.apache.section import body_limit, gzip, header_line, index_files, section
+from panel.rendering.errors import NotExpressible
+from panel.rendering.exclusive import conditions
+from panel.rendering.headers import check as check_headers
+from panel.rendering.locations import locations_of
+from panel.rendering.spec import ErrorPage, Header, InstallSpec, Listen, ServerBlock, SiteSpec, TlsFiles
+from panel.rendering.tree import Node, Raw, block, directive
+
+
+def hosts(spec: SiteSpec, install: InstallSpec, source: ServerBlock, at: str) -> list[Node]:
+    if not source.listens:
+        raise NotExpressible(f"{at}/listens", "has no port to listen on; add one")
+    secure = tuple(listen for listen in source.listens if listen.tls)
+    plain_listens = tuple(listen for listen in source.listens if not listen.tls)
+    if secure and source.tls is None:
+        raise NotExpressible(f"{at}/tls", "listens with TLS but has no certificate; choose one")
+    found: list[Node] = []
+    if plain_listens:
+        body = _redirect(secure) if source.redirect_to_https else _body(spec, install, source, at, secure=False)
+        found.append(_host(spec, source, plain_listens, body, at))
+    if secure:
+        found.append(_host(spec, source, secure, _body(spec, install, source, at, secure=True), at))
+    return found
+
+
+def _host(spec: SiteSpec, source: ServerBlock, listens: tuple[Listen, ...], body: list[Node], at: str) -> Node:
+    addresses = dict.fromkeys(_address(listen, at) for listen in listens)
+    protocols = ["h2" if listens[0].tls else "h2c"] if any(listen.http2 for listen in listens) else []
+    lines: list[Node] = [directive("Protocols", *protocols, "http/1.1")] if protocols else []
+    return block("VirtualHost", *addresses, body=[*_names(spec, source, at), *lines, *body])
+
+
+def _address(listen: Listen, at: str) -> str:
+    """`*` is every address of both families; Apache has no virtual host for only one family."""
+    address = checks.listen_address(listen.address, f"{at}/listens")
+    checks.port(listen.port, f"{at}/listens")
+    if address in ("", "::"):
+        return f"*:{listen.port}"
+    return f"[{address}]:{listen.port}" if ":" in address else f"{address}:{listen.port}"
+
+
+def server_name(spec: SiteSpec, source: ServerBlock) -> str:
+    """The first exact name; a block without one gets a name that no client can ask for (RFC 2606)."""
+    exact = [name for name in source.names if names.kind(name) == "exact"]
+    return exact[0] if exact else f"{spec.name}.invalid"
+
+
+def _names(spec: SiteSpec, source: ServerBlock, at: str) -> list[Node]:
+    main = server_name(spec, source)
+    aliases: list[str] = []
+    for number, name in enumerate(source.names):
+        names.check(name, f"{at}/names/{number}")
+        if names.kind(name) == "dot":
+            aliases += [name[1:], f"*{name}"]
+        elif names.kind(name) != "regex" and name != main:
+            aliases.append(name)
+    lines: list[Node] = [directive("ServerName", main)]
+    return lines + ([directive("ServerAlias", *aliases)] if aliases else [])
+
+
+def _redirect(secure: tuple[Listen, ...]) -> list[Node]:
+    return list(rewriting.to_https(secure[0].port if secure else 443, ""))
+
+
+def _body(spec: SiteSpec, install: InstallSpec, source: ServerBlock, at: str, *, secure: bool) -> list[Node]:
+    everywhere = _headers(source, at, secure=secure)
+    body = [*_files(source, at), *(_tls(source.tls, at) if secure and source.tls else []), *_logs(source, install, at)]
+    body += [*_answers(source, at), *_printed(everywhere, spec, source, at)]
+    body += _locations(spec, install, source, everywhere, at)
+    if source.snippet:
+        body.append(Raw(snippets.require(source.snippet, install, f"{at}/snippet")))
+    return body
+
+
+def _files(source: ServerBlock, at: str) -> list[Node]:
+    # Without AllowEncodedSlashes a path with %2F would be 404.
+    lines: list[Node] = [directive("AllowEncodedSlashes", "On")]
+    if source.root:
+        root = plain(checks.path(source.root, f"{at}/root"), f"{at}/root")
+        lines.insert(0, directive("DocumentRoot", root, gap=True))
+    lines.append(directive("DirectoryIndex", *(index_files(source.index, f"{at}/index") or ["index.html"])))
+    for folder in _folders(source):
+        options = ["FollowSymLinks", "Indexes"] if source.autoindex else ["FollowSymLinks"]
+        body = [
+            directive("Options", *options),
+            directive("AllowOverride", "None"),
+            directive("Require", "all", "granted"),
+        ]
+        lines.append(block("Directory", plain(folder, f"{at}/root"), body=body, gap=False))
+    return lines
+
+
+def _folders(source: ServerBlock) -> list[str]:
+    """Every folder that the block serves files from, once."""
+    found = [source.root]
+    for location in source.locations:
+        if location.handler in ("static", "php"):
+            found.append(location.root)
+            fixed = location.alias.split("$")[0] if location.match in ("~", "~*") else location.alias
+            found.append(fixed.rstrip("/") if fixed.endswith("/") else dirname(fixed))
+    return list(dict.fromkeys(folder.rstrip("/") or "/" for folder in found if folder))
+
+
+def _tls(tls: TlsFiles, at: str) -> list[Node]:
+    certificate, key = f"{at}/tls/certificate_path", f"{at}/tls/key_path"
+    return [
+        directive("SSLEngine", "on", gap=True),
+        directive("SSLProtocol", "-all", "+TLSv1.2", "+TLSv1.3"),
+        directive("SSLCertificateFile", plain(checks.path(tls.certificate_path, certificate), certificate)),
+        directive("SSLCertificateKeyFile", plain(checks.path(tls.key_path, key), key)),
+    ]
+
+
+def _logs(source: ServerBlock, install: InstallSpec, at: str) -> list[Node]:
+    lines: list[Node] = []
+    if source.access_log == "off":
+        # A virtual host without a log of its own writes to the server's.
+        lines.append(directive("CustomLog", "/dev/null", "common", gap=True))
+    elif source.access_log:
+        path = checks.log_path(source.access_log, (install.log_dir, *install.site_roots), f"{at}/access_log")
+        lines.append(directive("CustomLog", plain(path, f"{at}/access_log"), "combined", gap=True))
+    if source.error_log:
+        path = checks.log_path(source.error_log, (install.log_dir, *install.site_roots), f"{at}/error_log")
+        level = checks.log_level(source.error_log_level, f"{at}/error_log_level")
+        lines += [directive("ErrorLog", plain(path, f"{at}/error_log")), directive("LogLevel", level)]
+    return lines
+
+
+def _answers(source: ServerBlock, at: str) -> list[Node]:
+    types = tuple(checks.mime_type(kind, f"{at}/gzip_types/{n}") for n, kind in enumerate(source.gzip_types))
+    lines = [*body_limit(source.client_max_body_mb), *gzip(source.gzip, types)]
+    for number, page in enumerate(source.error_pages):
+        lines += _error_page(page, f"{at}/error_pages/{number}")
+    return lines
+
+
+def _error_page(page: ErrorPage, at: str) -> list[Node]:
+    uri = expression(checks.target(page.uri, f"{at}/uri"))
+    return [directive("ErrorDocument", code, uri) for code in checks.error_codes(page.codes, f"{at}/codes")]
+
+
+def _headers(source: ServerBlock, at: str, *, secure: bool) -> tuple[Header, ...]:
+    check_headers(source.headers, f"{at}/headers")
+    if secure and source.hsts_max_age_s is not None:
+        return (*source.headers, Header("Strict-Transport-Security", f"max-age={source.hsts_max_age_s}"))
+    return source.headers
+
+
+def _printed(headers: tuple[Header, ...], spec: SiteSpec, source: ServerBlock, at: str) -> list[Node]:
+    words = Interpolator(server_name(spec, source), {}, frozenset())
+    return [
+        header_line(header, words.header(header.value, f"{at}/headers/{n}/value")) for n, header in enumerate(headers)
+    ]
+
+
+def _locations(
+    spec: SiteSpec, install: InstallSpec, source: ServerBlock, everywhere: tuple[Header, ...], at: str
+) -> list[Node]:
+    found = locations_of(source, at)
+    name = server_name(spec, source)
+    sections: list[Node] = []
+    rules: list[Node] = []
+    for place, condition in conditions(found).items():
+        words = rewriting.interpolator(place, name)
+        rules += rewriting.rules(place, condition, source.root, words)
+        sections += section(spec, install, place, condition, everywhere, name)
+    if _mentions_raw_uri(source):
+        rules = [*rewriting.RAW_URI_RULES, *rules]
+    if any(location.upstream_tls for location in source.locations):
+        sections.insert(0, directive("SSLProxyEngine", "on"))
+    return [directive("RewriteEngine", "On", gap=True), *rules, *sections] if rules else sections
+
+
+def _mentions_raw_uri(source: ServerBlock) -> bool:
+    headers = [
+        *source.headers,
+        *(header for item in source.locations for header in item.headers + item.request_headers),
+    ]
+    texts = [header.value for header in headers] + [item.return_value for item in source.locations]
+    texts += [part for item in source.locations for part in item.try_files]
+    return any("request_uri" in text for text in texts)

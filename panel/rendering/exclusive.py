@@ -1,0 +1,182 @@
+"""Location choice as conditions that exclude each other, for servers that would merge or reorder their sections.
+
+A place answers exactly when its own expression matches and none of its `but_not` does. Every expression is searched
+for in the decoded, normalised path, as PCRE does with nginx's own.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from panel.rendering.errors import NotExpressible
+from panel.rendering.locations import Locations, Place
+
+_GROUP = re.compile(r"\(\?(?:P?<[A-Za-z_]\w*>|'[A-Za-z_]\w*')|\((?![?*])")
+
+
+@dataclass(frozen=True)
+class Expression:
+    """A PCRE; `nocase` when letters match in either case."""
+
+    text: str
+    nocase: bool = False
+
+    @property
+    def is_anchored(self) -> bool:
+        """Begins with ^ and has no alternative that would not."""
+        return self.text.startswith("^") and "|" not in _outside_groups(self.text)
+
+    def inline(self) -> str:
+        """The expression with its case rule inside it."""
+        return f"(?i:{self.text})" if self.nocase else self.text
+
+
+@dataclass(frozen=True)
+class Condition:
+    own: Expression
+    but_not: tuple[Expression, ...]
+
+    def as_one(self) -> str:
+        """One expression for both, for sections that take only one."""
+        if not self.but_not:
+            return self.own.inline()
+        lookaheads = "".join(f"(?!{_from_start(item)})" for item in self.but_not)
+        return f"^{lookaheads}{_from_start(self.own)}"
+
+
+def conditions(locations: Locations) -> dict[Place, Condition]:
+    """For each place, when it answers."""
+    if len(locations.regexes) > 1:
+        for place in locations.regexes:
+            if re.search(r"\\[1-9]|\\g\{?-?\d|\(\?[&R\d]", place.pattern):
+                raise NotExpressible(
+                    f"{place.pointer}/pattern",
+                    "refers back to its own groups, which this server cannot keep apart from the other locations' "
+                    "regular expressions; write it without",
+                )
+    return {place: _condition(place, locations) for place in locations.places}
+
+
+def _condition(place: Place, locations: Locations) -> Condition:
+    if place.location.match == "=":
+        return Condition(Expression(f"^{quote(place.pattern)}$"), ())
+    exact = [item for item in locations.exact if _may_match(place, item.pattern)]
+    but_not = [Expression(f"^{_any_of([item.pattern for item in exact])}$")] if exact else []
+    if place.is_regex:
+        but_not += [_region(item, locations) for item in locations.prefixes if item.location.match == "^~"]
+        but_not += [_expression(item) for item in locations.regexes[: locations.regexes.index(place)]]
+        return Condition(Expression(place.pattern, place.location.match == "~*"), tuple(but_not))
+    longer = _longer(place, locations)
+    if place.location.match == "":
+        but_not += [_expression(item) for item in locations.regexes]
+    own = f"^{quote(place.pattern)}"
+    if longer:
+        own += f"(?!{'|'.join(quote(item) for item in longer)})"
+    return Condition(Expression(own), tuple(but_not))
+
+
+def _longer(place: Place, locations: Locations) -> list[str]:
+    """What follows this prefix in the prefixes that are longer; those below another of them need no mention."""
+    rests = [
+        item.pattern[len(place.pattern) :]
+        for item in reversed(locations.prefixes)
+        if item != place and item.pattern.startswith(place.pattern)
+    ]
+    kept: list[str] = []
+    for rest in rests:
+        if not any(rest.startswith(other) for other in kept):
+            kept.append(rest)
+    return kept
+
+
+def _region(place: Place, locations: Locations) -> Expression:
+    """Where a ^~ prefix is the longest one, so that regular expressions are not tried."""
+    longer = _longer(place, locations)
+    tail = f"(?!{'|'.join(quote(item) for item in longer)})" if longer else ""
+    return Expression(f"^{quote(place.pattern)}{tail}")
+
+
+def _expression(place: Place) -> Expression:
+    return Expression(uncaptured(place.pattern), place.location.match == "~*")
+
+
+def _may_match(place: Place, path: str) -> bool:
+    if not place.is_regex:
+        return path.startswith(place.pattern)
+    try:
+        pattern = uncaptured(place.pattern)  # Python spells named groups differently
+        return re.search(pattern, path, re.I if place.location.match == "~*" else 0) is not None
+    except re.error:
+        return True  # PCRE knows more than Python: then exclude it in any case
+
+
+def _any_of(paths: list[str]) -> str:
+    quoted = [quote(path) for path in paths]
+    return quoted[0] if len(quoted) == 1 else f"(?:{'|'.join(quoted)})"
+
+
+def quote(text: str) -> str:
+    """`text` as an expression that matches exactly it."""
+    return re.sub(r"[.^$*+?()\[\]{}|\\]", r"\\\g<0>", text)
+
+
+def _from_start(expression: Expression) -> str:
+    text = expression.inline()
+    if expression.is_anchored and not expression.nocase:
+        return text[1:]
+    inner = f"(?:{text})" if "|" in _outside_groups(text) else text
+    return inner if expression.is_anchored else f".*{inner}"
+
+
+def _outside_groups(text: str) -> str:
+    """What stands at the top level: escapes, classes and groups taken out."""
+    bare = re.sub(r"\\.", "", text, flags=re.S)
+    bare = re.sub(r"\[\^?\]?[^\]]*\]", "", bare)
+    while (smaller := re.sub(r"\([^()]*\)", "", bare)) != bare:
+        bare = smaller
+    return bare
+
+
+def groups(text: str) -> list[tuple[int, int, str]]:
+    """The capturing groups in order: where each opens, where its opening ends, and its name or ""."""
+    found: list[tuple[int, int, str]] = []
+    position, inside = 0, False
+    while position < len(text):
+        if text[position] == "\\":
+            position += 2
+            continue
+        if inside:
+            inside = text[position] != "]"
+        elif text[position] == "[":
+            inside = True
+            position += text[position + 1 : position + 3] in ("^]",) or text[position + 1 : position + 2] == "]"
+        elif opening := _GROUP.match(text, position):
+            found.append((position, opening.end(), opening[0].strip("(?P<>'")))
+        position += 1
+    return found
+
+
+def uncaptured(text: str) -> str:
+    """The same expression without captures, so that it can stand inside another."""
+    for start, end, _ in reversed(groups(text)):
+        text = f"{text[:start]}(?:{text[end:]}"
+    return text
+
+
+def named(text: str, names: dict[int, str]) -> str:
+    """The same expression with its n-th group called `names[n]`, from 1; the others capture nothing."""
+    found = groups(text)
+    for number in range(len(found), 0, -1):
+        start, end, _ = found[number - 1]
+        opening = f"(?<{names[number]}>" if number in names else "(?:"
+        text = f"{text[:start]}{opening}{text[end:]}"
+    return text
+
+
+def number_of(text: str, capture: str) -> int | None:
+    """The number of the group that `$capture` means: its own number, or that of the group so named."""
+    found = groups(text)
+    if capture.isdigit():
+        return int(capture) if 0 < int(capture) <= len(found) else None
+    return next((n for n, (_, _, name) in enumerate(found, 1) if name == capture), None)

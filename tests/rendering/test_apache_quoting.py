@@ -1,0 +1,92 @@
+"""No value escapes its word on Apache: refused by name, or read back exactly and changing no structure."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from panel.rendering import render, render_install, render_main
+from panel.rendering.apache.quoting import word
+from panel.rendering.errors import NotExpressible
+from panel.rendering.readers import Read, apache
+from panel.rendering.spec import InstallSpec
+from tests.rendering.hostile import FIELDS, HARMLESS, HARMLESS_VALUES, values
+from tests.support.process import tool
+
+INSTALL = InstallSpec("apache", "conf_d", "/etc/httpd", "/var/log", site_roots=("/srv",))
+
+
+def shape(item: Read) -> object:
+    """The tree without values. The rewrite rules' conditions follow from variables in a value, and so do folders."""
+    inner = [shape(child) for child in item.body or () if child.name not in ("RewriteCond", "RewriteRule", "Directory")]
+    return (item.name, None if item.name == "RewriteRule" else len(item.args), inner)
+
+
+def flat(items: tuple[Read, ...]) -> list[Read]:
+    return [found for item in items for found in (item, *flat(item.body or ()))]
+
+
+@pytest.mark.parametrize("field", FIELDS)
+@settings(max_examples=100, deadline=None)
+@given(value=values)
+def test_no_value_changes_the_structure(field: str, value: str) -> None:
+    build = FIELDS[field]
+    try:
+        text = render(build(value), INSTALL)[0].text
+    except NotExpressible as refusal:
+        assert refusal.field.startswith("/")
+        return
+    harmless = render(build(HARMLESS_VALUES.get(field, HARMLESS)), INSTALL)[0].text
+    if not any(mark in value for mark in ("-1", "on", "off", "max", "epoch")) or field != "expires":
+        assert [shape(item) for item in apache.read(text)] == [shape(item) for item in apache.read(harmless)]
+    assert "${" not in text
+
+
+@settings(max_examples=2000, deadline=None)
+@given(value=st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\n\r\0"), max_size=40))
+def test_any_word_comes_back_as_it_was(value: str) -> None:
+    (read,) = apache.read(f"Name {word(value)}")
+    assert read.args == (value,)
+
+
+@settings(max_examples=500, deadline=None)
+@given(value=values)
+def test_a_header_value_arrives_exactly(value: str) -> None:
+    try:
+        text = render(FIELDS["header value"](value.replace("$", "$$")), INSTALL)[0].text
+    except NotExpressible:
+        assert re.search(r"[\x00-\x1f\x7f]|^ | $", value)
+        return
+    (found,) = [item.args[3] for item in flat(apache.read(text)) if item.name == "Header" and "X-A" in item.args]
+    if found.startswith("expr="):
+        assert re.sub(r"\\(.)", r"\1", found.removeprefix("expr=")) == value
+    else:
+        assert found.replace("%%", "%") == value
+
+
+@pytest.mark.parametrize("field", ["header value", "root", "return body", "realm", "regex", "error page", "exact path"])
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(value=values)
+def test_the_real_apache_takes_what_was_not_refused(field: str, value: str, server_root: Path) -> None:
+    install = InstallSpec("apache", "sites", f"{server_root}/etc", "/var/log", own_ports=frozenset())
+    spec = FIELDS[field](value)
+    try:
+        (site, *_) = render(spec, install)
+    except NotExpressible:
+        return
+    (main,) = render_main(install, temp_dir=str(server_root))
+    (listen, _) = render_install([spec], install)
+    config = server_root / "all.conf"
+    main_text = main.text.replace("IncludeOptional sites-enabled/*.conf", "").replace("/var/log", str(server_root))
+    config.write_text(main_text.replace(f"ServerRoot {server_root}/etc", f"ServerRoot {server_root}"))
+    with config.open("a") as sink:
+        sink.write(listen.text + site.text)
+    done = subprocess.run([tool("apache2", "httpd"), "-t", "-f", str(config)], capture_output=True, text=True)
+    if done.returncode:  # PCRE knows best what an expression is
+        assert "Regular expression" in done.stderr or "could not be compiled" in done.stderr, done.stderr
+        assert "regex" in field or "path" in field
