@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from django.db import models
+from django.db.models import F
 
 
 class BaseModel(models.Model):
@@ -19,8 +20,17 @@ class BaseModel(models.Model):
         abstract = True
 
     def save(self, *args: Any, update_fields: Iterable[str] | None = None, **kwargs: Any) -> None:
-        if not self._state.adding:
-            self.row_version += 1
-            if update_fields is not None:
-                update_fields = {*update_fields, "row_version", "updated_at"}
-        super().save(*args, update_fields=update_fields, **kwargs)
+        if self._state.adding:
+            super().save(*args, update_fields=update_fields, **kwargs)
+            return
+        known = self.row_version
+        # Counted by the database: a stale copy must not set the count back.
+        self.row_version = F("row_version") + 1  # type: ignore[assignment]
+        if update_fields is not None:
+            update_fields = {*update_fields, "row_version", "updated_at"}
+        try:
+            super().save(*args, update_fields=update_fields, **kwargs)
+        except BaseException:
+            self.row_version = known
+            raise
+        self.refresh_from_db(fields=["row_version"])

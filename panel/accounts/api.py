@@ -1,0 +1,141 @@
+"""Accounts over the API: me, users, teams, tokens."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db.models import QuerySet
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from panel.accounts import selectors
+from panel.accounts.models import ApiToken, Team, User
+from panel.accounts.permissions import Action, require
+from panel.accounts.serializers import (
+    MeSerializer,
+    TeamSerializer,
+    TokenInput,
+    TokenMade,
+    TokenSerializer,
+    UserChange,
+    UserInput,
+    UserSerializer,
+)
+from panel.accounts.services import tokens, users
+from panel.api.base import ApiMixin, Resource, require_sudo
+
+
+class MeView(ApiMixin):
+    """Who the caller is."""
+
+    @extend_schema(responses=MeSerializer, operation_id="me_retrieve")
+    def get(self, request: Request) -> Response:
+        return Response(MeSerializer(self.actor).data)
+
+
+class Teams(Resource):
+    """Teams own sites. Everyone sees their own; administrators see and change all."""
+
+    model = Team
+    serializer_class = TeamSerializer
+    writes = Action.ADMINISTER
+    versioned = True
+    filter_fields = {"name": ["exact", "in", "icontains"], "slug": ["exact", "in"]}
+    ordering_fields = ("id", "name", "created_at")
+    ordering = "name"
+    dry_run_actions = set()
+
+    def get_queryset(self) -> QuerySet[Team]:
+        return Team.objects.all() if self.actor.is_admin else self.actor.teams.all()
+
+    def create(self, request: Request) -> Response:
+        team = users.team_create(actor=self.actor, **self.body(TeamSerializer))
+        return self.answer(team, status=201, location=f"/api/v1/teams/{team.pk}/")
+
+    def update(self, request: Request, pk: str = "") -> Response:
+        team = self.get_object()
+        self.expected_version(team)
+        return self.answer(users.team_update(actor=self.actor, team=team, **self.body(TeamSerializer)))
+
+    def partial_update(self, request: Request, pk: str = "") -> Response:
+        team = self.get_object()
+        self.expected_version(team)
+        values = {"name": team.name, "slug": team.slug} | self.body(TeamSerializer, partial=True)
+        return self.answer(users.team_update(actor=self.actor, team=team, **values))
+
+    def destroy(self, request: Request, pk: str = "") -> Response:
+        team = self.get_object()
+        self.expected_version(team)
+        users.team_delete(actor=self.actor, team=team)
+        return Response(status=204)
+
+
+class Users(Resource):
+    """Accounts, for administrators. Changing one needs a session whose owner has just confirmed the password."""
+
+    model = User
+    serializer_class = UserSerializer
+    reads = writes = Action.ADMINISTER
+    versioned = True
+    filter_fields = {
+        "username": ["exact", "in", "icontains"],
+        "role": ["exact", "in"],
+        "is_active": ["exact"],
+        "teams__slug": ["exact"],
+    }
+    ordering_fields = ("id", "username", "created_at")
+    ordering = "username"
+
+    def get_queryset(self) -> QuerySet[User]:
+        require(self.actor, Action.ADMINISTER)
+        return selectors.user_list()
+
+    @extend_schema(request=UserInput, responses={201: UserSerializer})
+    def create(self, request: Request) -> Response:
+        require_sudo(request, "make accounts")
+        user = users.user_create(actor=self.actor, **self.body(UserInput))
+        return self.answer(user, status=201, location=f"/api/v1/users/{user.pk}/")
+
+    @extend_schema(request=UserChange)
+    def partial_update(self, request: Request, pk: str = "") -> Response:
+        require_sudo(request, "change accounts")
+        user = self.get_object()
+        self.expected_version(user)
+        return self.answer(users.user_update(actor=self.actor, user=user, **self.body(UserChange)))
+
+    def destroy(self, request: Request, pk: str = "") -> Response:
+        require_sudo(request, "delete accounts")
+        user = self.get_object()
+        self.expected_version(user)
+        users.user_delete(actor=self.actor, user=user)
+        return Response(status=204)
+
+
+class Tokens(Resource):
+    """The caller's API tokens. Making one needs a session whose owner has just confirmed the password."""
+
+    model = ApiToken
+    serializer_class = TokenSerializer
+    # Whoever may read may look after their own tokens; what a token may do is limited by its scopes.
+    writes = Action.VIEW
+    filter_fields = {"name": ["exact", "icontains"], "prefix": ["exact", "in"]}
+    ordering_fields = ("id", "created_at")
+    ordering = "-created_at"
+    shown_once = ("token",)
+
+    def get_queryset(self) -> QuerySet[ApiToken]:
+        return selectors.token_list(self.actor).select_related("user")
+
+    @extend_schema(request=TokenInput, responses={201: TokenMade})
+    def create(self, request: Request) -> Response:
+        require_sudo(request, "make tokens")
+        token, plain = tokens.token_create(actor=self.actor, **self.body(TokenInput))
+        token.token = plain  # type: ignore[attr-defined]
+        data: dict[str, Any] = dict(TokenMade(token).data)
+        return Response(data, status=201, headers={"Location": f"/api/v1/tokens/{token.pk}/"})
+
+    @extend_schema(description="Revokes the token; its row stays, to be seen in the audit.")
+    def destroy(self, request: Request, pk: str = "") -> Response:
+        tokens.token_revoke(actor=self.actor, token=self.get_object())
+        return Response(status=204)

@@ -1,0 +1,110 @@
+"""Accounts as JSON. No password, secret, digest or recovery code is ever written out."""
+
+from __future__ import annotations
+
+from rest_framework import serializers
+
+from panel.accounts.models import ApiToken, Role, Scope, Team, User
+from panel.api.serializers import StrictModelSerializer, StrictSerializer
+
+
+class TeamSerializer(StrictModelSerializer):
+    class Meta:
+        model = Team
+        fields = ["id", "name", "slug", "created_at", "updated_at"]
+        read_only_fields = ["id", "created_at", "updated_at"]
+
+
+class UserSerializer(serializers.ModelSerializer[User]):
+    teams = serializers.SlugRelatedField(slug_field="slug", many=True, read_only=True)
+    has_second_factor = serializers.BooleanField(read_only=True)
+
+    class Meta:
+        model = User
+        fields = [
+            "id",
+            "username",
+            "email",
+            "role",
+            "teams",
+            "is_active",
+            "timezone",
+            "has_second_factor",
+            "last_login",
+            "created_at",
+            "updated_at",
+        ]
+
+
+class UserInput(StrictSerializer):
+    username = serializers.CharField(max_length=80)
+    email = serializers.EmailField(required=False, allow_blank=True)
+    role = serializers.ChoiceField(choices=Role.choices, required=False)
+    teams = serializers.SlugRelatedField(slug_field="slug", many=True, queryset=Team.objects.all(), required=False)
+    is_active = serializers.BooleanField(required=False)
+    timezone = serializers.CharField(max_length=64, required=False)
+    password = serializers.CharField(max_length=1024, trim_whitespace=False, write_only=True)
+
+
+class UserChange(UserInput):
+    """Every member may be left out."""
+
+    username = serializers.CharField(max_length=80, required=False)
+    password = serializers.CharField(max_length=1024, trim_whitespace=False, write_only=True, required=False)
+
+
+class MeSerializer(UserSerializer):
+    """The caller, and how far this call's token reaches (null: a session, as far as the role)."""
+
+    scopes = serializers.SerializerMethodField()
+
+    class Meta(UserSerializer.Meta):
+        fields = [*UserSerializer.Meta.fields, "theme", "scopes"]
+
+    def get_scopes(self, user: User) -> list[str] | None:
+        return None if user.scopes is None else sorted(user.scopes)
+
+
+class TokenSerializer(serializers.ModelSerializer[ApiToken]):
+    user = serializers.SlugRelatedField(slug_field="username", read_only=True)
+    is_usable = serializers.BooleanField(read_only=True)
+    scopes = serializers.ListField(child=serializers.ChoiceField(choices=Scope.choices), read_only=True)
+    addresses = serializers.ListField(child=serializers.CharField(), read_only=True, allow_null=True)
+
+    class Meta:
+        model = ApiToken
+        fields = [
+            "id",
+            "user",
+            "name",
+            "prefix",
+            "scopes",
+            "addresses",
+            "expires_at",
+            "revoked_at",
+            "last_used_at",
+            "last_used_address",
+            "is_usable",
+            "created_at",
+        ]
+
+
+class TokenInput(StrictSerializer):
+    name = serializers.CharField(max_length=80)
+    scopes = serializers.ListField(child=serializers.ChoiceField(choices=Scope.choices), allow_empty=False)
+    expires_at = serializers.DateTimeField(required=False, allow_null=True)
+    addresses = serializers.ListField(
+        child=serializers.CharField(max_length=64),
+        required=False,
+        allow_null=True,
+        help_text="null: from anywhere; an empty list: from nowhere.",
+    )
+
+
+class TokenMade(TokenSerializer):
+    """With the token itself, this once."""
+
+    token = serializers.CharField(read_only=True, allow_null=True)
+
+    class Meta(TokenSerializer.Meta):
+        fields = [*TokenSerializer.Meta.fields, "token"]

@@ -1,0 +1,58 @@
+"""Who calls: a program with a bearer token, or a person in the panel's own session (with CSRF protection)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.extensions import OpenApiAuthenticationExtension
+from rest_framework.authentication import BaseAuthentication, SessionAuthentication
+from rest_framework.exceptions import AuthenticationFailed
+from rest_framework.request import Request
+
+from panel.accounts.models import ApiToken, User
+from panel.accounts.services.tokens import token_authenticate
+from panel.audit.services import Caller, caller
+from panel.core.network import client_address
+
+_REFUSED = "This token is unknown, expired, revoked or not allowed from your address."
+
+
+class BearerAuthentication(BaseAuthentication):
+    """`Authorization: Bearer pdk_...`. One refusal for every reason, so that nothing can be told from it."""
+
+    def authenticate(self, request: Request) -> tuple[User, ApiToken] | None:
+        scheme, _, plain = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")
+        if not scheme:
+            return None
+        if scheme.lower() != "bearer":
+            raise AuthenticationFailed("Send Authorization: Bearer followed by a token.")
+        address = client_address(request._request)
+        token = token_authenticate(plain=plain.strip(), address=address)
+        if token is None:
+            raise AuthenticationFailed(_REFUSED)
+        token.user.scopes = frozenset(token.scopes)
+        caller.set(Caller(address=address or None, token_prefix=token.prefix))
+        return token.user, token
+
+    def authenticate_header(self, request: Request) -> str:
+        return 'Bearer realm="paddock"'
+
+
+class PanelSessionAuthentication(SessionAuthentication):
+    """The browser's session, complete only after the second factor; unsafe methods need X-CSRFToken."""
+
+
+class _BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
+    target_class = BearerAuthentication
+    name = "token"
+
+    def get_security_definition(self, auto_schema: Any) -> dict[str, str]:
+        return {"type": "http", "scheme": "bearer", "description": "An API token: Settings, API tokens."}
+
+
+class _SessionScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
+    target_class = PanelSessionAuthentication
+    name = "session"
+
+    def get_security_definition(self, auto_schema: Any) -> dict[str, str]:
+        return {"type": "apiKey", "in": "cookie", "name": "paddock_session"}

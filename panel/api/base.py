@@ -1,0 +1,227 @@
+"""What every view of the API does alike: who may call, which parameters exist, versions, trial runs, repetition."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, cast
+from urllib.parse import urlsplit
+
+from django.db import transaction
+from django.db.models import Model, QuerySet
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from rest_framework import serializers
+from rest_framework.permissions import IsAuthenticated
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+from rest_framework.viewsets import GenericViewSet
+
+from panel.accounts.models import User
+from panel.accounts.permissions import SCOPE_OF, Action, in_scope
+from panel.accounts.sudo import sudo_is_open
+from panel.api import etags, idempotency
+from panel.api.filters import StrictFilters
+from panel.api.pagination import Pages
+from panel.api.problems import ApiError, parameter_error
+
+SAFE = {"GET", "HEAD", "OPTIONS"}
+_TRUTH = {"true": True, "false": False}
+
+
+def refuse_foreign_origin(request: Request) -> None:
+    """A page of another site must not read with this browser's session, streams included (RFC 6454)."""
+    origin = request.META.get("HTTP_ORIGIN")
+    foreign = origin is not None and urlsplit(origin).netloc != request._request.get_host()
+    if request.auth is None and (foreign or request.META.get("HTTP_SEC_FETCH_SITE") == "cross-site"):
+        raise ApiError("forbidden", "Pages of other sites may not use your session here.")
+
+
+def require_sudo(request: Request, what: str) -> None:
+    """For what could hand over the panel: only a session whose owner gave the password (and code) just now."""
+    if request.auth is not None:
+        raise ApiError("forbidden", f"A token cannot {what}: that needs a session in the browser and your password.")
+    if not sudo_is_open(request._request):
+        raise ApiError("confirm", f"To {what}, confirm your password under /confirm/ first.")
+
+
+class ApiMixin(APIView):
+    """Below `reads` and `writes` stand what the caller's token must allow; services decide about each object."""
+
+    permission_classes = [IsAuthenticated]
+    reads: ClassVar[Action] = Action.VIEW
+    writes: ClassVar[Action] = Action.CHANGE
+    # Query parameters beyond those of lists, by action (or method, in lower case, where there are no actions).
+    parameters: ClassVar[dict[str, set[str]]] = {}
+    # Actions that take dry_run=true: everything is checked and answered as if done, and nothing is changed.
+    dry_run_actions: ClassVar[set[str]] = set()
+    # Members of an answer that are shown once and therefore never kept for a repetition.
+    shown_once: ClassVar[tuple[str, ...]] = ()
+
+    _idempotency: Any = None
+
+    @property
+    def actor(self) -> User:
+        return cast(User, self.request.user)
+
+    @property
+    def action_name(self) -> str:
+        return getattr(self, "action", None) or (self.request.method or "").lower()
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        super().initial(request, *args, **kwargs)
+        refuse_foreign_origin(request)
+        needed = self.reads if request.method in SAFE else self.writes
+        if not in_scope(self.actor, needed):
+            raise ApiError("forbidden", f"This token lacks the scope {SCOPE_OF[needed].value}.")
+        self._check_parameters(request)
+        self._idempotency = idempotency.claim(request, self.actor)
+
+    def allowed_parameters(self) -> set[str]:
+        allowed = set(self.parameters.get(self.action_name, set()))
+        if self.action_name in self.dry_run_actions:
+            allowed.add("dry_run")
+        return allowed
+
+    def _check_parameters(self, request: Request) -> None:
+        allowed = self.allowed_parameters()
+        for name, values in request.query_params.lists():
+            if name not in allowed:
+                known = ", ".join(sorted(allowed)) or "none"
+                raise parameter_error(name, f"There is no parameter “{name[:80]}” here; there are: {known}.")
+            if len(values) > 1:
+                raise parameter_error(name, f"“{name}” stands here twice; write it once.")
+            if "\0" in values[0]:
+                raise parameter_error(name, f"“{name}” contains a NUL byte.")
+
+    @property
+    def is_dry_run(self) -> bool:
+        raw = self.request.query_params.get("dry_run", "false")
+        if raw not in _TRUTH:
+            raise parameter_error("dry_run", "Write true or false.")
+        return _TRUTH[raw]
+
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        """Trial runs: the whole handler inside a transaction that is taken back, with whatever waits for its commit."""
+        name = (request.method or "").lower()
+        handler = getattr(self, name, None)
+        if handler is not None and "dry_run" in request.GET and request.method not in SAFE:
+
+            def tried(inner: Request, *inner_args: Any, **inner_kwargs: Any) -> Response:
+                if not self.is_dry_run:
+                    return cast(Response, handler(inner, *inner_args, **inner_kwargs))
+                with transaction.atomic():
+                    response = cast(Response, handler(inner, *inner_args, **inner_kwargs))
+                    transaction.set_rollback(True)
+                for header in ("Location", "ETag"):
+                    response.headers.pop(header, None)
+                response.status_code = 200
+                response.headers["Dry-Run"] = "true"
+                return response
+
+            setattr(self, name, tried)
+        return super().dispatch(request, *args, **kwargs)
+
+    def handle_exception(self, exc: Exception) -> Any:
+        if isinstance(exc, idempotency.Replay):
+            return exc.response
+        return super().handle_exception(exc)
+
+    def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
+        response = super().finalize_response(request, response, *args, **kwargs)
+        record, self._idempotency = self._idempotency, None
+        if record is not None:
+            if isinstance(response, Response) and not (response.status_code < 400 and self.is_dry_run):
+                idempotency.keep(record, response, self.shown_once)
+            else:
+                idempotency.release(record)
+        return response
+
+
+class Resource(ApiMixin, GenericViewSet):  # type: ignore[type-arg]
+    """A collection: strict filters, fixed orderings, chosen fields, versions."""
+
+    pagination_class = Pages
+    filter_backends = [StrictFilters]
+    filter_fields: ClassVar[dict[str, list[str]]] = {}
+    ordering_fields: ClassVar[tuple[str, ...]] = ("id",)
+    ordering: ClassVar[str] = "id"
+    versioned: ClassVar[bool] = False
+
+    def allowed_parameters(self) -> set[str]:
+        allowed = super().allowed_parameters()
+        if self.action_name == "list":
+            allowed |= {"limit", "cursor", "ordering"} | set(StrictFilters.filters_of(self))
+        if self.action_name in {"list", "retrieve"}:
+            allowed.add("fields")
+        return allowed
+
+    def ordering_of(self, request: Request) -> tuple[str, ...]:
+        """`ordering=` from the fixed list, then the key, so that no two rows are equal."""
+        wanted = request.query_params.get("ordering", self.ordering)
+        if wanted.removeprefix("-") not in self.ordering_fields:
+            names = ", ".join(self.ordering_fields)
+            raise parameter_error("ordering", f"Order by one of: {names}; with - before it from the other end.")
+        return (wanted,) if wanted.removeprefix("-") == "id" else (wanted, "id")
+
+    def get_serializer(self, *args: Any, **kwargs: Any) -> Any:
+        serializer = super().get_serializer(*args, **kwargs)
+        if self.action_name in {"list", "retrieve"}:
+            inner = serializer.child if isinstance(serializer, serializers.ListSerializer) else serializer
+            self._limit_fields(cast(serializers.Serializer[Any], inner))
+        return serializer
+
+    def _limit_fields(self, serializer: serializers.Serializer[Any]) -> None:
+        raw = self.request.query_params.get("fields") if getattr(self, "request", None) else None
+        if raw is None:
+            return
+        wanted = {name for name in raw.split(",") if name}
+        unknown = wanted - set(serializer.fields)
+        if unknown or not wanted:
+            known = ", ".join(serializer.fields)
+            raise parameter_error("fields", f"Choose from: {known}. Unknown: {', '.join(sorted(unknown)) or 'none'}.")
+        for name in set(serializer.fields) - wanted:
+            serializer.fields.pop(name)
+
+    # --- reads ---
+
+    def list(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        page = self.paginate_queryset(self.filter_queryset(self.get_queryset()))
+        return self.get_paginated_response(self.get_serializer(page, many=True).data)
+
+    def retrieve(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        instance = self.get_object()
+        if self.versioned and etags.is_fresh(request, instance):
+            return Response(status=304, headers=etags.headers_of(instance))
+        return self.answer(instance)
+
+    # --- writes ---
+
+    def body(self, serializer_class: type[serializers.BaseSerializer[Any]], **kwargs: Any) -> dict[str, Any]:
+        """What was sent, read by `serializer_class`; raises with a pointer at each fault."""
+        serializer = serializer_class(data=self.request.data, context=self.get_serializer_context(), **kwargs)
+        serializer.is_valid(raise_exception=True)
+        data: dict[str, Any] = serializer.validated_data
+        return data
+
+    def expected_version(self, instance: Model) -> int | None:
+        return etags.expected_version(self.request, instance)
+
+    def answer(self, instance: Any, *, status: int = 200, location: str = "") -> Response:
+        """One object, with its version as a weak ETag."""
+        headers = etags.headers_of(instance) if self.versioned else {}
+        if location:
+            headers["Location"] = location
+        return Response(self.get_serializer(instance).data, status=status, headers=headers)
+
+
+def all_or_none(queryset: QuerySet[Any], field: str, values: list[Any], pointer: str) -> list[Any]:
+    """Exactly the rows named by `values`, in that order; one that is not there refuses the whole call."""
+    rows = {getattr(row, field): row for row in queryset.filter(**{f"{field}__in": values})}
+    errors = [
+        {"pointer": f"{pointer}/{index}", "detail": f"There is no “{value}” that you may see."}
+        for index, value in enumerate(values)
+        if value not in rows
+    ]
+    if errors:
+        raise ApiError("invalid", "Some of what was named is not there; nothing was done.", errors)
+    return [rows[value] for value in dict.fromkeys(values)]

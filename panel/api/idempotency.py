@@ -1,0 +1,89 @@
+"""Idempotency-Key: a POST sent twice is done once, and answered twice the same, for 24 hours."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import json
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.http import HttpResponse
+from django.utils import timezone
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from panel.accounts.models import User
+from panel.api.models import IdempotencyRecord
+from panel.api.problems import ApiError
+
+HEADER = "HTTP_IDEMPOTENCY_KEY"
+KEPT = dt.timedelta(hours=24)
+_KEPT_HEADERS = ("Location", "ETag", "Content-Type")
+_MAX_KEY = 255
+
+
+class Replay(Exception):
+    """Raised instead of doing the work: `response` is the first answer."""
+
+    def __init__(self, response: HttpResponse) -> None:
+        super().__init__("replayed")
+        self.response = response
+
+
+def _fingerprint(request: Request) -> str:
+    digest = hashlib.sha256()
+    for part in (request.method or "", request._request.get_full_path()):
+        digest.update(part.encode() + b"\0")
+    digest.update(request._request.body)
+    return digest.hexdigest()
+
+
+def claim(request: Request, user: User) -> IdempotencyRecord | None:
+    """The record to fill with the answer; None without a key. Raises Replay when the answer is known."""
+    key = request.META.get(HEADER)
+    if key is None or request.method != "POST":
+        return None
+    if not key.isprintable() or not key.isascii() or not 0 < len(key) <= _MAX_KEY:
+        detail = f"Write 1 to {_MAX_KEY} printable characters, such as a UUID."
+        raise ApiError("malformed", detail, [{"pointer": "@Idempotency-Key", "detail": detail}])
+    IdempotencyRecord.objects.filter(created_at__lt=timezone.now() - KEPT).delete()
+    fingerprint = _fingerprint(request)
+    try:
+        with transaction.atomic():
+            return IdempotencyRecord.objects.create(user=user, key=key, fingerprint=fingerprint)
+    except IntegrityError:
+        first = IdempotencyRecord.objects.filter(user=user, key=key).first()
+    if first is not None and first.fingerprint != fingerprint:
+        raise ApiError("key-reused", "This Idempotency-Key was used for another call in the last 24 hours.")
+    if first is None or first.status is None:
+        raise ApiError("in-progress", "The first call with this Idempotency-Key is not answered yet.")
+    response = HttpResponse(first.body, status=first.status, headers=first.headers)
+    response.headers["Idempotency-Replayed"] = "true"
+    raise Replay(response)
+
+
+def release(record: IdempotencyRecord) -> None:
+    record.delete()
+
+
+def keep(record: IdempotencyRecord, response: Response, hidden: tuple[str, ...]) -> None:
+    """Stores what is being answered. A failure of the panel is not kept: the call may be tried again."""
+    if response.status_code >= 500:
+        release(record)
+        return
+    response.add_post_render_callback(lambda rendered: _store(record, rendered, hidden))
+
+
+def _without(body: str, hidden: tuple[str, ...]) -> str:
+    """What is shown once is not kept: a repeat shows null in its place."""
+    data: dict[str, Any] = json.loads(body)
+    return json.dumps(data | {name: None for name in hidden if name in data})
+
+
+def _store(record: IdempotencyRecord, response: HttpResponse, hidden: tuple[str, ...]) -> None:
+    body = response.content.decode()
+    record.status = response.status_code
+    record.headers = {name: response.headers[name] for name in _KEPT_HEADERS if name in response.headers}
+    record.body = _without(body, hidden) if hidden and body and response.status_code < 400 else body
+    record.save()

@@ -1,0 +1,57 @@
+"""Lists come in pages that follow a cursor: steady while rows come and go, and as quick at the end as at the start."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from rest_framework.exceptions import NotFound
+from rest_framework.pagination import CursorPagination
+from rest_framework.request import Request
+
+from panel.api.problems import parameter_error
+
+DEFAULT, MAXIMUM = 50, 1000
+
+
+class Pages(CursorPagination):
+    """`limit` 1 to 1000 (50), `cursor` from `next` or `previous` of an answer, `ordering` from the view's list."""
+
+    page_size = DEFAULT
+    max_page_size = MAXIMUM
+    page_size_query_param = "limit"
+    cursor_query_param = "cursor"
+    page_size_query_description = f"How many at most: 1 to {MAXIMUM}."
+
+    def get_page_size(self, request: Request) -> int:
+        raw = request.query_params.get("limit")
+        if raw is None:
+            return DEFAULT
+        if not (raw.isascii() and raw.isdecimal()) or len(raw) > 4 or not 1 <= int(raw) <= MAXIMUM:
+            raise parameter_error("limit", f"Write a whole number from 1 to {MAXIMUM}.")
+        return int(raw)
+
+    def get_ordering(self, request: Request, queryset: Any, view: Any) -> tuple[str, ...]:
+        ordering: tuple[str, ...] = view.ordering_of(request)
+        return ordering
+
+    def decode_cursor(self, request: Request) -> Any:
+        try:
+            return super().decode_cursor(request)
+        except NotFound as error:
+            raise parameter_error("cursor", "Take the cursor from next or previous of an earlier answer.") from error
+
+    def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> list[Any] | None:
+        try:
+            return super().paginate_queryset(queryset, request, view)
+        except (ValidationError, ValueError, TypeError) as error:  # a position that is none of this ordering's
+            if "cursor" not in request.query_params:
+                raise
+            raise parameter_error("cursor", "Take the cursor from next or previous of an earlier answer.") from error
+
+    def get_schema_operation_parameters(self, view: Any) -> list[dict[str, Any]]:
+        parameters = super().get_schema_operation_parameters(view)
+        for parameter in parameters:
+            if parameter["name"] == "limit":
+                parameter["schema"] = {"type": "integer", "minimum": 1, "maximum": MAXIMUM, "default": DEFAULT}
+        return parameters

@@ -1,0 +1,202 @@
+"""Every error of the API as problem details (RFC 9457): type, title, status, detail, errors, request_id.
+
+`errors` holds one entry for every fault: `pointer` leads to it (a JSON pointer into the body, `?name` for a query
+parameter, `@Name` for a header, "" for the whole), `detail` says in words what is wrong and what would be right.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+from django.core import signals
+from django.core.exceptions import PermissionDenied, ValidationError
+from django.http import Http404, HttpResponse, JsonResponse
+from rest_framework import exceptions
+from rest_framework.response import Response
+from rest_framework.views import set_rollback
+
+from panel.core.errors import ApplicationError
+from panel.core.middleware import current_request_id
+
+logger = logging.getLogger(__name__)
+CONTENT_TYPE = "application/problem+json"
+TYPE_PREFIX = "/api/v1/problems/"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A row of the catalogue (docs/api/errors.md)."""
+
+    status: int
+    title: str
+    advice: str
+
+
+CATALOGUE = {
+    "malformed": Kind(400, "The request cannot be read", "Send JSON as the schema describes it."),
+    "parameter": Kind(400, "A query parameter is not right", "Unknown parameters are refused, never ignored."),
+    "unauthenticated": Kind(401, "Sign in or send a token", "Send Authorization: Bearer with a valid token."),
+    "forbidden": Kind(403, "You may not do this", "Ask for another role or make a token with the scope named."),
+    "confirm": Kind(403, "Confirm that it is you", "Open /confirm/ in the browser session and repeat the call."),
+    "not-found": Kind(404, "There is nothing here", "It does not exist, or it belongs to a team you are not in."),
+    "method": Kind(405, "This address does not take this method", "The header Allow names those that it takes."),
+    "not-acceptable": Kind(406, "This form of answer is not offered", "Accept application/json."),
+    "conflict": Kind(409, "This does not go with the present state", "Look at it again, then decide anew."),
+    "in-progress": Kind(409, "The same call is being answered", "Wait for the first call with this Idempotency-Key."),
+    "gone": Kind(410, "This is no longer there", "It was used or has ended."),
+    "precondition": Kind(412, "It changed since you looked", "Get it again and repeat with its new ETag."),
+    "media-type": Kind(415, "This content type is not taken", "Send Content-Type: application/json."),
+    "invalid": Kind(422, "Some values are not right", "Each entry of errors names one and says what would be."),
+    "key-reused": Kind(422, "This Idempotency-Key belongs to another call", "Use a new key for every new call."),
+    "throttled": Kind(429, "Too many attempts", "Wait as long as Retry-After says."),
+    "internal": Kind(500, "The panel failed", "Report the request id: the panel's log has the cause under it."),
+    "unavailable": Kind(503, "The host or a service cannot be reached now", "Try again later."),
+}
+_BY_STATUS = {
+    400: "malformed",
+    401: "unauthenticated",
+    403: "forbidden",
+    404: "not-found",
+    405: "method",
+    406: "not-acceptable",
+    409: "conflict",
+    410: "gone",
+    412: "precondition",
+    415: "media-type",
+    422: "invalid",
+    429: "throttled",
+    503: "unavailable",
+}
+# Codes of services' ApplicationErrors that are not about a value that was sent.
+_BY_CODE = {
+    "conflict": "conflict",
+    "in_use": "conflict",
+    "last_admin": "conflict",
+    "own_account": "conflict",
+    "drift": "conflict",
+    "busy": "conflict",
+    "gone": "gone",
+    "not_found": "not-found",
+    "session_required": "forbidden",
+    "unreachable": "unavailable",
+}
+
+Errors = list[dict[str, str]]
+
+
+class ApiError(Exception):
+    """An error of the API itself, named by its row of the catalogue."""
+
+    def __init__(self, kind: str, detail: str, errors: Errors | None = None) -> None:
+        super().__init__(detail)
+        self.kind = kind
+        self.detail = detail
+        self.errors = errors or []
+
+
+def parameter_error(name: str, detail: str) -> ApiError:
+    return ApiError("parameter", detail, [{"pointer": f"?{name}", "detail": detail}])
+
+
+def kind_of_status(status: int) -> str:
+    return _BY_STATUS.get(status, "internal" if status >= 500 else "malformed")
+
+
+def body_of(kind: str, detail: str, errors: Errors | None = None) -> dict[str, Any]:
+    row = CATALOGUE[kind]
+    return {
+        "type": f"{TYPE_PREFIX}{kind}/",
+        "title": row.title,
+        "status": row.status,
+        "detail": detail or row.advice,
+        "errors": errors or [],
+        "request_id": current_request_id(),
+    }
+
+
+def plain_response(kind: str, detail: str = "") -> HttpResponse:
+    """For errors that never reach a view of the API."""
+    return JsonResponse(body_of(kind, detail), status=CATALOGUE[kind].status, content_type=CONTENT_TYPE)
+
+
+def _response(kind: str, detail: str, errors: Errors | None = None, headers: dict[str, str] | None = None) -> Response:
+    return Response(
+        body_of(kind, detail, errors), status=CATALOGUE[kind].status, headers=headers, content_type=CONTENT_TYPE
+    )
+
+
+def _escaped(part: object) -> str:
+    """RFC 6901 section 3; a slash that a service put between parts stays one."""
+    return str(part).replace("~", "~0")
+
+
+def flatten(detail: Any, pointer: str = "") -> Errors:
+    """DRF's nested errors as pointers."""
+    if isinstance(detail, dict):
+        found: Errors = []
+        for name, inner in detail.items():
+            here = pointer if name in ("non_field_errors", "__all__") else f"{pointer}/{_escaped(name)}"
+            found += flatten(inner, here)
+        return found
+    if isinstance(detail, list):
+        found = []
+        for index, inner in enumerate(detail):
+            nested = isinstance(inner, dict | list)
+            found += flatten(inner, f"{pointer}/{index}" if nested else pointer)
+        return found
+    return [{"pointer": pointer, "detail": str(detail)}]
+
+
+def _summary(errors: Errors) -> str:
+    if len(errors) == 1:
+        return errors[0]["detail"]
+    return f"{len(errors)} values are not right; nothing was changed."
+
+
+def _of_validation(error: ValidationError) -> Response:
+    """Django's: from `full_clean()` in a service; fields may be places such as blocks/0/root."""
+    errors = flatten(error.message_dict) if hasattr(error, "error_dict") else flatten(list(error.messages))
+    return _response("invalid", _summary(errors), errors)
+
+
+def _of_application(error: ApplicationError, *, had_precondition: bool) -> Response:
+    kind = _BY_CODE.get(error.code, "invalid")
+    if kind == "conflict" and had_precondition and error.code == "conflict":
+        kind = "precondition"
+    errors = [{"pointer": f"/{error.field}" if error.field else "", "detail": error.message}]
+    return _response(kind, error.message, errors)
+
+
+def _of_framework(error: exceptions.APIException) -> Response:
+    if isinstance(error, exceptions.ValidationError):
+        errors = flatten(error.detail)
+        return _response("invalid", _summary(errors), errors)
+    headers = {}
+    if getattr(error, "auth_header", None):
+        headers["WWW-Authenticate"] = error.auth_header
+    if getattr(error, "wait", None):
+        headers["Retry-After"] = str(int(error.wait))
+    return _response(kind_of_status(error.status_code), str(error.detail), headers=headers)
+
+
+def exception_handler(error: Exception, context: dict[str, Any]) -> Response:
+    """For every exception of every view of the API; what is not foreseen is logged and told as 500 without its words."""
+    set_rollback()
+    if isinstance(error, ApiError):
+        return _response(error.kind, error.detail, error.errors)
+    if isinstance(error, Http404):
+        return _response("not-found", "")
+    if isinstance(error, PermissionDenied):
+        return _response("forbidden", str(error))
+    if isinstance(error, ValidationError):
+        return _of_validation(error)
+    if isinstance(error, ApplicationError):
+        return _of_application(error, had_precondition="HTTP_IF_MATCH" in context["request"].META)
+    if isinstance(error, exceptions.APIException):
+        return _of_framework(error)
+    request = context["request"]._request
+    logger.error("%s %s failed", request.method, request.path, exc_info=error)
+    signals.got_request_exception.send(sender=context["view"].__class__, request=request)
+    return _response("internal", "")

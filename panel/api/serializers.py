@@ -1,0 +1,52 @@
+"""What serializers of all apps share. They turn JSON into values and back; rules are the models' and services'."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers
+
+
+class StrictMixin:
+    """Members that are not known are refused, never ignored; those that cannot be set are named so."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        values = super().to_internal_value(data)  # type: ignore[misc]
+        fields: dict[str, Any] = self.fields  # type: ignore[attr-defined]
+        errors = {}
+        for name in data:
+            field = fields.get(name)
+            if field is None:
+                known = ", ".join(key for key, item in fields.items() if not item.read_only)
+                errors[str(name)] = [f"There is no such member; there are: {known}."]
+        if errors:
+            raise serializers.ValidationError(errors)
+        return values
+
+
+class StrictSerializer(StrictMixin, serializers.Serializer[Any]):
+    """For bodies that are not one model's."""
+
+
+class StrictModelSerializer(StrictMixin, serializers.ModelSerializer[Any]):
+    """One model's members. Uniqueness and what must agree are the services' to judge, in one place."""
+
+    def get_validators(self) -> list[Any]:
+        return []
+
+    def build_standard_field(self, field_name: str, model_field: Any) -> Any:
+        field_class, kwargs = super().build_standard_field(field_name, model_field)
+        validators = kwargs.get("validators")
+        if validators:
+            kwargs["validators"] = [v for v in validators if type(v).__name__ != "UniqueValidator"]
+        return field_class, kwargs
+
+
+class EmptySerializer(StrictSerializer):
+    """For actions that take no body."""
+
+
+class NamesSerializer(StrictSerializer):
+    """Sites by name."""
+
+    sites = serializers.ListField(child=serializers.CharField(max_length=63), allow_empty=False, max_length=1000)

@@ -1,0 +1,1 @@
+"""Views that belong to no single app."""

@@ -1,0 +1,31 @@
+"""The audit trail over the API: read only."""
+
+from __future__ import annotations
+
+from django.db.models import QuerySet
+
+from panel.api.base import Resource
+from panel.audit import selectors
+from panel.audit.models import AuditEntry
+from panel.audit.serializers import AuditEntrySerializer
+
+
+class Audit(Resource):
+    """Who changed what. Administrators see all; others what concerns their teams' objects and themselves."""
+
+    model = AuditEntry
+    serializer_class = AuditEntrySerializer
+    filter_fields = {
+        "action": ["exact", "in", "icontains"],
+        "actor_label": ["exact", "in"],
+        "object_type": ["exact", "in"],
+        "object_id": ["exact"],
+        "object_label": ["exact", "icontains"],
+        "request_id": ["exact"],
+        "at": ["gte", "lte"],
+    }
+    ordering_fields = ("id", "at")
+    ordering = "-id"
+
+    def get_queryset(self) -> QuerySet[AuditEntry]:
+        return selectors.audit_visible(self.actor)
