@@ -60,6 +60,7 @@ MIGRATION_MODULES = {
 
 MIDDLEWARE = [
     "panel.core.middleware.RequestIdMiddleware",
+    "panel.api.middleware.ProblemMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "servestatic.middleware.ServeStaticMiddleware",
     "csp.middleware.CSPMiddleware",
@@ -201,17 +202,35 @@ CONTENT_SECURITY_POLICY = {
 
 # --- API ---
 REST_FRAMEWORK = {
-    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "panel.api.authentication.BearerAuthentication",
+        "panel.api.authentication.PanelSessionAuthentication",
+    ],
+    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["panel.api.parsers.StrictJSONParser"],
+    "DEFAULT_SCHEMA_CLASS": "panel.api.schema.Schema",
+    "EXCEPTION_HANDLER": "panel.api.problems.exception_handler",
+    "URL_FORMAT_OVERRIDE": None,
     "TEST_REQUEST_DEFAULT_FORMAT": "json",
 }
 SPECTACULAR_SETTINGS = {
     "TITLE": "Paddock API",
+    "DESCRIPTION": "Everything that the panel's pages do. Conventions: docs/api/README.md.",
     "VERSION": "1",
     "OAS_VERSION": "3.1.0",
     "SERVE_INCLUDE_SCHEMA": False,
+    "SERVE_PERMISSIONS": ["rest_framework.permissions.IsAuthenticated"],
+    "SCHEMA_PATH_PREFIX": "/api/v1",
+    "COMPONENT_SPLIT_REQUEST": True,
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    "SWAGGER_UI_SETTINGS": {"deepLinking": True, "persistAuthorization": False},
     "REDOC_DIST": "SIDECAR",
+    "POSTPROCESSING_HOOKS": [
+        "drf_spectacular.hooks.postprocess_schema_enums",
+        "panel.api.schema.add_problems",
+    ],
 }
 
 # --- Pages ---

@@ -46,7 +46,7 @@ class Teams(Resource):
     ordering = "name"
     dry_run_actions = set()
 
-    def get_queryset(self) -> QuerySet[Team]:
+    def rows(self) -> QuerySet[Team]:
         return Team.objects.all() if self.actor.is_admin else self.actor.teams.all()
 
     def create(self, request: Request) -> Response:
@@ -87,7 +87,7 @@ class Users(Resource):
     ordering_fields = ("id", "username", "created_at")
     ordering = "username"
 
-    def get_queryset(self) -> QuerySet[User]:
+    def rows(self) -> QuerySet[User]:
         require(self.actor, Action.ADMINISTER)
         return selectors.user_list()
 
@@ -124,7 +124,7 @@ class Tokens(Resource):
     ordering = "-created_at"
     shown_once = ("token",)
 
-    def get_queryset(self) -> QuerySet[ApiToken]:
+    def rows(self) -> QuerySet[ApiToken]:
         return selectors.token_list(self.actor).select_related("user")
 
     @extend_schema(request=TokenInput, responses={201: TokenMade})

@@ -16,7 +16,7 @@ class TeamSerializer(StrictModelSerializer):
 
 
 class UserSerializer(serializers.ModelSerializer[User]):
-    teams = serializers.SlugRelatedField(slug_field="slug", many=True, read_only=True)
+    teams = serializers.SerializerMethodField()
     has_second_factor = serializers.BooleanField(read_only=True)
 
     class Meta:
@@ -34,6 +34,9 @@ class UserSerializer(serializers.ModelSerializer[User]):
             "created_at",
             "updated_at",
         ]
+
+    def get_teams(self, user: User) -> list[str]:
+        return [team.slug for team in user.teams.all()]
 
 
 class UserInput(StrictSerializer):
@@ -66,7 +69,7 @@ class MeSerializer(UserSerializer):
 
 
 class TokenSerializer(serializers.ModelSerializer[ApiToken]):
-    user = serializers.SlugRelatedField(slug_field="username", read_only=True)
+    user = serializers.CharField(source="user.username", read_only=True)
     is_usable = serializers.BooleanField(read_only=True)
     scopes = serializers.ListField(child=serializers.ChoiceField(choices=Scope.choices), read_only=True)
     addresses = serializers.ListField(child=serializers.CharField(), read_only=True, allow_null=True)

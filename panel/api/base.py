@@ -146,6 +146,16 @@ class Resource(ApiMixin, GenericViewSet):  # type: ignore[type-arg]
     ordering_fields: ClassVar[tuple[str, ...]] = ("id",)
     ordering: ClassVar[str] = "id"
     versioned: ClassVar[bool] = False
+    model: ClassVar[type[Model]]
+
+    def rows(self) -> QuerySet[Any]:
+        """What the caller may see."""
+        raise NotImplementedError
+
+    def get_queryset(self) -> QuerySet[Any]:
+        if getattr(self, "swagger_fake_view", False):  # the schema is made without a caller
+            return self.model._default_manager.none()
+        return self.rows()
 
     def allowed_parameters(self) -> set[str]:
         allowed = super().allowed_parameters()

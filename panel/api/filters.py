@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import django_filters
 from django.db.models import Model, QuerySet
@@ -13,15 +13,25 @@ from rest_framework.exceptions import ValidationError
 from panel.api.problems import ApiError
 
 
+class _Truth(django_filters.TypedChoiceFilter):  # type: ignore[misc]
+    """`true` or `false`, nothing else."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        choices = [("true", "true"), ("false", "false")]
+        super().__init__(choices=choices, coerce=lambda text: text == "true", **kwargs)
+
+
 @lru_cache(maxsize=128)
-def _filter_set(
-    model: type[Model], fields: tuple[tuple[str, tuple[str, ...]], ...]
-) -> type[django_filters.FilterSet]:
+def _filter_set(model: type[Model], fields: tuple[tuple[str, tuple[str, ...]], ...]) -> type[django_filters.FilterSet]:
     meta = type("Meta", (), {"model": model, "fields": {name: list(lookups) for name, lookups in fields}})
-    return type(f"{model.__name__}Filters", (django_filters.FilterSet,), {"Meta": meta})
+    made = type(f"{model.__name__}Filters", (django_filters.FilterSet,), {"Meta": meta})
+    for name, item in made.base_filters.items():
+        if isinstance(item, django_filters.BooleanFilter):  # which takes anything else for "not asked"
+            made.base_filters[name] = _Truth(field_name=item.field_name, lookup_expr=item.lookup_expr)
+    return made
 
 
-class StrictFilters(DjangoFilterBackend):
+class StrictFilters(DjangoFilterBackend):  # type: ignore[misc]
     """django-filter over a view's `filter_fields`; a value that is not understood is an error, never "no filter"."""
 
     @staticmethod
@@ -39,10 +49,11 @@ class StrictFilters(DjangoFilterBackend):
 
     def filter_queryset(self, request: Any, queryset: QuerySet[Any], view: Any) -> QuerySet[Any]:
         try:
-            return super().filter_queryset(request, queryset, view)
+            found: QuerySet[Any] = super().filter_queryset(request, queryset, view)
+            return found
         except ValidationError as error:
             errors = [
                 {"pointer": f"?{name}", "detail": str(words[0])}
-                for name, words in error.detail.items()  # type: ignore[union-attr]
+                for name, words in cast(dict[str, list[str]], error.detail).items()
             ]
             raise ApiError("parameter", errors[0]["detail"], errors) from error

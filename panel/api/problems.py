@@ -174,15 +174,15 @@ def _of_framework(error: exceptions.APIException) -> Response:
         errors = flatten(error.detail)
         return _response("invalid", _summary(errors), errors)
     headers = {}
-    if getattr(error, "auth_header", None):
-        headers["WWW-Authenticate"] = error.auth_header
-    if getattr(error, "wait", None):
-        headers["Retry-After"] = str(int(error.wait))
+    if challenge := getattr(error, "auth_header", None):
+        headers["WWW-Authenticate"] = str(challenge)
+    if wait := getattr(error, "wait", None):
+        headers["Retry-After"] = str(int(wait))
     return _response(kind_of_status(error.status_code), str(error.detail), headers=headers)
 
 
 def exception_handler(error: Exception, context: dict[str, Any]) -> Response:
-    """For every exception of every view of the API; what is not foreseen is logged and told as 500 without its words."""
+    """For every exception of the API's views; what is not foreseen is logged, and told as 500 without its words."""
     set_rollback()
     if isinstance(error, ApiError):
         return _response(error.kind, error.detail, error.errors)

@@ -1,4 +1,44 @@
-from django.urls import URLPattern, URLResolver
+"""The addresses of /api/v1/."""
+
+from django.contrib.auth.decorators import login_required
+from django.urls import URLPattern, URLResolver, path, re_path
+from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
+from rest_framework.routers import SimpleRouter
+
+from panel.accounts.api import MeView, Teams, Tokens, Users
+from panel.api.views.catalogue import NothingView, ProblemsView, ProblemView
+from panel.audit.api import Audit
+from panel.websites.api import Certificates, Sites
+from panel.websites.api_parts import Blocks, Locations, PhpPools, Snippets, Upstreams
 
 app_name = "api"
-urlpatterns: list[URLPattern | URLResolver] = []
+
+router = SimpleRouter()
+router.register("audit", Audit, basename="audit")
+router.register("blocks", Blocks, basename="blocks")
+router.register("certificates", Certificates, basename="certificates")
+router.register("locations", Locations, basename="locations")
+router.register("php-pools", PhpPools, basename="php-pools")
+router.register("sites", Sites, basename="sites")
+router.register("snippets", Snippets, basename="snippets")
+router.register("teams", Teams, basename="teams")
+router.register("tokens", Tokens, basename="tokens")
+router.register("upstreams", Upstreams, basename="upstreams")
+router.register("users", Users, basename="users")
+
+# The page itself holds no data, but who is not signed in has no use for it.
+docs = login_required(
+    SpectacularSwaggerSplitView.as_view(
+        url_name="api:schema", template_name="api/docs.html", permission_classes=[], authentication_classes=[]
+    )
+)
+
+urlpatterns: list[URLPattern | URLResolver] = [
+    path("schema/", SpectacularAPIView.as_view(), name="schema"),
+    path("docs/", docs, name="docs"),
+    path("me/", MeView.as_view(), name="me"),
+    path("problems/", ProblemsView.as_view(), name="problems"),
+    path("problems/<slug:kind>/", ProblemView.as_view(), name="problem"),
+    *router.urls,
+    re_path("", NothingView.as_view(), name="nothing"),
+]

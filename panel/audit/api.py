@@ -27,5 +27,5 @@ class Audit(Resource):
     ordering_fields = ("id", "at")
     ordering = "-id"
 
-    def get_queryset(self) -> QuerySet[AuditEntry]:
+    def rows(self) -> QuerySet[AuditEntry]:
         return selectors.audit_visible(self.actor)

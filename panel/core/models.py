@@ -25,7 +25,7 @@ class BaseModel(models.Model):
             return
         known = self.row_version
         # Counted by the database: a stale copy must not set the count back.
-        self.row_version = F("row_version") + 1  # type: ignore[assignment]
+        self.row_version = F("row_version") + 1
         if update_fields is not None:
             update_fields = {*update_fields, "row_version", "updated_at"}
         try:

@@ -233,8 +233,13 @@ def _snippet_texts(data: Any) -> list[Any]:
     return [item for item in found if item[2]]
 
 
+def changes_snippets(old: Data, new: Data) -> bool:
+    """Whether going from one definition to the other touches directives in a server's own words."""
+    return _snippet_texts(old) != _snippet_texts(new)
+
+
 def _check_snippets(actor: User, old: Data, new: Data) -> None:
-    if _snippet_texts(old) != _snippet_texts(new):
+    if changes_snippets(old, new):
         require(actor, Action.ADMINISTER)
 
 

@@ -1,0 +1,74 @@
+"""The OpenAPI schema: what drf-spectacular cannot see by itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.openapi import AutoSchema
+from drf_spectacular.utils import OpenApiParameter
+
+from panel.api.base import ApiMixin, Resource
+
+_PROBLEM = {
+    "type": "object",
+    "required": ["type", "title", "status", "detail", "errors", "request_id"],
+    "properties": {
+        "type": {"type": "string", "format": "uri-reference"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string"},
+        "errors": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["pointer", "detail"],
+                "properties": {"pointer": {"type": "string"}, "detail": {"type": "string"}},
+            },
+        },
+        "request_id": {"type": "string"},
+    },
+}
+_UNSAFE = {"post", "put", "patch", "delete"}
+_DRY_RUN = OpenApiParameter("dry_run", bool, description="true: check everything, answer as if done, change nothing.")
+_KEY = OpenApiParameter(
+    "Idempotency-Key", str, OpenApiParameter.HEADER, description="A repeat within 24 h gets the first answer."
+)
+_IF_MATCH = OpenApiParameter("If-Match", str, OpenApiParameter.HEADER, description="The ETag that you looked at.")
+
+
+class Schema(AutoSchema):
+    """Adds the conventions of panel/api/base.py to each operation."""
+
+    def get_override_parameters(self) -> list[Any]:
+        view, found = self.view, list(super().get_override_parameters())
+        if not isinstance(view, ApiMixin):
+            return found
+        name = view.action_name if getattr(view, "action", None) else self.method.lower()
+        declared = {item.name for item in found if isinstance(item, OpenApiParameter)}
+        if isinstance(view, Resource):
+            if name == "list":
+                ordering = [item for field in view.ordering_fields for item in (field, f"-{field}")]
+                found.append(OpenApiParameter("ordering", str, enum=ordering))
+            if name in {"list", "retrieve"}:
+                found.append(OpenApiParameter("fields", str, description="Only these members, with commas."))
+        found += [
+            OpenApiParameter(item, str) for item in sorted(view.parameters.get(name, set())) if item not in declared
+        ]
+        if name in view.dry_run_actions:
+            found.append(_DRY_RUN)
+        if self.method == "POST":
+            found.append(_KEY)
+        if self.method in {"PUT", "PATCH", "DELETE"} and getattr(view, "versioned", False):
+            found.append(_IF_MATCH)
+        return found
+
+
+def add_problems(result: dict[str, Any], generator: Any, request: Any, public: bool) -> dict[str, Any]:
+    """Every operation may answer with problem details."""
+    result.setdefault("components", {}).setdefault("schemas", {})["Problem"] = _PROBLEM
+    content = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    for methods in result["paths"].values():
+        for operation in methods.values():
+            if isinstance(operation, dict) and "responses" in operation:
+                operation["responses"].setdefault("default", {"description": "Problem details", "content": content})
+    return result

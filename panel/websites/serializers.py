@@ -1,0 +1,327 @@
+"""Desired state as JSON. Members are the models'; private keys are taken in and never written out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers
+
+from panel.accounts.models import Team
+from panel.api.serializers import StrictModelSerializer, StrictSerializer
+from panel.audit.services import SECRET
+from panel.websites.models import (
+    Certificate,
+    Listen,
+    Location,
+    PhpPool,
+    RawSnippet,
+    ServerBlock,
+    Site,
+    Upstream,
+    UpstreamServer,
+)
+from panel.websites.selectors import certificates_visible, sites_visible
+
+_KEPT = ["id", "created_at", "updated_at"]
+
+
+class SiteSerializer(serializers.ModelSerializer[Site]):
+    """A site at a glance; its whole desired state is at `definition/`."""
+
+    team = serializers.CharField(source="team.slug", read_only=True)
+    install = serializers.IntegerField(source="install_id", read_only=True, allow_null=True)
+    host = serializers.SerializerMethodField()
+    engine = serializers.SerializerMethodField()
+    domains = serializers.SerializerMethodField()
+    status = serializers.SerializerMethodField()
+
+    class Meta:
+        model = Site
+        fields = [
+            "id",
+            "name",
+            "team",
+            "install",
+            "host",
+            "engine",
+            "enabled",
+            "domains",
+            "status",
+            "health_path",
+            "notes",
+            "created_at",
+            "updated_at",
+        ]
+
+    def get_host(self, site: Site) -> str | None:
+        return site.install.host.name if site.install else None
+
+    def get_engine(self, site: Site) -> str | None:
+        return site.install.engine if site.install else None
+
+    def get_domains(self, site: Site) -> list[str]:
+        return [name.name for block in site.blocks.all() for name in block.names.all()]
+
+    def get_status(self, site: Site) -> str:
+        state = getattr(site, "state", None)
+        return str(state.status) if state else "draft"
+
+
+class SiteChange(StrictSerializer):
+    name = serializers.CharField(max_length=63, required=False)
+    team = serializers.SlugRelatedField(slug_field="slug", queryset=Team.objects.all(), required=False)
+    install = serializers.IntegerField(required=False, allow_null=True, min_value=1)
+    health_path = serializers.CharField(max_length=300, required=False)
+    notes = serializers.CharField(required=False, allow_blank=True)
+
+
+class QuickSite(StrictSerializer):
+    """A first site in one call: files below `root`, or everything passed on to `upstream`."""
+
+    team = serializers.SlugRelatedField(slug_field="slug", queryset=Team.objects.all())
+    name = serializers.CharField(max_length=63)
+    domains = serializers.ListField(child=serializers.CharField(max_length=253), allow_empty=True)
+    install = serializers.IntegerField(required=False, allow_null=True, min_value=1)
+    port = serializers.IntegerField(required=False, min_value=1, max_value=65535)
+    address = serializers.CharField(required=False, allow_blank=True, max_length=45)
+    root = serializers.CharField(required=False, allow_blank=True, max_length=500)  # type: ignore[assignment]
+    upstream = serializers.CharField(required=False, allow_blank=True, max_length=300)
+    certificate = serializers.CharField(required=False, max_length=63)
+    health_path = serializers.CharField(required=False, max_length=300)
+    notes = serializers.CharField(required=False, allow_blank=True)
+
+
+class CloneInput(StrictSerializer):
+    name = serializers.CharField(max_length=63)
+    domains = serializers.ListField(child=serializers.CharField(max_length=253), required=False, allow_null=True)
+
+
+class MoveInput(StrictSerializer):
+    install = serializers.IntegerField(min_value=1)
+
+
+class ProblemOfSite(serializers.Serializer[Any]):
+    pointer = serializers.CharField()
+    detail = serializers.CharField()
+
+
+class BulkInput(StrictSerializer):
+    action = serializers.ChoiceField(choices=["enable", "disable"])
+    sites = serializers.ListField(child=serializers.CharField(max_length=63), allow_empty=False, max_length=1000)
+
+
+# --- parts ---
+
+
+class _OfSite(serializers.SlugRelatedField[Site]):
+    """The site by name; only one that the caller may see."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(slug_field="name", **kwargs)
+
+    def get_queryset(self) -> Any:
+        return sites_visible(self.context["request"].user)
+
+
+class ListenSerializer(StrictModelSerializer):
+    class Meta:
+        model = Listen
+        fields = ["address", "port", "tls", "http2", "http3", "default_server"]
+
+
+class _Certificate(serializers.SlugRelatedField[Certificate]):
+    def get_queryset(self) -> Any:
+        return certificates_visible(self.context["request"].user)
+
+
+class _Names(serializers.ListField):
+    """Server names in their order."""
+
+    child = serializers.CharField(max_length=253)
+
+    def to_representation(self, data: Any) -> list[str]:
+        return [row.name for row in data.all()]
+
+
+class BlockSerializer(StrictModelSerializer):
+    site = _OfSite()
+    listens = ListenSerializer(many=True)
+    names = _Names()
+    certificate = _Certificate(slug_field="name", allow_null=True, required=False)
+
+    class Meta:
+        model = ServerBlock
+        fields = [
+            "id",
+            "site",
+            "position",
+            "listens",
+            "names",
+            "root",
+            "index",
+            "try_files",
+            "autoindex",
+            "error_pages",
+            "headers",
+            "access_log",
+            "error_log",
+            "error_log_level",
+            "gzip",
+            "gzip_types",
+            "client_max_body_mb",
+            "certificate",
+            "redirect_to_https",
+            "hsts_max_age_s",
+            "created_at",
+            "updated_at",
+        ]
+        read_only_fields = [*_KEPT, "position"]
+
+
+class _PartOfSite(serializers.SlugRelatedField[Any]):
+    """An upstream or pool by name, of the site that the location belongs to."""
+
+    def get_queryset(self) -> Any:
+        return type(self).model.objects.filter(site=self.context["site"])  # type: ignore[attr-defined]
+
+
+class _Upstream(_PartOfSite):
+    model = Upstream
+
+
+class _Pool(_PartOfSite):
+    model = PhpPool
+
+
+class LocationSerializer(StrictModelSerializer):
+    block = serializers.IntegerField(source="block_id", read_only=True)
+    upstream = _Upstream(slug_field="name", allow_null=True, required=False)
+    php_pool = _Pool(slug_field="name", allow_null=True, required=False)
+
+    class Meta:
+        model = Location
+        fields = [
+            "id",
+            "block",
+            "position",
+            "match",
+            "pattern",
+            "handler",
+            "root",
+            "alias",
+            "index",
+            "try_files",
+            "autoindex",
+            "php_pool",
+            "split_path_info",
+            "upstream",
+            "upstream_tls",
+            "proxy_uri",
+            "websocket",
+            "request_headers",
+            "connect_timeout_s",
+            "read_timeout_s",
+            "return_code",
+            "return_value",
+            "headers",
+            "expires",
+            "access_rules",
+            "basic_auth_realm",
+            "basic_auth_users",
+            "rate_limit_rps",
+            "rate_limit_burst",
+            "connection_limit",
+            "client_max_body_mb",
+            "gzip",
+            "created_at",
+            "updated_at",
+        ]
+        read_only_fields = [*_KEPT, "position"]
+
+    def to_representation(self, instance: Location) -> dict[str, Any]:
+        data = super().to_representation(instance)
+        if "basic_auth_users" in data:
+            data["basic_auth_users"] = dict.fromkeys(instance.basic_auth_users, SECRET)
+        return data
+
+
+class LocationOrder(StrictSerializer):
+    order = serializers.ListField(child=serializers.IntegerField(min_value=1), max_length=10_000)
+
+
+class UpstreamServerSerializer(StrictModelSerializer):
+    class Meta:
+        model = UpstreamServer
+        fields = ["address", "weight", "max_fails", "fail_timeout_s", "backup", "down"]
+
+
+class UpstreamSerializer(StrictModelSerializer):
+    site = _OfSite()
+    servers = UpstreamServerSerializer(many=True)
+
+    class Meta:
+        model = Upstream
+        fields = ["id", "site", "name", "balancing", "keepalive", "servers", "created_at", "updated_at"]
+        read_only_fields = _KEPT
+
+
+class PhpPoolSerializer(StrictModelSerializer):
+    site = _OfSite()
+
+    class Meta:
+        model = PhpPool
+        fields = ["id", "site", "name", "address", "settings", "created_at", "updated_at"]
+        read_only_fields = _KEPT
+
+
+class SnippetSerializer(StrictModelSerializer):
+    site = _OfSite()
+
+    class Meta:
+        model = RawSnippet
+        fields = ["id", "site", "engine", "block", "location", "text", "created_at", "updated_at"]
+        read_only_fields = _KEPT
+
+
+# --- certificates ---
+
+
+class CertificateSerializer(serializers.ModelSerializer[Certificate]):
+    team = serializers.CharField(source="team.slug", read_only=True)
+    names = serializers.ListField(child=serializers.CharField(), read_only=True)
+
+    class Meta:
+        model = Certificate
+        fields = [
+            "id",
+            "name",
+            "team",
+            "source",
+            "names",
+            "issuer",
+            "fingerprint",
+            "not_before",
+            "not_after",
+            "certificate_pem",
+            "created_at",
+            "updated_at",
+        ]
+
+
+class CertificateUpload(StrictSerializer):
+    team = serializers.SlugRelatedField(slug_field="slug", queryset=Team.objects.all())
+    name = serializers.CharField(max_length=63)
+    certificate_pem = serializers.CharField(max_length=200_000)
+    private_key_pem = serializers.CharField(max_length=50_000, write_only=True)
+
+
+class CertificateReplace(StrictSerializer):
+    certificate_pem = serializers.CharField(max_length=200_000)
+    private_key_pem = serializers.CharField(max_length=50_000, write_only=True)
+
+
+class CertificateSelfSign(StrictSerializer):
+    team = serializers.SlugRelatedField(slug_field="slug", queryset=Team.objects.all())
+    name = serializers.CharField(max_length=63)
+    names = serializers.ListField(child=serializers.CharField(max_length=253), allow_empty=False, max_length=100)
+    days = serializers.IntegerField(required=False, min_value=1, max_value=3650)
