@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, cast
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 from django.conf import settings
 from django.contrib.auth import authenticate
@@ -21,8 +21,14 @@ _KEY = "sudo_at"
 
 
 def sudo_open(request: HttpRequest) -> None:
-    """Counts from now; called after a full sign-in and after each repetition."""
+    """Counts from now: after a full sign-in and after each repetition."""
     request.session[_KEY] = int(time.time())
+
+
+def opened_by_sign_in(sender: object, request: HttpRequest | None = None, **kwargs: Any) -> None:
+    """A receiver of Django's user_logged_in: who has just signed in has just proved who they are."""
+    if request is not None and hasattr(request, "session"):
+        sudo_open(request)
 
 
 def sudo_is_open(request: HttpRequest) -> bool:
@@ -51,6 +57,14 @@ def sudo_check(request: HttpRequest, *, password: str, code: str) -> bool:
     return True
 
 
+def _page_before(request: HttpRequest) -> str:
+    """The page whose form was sent: a form cannot be sent again from the confirmation page."""
+    referrer = urlsplit(request.META.get("HTTP_REFERER", ""))
+    if referrer.netloc != request.get_host() or not referrer.path.startswith("/"):
+        return reverse("accounts:settings")
+    return f"{referrer.path}?{referrer.query}" if referrer.query else referrer.path
+
+
 def sudo_required(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
     """For views: leads to the confirmation page first, and back to this address afterwards."""
 
@@ -58,7 +72,7 @@ def sudo_required(view: Callable[..., HttpResponse]) -> Callable[..., HttpRespon
     def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         if sudo_is_open(request):
             return view(request, *args, **kwargs)
-        back = request.get_full_path() if request.method == "GET" else request.path
+        back = request.get_full_path() if request.method in {"GET", "HEAD"} else _page_before(request)
         address = f"{reverse('accounts:sudo')}?{urlencode({'next': back})}"
         if request.headers.get("HX-Request"):
             return HttpResponse(headers={"HX-Redirect": address})

@@ -24,11 +24,12 @@ class _Truth(django_filters.TypedChoiceFilter):  # type: ignore[misc]
 @lru_cache(maxsize=128)
 def _filter_set(model: type[Model], fields: tuple[tuple[str, tuple[str, ...]], ...]) -> type[django_filters.FilterSet]:
     meta = type("Meta", (), {"model": model, "fields": {name: list(lookups) for name, lookups in fields}})
-    made = type(f"{model.__name__}Filters", (django_filters.FilterSet,), {"Meta": meta})
+    made: Any = type(f"{model.__name__}Filters", (django_filters.FilterSet,), {"Meta": meta})
     for name, item in made.base_filters.items():
         if isinstance(item, django_filters.BooleanFilter):  # which takes anything else for "not asked"
             made.base_filters[name] = _Truth(field_name=item.field_name, lookup_expr=item.lookup_expr)
-    return made
+    found: type[django_filters.FilterSet] = made
+    return found
 
 
 class StrictFilters(DjangoFilterBackend):  # type: ignore[misc]

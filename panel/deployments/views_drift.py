@@ -12,6 +12,7 @@ from django.utils.translation import ngettext
 from django.views.decorators.http import require_POST, require_safe
 
 from panel.accounts.permissions import Action, may, require
+from panel.accounts.sudo import sudo_required
 from panel.core.errors import ApplicationError
 from panel.core.http import Request
 from panel.core.ui import Crumb
@@ -63,6 +64,7 @@ def check(request: Request, host: str) -> HttpResponse:
 
 
 @require_POST
+@sudo_required
 def adopt(request: Request, pk: int) -> HttpResponse:
     drift = get_object_or_404(selectors.drifts_visible(request.user), pk=pk)
     try:

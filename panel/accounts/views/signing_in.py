@@ -21,7 +21,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from panel.accounts.forms import CodeForm, LoginForm, SetupForm, SudoForm
 from panel.accounts.models import User
 from panel.accounts.services import setup as setup_services
-from panel.accounts.sudo import second_factor_passed, sudo_check, sudo_open
+from panel.accounts.sudo import second_factor_passed, sudo_check
 from panel.accounts.views.common import form_status, submit
 
 BACKEND = "django.contrib.auth.backends.ModelBackend"
@@ -40,7 +40,6 @@ def safe_next(request: HttpRequest, default: str) -> str:
 
 def _enter(request: HttpRequest, user: User) -> None:
     login(request, user, backend=BACKEND)  # gives the session a new key
-    sudo_open(request)
 
 
 @never_cache

@@ -15,6 +15,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from panel.accounts.permissions import Action, require
+from panel.accounts.sudo import sudo_required
 from panel.core.errors import ApplicationError
 from panel.core.forms import attempt, field_errors
 from panel.core.http import Request
@@ -201,6 +202,7 @@ def location_delete(request: Request, name: str, pk: int) -> HttpResponse:
 
 @login_required
 @form_page
+@sudo_required
 def snippet_add(request: Request, name: str) -> HttpResponse:
     """`?block=` or `?location=` names where the directives stand."""
     site = site_get(request, name)
@@ -228,6 +230,7 @@ def _snippet_place(request: Request, site: Site) -> dict[str, Any]:
 
 @login_required
 @form_page
+@sudo_required
 def snippet(request: Request, name: str, pk: int) -> HttpResponse:
     site = site_get(request, name)
     require(request.user, Action.ADMINISTER)
@@ -251,6 +254,7 @@ def snippet(request: Request, name: str, pk: int) -> HttpResponse:
 
 @login_required
 @form_page
+@sudo_required
 def snippet_delete(request: Request, name: str, pk: int) -> HttpResponse:
     site = site_get(request, name)
     require(request.user, Action.ADMINISTER)
