@@ -13,19 +13,22 @@ from pathlib import Path
 
 import pytest
 
-os.environ.setdefault("PADDOCK_HOME", tempfile.mkdtemp(prefix="paddock-test-"))
+_given = os.environ.get("PADDOCK_HOME", "")
+_worker = os.environ.get("PYTEST_XDIST_WORKER", "")
+HOME = Path(_given or tempfile.mkdtemp(prefix="paddock-test-")) / _worker  # each process of a parallel run has its own
+(HOME / "static").mkdir(parents=True, exist_ok=True)
+os.environ["PADDOCK_HOME"] = str(HOME)
 os.environ.setdefault("PADDOCK_STATIC_MANIFEST", "0")
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "panel.settings")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--update-golden", action="store_true", help="write tests/golden anew; review the diff")
+    parser.addoption("--update-golden", action="store_true", help="write tests/golden anew; read the diff afterwards")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    home = os.environ["PADDOCK_HOME"]
-    if Path(home).name.startswith("paddock-test-"):
-        shutil.rmtree(home, ignore_errors=True)
+    if not _given and not _worker:
+        shutil.rmtree(HOME, ignore_errors=True)
 
 
 @pytest.fixture

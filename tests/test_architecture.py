@@ -15,7 +15,7 @@ APPS = ("core", "accounts", "audit", "hosts", "websites", "deployments", "benchm
 MAY_IMPORT = {
     "core": set(),
     "rendering": set(),
-    "remote": {"agents"},
+    "remote": {"agents", "core"},
     "accounts": {"core", "audit"},
     "audit": {"core", "accounts"},
     "hosts": {"core", "accounts", "audit", "remote", "agents"},
