@@ -1,9 +1,17 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
+from pytest_django import Settings
 
 from panel.hosts.models import HostStatus
+from panel.remote import pool
+from tests.deployments.real import Machine
 from tests.support.cast import Cast, cast
+from tests.support.nginx import NginxInstance
+from tests.support.sshd import SshServer
 
 
 @pytest.fixture
@@ -14,3 +22,31 @@ def people(db: None) -> Cast:
     found.host.status_detail = "web-1 does not answer."
     found.host.save()
     return found
+
+
+@pytest.fixture
+def agent_home(settings: Settings, server_root: Path) -> Iterator[Path]:
+    """The local agent's folder; its connection is closed afterwards."""
+    settings.LOCAL_HOST_ROOT = server_root / "agent-home"
+    yield settings.LOCAL_HOST_ROOT
+    pool.close()
+
+
+@pytest.fixture
+def nginx(server_root: Path) -> Iterator[NginxInstance]:
+    with NginxInstance(server_root) as server:
+        yield server
+
+
+@pytest.fixture
+def machine(transactional_db: None, agent_home: Path, nginx: NginxInstance) -> Machine:
+    """This machine, with nginx running."""
+    return Machine(nginx.root)
+
+
+@pytest.fixture
+def remote(transactional_db: None, nginx: NginxInstance) -> Iterator[Machine]:
+    """The same behind a real sshd."""
+    with SshServer(nginx.root / "sshd") as sshd:
+        yield Machine(nginx.root, sshd)
+        pool.close()

@@ -1,0 +1,250 @@
+"""From a draft to a page that answers, through the real agent and a real nginx, and back again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from panel.core.errors import ApplicationError
+from panel.deployments import drift, services
+from panel.deployments.models import DeploymentStatus, Drift, SiteState, SiteStatus, Step
+from panel.hosts.models import Engine, Layout
+from panel.websites import services as websites
+from panel.websites.models import Site
+from tests.deployments.real import Machine
+from tests.support.nginx import NginxInstance
+
+
+def config_of(machine: Machine, site: Site) -> Path:
+    revision = SiteState.objects.get(site=site).revision
+    assert revision is not None
+    return Path(next(file["path"] for file in revision.files if file["path"].endswith(".conf") and not file["link"]))
+
+
+def edit(machine: Machine, site: Site, **values: object) -> None:
+    websites.block_update(actor=machine.people.owner, block=site.blocks.get(), **values)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("layout", [Layout.SITES, Layout.CONF_D])
+def test_a_site_is_deployed_and_answers(machine: Machine, nginx: NginxInstance, layout: Layout) -> None:
+    site = machine.site("shop", machine.install(nginx, Engine.NGINX, layout))
+    deployment = machine.deploy(site)
+    assert machine.answers("shop", "this is shop")
+    assert deployment.plan["checked"]
+    state = SiteState.objects.get()
+    assert (state.status, state.revision) == (SiteStatus.LIVE, deployment.items.get().revision)
+    names = list(deployment.steps.values_list("name", flat=True))
+    assert names.index("test") < names.index("switch") < names.index("reload") < names.index("probe")
+    assert set(deployment.steps.values_list("status", flat=True)) == {"succeeded"}
+    assert "-t" in Step.objects.get(deployment=deployment, name="test").argv
+
+
+def test_over_a_real_sshd(remote: Machine, nginx: NginxInstance) -> None:
+    site = remote.site("shop", remote.install(nginx, Engine.NGINX))
+    remote.deploy(site)
+    assert remote.answers("shop", "this is shop")
+
+
+def test_a_wrong_host_key_sends_nothing(remote: Machine, nginx: NginxInstance) -> None:
+    site = remote.site("shop", remote.install(nginx, Engine.NGINX))
+    deployment = remote.plan(site)
+    remote.host.host_key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIEYcZLJD2iGwZV3vXbDIhBGGrmvVcZbhDkZ5d2dNZCwQ"
+    remote.host.save()
+    remote.run(deployment)
+    assert deployment.status == DeploymentStatus.FAILED
+    assert "Nothing was" in deployment.error
+    assert not list((nginx.root / "sites-available").iterdir())
+
+
+def test_what_the_server_refuses_is_rolled_back_in_its_own_words(machine: Machine, nginx: NginxInstance) -> None:
+    install = machine.install(nginx, Engine.NGINX)
+    site, other = machine.site("shop", install), machine.site("other", install)
+    machine.deploy(site, other)
+    before = config_of(machine, site).read_text()
+    websites.snippet_create(
+        actor=machine.people.admin, site=site, engine="nginx", text="gzip maybe;", block=site.blocks.get()
+    )
+    deployment = machine.run(machine.plan(site))
+    assert deployment.status == DeploymentStatus.ROLLED_BACK
+    assert 'invalid value "maybe" in "gzip" directive' in deployment.error
+    assert config_of(machine, site).read_text() == before
+    assert machine.answers("shop", "this is shop")
+    assert machine.answers("other", "this is other")
+    state = SiteState.objects.get(site=site)
+    assert (state.status, state.last_failure) == (SiteStatus.LIVE, deployment)
+
+
+def test_a_site_that_does_not_answer_is_rolled_back(machine: Machine, nginx: NginxInstance) -> None:
+    site = machine.site("shop", machine.install(nginx, Engine.NGINX))
+    machine.deploy(site)
+    upstream = websites.upstream_create(
+        actor=machine.people.owner, site=site, name="gone", servers=[{"address": "127.0.0.1:1"}]
+    )
+    websites.location_create(
+        actor=machine.people.owner, block=site.blocks.get(), pattern="/", handler="proxy", upstream=upstream
+    )
+    deployment = machine.run(machine.plan(site))
+    assert deployment.status == DeploymentStatus.ROLLED_BACK
+    assert "answers 502" in deployment.error
+    assert machine.answers("shop", "this is shop")
+
+
+def test_the_same_revision_twice_changes_nothing(machine: Machine, nginx: NginxInstance) -> None:
+    site = machine.site("shop", machine.install(nginx, Engine.NGINX))
+    machine.deploy(site)
+    stamp = config_of(machine, site).stat().st_mtime_ns
+    again = machine.deploy(site)
+    assert {file["action"] for file in again.plan["files"]} == {"keep"}
+    assert "reload" not in again.steps.values_list("name", flat=True)
+    assert config_of(machine, site).stat().st_mtime_ns == stamp
+
+
+def test_rollback_brings_back_what_was(machine: Machine, nginx: NginxInstance) -> None:
+    site = machine.site("shop", machine.install(nginx, Engine.NGINX))
+    first = machine.deploy(site).items.get().revision
+    assert first is not None
+    edit(machine, site, root=str(machine.files("new-shop")))
+    machine.deploy(site)
+    assert machine.answers("shop", "this is new-shop")
+    machine.run(services.site_rollback(actor=machine.people.owner, site=site, revision=first))
+    assert machine.answers("shop", "this is shop")
+    assert SiteState.objects.get().revision == first
+
+
+def test_many_sites_are_one_transaction_and_one_reload(machine: Machine, nginx: NginxInstance) -> None:
+    install = machine.install(nginx, Engine.NGINX)
+    sites = [machine.site(f"shop-{index}", install) for index in range(5)]
+    deployment = machine.deploy(*sites)
+    assert list(deployment.steps.values_list("name", flat=True)).count("reload") == 1
+    for site in sites:
+        assert machine.answers(site.name, f"this is {site.name}")
+
+
+def test_one_bad_site_of_many_changes_none(machine: Machine, nginx: NginxInstance) -> None:
+    install = machine.install(nginx, Engine.NGINX)
+    good, bad = machine.site("good", install), machine.site("bad", install)
+    websites.snippet_create(
+        actor=machine.people.admin, site=bad, engine="nginx", text="gzip maybe;", block=bad.blocks.get()
+    )
+    deployment = machine.run(machine.plan(good, bad))
+    assert deployment.status == DeploymentStatus.ROLLED_BACK
+    assert not list((nginx.root / "sites-enabled").iterdir())
+    assert not SiteState.objects.filter(status=SiteStatus.LIVE).exists()
+
+
+def test_disable_takes_it_off_and_enabling_brings_it_back(machine: Machine, nginx: NginxInstance) -> None:
+    install = machine.install(nginx, Engine.NGINX)
+    site, other = machine.site("shop", install), machine.site("other", install)
+    machine.deploy(site, other)
+    deployment = services.site_disable(actor=machine.people.owner, site=site)
+    assert deployment is not None
+    machine.run(deployment)
+    assert not list((nginx.root / "sites-available").glob("*shop*"))
+    assert machine.answers("shop", "this is other")  # nginx's own choice for a name that nobody has
+    site.refresh_from_db()
+    websites.site_enable(actor=machine.people.owner, site=site, enabled=True)
+    machine.deploy(site)
+    assert machine.answers("shop", "this is shop")
+
+
+def test_deleting_leaves_nothing_behind(machine: Machine, nginx: NginxInstance) -> None:
+    site = machine.site("shop", machine.install(nginx, Engine.NGINX))
+    machine.deploy(site)
+    deployment = services.site_delete(actor=machine.people.owner, site=site)
+    assert deployment is not None
+    machine.run(deployment)
+    assert not Site.objects.exists()
+    assert not [path for path in nginx.root.rglob("*shop*") if "www" not in path.parts]
+
+
+def test_tls_with_a_certificate_made_here(machine: Machine, nginx: NginxInstance) -> None:
+    people = machine.people
+    certificate = websites.certificate_self_sign(
+        actor=people.owner, team=people.team, name="shop", names=["shop.example"]
+    )
+    site = machine.site("shop", machine.install(nginx, Engine.NGINX), certificate=certificate)
+    machine.deploy(site)
+    (key,) = nginx.root.rglob("shop.key")
+    assert key.stat().st_mode & 0o777 == 0o600
+    from tests.support.http import ask
+
+    assert ask(machine.port, host="shop.example", tls=True).text == "this is shop"
+
+
+# --- drift ---
+
+
+def test_a_hand_edit_is_shown_and_only_overwritten_on_purpose(machine: Machine, nginx: NginxInstance) -> None:
+    site = machine.site("shop", machine.install(nginx, Engine.NGINX))
+    machine.deploy(site)
+    path = config_of(machine, site)
+    path.write_text(path.read_text() + "# by hand\n")
+    edit(machine, site, autoindex=True)
+    deployment = machine.plan(site)
+    assert deployment.plan["drifted"] == [str(path)]
+    (file,) = [file for file in deployment.plan["files"] if file["path"] == str(path)]
+    assert "-# by hand" in file["diff"]
+    with pytest.raises(ApplicationError, match=str(path)) as caught:
+        services.deployment_confirm(actor=machine.people.owner, deployment=deployment)
+    assert caught.value.code == "drift"
+    assert "# by hand" in path.read_text()
+    machine.run(deployment, accept_drift=True)
+    assert deployment.status == DeploymentStatus.SUCCEEDED
+    assert "# by hand" not in path.read_text()
+
+
+def test_an_edit_after_the_plan_stops_the_deployment(machine: Machine, nginx: NginxInstance) -> None:
+    site = machine.site("shop", machine.install(nginx, Engine.NGINX))
+    machine.deploy(site)
+    path = config_of(machine, site)
+    edit(machine, site, autoindex=True)
+    deployment = machine.plan(site)
+    path.write_text(path.read_text() + "# by hand\n")
+    machine.run(deployment)
+    assert deployment.status == DeploymentStatus.FAILED
+    assert str(path) in deployment.error
+    assert "# by hand" in path.read_text()
+    assert machine.answers("shop", "this is shop")
+
+
+def test_drift_is_found_adopted_and_kept(machine: Machine, nginx: NginxInstance) -> None:
+    site = machine.site("shop", machine.install(nginx, Engine.NGINX))
+    machine.deploy(site)
+    assert drift.drift_check(machine.host) == []
+    path = config_of(machine, site)
+    path.write_text(path.read_text().replace("server_name", "add_header X-By hand;\n    server_name", 1))
+    (row,) = drift.drift_check(machine.host)
+    assert "+    add_header X-By hand;" in row.diff or "+add_header X-By hand;" in row.diff
+    assert SiteState.objects.get().status == SiteStatus.DRIFTED
+    drift.drift_adopt(actor=machine.people.admin, drift=row)
+    assert drift.drift_check(machine.host) == []
+    machine.deploy(site)
+    assert "X-By" in path.read_text()
+    assert SiteState.objects.get().status == SiteStatus.LIVE
+
+
+def test_drift_is_overwritten(machine: Machine, nginx: NginxInstance) -> None:
+    site = machine.site("shop", machine.install(nginx, Engine.NGINX))
+    machine.deploy(site)
+    path = config_of(machine, site)
+    good = path.read_text()
+    path.unlink()
+    (row,) = drift.drift_check(machine.host)
+    assert row.found_sha256 == ""
+    machine.run(drift.drift_overwrite(actor=machine.people.owner, site=site), accept_drift=True)
+    assert path.read_text() == good
+    assert Drift.objects.get().resolution == "overwritten"
+
+
+def test_drift_that_was_put_back_by_hand_is_gone(machine: Machine, nginx: NginxInstance) -> None:
+    site = machine.site("shop", machine.install(nginx, Engine.NGINX))
+    machine.deploy(site)
+    path = config_of(machine, site)
+    good = path.read_text()
+    path.write_text("# broken")
+    assert len(drift.drift_check(machine.host)) == 1
+    path.write_text(good)
+    assert drift.drift_check(machine.host) == []
+    assert Drift.objects.get().resolution == "gone"
+    assert SiteState.objects.get().status == SiteStatus.LIVE
