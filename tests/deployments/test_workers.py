@@ -1,0 +1,183 @@
+"""Workers that race, die and lose their connection: the row decides, the host's journal is the witness."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from django.conf import settings as django_settings
+from django.db import connection
+from django.utils import timezone
+
+from panel.deployments import execution, services, tasks
+from panel.deployments.models import Deployment, DeploymentStatus, SiteState, SiteStatus
+from panel.hosts.locks import host_lock
+from panel.hosts.models import Engine, HostLock
+from panel.remote import pool
+from tests.deployments.real import Machine
+from tests.support.nginx import NginxInstance
+from tests.support.waiting import eventually
+
+ROOT = Path(__file__).resolve().parents[2]
+WORKER = """
+import sys, django
+django.setup()
+from uuid import UUID
+from django.conf import settings
+from pathlib import Path
+settings.LOCAL_HOST_ROOT = Path(sys.argv[2])
+from panel.deployments.execution import deployment_execute
+deployment_execute(UUID(sys.argv[1]))
+"""
+
+
+def confirmed(machine: Machine, nginx: NginxInstance) -> Deployment:
+    site = machine.site("shop", machine.install(nginx, Engine.NGINX))
+    deployment = machine.plan(site)
+    services.deployment_confirm(actor=machine.people.owner, deployment=deployment)
+    return deployment
+
+
+def database_url() -> str:
+    values = connection.settings_dict
+    if connection.vendor == "sqlite":
+        return f"sqlite:///{values['NAME']}"
+    user = f"{values['USER']}:{values['PASSWORD']}@" if values["PASSWORD"] else f"{values['USER']}@"
+    return f"postgres://{user}{values['HOST']}:{values['PORT']}/{values['NAME']}"
+
+
+def worker(deployment: Deployment, home: Path, fault: str) -> subprocess.Popen[bytes]:
+    """A worker in a process of its own, whose agent stops at `fault`."""
+    env = os.environ | {
+        "PADDOCK_DATABASE_URL": database_url(),
+        "PADDOCK_ENCRYPTION_KEYS": ",".join(django_settings.ENCRYPTION_KEYS),
+        "PADDOCK_AGENT_TEST": "1",
+        "PADDOCK_AGENT_FAULT": fault,
+        "DJANGO_SETTINGS_MODULE": "panel.settings",
+    }
+    return subprocess.Popen([sys.executable, "-c", WORKER, str(deployment.uuid), str(home)], env=env, cwd=ROOT)
+
+
+def test_two_workers_carry_out_a_deployment_once(machine: Machine, nginx: NginxInstance) -> None:
+    deployment = confirmed(machine, nginx)
+    results: list[execution.Attempt] = []
+    barrier = threading.Barrier(4)
+
+    def work() -> None:
+        barrier.wait()
+        try:
+            results.append(execution.deployment_execute(deployment.uuid))
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(results) == ["done", "nothing", "nothing", "nothing"]
+    deployment.refresh_from_db()
+    assert deployment.status == DeploymentStatus.SUCCEEDED
+    assert list(deployment.steps.values_list("name", flat=True)).count("switch") == 1
+
+
+@pytest.mark.parametrize("point", ["journaled", "tested", "switched", "live"])
+def test_a_killed_worker_is_followed_by_another(
+    machine: Machine, nginx: NginxInstance, agent_home: Path, point: str
+) -> None:
+    deployment = confirmed(machine, nginx)
+    process = worker(deployment, agent_home, f"hold:{point}")
+    try:
+        reached = {"journaled": "journal", "tested": "test", "switched": "switch", "live": "start"}[point]
+        reload_or_start = {"start", "reload"} if reached == "start" else {reached}
+        assert eventually(
+            lambda: deployment.steps.filter(name__in=reload_or_start, status="succeeded").exists(), timeout_s=20
+        )
+    finally:
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    deployment.refresh_from_db()
+    assert deployment.status == DeploymentStatus.RUNNING
+    assert execution.orphans_queue() == []  # its heartbeat is still fresh
+    Deployment.objects.update(heartbeat_at=timezone.now() - execution.ORPHANED_AFTER * 2)
+    assert execution.orphans_queue() == [deployment.uuid]
+    assert execution.deployment_execute(deployment.uuid) == execution.Attempt.DONE
+    deployment.refresh_from_db()
+    assert deployment.status == DeploymentStatus.SUCCEEDED, deployment.error
+    assert machine.answers("shop", "this is shop")
+    assert SiteState.objects.get().status == SiteStatus.LIVE
+    assert list(deployment.steps.values_list("name", flat=True)).count("switch") == 1
+
+
+@pytest.mark.parametrize("point", ["journaled", "switch-0", "switched", "reloaded", "committed"])
+def test_a_killed_agent_leaves_the_old_or_the_new(
+    machine: Machine, nginx: NginxInstance, monkeypatch: pytest.MonkeyPatch, point: str
+) -> None:
+    deployment = confirmed(machine, nginx)
+    pool.close()
+    monkeypatch.setenv("PADDOCK_AGENT_TEST", "1")
+    monkeypatch.setenv("PADDOCK_AGENT_FAULT", f"kill:{point}")
+
+    def forget_fault(_seconds: float) -> None:
+        monkeypatch.delenv("PADDOCK_AGENT_FAULT", raising=False)
+
+    monkeypatch.setattr(execution.time, "sleep", forget_fault)
+    execution.deployment_execute(deployment.uuid)
+    monkeypatch.undo()
+    deployment.refresh_from_db()
+    if deployment.status == DeploymentStatus.QUEUED:
+        execution.deployment_execute(deployment.uuid)
+        deployment.refresh_from_db()
+    enabled = list((nginx.root / "sites-enabled").iterdir())
+    if point == "committed":
+        assert deployment.status == DeploymentStatus.SUCCEEDED
+        assert machine.answers("shop", "this is shop")
+    else:
+        assert deployment.status == DeploymentStatus.ROLLED_BACK
+        assert "killed" in deployment.error
+        assert enabled == []
+    assert not list(nginx.root.rglob(".paddock-*"))
+
+
+def test_a_busy_host_leaves_it_in_the_queue(machine: Machine, nginx: NginxInstance) -> None:
+    deployment = confirmed(machine, nginx)
+    with host_lock(machine.host, "benchmark 7"):
+        assert execution.deployment_execute(deployment.uuid) == execution.Attempt.BUSY
+        deployment.refresh_from_db()
+        assert deployment.status == DeploymentStatus.QUEUED
+    assert execution.deployment_execute(deployment.uuid) == execution.Attempt.DONE
+    assert HostLock.objects.get().holder == ""
+
+
+def test_a_host_that_cannot_be_reached_fails_with_words_and_nothing_changed(
+    remote: Machine, nginx: NginxInstance
+) -> None:
+    deployment = confirmed(remote, nginx)
+    remote.host.port = 1
+    remote.host.save()
+    execution.deployment_execute(deployment.uuid)
+    deployment.refresh_from_db()
+    assert deployment.status == DeploymentStatus.FAILED
+    assert "Nothing was changed on the host." in deployment.error
+    assert SiteState.objects.get().last_failure == deployment
+
+
+def test_the_task_carries_out_and_the_sweep_finds_what_waits(
+    machine: Machine, nginx: NginxInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deployment = confirmed(machine, nginx)
+    woken: list[str] = []
+    monkeypatch.setattr(tasks.run, "delay", woken.append)
+    tasks.sweep()
+    assert woken == [str(deployment.uuid)]
+    tasks.run(woken[0])
+    deployment.refresh_from_db()
+    assert deployment.status == DeploymentStatus.SUCCEEDED
+    woken.clear()
+    tasks.sweep()
+    assert woken == []
