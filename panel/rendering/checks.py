@@ -7,7 +7,7 @@ import re
 
 from panel.rendering.errors import NotExpressible
 from panel.rendering.roots import is_below
-from panel.rendering.spec import SiteSpec
+from panel.rendering.spec import InstallSpec, SiteSpec
 
 SITE_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}\Z")
 PART_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}\Z")
@@ -184,3 +184,9 @@ def pcre(value: str, field: str) -> str:
     if depth or inside or skip:
         raise refuse(field, f"“{value}” is not a regular expression: a group, class or escape in it does not close")
     return value
+
+
+def version_of(install: InstallSpec) -> tuple[int, ...]:
+    """(1, 22, 1) of "1.22.1" or "nginx/1.22.1"; () when unknown, which counts as old."""
+    found = re.search(r"\d+(?:\.\d+)+", install.version)
+    return tuple(int(part) for part in found[0].split(".")) if found else ()

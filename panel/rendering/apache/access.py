@@ -39,7 +39,9 @@ def require(source: Location, at: str) -> list[Node]:
         wanted.append(_first_match(source.access_rules, f"{at}/access_rules", 0))
     if source.basic_auth is not None:
         field = f"{at}/basic_auth"
-        realm = expression(handlers.realm(source.basic_auth.realm, f"{field}/realm"))
+        realm = handlers.realm(source.basic_auth.realm, f"{field}/realm")
+        # httpd escapes quotes in the header it sends, but not backslashes (RFC 9110 section 5.6.4).
+        realm = expression(realm.replace("\\", "\\\\"))
         lines += [directive("AuthType", "Basic"), directive("AuthName", realm), directive("AuthBasicProvider", "file")]
         path = plain(checks.path(source.basic_auth.path, f"{field}/path"), f"{field}/path")
         lines.append(directive("AuthUserFile", path))

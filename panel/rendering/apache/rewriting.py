@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from panel.rendering import exclusive, handlers
 from panel.rendering.apache.quoting import RAW_URI, Interpolator, one_quote, rewrite_regex, target
+from panel.rendering.checks import version_of
 from panel.rendering.errors import NotExpressible
 from panel.rendering.exclusive import Condition
 from panel.rendering.locations import Place
+from panel.rendering.spec import InstallSpec
 from panel.rendering.tree import Directive, directive
 
 # THE_REQUEST holds the path as the client wrote it; an absolute request target is cut to its path, as nginx does.
@@ -18,6 +20,11 @@ RAW_URI_RULES = (
     directive("RewriteCond", "%{THE_REQUEST}", r"^\S+ (?:https?://[^/?]*)?(\S*)", comment="The path as it came"),
     directive("RewriteRule", "^", "-", f"[E={RAW_URI}:%1]"),
 )
+
+
+def raw_uri_flag(install: InstallSpec) -> str:
+    """Since 2.4.60 a rule whose result holds a ? is refused when the request held %3F; the path as it came may."""
+    return ",UnsafeAllow3F" if version_of(install) >= (2, 4, 60) else ""
 
 
 def interpolator(place: Place, server_name: str) -> Interpolator:
@@ -31,10 +38,10 @@ def interpolator(place: Place, server_name: str) -> Interpolator:
     return Interpolator(server_name, captures, names)
 
 
-def rules(place: Place, condition: Condition, root: str, words: Interpolator) -> list[Directive]:
+def rules(place: Place, condition: Condition, root: str, words: Interpolator, allow_mark: str) -> list[Directive]:
     source = place.location
     if source.handler == "return":
-        return _answer(place, condition, words)
+        return _answer(place, condition, words, allow_mark)
     if source.try_files and source.handler in ("static", "php"):
         return _try_files(place, condition, source.root or root, words)
     return []
@@ -59,12 +66,13 @@ def _when(
     return found
 
 
-def _answer(place: Place, condition: Condition, words: Interpolator) -> list[Directive]:
+def _answer(place: Place, condition: Condition, words: Interpolator, allow_mark: str) -> list[Directive]:
     source, at = place.location, place.pointer
     if source.return_code in handlers.REDIRECTS:
         url = words.in_target(source.return_value, f"{at}/return_value")
+        mark = allow_mark if "$request_uri" in source.return_value else ""
         discard = "" if "?" in source.return_value or "$request_uri" in source.return_value else ",QSD"
-        return _when(condition, [], url, f"[R={source.return_code},NE{discard},L]", at)
+        return _when(condition, [], url, f"[R={source.return_code},NE{discard}{mark},L]", at)
     return _when(condition, [], "-", f"[R={source.return_code},L]", at)
 
 
@@ -124,7 +132,7 @@ def _subject(place: Place, item: str, root: str, words: Interpolator, field: str
     return target(root.rstrip("/")) + words.in_target(item.rstrip("/"), field)
 
 
-def to_https(port: int, server_name: str) -> list[Directive]:
+def to_https(port: int, install: InstallSpec) -> list[Directive]:
     host = "%{SERVER_NAME}" if port == 443 else f"%{{SERVER_NAME}}:{port}"
-    rule = directive("RewriteRule", "^", f"https://{host}%{{ENV:{RAW_URI}}}", "[R=301,NE,L]")
+    rule = directive("RewriteRule", "^", f"https://{host}%{{ENV:{RAW_URI}}}", f"[R=301,NE{raw_uri_flag(install)},L]")
     return [directive("RewriteEngine", "On", gap=True), *RAW_URI_RULES, rule]

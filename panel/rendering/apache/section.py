@@ -94,7 +94,9 @@ def _php(spec: SiteSpec, place: Place, words: Interpolator) -> list[Node]:
     handler = f"proxy:{address}|fcgi://localhost" if address.startswith("unix:") else f"proxy:fcgi://{address}"
     lines = _static(spec, place, words)
     # Only files that are there: PHP is never handed a path that it would have to guess a script from.
-    lines.append(block("If", "-f %{REQUEST_FILENAME}", body=[directive("SetHandler", handler)], gap=False))
+    split = r"%{REQUEST_FILENAME} =~ /\.php$/" if source.split_path_info else "-z %{PATH_INFO}"
+    is_script = f"-f %{{REQUEST_FILENAME}} && {split}"
+    lines.append(block("If", is_script, body=[directive("SetHandler", handler)], gap=False))
     if values := handlers.php_values(pool, f"/php_pools/{number}"):
         lines.append(directive("ProxyFCGISetEnvIf", "true", "PHP_VALUE", expression(values)))
     return [*lines, *_request_headers(source, at, words)]

@@ -25,7 +25,9 @@ def hosts(spec: SiteSpec, install: InstallSpec, source: ServerBlock, at: str) ->
         raise NotExpressible(f"{at}/tls", "listens with TLS but has no certificate; choose one")
     found: list[Node] = []
     if plain_listens:
-        body = _redirect(secure) if source.redirect_to_https else _body(spec, install, source, at, secure=False)
+        body = (
+            _redirect(secure, install) if source.redirect_to_https else _body(spec, install, source, at, secure=False)
+        )
         found.append(_host(spec, source, plain_listens, body, at))
     if secure:
         found.append(_host(spec, source, secure, _body(spec, install, source, at, secure=True), at))
@@ -67,8 +69,8 @@ def _names(spec: SiteSpec, source: ServerBlock, at: str) -> list[Node]:
     return lines + ([directive("ServerAlias", *aliases)] if aliases else [])
 
 
-def _redirect(secure: tuple[Listen, ...]) -> list[Node]:
-    return list(rewriting.to_https(secure[0].port if secure else 443, ""))
+def _redirect(secure: tuple[Listen, ...], install: InstallSpec) -> list[Node]:
+    return list(rewriting.to_https(secure[0].port if secure else 443, install))
 
 
 def _body(spec: SiteSpec, install: InstallSpec, source: ServerBlock, at: str, *, secure: bool) -> list[Node]:
@@ -171,7 +173,7 @@ def _locations(
     rules: list[Node] = []
     for place, condition in conditions(found).items():
         words = rewriting.interpolator(place, name)
-        rules += rewriting.rules(place, condition, source.root, words)
+        rules += rewriting.rules(place, condition, source.root, words, rewriting.raw_uri_flag(install))
         sections += section(spec, install, place, condition, everywhere, name)
     if _mentions_raw_uri(source):
         rules = [*rewriting.RAW_URI_RULES, *rules]

@@ -207,8 +207,14 @@ def _return(scope: Scope, place: Place) -> list[Node]:
     if not source.return_value:
         return [directive("return", code)]
     value = scope.dollars.complex(source.return_value, field, handlers.captures(source))
-    plain = [] if code in handlers.REDIRECTS else [directive("default_type", "text/plain")]
-    return [*plain, directive("return", code, value)]
+    if code in handlers.REDIRECTS:
+        return [directive("return", code, value)]
+    # Whatever suffix the path has, this is text.
+    return [
+        block("types", body=[], gap=False),
+        directive("default_type", "text/plain"),
+        directive("return", code, value),
+    ]
 
 
 _HANDLERS = {"static": _static, "php": _php, "proxy": _proxy, "return": _return}

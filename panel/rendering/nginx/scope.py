@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
+from panel.rendering.checks import version_of
 from panel.rendering.nginx.quoting import Dollars, prefix
 from panel.rendering.spec import InstallSpec, SiteSpec
 from panel.rendering.tree import Directive, block, directive
@@ -24,12 +24,6 @@ class Dialect:
         version = version_of(install)
         known = not install.modules or any("v3" in module for module in install.modules)
         return cls(http2_directive=version >= (1, 25, 1), http3=version >= (1, 25, 0) and known)
-
-
-def version_of(install: InstallSpec) -> tuple[int, ...]:
-    """(1, 22, 1) of "1.22.1" or "nginx/1.22.1"; () when unknown, which counts as old."""
-    found = re.search(r"\d+(?:\.\d+)+", install.version)
-    return tuple(int(part) for part in found[0].split(".")) if found else ()
 
 
 class Scope:
