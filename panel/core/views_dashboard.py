@@ -251,6 +251,6 @@ def _first_steps(user: User, figures: dict[str, int]) -> list[FirstStep]:
     ]
     following = next((index for index, step in enumerate(steps) if not step[4]), -1)
     return [
-        FirstStep(title, detail, reverse(name), action, bool(done), index == following)
+        FirstStep(title, detail, reverse(name) if index == following else "", action, bool(done), index == following)
         for index, (title, detail, name, action, done) in enumerate(steps)
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import URLPattern, URLResolver, path
 
-from panel.websites.views import actions, blocks, certificates, lists, parts, sites
+from panel.websites.views import actions, blocks, certificates, insight, lists, parts, sites
 
 app_name = "websites"
 
@@ -25,6 +25,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("<slug:name>/edit/", sites.edit, name="edit"),
     path("<slug:name>/clone/", sites.clone, name="clone"),
     path("<slug:name>/server/", actions.server, name="server"),
+    path("<slug:name>/delete/", actions.delete, name="delete"),
+    path("<slug:name>/history/", actions.history, name="history"),
     path("<slug:name>/enable/", sites.enable, name="enable"),
     path("<slug:name>/blocks/", blocks.blocks, name="blocks"),
     path("<slug:name>/blocks/+new/", blocks.block_add, name="block_add"),
@@ -45,5 +47,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("<slug:name>/php/+new/", parts.part_add, _pools, name="php_add"),
     path("<slug:name>/php/<int:pk>/", parts.part_edit, _pools, name="php_edit"),
     path("<slug:name>/php/<int:pk>/delete/", parts.part_delete, _pools, name="php_delete"),
+    path("<slug:name>/raw/", insight.raw, name="raw"),
+    path("<slug:name>/logs/", insight.logs, name="logs"),
+    path("<slug:name>/benchmarks/", insight.benchmarks, name="benchmarks"),
     path("<slug:name>/tls/", certificates.tls, name="tls"),
 ]

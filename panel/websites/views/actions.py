@@ -1,37 +1,102 @@
-"""Where a site runs."""
+"""What ends in a deployment: another server, deletion; and what was deployed. All of it is planned and shown first."""
 
 from __future__ import annotations
 
-from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
-from django.shortcuts import redirect
+from django.urls import reverse
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_http_methods
+from django.utils.translation import ngettext
+from django.views.decorators.http import require_http_methods, require_safe
 
 from panel.accounts.permissions import Action
-from panel.core.forms import attempt
+from panel.core.forms import ConfirmNameForm, attempt
 from panel.core.http import Request
+from panel.deployments import services as deployments
+from panel.deployments.models import Deployment
+from panel.deployments.views import history_context, planned
 from panel.websites import services
 from panel.websites.forms.sites import SiteServerForm
 from panel.websites.models import Site
-from panel.websites.views.base import site_get, site_render
+from panel.websites.views.base import saved, site_get, site_render
 
 form_page = require_http_methods(["GET", "HEAD", "POST"])
+
+
+def site_is_live(site: Site) -> bool:
+    state = getattr(site, "state", None)
+    return state is not None and state.revision_id is not None
 
 
 @login_required
 @form_page
 def server(request: Request, name: str) -> HttpResponse:
-    """Choose the server of a site that stands on no host yet."""
+    """Choose the server of a draft, or plan the move of a live site to another one."""
     site = site_get(request, name, Action.CHANGE)
     form = SiteServerForm(request.POST or None, initial={"install": site.install_id})
+    is_live = site_is_live(site)
     if request.method == "POST" and form.is_valid():
         install = form.cleaned_data["install"]
-        target = Site.objects.select_related("team", "install__host").get(pk=site.pk)
-        if attempt(form, lambda: services.site_install_set(actor=request.user, site=target, install=install)):
-            words = {"site": site, "server": install or _("no server")}
-            messages.success(request, _("%(site)s runs on %(server)s.") % words)
-            return redirect("websites:detail", site.name)
-    context = {"form": form, "is_live": False, "status_code": 422 if form.errors else 200}
+        if is_live and install is None:
+            form.add_error("install", _("A live site stays on a server: disable it first to take it off its host."))
+        elif is_live:
+            back = reverse("websites:server", args=[site.name])
+            return planned(request, lambda: deployments.site_move(actor=request.user, site=site, install=install), back)
+        elif attempt(form, lambda: services.site_install_set(actor=request.user, site=_fresh(site), install=install)):
+            words = {"site": site, "server": install or _("no server yet")}
+            return saved(request, "websites:detail", site, _("%(site)s runs on %(server)s.") % words)
+    context = {"form": form, "is_live": is_live, "status_code": 422 if form.errors else 200}
     return site_render(request, site, "detail", "websites/server.html", **context)
+
+
+def _fresh(site: Site) -> Site:
+    return Site.objects.select_related("team", "install__host").get(pk=site.pk)
+
+
+@login_required
+@form_page
+def delete(request: Request, name: str) -> HttpResponse:
+    site = site_get(request, name, Action.CHANGE)
+    form = ConfirmNameForm(request.POST or None, expected=site.name)
+    if request.method == "POST" and form.is_valid():
+
+        def work() -> list[Deployment]:
+            plan = deployments.site_delete(actor=request.user, site=_fresh(site))
+            return [plan] if plan else []
+
+        return planned(request, work, reverse("websites:list"), _("The site %s is deleted.") % site.name)
+    text = _("Its documents stay on the host.")
+    if site_is_live(site):
+        text += " " + _("You see the plan that takes it off its host first.")
+    context = {
+        "form": form,
+        "title": _("Delete the site %s?") % site.name,
+        "losses": _losses(site),
+        "text": text,
+        "cancel_url": reverse("websites:detail", args=[site.name]),
+        "status_code": 422 if form.is_bound else 200,
+    }
+    return site_render(request, site, "detail", "websites/confirm.html", **context)
+
+
+def _losses(site: Site) -> list[str]:
+    losses = []
+    blocks, revisions = site.blocks.count(), site.revisions.count()
+    if blocks:
+        words = ngettext("%d server block with its locations", "%d server blocks with their locations", blocks)
+        losses.append(words % blocks)
+    if revisions:
+        words = ngettext("%d revision to roll back to", "%d revisions to roll back to", revisions)
+        losses.append(words % revisions)
+    if site_is_live(site):
+        losses.append(_("Its configuration on %s") % site.install)
+    return losses
+
+
+@login_required
+@require_safe
+def history(request: Request, name: str) -> HttpResponse:
+    site = site_get(request, name)
+    context = history_context(site)
+    context.pop("site")
+    return site_render(request, site, "history", "websites/history.html", **context)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.contrib import messages
 from django.core.paginator import Page, Paginator
 from django.db.models import Model, QuerySet
 from django.http import Http404, HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.urls import NoReverseMatch, reverse
 from django.utils.translation import gettext as _
 
@@ -69,6 +70,12 @@ def site_tabs(site: Site, current: str) -> list[Tab]:
             continue
         found.append(Tab(label, url, current == name))
     return found
+
+
+def saved(request: Request, to: str, site: Site, words: str) -> HttpResponse:
+    """Says so and goes to a page of the site."""
+    messages.success(request, words)
+    return redirect(to, site.name)
 
 
 def site_render(request: Request, site: Site, tab: str, template: str, **context: Any) -> HttpResponse:

@@ -1,0 +1,202 @@
+"""The editor of server blocks and locations."""
+
+from __future__ import annotations
+
+import html
+from typing import Any
+
+import bcrypt
+import pytest
+from django.test import Client
+
+from panel.websites.models import Location, RawSnippet, ServerBlock, Site
+
+
+def block_of(site: Site) -> ServerBlock:
+    return site.blocks.get()
+
+
+def fields_of(client: Client, url: str) -> dict[str, Any]:
+    """What a browser would send back if nobody touched the form."""
+    form = client.get(url).context["form"]
+    found = {name: form[name].value() for name in form.fields}
+    return {name: "" if value is None else value for name, value in found.items() if value is not False}
+
+
+def text_of(answer: Any) -> str:
+    return html.unescape(answer.content.decode())
+
+
+def test_saving_an_untouched_block_changes_nothing(owner: Client, shop: Site) -> None:
+    url = f"/sites/shop/blocks/{block_of(shop).pk}/"
+    before = ServerBlock.objects.values().get()
+    sent = fields_of(owner, url)
+    assert sent["listens"] == "80"
+    assert sent["names"] == "shop.example\nwww.shop.example"
+    assert owner.post(url, sent).status_code == 302
+    after = ServerBlock.objects.values().get()
+    assert {name for name in before if before[name] != after[name]} == {"row_version", "updated_at"}
+
+
+def test_lists_are_edited_as_lines(owner: Client, shop: Site) -> None:
+    url = f"/sites/shop/blocks/{block_of(shop).pk}/"
+    changes = {
+        "listens": "80\n[::]:80 default",
+        "headers": "X-Frame-Options: DENY\n[2xx] X-A: b",
+        "error_pages": "404 410 = /gone.html",
+        "try_files": "$uri $uri/ =404",
+    }
+    assert owner.post(url, fields_of(owner, url) | changes).status_code == 302
+    block = block_of(shop)
+    assert [str(row) for row in block.listens.all()] == ["*:80", "[::]:80"]
+    assert block.headers[1] == {"name": "X-A", "value": "b", "always": False}
+    assert block.error_pages == [{"codes": [404, 410], "uri": "/gone.html", "response": None}]
+    assert block.try_files == ["$uri", "$uri/", "=404"]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("listens", "", "This field is required."),
+        ("listens", "80\n80", "*:80 stands here twice."),
+        ("listens", "443 http2", "HTTP/2 needs TLS"),
+        ("listens", "1.2.3.4.5:80", "is not an IP address"),
+        ("names", "ok.example\nno..pe", "no..pe has two dots in a row"),
+        ("names", "~(", "This regular expression does not compile"),
+        ("root", "/srv/../etc", "A path may not step with"),
+        ("headers", "X Y: 1", "is not a header's name"),
+        ("headers", "X-A: caf\u00e9", "A header's value is written in ASCII"),
+        ("error_pages", "404 /x", "Line 1"),
+        ("try_files", "$uri", "Write at least two entries"),
+        ("access_log", "/srv/www/shop/x.php", "A log's path ends in .log"),
+        ("client_max_body_mb", "-1", "greater than or equal to 0"),
+    ],
+)
+def test_a_fault_stands_at_its_field(owner: Client, shop: Site, field: str, value: str, words: str) -> None:
+    url = f"/sites/shop/blocks/{block_of(shop).pk}/"
+    before = ServerBlock.objects.values().get()
+    sent = fields_of(owner, url) | {field: value}
+    inline = text_of(owner.post(url, sent | {"_field": field}))
+    assert f'id="id_{field}-error"' in inline
+    assert words in inline
+    answer = owner.post(url, sent)
+    assert answer.status_code == 422
+    assert any(words in message for message in answer.context["form"].errors[field])
+    assert ServerBlock.objects.values().get() == before
+
+
+def test_a_page_that_was_open_too_long_overwrites_nothing(owner: Client, shop: Site) -> None:
+    url = f"/sites/shop/blocks/{block_of(shop).pk}/"
+    sent = fields_of(owner, url)
+    owner.post(url, sent | {"root": "/srv/www/first"})
+    answer = owner.post(url, sent | {"root": "/srv/www/second"})
+    assert answer.status_code == 422
+    assert "was changed or deleted by someone else" in text_of(answer)
+    assert block_of(shop).root == "/srv/www/first"
+
+
+def test_a_location_is_added_changed_moved_and_deleted(owner: Client, shop: Site) -> None:
+    add = f"/sites/shop/blocks/{block_of(shop).pk}/locations/+new/"
+    new = {"match": "", "pattern": "/old/", "handler": "return", "return_code": "301", "return_value": "/new/"}
+    assert owner.post(add, fields_of(owner, add) | new).status_code == 302
+    location = Location.objects.get(pattern="/old/")
+    assert location.position == 3
+    owner.post(f"/sites/shop/locations/{location.pk}/move/", {"direction": "up"})
+    assert [row.pattern for row in block_of(shop).locations.all()] == ["/health", "/api/", "/old/", r"\.php$"]
+    url = f"/sites/shop/locations/{location.pk}/"
+    assert owner.post(url, fields_of(owner, url) | {"return_code": "302"}).status_code == 302
+    location.refresh_from_db()
+    assert location.return_code == 302
+    assert "Delete /old/?" in text_of(owner.get(f"{url}delete/"))
+    assert Location.objects.filter(pk=location.pk).exists()
+    owner.post(f"{url}delete/")
+    assert not Location.objects.filter(pk=location.pk).exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "words"),
+    [
+        ({"handler": "proxy", "upstream": ""}, "upstream", "Choose the upstream that answers"),
+        ({"handler": "php", "php_pool": ""}, "php_pool", "Choose the PHP pool"),
+        ({"handler": "return", "return_code": ""}, "return_code", "Write the status to answer with"),
+        ({"match": "~", "pattern": "("}, "pattern", "does not compile"),
+        ({"pattern": "no-slash"}, "pattern", "Write a path that begins with /"),
+        ({"pattern": "/x;}\n"}, "pattern", ""),
+        ({"access_rules": "allow 10.0.0.1/8"}, "access_rules", "Write 10.0.0.0/8"),
+        ({"expires": "soon"}, "expires", "Write off, max, epoch"),
+        ({"basic_auth_users": "anna: (kept)"}, "basic_auth_users", "anna has no password yet"),
+    ],
+)
+def test_a_locations_faults(owner: Client, shop: Site, changes: dict[str, str], field: str, words: str) -> None:
+    location = Location.objects.get(pattern="/health")
+    url = f"/sites/shop/locations/{location.pk}/"
+    answer = owner.post(url, fields_of(owner, url) | changes)
+    if not words:  # a line break in a one-line field is dropped by the browser's rules, the rest is a plain path
+        assert answer.status_code in (302, 422)
+        return
+    assert answer.status_code == 422
+    assert any(words in message for message in answer.context["form"].errors[field])
+    location.refresh_from_db()
+    assert location.handler == "return"
+
+
+def test_passwords_are_hashed_and_never_shown(owner: Client, shop: Site) -> None:
+    location = Location.objects.get(pattern="/health")
+    url = f"/sites/shop/locations/{location.pk}/"
+    guarded = {"basic_auth_realm": "Staff", "basic_auth_users": "anna: correct horse"}
+    assert owner.post(url, fields_of(owner, url) | guarded).status_code == 302
+    location.refresh_from_db()
+    hashed = location.basic_auth_users["anna"]
+    assert bcrypt.checkpw(b"correct horse", hashed.encode())
+    page = text_of(owner.get(url))
+    assert "anna: (kept)" in page
+    assert hashed not in page
+    assert owner.post(url, fields_of(owner, url) | {"basic_auth_users": "anna: (kept)\nbob: x"}).status_code == 302
+    location.refresh_from_db()
+    assert location.basic_auth_users["anna"] == hashed
+    assert set(location.basic_auth_users) == {"anna", "bob"}
+
+
+def test_a_viewer_reads_and_changes_nothing(viewer: Client, shop: Site) -> None:
+    location = Location.objects.get(pattern="/health")
+    page = text_of(viewer.get("/sites/shop/blocks/"))
+    assert "/health" in page
+    assert "Add a location" not in page
+    for url in (f"/sites/shop/blocks/{block_of(shop).pk}/", f"/sites/shop/locations/{location.pk}/delete/"):
+        assert viewer.get(url).status_code == 403
+        assert viewer.post(url, {}).status_code == 403
+    assert Location.objects.count() == 3
+
+
+def test_an_outsider_finds_nothing(outsider: Client, shop: Site) -> None:
+    location = Location.objects.get(pattern="/health")
+    for url in ("blocks/", f"blocks/{block_of(shop).pk}/", f"locations/{location.pk}/", "raw/", "logs/", "tls/"):
+        assert outsider.get(f"/sites/shop/{url}").status_code == 404
+
+
+def test_a_location_of_another_site_is_not_reached_through_ones_own(people: Any, outsider: Client, shop: Site) -> None:
+    from panel.websites import services
+
+    block = {"listens": [{"port": 81}], "names": ["b.example"], "root": "/srv/www/b", "locations": []}
+    services.site_define(actor=people.outsider, data={"name": "mine", "team": "blog", "blocks": [block]})
+    foreign = Location.objects.get(pattern="/health")
+    assert outsider.post(f"/sites/mine/locations/{foreign.pk}/delete/").status_code == 404
+    assert Location.objects.filter(pk=foreign.pk).exists()
+
+
+def test_raw_directives_are_for_administrators(owner: Client, admin: Client, shop: Site) -> None:
+    url = f"/sites/shop/snippets/+new/?block={block_of(shop).pk}"
+    sent = {"engine": "nginx", "text": "client_body_buffer_size 128k;"}
+    assert owner.get(url).status_code == 403
+    assert owner.post(url, sent).status_code == 403
+    assert not RawSnippet.objects.exists()
+    assert admin.post(url, sent).status_code == 302
+    assert "client_body_buffer_size 128k;" in text_of(owner.get("/sites/shop/blocks/"))
+
+
+def test_a_dangerous_directive_is_refused(admin: Client, shop: Site) -> None:
+    url = f"/sites/shop/snippets/+new/?block={block_of(shop).pk}"
+    answer = admin.post(url, {"engine": "nginx", "text": "include /etc/passwd;"})
+    assert answer.status_code == 422
+    assert "include" in text_of(answer)
+    assert not RawSnippet.objects.exists()
