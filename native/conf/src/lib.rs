@@ -1,1 +1,21 @@
 //! nginx configuration syntax: lexer, parser, directive table, typed configuration; knows no sockets.
+
+pub mod builder;
+pub mod cidr;
+pub mod directives;
+mod error;
+mod finish;
+pub mod lexer;
+mod listen;
+pub mod locations;
+pub mod model;
+pub mod names;
+pub mod parser;
+pub mod pattern;
+pub mod table;
+pub mod template;
+pub mod values;
+pub mod vars;
+
+pub use error::{ConfError, Place, Result};
+pub use finish::load;

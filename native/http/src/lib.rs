@@ -2,11 +2,13 @@
 
 pub mod fastcgi;
 pub mod flood;
+pub mod h1;
 pub mod h2;
 pub mod h3;
 pub mod head;
 pub mod hpack;
 pub mod qpack;
+pub mod message;
 pub mod section_cache;
 pub mod stream_table;
 pub mod token;

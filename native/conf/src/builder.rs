@@ -1,0 +1,221 @@
+//! State while directives are applied; the setters of the directive table work on it.
+
+use crate::error::{ConfError, Place, Result};
+use crate::model::*;
+use crate::names::ServerName;
+use crate::parser::Directive;
+use crate::pattern::Pattern;
+use crate::table::{self, ctx};
+use crate::template::Template;
+use crate::vars::VarTable;
+use hashbrown::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A location while it is built.
+#[derive(Debug)]
+pub struct LocNode {
+    pub name: String,
+    pub kind: LocKind,
+    pub conf: LocConf,
+    pub handler: Option<Handler>,
+    pub ops: Vec<Op>,
+    pub ifs: Vec<LocNode>,
+    pub try_files: Option<Arc<TryFiles>>,
+    pub internal: Option<bool>,
+    pub limit_except: Option<(Vec<String>, Box<LocNode>)>,
+    pub children: Vec<LocNode>,
+    pub place: Place,
+}
+
+impl LocNode {
+    pub fn new(name: &str, kind: LocKind, place: &Place) -> LocNode {
+        LocNode {
+            name: name.into(),
+            kind,
+            conf: LocConf::default(),
+            handler: None,
+            ops: Vec::new(),
+            ifs: Vec::new(),
+            try_files: None,
+            internal: None,
+            limit_except: None,
+            children: Vec::new(),
+            place: place.clone(),
+        }
+    }
+}
+
+/// A server while it is built.
+#[derive(Debug)]
+pub struct ServerNode {
+    pub conf: SrvConf,
+    pub names: Vec<ServerName>,
+    pub first_name: Option<String>,
+    pub listens: Vec<Listen>,
+    pub root: LocNode,
+    pub place: Place,
+}
+
+/// Zones shared by name, with the directive that declared them.
+#[derive(Debug, Default)]
+pub struct HttpNode {
+    pub servers: Vec<ServerNode>,
+    pub conf: SrvConf,
+    pub upstreams: Vec<Upstream>,
+    pub upstream_index: HashMap<String, usize>,
+    pub log_formats: Vec<LogFormat>,
+    pub limit_req_zones: Vec<LimitZone>,
+    pub limit_conn_zones: Vec<LimitZone>,
+    /// Zones named before they are declared: index, kind, place of the first use.
+    pub zone_uses: Vec<(usize, &'static str, Place)>,
+}
+
+pub struct Builder {
+    pub prefix: PathBuf,
+    pub conf_prefix: PathBuf,
+    pub main: Main,
+    pub vars: VarTable,
+    pub warnings: Vec<String>,
+    pub ctx: u32,
+    pub http: Option<HttpNode>,
+    /// The server being read.
+    pub server: Option<ServerNode>,
+    /// Locations being read, outermost first; the http level is at the bottom.
+    pub locs: Vec<LocNode>,
+    pub upstream: Option<Upstream>,
+    /// Directives of blocks that may stand only once.
+    pub seen: Vec<&'static str>,
+    /// Nested `if` operations are collected here.
+    pub op_stack: Vec<Vec<Op>>,
+}
+
+impl Builder {
+    pub fn new(prefix: &Path, conf_prefix: &Path) -> Builder {
+        Builder {
+            prefix: prefix.to_path_buf(),
+            conf_prefix: conf_prefix.to_path_buf(),
+            main: Main::default(),
+            vars: VarTable::default(),
+            warnings: Vec::new(),
+            ctx: ctx::MAIN,
+            http: None,
+            server: None,
+            locs: Vec::new(),
+            upstream: None,
+            seen: Vec::new(),
+            op_stack: Vec::new(),
+        }
+    }
+
+    /// Applies the directives of one block.
+    pub fn apply_all(&mut self, directives: &[Directive]) -> Result<()> {
+        directives.iter().try_for_each(|d| table::apply(self, d))
+    }
+
+    /// Applies a block's directives in another context.
+    pub fn apply_in(&mut self, context: u32, directive: &Directive) -> Result<()> {
+        let outer = std::mem::replace(&mut self.ctx, context);
+        let result = self.apply_all(directive.block.as_deref().unwrap_or(&[]));
+        self.ctx = outer;
+        result
+    }
+
+    /// Applies the block of a location, and gives the finished location back.
+    pub fn read_location(&mut self, node: LocNode, context: u32, d: &Directive) -> Result<LocNode> {
+        self.locs.push(node);
+        let result = self.apply_in(context, d);
+        let node = self.locs.pop().expect("the location pushed above");
+        result.map(|()| node)
+    }
+
+    /// The settings of the innermost block.
+    pub fn loc(&mut self) -> &mut LocConf {
+        &mut self.node().conf
+    }
+
+    pub fn node(&mut self) -> &mut LocNode {
+        self.locs.last_mut().expect("location directives are only allowed inside http")
+    }
+
+    pub fn srv(&mut self) -> &mut SrvConf {
+        let http = self.http.as_mut().expect("server directives are only allowed inside http");
+        self.server.as_mut().map_or(&mut http.conf, |s| &mut s.conf)
+    }
+
+    pub fn http(&mut self) -> &mut HttpNode {
+        self.http.as_mut().expect("http directives are only allowed inside http")
+    }
+
+    pub fn proxy(&mut self) -> &mut UpConf {
+        Arc::make_mut(self.loc().proxy.get_or_insert_with(Arc::default))
+    }
+
+    pub fn fastcgi(&mut self) -> &mut UpConf {
+        Arc::make_mut(self.loc().fastcgi.get_or_insert_with(Arc::default))
+    }
+
+    pub fn up(&mut self) -> &mut Upstream {
+        self.upstream.as_mut().expect("upstream directives are only allowed inside upstream")
+    }
+
+    pub fn template(&mut self, text: &str, place: &Place) -> Result<Template> {
+        Template::parse(text, &mut self.vars, place)
+    }
+
+    pub fn pattern(&mut self, source: &str, caseless: bool, place: &Place) -> Result<Pattern> {
+        Pattern::compile(source, caseless, &mut self.vars, place)
+    }
+
+    /// A path relative to the server's prefix.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.prefix.join(name)
+    }
+
+    /// A path relative to the configuration file's folder.
+    pub fn conf_path(&self, name: &str) -> PathBuf {
+        self.conf_prefix.join(name)
+    }
+
+    /// A path with variables, made absolute by `base` unless it starts with one.
+    pub fn path_template(&mut self, text: &str, base: &Path, place: &Place) -> Result<Template> {
+        let full = if text.starts_with('/') || text.starts_with('$') || text.is_empty() {
+            text.to_string()
+        } else {
+            format!("{}/{text}", base.display().to_string().trim_end_matches('/'))
+        };
+        self.template(&full, place)
+    }
+
+    pub fn warn(&mut self, message: impl Into<String>, place: &Place) {
+        self.warnings.push(ConfError::at(message, place).to_string());
+    }
+
+    /// The group of that name, declared or not yet; `port` belongs to implicit groups.
+    pub fn intern_upstream(&mut self, name: &str, port: Option<u16>, place: &Place) -> usize {
+        let http = self.http();
+        let key = match port {
+            Some(p) => format!("{name}:{p}"),
+            None => name.to_string(),
+        };
+        if let Some(&i) = http.upstream_index.get(&key) {
+            return i;
+        }
+        let i = http.upstreams.len();
+        http.upstreams.push(Upstream {
+            name: name.to_string(),
+            port,
+            explicit: false,
+            peers: Vec::new(),
+            balance: Balance::RoundRobin,
+            keepalive: 32,
+            keepalive_requests: 1000,
+            keepalive_timeout: 60_000,
+            keepalive_time: 3_600_000,
+            zone: None,
+            place: Some(place.clone()),
+        });
+        http.upstream_index.insert(key, i);
+        i
+    }
+}

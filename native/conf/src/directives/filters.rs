@@ -1,0 +1,99 @@
+//! Output filters: gzip, gunzip, charset.
+
+use crate::builder::Builder;
+use crate::error::{ConfError, Result};
+use crate::model::*;
+use crate::parser::Directive;
+use crate::table::{ctx::*, *};
+use crate::values::{parse_digits, parse_size};
+use hashbrown::HashSet;
+use std::sync::Arc;
+
+pub const TABLE: &[Spec] = &[
+    simple("gzip", HSLI, ONE, Setter::Flag(|b| &mut b.loc().gzip)),
+    with("gzip_types", HSL, MORE, |b, d| types(b, d, |l| &mut l.gzip_types, "text/html")),
+    simple("gzip_min_length", HSL, ONE, Setter::Size(|b| &mut b.loc().gzip_min_length)),
+    with("gzip_comp_level", HSL, ONE, |b, d| {
+        let n = parse_digits(&d.args()[0]).ok_or_else(|| ConfError::new("invalid number"))?;
+        if !(1..=9).contains(&n) {
+            return Err(ConfError::new("value must be between 1 and 9"));
+        }
+        store(&mut b.loc().gzip_comp_level, n, d)
+    }),
+    simple("gzip_vary", HSL, ONE, Setter::Flag(|b| &mut b.loc().gzip_vary)),
+    with("gzip_proxied", HSL, MORE, |b, d| {
+        let bits = bitmask(d, proxied::NAMES)?;
+        store(&mut b.loc().gzip_proxied, bits, d)
+    }),
+    with("gzip_http_version", HSL, ONE, |b, d| {
+        let value = choice(d, &d.args()[0], &[("1.0", 1000), ("1.1", 1001)])?;
+        store(&mut b.loc().gzip_http_version, value, d)
+    }),
+    with("gzip_disable", HSL, MORE, gzip_disable),
+    simple("gzip_buffers", HSL, TWO, Setter::Bufs(|b| &mut b.loc().gzip_buffers)),
+    with("gzip_window", HSL, ONE, |b, d| {
+        let size = parse_size(&d.args()[0]).filter(|n| n.is_power_of_two() && (512..=32768).contains(n));
+        let size = size.ok_or_else(|| ConfError::new("must be 512, 1k, 2k, 4k, 8k, 16k, or 32k"))?;
+        store(&mut b.loc().gzip_window, size, d)
+    }),
+    with("gzip_hash", HSL, ONE, |b, d| {
+        let size = parse_size(&d.args()[0]).filter(|n| n.is_power_of_two() && (512..=131_072).contains(n));
+        let size =
+            size.ok_or_else(|| ConfError::new("must be 512, 1k, 2k, 4k, 8k, 16k, 32k, 64k, or 128k"))?;
+        store(&mut b.loc().gzip_hash, size, d)
+    }),
+    simple("postpone_gzipping", HSL, ONE, Setter::Nothing),
+    simple("gzip_no_buffer", HSL, ONE, Setter::Flag(|b| &mut b.loc().gzip_no_buffer)),
+    with("gzip_static", HSL, ONE, |b, d| {
+        let choices = &[("off", GzipStatic::Off), ("on", GzipStatic::On), ("always", GzipStatic::Always)];
+        let value = choice(d, &d.args()[0], choices)?;
+        store(&mut b.loc().gzip_static, value, d)
+    }),
+    simple("gunzip", HSL, ONE, Setter::Flag(|b| &mut b.loc().gunzip)),
+    simple("gunzip_buffers", HSL, TWO, Setter::Nothing),
+    with("charset", HSLI, ONE, charset),
+    with("charset_types", HSL, MORE, |b, d| types(b, d, |l| &mut l.charset_types, "text/html")),
+];
+
+/// Collects media types; `always` is in every such list, `*` means all.
+fn types(
+    b: &mut Builder,
+    d: &Directive,
+    get: fn(&mut LocConf) -> &mut Option<TypeSet>,
+    always: &str,
+) -> Result<()> {
+    let slot = get(b.loc());
+    let mut set = match slot.take() {
+        Some(TypeSet::All) => {
+            *slot = Some(TypeSet::All);
+            return Ok(());
+        }
+        Some(TypeSet::Some(set)) => (*set).clone(),
+        None => HashSet::from_iter([always.as_bytes().to_vec()]),
+    };
+    for word in d.args() {
+        if word == "*" {
+            *get(b.loc()) = Some(TypeSet::All);
+            return Ok(());
+        }
+        set.insert(word.to_ascii_lowercase().into_bytes());
+    }
+    *get(b.loc()) = Some(TypeSet::Some(Arc::new(set)));
+    Ok(())
+}
+
+fn gzip_disable(b: &mut Builder, d: &Directive) -> Result<()> {
+    for word in d.args() {
+        // nginx's "msie6" stands for these browsers.
+        let source = if word == "msie6" { r"MSIE [4-6]\.(?!.*SV1)" } else { word };
+        let pattern = b.pattern(source, true, &d.place)?;
+        push(&mut b.loc().gzip_disable, pattern);
+    }
+    Ok(())
+}
+
+fn charset(b: &mut Builder, d: &Directive) -> Result<()> {
+    let word = &d.args()[0];
+    let value = if word == "off" { None } else { Some(b.template(word, &d.place)?) };
+    store(&mut b.loc().charset, CharsetName(value), d)
+}

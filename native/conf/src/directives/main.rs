@@ -1,0 +1,111 @@
+//! Directives of the process and the events block.
+
+use super::logs::error_log_target;
+use crate::builder::{Builder, HttpNode, LocNode};
+use crate::error::{ConfError, Result};
+use crate::model::*;
+use crate::parser::Directive;
+use crate::table::{ctx::*, *};
+use crate::values::parse_digits;
+use std::sync::Arc;
+
+pub const TABLE: &[Spec] = &[
+    with("user", MAIN, Arity(1, 2), user),
+    with("worker_processes", MAIN, ONE, worker_processes),
+    with("pid", MAIN, ONE, pid),
+    with("error_log", MAIN, Arity(1, 2), error_log),
+    simple("daemon", MAIN, ONE, Setter::Flag(|b| &mut b.main.daemon)),
+    simple("master_process", MAIN, ONE, Setter::Flag(|b| &mut b.main.master_process)),
+    simple("worker_rlimit_nofile", MAIN, ONE, Setter::Num(|b| &mut b.main.worker_rlimit_nofile)),
+    simple("worker_rlimit_core", MAIN, ONE, Setter::Size(|b| &mut b.main.worker_rlimit_core)),
+    simple("worker_shutdown_timeout", MAIN, ONE, Setter::Msec(|b| &mut b.main.worker_shutdown_timeout)),
+    with("worker_priority", MAIN, ONE, worker_priority),
+    with("worker_cpu_affinity", MAIN, MORE, |_, _| Ok(())),
+    simple("working_directory", MAIN, ONE, Setter::TempPath(|b| &mut b.main.working_directory)),
+    with("env", MAIN, ONE, |b, d| {
+        b.main.env.push(d.args()[0].clone());
+        Ok(())
+    }),
+    with("load_module", MAIN, ONE, load_module),
+    simple("lock_file", MAIN, ONE, Setter::Nothing),
+    simple("timer_resolution", MAIN, ONE, Setter::Nothing),
+    simple("pcre_jit", MAIN, ONE, Setter::Nothing),
+    simple("thread_pool", MAIN, Arity(2, 3), Setter::Nothing),
+    simple("ssl_engine", MAIN, ONE, Setter::Nothing),
+    block("events", MAIN, NONE, events),
+    simple("worker_connections", EVENTS, ONE, Setter::Num(|b| &mut b.main.worker_connections)),
+    simple("multi_accept", EVENTS, ONE, Setter::Flag(|b| &mut b.main.multi_accept)),
+    with("use", EVENTS, ONE, use_method),
+    simple("accept_mutex", EVENTS, ONE, Setter::Nothing),
+    simple("accept_mutex_delay", EVENTS, ONE, Setter::Nothing),
+    simple("worker_aio_requests", EVENTS, ONE, Setter::Nothing),
+    block("http", MAIN, NONE, http),
+];
+
+fn user(b: &mut Builder, d: &Directive) -> Result<()> {
+    let args = d.args();
+    store(&mut b.main.user, (args[0].clone(), args.get(1).cloned()), d)
+}
+
+fn worker_processes(b: &mut Builder, d: &Directive) -> Result<()> {
+    let value = match d.args()[0].as_str() {
+        "auto" => Workers::Auto,
+        word => match parse_digits(word).filter(|n| (1..=1024).contains(n)) {
+            Some(n) => Workers::Count(n),
+            None => return Err(ConfError::new("invalid number")),
+        },
+    };
+    store(&mut b.main.worker_processes, value, d)
+}
+
+fn worker_priority(b: &mut Builder, d: &Directive) -> Result<()> {
+    let nice: i32 = d.args()[0].parse().map_err(|_| ConfError::new("invalid number"))?;
+    store(&mut b.main.worker_priority, nice, d)
+}
+
+fn pid(b: &mut Builder, d: &Directive) -> Result<()> {
+    let path = b.path(&d.args()[0]);
+    store(&mut b.main.pid, path, d)
+}
+
+fn error_log(b: &mut Builder, d: &Directive) -> Result<()> {
+    let log = error_log_target(b, d)?;
+    Arc::make_mut(b.main.error_log.get_or_insert_with(Arc::default)).push(log);
+    Ok(())
+}
+
+fn load_module(_: &mut Builder, d: &Directive) -> Result<()> {
+    let message = format!(
+        "load_module is not supported: gallop has no dynamic modules; remove \"{}\" \
+         (what is built in is listed by -V)",
+        d.args()[0]
+    );
+    Err(ConfError::new(message))
+}
+
+fn use_method(_: &mut Builder, d: &Directive) -> Result<()> {
+    match d.args()[0].as_str() {
+        "epoll" => Ok(()),
+        other => Err(ConfError::new(format!("invalid event type \"{other}\""))),
+    }
+}
+
+fn events(b: &mut Builder, d: &Directive) -> Result<()> {
+    once(b, "events", d)?;
+    b.apply_in(EVENTS, d)
+}
+
+fn once(b: &mut Builder, name: &'static str, d: &Directive) -> Result<()> {
+    if b.seen.contains(&name) {
+        return Err(duplicate(d));
+    }
+    b.seen.push(name);
+    Ok(())
+}
+
+fn http(b: &mut Builder, d: &Directive) -> Result<()> {
+    once(b, "http", d)?;
+    b.http = Some(HttpNode { log_formats: super::default_formats(&mut b.vars), ..HttpNode::default() });
+    b.locs.push(LocNode::new("", LocKind::Server, &d.place));
+    b.apply_in(HTTP, d)
+}

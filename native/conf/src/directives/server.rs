@@ -1,0 +1,116 @@
+//! `server`, its names and addresses, and how requests to it are read.
+
+use crate::builder::{Builder, LocNode, ServerNode};
+use crate::error::{ConfError, Result};
+use crate::model::*;
+use crate::names::ServerName;
+use crate::parser::Directive;
+use crate::table::{ctx::*, *};
+use crate::values::parse_size;
+
+pub const TABLE: &[Spec] = &[
+    block("server", HTTP, NONE, server),
+    with("listen", SRV, MORE, listen),
+    with("server_name", SRV, MORE, server_name),
+    simple("client_header_timeout", HS, ONE, Setter::Msec(|b| &mut b.srv().client_header_timeout)),
+    with("client_header_buffer_size", HS, ONE, |b, d| {
+        let size = parse_size(&d.args()[0]).ok_or_else(|| invalid_value(d))?;
+        store(&mut b.srv().client_header_buffer_size, size, d)
+    }),
+    simple(
+        "large_client_header_buffers",
+        HS,
+        TWO,
+        Setter::Bufs(|b| &mut b.srv().large_client_header_buffers),
+    ),
+    simple("connection_pool_size", HS, ONE, Setter::Size(|b| &mut b.srv().connection_pool_size)),
+    simple("request_pool_size", HS, ONE, Setter::Size(|b| &mut b.srv().request_pool_size)),
+    simple("ignore_invalid_headers", HS, ONE, Setter::Flag(|b| &mut b.srv().ignore_invalid_headers)),
+    simple("merge_slashes", HS, ONE, Setter::Flag(|b| &mut b.srv().merge_slashes)),
+    simple("underscores_in_headers", HS, ONE, Setter::Flag(|b| &mut b.srv().underscores_in_headers)),
+    simple("max_headers", HS, ONE, Setter::Num(|b| &mut b.srv().max_headers)),
+    simple("http2", HS, ONE, Setter::Flag(|b| &mut b.srv().http2)),
+    simple(
+        "http2_max_concurrent_streams",
+        HS,
+        ONE,
+        Setter::Num(|b| &mut b.srv().http2_max_concurrent_streams),
+    ),
+    with("http2_chunk_size", HSL, ONE, |b, d| {
+        let size = parse_size(&d.args()[0]).filter(|&n| n > 0).ok_or_else(|| invalid_value(d))?;
+        store(&mut b.srv().http2_chunk_size, size, d)
+    }),
+    simple("http2_body_preread_size", HS, ONE, Setter::Size(|b| &mut b.srv().http2_body_preread_size)),
+    simple("http2_recv_buffer_size", HTTP, ONE, Setter::Size(|b| &mut b.srv().http2_recv_buffer_size)),
+    simple("http3", HS, ONE, Setter::Flag(|b| &mut b.srv().http3)),
+    simple("http3_hq", HS, ONE, Setter::Flag(|b| &mut b.srv().http3_hq)),
+    simple(
+        "http3_max_concurrent_streams",
+        HS,
+        ONE,
+        Setter::Num(|b| &mut b.srv().http3_max_concurrent_streams),
+    ),
+    simple("http3_stream_buffer_size", HS, ONE, Setter::Size(|b| &mut b.srv().http3_stream_buffer_size)),
+    simple("quic_retry", HS, ONE, Setter::Flag(|b| &mut b.srv().quic_retry)),
+    simple("quic_gso", HS, ONE, Setter::Flag(|b| &mut b.srv().quic_gso)),
+    simple("quic_host_key", HS, ONE, Setter::ConfPath(|b| &mut b.srv().quic_host_key)),
+    simple(
+        "quic_active_connection_id_limit",
+        HS,
+        ONE,
+        Setter::Num(|b| &mut b.srv().quic_active_connection_id_limit),
+    ),
+    simple("quic_bpf", MAIN, ONE, Setter::Nothing),
+];
+
+fn server(b: &mut Builder, d: &Directive) -> Result<()> {
+    let root = LocNode::new("", LocKind::Server, &d.place);
+    b.server = Some(ServerNode {
+        conf: SrvConf::default(),
+        names: Vec::new(),
+        first_name: None,
+        listens: Vec::new(),
+        root: LocNode::new("", LocKind::Server, &d.place),
+        place: d.place.clone(),
+    });
+    let root = b.read_location(root, SRV, d)?;
+    let mut server = b.server.take().expect("the server set above");
+    server.root = root;
+    b.http().servers.push(server);
+    Ok(())
+}
+
+fn current(b: &mut Builder) -> &mut ServerNode {
+    b.server.as_mut().expect("only allowed inside server")
+}
+
+fn listen(b: &mut Builder, d: &Directive) -> Result<()> {
+    for listen in crate::listen::parse(b, d)? {
+        let twice = current(b).listens.iter().any(|l| l.addr == listen.addr && l.quic == listen.quic);
+        if twice {
+            return Err(ConfError::new(format!("a duplicate listen {}", d.args()[0])));
+        }
+        current(b).listens.push(listen);
+    }
+    Ok(())
+}
+
+fn server_name(b: &mut Builder, d: &Directive) -> Result<()> {
+    for word in d.args() {
+        let text = if word == "$hostname" { hostname() } else { word.clone() };
+        if word.contains('/') && !word.starts_with('~') {
+            b.warn(format!("server name \"{word}\" has suspicious symbols"), &d.place);
+        }
+        let name = ServerName::parse(&text, &mut b.vars, &d.place)?;
+        let server = current(b);
+        server.first_name.get_or_insert_with(|| text.strip_prefix('.').unwrap_or(&text).to_lowercase());
+        server.names.push(name);
+    }
+    Ok(())
+}
+
+/// This machine's name, as the kernel has it.
+pub fn hostname() -> String {
+    let text = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    text.trim().to_ascii_lowercase()
+}

@@ -1,0 +1,110 @@
+//! TLS towards clients.
+
+use crate::builder::Builder;
+use crate::error::{ConfError, Result};
+use crate::model::*;
+use crate::parser::Directive;
+use crate::table::{ctx::*, *};
+use crate::values::{parse_digits, parse_size};
+use std::sync::Arc;
+
+pub const TABLE: &[Spec] = &[
+    with("ssl_certificate", HS, ONE, |b, d| {
+        let file = certificate(b, d)?;
+        push(&mut b.srv().ssl_certificate, file);
+        Ok(())
+    }),
+    with("ssl_certificate_key", HS, ONE, |b, d| {
+        let file = certificate(b, d)?;
+        push(&mut b.srv().ssl_certificate_key, file);
+        Ok(())
+    }),
+    simple("ssl_password_file", HS, ONE, Setter::ConfPath(|b| &mut b.srv().ssl_password_file)),
+    simple("ssl_certificate_cache", HS, Arity(1, 3), Setter::Strings(|b| &mut b.srv().ssl_certificate_cache)),
+    with("ssl_protocols", HS, MORE, |b, d| {
+        let protocols = protocols(d)?;
+        store(&mut b.srv().ssl_protocols, protocols, d)
+    }),
+    simple("ssl_ciphers", HS, ONE, Setter::Str(|b| &mut b.srv().ssl_ciphers)),
+    simple("ssl_ecdh_curve", HS, ONE, Setter::Str(|b| &mut b.srv().ssl_ecdh_curve)),
+    simple("ssl_dhparam", HS, ONE, Setter::ConfPath(|b| &mut b.srv().ssl_dhparam)),
+    simple("ssl_prefer_server_ciphers", HS, ONE, Setter::Flag(|b| &mut b.srv().ssl_prefer_server_ciphers)),
+    with("ssl_session_cache", HS, Arity(1, 2), session_cache),
+    simple("ssl_session_tickets", HS, ONE, Setter::Flag(|b| &mut b.srv().ssl_session_tickets)),
+    with("ssl_session_ticket_key", HS, ONE, |b, d| {
+        let path = b.conf_path(&d.args()[0]);
+        push(&mut b.srv().ssl_session_ticket_key, path);
+        Ok(())
+    }),
+    simple("ssl_session_timeout", HS, ONE, Setter::Sec(|b| &mut b.srv().ssl_session_timeout)),
+    simple("ssl_buffer_size", HS, ONE, Setter::Size(|b| &mut b.srv().ssl_buffer_size)),
+    with("ssl_verify_client", HS, ONE, |b, d| {
+        let choices = &[
+            ("off", VerifyClient::Off),
+            ("on", VerifyClient::On),
+            ("optional", VerifyClient::Optional),
+            ("optional_no_ca", VerifyClient::OptionalNoCa),
+        ];
+        let value = choice(d, &d.args()[0], choices)?;
+        store(&mut b.srv().ssl_verify_client, value, d)
+    }),
+    simple("ssl_verify_depth", HS, ONE, Setter::Num(|b| &mut b.srv().ssl_verify_depth)),
+    simple("ssl_client_certificate", HS, ONE, Setter::ConfPath(|b| &mut b.srv().ssl_client_certificate)),
+    simple("ssl_trusted_certificate", HS, ONE, Setter::ConfPath(|b| &mut b.srv().ssl_trusted_certificate)),
+    simple("ssl_crl", HS, ONE, Setter::ConfPath(|b| &mut b.srv().ssl_crl)),
+    simple("ssl_stapling", HS, ONE, Setter::Flag(|b| &mut b.srv().ssl_stapling)),
+    simple("ssl_stapling_file", HS, ONE, Setter::ConfPath(|b| &mut b.srv().ssl_stapling_file)),
+    simple("ssl_stapling_responder", HS, ONE, Setter::Str(|b| &mut b.srv().ssl_stapling_responder)),
+    simple("ssl_stapling_verify", HS, ONE, Setter::Flag(|b| &mut b.srv().ssl_stapling_verify)),
+    simple("ssl_early_data", HS, ONE, Setter::Flag(|b| &mut b.srv().ssl_early_data)),
+    simple("ssl_reject_handshake", HS, ONE, Setter::Flag(|b| &mut b.srv().ssl_reject_handshake)),
+];
+
+/// `data:` holds the text itself; everything else is a file, possibly with variables.
+fn certificate(b: &mut Builder, d: &Directive) -> Result<crate::template::Template> {
+    let word = &d.args()[0];
+    if word.starts_with("data:") {
+        return b.template(word, &d.place);
+    }
+    let base = b.conf_prefix.clone();
+    b.path_template(word, &base, &d.place)
+}
+
+/// Names of the TLS versions; those no longer spoken are accepted but never offered.
+pub fn protocols(d: &Directive) -> Result<Arc<Vec<String>>> {
+    const KNOWN: &[&str] = &["SSLv2", "SSLv3", "TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3"];
+    let mut out = Vec::new();
+    for word in d.args() {
+        let known = KNOWN.iter().find(|k| k.eq_ignore_ascii_case(word));
+        let known = known.ok_or_else(|| ConfError::new(format!("invalid value \"{word}\"")))?;
+        out.push((*known).to_string());
+    }
+    Ok(Arc::new(out))
+}
+
+fn session_cache(b: &mut Builder, d: &Directive) -> Result<()> {
+    let invalid = |w: &str| ConfError::at(format!("invalid session cache \"{w}\""), &d.place);
+    let (mut builtin, mut zone, mut fixed) = (false, None, None);
+    for word in d.args() {
+        match word.split(':').collect::<Vec<_>>().as_slice() {
+            ["off"] => fixed = Some(SessionCache::Off),
+            ["none"] => fixed = Some(SessionCache::None),
+            ["builtin"] => builtin = true,
+            ["builtin", n] => {
+                parse_digits(n).ok_or_else(|| invalid(word))?;
+                builtin = true;
+            }
+            ["shared", name, size] if !name.is_empty() => {
+                let bytes = parse_size(size).ok_or_else(|| invalid(word))?;
+                if bytes < 8 * 4096 {
+                    return Err(ConfError::new(format!("session cache \"{word}\" is too small")));
+                }
+                zone = Some(((*name).to_string(), bytes));
+            }
+            ["shared", name] if !name.is_empty() => zone = Some(((*name).to_string(), 0)),
+            _ => return Err(invalid(word)),
+        }
+    }
+    let value = fixed.unwrap_or(SessionCache::Shared { builtin, zone });
+    store(&mut b.srv().ssl_session_cache, value, d)
+}

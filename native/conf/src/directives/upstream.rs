@@ -1,0 +1,140 @@
+//! The upstream block.
+
+use crate::builder::Builder;
+use crate::error::{ConfError, Result};
+use crate::listen::resolve;
+use crate::model::*;
+use crate::parser::Directive;
+use crate::table::{ctx::*, *};
+use crate::values::{parse_digits, parse_msec};
+
+pub const TABLE: &[Spec] = &[
+    block("upstream", HTTP, ONE, upstream),
+    with("server", UPS, MORE, server),
+    with("least_conn", UPS, NONE, |b, d| balance(b, d, Balance::LeastConn)),
+    with("ip_hash", UPS, NONE, |b, d| balance(b, d, Balance::IpHash)),
+    with("hash", UPS, Arity(1, 2), |b, d| {
+        let key = b.template(&d.args()[0], &d.place)?;
+        let consistent = match d.args().get(1).map(String::as_str) {
+            None => false,
+            Some("consistent") => true,
+            Some(other) => return Err(invalid_parameter(d, other)),
+        };
+        balance(b, d, Balance::Hash { key, consistent })
+    }),
+    with("random", UPS, Arity(0, 2), |b, d| {
+        let words: Vec<&str> = d.args().iter().map(String::as_str).collect();
+        let value = match words.as_slice() {
+            [] => Balance::Random { two: false, least_conn: false },
+            ["two"] | ["two", "least_conn"] => Balance::Random { two: true, least_conn: true },
+            ["two", other] | [other, ..] => return Err(invalid_parameter(d, other)),
+        };
+        balance(b, d, value)
+    }),
+    with("keepalive", UPS, Arity(1, 2), |b, d| {
+        let n = parse_digits(&d.args()[0]);
+        let n = n.ok_or_else(|| {
+            ConfError::new(format!("invalid value \"{}\" in \"keepalive\" directive", d.args()[0]))
+        })?;
+        match d.args().get(1).map(String::as_str) {
+            None | Some("local") => {}
+            Some(other) => return Err(invalid_parameter(d, other)),
+        }
+        b.up().keepalive = n;
+        Ok(())
+    }),
+    with("keepalive_requests", UPS, ONE, |b, d| {
+        let n = parse_digits(&d.args()[0]).ok_or_else(|| ConfError::new("invalid number"))?;
+        b.up().keepalive_requests = n;
+        Ok(())
+    }),
+    with("keepalive_timeout", UPS, ONE, |b, d| {
+        b.up().keepalive_timeout = parse_msec(&d.args()[0]).ok_or_else(|| invalid_value(d))?;
+        Ok(())
+    }),
+    with("keepalive_time", UPS, ONE, |b, d| {
+        b.up().keepalive_time = parse_msec(&d.args()[0]).ok_or_else(|| invalid_value(d))?;
+        Ok(())
+    }),
+    with("zone", UPS, Arity(1, 2), |b, d| {
+        b.up().zone = Some(d.args()[0].clone());
+        Ok(())
+    }),
+];
+
+fn upstream(b: &mut Builder, d: &Directive) -> Result<()> {
+    let name = &d.args()[0];
+    let index = b.intern_upstream(name, None, &d.place);
+    if b.http().upstreams[index].explicit {
+        return Err(ConfError::new(format!("duplicate upstream \"{name}\"")));
+    }
+    let mut group = b.http().upstreams[index].clone();
+    group.explicit = true;
+    b.upstream = Some(group);
+    let result = b.apply_in(UPS, d);
+    let group = b.upstream.take().expect("the group set above");
+    result?;
+    if group.peers.is_empty() {
+        return Err(ConfError::at("no servers are inside upstream", &d.place));
+    }
+    if group.peers.iter().all(|p| p.backup) {
+        return Err(ConfError::new(format!("no servers in upstream \"{name}\"")));
+    }
+    b.http().upstreams[index] = group;
+    Ok(())
+}
+
+fn balance(b: &mut Builder, d: &Directive, value: Balance) -> Result<()> {
+    if !matches!(b.up().balance, Balance::RoundRobin) {
+        b.warn("load balancing method redefined", &d.place);
+    }
+    b.up().balance = value;
+    Ok(())
+}
+
+fn server(b: &mut Builder, d: &Directive) -> Result<()> {
+    let word = &d.args()[0];
+    let mut peer = Peer {
+        name: word.clone(),
+        addr: PeerAddr::Unix(Default::default()),
+        weight: 1,
+        max_fails: 1,
+        fail_timeout: 10_000,
+        max_conns: 0,
+        backup: false,
+        down: false,
+        resolve: None,
+    };
+    for arg in &d.args()[1..] {
+        parameter(b, d, &mut peer, arg)?;
+    }
+    if let Some(path) = word.strip_prefix("unix:") {
+        peer.addr = PeerAddr::Unix(path.into());
+        b.up().peers.push(peer);
+        return Ok(());
+    }
+    let found = resolve(word, 80).map_err(|e| ConfError::new(format!("{e} in upstream \"{word}\"")))?;
+    for addr in found {
+        b.up().peers.push(Peer { addr: PeerAddr::Inet(addr), ..peer.clone() });
+    }
+    Ok(())
+}
+
+fn parameter(b: &mut Builder, d: &Directive, peer: &mut Peer, arg: &str) -> Result<()> {
+    let bad = || invalid_parameter(d, arg);
+    let number = |v: &str| parse_digits(v).and_then(|n| u32::try_from(n).ok()).ok_or_else(bad);
+    let fixed = matches!(b.up().balance, Balance::IpHash | Balance::Hash { .. } | Balance::Random { .. });
+    match arg.split_once('=').unwrap_or((arg, "")) {
+        ("weight", v) => peer.weight = number(v).ok().filter(|&n| n > 0).ok_or_else(bad)?,
+        ("max_fails", v) => peer.max_fails = number(v)?,
+        ("max_conns", v) => peer.max_conns = number(v)?,
+        ("fail_timeout", v) => peer.fail_timeout = parse_msec(v).ok_or_else(bad)?,
+        ("backup", "") if fixed => {
+            return Err(ConfError::new(format!("balancing method does not support parameter \"{arg}\"")));
+        }
+        ("backup", "") => peer.backup = true,
+        ("down", "") => peer.down = true,
+        _ => return Err(bad()),
+    }
+    Ok(())
+}

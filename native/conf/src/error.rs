@@ -1,0 +1,48 @@
+//! Configuration errors, worded as nginx words them after its `[emerg]` prefix.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// A place in a configuration file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    pub file: Arc<str>,
+    pub line: u32,
+}
+
+/// Why a configuration is refused, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfError {
+    pub message: String,
+    pub place: Option<Place>,
+}
+
+pub type Result<T> = std::result::Result<T, ConfError>;
+
+impl ConfError {
+    pub fn new(message: impl Into<String>) -> Self {
+        ConfError { message: message.into(), place: None }
+    }
+
+    pub fn at(message: impl Into<String>, place: &Place) -> Self {
+        ConfError { message: message.into(), place: Some(place.clone()) }
+    }
+
+    /// Fills in the place when the error was raised by code that did not know it.
+    pub fn or_at(mut self, place: &Place) -> Self {
+        self.place.get_or_insert_with(|| place.clone());
+        self
+    }
+}
+
+impl fmt::Display for ConfError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        match &self.place {
+            Some(p) => write!(f, " in {}:{}", p.file, p.line),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for ConfError {}

@@ -1,0 +1,345 @@
+//! Reading a whole configuration: parse, apply, then merge the levels and put the servers together.
+
+use crate::builder::{Builder, HttpNode, LocNode, ServerNode};
+use crate::error::{ConfError, Result};
+use crate::listen::resolve;
+use crate::locations::LocTree;
+use crate::model::*;
+use crate::names::{ServerName, VirtualHosts};
+use crate::parser::{self, Source, SourceFile};
+use hashbrown::HashMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Loads `file`; `globals` is the argument of `-g`. Files read are left in `files` even on failure.
+pub fn load(prefix: &Path, file: &Path, globals: &str, files: &mut Vec<SourceFile>) -> Result<Config> {
+    let conf_prefix = file.parent().unwrap_or(Path::new("/")).to_path_buf();
+    let mut b = Builder::new(prefix, &conf_prefix);
+    if !globals.is_empty() {
+        let label = "command line";
+        // The argument need not end in a semicolon of its own line.
+        let directives = parser::parse_text(label, globals, &conf_prefix)?;
+        b.apply_all(&directives)?;
+    }
+    let mut source = Source::default();
+    let parsed = parser::parse_file(file, &conf_prefix, &mut source);
+    files.clone_from(&source.files);
+    parsed?;
+    b.apply_all(&source.directives)?;
+    if !b.seen.contains(&"events") {
+        return Err(ConfError::new("no \"events\" section in configuration"));
+    }
+    let http = b.http.take();
+    let locs = std::mem::take(&mut b.locs);
+    let http = match http {
+        Some(node) => Some(finish_http(&mut b, node, locs)?),
+        None => None,
+    };
+    b.vars.check()?;
+    Ok(Config {
+        main: b.main,
+        http,
+        vars: b.vars,
+        files: source.files,
+        prefix: prefix.to_path_buf(),
+        warnings: b.warnings,
+    })
+}
+
+fn finish_http(b: &mut Builder, mut node: HttpNode, mut locs: Vec<LocNode>) -> Result<Http> {
+    let mut top = locs.pop().expect("the http level").conf;
+    top.types.get_or_insert_with(|| Arc::new(crate::directives::default_types()));
+    for (index, kind, place) in &node.zone_uses {
+        let zones = if *kind == "limit_req" { &node.limit_req_zones } else { &node.limit_conn_zones };
+        if zones[*index].size == 0 {
+            let message = format!("zero size shared memory zone \"{}\"", zones[*index].name);
+            return Err(ConfError::at(message, place).without_place());
+        }
+    }
+    resolve_upstreams(&mut node.upstreams)?;
+    if top.access_log.is_none() {
+        let target = AccessTarget::Fixed(default_access_target(&b.prefix));
+        let log = AccessLog { target, format: 0, condition: None, buffer: None, flush: None, gzip: None };
+        top.access_log = Some(Arc::new(vec![log]));
+    }
+    let mut servers = Vec::new();
+    let mut listens = Vec::new();
+    for server in node.servers {
+        let (server, names, at) = finish_server(server, &node.conf, &top);
+        let server = Arc::new(server);
+        listens.extend(at.into_iter().map(|l| (l, server.clone(), names.clone())));
+        servers.push(server);
+    }
+    let listeners = build_listeners(b, listens)?;
+    Ok(Http {
+        servers,
+        listeners,
+        upstreams: node.upstreams.into_iter().map(Arc::new).collect(),
+        log_formats: node.log_formats,
+        limit_req_zones: node.limit_req_zones,
+        limit_conn_zones: node.limit_conn_zones,
+    })
+}
+
+impl ConfError {
+    /// nginx reports some errors after the file is read, without a place.
+    fn without_place(mut self) -> Self {
+        self.place = None;
+        self
+    }
+}
+
+/// Gives groups that no upstream block declares their addresses.
+fn resolve_upstreams(upstreams: &mut [Upstream]) -> Result<()> {
+    for group in upstreams.iter_mut().filter(|u| !u.explicit) {
+        let place = group.place.clone();
+        let fail = |message: String| ConfError { message, place: place.clone() };
+        let peer = |name: String, addr: PeerAddr| Peer {
+            name,
+            addr,
+            weight: 1,
+            max_fails: 1,
+            fail_timeout: 10_000,
+            max_conns: 0,
+            backup: false,
+            down: false,
+            resolve: None,
+        };
+        if let Some(path) = group.name.strip_prefix("unix:") {
+            let addr = PeerAddr::Unix(path.into());
+            group.peers.push(peer(group.name.clone(), addr));
+            continue;
+        }
+        let port = group.port.unwrap_or(0);
+        if port == 0 {
+            return Err(fail(format!("no port in upstream \"{}\"", group.name)));
+        }
+        let found =
+            resolve(&group.name, port).map_err(|e| fail(format!("{e} in upstream \"{}\"", group.name)))?;
+        for addr in found {
+            group.peers.push(peer(format!("{}:{port}", group.name), PeerAddr::Inet(addr)));
+        }
+    }
+    Ok(())
+}
+
+type Finished = (Server, Arc<Vec<ServerName>>, Vec<Listen>);
+
+fn finish_server(mut node: ServerNode, outer: &SrvConf, top: &LocConf) -> Finished {
+    node.conf.inherit(outer);
+    // An unnamed server answers requests that have no name.
+    if node.names.is_empty() {
+        node.names.push(ServerName::Exact("".into()));
+    }
+    if node.listens.is_empty() {
+        // As nginx: port 80, or 8000 without the privilege to bind it.
+        let port = if is_root() { 80 } else { 8000 };
+        node.listens.push(default_listen(port, &node));
+    }
+    let root = Arc::new(finish_location(node.root, top));
+    let server =
+        Server { name: node.first_name.unwrap_or_default(), conf: node.conf, root, place: node.place };
+    (server, Arc::new(node.names), node.listens)
+}
+
+fn is_root() -> bool {
+    // The process's own entry in /proc belongs to its effective user.
+    std::fs::metadata("/proc/self").is_ok_and(|m| std::os::unix::fs::MetadataExt::uid(&m) == 0)
+}
+
+fn default_listen(port: u16, node: &ServerNode) -> Listen {
+    Listen {
+        addr: ListenAddr::Inet(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), port)),
+        default_server: false,
+        ssl: false,
+        http2: false,
+        quic: false,
+        proxy_protocol: false,
+        socket: SocketOptions::default(),
+        place: node.place.clone(),
+    }
+}
+
+fn finish_location(mut node: LocNode, outer: &LocConf) -> Location {
+    merge_headers(&mut node.conf, outer);
+    merge_upstream(&mut node.conf.proxy, &outer.proxy);
+    merge_upstream(&mut node.conf.fastcgi, &outer.fastcgi);
+    node.conf.inherit(outer);
+    let handler = node.handler.clone();
+    let nameless = |mut inner: LocNode| {
+        // An `if` keeps the handler of the location around it unless it has its own.
+        if inner.handler.is_none() {
+            inner.handler = handler.clone();
+        }
+        Arc::new(finish_location(inner, &node.conf))
+    };
+    let ifs = node.ifs.into_iter().map(nameless).collect();
+    let limit_except = node.limit_except.map(|(methods, inner)| {
+        let mut inner = *inner;
+        if inner.handler.is_none() {
+            inner.handler = handler.clone();
+        }
+        (methods, Arc::new(finish_location(inner, &node.conf)))
+    });
+    let children = node.children.into_iter().map(|c| Arc::new(finish_location(c, &node.conf)));
+    let children = LocTree::build(children.collect());
+    let passes = matches!(node.handler, Some(Handler::Proxy(_) | Handler::Fastcgi(_)));
+    let plain = matches!(node.kind, LocKind::Prefix { .. } | LocKind::Exact);
+    Location {
+        auto_redirect: passes && plain && node.name.ends_with('/'),
+        name: node.name,
+        kind: node.kind,
+        conf: node.conf,
+        handler: node.handler,
+        ops: node.ops,
+        ifs,
+        try_files: node.try_files,
+        internal: node.internal.unwrap_or(false),
+        limit_except,
+        children,
+    }
+}
+
+fn merge_upstream(inner: &mut Option<Arc<UpConf>>, outer: &Option<Arc<UpConf>>) {
+    if let (Some(inner), Some(outer)) = (inner, outer) {
+        Arc::make_mut(inner).inherit(outer);
+    }
+}
+
+/// `add_header_inherit merge` puts the outer headers before a level's own; `off` drops them.
+fn merge_headers(inner: &mut LocConf, outer: &LocConf) {
+    let mode = inner.add_header_inherit.or(outer.add_header_inherit).unwrap_or(0);
+    merge_list(&mut inner.add_header, &outer.add_header, mode);
+    let mode = inner.add_trailer_inherit.or(outer.add_trailer_inherit).unwrap_or(0);
+    merge_list(&mut inner.add_trailer, &outer.add_trailer, mode);
+}
+
+fn merge_list(inner: &mut List<AddHeader>, outer: &List<AddHeader>, mode: u32) {
+    match (mode, &inner, outer) {
+        (1, None, _) => *inner = Some(Arc::default()),
+        (2, Some(own), Some(outer)) => {
+            *inner = Some(Arc::new(outer.iter().chain(own.iter()).cloned().collect()));
+        }
+        _ => {}
+    }
+}
+
+type Listens = Vec<(Listen, Arc<Server>, Arc<Vec<ServerName>>)>;
+
+/// One address with everything that listens on it.
+struct AddrNode {
+    addr: ListenAddr,
+    quic: bool,
+    ssl: bool,
+    http2: bool,
+    proxy_protocol: bool,
+    socket: SocketOptions,
+    default: Option<Arc<Server>>,
+    servers: Vec<(Arc<Server>, Arc<Vec<ServerName>>)>,
+}
+
+fn build_listeners(b: &mut Builder, listens: Listens) -> Result<Vec<Listener>> {
+    let mut nodes: Vec<AddrNode> = Vec::new();
+    let mut index: HashMap<(ListenAddr, bool), usize> = HashMap::new();
+    for (listen, server, names) in listens {
+        let key = (listen.addr.clone(), listen.quic);
+        let i = *index.entry(key).or_insert_with(|| {
+            nodes.push(AddrNode {
+                addr: listen.addr.clone(),
+                quic: listen.quic,
+                ssl: false,
+                http2: false,
+                proxy_protocol: false,
+                socket: SocketOptions::default(),
+                default: None,
+                servers: Vec::new(),
+            });
+            nodes.len() - 1
+        });
+        add_listen(&mut nodes[i], listen, server, names)?;
+    }
+    let mut conflicts = Vec::new();
+    let endpoints: Vec<Arc<Endpoint>> = nodes.iter().map(|n| Arc::new(endpoint(n, &mut conflicts))).collect();
+    b.warnings.extend(conflicts);
+    Ok(group_wildcards(nodes, endpoints))
+}
+
+fn add_listen(
+    node: &mut AddrNode,
+    listen: Listen,
+    server: Arc<Server>,
+    names: Arc<Vec<ServerName>>,
+) -> Result<()> {
+    if listen.socket.is_set() {
+        if node.socket.is_set() {
+            let message = format!("duplicate listen options for {}", listen.addr);
+            return Err(ConfError::at(message, &listen.place));
+        }
+        node.socket = listen.socket;
+    }
+    if listen.default_server {
+        if node.default.is_some() {
+            let message = format!("a duplicate default server for {}", listen.addr);
+            return Err(ConfError::at(message, &listen.place));
+        }
+        node.default = Some(server.clone());
+    }
+    node.ssl |= listen.ssl;
+    node.http2 |= listen.http2;
+    node.proxy_protocol |= listen.proxy_protocol;
+    node.servers.push((server, names));
+    Ok(())
+}
+
+fn endpoint(node: &AddrNode, warnings: &mut Vec<String>) -> Endpoint {
+    let default = node.default.clone().unwrap_or_else(|| node.servers[0].0.clone());
+    let mut hosts = VirtualHosts::new(default);
+    for (server, names) in &node.servers {
+        for name in names.iter().filter(|n| !hosts.add(n, server)) {
+            let text = match name {
+                ServerName::Exact(n) => n.to_string(),
+                ServerName::Below { suffix, and_itself: true } => format!(".{suffix}"),
+                ServerName::Below { suffix, .. } => format!("*.{suffix}"),
+                ServerName::Trailing(stem) => format!("{stem}.*"),
+                ServerName::Regex(p) => format!("~{}", p.source()),
+            };
+            warnings.push(format!("conflicting server name \"{text}\" on {}, ignored", node.addr));
+        }
+    }
+    Endpoint { ssl: node.ssl, http2: node.http2, quic: node.quic, proxy_protocol: node.proxy_protocol, hosts }
+}
+
+fn wildcard_key(node: &AddrNode) -> Option<(bool, u16, bool)> {
+    match &node.addr {
+        ListenAddr::Inet(a) if a.ip().is_unspecified() => Some((a.is_ipv6(), a.port(), node.quic)),
+        _ => None,
+    }
+}
+
+/// Addresses of a port that is also listened on at every address share that one socket.
+fn group_wildcards(nodes: Vec<AddrNode>, endpoints: Vec<Arc<Endpoint>>) -> Vec<Listener> {
+    let wildcards: HashMap<(bool, u16, bool), usize> =
+        nodes.iter().enumerate().filter_map(|(i, n)| Some((wildcard_key(n)?, i))).collect();
+    let mut specific: HashMap<usize, Vec<(IpAddr, Arc<Endpoint>)>> = HashMap::new();
+    let mut keep = vec![true; nodes.len()];
+    for (i, node) in nodes.iter().enumerate() {
+        let ListenAddr::Inet(a) = &node.addr else { continue };
+        if a.ip().is_unspecified() || node.socket.bind || node.socket.is_set() {
+            continue;
+        }
+        if let Some(&w) = wildcards.get(&(a.is_ipv6(), a.port(), node.quic)) {
+            specific.entry(w).or_default().push((a.ip(), endpoints[i].clone()));
+            keep[i] = false;
+        }
+    }
+    let all = nodes.into_iter().zip(endpoints).enumerate().filter(|(i, _)| keep[*i]);
+    all.map(|(i, (node, endpoint))| Listener {
+        addr: node.addr,
+        quic: node.quic,
+        socket: node.socket,
+        specific: specific.remove(&i).unwrap_or_default(),
+        endpoint,
+    })
+    .collect()
+}

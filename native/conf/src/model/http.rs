@@ -1,0 +1,206 @@
+//! Servers and where they listen.
+
+use super::{inherited, LimitZone, Location, Upstream};
+use crate::error::Place;
+use crate::names::VirtualHosts;
+use crate::template::Template;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+#[derive(Debug)]
+pub struct Http {
+    pub servers: Vec<Arc<Server>>,
+    pub listeners: Vec<Listener>,
+    pub upstreams: Vec<Arc<Upstream>>,
+    pub log_formats: Vec<LogFormat>,
+    pub limit_req_zones: Vec<LimitZone>,
+    pub limit_conn_zones: Vec<LimitZone>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Escape {
+    Default,
+    Json,
+    None,
+}
+
+#[derive(Clone, Debug)]
+pub struct LogFormat {
+    pub name: String,
+    pub escape: Escape,
+    pub template: Template,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum ListenAddr {
+    Inet(SocketAddr),
+    Unix(PathBuf),
+}
+
+impl std::fmt::Display for ListenAddr {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            ListenAddr::Inet(a) => a.fmt(f),
+            ListenAddr::Unix(p) => write!(f, "unix:{}", p.display()),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SocketOptions {
+    pub backlog: Option<i32>,
+    pub rcvbuf: Option<u64>,
+    pub sndbuf: Option<u64>,
+    pub ipv6only: Option<bool>,
+    pub reuseport: bool,
+    pub deferred: bool,
+    pub fastopen: Option<i32>,
+    /// `None` inside: the system's own setting; idle, interval (s) and count when given.
+    pub keepalive: Option<(bool, Option<u32>, Option<u32>, Option<u32>)>,
+    pub multipath: bool,
+    pub bind: bool,
+}
+
+impl SocketOptions {
+    /// Whether any option was given that only one `listen` of an address may carry.
+    pub fn is_set(&self) -> bool {
+        *self != SocketOptions::default()
+    }
+}
+
+/// One `listen` directive, for one resolved address.
+#[derive(Clone, Debug)]
+pub struct Listen {
+    pub addr: ListenAddr,
+    pub default_server: bool,
+    pub ssl: bool,
+    pub http2: bool,
+    pub quic: bool,
+    pub proxy_protocol: bool,
+    pub socket: SocketOptions,
+    pub place: Place,
+}
+
+/// A socket to bind, and what is served on it.
+#[derive(Clone, Debug)]
+pub struct Listener {
+    pub addr: ListenAddr,
+    /// UDP, for HTTP/3.
+    pub quic: bool,
+    pub socket: SocketOptions,
+    /// Addresses of the same port that are served through this wildcard socket.
+    pub specific: Vec<(IpAddr, Arc<Endpoint>)>,
+    pub endpoint: Arc<Endpoint>,
+}
+
+impl Listener {
+    /// What is served at the address a client connected to.
+    pub fn endpoint_for(&self, local: Option<IpAddr>) -> &Arc<Endpoint> {
+        let specific = self.specific.iter().find(|(ip, _)| Some(*ip) == local);
+        specific.map_or(&self.endpoint, |(_, e)| e)
+    }
+}
+
+/// The protocols and servers of one address.
+#[derive(Clone, Debug)]
+pub struct Endpoint {
+    pub ssl: bool,
+    pub http2: bool,
+    pub quic: bool,
+    pub proxy_protocol: bool,
+    pub hosts: VirtualHosts,
+}
+
+#[derive(Debug)]
+pub struct Server {
+    /// The first `server_name`, for redirects and `$server_name`.
+    pub name: String,
+    pub conf: SrvConf,
+    /// The server level itself: used when no location matches; its children are the locations.
+    pub root: Arc<Location>,
+    pub place: Place,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VerifyClient {
+    Off,
+    On,
+    Optional,
+    OptionalNoCa,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SessionCache {
+    Off,
+    None,
+    /// Built-in and/or shared caches: name and bytes of the shared one.
+    Shared {
+        builtin: bool,
+        zone: Option<(String, u64)>,
+    },
+}
+
+inherited! {
+    /// Settings of a server.
+    pub struct SrvConf {
+        client_header_timeout: u64,
+        client_header_buffer_size: u64,
+        large_client_header_buffers: (u64, u64),
+        connection_pool_size: u64,
+        request_pool_size: u64,
+        ignore_invalid_headers: bool,
+        merge_slashes: bool,
+        underscores_in_headers: bool,
+        max_headers: u64,
+        allow_connect: bool,
+        http2: bool,
+        http2_max_concurrent_streams: u64,
+        http2_chunk_size: u64,
+        http2_body_preread_size: u64,
+        http2_recv_buffer_size: u64,
+        http3: bool,
+        http3_hq: bool,
+        http3_max_concurrent_streams: u64,
+        http3_stream_buffer_size: u64,
+        quic_retry: bool,
+        quic_gso: bool,
+        quic_host_key: PathBuf,
+        quic_active_connection_id_limit: u64,
+        quic_bpf: bool,
+        ssl: bool,
+        ssl_certificate: Arc<Vec<Template>>,
+        ssl_certificate_key: Arc<Vec<Template>>,
+        ssl_password_file: PathBuf,
+        ssl_certificate_cache: Arc<Vec<String>>,
+        ssl_protocols: Arc<Vec<String>>,
+        ssl_ciphers: String,
+        ssl_ecdh_curve: String,
+        ssl_dhparam: PathBuf,
+        ssl_prefer_server_ciphers: bool,
+        ssl_session_cache: SessionCache,
+        ssl_session_tickets: bool,
+        ssl_session_ticket_key: Arc<Vec<PathBuf>>,
+        ssl_session_timeout: u64,
+        ssl_buffer_size: u64,
+        ssl_verify_client: VerifyClient,
+        ssl_verify_depth: u64,
+        ssl_client_certificate: PathBuf,
+        ssl_trusted_certificate: PathBuf,
+        ssl_crl: PathBuf,
+        ssl_stapling: bool,
+        ssl_stapling_file: PathBuf,
+        ssl_stapling_responder: String,
+        ssl_stapling_verify: bool,
+        ssl_early_data: bool,
+        ssl_reject_handshake: bool,
+        ssl_certificate_compression: bool,
+    }
+}
+
+impl SrvConf {
+    /// Bytes of the buffers for a long request line or header: number and size.
+    pub fn large_buffers(&self) -> (u64, u64) {
+        self.large_client_header_buffers.unwrap_or((4, 8192))
+    }
+}

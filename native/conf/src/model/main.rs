@@ -1,0 +1,106 @@
+//! Settings of the process.
+
+use super::Http;
+use crate::parser::SourceFile;
+use crate::vars::VarTable;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// One configuration, checked and complete.
+#[derive(Debug)]
+pub struct Config {
+    pub main: Main,
+    pub http: Option<Http>,
+    pub vars: VarTable,
+    pub files: Vec<SourceFile>,
+    /// `-p`: logs, pid file and document roots are relative to it.
+    pub prefix: PathBuf,
+    /// Remarks that do not stop the server, as nginx's `[warn]`.
+    pub warnings: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    Emerg = 1,
+    Alert,
+    Crit,
+    Error,
+    Warn,
+    Notice,
+    Info,
+    Debug,
+}
+
+impl Level {
+    const NAMES: [&'static str; 8] = ["emerg", "alert", "crit", "error", "warn", "notice", "info", "debug"];
+    const ALL: [Level; 8] = [
+        Level::Emerg,
+        Level::Alert,
+        Level::Crit,
+        Level::Error,
+        Level::Warn,
+        Level::Notice,
+        Level::Info,
+        Level::Debug,
+    ];
+
+    pub fn parse(name: &str) -> Option<Level> {
+        Self::NAMES.iter().position(|n| *n == name).map(|i| Self::ALL[i])
+    }
+
+    pub fn name(self) -> &'static str {
+        Self::NAMES[self as usize - 1]
+    }
+}
+
+/// `syslog:server=...`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Syslog {
+    /// `unix:/path`, or host and port.
+    pub server: String,
+    pub facility: u8,
+    pub severity: u8,
+    pub tag: String,
+    pub nohostname: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LogTarget {
+    File(PathBuf),
+    Stderr,
+    Syslog(Arc<Syslog>),
+    /// Kept in memory for a debugger only.
+    Memory,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ErrorLog {
+    pub target: LogTarget,
+    pub level: Level,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Main {
+    pub user: Option<(String, Option<String>)>,
+    /// Threads of the worker process; `auto` is `None` inside.
+    pub worker_processes: Option<Workers>,
+    pub worker_connections: Option<u64>,
+    pub pid: Option<PathBuf>,
+    pub error_log: Option<Arc<Vec<ErrorLog>>>,
+    pub daemon: Option<bool>,
+    pub master_process: Option<bool>,
+    pub worker_rlimit_nofile: Option<u64>,
+    pub worker_rlimit_core: Option<u64>,
+    pub worker_priority: Option<i32>,
+    /// Milliseconds.
+    pub worker_shutdown_timeout: Option<u64>,
+    pub working_directory: Option<PathBuf>,
+    pub multi_accept: Option<bool>,
+    pub env: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Workers {
+    Auto,
+    Count(u64),
+}

@@ -1,0 +1,54 @@
+//! Variables computed from others: map, geo, split_clients; and the zones of limits.
+
+use crate::cidr::Cidr;
+use crate::pattern::Pattern;
+use crate::template::Template;
+use hashbrown::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+#[derive(Debug, Default)]
+pub struct Map {
+    pub source: Template,
+    /// Keys are lower case.
+    pub exact: HashMap<Box<[u8]>, Template>,
+    /// With `hostnames`: `*.example.com` by the reversed suffix rule of server names.
+    pub wildcard_head: HashMap<Box<[u8]>, Template>,
+    pub wildcard_tail: HashMap<Box<[u8]>, Template>,
+    pub regexes: Vec<(Pattern, Template)>,
+    pub default: Template,
+    pub hostnames: bool,
+    pub volatile: bool,
+}
+
+#[derive(Debug, Default)]
+pub struct Geo {
+    /// The address looked at; `$remote_addr` when unset.
+    pub source: Option<Template>,
+    pub default: Arc<[u8]>,
+    pub nets: Vec<(Cidr, Arc<[u8]>)>,
+    /// With `ranges`: sorted, not overlapping.
+    pub ranges: Vec<(IpAddr, IpAddr, Arc<[u8]>)>,
+    pub by_range: bool,
+    pub proxies: Vec<Cidr>,
+    pub proxy_recursive: bool,
+    pub volatile: bool,
+}
+
+#[derive(Debug, Default)]
+pub struct SplitClients {
+    pub source: Template,
+    /// Upper bounds of the hash, in order; the last is `None` for `*`.
+    pub parts: Vec<(Option<u32>, Template)>,
+}
+
+/// `limit_req_zone` or `limit_conn_zone`.
+#[derive(Clone, Debug)]
+pub struct LimitZone {
+    pub name: String,
+    pub key: Template,
+    /// Bytes; bounds the number of states kept.
+    pub size: u64,
+    /// Thousandths of a request per second (limit_req only).
+    pub rate: u64,
+}

@@ -1,0 +1,58 @@
+//! The rewrite module's instructions.
+
+use crate::error::Place;
+use crate::pattern::Pattern;
+use crate::template::Template;
+use crate::vars::VarId;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RewriteFlag {
+    None,
+    Last,
+    Break,
+    Redirect(u16),
+}
+
+#[derive(Clone, Debug)]
+pub enum Cond {
+    Var(VarId),
+    Equals { var: VarId, value: Template, negate: bool },
+    Match { var: VarId, pattern: Pattern, negate: bool },
+    File { path: Template, test: FileTest, negate: bool },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileTest {
+    File,
+    Dir,
+    Exists,
+    Executable,
+}
+
+#[derive(Clone, Debug)]
+pub enum Op {
+    Set {
+        var: VarId,
+        value: Template,
+    },
+    Rewrite {
+        pattern: Pattern,
+        replacement: Template,
+        flag: RewriteFlag,
+        add_args: bool,
+        place: Place,
+    },
+    Return {
+        status: u16,
+        text: Option<Template>,
+    },
+    Break,
+    /// `conf` is the index of the location's own `if` configuration; none in a server's `if`.
+    If {
+        cond: Cond,
+        ops: Vec<Op>,
+        conf: Option<usize>,
+    },
+    /// `valid_referers` and the like leave their variable's inputs in the location.
+    Nop,
+}

@@ -1,0 +1,257 @@
+//! Upstream groups and how answers are fetched from them.
+
+use super::{inherited, List};
+use crate::error::Place;
+use crate::pattern::Pattern;
+use crate::template::Template;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum PeerAddr {
+    Inet(SocketAddr),
+    Unix(PathBuf),
+}
+
+impl std::fmt::Display for PeerAddr {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            PeerAddr::Inet(a) => a.fmt(f),
+            PeerAddr::Unix(p) => write!(f, "unix:{}", p.display()),
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct Peer {
+    /// As written in the configuration.
+    pub name: String,
+    pub addr: PeerAddr,
+    pub weight: u32,
+    pub max_fails: u32,
+    /// Milliseconds.
+    pub fail_timeout: u64,
+    pub max_conns: u32,
+    pub backup: bool,
+    pub down: bool,
+    /// `resolve`: host and port looked up again while running.
+    pub resolve: Option<(String, u16)>,
+}
+
+#[derive(Clone, Debug)]
+pub enum Balance {
+    RoundRobin,
+    LeastConn,
+    IpHash,
+    Hash { key: Template, consistent: bool },
+    Random { two: bool, least_conn: bool },
+}
+
+#[derive(Clone, Debug)]
+pub struct Upstream {
+    pub name: String,
+    /// Port of an implicit group (`proxy_pass http://host:port`).
+    pub port: Option<u16>,
+    pub explicit: bool,
+    pub peers: Vec<Peer>,
+    pub balance: Balance,
+    /// Idle connections kept per thread; 0 turns the pool off.
+    pub keepalive: u64,
+    pub keepalive_requests: u64,
+    /// Milliseconds.
+    pub keepalive_timeout: u64,
+    pub keepalive_time: u64,
+    pub zone: Option<String>,
+    pub place: Option<Place>,
+}
+
+#[derive(Clone, Debug)]
+pub enum Target {
+    /// Index in `Http::upstreams`.
+    Upstream(usize),
+    /// The address is only known per request.
+    Variable,
+}
+
+#[derive(Clone, Debug)]
+pub struct ProxyPass {
+    pub target: Target,
+    /// The whole URL with variables, when there are any.
+    pub url: Option<Template>,
+    pub https: bool,
+    /// Replaces the location's prefix in the request URI; `None` passes the URI on as received.
+    pub uri: Option<String>,
+    /// Length of the location name that `uri` replaces.
+    pub replaces: usize,
+    /// `host[:port]` as written, for `$proxy_host`.
+    pub host: String,
+    /// For `proxy_redirect default`: the URL and the location it stands in.
+    pub location: String,
+}
+
+#[derive(Clone, Debug)]
+pub struct FastcgiPass {
+    pub target: Target,
+    pub address: Option<Template>,
+}
+
+/// Conditions of `proxy_next_upstream` and `proxy_cache_use_stale`, as bits.
+pub mod next {
+    pub const ERROR: u32 = 1;
+    pub const TIMEOUT: u32 = 1 << 1;
+    pub const INVALID_HEADER: u32 = 1 << 2;
+    pub const HTTP_500: u32 = 1 << 3;
+    pub const HTTP_502: u32 = 1 << 4;
+    pub const HTTP_503: u32 = 1 << 5;
+    pub const HTTP_504: u32 = 1 << 6;
+    pub const HTTP_403: u32 = 1 << 7;
+    pub const HTTP_404: u32 = 1 << 8;
+    pub const HTTP_429: u32 = 1 << 9;
+    pub const UPDATING: u32 = 1 << 10;
+    pub const NON_IDEMPOTENT: u32 = 1 << 11;
+    pub const OFF: u32 = 1 << 12;
+
+    pub const NAMES: &[(&str, u32)] = &[
+        ("error", ERROR),
+        ("timeout", TIMEOUT),
+        ("invalid_header", INVALID_HEADER),
+        ("http_500", HTTP_500),
+        ("http_502", HTTP_502),
+        ("http_503", HTTP_503),
+        ("http_504", HTTP_504),
+        ("http_403", HTTP_403),
+        ("http_404", HTTP_404),
+        ("http_429", HTTP_429),
+        ("updating", UPDATING),
+        ("non_idempotent", NON_IDEMPOTENT),
+        ("off", OFF),
+    ];
+
+    /// The bit of an upstream's status, if it has one.
+    pub fn of_status(status: u16) -> u32 {
+        match status {
+            500 => HTTP_500,
+            502 => HTTP_502,
+            503 => HTTP_503,
+            504 => HTTP_504,
+            403 => HTTP_403,
+            404 => HTTP_404,
+            429 => HTTP_429,
+            _ => 0,
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub enum RedirectRule {
+    Default,
+    Off,
+    Prefix { from: Template, to: Template },
+    Regex { pattern: Pattern, to: Template },
+}
+
+#[derive(Clone, Debug)]
+pub struct CookieFlags {
+    pub name: CookieName,
+    pub flags: Vec<String>,
+}
+
+#[derive(Clone, Debug)]
+pub enum CookieName {
+    Exact(Template),
+    Regex(Pattern),
+}
+
+#[derive(Clone, Debug)]
+pub struct Param {
+    pub name: String,
+    pub value: Template,
+    pub if_not_empty: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct BindAddr {
+    /// `None`: off.
+    pub addr: Option<Template>,
+    pub transparent: bool,
+}
+
+inherited! {
+    /// Settings that `proxy_*` and `fastcgi_*` share, and those of each.
+    pub struct UpConf {
+        connect_timeout: u64,
+        send_timeout: u64,
+        read_timeout: u64,
+        buffer_size: u64,
+        buffers: (u64, u64),
+        busy_buffers_size: u64,
+        max_temp_file_size: u64,
+        temp_file_write_size: u64,
+        buffering: bool,
+        request_buffering: bool,
+        ignore_client_abort: bool,
+        intercept_errors: bool,
+        next_upstream: u32,
+        next_upstream_tries: u64,
+        next_upstream_timeout: u64,
+        set_headers: Arc<Vec<Param>>,
+        hide_headers: Arc<Vec<String>>,
+        pass_headers: Arc<Vec<String>>,
+        ignore_headers: Arc<Vec<String>>,
+        pass_request_headers: bool,
+        pass_request_body: bool,
+        pass_trailers: bool,
+        http_version: u64,
+        method: Template,
+        set_body: Template,
+        redirect: Arc<Vec<RedirectRule>>,
+        cookie_domain: Arc<Vec<RedirectRule>>,
+        cookie_path: Arc<Vec<RedirectRule>>,
+        cookie_flags: Arc<Vec<CookieFlags>>,
+        bind: BindAddr,
+        socket_keepalive: bool,
+        limit_rate: Template,
+        force_ranges: bool,
+        temp_path: PathBuf,
+        allow_upstream: Arc<Vec<String>>,
+        ssl_name: Template,
+        ssl_server_name: bool,
+        ssl_verify: bool,
+        ssl_verify_depth: u64,
+        ssl_trusted_certificate: PathBuf,
+        ssl_crl: PathBuf,
+        ssl_certificate: Template,
+        ssl_certificate_key: Template,
+        ssl_password_file: PathBuf,
+        ssl_session_reuse: bool,
+        ssl_protocols: Arc<Vec<String>>,
+        ssl_ciphers: String,
+        index: String,
+        split_path_info: Pattern,
+        keep_conn: bool,
+        catch_stderr: Arc<Vec<String>>,
+    }
+}
+
+impl UpConf {
+    pub fn hidden(&self) -> &[String] {
+        super::items(&self.hide_headers)
+    }
+
+    /// Milliseconds.
+    pub fn connect_ms(&self) -> u64 {
+        self.connect_timeout.unwrap_or(60_000)
+    }
+
+    pub fn send_ms(&self) -> u64 {
+        self.send_timeout.unwrap_or(60_000)
+    }
+
+    pub fn read_ms(&self) -> u64 {
+        self.read_timeout.unwrap_or(60_000)
+    }
+}
+
+/// The parameters list type, named for the places that build it.
+pub type Params = List<Param>;

@@ -1,0 +1,152 @@
+//! Choice of a server by name, in nginx's order: exact, longest leading wildcard, longest trailing
+//! wildcard, first matching regular expression, default server.
+
+use crate::error::{ConfError, Place, Result};
+use crate::model::Server;
+use crate::pattern::{Groups, Pattern};
+use crate::vars::VarTable;
+use hashbrown::HashMap;
+use std::sync::Arc;
+
+/// One word of `server_name`.
+#[derive(Clone, Debug)]
+pub enum ServerName {
+    Exact(Box<str>),
+    /// `*.example.com`: any name below; `and_itself` for `.example.com`.
+    Below {
+        suffix: Box<str>,
+        and_itself: bool,
+    },
+    /// `www.example.*`
+    Trailing(Box<str>),
+    Regex(Pattern),
+}
+
+impl ServerName {
+    pub fn parse(word: &str, vars: &mut VarTable, place: &Place) -> Result<ServerName> {
+        let invalid = || ConfError::at(format!("invalid server name or wildcard \"{word}\""), place);
+        if let Some(source) = word.strip_prefix('~') {
+            if source.is_empty() {
+                return Err(ConfError::at("empty regex in server name \"~\"", place));
+            }
+            let caseless = source.bytes().any(|b| b.is_ascii_uppercase());
+            return Ok(ServerName::Regex(Pattern::compile(source, caseless, vars, place)?));
+        }
+        let lower = word.to_ascii_lowercase();
+        let checked = |name: &str| -> Result<Box<str>> {
+            let bad = name.is_empty() || name.contains('*') || name.contains("..");
+            if bad {
+                Err(invalid())
+            } else {
+                Ok(name.into())
+            }
+        };
+        if let Some(suffix) = lower.strip_prefix("*.") {
+            return Ok(ServerName::Below { suffix: checked(suffix)?, and_itself: false });
+        }
+        if let Some(suffix) = lower.strip_prefix('.') {
+            return Ok(ServerName::Below { suffix: checked(suffix)?, and_itself: true });
+        }
+        if let Some(stem) = lower.strip_suffix(".*") {
+            return Ok(ServerName::Trailing(checked(stem)?));
+        }
+        if lower.is_empty() {
+            return Ok(ServerName::Exact("".into()));
+        }
+        Ok(ServerName::Exact(checked(&lower)?))
+    }
+}
+
+/// The servers of one address.
+#[derive(Clone, Debug)]
+pub struct VirtualHosts {
+    pub default: Arc<Server>,
+    exact: HashMap<Box<str>, Arc<Server>>,
+    below: HashMap<Box<str>, Arc<Server>>,
+    trailing: HashMap<Box<str>, Arc<Server>>,
+    regexes: Vec<(Pattern, Arc<Server>)>,
+}
+
+/// A server, and the groups of the expression that chose it.
+pub struct Chosen<'a> {
+    pub server: &'a Arc<Server>,
+    pub matched: Option<(&'a Pattern, Groups)>,
+}
+
+impl VirtualHosts {
+    pub fn new(default: Arc<Server>) -> Self {
+        VirtualHosts {
+            default,
+            exact: HashMap::new(),
+            below: HashMap::new(),
+            trailing: HashMap::new(),
+            regexes: Vec::new(),
+        }
+    }
+
+    /// Adds a name; `false` when another server of this address has it already (it keeps it).
+    pub fn add(&mut self, name: &ServerName, server: &Arc<Server>) -> bool {
+        let insert = |map: &mut HashMap<Box<str>, Arc<Server>>, key: &str| {
+            if map.contains_key(key) {
+                return false;
+            }
+            map.insert(key.into(), server.clone());
+            true
+        };
+        match name {
+            ServerName::Exact(n) => insert(&mut self.exact, n),
+            ServerName::Below { suffix, and_itself } => {
+                let fresh = insert(&mut self.below, suffix);
+                fresh && (!and_itself || insert(&mut self.exact, suffix))
+            }
+            ServerName::Trailing(stem) => insert(&mut self.trailing, stem),
+            ServerName::Regex(p) => {
+                self.regexes.push((p.clone(), server.clone()));
+                true
+            }
+        }
+    }
+
+    /// `host` is lower case, without port and without a trailing dot.
+    pub fn choose(&self, host: &str) -> Chosen<'_> {
+        let plain = |server| Chosen { server, matched: None };
+        if let Some(server) = self.exact.get(host) {
+            return plain(server);
+        }
+        if !self.below.is_empty() {
+            let suffixes = host.match_indices('.').map(|(i, _)| &host[i + 1..]);
+            if let Some(server) = suffixes.filter_map(|s| self.below.get(s)).next() {
+                return plain(server);
+            }
+        }
+        if !self.trailing.is_empty() {
+            let stems = host.rmatch_indices('.').map(|(i, _)| &host[..i]);
+            if let Some(server) = stems.filter_map(|s| self.trailing.get(s)).next() {
+                return plain(server);
+            }
+        }
+        for (pattern, server) in &self.regexes {
+            if host.is_empty() {
+                break;
+            }
+            if pattern.named().is_empty() && !pattern.has_groups() {
+                if pattern.is_match(host.as_bytes()) {
+                    return plain(server);
+                }
+            } else if let Some(groups) = pattern.captures(host.as_bytes()) {
+                return Chosen { server, matched: Some((pattern, groups)) };
+            }
+        }
+        plain(&self.default)
+    }
+
+    /// All servers, each once.
+    pub fn servers(&self) -> Vec<&Arc<Server>> {
+        let mut all: Vec<&Arc<Server>> = vec![&self.default];
+        all.extend(self.exact.values().chain(self.below.values()).chain(self.trailing.values()));
+        all.extend(self.regexes.iter().map(|(_, s)| s));
+        all.sort_by_key(|s| Arc::as_ptr(s));
+        all.dedup_by_key(|s| Arc::as_ptr(s));
+        all
+    }
+}

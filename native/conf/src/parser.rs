@@ -1,0 +1,297 @@
+//! Reads a configuration file and what it includes into a tree of directives.
+
+use crate::error::{ConfError, Place, Result};
+use crate::lexer::{LexError, Lexer, Token};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// One directive: its words (the name first), its place and, for a block, its contents.
+#[derive(Clone, Debug)]
+pub struct Directive {
+    pub words: Vec<String>,
+    pub place: Place,
+    pub block: Option<Vec<Directive>>,
+}
+
+impl Directive {
+    pub fn name(&self) -> &str {
+        &self.words[0]
+    }
+
+    pub fn args(&self) -> &[String] {
+        &self.words[1..]
+    }
+}
+
+/// A file read on the way, in load order, as `-T` prints it.
+#[derive(Clone, Debug)]
+pub struct SourceFile {
+    pub path: PathBuf,
+    pub text: Vec<u8>,
+}
+
+/// Everything read: the directives with includes expanded in place, and the files.
+#[derive(Debug, Default)]
+pub struct Source {
+    pub directives: Vec<Directive>,
+    pub files: Vec<SourceFile>,
+}
+
+/// Includes nested deeper than this are taken for a file that includes itself.
+const MAX_INCLUDE_DEPTH: u32 = 64;
+
+/// Reads `path`; relative includes are searched from `conf_prefix` (the folder of the main file).
+pub fn parse_file(path: &Path, conf_prefix: &Path, source: &mut Source) -> Result<()> {
+    let mut reader = Reader { conf_prefix, files: &mut source.files };
+    let text = reader.load(path, None)?;
+    source.directives = reader.parse_text(path, &text, 0)?;
+    Ok(())
+}
+
+/// Parses text that stands in no file, as the argument of `-g`.
+pub fn parse_text(label: &str, text: &str, conf_prefix: &Path) -> Result<Vec<Directive>> {
+    let mut files = Vec::new();
+    let mut reader = Reader { conf_prefix, files: &mut files };
+    reader.parse_text(Path::new(label), text.as_bytes(), 0)
+}
+
+struct Reader<'a> {
+    conf_prefix: &'a Path,
+    files: &'a mut Vec<SourceFile>,
+}
+
+/// What is being read: a lexer over one file.
+struct Cursor<'a> {
+    lexer: Lexer<'a>,
+    file: Arc<str>,
+    include_depth: u32,
+}
+
+impl Cursor<'_> {
+    fn place(&self) -> Place {
+        Place { file: self.file.clone(), line: self.lexer.line() }
+    }
+
+    fn fail<T>(&self, message: impl Into<String>) -> Result<T> {
+        Err(ConfError::at(message, &self.place()))
+    }
+
+    fn token(&mut self, in_directive: bool) -> Result<Token> {
+        let expecting = if in_directive { "\";\" or \"}\"" } else { "\"}\"" };
+        self.lexer.next_token().map_err(|e| {
+            let message = match e {
+                LexError::Unexpected(c) => format!("unexpected \"{c}\""),
+                LexError::UnexpectedEnd => {
+                    format!("unexpected end of file, expecting {expecting}")
+                }
+                LexError::NotUtf8 => "the text is not valid UTF-8".to_string(),
+            };
+            ConfError::at(message, &self.place())
+        })
+    }
+}
+
+impl Reader<'_> {
+    fn load(&mut self, path: &Path, from: Option<&Place>) -> Result<Vec<u8>> {
+        let text = std::fs::read(path).map_err(|e| {
+            let message = format!("open() \"{}\" failed ({})", path.display(), os_error(&e));
+            ConfError { message, place: from.cloned() }
+        })?;
+        if !self.files.iter().any(|f| f.path == path) {
+            self.files.push(SourceFile { path: path.to_path_buf(), text: text.clone() });
+        }
+        Ok(text)
+    }
+
+    fn parse_text(&mut self, path: &Path, text: &[u8], depth: u32) -> Result<Vec<Directive>> {
+        let file: Arc<str> = path.to_string_lossy().into();
+        let mut cursor = Cursor { lexer: Lexer::new(text), file, include_depth: depth };
+        self.block(&mut cursor, false)
+    }
+
+    /// Reads directives up to the closing brace (`nested`) or the end of the file.
+    fn block(&mut self, cursor: &mut Cursor<'_>, nested: bool) -> Result<Vec<Directive>> {
+        let mut out = Vec::new();
+        loop {
+            match cursor.token(false)? {
+                Token::End if nested => {
+                    return cursor.fail("unexpected end of file, expecting \"}\"");
+                }
+                Token::Close if !nested => return cursor.fail("unexpected \"}\""),
+                Token::End | Token::Close => return Ok(out),
+                Token::Semicolon => return cursor.fail("unexpected \";\""),
+                Token::Open => return cursor.fail("unexpected \"{\""),
+                Token::Word { text, .. } => {
+                    let directive = self.directive(cursor, text)?;
+                    self.add(cursor, directive, &mut out)?;
+                }
+            }
+        }
+    }
+
+    fn directive(&mut self, cursor: &mut Cursor<'_>, name: String) -> Result<Directive> {
+        let mut words = vec![name];
+        loop {
+            match cursor.token(true)? {
+                Token::Word { text, .. } => words.push(text),
+                Token::Semicolon => {
+                    return Ok(Directive { words, place: cursor.place(), block: None });
+                }
+                Token::Open => {
+                    let place = cursor.place();
+                    let block = Some(self.block(cursor, true)?);
+                    return Ok(Directive { words, place, block });
+                }
+                Token::Close => return cursor.fail("unexpected \"}\""),
+                Token::End => {
+                    return cursor.fail("unexpected end of file, expecting \";\" or \"}\"");
+                }
+            }
+        }
+    }
+
+    fn add(&mut self, cursor: &Cursor<'_>, directive: Directive, out: &mut Vec<Directive>) -> Result<()> {
+        if directive.name() != "include" || directive.block.is_some() {
+            out.push(directive);
+            return Ok(());
+        }
+        if directive.words.len() != 2 {
+            return Err(ConfError::at(
+                "invalid number of arguments in \"include\" directive",
+                &directive.place,
+            ));
+        }
+        if cursor.include_depth >= MAX_INCLUDE_DEPTH {
+            return Err(ConfError::at("includes are nested too deeply", &directive.place));
+        }
+        for path in self.include_paths(&directive.words[1]) {
+            let text = self.load(&path, Some(&directive.place))?;
+            out.extend(self.parse_text(&path, &text, cursor.include_depth + 1)?);
+        }
+        Ok(())
+    }
+
+    /// A pattern may match nothing; a plain name must exist (the caller's open fails then).
+    fn include_paths(&self, name: &str) -> Vec<PathBuf> {
+        let full = self.conf_prefix.join(name);
+        if name.contains(['*', '?', '[']) {
+            glob_paths(&full)
+        } else {
+            vec![full]
+        }
+    }
+}
+
+/// The operating system's error as nginx prints it: `2: No such file or directory`.
+pub fn os_error(e: &std::io::Error) -> String {
+    let text = e.to_string();
+    match e.raw_os_error() {
+        Some(code) => {
+            let suffix = format!(" (os error {code})");
+            format!("{code}: {}", text.strip_suffix(&suffix).unwrap_or(&text))
+        }
+        None => text,
+    }
+}
+
+/// Paths matching a shell pattern, sorted; a leading dot must be matched explicitly, as glob(3) does.
+fn glob_paths(pattern: &Path) -> Vec<PathBuf> {
+    let mut found = vec![PathBuf::new()];
+    for part in pattern.components() {
+        let text = part.as_os_str().to_string_lossy();
+        found = if text.contains(['*', '?', '[']) {
+            found.iter().flat_map(|dir| matching_entries(dir, &text)).collect()
+        } else {
+            found.into_iter().map(|dir| dir.join(part)).collect()
+        };
+    }
+    found.retain(|p| p.exists());
+    found.sort();
+    found
+}
+
+fn matching_entries(dir: &Path, pattern: &str) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(dir) else {
+        return Vec::new();
+    };
+    let names = entries.flatten().map(|e| e.file_name());
+    names
+        .filter(|n| {
+            let n = n.to_string_lossy();
+            (pattern.starts_with('.') || !n.starts_with('.')) && glob_match(pattern.as_bytes(), n.as_bytes())
+        })
+        .map(|n| dir.join(n))
+        .collect()
+}
+
+/// Matches `*`, `?`, `[...]` and `[!...]` within one path component.
+pub fn glob_match(pattern: &[u8], name: &[u8]) -> bool {
+    match pattern.first() {
+        None => name.is_empty(),
+        Some(b'*') => (0..=name.len()).any(|i| glob_match(&pattern[1..], &name[i..])),
+        Some(b'?') => !name.is_empty() && glob_match(&pattern[1..], &name[1..]),
+        Some(b'[') => match (class_match(pattern, name.first()), name.is_empty()) {
+            (Some((true, rest)), false) => glob_match(&pattern[rest..], &name[1..]),
+            (Some(_), _) => false,
+            (None, _) => name.first() == Some(&b'[') && glob_match(&pattern[1..], &name[1..]),
+        },
+        Some(c) => name.first() == Some(c) && glob_match(&pattern[1..], &name[1..]),
+    }
+}
+
+/// Whether the class at the start of `pattern` holds `c`, and where the class ends; `None` if it never closes.
+fn class_match(pattern: &[u8], c: Option<&u8>) -> Option<(bool, usize)> {
+    let negated = matches!(pattern.get(1), Some(b'!' | b'^'));
+    let start = if negated { 2 } else { 1 };
+    let end = start + 1 + pattern.get(start + 1..)?.iter().position(|&c| c == b']')?;
+    let (set, c) = (&pattern[start..end], *c?);
+    let mut i = 0;
+    let mut hit = false;
+    while i < set.len() {
+        if i + 2 < set.len() && set[i + 1] == b'-' {
+            hit |= (set[i]..=set[i + 2]).contains(&c);
+            i += 3;
+        } else {
+            hit |= set[i] == c;
+            i += 1;
+        }
+    }
+    Some((hit != negated, end + 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(text: &str) -> String {
+        parse_text("x.conf", text, Path::new("/")).expect_err("refused").to_string()
+    }
+
+    #[test]
+    fn errors_are_worded_as_nginx_words_them() {
+        assert_eq!(error("a {\n"), "unexpected end of file, expecting \"}\" in x.conf:2");
+        assert_eq!(error("a b\n"), "unexpected end of file, expecting \";\" or \"}\" in x.conf:2");
+        assert_eq!(error("a;\n}"), "unexpected \"}\" in x.conf:2");
+        assert_eq!(error(";"), "unexpected \";\" in x.conf:1");
+    }
+
+    #[test]
+    fn globs_match_as_the_shell_does() {
+        assert!(glob_match(b"*.conf", b"a.conf"));
+        assert!(!glob_match(b"*.conf", b"a.conf.disabled"));
+        assert!(glob_match(b"[a-c]?.x", b"bz.x"));
+        assert!(!glob_match(b"[!a-c]?.x", b"bz.x"));
+    }
+
+    #[test]
+    fn an_include_that_includes_itself_is_refused() {
+        let dir = std::env::temp_dir().join(format!("gallop-include-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).expect("temp folder");
+        let file = dir.join("a.conf");
+        std::fs::write(&file, "include a.conf;").expect("write");
+        let mut source = Source::default();
+        let e = parse_file(&file, &dir, &mut source).expect_err("refused");
+        assert!(e.message.contains("nested too deeply"), "{e}");
+        std::fs::remove_dir_all(&dir).expect("clean up");
+    }
+}

@@ -1,0 +1,71 @@
+//! Regular expressions as nginx has them: PCRE, matched on bytes, named captures set variables.
+
+use crate::error::{ConfError, Place, Result};
+use crate::vars::{VarId, VarKind, VarTable};
+use std::sync::Arc;
+
+/// Where each group matched in the subject; group 0 is the whole match.
+pub type Groups = Vec<Option<(usize, usize)>>;
+
+#[derive(Clone)]
+pub struct Pattern {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    source: Box<str>,
+    regex: pcre2::bytes::Regex,
+    named: Vec<(usize, VarId)>,
+}
+
+impl std::fmt::Debug for Pattern {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "/{}/", self.inner.source)
+    }
+}
+
+impl Pattern {
+    pub fn compile(source: &str, caseless: bool, vars: &mut VarTable, place: &Place) -> Result<Pattern> {
+        let regex = pcre2::bytes::RegexBuilder::new()
+            .caseless(caseless)
+            .jit_if_available(true)
+            .build(source)
+            .map_err(|e| ConfError::at(format!("pcre2_compile() failed: {e} in \"{source}\""), place))?;
+        let mut named = Vec::new();
+        for (i, name) in regex.capture_names().iter().enumerate() {
+            if let Some(name) = name {
+                named.push((i, vars.define(name, VarKind::Assigned, place)?));
+            }
+        }
+        Ok(Pattern { inner: Arc::new(Inner { source: source.into(), regex, named }) })
+    }
+
+    pub fn source(&self) -> &str {
+        &self.inner.source
+    }
+
+    /// Groups that set a variable when the pattern matches.
+    pub fn named(&self) -> &[(usize, VarId)] {
+        &self.inner.named
+    }
+
+    pub fn has_groups(&self) -> bool {
+        self.inner.regex.captures_len() > 1
+    }
+
+    /// Matching errors (as PCRE's backtracking limit) count as no match.
+    pub fn is_match(&self, subject: &[u8]) -> bool {
+        self.inner.regex.is_match(subject).unwrap_or(false)
+    }
+
+    pub fn captures(&self, subject: &[u8]) -> Option<Groups> {
+        let caps = self.inner.regex.captures(subject).ok()??;
+        Some((0..caps.len()).map(|i| caps.get(i).map(|m| (m.start(), m.end()))).collect())
+    }
+}
+
+impl PartialEq for Pattern {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+}

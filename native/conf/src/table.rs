@@ -1,0 +1,228 @@
+//! The directive table: every directive's name, contexts, arity and setter.
+
+use crate::builder::Builder;
+use crate::directives;
+use crate::error::{ConfError, Result};
+use crate::parser::Directive;
+use crate::template::Template;
+use crate::values;
+use hashbrown::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
+/// Where a directive may stand, as bits.
+pub mod ctx {
+    pub const MAIN: u32 = 1;
+    pub const EVENTS: u32 = 1 << 1;
+    pub const HTTP: u32 = 1 << 2;
+    pub const SRV: u32 = 1 << 3;
+    pub const LOC: u32 = 1 << 4;
+    /// `if` in a server block.
+    pub const SIF: u32 = 1 << 5;
+    /// `if` in a location.
+    pub const LIF: u32 = 1 << 6;
+    /// `limit_except`.
+    pub const LMT: u32 = 1 << 7;
+    pub const UPS: u32 = 1 << 8;
+    pub const HS: u32 = HTTP | SRV;
+    pub const HSL: u32 = HTTP | SRV | LOC;
+    pub const HSLI: u32 = HSL | LIF;
+}
+
+/// Allowed numbers of arguments, inclusive.
+#[derive(Clone, Copy, Debug)]
+pub struct Arity(pub usize, pub usize);
+
+pub const NONE: Arity = Arity(0, 0);
+pub const ONE: Arity = Arity(1, 1);
+pub const TWO: Arity = Arity(2, 2);
+pub const MORE: Arity = Arity(1, usize::MAX);
+pub const TWO_OR_MORE: Arity = Arity(2, usize::MAX);
+
+type Get<T> = fn(&mut Builder) -> &mut Option<T>;
+
+/// How a directive's arguments are taken in.
+#[derive(Clone, Copy)]
+pub enum Setter {
+    Fn(fn(&mut Builder, &Directive) -> Result<()>),
+    Flag(Get<bool>),
+    Size(Get<u64>),
+    Num(Get<u64>),
+    /// Milliseconds.
+    Msec(Get<u64>),
+    /// Seconds.
+    Sec(Get<u64>),
+    Str(Get<String>),
+    /// Number and size.
+    Bufs(Get<(u64, u64)>),
+    Tmpl(Get<Template>),
+    /// A file relative to the configuration file's folder.
+    ConfPath(Get<PathBuf>),
+    /// Relative to the prefix; further arguments (folder levels) have no effect here.
+    TempPath(Get<PathBuf>),
+    Strings(Get<Arc<Vec<String>>>),
+    /// Accepted for compatibility; has no meaning in this server.
+    Nothing,
+}
+
+#[derive(Clone, Copy)]
+pub struct Spec {
+    pub name: &'static str,
+    pub contexts: u32,
+    pub arity: Arity,
+    pub block: bool,
+    pub set: Setter,
+}
+
+pub const fn simple(name: &'static str, contexts: u32, arity: Arity, set: Setter) -> Spec {
+    Spec { name, contexts, arity, block: false, set }
+}
+
+pub const fn with(
+    name: &'static str,
+    contexts: u32,
+    arity: Arity,
+    set: fn(&mut Builder, &Directive) -> Result<()>,
+) -> Spec {
+    simple(name, contexts, arity, Setter::Fn(set))
+}
+
+pub const fn block(
+    name: &'static str,
+    contexts: u32,
+    arity: Arity,
+    set: fn(&mut Builder, &Directive) -> Result<()>,
+) -> Spec {
+    Spec { name, contexts, arity, block: true, set: Setter::Fn(set) }
+}
+
+/// All directives; several rows may share a name when contexts differ.
+pub fn rows() -> impl Iterator<Item = &'static Spec> {
+    directives::TABLES.iter().flat_map(|t| t.iter())
+}
+
+fn index() -> &'static HashMap<&'static str, Vec<&'static Spec>> {
+    static INDEX: OnceLock<HashMap<&'static str, Vec<&'static Spec>>> = OnceLock::new();
+    INDEX.get_or_init(|| {
+        let mut map: HashMap<&'static str, Vec<&'static Spec>> = HashMap::new();
+        rows().for_each(|spec| map.entry(spec.name).or_default().push(spec));
+        map
+    })
+}
+
+/// Checks a directive against the table and applies it.
+pub fn apply(b: &mut Builder, d: &Directive) -> Result<()> {
+    let fail = |message: String| Err(ConfError::at(message, &d.place));
+    let Some(specs) = index().get(d.name()) else {
+        return fail(format!("unknown directive \"{}\"", d.name()));
+    };
+    let Some(spec) = specs.iter().find(|s| s.contexts & b.ctx != 0) else {
+        return fail(format!("\"{}\" directive is not allowed here", d.name()));
+    };
+    match (spec.block, d.block.is_some()) {
+        (true, false) => return fail(format!("directive \"{}\" has no opening \"{{\"", d.name())),
+        (false, true) => return fail(format!("directive \"{}\" is not terminated by \";\"", d.name())),
+        _ => {}
+    }
+    let n = d.args().len();
+    if n < spec.arity.0 || n > spec.arity.1 {
+        return fail(format!("invalid number of arguments in \"{}\" directive", d.name()));
+    }
+    set(b, d, spec).map_err(|e| e.or_at(&d.place))
+}
+
+fn set(b: &mut Builder, d: &Directive, spec: &Spec) -> Result<()> {
+    let args = d.args();
+    match spec.set {
+        Setter::Nothing => Ok(()),
+        Setter::Fn(f) => f(b, d),
+        Setter::Flag(get) => {
+            let value = flag(d, &args[0])?;
+            store(get(b), value, d)
+        }
+        Setter::Size(get) => parsed(get(b), values::parse_size(&args[0]), d),
+        Setter::Num(get) => match values::parse_digits(&args[0]) {
+            Some(n) => store(get(b), n, d),
+            None => Err(ConfError::at("invalid number", &d.place)),
+        },
+        Setter::Msec(get) => parsed(get(b), values::parse_msec(&args[0]), d),
+        Setter::Sec(get) => parsed(get(b), values::parse_sec(&args[0]), d),
+        Setter::Str(get) => store(get(b), args[0].clone(), d),
+        Setter::Bufs(get) => {
+            let pair = values::parse_digits(&args[0]).filter(|&n| n > 0).zip(values::parse_size(&args[1]));
+            parsed(get(b), pair.filter(|p| p.1 > 0), d)
+        }
+        Setter::Tmpl(get) => {
+            let value = b.template(&args[0], &d.place)?;
+            store(get(b), value, d)
+        }
+        Setter::ConfPath(get) => {
+            let path = if args[0].is_empty() { PathBuf::new() } else { b.conf_path(&args[0]) };
+            store(get(b), path, d)
+        }
+        Setter::TempPath(get) => {
+            let path = b.path(&args[0]);
+            store(get(b), path, d)
+        }
+        Setter::Strings(get) => {
+            let slot = get(b);
+            Arc::make_mut(slot.get_or_insert_with(Arc::default)).extend(args.iter().cloned());
+            Ok(())
+        }
+    }
+}
+
+/// Stores a setting that may stand once per block.
+pub fn store<T>(slot: &mut Option<T>, value: T, d: &Directive) -> Result<()> {
+    if slot.is_some() {
+        return Err(duplicate(d));
+    }
+    *slot = Some(value);
+    Ok(())
+}
+
+pub fn duplicate(d: &Directive) -> ConfError {
+    ConfError::at(format!("\"{}\" directive is duplicate", d.name()), &d.place)
+}
+
+pub fn invalid_value(d: &Directive) -> ConfError {
+    ConfError::at(format!("\"{}\" directive invalid value", d.name()), &d.place)
+}
+
+/// An argument nginx calls an invalid parameter.
+pub fn invalid_parameter(d: &Directive, arg: &str) -> ConfError {
+    ConfError::at(format!("invalid parameter \"{arg}\""), &d.place)
+}
+
+fn parsed<T>(slot: &mut Option<T>, value: Option<T>, d: &Directive) -> Result<()> {
+    match value {
+        Some(v) => store(slot, v, d),
+        None if slot.is_some() => Err(duplicate(d)),
+        None => Err(invalid_value(d)),
+    }
+}
+
+pub fn flag(d: &Directive, word: &str) -> Result<bool> {
+    match word.to_ascii_lowercase().as_str() {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err(ConfError::at(
+            format!("invalid value \"{word}\" in \"{}\" directive, it must be \"on\" or \"off\"", d.name()),
+            &d.place,
+        )),
+    }
+}
+
+/// One of several words.
+pub fn choice<T: Copy>(d: &Directive, word: &str, choices: &[(&str, T)]) -> Result<T> {
+    let hit = choices.iter().find(|(name, _)| name.eq_ignore_ascii_case(word));
+    hit.map(|(_, v)| *v).ok_or_else(|| ConfError::at(format!("invalid value \"{word}\""), &d.place))
+}
+
+/// Bits of all the words, as `proxy_next_upstream error timeout`.
+pub fn bitmask(d: &Directive, choices: &[(&str, u32)]) -> Result<u32> {
+    d.args().iter().try_fold(0, |bits, word| match choices.iter().find(|(n, _)| n == word) {
+        Some((_, bit)) => Ok(bits | bit),
+        None => Err(ConfError::at(format!("invalid value \"{word}\""), &d.place)),
+    })
+}

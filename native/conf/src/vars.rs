@@ -1,0 +1,207 @@
+//! The variables a configuration may name, interned to small numbers.
+
+use crate::error::{ConfError, Place, Result};
+use hashbrown::HashMap;
+use std::sync::Arc;
+
+/// Index of a variable in [`VarTable`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct VarId(pub u32);
+
+/// Variables whose name carries an argument, as `$http_host`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Prefix {
+    Http,
+    SentHttp,
+    SentTrailer,
+    UpstreamHttp,
+    UpstreamTrailer,
+    UpstreamCookie,
+    Arg,
+    Cookie,
+    ProxyProtocolTlv,
+}
+
+const PREFIXES: &[(&str, Prefix)] = &[
+    ("sent_http_", Prefix::SentHttp),
+    ("sent_trailer_", Prefix::SentTrailer),
+    ("http_", Prefix::Http),
+    ("upstream_http_", Prefix::UpstreamHttp),
+    ("upstream_trailer_", Prefix::UpstreamTrailer),
+    ("upstream_cookie_", Prefix::UpstreamCookie),
+    ("arg_", Prefix::Arg),
+    ("cookie_", Prefix::Cookie),
+    ("proxy_protocol_tlv_", Prefix::ProxyProtocolTlv),
+];
+
+macro_rules! builtins {
+    ($($variant:ident = $name:literal),* $(,)?) => {
+        /// A variable the server itself sets.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Builtin { $($variant),* }
+
+        impl Builtin {
+            pub fn from_name(name: &str) -> Option<Builtin> {
+                match name {
+                    $($name => Some(Builtin::$variant),)*
+                    _ => None,
+                }
+            }
+
+            /// Every builtin, for the directive documentation.
+            pub const ALL: &'static [(&'static str, Builtin)] = &[$(($name, Builtin::$variant)),*];
+        }
+    };
+}
+
+builtins! {
+    AncientBrowser = "ancient_browser", Args = "args", BinaryRemoteAddr = "binary_remote_addr",
+    BodyBytesSent = "body_bytes_sent", BytesSent = "bytes_sent", Connection = "connection",
+    ConnectionRequests = "connection_requests", ConnectionTime = "connection_time",
+    ConnectionsActive = "connections_active", ConnectionsReading = "connections_reading",
+    ConnectionsWaiting = "connections_waiting", ConnectionsWriting = "connections_writing",
+    ContentLength = "content_length", ContentType = "content_type",
+    DateGmt = "date_gmt", DateLocal = "date_local",
+    DocumentRoot = "document_root", DocumentUri = "document_uri",
+    FastcgiScriptName = "fastcgi_script_name", FastcgiPathInfo = "fastcgi_path_info",
+    GzipRatio = "gzip_ratio", Host = "host", Hostname = "hostname", Http2 = "http2", Http3 = "http3",
+    InvalidReferer = "invalid_referer", IsArgs = "is_args", IsRequestPort = "is_request_port",
+    LimitConnStatus = "limit_conn_status", LimitRate = "limit_rate", LimitReqStatus = "limit_req_status",
+    Msec = "msec", NginxVersion = "nginx_version", Pid = "pid", Pipe = "pipe",
+    ProxyAddXForwardedFor = "proxy_add_x_forwarded_for", ProxyHost = "proxy_host", ProxyPort = "proxy_port",
+    ProxyInternalConnection = "proxy_internal_connection",
+    ProxyProtocolAddr = "proxy_protocol_addr", ProxyProtocolPort = "proxy_protocol_port",
+    ProxyProtocolServerAddr = "proxy_protocol_server_addr",
+    ProxyProtocolServerPort = "proxy_protocol_server_port",
+    QueryString = "query_string", RealpathRoot = "realpath_root",
+    RealipRemoteAddr = "realip_remote_addr", RealipRemotePort = "realip_remote_port",
+    RemoteAddr = "remote_addr", RemotePort = "remote_port", RemoteUser = "remote_user",
+    Request = "request", RequestBody = "request_body", RequestBodyFile = "request_body_file",
+    RequestCompletion = "request_completion", RequestFilename = "request_filename",
+    RequestId = "request_id", RequestLength = "request_length", RequestMethod = "request_method",
+    RequestPort = "request_port", RequestTime = "request_time", RequestUri = "request_uri",
+    Scheme = "scheme", SecureLink = "secure_link", SecureLinkExpires = "secure_link_expires",
+    SentHttpCacheControl = "sent_http_cache_control", SentHttpConnection = "sent_http_connection",
+    SentHttpContentLength = "sent_http_content_length", SentHttpContentType = "sent_http_content_type",
+    SentHttpKeepAlive = "sent_http_keep_alive", SentHttpLastModified = "sent_http_last_modified",
+    SentHttpLink = "sent_http_link", SentHttpLocation = "sent_http_location",
+    SentHttpTransferEncoding = "sent_http_transfer_encoding",
+    ServerAddr = "server_addr", ServerName = "server_name", ServerPort = "server_port",
+    ServerProtocol = "server_protocol", SliceRange = "slice_range",
+    SslAlpnProtocol = "ssl_alpn_protocol", SslCipher = "ssl_cipher", SslCiphers = "ssl_ciphers",
+    SslClientCert = "ssl_client_cert", SslClientEscapedCert = "ssl_client_escaped_cert",
+    SslClientFingerprint = "ssl_client_fingerprint", SslClientIDn = "ssl_client_i_dn",
+    SslClientIDnLegacy = "ssl_client_i_dn_legacy", SslClientRawCert = "ssl_client_raw_cert",
+    SslClientSDn = "ssl_client_s_dn", SslClientSDnLegacy = "ssl_client_s_dn_legacy",
+    SslClientSerial = "ssl_client_serial", SslClientVEnd = "ssl_client_v_end",
+    SslClientVRemain = "ssl_client_v_remain", SslClientVStart = "ssl_client_v_start",
+    SslClientVerify = "ssl_client_verify", SslCurve = "ssl_curve", SslCurves = "ssl_curves",
+    SslEarlyData = "ssl_early_data", SslProtocol = "ssl_protocol", SslServerName = "ssl_server_name",
+    SslSessionId = "ssl_session_id", SslSessionReused = "ssl_session_reused",
+    Status = "status", TimeIso8601 = "time_iso8601", TimeLocal = "time_local",
+    UpstreamAddr = "upstream_addr", UpstreamBytesReceived = "upstream_bytes_received",
+    UpstreamBytesSent = "upstream_bytes_sent", UpstreamCacheStatus = "upstream_cache_status",
+    UpstreamCacheKey = "upstream_cache_key", UpstreamConnectTime = "upstream_connect_time",
+    UpstreamHeaderTime = "upstream_header_time", UpstreamLastServerName = "upstream_last_server_name",
+    UpstreamResponseLength = "upstream_response_length",
+    UpstreamResponseTime = "upstream_response_time", UpstreamStatus = "upstream_status", Uri = "uri",
+    Https = "https", HttpXForwardedFor = "http_x_forwarded_for",
+}
+
+/// How a variable gets its value.
+#[derive(Clone, Debug)]
+pub enum VarKind {
+    Undefined,
+    Builtin(Builtin),
+    /// The argument is in its variable spelling: lower case, `_` for `-`.
+    Prefixed(Prefix, Box<str>),
+    /// Set while the request is processed (`set`, captures, `auth_request_set`).
+    Assigned,
+    Map(Arc<crate::model::Map>),
+    Geo(Arc<crate::model::Geo>),
+    SplitClients(Arc<crate::model::SplitClients>),
+}
+
+#[derive(Clone, Debug)]
+pub struct Var {
+    pub name: Box<str>,
+    pub kind: VarKind,
+}
+
+/// All variables named in one configuration.
+#[derive(Clone, Debug, Default)]
+pub struct VarTable {
+    vars: Vec<Var>,
+    index: HashMap<Box<str>, VarId>,
+}
+
+impl VarTable {
+    /// The number of `name`, without requiring that anything sets it yet.
+    pub fn intern(&mut self, name: &str) -> VarId {
+        let lower = name.to_ascii_lowercase();
+        if let Some(&id) = self.index.get(lower.as_str()) {
+            return id;
+        }
+        let id = VarId(self.vars.len() as u32);
+        let kind = natural_kind(&lower);
+        self.vars.push(Var { name: lower.as_str().into(), kind });
+        self.index.insert(lower.into(), id);
+        id
+    }
+
+    /// Declares that the configuration itself sets `name`.
+    pub fn define(&mut self, name: &str, kind: VarKind, place: &Place) -> Result<VarId> {
+        let id = self.intern(name);
+        let var = &mut self.vars[id.0 as usize];
+        match (&var.kind, &kind) {
+            (VarKind::Builtin(b), VarKind::Assigned) if is_settable(*b) => {}
+            (VarKind::Builtin(_), _) => {
+                return Err(ConfError::at(format!("the duplicate \"{name}\" variable"), place));
+            }
+            (VarKind::Map(_) | VarKind::Geo(_) | VarKind::SplitClients(_), VarKind::Assigned) => {}
+            _ => var.kind = kind,
+        }
+        Ok(id)
+    }
+
+    pub fn get(&self, id: VarId) -> &Var {
+        &self.vars[id.0 as usize]
+    }
+
+    pub fn find(&self, name: &str) -> Option<VarId> {
+        self.index.get(name).copied()
+    }
+
+    pub fn len(&self) -> usize {
+        self.vars.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.vars.is_empty()
+    }
+
+    /// Refuses variables that nothing sets.
+    pub fn check(&self) -> Result<()> {
+        match self.vars.iter().find(|v| matches!(v.kind, VarKind::Undefined)) {
+            Some(v) => Err(ConfError::new(format!("unknown \"{}\" variable", v.name))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Builtins that `set` may overwrite.
+fn is_settable(b: Builtin) -> bool {
+    matches!(b, Builtin::Args | Builtin::LimitRate | Builtin::FastcgiPathInfo | Builtin::Host)
+}
+
+fn natural_kind(name: &str) -> VarKind {
+    if let Some(b) = Builtin::from_name(name) {
+        return VarKind::Builtin(b);
+    }
+    for (prefix, kind) in PREFIXES {
+        if let Some(rest) = name.strip_prefix(prefix) {
+            return VarKind::Prefixed(*kind, rest.into());
+        }
+    }
+    VarKind::Undefined
+}
