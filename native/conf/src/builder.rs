@@ -135,16 +135,23 @@ impl Builder {
     }
 
     pub fn node(&mut self) -> &mut LocNode {
-        self.locs.last_mut().expect("location directives are only allowed inside http")
+        self.locs
+            .last_mut()
+            .expect("location directives are only allowed inside http")
     }
 
     pub fn srv(&mut self) -> &mut SrvConf {
-        let http = self.http.as_mut().expect("server directives are only allowed inside http");
+        let http = self
+            .http
+            .as_mut()
+            .expect("server directives are only allowed inside http");
         self.server.as_mut().map_or(&mut http.conf, |s| &mut s.conf)
     }
 
     pub fn http(&mut self) -> &mut HttpNode {
-        self.http.as_mut().expect("http directives are only allowed inside http")
+        self.http
+            .as_mut()
+            .expect("http directives are only allowed inside http")
     }
 
     pub fn proxy(&mut self) -> &mut UpConf {
@@ -156,7 +163,9 @@ impl Builder {
     }
 
     pub fn up(&mut self) -> &mut Upstream {
-        self.upstream.as_mut().expect("upstream directives are only allowed inside upstream")
+        self.upstream
+            .as_mut()
+            .expect("upstream directives are only allowed inside upstream")
     }
 
     pub fn template(&mut self, text: &str, place: &Place) -> Result<Template> {
@@ -182,13 +191,17 @@ impl Builder {
         let full = if text.starts_with('/') || text.starts_with('$') || text.is_empty() {
             text.to_string()
         } else {
-            format!("{}/{text}", base.display().to_string().trim_end_matches('/'))
+            format!(
+                "{}/{text}",
+                base.display().to_string().trim_end_matches('/')
+            )
         };
         self.template(&full, place)
     }
 
     pub fn warn(&mut self, message: impl Into<String>, place: &Place) {
-        self.warnings.push(ConfError::at(message, place).to_string());
+        self.warnings
+            .push(ConfError::at(message, place).to_string());
     }
 
     /// The group of that name, declared or not yet; `port` belongs to implicit groups.

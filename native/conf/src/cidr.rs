@@ -50,7 +50,11 @@ impl Cidr {
             Some(p) if p.contains('.') => dotted_prefix(p)?,
             Some(p) => crate::values::parse_digits(p).filter(|&n| n <= u64::from(max))? as u8,
         };
-        Some(Cidr::Net { bits: bits & mask(prefix), prefix, v6 })
+        Some(Cidr::Net {
+            bits: bits & mask(prefix),
+            prefix,
+            v6,
+        })
     }
 
     /// `None` stands for a unix-domain peer.
@@ -67,7 +71,9 @@ impl Cidr {
 
     /// The first and last address of the network.
     pub fn range(&self) -> Option<(IpAddr, IpAddr)> {
-        let Cidr::Net { bits, prefix, v6 } = *self else { return None };
+        let Cidr::Net { bits, prefix, v6 } = *self else {
+            return None;
+        };
         let last = bits | !mask(prefix);
         Some(if v6 {
             (Ipv6Addr::from(bits).into(), Ipv6Addr::from(last).into())
@@ -80,7 +86,8 @@ impl Cidr {
 
 fn dotted_prefix(text: &str) -> Option<u8> {
     let mask = u32::from(text.parse::<std::net::Ipv4Addr>().ok()?);
-    (mask.leading_ones() + mask.trailing_zeros() == 32 || mask == 0).then(|| mask.leading_ones() as u8)
+    (mask.leading_ones() + mask.trailing_zeros() == 32 || mask == 0)
+        .then(|| mask.leading_ones() as u8)
 }
 
 #[cfg(test)]
@@ -94,8 +101,12 @@ mod tests {
         assert!(net.contains(Some("::ffff:10.0.0.1".parse().expect("ip"))));
         assert!(!net.contains(Some("11.0.0.1".parse().expect("ip"))));
         assert!(!net.contains(None));
-        assert!(Cidr::parse("0.0.0.0/0").expect("parses").contains(Some("1.2.3.4".parse().expect("ip"))));
-        assert!(!Cidr::parse("::/0").expect("parses").contains(Some("1.2.3.4".parse().expect("ip"))));
+        assert!(Cidr::parse("0.0.0.0/0")
+            .expect("parses")
+            .contains(Some("1.2.3.4".parse().expect("ip"))));
+        assert!(!Cidr::parse("::/0")
+            .expect("parses")
+            .contains(Some("1.2.3.4".parse().expect("ip"))));
         assert!(Cidr::parse("10.0.0.0/33").is_none());
     }
 }

@@ -21,11 +21,17 @@ pub type Result<T> = std::result::Result<T, ConfError>;
 
 impl ConfError {
     pub fn new(message: impl Into<String>) -> Self {
-        ConfError { message: message.into(), place: None }
+        ConfError {
+            message: message.into(),
+            place: None,
+        }
     }
 
     pub fn at(message: impl Into<String>, place: &Place) -> Self {
-        ConfError { message: message.into(), place: Some(place.clone()) }
+        ConfError {
+            message: message.into(),
+            place: Some(place.clone()),
+        }
     }
 
     /// Fills in the place when the error was raised by code that did not know it.

@@ -13,7 +13,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Loads `file`; `globals` is the argument of `-g`. Files read are left in `files` even on failure.
-pub fn load(prefix: &Path, file: &Path, globals: &str, files: &mut Vec<SourceFile>) -> Result<Config> {
+pub fn load(
+    prefix: &Path,
+    file: &Path,
+    globals: &str,
+    files: &mut Vec<SourceFile>,
+) -> Result<Config> {
     let conf_prefix = file.parent().unwrap_or(Path::new("/")).to_path_buf();
     let mut b = Builder::new(prefix, &conf_prefix);
     if !globals.is_empty() {
@@ -49,9 +54,14 @@ pub fn load(prefix: &Path, file: &Path, globals: &str, files: &mut Vec<SourceFil
 
 fn finish_http(b: &mut Builder, mut node: HttpNode, mut locs: Vec<LocNode>) -> Result<Http> {
     let mut top = locs.pop().expect("the http level").conf;
-    top.types.get_or_insert_with(|| Arc::new(crate::directives::default_types()));
+    top.types
+        .get_or_insert_with(|| Arc::new(crate::directives::default_types()));
     for (index, kind, place) in &node.zone_uses {
-        let zones = if *kind == "limit_req" { &node.limit_req_zones } else { &node.limit_conn_zones };
+        let zones = if *kind == "limit_req" {
+            &node.limit_req_zones
+        } else {
+            &node.limit_conn_zones
+        };
         if zones[*index].size == 0 {
             let message = format!("zero size shared memory zone \"{}\"", zones[*index].name);
             return Err(ConfError::at(message, place).without_place());
@@ -60,7 +70,14 @@ fn finish_http(b: &mut Builder, mut node: HttpNode, mut locs: Vec<LocNode>) -> R
     resolve_upstreams(&mut node.upstreams)?;
     if top.access_log.is_none() {
         let target = AccessTarget::Fixed(default_access_target(&b.prefix));
-        let log = AccessLog { target, format: 0, condition: None, buffer: None, flush: None, gzip: None };
+        let log = AccessLog {
+            target,
+            format: 0,
+            condition: None,
+            buffer: None,
+            flush: None,
+            gzip: None,
+        };
         top.access_log = Some(Arc::new(vec![log]));
     }
     let mut servers = Vec::new();
@@ -94,7 +111,10 @@ impl ConfError {
 fn resolve_upstreams(upstreams: &mut [Upstream]) -> Result<()> {
     for group in upstreams.iter_mut().filter(|u| !u.explicit) {
         let place = group.place.clone();
-        let fail = |message: String| ConfError { message, place: place.clone() };
+        let fail = |message: String| ConfError {
+            message,
+            place: place.clone(),
+        };
         let peer = |name: String, addr: PeerAddr| Peer {
             name,
             addr,
@@ -115,10 +135,12 @@ fn resolve_upstreams(upstreams: &mut [Upstream]) -> Result<()> {
         if port == 0 {
             return Err(fail(format!("no port in upstream \"{}\"", group.name)));
         }
-        let found =
-            resolve(&group.name, port).map_err(|e| fail(format!("{e} in upstream \"{}\"", group.name)))?;
+        let found = resolve(&group.name, port)
+            .map_err(|e| fail(format!("{e} in upstream \"{}\"", group.name)))?;
         for addr in found {
-            group.peers.push(peer(format!("{}:{port}", group.name), PeerAddr::Inet(addr)));
+            group
+                .peers
+                .push(peer(format!("{}:{port}", group.name), PeerAddr::Inet(addr)));
         }
     }
     Ok(())
@@ -138,8 +160,12 @@ fn finish_server(mut node: ServerNode, outer: &SrvConf, top: &LocConf) -> Finish
         node.listens.push(default_listen(port, &node));
     }
     let root = Arc::new(finish_location(node.root, top));
-    let server =
-        Server { name: node.first_name.unwrap_or_default(), conf: node.conf, root, place: node.place };
+    let server = Server {
+        name: node.first_name.unwrap_or_default(),
+        conf: node.conf,
+        root,
+        place: node.place,
+    };
     (server, Arc::new(node.names), node.listens)
 }
 
@@ -182,7 +208,10 @@ fn finish_location(mut node: LocNode, outer: &LocConf) -> Location {
         }
         (methods, Arc::new(finish_location(inner, &node.conf)))
     });
-    let children = node.children.into_iter().map(|c| Arc::new(finish_location(c, &node.conf)));
+    let children = node
+        .children
+        .into_iter()
+        .map(|c| Arc::new(finish_location(c, &node.conf)));
     let children = LocTree::build(children.collect());
     let passes = matches!(node.handler, Some(Handler::Proxy(_) | Handler::Fastcgi(_)));
     let plain = matches!(node.kind, LocKind::Prefix { .. } | LocKind::Exact);
@@ -209,9 +238,15 @@ fn merge_upstream(inner: &mut Option<Arc<UpConf>>, outer: &Option<Arc<UpConf>>) 
 
 /// `add_header_inherit merge` puts the outer headers before a level's own; `off` drops them.
 fn merge_headers(inner: &mut LocConf, outer: &LocConf) {
-    let mode = inner.add_header_inherit.or(outer.add_header_inherit).unwrap_or(0);
+    let mode = inner
+        .add_header_inherit
+        .or(outer.add_header_inherit)
+        .unwrap_or(0);
     merge_list(&mut inner.add_header, &outer.add_header, mode);
-    let mode = inner.add_trailer_inherit.or(outer.add_trailer_inherit).unwrap_or(0);
+    let mode = inner
+        .add_trailer_inherit
+        .or(outer.add_trailer_inherit)
+        .unwrap_or(0);
     merge_list(&mut inner.add_trailer, &outer.add_trailer, mode);
 }
 
@@ -260,7 +295,10 @@ fn build_listeners(b: &mut Builder, listens: Listens) -> Result<Vec<Listener>> {
         add_listen(&mut nodes[i], listen, server, names)?;
     }
     let mut conflicts = Vec::new();
-    let endpoints: Vec<Arc<Endpoint>> = nodes.iter().map(|n| Arc::new(endpoint(n, &mut conflicts))).collect();
+    let endpoints: Vec<Arc<Endpoint>> = nodes
+        .iter()
+        .map(|n| Arc::new(endpoint(n, &mut conflicts)))
+        .collect();
     b.warnings.extend(conflicts);
     Ok(group_wildcards(nodes, endpoints))
 }
@@ -293,21 +331,36 @@ fn add_listen(
 }
 
 fn endpoint(node: &AddrNode, warnings: &mut Vec<String>) -> Endpoint {
-    let default = node.default.clone().unwrap_or_else(|| node.servers[0].0.clone());
+    let default = node
+        .default
+        .clone()
+        .unwrap_or_else(|| node.servers[0].0.clone());
     let mut hosts = VirtualHosts::new(default);
     for (server, names) in &node.servers {
         for name in names.iter().filter(|n| !hosts.add(n, server)) {
             let text = match name {
                 ServerName::Exact(n) => n.to_string(),
-                ServerName::Below { suffix, and_itself: true } => format!(".{suffix}"),
+                ServerName::Below {
+                    suffix,
+                    and_itself: true,
+                } => format!(".{suffix}"),
                 ServerName::Below { suffix, .. } => format!("*.{suffix}"),
                 ServerName::Trailing(stem) => format!("{stem}.*"),
                 ServerName::Regex(p) => format!("~{}", p.source()),
             };
-            warnings.push(format!("conflicting server name \"{text}\" on {}, ignored", node.addr));
+            warnings.push(format!(
+                "conflicting server name \"{text}\" on {}, ignored",
+                node.addr
+            ));
         }
     }
-    Endpoint { ssl: node.ssl, http2: node.http2, quic: node.quic, proxy_protocol: node.proxy_protocol, hosts }
+    Endpoint {
+        ssl: node.ssl,
+        http2: node.http2,
+        quic: node.quic,
+        proxy_protocol: node.proxy_protocol,
+        hosts,
+    }
 }
 
 fn wildcard_key(node: &AddrNode) -> Option<(bool, u16, bool)> {
@@ -319,21 +372,33 @@ fn wildcard_key(node: &AddrNode) -> Option<(bool, u16, bool)> {
 
 /// Addresses of a port that is also listened on at every address share that one socket.
 fn group_wildcards(nodes: Vec<AddrNode>, endpoints: Vec<Arc<Endpoint>>) -> Vec<Listener> {
-    let wildcards: HashMap<(bool, u16, bool), usize> =
-        nodes.iter().enumerate().filter_map(|(i, n)| Some((wildcard_key(n)?, i))).collect();
+    let wildcards: HashMap<(bool, u16, bool), usize> = nodes
+        .iter()
+        .enumerate()
+        .filter_map(|(i, n)| Some((wildcard_key(n)?, i)))
+        .collect();
     let mut specific: HashMap<usize, Vec<(IpAddr, Arc<Endpoint>)>> = HashMap::new();
     let mut keep = vec![true; nodes.len()];
     for (i, node) in nodes.iter().enumerate() {
-        let ListenAddr::Inet(a) = &node.addr else { continue };
+        let ListenAddr::Inet(a) = &node.addr else {
+            continue;
+        };
         if a.ip().is_unspecified() || node.socket.bind || node.socket.is_set() {
             continue;
         }
         if let Some(&w) = wildcards.get(&(a.is_ipv6(), a.port(), node.quic)) {
-            specific.entry(w).or_default().push((a.ip(), endpoints[i].clone()));
+            specific
+                .entry(w)
+                .or_default()
+                .push((a.ip(), endpoints[i].clone()));
             keep[i] = false;
         }
     }
-    let all = nodes.into_iter().zip(endpoints).enumerate().filter(|(i, _)| keep[*i]);
+    let all = nodes
+        .into_iter()
+        .zip(endpoints)
+        .enumerate()
+        .filter(|(i, _)| keep[*i]);
     all.map(|(i, (node, endpoint))| Listener {
         addr: node.addr,
         quic: node.quic,

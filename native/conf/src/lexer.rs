@@ -33,7 +33,11 @@ pub struct Lexer<'a> {
 impl<'a> Lexer<'a> {
     pub fn new(src: &'a [u8]) -> Self {
         // A byte-order mark is no part of the first word.
-        let pos = if src.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
+        let pos = if src.starts_with(b"\xef\xbb\xbf") {
+            3
+        } else {
+            0
+        };
         Lexer { src, pos, line: 1 }
     }
 
@@ -119,7 +123,10 @@ impl<'a> Lexer<'a> {
             self.step(c);
         }
         let text = unescape(&self.src[start..self.pos])?;
-        Ok(Token::Word { text, quoted: false })
+        Ok(Token::Word {
+            text,
+            quoted: false,
+        })
     }
 
     fn step(&mut self, c: u8) {
@@ -172,26 +179,44 @@ mod tests {
     }
 
     fn word(text: &str) -> Token {
-        Token::Word { text: text.into(), quoted: false }
+        Token::Word {
+            text: text.into(),
+            quoted: false,
+        }
     }
 
     #[test]
     fn braces_of_a_variable_do_not_open_a_block() {
         assert_eq!(
             words("set $a ${b}c{ }"),
-            vec![word("set"), word("$a"), word("${b}c"), Token::Open, Token::Close]
+            vec![
+                word("set"),
+                word("$a"),
+                word("${b}c"),
+                Token::Open,
+                Token::Close
+            ]
         );
     }
 
     #[test]
     fn quotes_hold_blanks_and_escapes_are_undone_only_where_nginx_undoes_them() {
-        let expected = Token::Word { text: "a \"b\" \\d\t".into(), quoted: true };
-        assert_eq!(words(r#""a \"b\" \d\t";"#), vec![expected, Token::Semicolon]);
+        let expected = Token::Word {
+            text: "a \"b\" \\d\t".into(),
+            quoted: true,
+        };
+        assert_eq!(
+            words(r#""a \"b\" \d\t";"#),
+            vec![expected, Token::Semicolon]
+        );
     }
 
     #[test]
     fn text_right_after_a_quote_is_refused() {
-        assert_eq!(Lexer::new(b"\"a\"b;").next_token(), Err(LexError::Unexpected('b')));
+        assert_eq!(
+            Lexer::new(b"\"a\"b;").next_token(),
+            Err(LexError::Unexpected('b'))
+        );
     }
 
     #[test]

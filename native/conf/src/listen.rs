@@ -43,10 +43,13 @@ pub fn resolve(text: &str, default_port: u16) -> std::result::Result<Vec<SocketA
 pub fn split_port(text: &str) -> std::result::Result<(&str, Option<u16>), String> {
     let after_bracket = text.rfind(']').map_or(0, |i| i + 1);
     match text[after_bracket..].rfind(':') {
-        None if text.starts_with('[') && after_bracket != text.len() => Err("invalid IPv6 address".into()),
+        None if text.starts_with('[') && after_bracket != text.len() => {
+            Err("invalid IPv6 address".into())
+        }
         None => Ok((text, None)),
         Some(i) => {
-            let port = parse_digits(&text[after_bracket + i + 1..]).filter(|p| (1..=65535).contains(p));
+            let port =
+                parse_digits(&text[after_bracket + i + 1..]).filter(|p| (1..=65535).contains(p));
             let port = port.ok_or_else(|| "invalid port".to_string())?;
             Ok((&text[..after_bracket + i], Some(port as u16)))
         }
@@ -76,8 +79,12 @@ fn addresses(word: &str) -> std::result::Result<Vec<ListenAddr>, String> {
 /// Reads one `listen` directive into one entry for each address it names.
 pub fn parse(b: &mut Builder, d: &Directive) -> Result<Vec<Listen>> {
     let word = &d.args()[0];
-    let addrs = addresses(word)
-        .map_err(|e| ConfError::at(format!("{e} in \"{word}\" of the \"listen\" directive"), &d.place))?;
+    let addrs = addresses(word).map_err(|e| {
+        ConfError::at(
+            format!("{e} in \"{word}\" of the \"listen\" directive"),
+            &d.place,
+        )
+    })?;
     let mut listen = Listen {
         addr: addrs[0].clone(),
         default_server: false,
@@ -99,15 +106,27 @@ pub fn parse(b: &mut Builder, d: &Directive) -> Result<Vec<Listen>> {
         } else {
             "proxy_protocol"
         };
-        return Err(ConfError::new(format!("\"{other}\" parameter is incompatible with \"quic\"")));
+        return Err(ConfError::new(format!(
+            "\"{other}\" parameter is incompatible with \"quic\""
+        )));
     }
-    Ok(addrs.into_iter().map(|addr| Listen { addr, ..listen.clone() }).collect())
+    Ok(addrs
+        .into_iter()
+        .map(|addr| Listen {
+            addr,
+            ..listen.clone()
+        })
+        .collect())
 }
 
 fn option(b: &mut Builder, d: &Directive, l: &mut Listen, arg: &str) -> Result<()> {
     let bad = || invalid_parameter(d, arg);
     let size = |v: &str| parse_size(v).filter(|&n| n > 0).ok_or_else(bad);
-    let number = |v: &str| parse_digits(v).filter(|&n| n <= i32::MAX as u64).ok_or_else(bad);
+    let number = |v: &str| {
+        parse_digits(v)
+            .filter(|&n| n <= i32::MAX as u64)
+            .ok_or_else(bad)
+    };
     match arg.split_once('=').unwrap_or((arg, "")) {
         ("default_server" | "default", "") => l.default_server = true,
         ("ssl", "") => l.ssl = true,
@@ -143,8 +162,9 @@ fn option(b: &mut Builder, d: &Directive, l: &mut Listen, arg: &str) -> Result<(
             });
         }
         ("so_keepalive", v) => {
-            let parsed = keepalive(v)
-                .ok_or_else(|| ConfError::at(format!("invalid so_keepalive value: \"{v}\""), &d.place))?;
+            let parsed = keepalive(v).ok_or_else(|| {
+                ConfError::at(format!("invalid so_keepalive value: \"{v}\""), &d.place)
+            })?;
             l.socket.keepalive = Some(parsed);
         }
         _ => return Err(bad()),
@@ -166,7 +186,11 @@ fn keepalive(v: &str) -> Option<Keepalive> {
         if word.is_empty() {
             return Some(None);
         }
-        let n = if time { parse_sec(word) } else { parse_digits(word) }?;
+        let n = if time {
+            parse_sec(word)
+        } else {
+            parse_digits(word)
+        }?;
         Some(Some(u32::try_from(n).ok().filter(|&n| n > 0)?))
     };
     let (idle, interval, count) = (next(true)?, next(true)?, next(false)?);
@@ -182,9 +206,18 @@ mod tests {
 
     #[test]
     fn addresses_and_ports() {
-        assert_eq!(resolve("127.0.0.1:81", 80), Ok(vec!["127.0.0.1:81".parse().expect("addr")]));
-        assert_eq!(resolve("[::1]", 80), Ok(vec!["[::1]:80".parse().expect("addr")]));
-        assert_eq!(resolve("*:8080", 80), Ok(vec!["0.0.0.0:8080".parse().expect("addr")]));
+        assert_eq!(
+            resolve("127.0.0.1:81", 80),
+            Ok(vec!["127.0.0.1:81".parse().expect("addr")])
+        );
+        assert_eq!(
+            resolve("[::1]", 80),
+            Ok(vec!["[::1]:80".parse().expect("addr")])
+        );
+        assert_eq!(
+            resolve("*:8080", 80),
+            Ok(vec!["0.0.0.0:8080".parse().expect("addr")])
+        );
         assert_eq!(resolve("127.0.0.1:0", 80), Err("invalid port".into()));
         assert_eq!(resolve("127.0.0.1:x", 80), Err("invalid port".into()));
         assert!(resolve("[::1", 80).is_err());
@@ -193,7 +226,10 @@ mod tests {
 
     #[test]
     fn keepalive_forms() {
-        assert_eq!(keepalive("30m::10"), Some((true, Some(1800), None, Some(10))));
+        assert_eq!(
+            keepalive("30m::10"),
+            Some((true, Some(1800), None, Some(10)))
+        );
         assert_eq!(keepalive("::"), None);
         assert_eq!(keepalive("1:2:3:4"), None);
     }

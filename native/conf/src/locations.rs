@@ -59,14 +59,19 @@ impl LocTree {
         for location in locations {
             let name: Box<str> = location.name.as_str().into();
             if let (true, Some(short)) = (location.auto_redirect, name.strip_suffix('/')) {
-                tree.slashless.insert(short.as_bytes().into(), location.clone());
+                tree.slashless
+                    .insert(short.as_bytes().into(), location.clone());
             }
             match &location.kind {
                 LocKind::Exact => {
                     tree.exact.insert(name, location);
                 }
                 LocKind::Prefix { .. } => {
-                    tree.prefixes.push(PrefixEntry { name, location, parent: None });
+                    tree.prefixes.push(PrefixEntry {
+                        name,
+                        location,
+                        parent: None,
+                    });
                 }
                 LocKind::Regex(p) => tree.regexes.push((p.clone(), location.clone())),
                 LocKind::Named => {
@@ -94,8 +99,13 @@ impl LocTree {
     }
 
     pub fn all(&self) -> impl Iterator<Item = &Arc<Location>> {
-        let plain = self.exact.values().chain(self.prefixes.iter().map(|e| &e.location));
-        plain.chain(self.regexes.iter().map(|(_, l)| l)).chain(self.named.values())
+        let plain = self
+            .exact
+            .values()
+            .chain(self.prefixes.iter().map(|e| &e.location));
+        plain
+            .chain(self.regexes.iter().map(|(_, l)| l))
+            .chain(self.named.values())
     }
 
     pub fn is_empty(&self) -> bool {
@@ -106,7 +116,10 @@ impl LocTree {
     pub fn choose<'a>(&'a self, uri: &[u8]) -> Found<'a> {
         match self.descend(uri) {
             Outcome::Final(found) => found,
-            Outcome::Prefix(location) => Found::Location { location, matched: None },
+            Outcome::Prefix(location) => Found::Location {
+                location,
+                matched: None,
+            },
             Outcome::None => Found::None,
         }
     }
@@ -114,7 +127,10 @@ impl LocTree {
     fn descend<'a>(&'a self, uri: &[u8]) -> Outcome<'a> {
         let outer = match self.step(uri) {
             Step::Exact(location) => {
-                return Outcome::Final(Found::Location { location, matched: None });
+                return Outcome::Final(Found::Location {
+                    location,
+                    matched: None,
+                });
             }
             Step::Redirect(location) => return Outcome::Final(Found::AutoRedirect(location)),
             Step::Prefix(location) => Some(location),
@@ -148,7 +164,10 @@ impl LocTree {
             };
             return Some(match location.children.choose(uri) {
                 Found::None => Found::Location { location, matched },
-                Found::Location { location, matched: None } => Found::Location { location, matched },
+                Found::Location {
+                    location,
+                    matched: None,
+                } => Found::Location { location, matched },
                 nested => nested,
             });
         }
@@ -157,7 +176,10 @@ impl LocTree {
 
     fn step(&self, uri: &[u8]) -> Step<'_> {
         if !self.exact.is_empty() {
-            if let Some(l) = std::str::from_utf8(uri).ok().and_then(|u| self.exact.get(u)) {
+            if let Some(l) = std::str::from_utf8(uri)
+                .ok()
+                .and_then(|u| self.exact.get(u))
+            {
                 return Step::Exact(l);
             }
         }

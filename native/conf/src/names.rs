@@ -24,13 +24,16 @@ pub enum ServerName {
 
 impl ServerName {
     pub fn parse(word: &str, vars: &mut VarTable, place: &Place) -> Result<ServerName> {
-        let invalid = || ConfError::at(format!("invalid server name or wildcard \"{word}\""), place);
+        let invalid =
+            || ConfError::at(format!("invalid server name or wildcard \"{word}\""), place);
         if let Some(source) = word.strip_prefix('~') {
             if source.is_empty() {
                 return Err(ConfError::at("empty regex in server name \"~\"", place));
             }
             let caseless = source.bytes().any(|b| b.is_ascii_uppercase());
-            return Ok(ServerName::Regex(Pattern::compile(source, caseless, vars, place)?));
+            return Ok(ServerName::Regex(Pattern::compile(
+                source, caseless, vars, place,
+            )?));
         }
         let lower = word.to_ascii_lowercase();
         let checked = |name: &str| -> Result<Box<str>> {
@@ -42,10 +45,16 @@ impl ServerName {
             }
         };
         if let Some(suffix) = lower.strip_prefix("*.") {
-            return Ok(ServerName::Below { suffix: checked(suffix)?, and_itself: false });
+            return Ok(ServerName::Below {
+                suffix: checked(suffix)?,
+                and_itself: false,
+            });
         }
         if let Some(suffix) = lower.strip_prefix('.') {
-            return Ok(ServerName::Below { suffix: checked(suffix)?, and_itself: true });
+            return Ok(ServerName::Below {
+                suffix: checked(suffix)?,
+                and_itself: true,
+            });
         }
         if let Some(stem) = lower.strip_suffix(".*") {
             return Ok(ServerName::Trailing(checked(stem)?));
@@ -109,7 +118,10 @@ impl VirtualHosts {
 
     /// `host` is lower case, without port and without a trailing dot.
     pub fn choose(&self, host: &str) -> Chosen<'_> {
-        let plain = |server| Chosen { server, matched: None };
+        let plain = |server| Chosen {
+            server,
+            matched: None,
+        };
         if let Some(server) = self.exact.get(host) {
             return plain(server);
         }
@@ -134,7 +146,10 @@ impl VirtualHosts {
                     return plain(server);
                 }
             } else if let Some(groups) = pattern.captures(host.as_bytes()) {
-                return Chosen { server, matched: Some((pattern, groups)) };
+                return Chosen {
+                    server,
+                    matched: Some((pattern, groups)),
+                };
             }
         }
         plain(&self.default)
@@ -143,7 +158,12 @@ impl VirtualHosts {
     /// All servers, each once.
     pub fn servers(&self) -> Vec<&Arc<Server>> {
         let mut all: Vec<&Arc<Server>> = vec![&self.default];
-        all.extend(self.exact.values().chain(self.below.values()).chain(self.trailing.values()));
+        all.extend(
+            self.exact
+                .values()
+                .chain(self.below.values())
+                .chain(self.trailing.values()),
+        );
         all.extend(self.regexes.iter().map(|(_, s)| s));
         all.sort_by_key(|s| Arc::as_ptr(s));
         all.dedup_by_key(|s| Arc::as_ptr(s));

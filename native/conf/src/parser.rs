@@ -42,7 +42,10 @@ const MAX_INCLUDE_DEPTH: u32 = 64;
 
 /// Reads `path`; relative includes are searched from `conf_prefix` (the folder of the main file).
 pub fn parse_file(path: &Path, conf_prefix: &Path, source: &mut Source) -> Result<()> {
-    let mut reader = Reader { conf_prefix, files: &mut source.files };
+    let mut reader = Reader {
+        conf_prefix,
+        files: &mut source.files,
+    };
     let text = reader.load(path, None)?;
     source.directives = reader.parse_text(path, &text, 0)?;
     Ok(())
@@ -51,7 +54,10 @@ pub fn parse_file(path: &Path, conf_prefix: &Path, source: &mut Source) -> Resul
 /// Parses text that stands in no file, as the argument of `-g`.
 pub fn parse_text(label: &str, text: &str, conf_prefix: &Path) -> Result<Vec<Directive>> {
     let mut files = Vec::new();
-    let mut reader = Reader { conf_prefix, files: &mut files };
+    let mut reader = Reader {
+        conf_prefix,
+        files: &mut files,
+    };
     reader.parse_text(Path::new(label), text.as_bytes(), 0)
 }
 
@@ -69,7 +75,10 @@ struct Cursor<'a> {
 
 impl Cursor<'_> {
     fn place(&self) -> Place {
-        Place { file: self.file.clone(), line: self.lexer.line() }
+        Place {
+            file: self.file.clone(),
+            line: self.lexer.line(),
+        }
     }
 
     fn fail<T>(&self, message: impl Into<String>) -> Result<T> {
@@ -77,7 +86,11 @@ impl Cursor<'_> {
     }
 
     fn token(&mut self, in_directive: bool) -> Result<Token> {
-        let expecting = if in_directive { "\";\" or \"}\"" } else { "\"}\"" };
+        let expecting = if in_directive {
+            "\";\" or \"}\""
+        } else {
+            "\"}\""
+        };
         self.lexer.next_token().map_err(|e| {
             let message = match e {
                 LexError::Unexpected(c) => format!("unexpected \"{c}\""),
@@ -95,17 +108,27 @@ impl Reader<'_> {
     fn load(&mut self, path: &Path, from: Option<&Place>) -> Result<Vec<u8>> {
         let text = std::fs::read(path).map_err(|e| {
             let message = format!("open() \"{}\" failed ({})", path.display(), os_error(&e));
-            ConfError { message, place: from.cloned() }
+            ConfError {
+                message,
+                place: from.cloned(),
+            }
         })?;
         if !self.files.iter().any(|f| f.path == path) {
-            self.files.push(SourceFile { path: path.to_path_buf(), text: text.clone() });
+            self.files.push(SourceFile {
+                path: path.to_path_buf(),
+                text: text.clone(),
+            });
         }
         Ok(text)
     }
 
     fn parse_text(&mut self, path: &Path, text: &[u8], depth: u32) -> Result<Vec<Directive>> {
         let file: Arc<str> = path.to_string_lossy().into();
-        let mut cursor = Cursor { lexer: Lexer::new(text), file, include_depth: depth };
+        let mut cursor = Cursor {
+            lexer: Lexer::new(text),
+            file,
+            include_depth: depth,
+        };
         self.block(&mut cursor, false)
     }
 
@@ -135,12 +158,20 @@ impl Reader<'_> {
             match cursor.token(true)? {
                 Token::Word { text, .. } => words.push(text),
                 Token::Semicolon => {
-                    return Ok(Directive { words, place: cursor.place(), block: None });
+                    return Ok(Directive {
+                        words,
+                        place: cursor.place(),
+                        block: None,
+                    });
                 }
                 Token::Open => {
                     let place = cursor.place();
                     let block = Some(self.block(cursor, true)?);
-                    return Ok(Directive { words, place, block });
+                    return Ok(Directive {
+                        words,
+                        place,
+                        block,
+                    });
                 }
                 Token::Close => return cursor.fail("unexpected \"}\""),
                 Token::End => {
@@ -150,7 +181,12 @@ impl Reader<'_> {
         }
     }
 
-    fn add(&mut self, cursor: &Cursor<'_>, directive: Directive, out: &mut Vec<Directive>) -> Result<()> {
+    fn add(
+        &mut self,
+        cursor: &Cursor<'_>,
+        directive: Directive,
+        out: &mut Vec<Directive>,
+    ) -> Result<()> {
         if directive.name() != "include" || directive.block.is_some() {
             out.push(directive);
             return Ok(());
@@ -162,7 +198,10 @@ impl Reader<'_> {
             ));
         }
         if cursor.include_depth >= MAX_INCLUDE_DEPTH {
-            return Err(ConfError::at("includes are nested too deeply", &directive.place));
+            return Err(ConfError::at(
+                "includes are nested too deeply",
+                &directive.place,
+            ));
         }
         for path in self.include_paths(&directive.words[1]) {
             let text = self.load(&path, Some(&directive.place))?;
@@ -200,7 +239,10 @@ fn glob_paths(pattern: &Path) -> Vec<PathBuf> {
     for part in pattern.components() {
         let text = part.as_os_str().to_string_lossy();
         found = if text.contains(['*', '?', '[']) {
-            found.iter().flat_map(|dir| matching_entries(dir, &text)).collect()
+            found
+                .iter()
+                .flat_map(|dir| matching_entries(dir, &text))
+                .collect()
         } else {
             found.into_iter().map(|dir| dir.join(part)).collect()
         };
@@ -218,7 +260,8 @@ fn matching_entries(dir: &Path, pattern: &str) -> Vec<PathBuf> {
     names
         .filter(|n| {
             let n = n.to_string_lossy();
-            (pattern.starts_with('.') || !n.starts_with('.')) && glob_match(pattern.as_bytes(), n.as_bytes())
+            (pattern.starts_with('.') || !n.starts_with('.'))
+                && glob_match(pattern.as_bytes(), n.as_bytes())
         })
         .map(|n| dir.join(n))
         .collect()
@@ -264,13 +307,21 @@ mod tests {
     use super::*;
 
     fn error(text: &str) -> String {
-        parse_text("x.conf", text, Path::new("/")).expect_err("refused").to_string()
+        parse_text("x.conf", text, Path::new("/"))
+            .expect_err("refused")
+            .to_string()
     }
 
     #[test]
     fn errors_are_worded_as_nginx_words_them() {
-        assert_eq!(error("a {\n"), "unexpected end of file, expecting \"}\" in x.conf:2");
-        assert_eq!(error("a b\n"), "unexpected end of file, expecting \";\" or \"}\" in x.conf:2");
+        assert_eq!(
+            error("a {\n"),
+            "unexpected end of file, expecting \"}\" in x.conf:2"
+        );
+        assert_eq!(
+            error("a b\n"),
+            "unexpected end of file, expecting \";\" or \"}\" in x.conf:2"
+        );
         assert_eq!(error("a;\n}"), "unexpected \"}\" in x.conf:2");
         assert_eq!(error(";"), "unexpected \";\" in x.conf:1");
     }

@@ -25,19 +25,35 @@ impl std::fmt::Debug for Pattern {
 }
 
 impl Pattern {
-    pub fn compile(source: &str, caseless: bool, vars: &mut VarTable, place: &Place) -> Result<Pattern> {
+    pub fn compile(
+        source: &str,
+        caseless: bool,
+        vars: &mut VarTable,
+        place: &Place,
+    ) -> Result<Pattern> {
         let regex = pcre2::bytes::RegexBuilder::new()
             .caseless(caseless)
             .jit_if_available(true)
             .build(source)
-            .map_err(|e| ConfError::at(format!("pcre2_compile() failed: {e} in \"{source}\""), place))?;
+            .map_err(|e| {
+                ConfError::at(
+                    format!("pcre2_compile() failed: {e} in \"{source}\""),
+                    place,
+                )
+            })?;
         let mut named = Vec::new();
         for (i, name) in regex.capture_names().iter().enumerate() {
             if let Some(name) = name {
                 named.push((i, vars.define(name, VarKind::Assigned, place)?));
             }
         }
-        Ok(Pattern { inner: Arc::new(Inner { source: source.into(), regex, named }) })
+        Ok(Pattern {
+            inner: Arc::new(Inner {
+                source: source.into(),
+                regex,
+                named,
+            }),
+        })
     }
 
     pub fn source(&self) -> &str {
@@ -60,7 +76,11 @@ impl Pattern {
 
     pub fn captures(&self, subject: &[u8]) -> Option<Groups> {
         let caps = self.inner.regex.captures(subject).ok()??;
-        Some((0..caps.len()).map(|i| caps.get(i).map(|m| (m.start(), m.end()))).collect())
+        Some(
+            (0..caps.len())
+                .map(|i| caps.get(i).map(|m| (m.start(), m.end())))
+                .collect(),
+        )
     }
 }
 

@@ -75,7 +75,13 @@ pub struct Spec {
 }
 
 pub const fn simple(name: &'static str, contexts: u32, arity: Arity, set: Setter) -> Spec {
-    Spec { name, contexts, arity, block: false, set }
+    Spec {
+        name,
+        contexts,
+        arity,
+        block: false,
+        set,
+    }
 }
 
 pub const fn with(
@@ -93,7 +99,13 @@ pub const fn block(
     arity: Arity,
     set: fn(&mut Builder, &Directive) -> Result<()>,
 ) -> Spec {
-    Spec { name, contexts, arity, block: true, set: Setter::Fn(set) }
+    Spec {
+        name,
+        contexts,
+        arity,
+        block: true,
+        set: Setter::Fn(set),
+    }
 }
 
 /// All directives; several rows may share a name when contexts differ.
@@ -121,12 +133,20 @@ pub fn apply(b: &mut Builder, d: &Directive) -> Result<()> {
     };
     match (spec.block, d.block.is_some()) {
         (true, false) => return fail(format!("directive \"{}\" has no opening \"{{\"", d.name())),
-        (false, true) => return fail(format!("directive \"{}\" is not terminated by \";\"", d.name())),
+        (false, true) => {
+            return fail(format!(
+                "directive \"{}\" is not terminated by \";\"",
+                d.name()
+            ))
+        }
         _ => {}
     }
     let n = d.args().len();
     if n < spec.arity.0 || n > spec.arity.1 {
-        return fail(format!("invalid number of arguments in \"{}\" directive", d.name()));
+        return fail(format!(
+            "invalid number of arguments in \"{}\" directive",
+            d.name()
+        ));
     }
     set(b, d, spec).map_err(|e| e.or_at(&d.place))
 }
@@ -149,7 +169,9 @@ fn set(b: &mut Builder, d: &Directive, spec: &Spec) -> Result<()> {
         Setter::Sec(get) => parsed(get(b), values::parse_sec(&args[0]), d),
         Setter::Str(get) => store(get(b), args[0].clone(), d),
         Setter::Bufs(get) => {
-            let pair = values::parse_digits(&args[0]).filter(|&n| n > 0).zip(values::parse_size(&args[1]));
+            let pair = values::parse_digits(&args[0])
+                .filter(|&n| n > 0)
+                .zip(values::parse_size(&args[1]));
             parsed(get(b), pair.filter(|p| p.1 > 0), d)
         }
         Setter::Tmpl(get) => {
@@ -157,7 +179,11 @@ fn set(b: &mut Builder, d: &Directive, spec: &Spec) -> Result<()> {
             store(get(b), value, d)
         }
         Setter::ConfPath(get) => {
-            let path = if args[0].is_empty() { PathBuf::new() } else { b.conf_path(&args[0]) };
+            let path = if args[0].is_empty() {
+                PathBuf::new()
+            } else {
+                b.conf_path(&args[0])
+            };
             store(get(b), path, d)
         }
         Setter::TempPath(get) => {
@@ -186,7 +212,10 @@ pub fn duplicate(d: &Directive) -> ConfError {
 }
 
 pub fn invalid_value(d: &Directive) -> ConfError {
-    ConfError::at(format!("\"{}\" directive invalid value", d.name()), &d.place)
+    ConfError::at(
+        format!("\"{}\" directive invalid value", d.name()),
+        &d.place,
+    )
 }
 
 /// An argument nginx calls an invalid parameter.
@@ -207,7 +236,10 @@ pub fn flag(d: &Directive, word: &str) -> Result<bool> {
         "on" => Ok(true),
         "off" => Ok(false),
         _ => Err(ConfError::at(
-            format!("invalid value \"{word}\" in \"{}\" directive, it must be \"on\" or \"off\"", d.name()),
+            format!(
+                "invalid value \"{word}\" in \"{}\" directive, it must be \"on\" or \"off\"",
+                d.name()
+            ),
             &d.place,
         )),
     }
@@ -215,14 +247,19 @@ pub fn flag(d: &Directive, word: &str) -> Result<bool> {
 
 /// One of several words.
 pub fn choice<T: Copy>(d: &Directive, word: &str, choices: &[(&str, T)]) -> Result<T> {
-    let hit = choices.iter().find(|(name, _)| name.eq_ignore_ascii_case(word));
-    hit.map(|(_, v)| *v).ok_or_else(|| ConfError::at(format!("invalid value \"{word}\""), &d.place))
+    let hit = choices
+        .iter()
+        .find(|(name, _)| name.eq_ignore_ascii_case(word));
+    hit.map(|(_, v)| *v)
+        .ok_or_else(|| ConfError::at(format!("invalid value \"{word}\""), &d.place))
 }
 
 /// Bits of all the words, as `proxy_next_upstream error timeout`.
 pub fn bitmask(d: &Directive, choices: &[(&str, u32)]) -> Result<u32> {
-    d.args().iter().try_fold(0, |bits, word| match choices.iter().find(|(n, _)| n == word) {
-        Some((_, bit)) => Ok(bits | bit),
-        None => Err(ConfError::at(format!("invalid value \"{word}\""), &d.place)),
+    d.args().iter().try_fold(0, |bits, word| {
+        match choices.iter().find(|(n, _)| n == word) {
+            Some((_, bit)) => Ok(bits | bit),
+            None => Err(ConfError::at(format!("invalid value \"{word}\""), &d.place)),
+        }
     })
 }

@@ -20,8 +20,14 @@ pub struct Template {
 
 impl Template {
     pub fn literal(text: &[u8]) -> Template {
-        let parts = if text.is_empty() { vec![] } else { vec![Part::Lit(text.into())] };
-        Template { parts: parts.into() }
+        let parts = if text.is_empty() {
+            vec![]
+        } else {
+            vec![Part::Lit(text.into())]
+        };
+        Template {
+            parts: parts.into(),
+        }
     }
 
     pub fn parse(text: &str, vars: &mut VarTable, place: &Place) -> Result<Template> {
@@ -37,7 +43,9 @@ impl Template {
             rest = after;
         }
         push_literal(&mut parts, rest);
-        Ok(Template { parts: parts.into() })
+        Ok(Template {
+            parts: parts.into(),
+        })
     }
 
     /// The text, if it holds no variables.
@@ -72,7 +80,10 @@ fn split_variable<'a>(text: &'a str, place: &Place) -> Result<(&'a str, &'a str)
             return Err(ConfError::at(message, place));
         };
         if !braced[end..].starts_with('}') {
-            let message = format!("the closing bracket in \"{}\" variable is missing", &braced[..end]);
+            let message = format!(
+                "the closing bracket in \"{}\" variable is missing",
+                &braced[..end]
+            );
             return Err(ConfError::at(message, place));
         }
         if end == 0 {
@@ -99,7 +110,10 @@ fn is_name_char(c: char) -> bool {
 pub fn variable_name<'a>(word: &'a str, place: &Place) -> Result<&'a str> {
     match word.strip_prefix('$') {
         Some(name) if !name.is_empty() => Ok(name),
-        _ => Err(ConfError::at(format!("invalid variable name \"{word}\""), place)),
+        _ => Err(ConfError::at(
+            format!("invalid variable name \"{word}\""),
+            place,
+        )),
     }
 }
 
@@ -108,7 +122,10 @@ mod tests {
     use super::*;
 
     fn place() -> Place {
-        Place { file: "t".into(), line: 1 }
+        Place {
+            file: "t".into(),
+            line: 1,
+        }
     }
 
     #[test]
@@ -117,8 +134,15 @@ mod tests {
         let t = Template::parse("a$uri-${args}b$10", &mut vars, &place()).expect("parses");
         let (uri, args) = (vars.intern("uri"), vars.intern("args"));
         let lit = |s: &str| Part::Lit(s.as_bytes().into());
-        let expected =
-            [lit("a"), Part::Var(uri), lit("-"), Part::Var(args), lit("b"), Part::Capture(1), lit("0")];
+        let expected = [
+            lit("a"),
+            Part::Var(uri),
+            lit("-"),
+            Part::Var(args),
+            lit("b"),
+            Part::Capture(1),
+            lit("0"),
+        ];
         assert_eq!(&*t.parts, &expected);
     }
 
@@ -133,6 +157,9 @@ mod tests {
     fn unknown_variables_are_found_at_the_end() {
         let mut vars = VarTable::default();
         Template::parse("$nothing_sets_me", &mut vars, &place()).expect("parses");
-        assert_eq!(vars.check().expect_err("refused").message, "unknown \"nothing_sets_me\" variable");
+        assert_eq!(
+            vars.check().expect_err("refused").message,
+            "unknown \"nothing_sets_me\" variable"
+        );
     }
 }

@@ -144,7 +144,10 @@ impl VarTable {
         }
         let id = VarId(self.vars.len() as u32);
         let kind = natural_kind(&lower);
-        self.vars.push(Var { name: lower.as_str().into(), kind });
+        self.vars.push(Var {
+            name: lower.as_str().into(),
+            kind,
+        });
         self.index.insert(lower.into(), id);
         id
     }
@@ -156,7 +159,10 @@ impl VarTable {
         match (&var.kind, &kind) {
             (VarKind::Builtin(b), VarKind::Assigned) if is_settable(*b) => {}
             (VarKind::Builtin(_), _) => {
-                return Err(ConfError::at(format!("the duplicate \"{name}\" variable"), place));
+                return Err(ConfError::at(
+                    format!("the duplicate \"{name}\" variable"),
+                    place,
+                ));
             }
             (VarKind::Map(_) | VarKind::Geo(_) | VarKind::SplitClients(_), VarKind::Assigned) => {}
             _ => var.kind = kind,
@@ -182,7 +188,11 @@ impl VarTable {
 
     /// Refuses variables that nothing sets.
     pub fn check(&self) -> Result<()> {
-        match self.vars.iter().find(|v| matches!(v.kind, VarKind::Undefined)) {
+        match self
+            .vars
+            .iter()
+            .find(|v| matches!(v.kind, VarKind::Undefined))
+        {
             Some(v) => Err(ConfError::new(format!("unknown \"{}\" variable", v.name))),
             None => Ok(()),
         }
@@ -191,7 +201,10 @@ impl VarTable {
 
 /// Builtins that `set` may overwrite.
 fn is_settable(b: Builtin) -> bool {
-    matches!(b, Builtin::Args | Builtin::LimitRate | Builtin::FastcgiPathInfo | Builtin::Host)
+    matches!(
+        b,
+        Builtin::Args | Builtin::LimitRate | Builtin::FastcgiPathInfo | Builtin::Host
+    )
 }
 
 fn natural_kind(name: &str) -> VarKind {

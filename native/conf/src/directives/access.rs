@@ -12,16 +12,30 @@ use crate::vars::VarKind;
 pub const TABLE: &[Spec] = &[
     with("allow", HSL | LMT, ONE, |b, d| rule(b, d, true)),
     with("deny", HSL | LMT, ONE, |b, d| rule(b, d, false)),
-    simple("auth_basic", HSL | LMT, ONE, Setter::Tmpl(|b| &mut b.loc().auth_basic)),
+    simple(
+        "auth_basic",
+        HSL | LMT,
+        ONE,
+        Setter::Tmpl(|b| &mut b.loc().auth_basic),
+    ),
     with("auth_basic_user_file", HSL | LMT, ONE, |b, d| {
         let base = b.conf_prefix.clone();
         let path = b.path_template(&d.args()[0], &base, &d.place)?;
         store(&mut b.loc().auth_basic_user_file, path, d)
     }),
-    simple("auth_delay", HSL, ONE, Setter::Msec(|b| &mut b.loc().auth_delay)),
+    simple(
+        "auth_delay",
+        HSL,
+        ONE,
+        Setter::Msec(|b| &mut b.loc().auth_delay),
+    ),
     with("auth_request", HSL, ONE, |b, d| {
         let word = &d.args()[0];
-        let uri = if word == "off" { None } else { Some(word.clone()) };
+        let uri = if word == "off" {
+            None
+        } else {
+            Some(word.clone())
+        };
         store(&mut b.loc().auth_request, uri, d)
     }),
     with("auth_request_set", HSL, TWO, |b, d| {
@@ -55,13 +69,21 @@ pub const TABLE: &[Spec] = &[
         };
         store(&mut b.loc().real_ip_header, source, d)
     }),
-    simple("real_ip_recursive", HSL, ONE, Setter::Flag(|b| &mut b.loc().real_ip_recursive)),
+    simple(
+        "real_ip_recursive",
+        HSL,
+        ONE,
+        Setter::Flag(|b| &mut b.loc().real_ip_recursive),
+    ),
 ];
 
 fn rule(b: &mut Builder, d: &Directive, allow: bool) -> Result<()> {
     let word = &d.args()[0];
-    let net =
-        if word == "all" { None } else { Some(Cidr::parse(word).ok_or_else(|| invalid_parameter(d, word))?) };
+    let net = if word == "all" {
+        None
+    } else {
+        Some(Cidr::parse(word).ok_or_else(|| invalid_parameter(d, word))?)
+    };
     push(&mut b.loc().access, AccessRule { allow, net });
     Ok(())
 }

@@ -13,19 +13,45 @@ const MISC: u32 = HSL;
 pub const TABLE: &[Spec] = &[
     block("location", SRV | LOC, Arity(1, 2), location),
     block("limit_except", LOC, MORE, limit_except),
-    with("internal", LOC, NONE, |b, d| store(&mut b.node().internal, true, d)),
+    with("internal", LOC, NONE, |b, d| {
+        store(&mut b.node().internal, true, d)
+    }),
     block("types", MISC, NONE, types),
     with("default_type", MISC, ONE, |b, d| {
         let value: Arc<[u8]> = d.args()[0].as_bytes().into();
         store(&mut b.loc().default_type, value, d)
     }),
     with("error_page", HSLI, TWO_OR_MORE, error_page),
-    simple("recursive_error_pages", HSL, ONE, Setter::Flag(|b| &mut b.loc().recursive_error_pages)),
-    simple("client_max_body_size", HSL, ONE, Setter::Size(|b| &mut b.loc().client_max_body_size)),
-    simple("client_body_buffer_size", HSL, ONE, Setter::Size(|b| &mut b.loc().client_body_buffer_size)),
-    simple("client_body_timeout", HSL, ONE, Setter::Msec(|b| &mut b.loc().client_body_timeout)),
+    simple(
+        "recursive_error_pages",
+        HSL,
+        ONE,
+        Setter::Flag(|b| &mut b.loc().recursive_error_pages),
+    ),
+    simple(
+        "client_max_body_size",
+        HSL,
+        ONE,
+        Setter::Size(|b| &mut b.loc().client_max_body_size),
+    ),
+    simple(
+        "client_body_buffer_size",
+        HSL,
+        ONE,
+        Setter::Size(|b| &mut b.loc().client_body_buffer_size),
+    ),
+    simple(
+        "client_body_timeout",
+        HSL,
+        ONE,
+        Setter::Msec(|b| &mut b.loc().client_body_timeout),
+    ),
     with("client_body_in_file_only", HSL, ONE, |b, d| {
-        let choices = &[("off", InFile::Off), ("on", InFile::On), ("clean", InFile::Clean)];
+        let choices = &[
+            ("off", InFile::Off),
+            ("on", InFile::On),
+            ("clean", InFile::Clean),
+        ];
         let value = choice(d, &d.args()[0], choices)?;
         store(&mut b.loc().client_body_in_file_only, value, d)
     }),
@@ -42,52 +68,197 @@ pub const TABLE: &[Spec] = &[
         Setter::TempPath(|b| &mut b.loc().client_body_temp_path),
     ),
     with("satisfy", HSL, ONE, |b, d| {
-        let value = choice(d, &d.args()[0], &[("all", Satisfy::All), ("any", Satisfy::Any)])?;
+        let value = choice(
+            d,
+            &d.args()[0],
+            &[("all", Satisfy::All), ("any", Satisfy::Any)],
+        )?;
         store(&mut b.loc().satisfy, value, d)
     }),
     with("keepalive_timeout", HSL, Arity(1, 2), keepalive_timeout),
-    simple("keepalive_requests", HSL, ONE, Setter::Num(|b| &mut b.loc().keepalive_requests)),
-    simple("keepalive_time", HSL, ONE, Setter::Msec(|b| &mut b.loc().keepalive_time)),
-    simple("keepalive_min_timeout", HSL, ONE, Setter::Msec(|b| &mut b.loc().keepalive_min_timeout)),
+    simple(
+        "keepalive_requests",
+        HSL,
+        ONE,
+        Setter::Num(|b| &mut b.loc().keepalive_requests),
+    ),
+    simple(
+        "keepalive_time",
+        HSL,
+        ONE,
+        Setter::Msec(|b| &mut b.loc().keepalive_time),
+    ),
+    simple(
+        "keepalive_min_timeout",
+        HSL,
+        ONE,
+        Setter::Msec(|b| &mut b.loc().keepalive_min_timeout),
+    ),
     with("keepalive_disable", HSL, Arity(1, 2), |b, d| {
         let bits = bitmask(d, &[("none", 0), ("msie6", 1), ("safari", 2)])?;
         store(&mut b.loc().keepalive_disable, bits, d)
     }),
     with("lingering_close", HSL, ONE, |b, d| {
-        let choices = &[("off", Lingering::Off), ("on", Lingering::On), ("always", Lingering::Always)];
+        let choices = &[
+            ("off", Lingering::Off),
+            ("on", Lingering::On),
+            ("always", Lingering::Always),
+        ];
         let value = choice(d, &d.args()[0], choices)?;
         store(&mut b.loc().lingering_close, value, d)
     }),
-    simple("lingering_time", HSL, ONE, Setter::Msec(|b| &mut b.loc().lingering_time)),
-    simple("lingering_timeout", HSL, ONE, Setter::Msec(|b| &mut b.loc().lingering_timeout)),
-    simple("send_timeout", HSL, ONE, Setter::Msec(|b| &mut b.loc().send_timeout)),
-    simple("send_lowat", HSL, ONE, Setter::Size(|b| &mut b.loc().send_lowat)),
-    simple("sendfile", HSLI, ONE, Setter::Flag(|b| &mut b.loc().sendfile)),
-    simple("sendfile_max_chunk", HSL, ONE, Setter::Size(|b| &mut b.loc().sendfile_max_chunk)),
-    simple("tcp_nopush", HSL, ONE, Setter::Flag(|b| &mut b.loc().tcp_nopush)),
-    simple("tcp_nodelay", HSL, ONE, Setter::Flag(|b| &mut b.loc().tcp_nodelay)),
+    simple(
+        "lingering_time",
+        HSL,
+        ONE,
+        Setter::Msec(|b| &mut b.loc().lingering_time),
+    ),
+    simple(
+        "lingering_timeout",
+        HSL,
+        ONE,
+        Setter::Msec(|b| &mut b.loc().lingering_timeout),
+    ),
+    simple(
+        "send_timeout",
+        HSL,
+        ONE,
+        Setter::Msec(|b| &mut b.loc().send_timeout),
+    ),
+    simple(
+        "send_lowat",
+        HSL,
+        ONE,
+        Setter::Size(|b| &mut b.loc().send_lowat),
+    ),
+    simple(
+        "sendfile",
+        HSLI,
+        ONE,
+        Setter::Flag(|b| &mut b.loc().sendfile),
+    ),
+    simple(
+        "sendfile_max_chunk",
+        HSL,
+        ONE,
+        Setter::Size(|b| &mut b.loc().sendfile_max_chunk),
+    ),
+    simple(
+        "tcp_nopush",
+        HSL,
+        ONE,
+        Setter::Flag(|b| &mut b.loc().tcp_nopush),
+    ),
+    simple(
+        "tcp_nodelay",
+        HSL,
+        ONE,
+        Setter::Flag(|b| &mut b.loc().tcp_nodelay),
+    ),
     simple("aio", HSL, ONE, Setter::Str(|b| &mut b.loc().aio)),
-    simple("aio_write", HSL, ONE, Setter::Flag(|b| &mut b.loc().aio_write)),
+    simple(
+        "aio_write",
+        HSL,
+        ONE,
+        Setter::Flag(|b| &mut b.loc().aio_write),
+    ),
     with("directio", HSL, ONE, |b, d| {
         let word = &d.args()[0];
-        let size = if word == "off" { Some(u64::MAX) } else { parse_size(word) };
-        store(&mut b.loc().directio, size.ok_or_else(|| invalid_value(d))?, d)
+        let size = if word == "off" {
+            Some(u64::MAX)
+        } else {
+            parse_size(word)
+        };
+        store(
+            &mut b.loc().directio,
+            size.ok_or_else(|| invalid_value(d))?,
+            d,
+        )
     }),
-    simple("directio_alignment", HSL, ONE, Setter::Size(|b| &mut b.loc().directio_alignment)),
-    simple("read_ahead", HSL, ONE, Setter::Size(|b| &mut b.loc().read_ahead)),
-    simple("output_buffers", HSL, TWO, Setter::Bufs(|b| &mut b.loc().output_buffers)),
-    simple("postpone_output", HSL, ONE, Setter::Size(|b| &mut b.loc().postpone_output)),
-    with("limit_rate", HSLI, ONE, |b, d| rate(b, d, |l| &mut l.limit_rate)),
-    with("limit_rate_after", HSLI, ONE, |b, d| rate(b, d, |l| &mut l.limit_rate_after)),
-    simple("reset_timedout_connection", HSL, ONE, Setter::Flag(|b| &mut b.loc().reset_timedout_connection)),
-    simple("absolute_redirect", HSL, ONE, Setter::Flag(|b| &mut b.loc().absolute_redirect)),
-    simple("server_name_in_redirect", HSL, ONE, Setter::Flag(|b| &mut b.loc().server_name_in_redirect)),
-    simple("port_in_redirect", HSL, ONE, Setter::Flag(|b| &mut b.loc().port_in_redirect)),
-    simple("msie_padding", HSL, ONE, Setter::Flag(|b| &mut b.loc().msie_padding)),
-    simple("msie_refresh", HSL, ONE, Setter::Flag(|b| &mut b.loc().msie_refresh)),
-    simple("log_not_found", HSL, ONE, Setter::Flag(|b| &mut b.loc().log_not_found)),
-    simple("log_subrequest", HSL, ONE, Setter::Flag(|b| &mut b.loc().log_subrequest)),
-    simple("chunked_transfer_encoding", HSL, ONE, Setter::Flag(|b| &mut b.loc().chunked_transfer_encoding)),
+    simple(
+        "directio_alignment",
+        HSL,
+        ONE,
+        Setter::Size(|b| &mut b.loc().directio_alignment),
+    ),
+    simple(
+        "read_ahead",
+        HSL,
+        ONE,
+        Setter::Size(|b| &mut b.loc().read_ahead),
+    ),
+    simple(
+        "output_buffers",
+        HSL,
+        TWO,
+        Setter::Bufs(|b| &mut b.loc().output_buffers),
+    ),
+    simple(
+        "postpone_output",
+        HSL,
+        ONE,
+        Setter::Size(|b| &mut b.loc().postpone_output),
+    ),
+    with("limit_rate", HSLI, ONE, |b, d| {
+        rate(b, d, |l| &mut l.limit_rate)
+    }),
+    with("limit_rate_after", HSLI, ONE, |b, d| {
+        rate(b, d, |l| &mut l.limit_rate_after)
+    }),
+    simple(
+        "reset_timedout_connection",
+        HSL,
+        ONE,
+        Setter::Flag(|b| &mut b.loc().reset_timedout_connection),
+    ),
+    simple(
+        "absolute_redirect",
+        HSL,
+        ONE,
+        Setter::Flag(|b| &mut b.loc().absolute_redirect),
+    ),
+    simple(
+        "server_name_in_redirect",
+        HSL,
+        ONE,
+        Setter::Flag(|b| &mut b.loc().server_name_in_redirect),
+    ),
+    simple(
+        "port_in_redirect",
+        HSL,
+        ONE,
+        Setter::Flag(|b| &mut b.loc().port_in_redirect),
+    ),
+    simple(
+        "msie_padding",
+        HSL,
+        ONE,
+        Setter::Flag(|b| &mut b.loc().msie_padding),
+    ),
+    simple(
+        "msie_refresh",
+        HSL,
+        ONE,
+        Setter::Flag(|b| &mut b.loc().msie_refresh),
+    ),
+    simple(
+        "log_not_found",
+        HSL,
+        ONE,
+        Setter::Flag(|b| &mut b.loc().log_not_found),
+    ),
+    simple(
+        "log_subrequest",
+        HSL,
+        ONE,
+        Setter::Flag(|b| &mut b.loc().log_subrequest),
+    ),
+    simple(
+        "chunked_transfer_encoding",
+        HSL,
+        ONE,
+        Setter::Flag(|b| &mut b.loc().chunked_transfer_encoding),
+    ),
     simple("etag", HSL, ONE, Setter::Flag(|b| &mut b.loc().etag)),
     with("if_modified_since", HSL, ONE, |b, d| {
         let choices = &[
@@ -98,9 +269,18 @@ pub const TABLE: &[Spec] = &[
         let value = choice(d, &d.args()[0], choices)?;
         store(&mut b.loc().if_modified_since, value, d)
     }),
-    simple("max_ranges", HSL, ONE, Setter::Num(|b| &mut b.loc().max_ranges)),
+    simple(
+        "max_ranges",
+        HSL,
+        ONE,
+        Setter::Num(|b| &mut b.loc().max_ranges),
+    ),
     with("server_tokens", HSL, ONE, |b, d| {
-        let choices = &[("on", Tokens::On), ("off", Tokens::Off), ("build", Tokens::Build)];
+        let choices = &[
+            ("on", Tokens::On),
+            ("off", Tokens::Off),
+            ("build", Tokens::Build),
+        ];
         let value = choice(d, &d.args()[0], choices)?;
         store(&mut b.loc().server_tokens, value, d)
     }),
@@ -118,11 +298,36 @@ pub const TABLE: &[Spec] = &[
         ONE,
         Setter::Size(|b| &mut b.loc().subrequest_output_buffer_size),
     ),
-    simple("types_hash_max_size", HSL, ONE, Setter::Num(|b| &mut b.loc().types_hash_max_size)),
-    simple("types_hash_bucket_size", HSL, ONE, Setter::Size(|b| &mut b.loc().types_hash_bucket_size)),
-    simple("variables_hash_max_size", HTTP, ONE, Setter::Num(|b| &mut b.loc().variables_hash_max_size)),
-    simple("variables_hash_bucket_size", HTTP, ONE, Setter::Num(|b| &mut b.loc().variables_hash_bucket_size)),
-    simple("server_names_hash_max_size", HTTP, ONE, Setter::Num(|b| &mut b.loc().server_names_hash_max_size)),
+    simple(
+        "types_hash_max_size",
+        HSL,
+        ONE,
+        Setter::Num(|b| &mut b.loc().types_hash_max_size),
+    ),
+    simple(
+        "types_hash_bucket_size",
+        HSL,
+        ONE,
+        Setter::Size(|b| &mut b.loc().types_hash_bucket_size),
+    ),
+    simple(
+        "variables_hash_max_size",
+        HTTP,
+        ONE,
+        Setter::Num(|b| &mut b.loc().variables_hash_max_size),
+    ),
+    simple(
+        "variables_hash_bucket_size",
+        HTTP,
+        ONE,
+        Setter::Num(|b| &mut b.loc().variables_hash_bucket_size),
+    ),
+    simple(
+        "server_names_hash_max_size",
+        HTTP,
+        ONE,
+        Setter::Num(|b| &mut b.loc().server_names_hash_max_size),
+    ),
     simple(
         "server_names_hash_bucket_size",
         HTTP,
@@ -130,7 +335,12 @@ pub const TABLE: &[Spec] = &[
         Setter::Num(|b| &mut b.loc().server_names_hash_bucket_size),
     ),
     with("resolver", HSL, MORE, resolver),
-    simple("resolver_timeout", HSL, ONE, Setter::Msec(|b| &mut b.loc().resolver_timeout)),
+    simple(
+        "resolver_timeout",
+        HSL,
+        ONE,
+        Setter::Msec(|b| &mut b.loc().resolver_timeout),
+    ),
 ];
 
 fn rate(
@@ -162,10 +372,18 @@ fn location_name(b: &mut Builder, d: &Directive) -> Result<(LocKind, String)> {
         return Ok(match modifier.as_str() {
             "=" => (LocKind::Exact, name.clone()),
             "^~" => (prefix(true), name.clone()),
-            "~" => (LocKind::Regex(b.pattern(name, false, &d.place)?), name.clone()),
-            "~*" => (LocKind::Regex(b.pattern(name, true, &d.place)?), name.clone()),
+            "~" => (
+                LocKind::Regex(b.pattern(name, false, &d.place)?),
+                name.clone(),
+            ),
+            "~*" => (
+                LocKind::Regex(b.pattern(name, true, &d.place)?),
+                name.clone(),
+            ),
             other => {
-                return Err(ConfError::new(format!("invalid location modifier \"{other}\"")));
+                return Err(ConfError::new(format!(
+                    "invalid location modifier \"{other}\""
+                )));
             }
         });
     }
@@ -175,9 +393,15 @@ fn location_name(b: &mut Builder, d: &Directive) -> Result<(LocKind, String)> {
     } else if let Some(name) = word.strip_prefix("^~") {
         (prefix(true), name.into())
     } else if let Some(source) = word.strip_prefix("~*") {
-        (LocKind::Regex(b.pattern(source, true, &d.place)?), source.into())
+        (
+            LocKind::Regex(b.pattern(source, true, &d.place)?),
+            source.into(),
+        )
     } else if let Some(source) = word.strip_prefix('~') {
-        (LocKind::Regex(b.pattern(source, false, &d.place)?), source.into())
+        (
+            LocKind::Regex(b.pattern(source, false, &d.place)?),
+            source.into(),
+        )
     } else if word.starts_with('@') {
         (LocKind::Named, word.clone())
     } else {
@@ -192,10 +416,16 @@ fn check_nesting(b: &mut Builder, d: &Directive, kind: &LocKind, name: &str) -> 
     let outer = b.node();
     let message = match (&outer.kind, kind) {
         (LocKind::Exact, _) => {
-            format!("location \"{name}\" cannot be inside the exact location \"{}\"", outer.name)
+            format!(
+                "location \"{name}\" cannot be inside the exact location \"{}\"",
+                outer.name
+            )
         }
         (LocKind::Named, _) => {
-            format!("location \"{name}\" cannot be inside the named location \"{}\"", outer.name)
+            format!(
+                "location \"{name}\" cannot be inside the named location \"{}\"",
+                outer.name
+            )
         }
         (_, LocKind::Named) => {
             format!("named location \"{name}\" can be on the server level only")
@@ -216,8 +446,15 @@ fn check_duplicate(b: &mut Builder, d: &Directive, kind: &LocKind, name: &str) -
         (LocKind::Prefix { .. }, LocKind::Prefix { .. }) => true,
         _ => false,
     };
-    if b.node().children.iter().any(|c| same(&c.kind) && c.name == name) {
-        return Err(ConfError::at(format!("duplicate location \"{name}\""), &d.place));
+    if b.node()
+        .children
+        .iter()
+        .any(|c| same(&c.kind) && c.name == name)
+    {
+        return Err(ConfError::at(
+            format!("duplicate location \"{name}\""),
+            &d.place,
+        ));
     }
     Ok(())
 }
@@ -261,14 +498,22 @@ fn limit_except(b: &mut Builder, d: &Directive) -> Result<()> {
 }
 
 fn types(b: &mut Builder, d: &Directive) -> Result<()> {
-    let mut map = b.loc().types.take().map(|t| (*t).clone()).unwrap_or_default();
+    let mut map = b
+        .loc()
+        .types
+        .take()
+        .map(|t| (*t).clone())
+        .unwrap_or_default();
     for entry in d.block.iter().flatten() {
         let value: Arc<[u8]> = entry.name().as_bytes().into();
         if entry.block.is_some() {
             return Err(ConfError::at("unexpected \"{\"", &entry.place));
         }
         for extension in entry.args() {
-            map.insert(extension.to_ascii_lowercase().as_bytes().into(), value.clone());
+            map.insert(
+                extension.to_ascii_lowercase().as_bytes().into(),
+                value.clone(),
+            );
         }
     }
     b.loc().types = Some(Arc::new(map));
@@ -277,15 +522,26 @@ fn types(b: &mut Builder, d: &Directive) -> Result<()> {
 
 /// The media types nginx knows when there is no `types` block.
 pub fn default_types() -> TypesMap {
-    let known: [(&str, &str); 3] = [("html", "text/html"), ("gif", "image/gif"), ("jpg", "image/jpeg")];
-    known.iter().map(|(e, t)| (e.as_bytes().into(), t.as_bytes().into())).collect()
+    let known: [(&str, &str); 3] = [
+        ("html", "text/html"),
+        ("gif", "image/gif"),
+        ("jpg", "image/jpeg"),
+    ];
+    known
+        .iter()
+        .map(|(e, t)| (e.as_bytes().into(), t.as_bytes().into()))
+        .collect()
 }
 
 fn error_page(b: &mut Builder, d: &Directive) -> Result<()> {
     let (last, rest) = d.args().split_last().expect("arity checked");
     let (overwrite, codes) = match rest.split_last() {
         Some((word, codes)) if word.starts_with('=') => {
-            let status = if word.len() == 1 { Some(0) } else { word[1..].parse::<u16>().ok() };
+            let status = if word.len() == 1 {
+                Some(0)
+            } else {
+                word[1..].parse::<u16>().ok()
+            };
             match status {
                 Some(s) => (Some(s), codes),
                 None => return Err(ConfError::new(format!("invalid value \"{word}\""))),
@@ -310,7 +566,14 @@ fn error_page(b: &mut Builder, d: &Directive) -> Result<()> {
         statuses.push(status as u16);
     }
     let target = b.template(last, &d.place)?;
-    push(&mut b.loc().error_pages, ErrorPage { statuses, overwrite, target });
+    push(
+        &mut b.loc().error_pages,
+        ErrorPage {
+            statuses,
+            overwrite,
+            target,
+        },
+    );
     Ok(())
 }
 
@@ -325,12 +588,17 @@ fn keepalive_timeout(b: &mut Builder, d: &Directive) -> Result<()> {
 }
 
 fn resolver(b: &mut Builder, d: &Directive) -> Result<()> {
-    let mut conf = ResolverConf { servers: Vec::new(), valid: None, ipv4: true, ipv6: true };
+    let mut conf = ResolverConf {
+        servers: Vec::new(),
+        valid: None,
+        ipv4: true,
+        ipv6: true,
+    };
     for word in d.args() {
         match word.split_once('=') {
             Some(("valid", time)) => {
-                let ms =
-                    parse_msec(time).ok_or_else(|| ConfError::new(format!("invalid parameter: {word}")))?;
+                let ms = parse_msec(time)
+                    .ok_or_else(|| ConfError::new(format!("invalid parameter: {word}")))?;
                 conf.valid = Some(ms);
             }
             Some(("ipv6", v)) => conf.ipv6 = flag(d, v)?,
@@ -344,7 +612,9 @@ fn resolver(b: &mut Builder, d: &Directive) -> Result<()> {
         }
     }
     if !conf.ipv4 && !conf.ipv6 {
-        return Err(ConfError::new("\"ipv4\" and \"ipv6\" cannot both be \"off\""));
+        return Err(ConfError::new(
+            "\"ipv4\" and \"ipv6\" cannot both be \"off\"",
+        ));
     }
     if conf.servers.is_empty() {
         return Err(ConfError::new("no name servers defined"));

@@ -13,9 +13,24 @@ pub const TABLE: &[Spec] = &[
     with("alias", LOC, ONE, alias),
     with("index", HSL, MORE, index),
     with("try_files", SRV | LOC, TWO_OR_MORE, try_files),
-    simple("autoindex", HSL, ONE, Setter::Flag(|b| &mut b.loc().autoindex)),
-    simple("autoindex_exact_size", HSL, ONE, Setter::Flag(|b| &mut b.loc().autoindex_exact_size)),
-    simple("autoindex_localtime", HSL, ONE, Setter::Flag(|b| &mut b.loc().autoindex_localtime)),
+    simple(
+        "autoindex",
+        HSL,
+        ONE,
+        Setter::Flag(|b| &mut b.loc().autoindex),
+    ),
+    simple(
+        "autoindex_exact_size",
+        HSL,
+        ONE,
+        Setter::Flag(|b| &mut b.loc().autoindex_exact_size),
+    ),
+    simple(
+        "autoindex_localtime",
+        HSL,
+        ONE,
+        Setter::Flag(|b| &mut b.loc().autoindex_localtime),
+    ),
     with("autoindex_format", HSL, ONE, |b, d| {
         let choices = &[
             ("html", AutoindexFormat::Html),
@@ -27,10 +42,30 @@ pub const TABLE: &[Spec] = &[
         store(&mut b.loc().autoindex_format, value, d)
     }),
     with("open_file_cache", HSL, Arity(1, 2), open_file_cache),
-    simple("open_file_cache_valid", HSL, ONE, Setter::Sec(|b| &mut b.loc().open_file_cache_valid)),
-    simple("open_file_cache_min_uses", HSL, ONE, Setter::Num(|b| &mut b.loc().open_file_cache_min_uses)),
-    simple("open_file_cache_errors", HSL, ONE, Setter::Flag(|b| &mut b.loc().open_file_cache_errors)),
-    simple("open_file_cache_events", HSL, ONE, Setter::Flag(|b| &mut b.loc().open_file_cache_events)),
+    simple(
+        "open_file_cache_valid",
+        HSL,
+        ONE,
+        Setter::Sec(|b| &mut b.loc().open_file_cache_valid),
+    ),
+    simple(
+        "open_file_cache_min_uses",
+        HSL,
+        ONE,
+        Setter::Num(|b| &mut b.loc().open_file_cache_min_uses),
+    ),
+    simple(
+        "open_file_cache_errors",
+        HSL,
+        ONE,
+        Setter::Flag(|b| &mut b.loc().open_file_cache_errors),
+    ),
+    simple(
+        "open_file_cache_events",
+        HSL,
+        ONE,
+        Setter::Flag(|b| &mut b.loc().open_file_cache_events),
+    ),
     with("expires", HSLI, Arity(1, 2), expires),
     with("add_header", HSLI, Arity(2, 3), |b, d| {
         let header = header(b, d)?;
@@ -69,13 +104,21 @@ fn root(b: &mut Builder, d: &Directive) -> Result<()> {
         return Err(if which == "root" {
             duplicate(d)
         } else {
-            ConfError::new("\"root\" directive is duplicate, \"alias\" directive was specified earlier")
+            ConfError::new(
+                "\"root\" directive is duplicate, \"alias\" directive was specified earlier",
+            )
         });
     }
     let text = d.args()[0].as_str();
-    let text = if text.len() > 1 { text.trim_end_matches('/') } else { text };
+    let text = if text.len() > 1 {
+        text.trim_end_matches('/')
+    } else {
+        text
+    };
     if text.contains("$document_root") || text.contains("${document_root}") {
-        return Err(ConfError::new("the $document_root variable cannot be used in the \"root\" directive"));
+        return Err(ConfError::new(
+            "the $document_root variable cannot be used in the \"root\" directive",
+        ));
     }
     let base = b.prefix.clone();
     let path = b.path_template(if text == "/" { "" } else { text }, &base, &d.place)?;
@@ -88,20 +131,27 @@ fn alias(b: &mut Builder, d: &Directive) -> Result<()> {
         return Err(if set.alias.is_some() {
             duplicate(d)
         } else {
-            ConfError::new("\"alias\" directive is duplicate, \"root\" directive was specified earlier")
+            ConfError::new(
+                "\"alias\" directive is duplicate, \"root\" directive was specified earlier",
+            )
         });
     }
     let (kind, len) = (b.node().kind.clone(), b.node().name.len());
     let alias = match kind {
         LocKind::Named => {
-            return Err(ConfError::new("the \"alias\" directive cannot be used inside the named location"));
+            return Err(ConfError::new(
+                "the \"alias\" directive cannot be used inside the named location",
+            ));
         }
         LocKind::Regex(_) => Alias::Whole,
         _ => Alias::Prefix(len),
     };
     let base = b.prefix.clone();
     let path = b.path_template(&d.args()[0], &base, &d.place)?;
-    b.loc().root = Some(Arc::new(Root { path, alias: Some(alias) }));
+    b.loc().root = Some(Arc::new(Root {
+        path,
+        alias: Some(alias),
+    }));
     Ok(())
 }
 
@@ -109,10 +159,15 @@ fn index(b: &mut Builder, d: &Directive) -> Result<()> {
     let last = d.args().len() - 1;
     for (i, word) in d.args().iter().enumerate() {
         if word.starts_with('/') && i != last {
-            b.warn("only the last index in \"index\" directive should be absolute", &d.place);
+            b.warn(
+                "only the last index in \"index\" directive should be absolute",
+                &d.place,
+            );
         }
         if word.is_empty() {
-            return Err(ConfError::new("index \"\" in \"index\" directive is invalid"));
+            return Err(ConfError::new(
+                "index \"\" in \"index\" directive is invalid",
+            ));
         }
         let item = b.template(word, &d.place)?;
         push(&mut b.loc().index, item);
@@ -128,8 +183,15 @@ fn try_files(b: &mut Builder, d: &Directive) -> Result<()> {
     let mut files = Vec::new();
     for word in words {
         let test_dir = word.ends_with('/') && word.len() > 1;
-        let text = if test_dir { &word[..word.len() - 1] } else { word };
-        files.push(TryFile { path: b.template(text, &d.place)?, test_dir });
+        let text = if test_dir {
+            &word[..word.len() - 1]
+        } else {
+            word
+        };
+        files.push(TryFile {
+            path: b.template(text, &d.place)?,
+            test_dir,
+        });
     }
     let fallback = match last.strip_prefix('=') {
         Some(code) => match parse_digits(code).filter(|&c| c <= 999) {
@@ -144,9 +206,13 @@ fn try_files(b: &mut Builder, d: &Directive) -> Result<()> {
 }
 
 fn open_file_cache(b: &mut Builder, d: &Directive) -> Result<()> {
-    let mut cache = OpenFileCache { max: 0, inactive: 60_000 };
+    let mut cache = OpenFileCache {
+        max: 0,
+        inactive: 60_000,
+    };
     for word in d.args() {
-        let invalid = || ConfError::new(format!("invalid \"open_file_cache\" parameter \"{word}\""));
+        let invalid =
+            || ConfError::new(format!("invalid \"open_file_cache\" parameter \"{word}\""));
         match word.split_once('=') {
             Some(("max", n)) => {
                 cache.max = parse_digits(n).filter(|&n| n > 0).ok_or_else(invalid)?;
@@ -157,7 +223,9 @@ fn open_file_cache(b: &mut Builder, d: &Directive) -> Result<()> {
         }
     }
     if cache.max == 0 {
-        return Err(ConfError::new("\"open_file_cache\" must have the \"max\" parameter"));
+        return Err(ConfError::new(
+            "\"open_file_cache\" must have the \"max\" parameter",
+        ));
     }
     store(&mut b.loc().open_file_cache, Some(cache), d)
 }
@@ -169,7 +237,10 @@ fn expires(b: &mut Builder, d: &Directive) -> Result<()> {
         _ => return Err(invalid_value(d)),
     };
     let value = if word.contains('$') {
-        Expires::Variable { value: b.template(word, &d.place)?, modified }
+        Expires::Variable {
+            value: b.template(word, &d.place)?,
+            modified,
+        }
     } else {
         parse_expires(word, modified).ok_or_else(|| invalid_value(d))?
     };
@@ -195,7 +266,11 @@ pub fn parse_expires(word: &str, modified: bool) -> Option<Expires> {
     };
     let sec = parse_sec(time)? as i64;
     let sec = if negative { -sec } else { sec };
-    Some(if modified { Expires::Modified(sec) } else { Expires::Access(sec) })
+    Some(if modified {
+        Expires::Modified(sec)
+    } else {
+        Expires::Access(sec)
+    })
 }
 
 fn header(b: &mut Builder, d: &Directive) -> Result<AddHeader> {
@@ -205,5 +280,9 @@ fn header(b: &mut Builder, d: &Directive) -> Result<AddHeader> {
         Some("always") => true,
         Some(other) => return Err(ConfError::new(format!("invalid parameter \"{other}\""))),
     };
-    Ok(AddHeader { name: args[0].clone(), value: b.template(&args[1], &d.place)?, always })
+    Ok(AddHeader {
+        name: args[0].clone(),
+        value: b.template(&args[1], &d.place)?,
+        always,
+    })
 }

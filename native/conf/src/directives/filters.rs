@@ -11,8 +11,15 @@ use std::sync::Arc;
 
 pub const TABLE: &[Spec] = &[
     simple("gzip", HSLI, ONE, Setter::Flag(|b| &mut b.loc().gzip)),
-    with("gzip_types", HSL, MORE, |b, d| types(b, d, |l| &mut l.gzip_types, "text/html")),
-    simple("gzip_min_length", HSL, ONE, Setter::Size(|b| &mut b.loc().gzip_min_length)),
+    with("gzip_types", HSL, MORE, |b, d| {
+        types(b, d, |l| &mut l.gzip_types, "text/html")
+    }),
+    simple(
+        "gzip_min_length",
+        HSL,
+        ONE,
+        Setter::Size(|b| &mut b.loc().gzip_min_length),
+    ),
     with("gzip_comp_level", HSL, ONE, |b, d| {
         let n = parse_digits(&d.args()[0]).ok_or_else(|| ConfError::new("invalid number"))?;
         if !(1..=9).contains(&n) {
@@ -20,7 +27,12 @@ pub const TABLE: &[Spec] = &[
         }
         store(&mut b.loc().gzip_comp_level, n, d)
     }),
-    simple("gzip_vary", HSL, ONE, Setter::Flag(|b| &mut b.loc().gzip_vary)),
+    simple(
+        "gzip_vary",
+        HSL,
+        ONE,
+        Setter::Flag(|b| &mut b.loc().gzip_vary),
+    ),
     with("gzip_proxied", HSL, MORE, |b, d| {
         let bits = bitmask(d, proxied::NAMES)?;
         store(&mut b.loc().gzip_proxied, bits, d)
@@ -30,29 +42,48 @@ pub const TABLE: &[Spec] = &[
         store(&mut b.loc().gzip_http_version, value, d)
     }),
     with("gzip_disable", HSL, MORE, gzip_disable),
-    simple("gzip_buffers", HSL, TWO, Setter::Bufs(|b| &mut b.loc().gzip_buffers)),
+    simple(
+        "gzip_buffers",
+        HSL,
+        TWO,
+        Setter::Bufs(|b| &mut b.loc().gzip_buffers),
+    ),
     with("gzip_window", HSL, ONE, |b, d| {
-        let size = parse_size(&d.args()[0]).filter(|n| n.is_power_of_two() && (512..=32768).contains(n));
-        let size = size.ok_or_else(|| ConfError::new("must be 512, 1k, 2k, 4k, 8k, 16k, or 32k"))?;
+        let size =
+            parse_size(&d.args()[0]).filter(|n| n.is_power_of_two() && (512..=32768).contains(n));
+        let size =
+            size.ok_or_else(|| ConfError::new("must be 512, 1k, 2k, 4k, 8k, 16k, or 32k"))?;
         store(&mut b.loc().gzip_window, size, d)
     }),
     with("gzip_hash", HSL, ONE, |b, d| {
-        let size = parse_size(&d.args()[0]).filter(|n| n.is_power_of_two() && (512..=131_072).contains(n));
         let size =
-            size.ok_or_else(|| ConfError::new("must be 512, 1k, 2k, 4k, 8k, 16k, 32k, 64k, or 128k"))?;
+            parse_size(&d.args()[0]).filter(|n| n.is_power_of_two() && (512..=131_072).contains(n));
+        let size = size
+            .ok_or_else(|| ConfError::new("must be 512, 1k, 2k, 4k, 8k, 16k, 32k, 64k, or 128k"))?;
         store(&mut b.loc().gzip_hash, size, d)
     }),
     simple("postpone_gzipping", HSL, ONE, Setter::Nothing),
-    simple("gzip_no_buffer", HSL, ONE, Setter::Flag(|b| &mut b.loc().gzip_no_buffer)),
+    simple(
+        "gzip_no_buffer",
+        HSL,
+        ONE,
+        Setter::Flag(|b| &mut b.loc().gzip_no_buffer),
+    ),
     with("gzip_static", HSL, ONE, |b, d| {
-        let choices = &[("off", GzipStatic::Off), ("on", GzipStatic::On), ("always", GzipStatic::Always)];
+        let choices = &[
+            ("off", GzipStatic::Off),
+            ("on", GzipStatic::On),
+            ("always", GzipStatic::Always),
+        ];
         let value = choice(d, &d.args()[0], choices)?;
         store(&mut b.loc().gzip_static, value, d)
     }),
     simple("gunzip", HSL, ONE, Setter::Flag(|b| &mut b.loc().gunzip)),
     simple("gunzip_buffers", HSL, TWO, Setter::Nothing),
     with("charset", HSLI, ONE, charset),
-    with("charset_types", HSL, MORE, |b, d| types(b, d, |l| &mut l.charset_types, "text/html")),
+    with("charset_types", HSL, MORE, |b, d| {
+        types(b, d, |l| &mut l.charset_types, "text/html")
+    }),
 ];
 
 /// Collects media types; `always` is in every such list, `*` means all.
@@ -85,7 +116,11 @@ fn types(
 fn gzip_disable(b: &mut Builder, d: &Directive) -> Result<()> {
     for word in d.args() {
         // nginx's "msie6" stands for these browsers.
-        let source = if word == "msie6" { r"MSIE [4-6]\.(?!.*SV1)" } else { word };
+        let source = if word == "msie6" {
+            r"MSIE [4-6]\.(?!.*SV1)"
+        } else {
+            word
+        };
         let pattern = b.pattern(source, true, &d.place)?;
         push(&mut b.loc().gzip_disable, pattern);
     }
@@ -94,6 +129,10 @@ fn gzip_disable(b: &mut Builder, d: &Directive) -> Result<()> {
 
 fn charset(b: &mut Builder, d: &Directive) -> Result<()> {
     let word = &d.args()[0];
-    let value = if word == "off" { None } else { Some(b.template(word, &d.place)?) };
+    let value = if word == "off" {
+        None
+    } else {
+        Some(b.template(word, &d.place)?)
+    };
     store(&mut b.loc().charset, CharsetName(value), d)
 }

@@ -15,16 +15,30 @@ pub const TABLE: &[Spec] = &[
         let value = choice(d, &d.args()[0], LEVELS)?;
         store(&mut b.loc().limit_req_log_level, value, d)
     }),
-    with("limit_req_status", HSL, ONE, |b, d| status(b, d, |l| &mut l.limit_req_status)),
-    simple("limit_req_dry_run", HSL, ONE, Setter::Flag(|b| &mut b.loc().limit_req_dry_run)),
+    with("limit_req_status", HSL, ONE, |b, d| {
+        status(b, d, |l| &mut l.limit_req_status)
+    }),
+    simple(
+        "limit_req_dry_run",
+        HSL,
+        ONE,
+        Setter::Flag(|b| &mut b.loc().limit_req_dry_run),
+    ),
     with("limit_conn_zone", HTTP, TWO, limit_conn_zone),
     with("limit_conn", HSL, TWO, limit_conn),
     with("limit_conn_log_level", HSL, ONE, |b, d| {
         let value = choice(d, &d.args()[0], LEVELS)?;
         store(&mut b.loc().limit_conn_log_level, value, d)
     }),
-    with("limit_conn_status", HSL, ONE, |b, d| status(b, d, |l| &mut l.limit_conn_status)),
-    simple("limit_conn_dry_run", HSL, ONE, Setter::Flag(|b| &mut b.loc().limit_conn_dry_run)),
+    with("limit_conn_status", HSL, ONE, |b, d| {
+        status(b, d, |l| &mut l.limit_conn_status)
+    }),
+    simple(
+        "limit_conn_dry_run",
+        HSL,
+        ONE,
+        Setter::Flag(|b| &mut b.loc().limit_conn_dry_run),
+    ),
 ];
 
 const LEVELS: &[(&str, LogLevel)] = &[
@@ -62,14 +76,22 @@ fn zone_index(zones: &mut Vec<LimitZone>, name: &str) -> usize {
     if let Some(i) = zones.iter().position(|z| z.name == name) {
         return i;
     }
-    zones.push(LimitZone { name: name.into(), key: Template::default(), size: 0, rate: 0 });
+    zones.push(LimitZone {
+        name: name.into(),
+        key: Template::default(),
+        size: 0,
+        rate: 0,
+    });
     zones.len() - 1
 }
 
 fn declare(zones: &mut Vec<LimitZone>, zone: LimitZone, directive: &str, kind: &str) -> Result<()> {
     let i = zone_index(zones, &zone.name);
     if zones[i].size != 0 {
-        let message = format!("{directive} \"{}\" is already bound to key of a {kind}", zone.name);
+        let message = format!(
+            "{directive} \"{}\" is already bound to key of a {kind}",
+            zone.name
+        );
         return Err(ConfError::new(message));
     }
     zones[i] = zone;
@@ -92,17 +114,31 @@ fn limit_req_zone(b: &mut Builder, d: &Directive) -> Result<()> {
             } else {
                 (text, 1)
             };
-            let n = parse_digits(digits).filter(|&n| n > 0).ok_or_else(invalid)?;
+            let n = parse_digits(digits)
+                .filter(|&n| n > 0)
+                .ok_or_else(invalid)?;
             rate = n * 1000 / scale;
         } else if word != "sync" {
             return Err(invalid_parameter(d, word));
         }
     }
     let Some((name, size)) = zone else {
-        return Err(ConfError::new("\"limit_req_zone\" must have \"zone\" parameter"));
+        return Err(ConfError::new(
+            "\"limit_req_zone\" must have \"zone\" parameter",
+        ));
     };
-    let zone = LimitZone { name, key, size, rate };
-    declare(&mut b.http().limit_req_zones, zone, "limit_req_zone", "limit")
+    let zone = LimitZone {
+        name,
+        key,
+        size,
+        rate,
+    };
+    declare(
+        &mut b.http().limit_req_zones,
+        zone,
+        "limit_req_zone",
+        "limit",
+    )
 }
 
 fn limit_req(b: &mut Builder, d: &Directive) -> Result<()> {
@@ -112,11 +148,14 @@ fn limit_req(b: &mut Builder, d: &Directive) -> Result<()> {
             Some(("zone", v)) => name = Some(v.to_string()),
             Some(("burst", v)) => {
                 let n = parse_digits(v).filter(|&n| n > 0);
-                burst = n.ok_or_else(|| ConfError::new(format!("invalid burst value \"{word}\"")))?;
+                burst =
+                    n.ok_or_else(|| ConfError::new(format!("invalid burst value \"{word}\"")))?;
             }
             Some(("delay", v)) => {
                 let n = parse_digits(v).filter(|&n| n > 0);
-                delay = n.ok_or_else(|| ConfError::new(format!("invalid delay value \"{word}\"")))? * 1000;
+                delay = n
+                    .ok_or_else(|| ConfError::new(format!("invalid delay value \"{word}\"")))?
+                    * 1000;
             }
             None if word == "nodelay" => delay = u64::MAX,
             _ => return Err(invalid_parameter(d, word)),
@@ -129,8 +168,17 @@ fn limit_req(b: &mut Builder, d: &Directive) -> Result<()> {
     if items(&b.loc().limit_req).iter().any(|l| l.zone == zone) {
         return Err(duplicate(d));
     }
-    b.http().zone_uses.push((zone, "limit_req", d.place.clone()));
-    push(&mut b.loc().limit_req, LimitReq { zone, burst: burst * 1000, delay });
+    b.http()
+        .zone_uses
+        .push((zone, "limit_req", d.place.clone()));
+    push(
+        &mut b.loc().limit_req,
+        LimitReq {
+            zone,
+            burst: burst * 1000,
+            delay,
+        },
+    );
     Ok(())
 }
 
@@ -141,14 +189,25 @@ fn limit_conn_zone(b: &mut Builder, d: &Directive) -> Result<()> {
         return Err(invalid_parameter(d, word));
     }
     let (name, size) = zone_param(word)?;
-    let zone = LimitZone { name, key, size, rate: 0 };
-    declare(&mut b.http().limit_conn_zones, zone, "limit_conn_zone", "limit")
+    let zone = LimitZone {
+        name,
+        key,
+        size,
+        rate: 0,
+    };
+    declare(
+        &mut b.http().limit_conn_zones,
+        zone,
+        "limit_conn_zone",
+        "limit",
+    )
 }
 
 fn limit_conn(b: &mut Builder, d: &Directive) -> Result<()> {
     let limit = parse_digits(&d.args()[1]).filter(|&n| n > 0);
-    let limit =
-        limit.ok_or_else(|| ConfError::new(format!("invalid number of connections \"{}\"", d.args()[1])))?;
+    let limit = limit.ok_or_else(|| {
+        ConfError::new(format!("invalid number of connections \"{}\"", d.args()[1]))
+    })?;
     if limit > 65535 {
         return Err(ConfError::new("connection limit must be less 65536"));
     }
@@ -156,7 +215,9 @@ fn limit_conn(b: &mut Builder, d: &Directive) -> Result<()> {
     if items(&b.loc().limit_conn).iter().any(|l| l.zone == zone) {
         return Err(duplicate(d));
     }
-    b.http().zone_uses.push((zone, "limit_conn", d.place.clone()));
+    b.http()
+        .zone_uses
+        .push((zone, "limit_conn", d.place.clone()));
     push(&mut b.loc().limit_conn, LimitConn { zone, limit });
     Ok(())
 }

@@ -27,10 +27,17 @@ pub const COMBINED: &str = "$remote_addr - $remote_user [$time_local] \"$request
 
 /// The formats that exist without being declared.
 pub fn default_formats(vars: &mut VarTable) -> Vec<LogFormat> {
-    let place = crate::Place { file: "built-in".into(), line: 0 };
-    let template =
-        crate::template::Template::parse(COMBINED, vars, &place).expect("the built-in format is valid");
-    vec![LogFormat { name: "combined".into(), escape: Escape::Default, template }]
+    let place = crate::Place {
+        file: "built-in".into(),
+        line: 0,
+    };
+    let template = crate::template::Template::parse(COMBINED, vars, &place)
+        .expect("the built-in format is valid");
+    vec![LogFormat {
+        name: "combined".into(),
+        escape: Escape::Default,
+        template,
+    }]
 }
 
 /// The target and level of an `error_log`.
@@ -38,9 +45,8 @@ pub fn error_log_target(b: &Builder, d: &Directive) -> Result<ErrorLog> {
     let args = d.args();
     let level = match args.get(1) {
         None => Level::Error,
-        Some(word) => {
-            Level::parse(word).ok_or_else(|| ConfError::new(format!("invalid log level \"{word}\"")))?
-        }
+        Some(word) => Level::parse(word)
+            .ok_or_else(|| ConfError::new(format!("invalid log level \"{word}\"")))?,
     };
     let target = match args[0].as_str() {
         "stderr" => LogTarget::Stderr,
@@ -63,28 +69,37 @@ fn file_or_syslog(b: &Builder, word: &str) -> Result<LogTarget> {
 }
 
 const FACILITIES: &[&str] = &[
-    "kern", "user", "mail", "daemon", "auth", "intern", "lpr", "news", "uucp", "clock", "authpriv", "ftp",
-    "ntp", "audit", "alert", "cron", "local0", "local1", "local2", "local3", "local4", "local5", "local6",
-    "local7",
+    "kern", "user", "mail", "daemon", "auth", "intern", "lpr", "news", "uucp", "clock", "authpriv",
+    "ftp", "ntp", "audit", "alert", "cron", "local0", "local1", "local2", "local3", "local4",
+    "local5", "local6", "local7",
 ];
-const SEVERITIES: &[&str] = &["emerg", "alert", "crit", "error", "warn", "notice", "info", "debug"];
+const SEVERITIES: &[&str] = &[
+    "emerg", "alert", "crit", "error", "warn", "notice", "info", "debug",
+];
 
 fn syslog(text: &str) -> Result<Syslog> {
-    let mut conf =
-        Syslog { server: String::new(), facility: 23, severity: 6, tag: "nginx".into(), nohostname: false };
+    let mut conf = Syslog {
+        server: String::new(),
+        facility: 23,
+        severity: 6,
+        tag: "nginx".into(),
+        nohostname: false,
+    };
     for part in text.split(',') {
         let unknown = || ConfError::new(format!("unknown syslog parameter \"{part}\""));
         match part.split_once('=').unwrap_or((part, "")) {
             ("server", s) if !s.is_empty() => conf.server = s.into(),
             ("facility", f) => {
                 let found = FACILITIES.iter().position(|n| *n == f);
-                conf.facility =
-                    found.ok_or_else(|| ConfError::new(format!("unknown syslog facility \"{f}\"")))? as u8;
+                conf.facility = found
+                    .ok_or_else(|| ConfError::new(format!("unknown syslog facility \"{f}\"")))?
+                    as u8;
             }
             ("severity", s) => {
                 let found = SEVERITIES.iter().position(|n| *n == s);
-                conf.severity =
-                    found.ok_or_else(|| ConfError::new(format!("unknown syslog severity \"{s}\"")))? as u8;
+                conf.severity = found
+                    .ok_or_else(|| ConfError::new(format!("unknown syslog severity \"{s}\"")))?
+                    as u8;
             }
             ("tag", t) => {
                 if t.is_empty() || t.len() > 32 {
@@ -122,12 +137,22 @@ fn access_log(b: &mut Builder, d: &Directive) -> Result<()> {
     let name = args.get(1).map_or("combined", String::as_str);
     let format = b.http().log_formats.iter().position(|f| f.name == name);
     let format = format.ok_or_else(|| ConfError::new(format!("unknown log format \"{name}\"")))?;
-    let mut log = AccessLog { target, format, condition: None, buffer: None, flush: None, gzip: None };
+    let mut log = AccessLog {
+        target,
+        format,
+        condition: None,
+        buffer: None,
+        flush: None,
+        gzip: None,
+    };
     for word in args.iter().skip(2) {
         access_option(b, d, &mut log, word)?;
     }
     if log.flush.is_some() && log.buffer.is_none() {
-        return Err(ConfError::new(format!("no buffer is defined for access_log \"{}\"", args[0])));
+        return Err(ConfError::new(format!(
+            "no buffer is defined for access_log \"{}\"",
+            args[0]
+        )));
     }
     push(&mut b.loc().access_log, log);
     Ok(())
@@ -145,7 +170,11 @@ fn access_option(b: &mut Builder, d: &Directive, log: &mut AccessLog, word: &str
             log.flush = Some(ms.ok_or_else(|| invalid("flush time", v))?);
         }
         ("gzip", v) => {
-            let level = if v.is_empty() { Some(1) } else { parse_digits(v) };
+            let level = if v.is_empty() {
+                Some(1)
+            } else {
+                parse_digits(v)
+            };
             let level = level.filter(|n| (1..=9).contains(n));
             log.gzip = Some(level.ok_or_else(|| invalid("compression level", v))? as u32);
             log.buffer.get_or_insert(64 * 1024);
@@ -164,13 +193,21 @@ fn log_format(b: &mut Builder, d: &Directive) -> Result<()> {
         Some("json") => (Escape::Json, &d.args()[2..]),
         Some("none") => (Escape::None, &d.args()[2..]),
         Some(other) => {
-            return Err(ConfError::new(format!("unknown log format escaping \"{other}\"")));
+            return Err(ConfError::new(format!(
+                "unknown log format escaping \"{other}\""
+            )));
         }
     };
     if b.http().log_formats.iter().any(|f| f.name == *name) {
-        return Err(ConfError::new(format!("duplicate \"log_format\" name \"{name}\"")));
+        return Err(ConfError::new(format!(
+            "duplicate \"log_format\" name \"{name}\""
+        )));
     }
     let template = b.template(&words.concat(), &d.place)?;
-    b.http().log_formats.push(LogFormat { name: name.clone(), escape, template });
+    b.http().log_formats.push(LogFormat {
+        name: name.clone(),
+        escape,
+        template,
+    });
     Ok(())
 }

@@ -15,13 +15,38 @@ pub const TABLE: &[Spec] = &[
     with("pid", MAIN, ONE, pid),
     with("error_log", MAIN, Arity(1, 2), error_log),
     simple("daemon", MAIN, ONE, Setter::Flag(|b| &mut b.main.daemon)),
-    simple("master_process", MAIN, ONE, Setter::Flag(|b| &mut b.main.master_process)),
-    simple("worker_rlimit_nofile", MAIN, ONE, Setter::Num(|b| &mut b.main.worker_rlimit_nofile)),
-    simple("worker_rlimit_core", MAIN, ONE, Setter::Size(|b| &mut b.main.worker_rlimit_core)),
-    simple("worker_shutdown_timeout", MAIN, ONE, Setter::Msec(|b| &mut b.main.worker_shutdown_timeout)),
+    simple(
+        "master_process",
+        MAIN,
+        ONE,
+        Setter::Flag(|b| &mut b.main.master_process),
+    ),
+    simple(
+        "worker_rlimit_nofile",
+        MAIN,
+        ONE,
+        Setter::Num(|b| &mut b.main.worker_rlimit_nofile),
+    ),
+    simple(
+        "worker_rlimit_core",
+        MAIN,
+        ONE,
+        Setter::Size(|b| &mut b.main.worker_rlimit_core),
+    ),
+    simple(
+        "worker_shutdown_timeout",
+        MAIN,
+        ONE,
+        Setter::Msec(|b| &mut b.main.worker_shutdown_timeout),
+    ),
     with("worker_priority", MAIN, ONE, worker_priority),
     with("worker_cpu_affinity", MAIN, MORE, |_, _| Ok(())),
-    simple("working_directory", MAIN, ONE, Setter::TempPath(|b| &mut b.main.working_directory)),
+    simple(
+        "working_directory",
+        MAIN,
+        ONE,
+        Setter::TempPath(|b| &mut b.main.working_directory),
+    ),
     with("env", MAIN, ONE, |b, d| {
         b.main.env.push(d.args()[0].clone());
         Ok(())
@@ -33,8 +58,18 @@ pub const TABLE: &[Spec] = &[
     simple("thread_pool", MAIN, Arity(2, 3), Setter::Nothing),
     simple("ssl_engine", MAIN, ONE, Setter::Nothing),
     block("events", MAIN, NONE, events),
-    simple("worker_connections", EVENTS, ONE, Setter::Num(|b| &mut b.main.worker_connections)),
-    simple("multi_accept", EVENTS, ONE, Setter::Flag(|b| &mut b.main.multi_accept)),
+    simple(
+        "worker_connections",
+        EVENTS,
+        ONE,
+        Setter::Num(|b| &mut b.main.worker_connections),
+    ),
+    simple(
+        "multi_accept",
+        EVENTS,
+        ONE,
+        Setter::Flag(|b| &mut b.main.multi_accept),
+    ),
     with("use", EVENTS, ONE, use_method),
     simple("accept_mutex", EVENTS, ONE, Setter::Nothing),
     simple("accept_mutex_delay", EVENTS, ONE, Setter::Nothing),
@@ -59,7 +94,9 @@ fn worker_processes(b: &mut Builder, d: &Directive) -> Result<()> {
 }
 
 fn worker_priority(b: &mut Builder, d: &Directive) -> Result<()> {
-    let nice: i32 = d.args()[0].parse().map_err(|_| ConfError::new("invalid number"))?;
+    let nice: i32 = d.args()[0]
+        .parse()
+        .map_err(|_| ConfError::new("invalid number"))?;
     store(&mut b.main.worker_priority, nice, d)
 }
 
@@ -105,7 +142,10 @@ fn once(b: &mut Builder, name: &'static str, d: &Directive) -> Result<()> {
 
 fn http(b: &mut Builder, d: &Directive) -> Result<()> {
     once(b, "http", d)?;
-    b.http = Some(HttpNode { log_formats: super::default_formats(&mut b.vars), ..HttpNode::default() });
+    b.http = Some(HttpNode {
+        log_formats: super::default_formats(&mut b.vars),
+        ..HttpNode::default()
+    });
     b.locs.push(LocNode::new("", LocKind::Server, &d.place));
     b.apply_in(HTTP, d)
 }

@@ -12,8 +12,18 @@ use std::sync::Arc;
 
 pub const TABLE: &[Spec] = &[
     block("map", HTTP, TWO, map),
-    simple("map_hash_max_size", HTTP, ONE, Setter::Num(|b| &mut b.loc().map_hash_max_size)),
-    simple("map_hash_bucket_size", HTTP, ONE, Setter::Num(|b| &mut b.loc().map_hash_bucket_size)),
+    simple(
+        "map_hash_max_size",
+        HTTP,
+        ONE,
+        Setter::Num(|b| &mut b.loc().map_hash_max_size),
+    ),
+    simple(
+        "map_hash_bucket_size",
+        HTTP,
+        ONE,
+        Setter::Num(|b| &mut b.loc().map_hash_bucket_size),
+    ),
     block("geo", HTTP, Arity(1, 2), geo),
     block("split_clients", HTTP, TWO, split_clients),
 ];
@@ -28,7 +38,10 @@ fn no_block(e: &Directive) -> Result<()> {
 fn map(b: &mut Builder, d: &Directive) -> Result<()> {
     let source = b.template(&d.args()[0], &d.place)?;
     let name = variable_name(&d.args()[1], &d.place)?.to_string();
-    let mut map = Map { source, ..Map::default() };
+    let mut map = Map {
+        source,
+        ..Map::default()
+    };
     let mut seen_default = false;
     for entry in d.block.iter().flatten() {
         no_block(entry)?;
@@ -39,7 +52,10 @@ fn map(b: &mut Builder, d: &Directive) -> Result<()> {
                 let value = b.template(value, &entry.place)?;
                 if key == "default" {
                     if seen_default {
-                        return Err(ConfError::at("duplicate default map parameter", &entry.place));
+                        return Err(ConfError::at(
+                            "duplicate default map parameter",
+                            &entry.place,
+                        ));
                     }
                     seen_default = true;
                     map.default = value;
@@ -48,11 +64,15 @@ fn map(b: &mut Builder, d: &Directive) -> Result<()> {
                 }
             }
             _ => {
-                return Err(ConfError::at("invalid number of the map parameters", &entry.place));
+                return Err(ConfError::at(
+                    "invalid number of the map parameters",
+                    &entry.place,
+                ));
             }
         }
     }
-    b.vars.define(&name, VarKind::Map(Arc::new(map)), &d.place)?;
+    b.vars
+        .define(&name, VarKind::Map(Arc::new(map)), &d.place)?;
     Ok(())
 }
 
@@ -105,7 +125,11 @@ fn geo(b: &mut Builder, d: &Directive) -> Result<()> {
         args => (None, &args[0]),
     };
     let name = variable_name(name, &d.place)?.to_string();
-    let mut geo = Geo { source, default: Arc::from(&b""[..]), ..Geo::default() };
+    let mut geo = Geo {
+        source,
+        default: Arc::from(&b""[..]),
+        ..Geo::default()
+    };
     for entry in d.block.iter().flatten() {
         no_block(entry)?;
         geo_entry(&mut geo, entry)?;
@@ -115,19 +139,22 @@ fn geo(b: &mut Builder, d: &Directive) -> Result<()> {
         Cidr::Net { prefix, v6, .. } => std::cmp::Reverse((*v6, *prefix)),
         Cidr::Unix => std::cmp::Reverse((false, 255)),
     });
-    b.vars.define(&name, VarKind::Geo(Arc::new(geo)), &d.place)?;
+    b.vars
+        .define(&name, VarKind::Geo(Arc::new(geo)), &d.place)?;
     Ok(())
 }
 
 fn geo_entry(geo: &mut Geo, entry: &Directive) -> Result<()> {
     let value = |v: &str| -> Arc<[u8]> { v.as_bytes().into() };
     let network = |text: &str| -> Result<Cidr> {
-        Cidr::parse(text).ok_or_else(|| ConfError::at(format!("invalid network \"{text}\""), &entry.place))
+        Cidr::parse(text)
+            .ok_or_else(|| ConfError::at(format!("invalid network \"{text}\""), &entry.place))
     };
     match (entry.name(), entry.args()) {
         ("ranges", []) => {
             if !geo.nets.is_empty() {
-                let message = "the \"ranges\" directive must be the first directive inside \"geo\" block";
+                let message =
+                    "the \"ranges\" directive must be the first directive inside \"geo\" block";
                 return Err(ConfError::at(message, &entry.place));
             }
             geo.by_range = true;
@@ -155,7 +182,12 @@ fn geo_entry(geo: &mut Geo, entry: &Directive) -> Result<()> {
             geo.nets.retain(|(n, _)| *n != net);
             geo.nets.push((net, value(v)));
         }
-        _ => return Err(ConfError::at("invalid number of the geo parameters", &entry.place)),
+        _ => {
+            return Err(ConfError::at(
+                "invalid number of the geo parameters",
+                &entry.place,
+            ))
+        }
     }
     Ok(())
 }
@@ -163,8 +195,10 @@ fn geo_entry(geo: &mut Geo, entry: &Directive) -> Result<()> {
 fn parse_range(text: &str, entry: &Directive) -> Result<(std::net::IpAddr, std::net::IpAddr)> {
     let invalid = || ConfError::at(format!("invalid range \"{text}\""), &entry.place);
     let (a, z) = text.split_once('-').ok_or_else(invalid)?;
-    let (a, z): (std::net::Ipv4Addr, std::net::Ipv4Addr) =
-        (a.parse().map_err(|_| invalid())?, z.parse().map_err(|_| invalid())?);
+    let (a, z): (std::net::Ipv4Addr, std::net::Ipv4Addr) = (
+        a.parse().map_err(|_| invalid())?,
+        z.parse().map_err(|_| invalid())?,
+    );
     if a > z {
         return Err(invalid());
     }
@@ -197,12 +231,18 @@ fn carve(geo: &mut Geo, first: std::net::IpAddr, last: std::net::IpAddr) {
 fn split_clients(b: &mut Builder, d: &Directive) -> Result<()> {
     let source = b.template(&d.args()[0], &d.place)?;
     let name = variable_name(&d.args()[1], &d.place)?.to_string();
-    let mut split = SplitClients { source, parts: Vec::new() };
+    let mut split = SplitClients {
+        source,
+        parts: Vec::new(),
+    };
     let mut hundredths = 0u64;
     for entry in d.block.iter().flatten() {
         no_block(entry)?;
         let [value] = entry.args() else {
-            return Err(ConfError::at("invalid number of the split_clients parameters", &entry.place));
+            return Err(ConfError::at(
+                "invalid number of the split_clients parameters",
+                &entry.place,
+            ));
         };
         let value = b.template(value, &entry.place)?;
         if entry.name() == "*" {
@@ -211,16 +251,23 @@ fn split_clients(b: &mut Builder, d: &Directive) -> Result<()> {
         }
         let percent = entry.name().strip_suffix('%').and_then(parse_percent);
         let percent = percent.ok_or_else(|| {
-            ConfError::at(format!("invalid percent value \"{}\"", entry.name()), &entry.place)
+            ConfError::at(
+                format!("invalid percent value \"{}\"", entry.name()),
+                &entry.place,
+            )
         })?;
         hundredths += percent;
         if hundredths > 10_000 {
-            return Err(ConfError::at("percent total is greater than 100%", &entry.place));
+            return Err(ConfError::at(
+                "percent total is greater than 100%",
+                &entry.place,
+            ));
         }
         let bound = (u64::from(u32::MAX) * hundredths / 10_000) as u32;
         split.parts.push((Some(bound), value));
     }
-    b.vars.define(&name, VarKind::SplitClients(Arc::new(split)), &d.place)?;
+    b.vars
+        .define(&name, VarKind::SplitClients(Arc::new(split)), &d.place)?;
     Ok(())
 }
 

@@ -20,7 +20,12 @@ pub const TABLE: &[Spec] = &[
     }),
     with("set", REWRITE, TWO, set),
     block("if", SRV | LOC, MORE, if_block),
-    simple("rewrite_log", HTTP | REWRITE, ONE, Setter::Flag(|b| &mut b.loc().rewrite_log)),
+    simple(
+        "rewrite_log",
+        HTTP | REWRITE,
+        ONE,
+        Setter::Flag(|b| &mut b.loc().rewrite_log),
+    ),
     simple(
         "uninitialized_variable_warn",
         HTTP | REWRITE,
@@ -43,7 +48,9 @@ fn rewrite(b: &mut Builder, d: &Directive) -> Result<()> {
         Some(text) => (text, false),
         None => (args[1].as_str(), true),
     };
-    let external = ["http://", "https://", "$scheme"].iter().any(|p| text.starts_with(p));
+    let external = ["http://", "https://", "$scheme"]
+        .iter()
+        .any(|p| text.starts_with(p));
     let flag = match args.get(2).map(String::as_str) {
         None if external => RewriteFlag::Redirect(302),
         None => RewriteFlag::None,
@@ -54,7 +61,16 @@ fn rewrite(b: &mut Builder, d: &Directive) -> Result<()> {
         Some(other) => return Err(invalid_parameter(d, other)),
     };
     let replacement = b.template(text, &d.place)?;
-    emit(b, Op::Rewrite { pattern, replacement, flag, add_args, place: d.place.clone() });
+    emit(
+        b,
+        Op::Rewrite {
+            pattern,
+            replacement,
+            flag,
+            add_args,
+            place: d.place.clone(),
+        },
+    );
     Ok(())
 }
 
@@ -69,10 +85,19 @@ fn ret(b: &mut Builder, d: &Directive) -> Result<()> {
             };
             (code as u16, text)
         }
-        (None, None) if ["http://", "https://", "$scheme"].iter().any(|p| args[0].starts_with(p)) => {
+        (None, None)
+            if ["http://", "https://", "$scheme"]
+                .iter()
+                .any(|p| args[0].starts_with(p)) =>
+        {
             (302, Some(b.template(&args[0], &d.place)?))
         }
-        _ => return Err(ConfError::new(format!("invalid return code \"{}\"", args[0]))),
+        _ => {
+            return Err(ConfError::new(format!(
+                "invalid return code \"{}\"",
+                args[0]
+            )))
+        }
     };
     emit(b, Op::Return { status, text });
     Ok(())
@@ -129,7 +154,9 @@ fn condition(b: &mut Builder, d: &Directive) -> Result<Cond> {
         "-x" => FileTest::Executable,
         _ => return Err(invalid()),
     };
-    let [_, path] = words.as_slice() else { return Err(invalid()) };
+    let [_, path] = words.as_slice() else {
+        return Err(invalid());
+    };
     let base = b.prefix.clone();
     let path = b.path_template(path, &base, &d.place)?;
     Ok(Cond::File { path, test, negate })
@@ -146,11 +173,19 @@ fn comparison(
     Ok(match op {
         "=" | "!=" => {
             let value: Template = b.template(value, &d.place)?;
-            Cond::Equals { var, value, negate: op == "!=" }
+            Cond::Equals {
+                var,
+                value,
+                negate: op == "!=",
+            }
         }
         "~" | "~*" | "!~" | "!~*" => {
             let pattern = b.pattern(value, op.ends_with('*'), &d.place)?;
-            Cond::Match { var, pattern, negate: op.starts_with('!') }
+            Cond::Match {
+                var,
+                pattern,
+                negate: op.starts_with('!'),
+            }
         }
         _ => return Err(unexpected()),
     })
@@ -161,7 +196,9 @@ fn strip_parentheses(d: &Directive) -> Result<Vec<String>> {
     let args = d.args();
     let invalid = |word: &str| ConfError::at(format!("invalid condition \"{word}\""), &d.place);
     let mut words: Vec<String> = args.to_vec();
-    let Some(first) = args[0].strip_prefix('(') else { return Err(invalid(&args[0])) };
+    let Some(first) = args[0].strip_prefix('(') else {
+        return Err(invalid(&args[0]));
+    };
     words[0] = first.to_string();
     let last = words.last_mut().expect("at least one word");
     let Some(end) = last.strip_suffix(')') else {
@@ -169,7 +206,9 @@ fn strip_parentheses(d: &Directive) -> Result<Vec<String>> {
         return Err(invalid(&word));
     };
     *last = end.to_string();
-    if words.last().is_some_and(String::is_empty) && words.len() > 1 && args.last().is_some_and(|w| w == ")")
+    if words.last().is_some_and(String::is_empty)
+        && words.len() > 1
+        && args.last().is_some_and(|w| w == ")")
     {
         words.pop();
     }

@@ -12,7 +12,12 @@ pub const TABLE: &[Spec] = &[
     block("server", HTTP, NONE, server),
     with("listen", SRV, MORE, listen),
     with("server_name", SRV, MORE, server_name),
-    simple("client_header_timeout", HS, ONE, Setter::Msec(|b| &mut b.srv().client_header_timeout)),
+    simple(
+        "client_header_timeout",
+        HS,
+        ONE,
+        Setter::Msec(|b| &mut b.srv().client_header_timeout),
+    ),
     with("client_header_buffer_size", HS, ONE, |b, d| {
         let size = parse_size(&d.args()[0]).ok_or_else(|| invalid_value(d))?;
         store(&mut b.srv().client_header_buffer_size, size, d)
@@ -23,12 +28,42 @@ pub const TABLE: &[Spec] = &[
         TWO,
         Setter::Bufs(|b| &mut b.srv().large_client_header_buffers),
     ),
-    simple("connection_pool_size", HS, ONE, Setter::Size(|b| &mut b.srv().connection_pool_size)),
-    simple("request_pool_size", HS, ONE, Setter::Size(|b| &mut b.srv().request_pool_size)),
-    simple("ignore_invalid_headers", HS, ONE, Setter::Flag(|b| &mut b.srv().ignore_invalid_headers)),
-    simple("merge_slashes", HS, ONE, Setter::Flag(|b| &mut b.srv().merge_slashes)),
-    simple("underscores_in_headers", HS, ONE, Setter::Flag(|b| &mut b.srv().underscores_in_headers)),
-    simple("max_headers", HS, ONE, Setter::Num(|b| &mut b.srv().max_headers)),
+    simple(
+        "connection_pool_size",
+        HS,
+        ONE,
+        Setter::Size(|b| &mut b.srv().connection_pool_size),
+    ),
+    simple(
+        "request_pool_size",
+        HS,
+        ONE,
+        Setter::Size(|b| &mut b.srv().request_pool_size),
+    ),
+    simple(
+        "ignore_invalid_headers",
+        HS,
+        ONE,
+        Setter::Flag(|b| &mut b.srv().ignore_invalid_headers),
+    ),
+    simple(
+        "merge_slashes",
+        HS,
+        ONE,
+        Setter::Flag(|b| &mut b.srv().merge_slashes),
+    ),
+    simple(
+        "underscores_in_headers",
+        HS,
+        ONE,
+        Setter::Flag(|b| &mut b.srv().underscores_in_headers),
+    ),
+    simple(
+        "max_headers",
+        HS,
+        ONE,
+        Setter::Num(|b| &mut b.srv().max_headers),
+    ),
     simple("http2", HS, ONE, Setter::Flag(|b| &mut b.srv().http2)),
     simple(
         "http2_max_concurrent_streams",
@@ -37,11 +72,23 @@ pub const TABLE: &[Spec] = &[
         Setter::Num(|b| &mut b.srv().http2_max_concurrent_streams),
     ),
     with("http2_chunk_size", HSL, ONE, |b, d| {
-        let size = parse_size(&d.args()[0]).filter(|&n| n > 0).ok_or_else(|| invalid_value(d))?;
+        let size = parse_size(&d.args()[0])
+            .filter(|&n| n > 0)
+            .ok_or_else(|| invalid_value(d))?;
         store(&mut b.srv().http2_chunk_size, size, d)
     }),
-    simple("http2_body_preread_size", HS, ONE, Setter::Size(|b| &mut b.srv().http2_body_preread_size)),
-    simple("http2_recv_buffer_size", HTTP, ONE, Setter::Size(|b| &mut b.srv().http2_recv_buffer_size)),
+    simple(
+        "http2_body_preread_size",
+        HS,
+        ONE,
+        Setter::Size(|b| &mut b.srv().http2_body_preread_size),
+    ),
+    simple(
+        "http2_recv_buffer_size",
+        HTTP,
+        ONE,
+        Setter::Size(|b| &mut b.srv().http2_recv_buffer_size),
+    ),
     simple("http3", HS, ONE, Setter::Flag(|b| &mut b.srv().http3)),
     simple("http3_hq", HS, ONE, Setter::Flag(|b| &mut b.srv().http3_hq)),
     simple(
@@ -50,10 +97,25 @@ pub const TABLE: &[Spec] = &[
         ONE,
         Setter::Num(|b| &mut b.srv().http3_max_concurrent_streams),
     ),
-    simple("http3_stream_buffer_size", HS, ONE, Setter::Size(|b| &mut b.srv().http3_stream_buffer_size)),
-    simple("quic_retry", HS, ONE, Setter::Flag(|b| &mut b.srv().quic_retry)),
+    simple(
+        "http3_stream_buffer_size",
+        HS,
+        ONE,
+        Setter::Size(|b| &mut b.srv().http3_stream_buffer_size),
+    ),
+    simple(
+        "quic_retry",
+        HS,
+        ONE,
+        Setter::Flag(|b| &mut b.srv().quic_retry),
+    ),
     simple("quic_gso", HS, ONE, Setter::Flag(|b| &mut b.srv().quic_gso)),
-    simple("quic_host_key", HS, ONE, Setter::ConfPath(|b| &mut b.srv().quic_host_key)),
+    simple(
+        "quic_host_key",
+        HS,
+        ONE,
+        Setter::ConfPath(|b| &mut b.srv().quic_host_key),
+    ),
     simple(
         "quic_active_connection_id_limit",
         HS,
@@ -86,9 +148,15 @@ fn current(b: &mut Builder) -> &mut ServerNode {
 
 fn listen(b: &mut Builder, d: &Directive) -> Result<()> {
     for listen in crate::listen::parse(b, d)? {
-        let twice = current(b).listens.iter().any(|l| l.addr == listen.addr && l.quic == listen.quic);
+        let twice = current(b)
+            .listens
+            .iter()
+            .any(|l| l.addr == listen.addr && l.quic == listen.quic);
         if twice {
-            return Err(ConfError::new(format!("a duplicate listen {}", d.args()[0])));
+            return Err(ConfError::new(format!(
+                "a duplicate listen {}",
+                d.args()[0]
+            )));
         }
         current(b).listens.push(listen);
     }
@@ -97,13 +165,22 @@ fn listen(b: &mut Builder, d: &Directive) -> Result<()> {
 
 fn server_name(b: &mut Builder, d: &Directive) -> Result<()> {
     for word in d.args() {
-        let text = if word == "$hostname" { hostname() } else { word.clone() };
+        let text = if word == "$hostname" {
+            hostname()
+        } else {
+            word.clone()
+        };
         if word.contains('/') && !word.starts_with('~') {
-            b.warn(format!("server name \"{word}\" has suspicious symbols"), &d.place);
+            b.warn(
+                format!("server name \"{word}\" has suspicious symbols"),
+                &d.place,
+            );
         }
         let name = ServerName::parse(&text, &mut b.vars, &d.place)?;
         let server = current(b);
-        server.first_name.get_or_insert_with(|| text.strip_prefix('.').unwrap_or(&text).to_lowercase());
+        server
+            .first_name
+            .get_or_insert_with(|| text.strip_prefix('.').unwrap_or(&text).to_lowercase());
         server.names.push(name);
     }
     Ok(())

@@ -19,25 +19,70 @@ pub const TABLE: &[Spec] = &[
         push(&mut b.srv().ssl_certificate_key, file);
         Ok(())
     }),
-    simple("ssl_password_file", HS, ONE, Setter::ConfPath(|b| &mut b.srv().ssl_password_file)),
-    simple("ssl_certificate_cache", HS, Arity(1, 3), Setter::Strings(|b| &mut b.srv().ssl_certificate_cache)),
+    simple(
+        "ssl_password_file",
+        HS,
+        ONE,
+        Setter::ConfPath(|b| &mut b.srv().ssl_password_file),
+    ),
+    simple(
+        "ssl_certificate_cache",
+        HS,
+        Arity(1, 3),
+        Setter::Strings(|b| &mut b.srv().ssl_certificate_cache),
+    ),
     with("ssl_protocols", HS, MORE, |b, d| {
         let protocols = protocols(d)?;
         store(&mut b.srv().ssl_protocols, protocols, d)
     }),
-    simple("ssl_ciphers", HS, ONE, Setter::Str(|b| &mut b.srv().ssl_ciphers)),
-    simple("ssl_ecdh_curve", HS, ONE, Setter::Str(|b| &mut b.srv().ssl_ecdh_curve)),
-    simple("ssl_dhparam", HS, ONE, Setter::ConfPath(|b| &mut b.srv().ssl_dhparam)),
-    simple("ssl_prefer_server_ciphers", HS, ONE, Setter::Flag(|b| &mut b.srv().ssl_prefer_server_ciphers)),
+    simple(
+        "ssl_ciphers",
+        HS,
+        ONE,
+        Setter::Str(|b| &mut b.srv().ssl_ciphers),
+    ),
+    simple(
+        "ssl_ecdh_curve",
+        HS,
+        ONE,
+        Setter::Str(|b| &mut b.srv().ssl_ecdh_curve),
+    ),
+    simple(
+        "ssl_dhparam",
+        HS,
+        ONE,
+        Setter::ConfPath(|b| &mut b.srv().ssl_dhparam),
+    ),
+    simple(
+        "ssl_prefer_server_ciphers",
+        HS,
+        ONE,
+        Setter::Flag(|b| &mut b.srv().ssl_prefer_server_ciphers),
+    ),
     with("ssl_session_cache", HS, Arity(1, 2), session_cache),
-    simple("ssl_session_tickets", HS, ONE, Setter::Flag(|b| &mut b.srv().ssl_session_tickets)),
+    simple(
+        "ssl_session_tickets",
+        HS,
+        ONE,
+        Setter::Flag(|b| &mut b.srv().ssl_session_tickets),
+    ),
     with("ssl_session_ticket_key", HS, ONE, |b, d| {
         let path = b.conf_path(&d.args()[0]);
         push(&mut b.srv().ssl_session_ticket_key, path);
         Ok(())
     }),
-    simple("ssl_session_timeout", HS, ONE, Setter::Sec(|b| &mut b.srv().ssl_session_timeout)),
-    simple("ssl_buffer_size", HS, ONE, Setter::Size(|b| &mut b.srv().ssl_buffer_size)),
+    simple(
+        "ssl_session_timeout",
+        HS,
+        ONE,
+        Setter::Sec(|b| &mut b.srv().ssl_session_timeout),
+    ),
+    simple(
+        "ssl_buffer_size",
+        HS,
+        ONE,
+        Setter::Size(|b| &mut b.srv().ssl_buffer_size),
+    ),
     with("ssl_verify_client", HS, ONE, |b, d| {
         let choices = &[
             ("off", VerifyClient::Off),
@@ -48,16 +93,66 @@ pub const TABLE: &[Spec] = &[
         let value = choice(d, &d.args()[0], choices)?;
         store(&mut b.srv().ssl_verify_client, value, d)
     }),
-    simple("ssl_verify_depth", HS, ONE, Setter::Num(|b| &mut b.srv().ssl_verify_depth)),
-    simple("ssl_client_certificate", HS, ONE, Setter::ConfPath(|b| &mut b.srv().ssl_client_certificate)),
-    simple("ssl_trusted_certificate", HS, ONE, Setter::ConfPath(|b| &mut b.srv().ssl_trusted_certificate)),
-    simple("ssl_crl", HS, ONE, Setter::ConfPath(|b| &mut b.srv().ssl_crl)),
-    simple("ssl_stapling", HS, ONE, Setter::Flag(|b| &mut b.srv().ssl_stapling)),
-    simple("ssl_stapling_file", HS, ONE, Setter::ConfPath(|b| &mut b.srv().ssl_stapling_file)),
-    simple("ssl_stapling_responder", HS, ONE, Setter::Str(|b| &mut b.srv().ssl_stapling_responder)),
-    simple("ssl_stapling_verify", HS, ONE, Setter::Flag(|b| &mut b.srv().ssl_stapling_verify)),
-    simple("ssl_early_data", HS, ONE, Setter::Flag(|b| &mut b.srv().ssl_early_data)),
-    simple("ssl_reject_handshake", HS, ONE, Setter::Flag(|b| &mut b.srv().ssl_reject_handshake)),
+    simple(
+        "ssl_verify_depth",
+        HS,
+        ONE,
+        Setter::Num(|b| &mut b.srv().ssl_verify_depth),
+    ),
+    simple(
+        "ssl_client_certificate",
+        HS,
+        ONE,
+        Setter::ConfPath(|b| &mut b.srv().ssl_client_certificate),
+    ),
+    simple(
+        "ssl_trusted_certificate",
+        HS,
+        ONE,
+        Setter::ConfPath(|b| &mut b.srv().ssl_trusted_certificate),
+    ),
+    simple(
+        "ssl_crl",
+        HS,
+        ONE,
+        Setter::ConfPath(|b| &mut b.srv().ssl_crl),
+    ),
+    simple(
+        "ssl_stapling",
+        HS,
+        ONE,
+        Setter::Flag(|b| &mut b.srv().ssl_stapling),
+    ),
+    simple(
+        "ssl_stapling_file",
+        HS,
+        ONE,
+        Setter::ConfPath(|b| &mut b.srv().ssl_stapling_file),
+    ),
+    simple(
+        "ssl_stapling_responder",
+        HS,
+        ONE,
+        Setter::Str(|b| &mut b.srv().ssl_stapling_responder),
+    ),
+    simple(
+        "ssl_stapling_verify",
+        HS,
+        ONE,
+        Setter::Flag(|b| &mut b.srv().ssl_stapling_verify),
+    ),
+    simple(
+        "ssl_early_data",
+        HS,
+        ONE,
+        Setter::Flag(|b| &mut b.srv().ssl_early_data),
+    ),
+    simple(
+        "ssl_reject_handshake",
+        HS,
+        ONE,
+        Setter::Flag(|b| &mut b.srv().ssl_reject_handshake),
+    ),
 ];
 
 /// `data:` holds the text itself; everything else is a file, possibly with variables.
@@ -97,7 +192,9 @@ fn session_cache(b: &mut Builder, d: &Directive) -> Result<()> {
             ["shared", name, size] if !name.is_empty() => {
                 let bytes = parse_size(size).ok_or_else(|| invalid(word))?;
                 if bytes < 8 * 4096 {
-                    return Err(ConfError::new(format!("session cache \"{word}\" is too small")));
+                    return Err(ConfError::new(format!(
+                        "session cache \"{word}\" is too small"
+                    )));
                 }
                 zone = Some(((*name).to_string(), bytes));
             }

@@ -11,7 +11,9 @@ use crate::values::{parse_digits, parse_msec};
 pub const TABLE: &[Spec] = &[
     block("upstream", HTTP, ONE, upstream),
     with("server", UPS, MORE, server),
-    with("least_conn", UPS, NONE, |b, d| balance(b, d, Balance::LeastConn)),
+    with("least_conn", UPS, NONE, |b, d| {
+        balance(b, d, Balance::LeastConn)
+    }),
     with("ip_hash", UPS, NONE, |b, d| balance(b, d, Balance::IpHash)),
     with("hash", UPS, Arity(1, 2), |b, d| {
         let key = b.template(&d.args()[0], &d.place)?;
@@ -25,8 +27,14 @@ pub const TABLE: &[Spec] = &[
     with("random", UPS, Arity(0, 2), |b, d| {
         let words: Vec<&str> = d.args().iter().map(String::as_str).collect();
         let value = match words.as_slice() {
-            [] => Balance::Random { two: false, least_conn: false },
-            ["two"] | ["two", "least_conn"] => Balance::Random { two: true, least_conn: true },
+            [] => Balance::Random {
+                two: false,
+                least_conn: false,
+            },
+            ["two"] | ["two", "least_conn"] => Balance::Random {
+                two: true,
+                least_conn: true,
+            },
             ["two", other] | [other, ..] => return Err(invalid_parameter(d, other)),
         };
         balance(b, d, value)
@@ -34,7 +42,10 @@ pub const TABLE: &[Spec] = &[
     with("keepalive", UPS, Arity(1, 2), |b, d| {
         let n = parse_digits(&d.args()[0]);
         let n = n.ok_or_else(|| {
-            ConfError::new(format!("invalid value \"{}\" in \"keepalive\" directive", d.args()[0]))
+            ConfError::new(format!(
+                "invalid value \"{}\" in \"keepalive\" directive",
+                d.args()[0]
+            ))
         })?;
         match d.args().get(1).map(String::as_str) {
             None | Some("local") => {}
@@ -113,24 +124,37 @@ fn server(b: &mut Builder, d: &Directive) -> Result<()> {
         b.up().peers.push(peer);
         return Ok(());
     }
-    let found = resolve(word, 80).map_err(|e| ConfError::new(format!("{e} in upstream \"{word}\"")))?;
+    let found =
+        resolve(word, 80).map_err(|e| ConfError::new(format!("{e} in upstream \"{word}\"")))?;
     for addr in found {
-        b.up().peers.push(Peer { addr: PeerAddr::Inet(addr), ..peer.clone() });
+        b.up().peers.push(Peer {
+            addr: PeerAddr::Inet(addr),
+            ..peer.clone()
+        });
     }
     Ok(())
 }
 
 fn parameter(b: &mut Builder, d: &Directive, peer: &mut Peer, arg: &str) -> Result<()> {
     let bad = || invalid_parameter(d, arg);
-    let number = |v: &str| parse_digits(v).and_then(|n| u32::try_from(n).ok()).ok_or_else(bad);
-    let fixed = matches!(b.up().balance, Balance::IpHash | Balance::Hash { .. } | Balance::Random { .. });
+    let number = |v: &str| {
+        parse_digits(v)
+            .and_then(|n| u32::try_from(n).ok())
+            .ok_or_else(bad)
+    };
+    let fixed = matches!(
+        b.up().balance,
+        Balance::IpHash | Balance::Hash { .. } | Balance::Random { .. }
+    );
     match arg.split_once('=').unwrap_or((arg, "")) {
         ("weight", v) => peer.weight = number(v).ok().filter(|&n| n > 0).ok_or_else(bad)?,
         ("max_fails", v) => peer.max_fails = number(v)?,
         ("max_conns", v) => peer.max_conns = number(v)?,
         ("fail_timeout", v) => peer.fail_timeout = parse_msec(v).ok_or_else(bad)?,
         ("backup", "") if fixed => {
-            return Err(ConfError::new(format!("balancing method does not support parameter \"{arg}\"")));
+            return Err(ConfError::new(format!(
+                "balancing method does not support parameter \"{arg}\""
+            )));
         }
         ("backup", "") => peer.backup = true,
         ("down", "") => peer.down = true,

@@ -58,32 +58,84 @@ pub const PROXY: &[Spec] = shared!(
         with("proxy_pass", LOC | LIF | LMT, ONE, proxy_pass),
         with("proxy_set_header", HSL, TWO, |b, d| {
             let value = b.template(&d.args()[1], &d.place)?;
-            let param = Param { name: d.args()[0].clone(), value, if_not_empty: false };
+            let param = Param {
+                name: d.args()[0].clone(),
+                value,
+                if_not_empty: false,
+            };
             push(&mut b.proxy().set_headers, param);
             Ok(())
         }),
-        simple("proxy_pass_trailers", HSL, ONE, Setter::Flag(|b| &mut b.proxy().pass_trailers)),
+        simple(
+            "proxy_pass_trailers",
+            HSL,
+            ONE,
+            Setter::Flag(|b| &mut b.proxy().pass_trailers)
+        ),
         with("proxy_http_version", HSL, ONE, |b, d| {
             let value = choice(d, &d.args()[0], &[("1.0", 1000), ("1.1", 1001)])?;
             store(&mut b.proxy().http_version, value, d)
         }),
-        simple("proxy_method", HSL, ONE, Setter::Tmpl(|b| &mut b.proxy().method)),
-        simple("proxy_set_body", HSL, ONE, Setter::Tmpl(|b| &mut b.proxy().set_body)),
+        simple(
+            "proxy_method",
+            HSL,
+            ONE,
+            Setter::Tmpl(|b| &mut b.proxy().method)
+        ),
+        simple(
+            "proxy_set_body",
+            HSL,
+            ONE,
+            Setter::Tmpl(|b| &mut b.proxy().set_body)
+        ),
         with("proxy_redirect", HSL, Arity(1, 2), proxy_redirect),
-        with("proxy_cookie_domain", HSL, Arity(1, 2), |b, d| cookie_rule(b, d, |u| &mut u.cookie_domain)),
-        with("proxy_cookie_path", HSL, Arity(1, 2), |b, d| cookie_rule(b, d, |u| &mut u.cookie_path)),
+        with("proxy_cookie_domain", HSL, Arity(1, 2), |b, d| cookie_rule(
+            b,
+            d,
+            |u| &mut u.cookie_domain
+        )),
+        with("proxy_cookie_path", HSL, Arity(1, 2), |b, d| cookie_rule(
+            b,
+            d,
+            |u| &mut u.cookie_path
+        )),
         with("proxy_cookie_flags", HSL, MORE, cookie_flags),
-        simple("proxy_ssl_name", HSL, ONE, Setter::Tmpl(|b| &mut b.proxy().ssl_name)),
-        simple("proxy_ssl_server_name", HSL, ONE, Setter::Flag(|b| &mut b.proxy().ssl_server_name)),
-        simple("proxy_ssl_verify", HSL, ONE, Setter::Flag(|b| &mut b.proxy().ssl_verify)),
-        simple("proxy_ssl_verify_depth", HSL, ONE, Setter::Num(|b| &mut b.proxy().ssl_verify_depth)),
+        simple(
+            "proxy_ssl_name",
+            HSL,
+            ONE,
+            Setter::Tmpl(|b| &mut b.proxy().ssl_name)
+        ),
+        simple(
+            "proxy_ssl_server_name",
+            HSL,
+            ONE,
+            Setter::Flag(|b| &mut b.proxy().ssl_server_name)
+        ),
+        simple(
+            "proxy_ssl_verify",
+            HSL,
+            ONE,
+            Setter::Flag(|b| &mut b.proxy().ssl_verify)
+        ),
+        simple(
+            "proxy_ssl_verify_depth",
+            HSL,
+            ONE,
+            Setter::Num(|b| &mut b.proxy().ssl_verify_depth)
+        ),
         simple(
             "proxy_ssl_trusted_certificate",
             HSL,
             ONE,
             Setter::ConfPath(|b| &mut b.proxy().ssl_trusted_certificate)
         ),
-        simple("proxy_ssl_crl", HSL, ONE, Setter::ConfPath(|b| &mut b.proxy().ssl_crl)),
+        simple(
+            "proxy_ssl_crl",
+            HSL,
+            ONE,
+            Setter::ConfPath(|b| &mut b.proxy().ssl_crl)
+        ),
         with("proxy_ssl_certificate", HSL, ONE, |b, d| {
             let base = b.conf_prefix.clone();
             let path = b.path_template(&d.args()[0], &base, &d.place)?;
@@ -94,13 +146,28 @@ pub const PROXY: &[Spec] = shared!(
             let path = b.path_template(&d.args()[0], &base, &d.place)?;
             store(&mut b.proxy().ssl_certificate_key, path, d)
         }),
-        simple("proxy_ssl_password_file", HSL, ONE, Setter::ConfPath(|b| &mut b.proxy().ssl_password_file)),
-        simple("proxy_ssl_session_reuse", HSL, ONE, Setter::Flag(|b| &mut b.proxy().ssl_session_reuse)),
+        simple(
+            "proxy_ssl_password_file",
+            HSL,
+            ONE,
+            Setter::ConfPath(|b| &mut b.proxy().ssl_password_file)
+        ),
+        simple(
+            "proxy_ssl_session_reuse",
+            HSL,
+            ONE,
+            Setter::Flag(|b| &mut b.proxy().ssl_session_reuse)
+        ),
         with("proxy_ssl_protocols", HSL, MORE, |b, d| {
             let protocols = super::ssl::protocols(d)?;
             store(&mut b.proxy().ssl_protocols, protocols, d)
         }),
-        simple("proxy_ssl_ciphers", HSL, ONE, Setter::Str(|b| &mut b.proxy().ssl_ciphers)),
+        simple(
+            "proxy_ssl_ciphers",
+            HSL,
+            ONE,
+            Setter::Str(|b| &mut b.proxy().ssl_ciphers)
+        ),
         simple(
             "proxy_headers_hash_max_size",
             HSL,
@@ -128,17 +195,36 @@ pub const FASTCGI: &[Spec] = shared!(
                 Some("if_not_empty") => true,
                 Some(other) => return Err(invalid_parameter(d, other)),
             };
-            let param = Param { name: d.args()[0].clone(), value, if_not_empty };
+            let param = Param {
+                name: d.args()[0].clone(),
+                value,
+                if_not_empty,
+            };
             push(&mut b.loc().fastcgi_params, param);
             Ok(())
         }),
-        simple("fastcgi_index", HSL, ONE, Setter::Str(|b| &mut b.fastcgi().index)),
+        simple(
+            "fastcgi_index",
+            HSL,
+            ONE,
+            Setter::Str(|b| &mut b.fastcgi().index)
+        ),
         with("fastcgi_split_path_info", HSL, ONE, |b, d| {
             let pattern = b.pattern(&d.args()[0], false, &d.place)?;
             store(&mut b.fastcgi().split_path_info, pattern, d)
         }),
-        simple("fastcgi_keep_conn", HSL, ONE, Setter::Flag(|b| &mut b.fastcgi().keep_conn)),
-        simple("fastcgi_catch_stderr", HSL, ONE, Setter::Strings(|b| &mut b.fastcgi().catch_stderr)),
+        simple(
+            "fastcgi_keep_conn",
+            HSL,
+            ONE,
+            Setter::Flag(|b| &mut b.fastcgi().keep_conn)
+        ),
+        simple(
+            "fastcgi_catch_stderr",
+            HSL,
+            ONE,
+            Setter::Strings(|b| &mut b.fastcgi().catch_stderr)
+        ),
     ]
 );
 
@@ -167,7 +253,10 @@ fn ignored_headers(d: &Directive) -> Result<Vec<String>> {
 fn bind(b: &mut Builder, d: &Directive) -> Result<BindAddr> {
     let args = d.args();
     if args[0] == "off" {
-        return Ok(BindAddr { addr: None, transparent: false });
+        return Ok(BindAddr {
+            addr: None,
+            transparent: false,
+        });
     }
     let transparent = match args.get(1).map(String::as_str) {
         None => false,
@@ -182,7 +271,10 @@ fn bind(b: &mut Builder, d: &Directive) -> Result<BindAddr> {
             return Err(ConfError::new(format!("invalid address \"{text}\"")));
         }
     }
-    Ok(BindAddr { addr: Some(addr), transparent })
+    Ok(BindAddr {
+        addr: Some(addr),
+        transparent,
+    })
 }
 
 /// Whether the enclosing location cannot have its prefix replaced.
@@ -252,22 +344,37 @@ impl<'a> ProxyUrl<'a> {
                 None => (path.len(), None),
             };
             if end == 0 {
-                return Err(format!("no path in the unix domain socket in upstream \"{rest}\""));
+                return Err(format!(
+                    "no path in the unix domain socket in upstream \"{rest}\""
+                ));
             }
             let uri = uri.filter(|u| !u.is_empty());
-            return Ok(ProxyUrl { https, authority: &rest[..5 + end], uri });
+            return Ok(ProxyUrl {
+                https,
+                authority: &rest[..5 + end],
+                uri,
+            });
         }
         let end = rest.find(['/', '?']).unwrap_or(rest.len());
         if end == 0 {
             return Err(format!("no host in upstream \"{rest}\""));
         }
         let uri = Some(&rest[end..]).filter(|u| !u.is_empty());
-        Ok(ProxyUrl { https, authority: &rest[..end], uri })
+        Ok(ProxyUrl {
+            https,
+            authority: &rest[..end],
+            uri,
+        })
     }
 }
 
 /// The group of an authority: one declared under that name, or one of its own.
-fn upstream_of(b: &mut Builder, d: &Directive, authority: &str, default_port: u16) -> Result<usize> {
+fn upstream_of(
+    b: &mut Builder,
+    d: &Directive,
+    authority: &str,
+    default_port: u16,
+) -> Result<usize> {
     if authority.starts_with("unix:") {
         return Ok(b.intern_upstream(authority, None, &d.place));
     }
@@ -292,7 +399,10 @@ fn fastcgi_pass(b: &mut Builder, d: &Directive) -> Result<()> {
         return Err(duplicate(d));
     }
     let word = d.args()[0].as_str();
-    let mut pass = FastcgiPass { target: Target::Variable, address: None };
+    let mut pass = FastcgiPass {
+        target: Target::Variable,
+        address: None,
+    };
     if word.contains('$') {
         pass.address = Some(b.template(word, &d.place)?);
     } else {
@@ -307,7 +417,9 @@ fn proxy_redirect(b: &mut Builder, d: &Directive) -> Result<()> {
     let rule = match args {
         [word] if word == "off" => RedirectRule::Off,
         [word] if word == "false" => {
-            return Err(ConfError::new("invalid parameter \"false\", use \"off\" instead"));
+            return Err(ConfError::new(
+                "invalid parameter \"false\", use \"off\" instead",
+            ));
         }
         [word] if word == "default" => {
             match &b.node().handler {
@@ -341,9 +453,15 @@ fn rewrite_rule(b: &mut Builder, d: &Directive, from: &str, to: &str) -> Result<
             Some(s) => (s, true),
             None => (source, false),
         };
-        return Ok(RedirectRule::Regex { pattern: b.pattern(source, caseless, &d.place)?, to: target });
+        return Ok(RedirectRule::Regex {
+            pattern: b.pattern(source, caseless, &d.place)?,
+            to: target,
+        });
     }
-    Ok(RedirectRule::Prefix { from: b.template(from, &d.place)?, to: target })
+    Ok(RedirectRule::Prefix {
+        from: b.template(from, &d.place)?,
+        to: target,
+    })
 }
 
 fn cookie_rule(
@@ -389,6 +507,9 @@ fn cookie_flags(b: &mut Builder, d: &Directive) -> Result<()> {
         Some(source) => CookieName::Regex(b.pattern(source, true, &d.place)?),
         None => CookieName::Exact(b.template(name, &d.place)?),
     };
-    push(&mut b.proxy().cookie_flags, CookieFlags { name, flags: lower });
+    push(
+        &mut b.proxy().cookie_flags,
+        CookieFlags { name, flags: lower },
+    );
     Ok(())
 }

@@ -32,7 +32,9 @@ pub enum Level {
 }
 
 impl Level {
-    const NAMES: [&'static str; 8] = ["emerg", "alert", "crit", "error", "warn", "notice", "info", "debug"];
+    const NAMES: [&'static str; 8] = [
+        "emerg", "alert", "crit", "error", "warn", "notice", "info", "debug",
+    ];
     const ALL: [Level; 8] = [
         Level::Emerg,
         Level::Alert,
@@ -45,7 +47,10 @@ impl Level {
     ];
 
     pub fn parse(name: &str) -> Option<Level> {
-        Self::NAMES.iter().position(|n| *n == name).map(|i| Self::ALL[i])
+        Self::NAMES
+            .iter()
+            .position(|n| *n == name)
+            .map(|i| Self::ALL[i])
     }
 
     pub fn name(self) -> &'static str {

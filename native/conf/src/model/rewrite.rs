@@ -16,9 +16,21 @@ pub enum RewriteFlag {
 #[derive(Clone, Debug)]
 pub enum Cond {
     Var(VarId),
-    Equals { var: VarId, value: Template, negate: bool },
-    Match { var: VarId, pattern: Pattern, negate: bool },
-    File { path: Template, test: FileTest, negate: bool },
+    Equals {
+        var: VarId,
+        value: Template,
+        negate: bool,
+    },
+    Match {
+        var: VarId,
+        pattern: Pattern,
+        negate: bool,
+    },
+    File {
+        path: Template,
+        test: FileTest,
+        negate: bool,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

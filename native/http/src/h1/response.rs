@@ -1,0 +1,185 @@
+//! Response heads of upstream servers.
+
+use crate::message::{Header, Span};
+use memchr::memchr;
+
+/// A response head; text lies in `buf`.
+#[derive(Clone, Debug, Default)]
+pub struct ResponseHead {
+    pub buf: Vec<u8>,
+    /// 0 and 1 for HTTP/1.0 and 1.1.
+    pub minor: u8,
+    pub status: u16,
+    pub reason: Span,
+    pub headers: Vec<Header>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ResponseError {
+    /// No status line at all: HTTP/0.9, or not HTTP.
+    NoStatusLine,
+    InvalidHeader,
+}
+
+impl ResponseHead {
+    pub fn text(&self, span: Span) -> &[u8] {
+        &self.buf[span.start as usize..span.end as usize]
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.headers
+            .iter()
+            .map(|h| (self.text(h.name), self.text(h.value)))
+    }
+
+    pub fn get(&self, name: &str) -> Option<&[u8]> {
+        self.iter()
+            .find(|(n, _)| n.eq_ignore_ascii_case(name.as_bytes()))
+            .map(|(_, v)| v)
+    }
+}
+
+/// Parses a head at the start of `input`; its length when complete. `status_line` is false for
+/// gateways that answer with header fields only.
+pub fn parse_response(
+    input: &[u8],
+    head: &mut ResponseHead,
+    status_line: bool,
+) -> Result<Option<usize>, ResponseError> {
+    head.headers.clear();
+    let mut pos = 0;
+    if status_line {
+        if !b"HTTP/".starts_with(&input[..input.len().min(5)]) {
+            return Err(ResponseError::NoStatusLine);
+        }
+        let Some((line, next)) = line(input, 0) else {
+            return Ok(None);
+        };
+        parse_status(head, input, line)?;
+        pos = next;
+    }
+    loop {
+        let Some((span, next)) = line(input, pos) else {
+            return Ok(None);
+        };
+        pos = next;
+        if span.is_empty() {
+            head.buf.clear();
+            head.buf.extend_from_slice(&input[..pos]);
+            return Ok(Some(pos));
+        }
+        parse_field(head, input, span)?;
+    }
+}
+
+fn line(input: &[u8], pos: usize) -> Option<(Span, usize)> {
+    let lf = pos + memchr(b'\n', &input[pos..])?;
+    let end = if lf > pos && input[lf - 1] == b'\r' {
+        lf - 1
+    } else {
+        lf
+    };
+    Some((
+        Span {
+            start: pos as u32,
+            end: end as u32,
+        },
+        lf + 1,
+    ))
+}
+
+fn parse_status(head: &mut ResponseHead, input: &[u8], span: Span) -> Result<(), ResponseError> {
+    let text = &input[span.start as usize..span.end as usize];
+    let invalid = ResponseError::NoStatusLine;
+    let dot = memchr(b'.', text).ok_or(invalid)?;
+    let major = text.get(5..dot).ok_or(invalid)?;
+    let minor_len = text[dot + 1..]
+        .iter()
+        .take_while(|c| c.is_ascii_digit())
+        .count();
+    if major != b"1" || minor_len == 0 || text.get(dot + 1 + minor_len) != Some(&b' ') {
+        return Err(invalid);
+    }
+    head.minor = (text[dot + 1] - b'0').min(1);
+    let after = dot + 2 + minor_len;
+    let blanks = text[after..].iter().take_while(|c| **c == b' ').count();
+    let code = text
+        .get(after + blanks..after + blanks + 3)
+        .ok_or(invalid)?;
+    if !code.iter().all(u8::is_ascii_digit) || code[0] == b'0' {
+        return Err(invalid);
+    }
+    let rest = after + blanks + 3;
+    if !matches!(text.get(rest), None | Some(b' ' | b'.')) {
+        return Err(invalid);
+    }
+    head.status = code.iter().fold(0, |n, c| n * 10 + u16::from(c - b'0'));
+    let start = (rest + 1).min(text.len()) as u32;
+    head.reason = Span {
+        start: span.start + start,
+        end: span.end,
+    };
+    Ok(())
+}
+
+fn parse_field(head: &mut ResponseHead, input: &[u8], span: Span) -> Result<(), ResponseError> {
+    let text = &input[span.start as usize..span.end as usize];
+    let colon = memchr(b':', text)
+        .filter(|&i| i > 0)
+        .ok_or(ResponseError::InvalidHeader)?;
+    // Blanks around the name would be read differently by others.
+    if text[..colon].iter().any(|&c| c <= 0x20 || c == 0x7f) {
+        return Err(ResponseError::InvalidHeader);
+    }
+    let value = &text[colon + 1..];
+    if value.iter().any(|&c| c == 0 || c == b'\r') {
+        return Err(ResponseError::InvalidHeader);
+    }
+    let lead = value
+        .iter()
+        .take_while(|c| matches!(c, b' ' | b'\t'))
+        .count();
+    let len = value[lead..]
+        .iter()
+        .rposition(|c| !matches!(c, b' ' | b'\t'))
+        .map_or(0, |i| i + 1);
+    let start = span.start + (colon + 1 + lead) as u32;
+    head.headers.push(Header {
+        name: Span {
+            start: span.start,
+            end: span.start + colon as u32,
+        },
+        value: Span {
+            start,
+            end: start + len as u32,
+        },
+    });
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_response_head() {
+        let mut head = ResponseHead::default();
+        let text = b"HTTP/1.1 404 Not Here\r\nA: b\r\n\r\nbody";
+        assert_eq!(
+            parse_response(text, &mut head, true),
+            Ok(Some(text.len() - 4))
+        );
+        assert_eq!((head.status, head.minor), (404, 1));
+        assert_eq!(head.text(head.reason), b"Not Here");
+        assert_eq!(head.get("a"), Some(&b"b"[..]));
+        assert_eq!(parse_response(&text[..20], &mut head, true), Ok(None));
+        assert_eq!(
+            parse_response(b"hello", &mut head, true),
+            Err(ResponseError::NoStatusLine)
+        );
+        assert_eq!(
+            parse_response(b"HTTP/1.1 200 OK\r\nA : b\r\n\r\n", &mut head, true),
+            Err(ResponseError::InvalidHeader)
+        );
+    }
+}

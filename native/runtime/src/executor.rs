@@ -1,0 +1,318 @@
+//! Tasks and the loop that runs them.
+
+use crate::io::{IoState, Ios};
+use crate::sys::{event_fd, Epoll};
+use crate::timer::{now_ms, read_wall, Timers};
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::Future;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
+
+type Task = Pin<Box<dyn Future<Output = ()>>>;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TaskId(usize);
+
+/// What other threads may touch: tasks to wake, and the counter that ends the wait.
+struct Remote {
+    woken: Mutex<Vec<Arc<TaskWaker>>>,
+    event: OwnedFd,
+}
+
+struct TaskWaker {
+    slot: usize,
+    generation: u64,
+    queued: AtomicBool,
+    remote: Arc<Remote>,
+}
+
+impl Wake for TaskWaker {
+    fn wake(self: Arc<Self>) {
+        Self::wake_by_ref(&self);
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if self.queued.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let local = CURRENT.with(|c| match &*c.borrow() {
+            Some(inner) if Arc::ptr_eq(&inner.remote, &self.remote) => {
+                inner.ready.borrow_mut().push_back(self.clone());
+                true
+            }
+            _ => false,
+        });
+        if !local {
+            let mut woken = self.remote.woken.lock().unwrap_or_else(|e| e.into_inner());
+            woken.push(self.clone());
+            drop(woken);
+            raise(&self.remote.event);
+        }
+    }
+}
+
+fn raise(event: &OwnedFd) {
+    let one = 1u64.to_ne_bytes();
+    // SAFETY: eight bytes are read from `one`. A full counter still wakes the loop.
+    unsafe {
+        libc::write(event.as_raw_fd(), one.as_ptr().cast(), one.len());
+    }
+}
+
+struct Slot {
+    generation: u64,
+    task: Option<Task>,
+    waker: Option<Arc<TaskWaker>>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) epoll: Epoll,
+    pub(crate) ios: RefCell<Ios>,
+    pub(crate) timers: RefCell<Timers>,
+    pub(crate) now: Cell<u64>,
+    pub(crate) wall: Cell<u64>,
+    slots: RefCell<Vec<Slot>>,
+    free: RefCell<Vec<usize>>,
+    ready: RefCell<VecDeque<Arc<TaskWaker>>>,
+    remote: Arc<Remote>,
+    tasks: Cell<usize>,
+    before_wait: RefCell<Vec<Box<dyn Fn()>>>,
+}
+
+thread_local! {
+    static CURRENT: RefCell<Option<Rc<Inner>>> = const { RefCell::new(None) };
+}
+
+pub(crate) fn with_current<T>(f: impl FnOnce(&Inner) -> T) -> T {
+    CURRENT.with(|c| {
+        f(c.borrow()
+            .as_ref()
+            .expect("called on a thread that runs the executor"))
+    })
+}
+
+/// Wakes a runtime's loop from another thread.
+#[derive(Clone)]
+pub struct Handle {
+    remote: Arc<Remote>,
+}
+
+impl Handle {
+    /// Ends the loop's current wait.
+    pub fn wake(&self) {
+        raise(&self.remote.event);
+    }
+}
+
+/// The executor of the current thread.
+pub struct Runtime {
+    inner: Rc<Inner>,
+}
+
+const EVENT_KEY: u64 = u64::MAX;
+
+impl Runtime {
+    /// Makes this thread's executor; a thread has one at a time.
+    pub fn new() -> io::Result<Runtime> {
+        let remote = Arc::new(Remote {
+            woken: Mutex::new(Vec::new()),
+            event: event_fd()?,
+        });
+        let epoll = Epoll::new()?;
+        epoll.add(
+            remote.event.as_raw_fd(),
+            (libc::EPOLLIN | libc::EPOLLET) as u32,
+            EVENT_KEY,
+        )?;
+        let inner = Rc::new(Inner {
+            epoll,
+            ios: RefCell::default(),
+            timers: RefCell::default(),
+            now: Cell::new(now_ms()),
+            wall: Cell::new(read_wall()),
+            slots: RefCell::default(),
+            free: RefCell::default(),
+            ready: RefCell::default(),
+            remote,
+            tasks: Cell::new(0),
+            before_wait: RefCell::default(),
+        });
+        CURRENT.with(|c| *c.borrow_mut() = Some(inner.clone()));
+        Ok(Runtime { inner })
+    }
+
+    pub fn handle(&self) -> Handle {
+        Handle {
+            remote: self.inner.remote.clone(),
+        }
+    }
+
+    /// Calls `f` each time before the loop waits, as to flush what was gathered in a turn.
+    pub fn before_wait(&self, f: impl Fn() + 'static) {
+        self.inner.before_wait.borrow_mut().push(Box::new(f));
+    }
+
+    /// Runs until `future` is done; other tasks go on running meanwhile.
+    pub fn block_on<T: 'static>(&self, future: impl Future<Output = T> + 'static) -> T {
+        let result = Rc::new(RefCell::new(None));
+        let place = result.clone();
+        spawn(async move {
+            let value = future.await;
+            *place.borrow_mut() = Some(value);
+        });
+        let mut events = Vec::with_capacity(256);
+        loop {
+            self.run_ready();
+            if let Some(value) = result.borrow_mut().take() {
+                return value;
+            }
+            self.turn(&mut events);
+        }
+    }
+
+    fn turn(&self, events: &mut Vec<libc::epoll_event>) {
+        let inner = &self.inner;
+        inner.before_wait.borrow().iter().for_each(|f| f());
+        let timeout = if inner.ready.borrow().is_empty() {
+            let next = inner.timers.borrow().next_in(now_ms());
+            next.map_or(-1, |ms| ms.min(60_000) as i32)
+        } else {
+            0
+        };
+        inner.epoll.wait(events, timeout);
+        inner.now.set(now_ms());
+        inner.wall.set(read_wall());
+        for event in events.iter() {
+            let (key, bits) = (event.u64, event.events);
+            if key == EVENT_KEY {
+                self.take_remote();
+            } else {
+                inner.ios.borrow().ready(key, bits);
+            }
+        }
+        inner.timers.borrow_mut().fire(inner.now.get());
+    }
+
+    fn take_remote(&self) {
+        let mut counter = [0u8; 8];
+        let fd = self.inner.remote.event.as_raw_fd();
+        // SAFETY: eight bytes are written into `counter`. Empty means that it was read already.
+        unsafe {
+            libc::read(fd, counter.as_mut_ptr().cast(), counter.len());
+        }
+        let mut woken = self
+            .inner
+            .remote
+            .woken
+            .lock()
+            .unwrap_or_else(|e| e.into_inner());
+        self.inner.ready.borrow_mut().extend(woken.drain(..));
+    }
+
+    /// Polls the tasks that are ready now, those woken meanwhile only in the next turn.
+    fn run_ready(&self) {
+        let count = self.inner.ready.borrow().len();
+        for _ in 0..count {
+            let Some(waker) = self.inner.ready.borrow_mut().pop_front() else {
+                return;
+            };
+            self.poll_task(&waker);
+        }
+    }
+
+    fn poll_task(&self, waker: &Arc<TaskWaker>) {
+        waker.queued.store(false, Ordering::Release);
+        let task = {
+            let mut slots = self.inner.slots.borrow_mut();
+            let slot = &mut slots[waker.slot];
+            if slot.generation != waker.generation {
+                return;
+            }
+            slot.task.take()
+        };
+        let Some(mut task) = task else { return };
+        // The waker is kept in its slot, so that a poll clones nothing.
+        let std_waker = Waker::from(waker.clone());
+        let mut cx = Context::from_waker(&std_waker);
+        let done = task.as_mut().poll(&mut cx).is_ready();
+        let mut slots = self.inner.slots.borrow_mut();
+        let slot = &mut slots[waker.slot];
+        if !done {
+            slot.task = Some(task);
+            return;
+        }
+        slot.generation += 1;
+        slot.waker = None;
+        drop(slots);
+        self.inner.free.borrow_mut().push(waker.slot);
+        self.inner.tasks.set(self.inner.tasks.get() - 1);
+        drop(task);
+    }
+}
+
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        // Tasks own what refers back to the executor; they go first.
+        let tasks: Vec<_> = self.inner.slots.borrow_mut().drain(..).collect();
+        drop(tasks);
+        CURRENT.with(|c| c.borrow_mut().take());
+    }
+}
+
+/// Starts a task on this thread.
+pub fn spawn(future: impl Future<Output = ()> + 'static) {
+    let task: Task = Box::pin(future);
+    with_current(|inner| {
+        let mut slots = inner.slots.borrow_mut();
+        let slot = inner.free.borrow_mut().pop().unwrap_or_else(|| {
+            slots.push(Slot {
+                generation: 0,
+                task: None,
+                waker: None,
+            });
+            slots.len() - 1
+        });
+        let waker = Arc::new(TaskWaker {
+            slot,
+            generation: slots[slot].generation,
+            queued: AtomicBool::new(true),
+            remote: inner.remote.clone(),
+        });
+        slots[slot].task = Some(task);
+        slots[slot].waker = Some(waker.clone());
+        inner.ready.borrow_mut().push_back(waker);
+        inner.tasks.set(inner.tasks.get() + 1);
+    });
+}
+
+/// Lets the other ready tasks run first.
+pub async fn yield_now() {
+    let mut yielded = false;
+    std::future::poll_fn(|cx| {
+        if std::mem::replace(&mut yielded, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+impl Inner {
+    pub(crate) fn register(&self, fd: i32, events: u32) -> io::Result<(u64, Rc<IoState>)> {
+        let (key, state) = self.ios.borrow_mut().add();
+        match self.epoll.add(fd, events, key) {
+            Ok(()) => Ok((key, state)),
+            Err(e) => {
+                self.ios.borrow_mut().remove(key);
+                Err(e)
+            }
+        }
+    }
+}

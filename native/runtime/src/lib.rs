@@ -1,0 +1,16 @@
+//! A single-threaded executor over epoll: tasks, timers, sockets. One per thread; nothing is shared
+//! between threads but the handles that wake a task from outside.
+
+mod executor;
+mod io;
+mod socket;
+mod sync;
+mod sys;
+mod timer;
+
+pub use executor::{spawn, yield_now, Handle, Runtime, TaskId};
+pub use io::IoFd;
+pub use socket::{connect, ConnectTo, Sock};
+pub use sync::{race, Either, Notify};
+pub use sys::{send_file, set_option, Listening};
+pub use timer::{coarse_ms, deadline, now_ms, sleep, timeout, unix_time, Deadline, TimedOut};

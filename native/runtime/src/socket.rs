@@ -1,0 +1,252 @@
+//! Stream sockets.
+
+use crate::io::IoFd;
+use crate::sys;
+use std::fs::File;
+use std::future::poll_fn;
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::path::{Path, PathBuf};
+use std::task::{ready, Context, Poll};
+
+/// A connected stream socket.
+pub struct Sock {
+    io: IoFd,
+}
+
+impl Sock {
+    pub fn new(fd: OwnedFd) -> io::Result<Sock> {
+        let io = IoFd::new(fd)?;
+        io.set_readable();
+        io.set_writable();
+        Ok(Sock { io })
+    }
+
+    pub fn raw(&self) -> RawFd {
+        self.io.raw()
+    }
+
+    pub fn io(&self) -> &IoFd {
+        &self.io
+    }
+
+    pub fn poll_read(&self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
+        loop {
+            ready!(self.io.poll_readable(cx));
+            match sys::read(self.raw(), buf) {
+                Ok(n) => {
+                    // Less than asked for: the socket is drained, a new event will come.
+                    if n < buf.len() && n > 0 {
+                        self.io.clear_readable();
+                    }
+                    return Poll::Ready(Ok(n));
+                }
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    self.io.clear_readable();
+                    if self.io.is_hung_up() {
+                        return Poll::Ready(Ok(0));
+                    }
+                }
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Poll::Ready(Err(e)),
+            }
+        }
+    }
+
+    /// 0 means that the peer closed its side.
+    pub async fn read(&self, buf: &mut [u8]) -> io::Result<usize> {
+        poll_fn(|cx| self.poll_read(cx, buf)).await
+    }
+
+    /// Reads without waiting; `None` when nothing is there.
+    pub fn try_read(&self, buf: &mut [u8]) -> io::Result<Option<usize>> {
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        if !self.io.is_readable() {
+            return Ok(None);
+        }
+        match self.poll_read(&mut cx, buf) {
+            Poll::Ready(r) => r.map(Some),
+            Poll::Pending => Ok(None),
+        }
+    }
+
+    pub fn poll_write(
+        &self,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+        more: bool,
+    ) -> Poll<io::Result<usize>> {
+        self.poll_out(cx, || sys::write(self.raw(), buf, more))
+    }
+
+    pub fn poll_write_vectored(
+        &self,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+        more: bool,
+    ) -> Poll<io::Result<usize>> {
+        self.poll_out(cx, || sys::write_vectored(self.raw(), bufs, more))
+    }
+
+    pub fn poll_send_file(
+        &self,
+        cx: &mut Context<'_>,
+        file: &File,
+        offset: u64,
+        len: u64,
+    ) -> Poll<io::Result<usize>> {
+        self.poll_out(cx, || sys::send_file(self.raw(), file, offset, len))
+    }
+
+    fn poll_out(
+        &self,
+        cx: &mut Context<'_>,
+        mut op: impl FnMut() -> io::Result<usize>,
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            ready!(self.io.poll_writable(cx));
+            match op() {
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => self.io.clear_writable(),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                result => return Poll::Ready(result),
+            }
+        }
+    }
+
+    /// Writes without waiting for room; bytes taken, 0 when there is none.
+    pub fn try_write(&self, buf: &[u8]) -> io::Result<usize> {
+        match sys::write(self.raw(), buf, false) {
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                self.io.clear_writable();
+                Ok(0)
+            }
+            other => other,
+        }
+    }
+
+    pub async fn write_all(&self, mut buf: &[u8]) -> io::Result<()> {
+        while !buf.is_empty() {
+            let n = poll_fn(|cx| self.poll_write(cx, buf, false)).await?;
+            buf = &buf[n..];
+        }
+        Ok(())
+    }
+
+    pub fn close_write(&self) {
+        sys::close_write(self.raw());
+    }
+
+    /// Waits until the peer has closed or reset the connection.
+    pub async fn hung_up(&self) {
+        poll_fn(|cx| {
+            if self.io.is_hung_up() {
+                return Poll::Ready(());
+            }
+            // The reader's place is used: whoever waits here does not read at the same time.
+            self.io.clear_readable();
+            let _ = self.io.poll_readable(cx);
+            if self.io.is_hung_up() {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
+            }
+        })
+        .await;
+    }
+}
+
+/// Where to connect to.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum ConnectTo {
+    Inet(SocketAddr),
+    Unix(PathBuf),
+}
+
+/// Connects without blocking; `bind` is the local address to use.
+pub async fn connect(to: &ConnectTo, bind: Option<SocketAddr>) -> io::Result<Sock> {
+    let (fd, result) = start_connect(to, bind)?;
+    let io = IoFd::new(fd)?;
+    match result {
+        Ok(()) => {}
+        Err(e) if e.raw_os_error() == Some(libc::EINPROGRESS) => {
+            io.writable().await;
+            sys::take_error(io.raw())?;
+        }
+        Err(e) => return Err(e),
+    }
+    io.set_writable();
+    io.set_readable();
+    Ok(Sock { io })
+}
+
+type Started = (OwnedFd, io::Result<()>);
+
+fn start_connect(to: &ConnectTo, bind: Option<SocketAddr>) -> io::Result<Started> {
+    let family = match to {
+        ConnectTo::Inet(SocketAddr::V4(_)) => libc::AF_INET,
+        ConnectTo::Inet(SocketAddr::V6(_)) => libc::AF_INET6,
+        ConnectTo::Unix(_) => libc::AF_UNIX,
+    };
+    let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    // SAFETY: socket takes no pointers; the new descriptor is owned by nobody else.
+    let fd = unsafe { OwnedFd::from_raw_fd(sys::check(libc::socket(family, kind, 0))?) };
+    if let Some(local) = bind {
+        let (addr, len) = raw_inet(&local);
+        // SAFETY: `addr` holds `len` bytes of a socket address.
+        sys::check(unsafe { libc::bind(fd.as_raw_fd(), (&raw const addr).cast(), len) })?;
+    }
+    let (addr, len) = match to {
+        ConnectTo::Inet(a) => raw_inet(a),
+        ConnectTo::Unix(p) => raw_unix(p)?,
+    };
+    // SAFETY: `addr` holds `len` bytes of a socket address.
+    let result =
+        sys::check(unsafe { libc::connect(fd.as_raw_fd(), (&raw const addr).cast(), len) });
+    if family != libc::AF_UNIX {
+        // Answers are written whole; waiting for more would only delay them.
+        sys::set_option(fd.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_NODELAY, 1)?;
+    }
+    Ok((fd, result.map(|_| ())))
+}
+
+fn raw_inet(addr: &SocketAddr) -> (libc::sockaddr_storage, libc::socklen_t) {
+    // SAFETY: an all-zero sockaddr_storage is valid.
+    let mut storage: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
+    let len = match addr {
+        SocketAddr::V4(v4) => {
+            // SAFETY: sockaddr_storage is large and aligned enough for every socket address.
+            let raw = unsafe { &mut *(&raw mut storage).cast::<libc::sockaddr_in>() };
+            raw.sin_family = libc::AF_INET as _;
+            raw.sin_port = v4.port().to_be();
+            raw.sin_addr.s_addr = u32::from_ne_bytes(v4.ip().octets());
+            size_of::<libc::sockaddr_in>()
+        }
+        SocketAddr::V6(v6) => {
+            // SAFETY: as above.
+            let raw = unsafe { &mut *(&raw mut storage).cast::<libc::sockaddr_in6>() };
+            raw.sin6_family = libc::AF_INET6 as _;
+            raw.sin6_port = v6.port().to_be();
+            raw.sin6_addr.s6_addr = v6.ip().octets();
+            raw.sin6_scope_id = v6.scope_id();
+            size_of::<libc::sockaddr_in6>()
+        }
+    };
+    (storage, len as libc::socklen_t)
+}
+
+fn raw_unix(path: &Path) -> io::Result<(libc::sockaddr_storage, libc::socklen_t)> {
+    // SAFETY: an all-zero sockaddr_storage is valid.
+    let mut storage: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
+    // SAFETY: sockaddr_storage is large and aligned enough for every socket address.
+    let raw = unsafe { &mut *(&raw mut storage).cast::<libc::sockaddr_un>() };
+    let bytes = path.as_os_str().as_encoded_bytes();
+    if bytes.len() >= raw.sun_path.len() {
+        return Err(io::Error::from(io::ErrorKind::InvalidInput));
+    }
+    raw.sun_family = libc::AF_UNIX as _;
+    for (to, from) in raw.sun_path.iter_mut().zip(bytes) {
+        *to = *from as _;
+    }
+    Ok((storage, size_of::<libc::sockaddr_un>() as libc::socklen_t))
+}

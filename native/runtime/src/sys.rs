@@ -1,0 +1,190 @@
+//! The system-call edge of the executor.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+/// Turns a system call's result into an error by errno.
+pub fn check(result: libc::c_int) -> io::Result<libc::c_int> {
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(result)
+    }
+}
+
+pub struct Epoll {
+    fd: OwnedFd,
+}
+
+impl Epoll {
+    pub fn new() -> io::Result<Epoll> {
+        // SAFETY: epoll_create1 takes no pointers; the descriptor is owned by nobody else.
+        let fd = unsafe { OwnedFd::from_raw_fd(check(libc::epoll_create1(libc::EPOLL_CLOEXEC))?) };
+        Ok(Epoll { fd })
+    }
+
+    pub fn add(&self, fd: RawFd, events: u32, key: u64) -> io::Result<()> {
+        let mut event = libc::epoll_event { events, u64: key };
+        // SAFETY: `event` lives through the call; the kernel copies it.
+        check(unsafe {
+            libc::epoll_ctl(self.fd.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &mut event)
+        })?;
+        Ok(())
+    }
+
+    pub fn remove(&self, fd: RawFd) {
+        // SAFETY: the event pointer may be null for EPOLL_CTL_DEL. Failure means it is gone already.
+        unsafe {
+            libc::epoll_ctl(
+                self.fd.as_raw_fd(),
+                libc::EPOLL_CTL_DEL,
+                fd,
+                std::ptr::null_mut(),
+            );
+        }
+    }
+
+    /// Waits up to `timeout_ms` (-1: for ever) and fills `events`; the number filled.
+    pub fn wait(&self, events: &mut Vec<libc::epoll_event>, timeout_ms: i32) -> usize {
+        events.clear();
+        let capacity = events.capacity() as libc::c_int;
+        // SAFETY: the kernel writes at most `capacity` entries into the spare capacity.
+        let n = unsafe {
+            libc::epoll_wait(
+                self.fd.as_raw_fd(),
+                events.as_mut_ptr(),
+                capacity,
+                timeout_ms,
+            )
+        };
+        let n = n.max(0) as usize;
+        // SAFETY: the kernel initialised the first `n` entries, and n <= capacity.
+        unsafe { events.set_len(n) };
+        n
+    }
+}
+
+/// A counter another thread raises to wake this one.
+pub fn event_fd() -> io::Result<OwnedFd> {
+    // SAFETY: eventfd takes no pointers; the descriptor is owned by nobody else.
+    unsafe {
+        Ok(OwnedFd::from_raw_fd(check(libc::eventfd(
+            0,
+            libc::EFD_CLOEXEC | libc::EFD_NONBLOCK,
+        ))?))
+    }
+}
+
+pub fn read(fd: RawFd, buf: &mut [u8]) -> io::Result<usize> {
+    // SAFETY: the kernel writes at most buf.len() bytes into `buf`.
+    let n = unsafe { libc::recv(fd, buf.as_mut_ptr().cast(), buf.len(), 0) };
+    if n < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(n as usize)
+    }
+}
+
+pub fn write(fd: RawFd, buf: &[u8], more: bool) -> io::Result<usize> {
+    let flags = libc::MSG_NOSIGNAL | if more { libc::MSG_MORE } else { 0 };
+    // SAFETY: the kernel reads at most buf.len() bytes from `buf`.
+    let n = unsafe { libc::send(fd, buf.as_ptr().cast(), buf.len(), flags) };
+    if n < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(n as usize)
+    }
+}
+
+pub fn write_vectored(fd: RawFd, bufs: &[io::IoSlice<'_>], more: bool) -> io::Result<usize> {
+    // SAFETY: an all-zero msghdr is valid: null pointers with zero lengths.
+    let mut msg: libc::msghdr = unsafe { std::mem::zeroed() };
+    // IoSlice is guaranteed to have the layout of iovec.
+    msg.msg_iov = bufs.as_ptr().cast_mut().cast();
+    msg.msg_iovlen = bufs.len() as _;
+    let flags = libc::MSG_NOSIGNAL | if more { libc::MSG_MORE } else { 0 };
+    // SAFETY: msg points at `bufs`, which live through the call and are only read.
+    let n = unsafe { libc::sendmsg(fd, &msg, flags) };
+    if n < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(n as usize)
+    }
+}
+
+/// Copies a file range to a socket in the kernel; bytes sent, 0 at the file's end.
+pub fn send_file(socket: RawFd, file: &File, offset: u64, len: u64) -> io::Result<usize> {
+    let mut offset = offset as libc::off_t;
+    let len = len.min(0x7fff_f000) as usize;
+    // SAFETY: `offset` lives through the call; both descriptors are open.
+    let n = unsafe { libc::sendfile(socket, file.as_raw_fd(), &mut offset, len) };
+    if n < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(n as usize)
+    }
+}
+
+pub fn close_write(fd: RawFd) {
+    // SAFETY: shutdown takes no pointers; an error means the peer is gone already.
+    unsafe {
+        libc::shutdown(fd, libc::SHUT_WR);
+    }
+}
+
+/// Sets an integer socket option.
+pub fn set_option(fd: RawFd, level: i32, name: i32, value: i32) -> io::Result<()> {
+    // SAFETY: `value` lives through the call and its size is given.
+    check(unsafe {
+        libc::setsockopt(
+            fd,
+            level,
+            name,
+            (&raw const value).cast(),
+            size_of::<libc::c_int>() as u32,
+        )
+    })?;
+    Ok(())
+}
+
+/// The pending error of a socket, as after a connect.
+pub fn take_error(fd: RawFd) -> io::Result<()> {
+    let mut error: libc::c_int = 0;
+    let mut len = size_of::<libc::c_int>() as libc::socklen_t;
+    // SAFETY: both pointers live through the call and `len` names the size.
+    check(unsafe {
+        libc::getsockopt(
+            fd,
+            libc::SOL_SOCKET,
+            libc::SO_ERROR,
+            (&raw mut error).cast(),
+            &mut len,
+        )
+    })?;
+    if error == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::from_raw_os_error(error))
+    }
+}
+
+/// A listening socket that connections are accepted from.
+pub trait Listening {
+    fn raw(&self) -> RawFd;
+
+    /// Accepts one connection, non-blocking and close-on-exec, with its peer's raw address.
+    fn accept(&self) -> io::Result<(OwnedFd, libc::sockaddr_storage, u32)> {
+        // SAFETY: an all-zero sockaddr_storage is valid.
+        let mut addr: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
+        let mut len = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
+        let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+        // SAFETY: `addr` and `len` live through the call and describe each other; the new descriptor
+        // is owned by nobody else.
+        let fd = unsafe {
+            let fd = libc::accept4(self.raw(), (&raw mut addr).cast(), &mut len, flags);
+            OwnedFd::from_raw_fd(check(fd)?)
+        };
+        Ok((fd, addr, len))
+    }
+}

@@ -1,0 +1,200 @@
+//! Timers. A deadline that moves, as an idle connection's, costs a store; the heap is only touched
+//! when an entry comes due and finds that its deadline has moved on.
+
+use crate::executor::with_current;
+use std::cell::Cell;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// One deadline; shared between its owner and the heap.
+pub(crate) struct Entry {
+    /// When it is due; `u64::MAX` when it is not set.
+    due: Cell<u64>,
+    /// The time of the heap's entry for it, `u64::MAX` when there is none.
+    armed: Cell<u64>,
+    waker: Cell<Option<Waker>>,
+}
+
+#[derive(Default)]
+pub(crate) struct Timers {
+    heap: BinaryHeap<Reverse<(u64, usize)>>,
+    entries: Vec<Option<Rc<Entry>>>,
+    free: Vec<usize>,
+}
+
+impl Timers {
+    fn arm(&mut self, entry: &Rc<Entry>, at: u64) {
+        entry.armed.set(at);
+        let slot = match self.free.pop() {
+            Some(slot) => {
+                self.entries[slot] = Some(entry.clone());
+                slot
+            }
+            None => {
+                self.entries.push(Some(entry.clone()));
+                self.entries.len() - 1
+            }
+        };
+        self.heap.push(Reverse((at, slot)));
+    }
+
+    /// Milliseconds until the next entry, if any.
+    pub(crate) fn next_in(&self, now: u64) -> Option<u64> {
+        self.heap
+            .peek()
+            .map(|Reverse((at, _))| at.saturating_sub(now))
+    }
+
+    /// Wakes what is due.
+    pub(crate) fn fire(&mut self, now: u64) {
+        while let Some(&Reverse((at, slot))) = self.heap.peek() {
+            if at > now {
+                return;
+            }
+            self.heap.pop();
+            let entry = self.entries[slot]
+                .take()
+                .expect("armed entries stay until they fire");
+            self.free.push(slot);
+            if entry.armed.get() != at {
+                continue;
+            }
+            entry.armed.set(u64::MAX);
+            let due = entry.due.get();
+            if due == u64::MAX || Rc::strong_count(&entry) == 1 {
+                continue;
+            }
+            if due > now {
+                self.arm(&entry, due);
+            } else if let Some(waker) = entry.waker.take() {
+                waker.wake();
+            }
+        }
+    }
+}
+
+/// A point in time that can be moved; polled by whoever owns it.
+pub struct Deadline {
+    entry: Rc<Entry>,
+}
+
+/// A deadline that is not set yet.
+pub fn deadline() -> Deadline {
+    let entry = Entry {
+        due: Cell::new(u64::MAX),
+        armed: Cell::new(u64::MAX),
+        waker: Cell::new(None),
+    };
+    Deadline {
+        entry: Rc::new(entry),
+    }
+}
+
+impl Deadline {
+    /// Due in `ms` milliseconds from now.
+    pub fn set(&self, ms: u64) {
+        self.entry
+            .due
+            .set(coarse_ms().saturating_add(ms).saturating_add(1));
+    }
+
+    pub fn clear(&self) {
+        self.entry.due.set(u64::MAX);
+    }
+
+    pub fn is_over(&self) -> bool {
+        self.entry.due.get() <= coarse_ms()
+    }
+
+    /// Ready once the deadline is over; otherwise wakes the task then.
+    pub fn poll_over(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let due = self.entry.due.get();
+        if due == u64::MAX {
+            return Poll::Pending;
+        }
+        if due <= coarse_ms() {
+            return Poll::Ready(());
+        }
+        let waker = match self.entry.waker.take() {
+            Some(old) if old.will_wake(cx.waker()) => old,
+            _ => cx.waker().clone(),
+        };
+        self.entry.waker.set(Some(waker));
+        if due < self.entry.armed.get() {
+            with_current(|c| c.timers.borrow_mut().arm(&self.entry, due));
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for Deadline {
+    fn drop(&mut self) {
+        self.entry.due.set(u64::MAX);
+        self.entry.waker.set(None);
+    }
+}
+
+pub struct Sleep(Deadline);
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        self.0.poll_over(cx)
+    }
+}
+
+pub fn sleep(ms: u64) -> Sleep {
+    let deadline = deadline();
+    deadline.set(ms);
+    Sleep(deadline)
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimedOut;
+
+/// Runs `future` for at most `ms` milliseconds.
+pub async fn timeout<F: Future>(ms: u64, future: F) -> Result<F::Output, TimedOut> {
+    let mut future = std::pin::pin!(future);
+    let deadline = deadline();
+    deadline.set(ms);
+    std::future::poll_fn(|cx| {
+        if let Poll::Ready(out) = future.as_mut().poll(cx) {
+            return Poll::Ready(Ok(out));
+        }
+        deadline.poll_over(cx).map(|()| Err(TimedOut))
+    })
+    .await
+}
+
+/// Milliseconds on a clock that never goes back, read now.
+pub fn now_ms() -> u64 {
+    // SAFETY: an all-zero timespec is valid and is overwritten by the call.
+    let mut ts: libc::timespec = unsafe { std::mem::zeroed() };
+    // SAFETY: `ts` lives through the call.
+    unsafe {
+        libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut ts);
+    }
+    ts.tv_sec as u64 * 1000 + ts.tv_nsec as u64 / 1_000_000
+}
+
+/// The same clock as it stood when this turn of the loop began.
+pub fn coarse_ms() -> u64 {
+    with_current(|c| c.now.get())
+}
+
+/// Time since 1970 as it stood when this turn of the loop began, in milliseconds.
+pub fn unix_time() -> u64 {
+    with_current(|c| c.wall.get())
+}
+
+pub(crate) fn read_wall() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |d| d.as_millis() as u64)
+}
