@@ -1,1 +1,41 @@
-//! Request phases: server and location choice, handlers, filters.
+//! Request phases: server and location choice, handlers, filters. Knows requests and answers, not
+//! the protocol version that carries them.
+
+mod access;
+pub mod body;
+mod crypt;
+mod errors;
+pub mod escape;
+pub mod exchange;
+pub mod fast;
+mod filters;
+mod handlers;
+mod limits;
+pub mod log;
+pub mod phases;
+mod realip;
+mod rewrite;
+pub mod status;
+mod template;
+pub mod time;
+mod upstream;
+pub mod uri;
+mod vars;
+pub mod worker;
+
+pub use body::{Body, BodyError, BodyStream, Chunk, RequestBody};
+pub use exchange::{Conn, Exchange, Response};
+pub use phases::{begin, finish, run, Begin};
+pub use upstream::state::Balancers;
+pub use worker::{Shared, Worker};
+
+/// The product name without a version, and with it.
+pub const PRODUCT: &str = "gallop";
+pub const PRODUCT_VERSION: &str = concat!("gallop/", env!("CARGO_PKG_VERSION"));
+
+/// A number no two calls share, for boundaries and names of temporary files.
+pub(crate) fn worker_unique() -> u64 {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}

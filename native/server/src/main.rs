@@ -1,3 +1,23 @@
-//! The gallop binary.
+//! The gallop binary: command line, master and worker process.
 
-fn main() {}
+mod cli;
+mod h1;
+mod listen;
+mod master;
+mod process;
+mod transport;
+mod version;
+mod worker;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    match cli::parse(&args) {
+        Ok(options) => master::run(options),
+        Err(message) => {
+            eprintln!("gallop: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! Who may come in: addresses, passwords, a subrequest's word; combined by `satisfy`.
+
+use crate::crypt;
+use crate::exchange::Exchange;
+use crate::phases::{self, Flow};
+use crate::template;
+use base64::Engine;
+use gallop_conf::model::{items, Level, Satisfy};
+
+/// What one check says.
+enum Verdict {
+    /// It is not configured here.
+    Skip,
+    Allow,
+    Refuse(u16),
+}
+
+pub async fn check(ex: &mut Exchange) -> Flow {
+    let any = ex.loc.conf.satisfy == Some(Satisfy::Any);
+    let mut refused: Option<u16> = None;
+    for step in 0..3 {
+        let verdict = match step {
+            0 => addresses(ex),
+            1 => password(ex).await,
+            _ => subrequest(ex).await,
+        };
+        match verdict {
+            Verdict::Skip => {}
+            Verdict::Allow if any => {
+                ex.response.remove_header("WWW-Authenticate");
+                return Flow::Next;
+            }
+            Verdict::Allow => {}
+            // A password asked for is what the client can act on.
+            Verdict::Refuse(status @ (401 | 403)) if any => {
+                refused = Some(if refused == Some(401) { 401 } else { status });
+            }
+            Verdict::Refuse(status) => return refuse(ex, status),
+        }
+    }
+    match refused {
+        Some(status) => refuse(ex, status),
+        None => Flow::Next,
+    }
+}
+
+fn refuse(ex: &mut Exchange, status: u16) -> Flow {
+    if status == 403 && ex.loc.conf.satisfy != Some(Satisfy::Any) {
+        ex.response.remove_header("WWW-Authenticate");
+    }
+    if status == 403 {
+        ex.log(Level::Error, "access forbidden by rule");
+    }
+    Flow::Status(status)
+}
+
+fn addresses(ex: &Exchange) -> Verdict {
+    let rules = items(&ex.loc.conf.access);
+    let hit = rules
+        .iter()
+        .find(|r| r.net.as_ref().is_none_or(|n| n.contains(ex.client)));
+    match hit {
+        Some(rule) if rule.allow => Verdict::Allow,
+        Some(_) => Verdict::Refuse(403),
+        None => Verdict::Skip,
+    }
+}
+
+async fn password(ex: &mut Exchange) -> Verdict {
+    let loc = ex.loc.clone();
+    let (Some(realm), Some(file)) = (&loc.conf.auth_basic, &loc.conf.auth_basic_user_file) else {
+        return Verdict::Skip;
+    };
+    let realm = template::eval(ex, realm);
+    if realm == b"off" {
+        return Verdict::Skip;
+    }
+    let Some((user, given)) = credentials(ex) else {
+        ex.log(
+            Level::Info,
+            "no user/password was provided for basic authentication",
+        );
+        return challenge(ex, &realm);
+    };
+    let Some(path) = template::eval_path(ex, file) else {
+        return Verdict::Refuse(403);
+    };
+    let text = match std::fs::read(&path) {
+        Ok(text) => text,
+        Err(e) => {
+            let missing = e.kind() == std::io::ErrorKind::NotFound;
+            ex.log(
+                if missing { Level::Error } else { Level::Crit },
+                &crate::log::open_failed(&path, &e),
+            );
+            return Verdict::Refuse(if missing { 403 } else { 500 });
+        }
+    };
+    let name = String::from_utf8_lossy(&user).into_owned();
+    ex.remote_user = Some(user.clone());
+    match crypt::find(&text, &user) {
+        None => {
+            let message = format!("user \"{name}\" was not found in \"{}\"", path.display());
+            ex.log(Level::Error, &message);
+            delay(ex).await;
+            challenge(ex, &realm)
+        }
+        Some(stored) if crypt::verify(stored, &given) => Verdict::Allow,
+        Some(_) => {
+            ex.log(Level::Error, &format!("user \"{name}\": password mismatch"));
+            delay(ex).await;
+            challenge(ex, &realm)
+        }
+    }
+}
+
+async fn delay(ex: &Exchange) {
+    match ex.loc.conf.auth_delay {
+        Some(ms) if ms > 0 => gallop_runtime::sleep(ms).await,
+        _ => {}
+    }
+}
+
+/// User and password of the `Authorization` field.
+pub fn credentials(ex: &Exchange) -> Option<(Vec<u8>, Vec<u8>)> {
+    let field = ex.head.get("authorization")?;
+    let (scheme, rest) = field.split_at_checked(6)?;
+    if !scheme.eq_ignore_ascii_case(b"basic ") {
+        return None;
+    }
+    let decoded = base64::engine::general_purpose::STANDARD
+        .decode(rest.trim_ascii())
+        .ok()?;
+    let colon = memchr::memchr(b':', &decoded)?;
+    (colon > 0).then(|| (decoded[..colon].to_vec(), decoded[colon + 1..].to_vec()))
+}
+
+fn challenge(ex: &mut Exchange, realm: &[u8]) -> Verdict {
+    let mut value = b"Basic realm=\"".to_vec();
+    value.extend_from_slice(realm);
+    value.push(b'"');
+    ex.response.remove_header("WWW-Authenticate");
+    ex.response.add_header("WWW-Authenticate", value);
+    Verdict::Refuse(401)
+}
+
+/// `auth_request`: 2xx lets the request pass, 401 and 403 are passed on.
+async fn subrequest(ex: &mut Exchange) -> Verdict {
+    let loc = ex.loc.clone();
+    let Some(Some(uri)) = &loc.conf.auth_request else {
+        return Verdict::Skip;
+    };
+    let (path, args) = match uri.split_once('?') {
+        Some((path, args)) => (path, args),
+        None => (uri.as_str(), ""),
+    };
+    let mut sub = phases::subrequest(ex, path.as_bytes().to_vec(), args.as_bytes().to_vec()).await;
+    // The answer's body means nothing here, but an upstream's connection can be used again.
+    let drained = sub.response.body.collect(1 << 20).await;
+    let status = sub.response.status;
+    if drained.is_err() && status < 300 {
+        return Verdict::Refuse(500);
+    }
+    for (var, value) in items(&loc.conf.auth_request_set) {
+        let text = template::eval(&sub, value);
+        ex.assign(*var, &text);
+    }
+    match status {
+        200..=299 => Verdict::Allow,
+        401 => {
+            ex.response.remove_header("WWW-Authenticate");
+            let fields = sub.response.headers.iter();
+            let asks = fields.filter(|(n, _)| n.eq_ignore_ascii_case(b"www-authenticate"));
+            ex.response.headers.extend(asks.cloned());
+            Verdict::Refuse(401)
+        }
+        403 => Verdict::Refuse(403),
+        other => {
+            ex.log(
+                Level::Error,
+                &format!("auth request unexpected status: {other}"),
+            );
+            Verdict::Refuse(500)
+        }
+    }
+}

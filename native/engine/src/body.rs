@@ -1,0 +1,193 @@
+//! Bodies, of requests and of answers.
+
+use bytes::Bytes;
+use std::collections::VecDeque;
+use std::fs::File;
+use std::future::{poll_fn, Future};
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+/// One piece of an answer's body.
+#[derive(Clone, Debug)]
+pub enum Chunk {
+    Data(Bytes),
+    File {
+        file: Arc<File>,
+        offset: u64,
+        len: u64,
+    },
+    /// What was given so far should reach the client now.
+    Flush,
+}
+
+impl Chunk {
+    pub fn len(&self) -> u64 {
+        match self {
+            Chunk::Data(b) => b.len() as u64,
+            Chunk::File { len, .. } => *len,
+            Chunk::Flush => 0,
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// A body that comes in pieces; an error means that it was cut short.
+pub trait BodyStream {
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Chunk>>>;
+
+    /// Fields that follow the body; asked for once it ended.
+    fn trailers(&mut self) -> Vec<(Vec<u8>, Vec<u8>)> {
+        Vec::new()
+    }
+}
+
+#[derive(Default)]
+pub enum Body {
+    #[default]
+    Empty,
+    Pieces(VecDeque<Chunk>),
+    Stream(Box<dyn BodyStream>),
+}
+
+impl Body {
+    pub fn bytes(data: impl Into<Bytes>) -> Body {
+        let data = data.into();
+        if data.is_empty() {
+            return Body::Empty;
+        }
+        Body::Pieces(VecDeque::from([Chunk::Data(data)]))
+    }
+
+    pub fn file(file: Arc<File>, offset: u64, len: u64) -> Body {
+        if len == 0 {
+            return Body::Empty;
+        }
+        Body::Pieces(VecDeque::from([Chunk::File { file, offset, len }]))
+    }
+
+    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Chunk>>> {
+        match self {
+            Body::Empty => Poll::Ready(None),
+            Body::Pieces(pieces) => Poll::Ready(pieces.pop_front().map(Ok)),
+            Body::Stream(stream) => stream.poll_next(cx),
+        }
+    }
+
+    pub async fn next(&mut self) -> Option<io::Result<Chunk>> {
+        poll_fn(|cx| self.poll_next(cx)).await
+    }
+
+    pub fn trailers(&mut self) -> Vec<(Vec<u8>, Vec<u8>)> {
+        match self {
+            Body::Stream(stream) => stream.trailers(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Reads the whole body into memory, at most `limit` bytes.
+    pub async fn collect(&mut self, limit: usize) -> io::Result<Vec<u8>> {
+        let mut out = Vec::new();
+        while let Some(chunk) = self.next().await {
+            match chunk? {
+                Chunk::Data(b) => out.extend_from_slice(&b),
+                Chunk::File { file, offset, len } => read_range(&file, offset, len, &mut out)?,
+                Chunk::Flush => {}
+            }
+            if out.len() > limit {
+                return Err(io::Error::other("too big subrequest response"));
+            }
+        }
+        Ok(out)
+    }
+}
+
+/// Appends a range of a file; an error if the file is shorter now.
+pub fn read_range(file: &File, offset: u64, len: u64, out: &mut Vec<u8>) -> io::Result<()> {
+    let start = out.len();
+    out.resize(start + len as usize, 0);
+    std::os::unix::fs::FileExt::read_exact_at(file, &mut out[start..], offset)
+}
+
+type Step<S> = Pin<Box<dyn Future<Output = (S, Option<io::Result<Chunk>>)>>>;
+
+/// A stream made of an asynchronous step that is repeated until it gives nothing.
+pub struct Unfold<S, F> {
+    step: F,
+    state: Option<S>,
+    running: Option<Step<S>>,
+}
+
+pub fn unfold<S, F, Fut>(state: S, step: F) -> Unfold<S, F>
+where
+    F: FnMut(S) -> Fut,
+    Fut: Future<Output = (S, Option<io::Result<Chunk>>)> + 'static,
+{
+    Unfold {
+        step,
+        state: Some(state),
+        running: None,
+    }
+}
+
+impl<S: 'static, F, Fut> BodyStream for Unfold<S, F>
+where
+    F: FnMut(S) -> Fut,
+    Fut: Future<Output = (S, Option<io::Result<Chunk>>)> + 'static,
+{
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Chunk>>> {
+        if self.running.is_none() {
+            let Some(state) = self.state.take() else {
+                return Poll::Ready(None);
+            };
+            self.running = Some(Box::pin((self.step)(state)));
+        }
+        let running = self.running.as_mut().expect("set above");
+        match running.as_mut().poll(cx) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready((state, item)) => {
+                self.running = None;
+                if matches!(item, Some(Ok(_))) {
+                    self.state = Some(state);
+                }
+                Poll::Ready(item)
+            }
+        }
+    }
+}
+
+/// Why a request's body cannot be read.
+#[derive(Debug)]
+pub enum BodyError {
+    /// The request is malformed or too large: answer with this status.
+    Status(u16, &'static str),
+    /// The client is gone or too slow.
+    Closed(io::Error),
+    TimedOut,
+}
+
+/// Where a request's body comes from; each protocol has its own.
+pub trait RequestBody {
+    /// The next bytes, `None` at the end.
+    fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, BodyError>>;
+
+    /// Whether bytes can be had without waiting for the client.
+    fn is_ended(&self) -> bool;
+}
+
+/// The body of a request that has none.
+pub struct NoBody;
+
+impl RequestBody for NoBody {
+    fn poll_data(&mut self, _: &mut Context<'_>) -> Poll<Result<Option<Bytes>, BodyError>> {
+        Poll::Ready(Ok(None))
+    }
+
+    fn is_ended(&self) -> bool {
+        true
+    }
+}

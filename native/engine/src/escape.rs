@@ -1,0 +1,141 @@
+//! Escaping, as nginx does it for each use.
+
+/// What the text becomes a part of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// A path.
+    Uri,
+    /// One argument's value.
+    Args,
+    /// A path component: `?`, `#`, `%` and everything a browser could misread.
+    Component,
+    /// A `Location` received from elsewhere: only what breaks the header.
+    Location,
+}
+
+fn needs(c: u8, use_: Use) -> bool {
+    if c <= 0x20 || c >= 0x7f {
+        return true;
+    }
+    match use_ {
+        Use::Location => false,
+        Use::Uri => b"\"#%<>?\\^`{|}".contains(&c),
+        Use::Args => b"\"#%&+;<>?\\^`{|}".contains(&c),
+        Use::Component => !(c.is_ascii_alphanumeric() || b"-._~".contains(&c)),
+    }
+}
+
+const HEX: &[u8; 16] = b"0123456789ABCDEF";
+
+pub fn escape(text: &[u8], use_: Use, out: &mut Vec<u8>) {
+    for &c in text {
+        if needs(c, use_) {
+            out.extend_from_slice(&[b'%', HEX[usize::from(c >> 4)], HEX[usize::from(c & 15)]]);
+        } else {
+            out.push(c);
+        }
+    }
+}
+
+pub fn escaped(text: &[u8], use_: Use) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len());
+    escape(text, use_, &mut out);
+    out
+}
+
+/// For text in HTML.
+pub fn html(text: &[u8], out: &mut Vec<u8>) {
+    for &c in text {
+        match c {
+            b'<' => out.extend_from_slice(b"&lt;"),
+            b'>' => out.extend_from_slice(b"&gt;"),
+            b'&' => out.extend_from_slice(b"&amp;"),
+            b'"' => out.extend_from_slice(b"&quot;"),
+            _ => out.push(c),
+        }
+    }
+}
+
+/// For a JSON string.
+pub fn json(text: &[u8], out: &mut Vec<u8>) {
+    for &c in text {
+        match c {
+            b'"' | b'\\' => out.extend_from_slice(&[b'\\', c]),
+            b'\n' => out.extend_from_slice(b"\\n"),
+            b'\r' => out.extend_from_slice(b"\\r"),
+            b'\t' => out.extend_from_slice(b"\\t"),
+            0x08 => out.extend_from_slice(b"\\b"),
+            0x0c => out.extend_from_slice(b"\\f"),
+            c if c < 0x20 => {
+                out.extend_from_slice(b"\\u00");
+                out.extend_from_slice(&[HEX[usize::from(c >> 4)], HEX[usize::from(c & 15)]]);
+            }
+            _ => out.push(c),
+        }
+    }
+}
+
+/// For a log line: quotes, backslashes and everything unprintable as `\xHH`.
+pub fn log(text: &[u8], out: &mut Vec<u8>) {
+    for &c in text {
+        if c < 0x20 || c >= 0x7f || c == b'"' || c == b'\\' {
+            out.extend_from_slice(&[
+                b'\\',
+                b'x',
+                HEX[usize::from(c >> 4)],
+                HEX[usize::from(c & 15)],
+            ]);
+        } else {
+            out.push(c);
+        }
+    }
+}
+
+/// Undoes percent-encoding; incomplete escapes stay as they are.
+pub fn unescape(text: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut i = 0;
+    while i < text.len() {
+        if text[i] == b'%' {
+            if let Some(c) = hex_pair(&text[i + 1..]) {
+                out.push(c);
+                i += 3;
+                continue;
+            }
+        }
+        out.push(text[i]);
+        i += 1;
+    }
+    out
+}
+
+/// The byte two hexadecimal digits stand for.
+pub fn hex_pair(text: &[u8]) -> Option<u8> {
+    let digit = |c: u8| (c as char).to_digit(16).map(|d| d as u8);
+    Some(digit(*text.first()?)? << 4 | digit(*text.get(1)?)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn each_use_escapes_what_it_must() {
+        assert_eq!(escaped(b"/a b?c%", Use::Uri), b"/a%20b%3Fc%25");
+        assert_eq!(escaped(b"a&b+c", Use::Args), b"a%26b%2Bc");
+        assert_eq!(escaped(b"a/b", Use::Component), b"a%2Fb");
+        let mut out = Vec::new();
+        log(b"a\"\\\n\xff", &mut out);
+        assert_eq!(out, b"a\\x22\\x5C\\x0A\\xFF");
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_escaped_unescapes_to_itself(text in proptest::collection::vec(any::<u8>(), 0..60)) {
+            for use_ in [Use::Uri, Use::Args, Use::Component] {
+                prop_assert_eq!(unescape(&escaped(&text, use_)), text.clone());
+            }
+        }
+    }
+}

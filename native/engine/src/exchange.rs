@@ -1,0 +1,345 @@
+//! One request and its answer.
+
+use crate::body::{Body, BodyError, NoBody, RequestBody};
+use crate::upstream::Attempt;
+use crate::uri::ParsedUri;
+use crate::worker::Worker;
+use bytes::Bytes;
+use gallop_conf::model::{items, Endpoint, Level, Location, Server};
+use gallop_conf::pattern::{Groups, Pattern};
+use gallop_conf::vars::VarId;
+use gallop_http::message::{Head, Version};
+use std::cell::{Cell, RefCell};
+use std::fs::File;
+use std::future::poll_fn;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// The client's end of a connection, for the requests on it.
+pub struct Conn {
+    pub id: u64,
+    pub endpoint: Arc<Endpoint>,
+    /// `None` on unix sockets.
+    pub peer: Option<SocketAddr>,
+    pub local: Option<SocketAddr>,
+    /// The unix socket's path, as `$server_addr` shows it.
+    pub local_name: String,
+    pub requests: Cell<u64>,
+    /// Milliseconds (monotonic).
+    pub started: u64,
+    pub tls: Option<TlsInfo>,
+    pub proxy_protocol: Option<ProxyProtocol>,
+    /// The server chosen by the TLS handshake's name.
+    pub sni_server: RefCell<Option<Arc<Server>>>,
+}
+
+/// What the handshake agreed on, for variables.
+#[derive(Clone, Debug, Default)]
+pub struct TlsInfo {
+    pub protocol: String,
+    pub cipher: String,
+    pub curve: String,
+    pub alpn: String,
+    pub server_name: String,
+    pub session_reused: bool,
+    pub session_id: String,
+    pub early_data: bool,
+    /// `NONE`, `SUCCESS` or `FAILED:reason`.
+    pub client_verify: String,
+    /// DER of the client's certificate.
+    pub client_certificate: Option<Vec<u8>>,
+    /// Variables of the client's certificate by name, as `ssl_client_s_dn`.
+    pub client_fields: Vec<(&'static str, Vec<u8>)>,
+}
+
+/// Addresses a PROXY protocol header told.
+#[derive(Clone, Debug, Default)]
+pub struct ProxyProtocol {
+    pub source: Option<SocketAddr>,
+    pub destination: Option<SocketAddr>,
+    pub tlvs: Vec<(u8, Vec<u8>)>,
+}
+
+/// The answer, before the protocol encodes it.
+#[derive(Default)]
+pub struct Response {
+    pub status: u16,
+    /// An upstream's own reason phrase.
+    pub reason: Option<Vec<u8>>,
+    pub content_length: Option<u64>,
+    pub content_type: Option<Vec<u8>>,
+    pub charset: Option<Vec<u8>>,
+    /// Seconds since 1970.
+    pub last_modified: Option<i64>,
+    pub etag: Option<Vec<u8>>,
+    pub location: Option<Vec<u8>>,
+    /// All other fields, in order.
+    pub headers: Vec<(Vec<u8>, Vec<u8>)>,
+    pub trailers: Vec<(Vec<u8>, Vec<u8>)>,
+    /// An upstream's own `Server` and `Date`.
+    pub server: Option<Vec<u8>>,
+    pub date: Option<Vec<u8>>,
+    pub body: Body,
+    pub allow_ranges: bool,
+    /// The body may be changed by filters (false for one that is encoded already).
+    pub filterable: bool,
+    pub gzip_vary: bool,
+    /// After a 101: bytes flow both ways.
+    pub upgrade: Option<Upgrade>,
+    /// The file the body is, for the cache of prebuilt answers.
+    pub plain_file: Option<PathBuf>,
+}
+
+/// The upstream's side of a connection that was upgraded.
+pub struct Upgrade {
+    pub sock: gallop_runtime::Sock,
+    /// Bytes that came with the upstream's answer.
+    pub early: Vec<u8>,
+    /// Milliseconds without traffic before the connection is closed.
+    pub timeout: u64,
+}
+
+impl Response {
+    pub fn header(&self, name: &str) -> Option<&[u8]> {
+        let named = |h: &&(Vec<u8>, Vec<u8>)| h.0.eq_ignore_ascii_case(name.as_bytes());
+        self.headers.iter().find(named).map(|(_, v)| v.as_slice())
+    }
+
+    pub fn remove_header(&mut self, name: &str) {
+        self.headers
+            .retain(|(n, _)| !n.eq_ignore_ascii_case(name.as_bytes()));
+    }
+
+    pub fn add_header(&mut self, name: &str, value: impl Into<Vec<u8>>) {
+        self.headers.push((name.as_bytes().to_vec(), value.into()));
+    }
+}
+
+/// The request's body once it was read.
+#[derive(Clone)]
+pub enum Received {
+    Memory(Bytes),
+    File {
+        file: Arc<File>,
+        len: u64,
+        path: Option<PathBuf>,
+    },
+}
+
+impl Received {
+    pub fn len(&self) -> u64 {
+        match self {
+            Received::Memory(b) => b.len() as u64,
+            Received::File { len, .. } => *len,
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// A user variable's value; `None` inside: not found.
+pub type Value = Option<Rc<[u8]>>;
+
+/// Released when the request ends, as a place in a limit.
+pub type Guard = Box<dyn std::any::Any>;
+
+pub struct Exchange {
+    pub worker: Rc<Worker>,
+    pub conn: Rc<Conn>,
+    pub head: Head,
+    pub server: Arc<Server>,
+    pub loc: Arc<Location>,
+    pub uri: ParsedUri,
+    /// The URI was changed since it was received.
+    pub uri_changed: bool,
+    /// The validated name from `Host` or the target; lower case, without port.
+    pub host: String,
+    /// The port as sent in `Host`.
+    pub host_port: Option<u16>,
+    pub tls: bool,
+    pub content_length: Option<u64>,
+    pub chunked: bool,
+    pub source: Box<dyn RequestBody>,
+    pub received: Option<Received>,
+    pub response: Response,
+    pub keepalive: bool,
+    pub internal: bool,
+    pub error_page: bool,
+    /// Parents of a subrequest.
+    pub depth: u8,
+    pub header_only: bool,
+    pub redirects_left: u8,
+    pub captures: RefCell<(Vec<u8>, Groups)>,
+    pub vars: RefCell<Vec<Option<Value>>>,
+    pub attempts: Vec<Attempt>,
+    pub guards: Vec<Guard>,
+    /// Milliseconds: monotonic, and since 1970.
+    pub started: u64,
+    pub started_wall: u64,
+    pub client: Option<IpAddr>,
+    pub client_port: u16,
+    pub remote_user: Option<Vec<u8>>,
+    pub request_length: u64,
+    /// Whole answer and its body, in bytes.
+    pub bytes_sent: u64,
+    pub body_sent: u64,
+    pub limit_rate: Cell<Option<u64>>,
+    pub limit_req_status: Option<&'static str>,
+    pub limit_conn_status: Option<&'static str>,
+    pub limits_done: bool,
+    pub fastcgi_path_info: Option<Vec<u8>>,
+    pub fastcgi_script_name: Option<Vec<u8>>,
+    pub expect_continue: bool,
+    pub gzip_ratio: Cell<Option<(u64, u64)>>,
+    pub complete: bool,
+    pub request_id: RefCell<Option<String>>,
+    pub error_status: u16,
+    pub lingering: bool,
+    /// Set while the answer is fetched and nobody needs it once the client is gone.
+    pub abortable: Rc<Cell<bool>>,
+}
+
+impl Exchange {
+    pub fn new(worker: Rc<Worker>, conn: Rc<Conn>) -> Box<Exchange> {
+        let server = conn.endpoint.hosts.default.clone();
+        let vars = worker.shared.config.vars.len();
+        Box::new(Exchange {
+            loc: server.root.clone(),
+            server,
+            head: Head::default(),
+            uri: ParsedUri::default(),
+            uri_changed: false,
+            host: String::new(),
+            host_port: None,
+            tls: conn.tls.is_some(),
+            content_length: None,
+            chunked: false,
+            source: Box::new(NoBody),
+            received: None,
+            response: Response::default(),
+            keepalive: true,
+            internal: false,
+            error_page: false,
+            depth: 0,
+            header_only: false,
+            redirects_left: 11,
+            captures: RefCell::default(),
+            vars: RefCell::new(vec![None; vars]),
+            attempts: Vec::new(),
+            guards: Vec::new(),
+            started: gallop_runtime::coarse_ms(),
+            started_wall: gallop_runtime::unix_time(),
+            client: conn.peer.map(|p| p.ip()),
+            client_port: conn.peer.map_or(0, |p| p.port()),
+            remote_user: None,
+            request_length: 0,
+            bytes_sent: 0,
+            body_sent: 0,
+            limit_rate: Cell::new(None),
+            limit_req_status: None,
+            limit_conn_status: None,
+            limits_done: false,
+            fastcgi_path_info: None,
+            fastcgi_script_name: None,
+            expect_continue: false,
+            gzip_ratio: Cell::new(None),
+            complete: false,
+            request_id: RefCell::new(None),
+            error_status: 0,
+            lingering: false,
+            abortable: Rc::default(),
+            worker,
+            conn,
+        })
+    }
+
+    /// Makes a used exchange ready for the connection's next request, keeping its buffers.
+    pub fn reset(&mut self) {
+        let mut fresh = Exchange::new(self.worker.clone(), self.conn.clone());
+        std::mem::swap(&mut fresh.head, &mut self.head);
+        std::mem::swap(&mut fresh.uri, &mut self.uri);
+        fresh.head.clear();
+        *self = *fresh;
+    }
+
+    pub fn method(&self) -> &[u8] {
+        self.head.method()
+    }
+
+    pub fn is_subrequest(&self) -> bool {
+        self.depth > 0
+    }
+
+    pub fn version(&self) -> Version {
+        self.head.version
+    }
+
+    /// The target as received, from its path on (`$request_uri`).
+    pub fn unparsed_uri(&self) -> &[u8] {
+        self.head.text(self.head.path)
+    }
+
+    /// Writes to the error log, with the request it concerns.
+    pub fn log(&self, level: Level, message: &str) {
+        let own = items(&self.loc.conf.error_log);
+        let logs = if self.loc.conf.error_log.is_some() {
+            own
+        } else {
+            &self.worker.shared.error_log
+        };
+        if !logs.iter().any(|l| level <= l.level) {
+            return;
+        }
+        let mut line = format!("*{} {message}", self.conn.id);
+        self.describe(&mut line);
+        crate::log::error_to(logs, level, &line);
+    }
+
+    fn describe(&self, line: &mut String) {
+        use std::fmt::Write;
+        let client = self.client.map_or("unix:".to_string(), |ip| ip.to_string());
+        // Writing into a string cannot fail.
+        let _ = write!(line, ", client: {client}, server: {}", self.server.name);
+        let request = self.head.text(self.head.line);
+        if !request.is_empty() {
+            let _ = write!(line, ", request: \"{}\"", String::from_utf8_lossy(request));
+        }
+        if let Some(attempt) = self.attempts.last() {
+            let _ = write!(line, ", upstream: \"{}\"", attempt.url);
+        }
+        if let Some(host) = self.head.get("host") {
+            let _ = write!(line, ", host: \"{}\"", String::from_utf8_lossy(host));
+        }
+        if let Some(referer) = self.head.get("referer") {
+            let _ = write!(line, ", referrer: \"{}\"", String::from_utf8_lossy(referer));
+        }
+    }
+
+    /// Sets a variable that the configuration assigns.
+    pub fn assign(&self, var: VarId, value: &[u8]) {
+        self.vars.borrow_mut()[var.0 as usize] = Some(Some(value.into()));
+    }
+
+    /// Remembers what an expression matched, for `$1` and for named groups.
+    pub fn set_captures(&self, subject: &[u8], groups: Groups, pattern: &Pattern) {
+        for (group, var) in pattern.named() {
+            let found = groups.get(*group).copied().flatten();
+            let value = found.map(|(a, z)| Rc::from(&subject[a..z]));
+            self.vars.borrow_mut()[var.0 as usize] = Some(value);
+        }
+        if pattern.has_groups() {
+            *self.captures.borrow_mut() = (subject.to_vec(), groups);
+        } else {
+            let all = groups.first().copied().flatten();
+            *self.captures.borrow_mut() = (subject.to_vec(), vec![all]);
+        }
+    }
+
+    pub async fn next_body(&mut self) -> Result<Option<Bytes>, BodyError> {
+        poll_fn(|cx| self.source.poll_data(cx)).await
+    }
+}

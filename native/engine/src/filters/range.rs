@@ -1,0 +1,234 @@
+//! Byte ranges (RFC 9110, section 14), single and multiple.
+
+use crate::body::{Body, Chunk};
+use crate::exchange::Exchange;
+use crate::time::parse_http_date;
+use bytes::Bytes;
+use gallop_http::message::Version;
+use std::collections::VecDeque;
+
+/// Applies `Range`; a status when none can be satisfied.
+pub fn apply(ex: &mut Exchange) -> Option<u16> {
+    let r = &ex.response;
+    let Some(length) = r.content_length else {
+        return None;
+    };
+    if ex.version() < Version::Http10 || r.status != 200 || !r.allow_ranges {
+        return None;
+    }
+    let max = ex.loc.conf.max_ranges.unwrap_or(u64::MAX);
+    if max == 0 {
+        return None;
+    }
+    let wanted = ex
+        .head
+        .get("range")
+        .filter(|t| t.len() >= 7 && t[..6].eq_ignore_ascii_case(b"bytes="));
+    let ranges = match wanted.filter(|_| if_range_holds(ex)) {
+        None => Parsed::Whole,
+        Some(text) => parse(&text[6..], length, max),
+    };
+    match ranges {
+        Parsed::Whole => {
+            ex.response.add_header("Accept-Ranges", "bytes");
+            None
+        }
+        Parsed::Unsatisfiable => {
+            ex.response
+                .add_header("Content-Range", format!("bytes */{length}"));
+            Some(416)
+        }
+        Parsed::Ranges(ranges) => {
+            let pieces = match std::mem::take(&mut ex.response.body) {
+                Body::Pieces(pieces) => pieces,
+                Body::Empty if ex.header_only => VecDeque::new(),
+                other => {
+                    // A stream's bytes are not at hand: the whole answer is also right.
+                    ex.response.body = other;
+                    return None;
+                }
+            };
+            ex.response.status = 206;
+            ex.response.reason = None;
+            if let [(start, end)] = ranges[..] {
+                single(ex, &pieces, start, end, length);
+            } else {
+                multiple(ex, &pieces, &ranges, length);
+            }
+            None
+        }
+    }
+}
+
+fn if_range_holds(ex: &Exchange) -> bool {
+    let Some(condition) = ex.head.get("if-range") else {
+        return true;
+    };
+    if condition.ends_with(b"\"") {
+        return ex.response.etag.as_deref() == Some(condition);
+    }
+    let modified = ex.response.last_modified;
+    modified.is_some() && parse_http_date(condition) == modified
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Parsed {
+    /// Send everything.
+    Whole,
+    Unsatisfiable,
+    /// Start and end (exclusive).
+    Ranges(Vec<(u64, u64)>),
+}
+
+fn parse(text: &[u8], length: u64, max: u64) -> Parsed {
+    let mut ranges = Vec::new();
+    let mut total = 0u64;
+    for (i, item) in text.split(|&c| c == b',').enumerate() {
+        if i as u64 >= max {
+            return Parsed::Whole;
+        }
+        let Some(range) = parse_one(item.trim_ascii(), length) else {
+            return Parsed::Unsatisfiable;
+        };
+        if let Some((start, end)) = range {
+            total = total.saturating_add(end - start);
+            ranges.push((start, end));
+        }
+    }
+    if ranges.is_empty() {
+        return Parsed::Unsatisfiable;
+    }
+    // Overlapping ranges would send more than the whole.
+    if total > length {
+        return Parsed::Whole;
+    }
+    Parsed::Ranges(ranges)
+}
+
+/// `None`: malformed. `Some(None)`: beyond the end.
+fn parse_one(text: &[u8], length: u64) -> Option<Option<(u64, u64)>> {
+    let dash = memchr::memchr(b'-', text)?;
+    let (first, last) = (text[..dash].trim_ascii(), text[dash + 1..].trim_ascii());
+    let number = |t: &[u8]| -> Option<u64> {
+        if t.is_empty() || !t.iter().all(u8::is_ascii_digit) {
+            return None;
+        }
+        std::str::from_utf8(t)
+            .ok()?
+            .parse::<u64>()
+            .ok()
+            .filter(|&n| n <= i64::MAX as u64)
+    };
+    let (start, end) = if first.is_empty() {
+        let suffix = number(last)?;
+        (length.saturating_sub(suffix), length)
+    } else {
+        let start = number(first)?;
+        let end = if last.is_empty() {
+            length
+        } else {
+            number(last)?.saturating_add(1).min(length)
+        };
+        (start, end)
+    };
+    Some((start < end).then_some((start, end)))
+}
+
+fn single(ex: &mut Exchange, pieces: &VecDeque<Chunk>, start: u64, end: u64, length: u64) {
+    let r = &mut ex.response;
+    r.content_length = Some(end - start);
+    r.add_header(
+        "Content-Range",
+        format!("bytes {start}-{}/{length}", end - 1),
+    );
+    r.body = Body::Pieces(slice(pieces, start, end));
+}
+
+fn multiple(ex: &mut Exchange, pieces: &VecDeque<Chunk>, ranges: &[(u64, u64)], length: u64) {
+    let boundary = format!("{:020}", crate::worker_unique());
+    let mut kind = ex.response.content_type.take().unwrap_or_default();
+    if let Some(charset) = ex.response.charset.take() {
+        kind.extend_from_slice(b"; charset=");
+        kind.extend_from_slice(&charset);
+    }
+    let mut out = VecDeque::new();
+    let mut total = 0;
+    let mut put = |chunk: Chunk| {
+        total += chunk.len();
+        out.push_back(chunk);
+    };
+    for (start, end) in ranges {
+        let mut head = format!("\r\n--{boundary}\r\n").into_bytes();
+        if !kind.is_empty() {
+            head.extend_from_slice(b"Content-Type: ");
+            head.extend_from_slice(&kind);
+            head.extend_from_slice(b"\r\n");
+        }
+        let range = format!("Content-Range: bytes {start}-{}/{length}\r\n\r\n", end - 1);
+        head.extend_from_slice(range.as_bytes());
+        put(Chunk::Data(Bytes::from(head)));
+        slice(pieces, *start, *end).into_iter().for_each(&mut put);
+    }
+    put(Chunk::Data(Bytes::from(format!("\r\n--{boundary}--\r\n"))));
+    if ex.header_only {
+        // The file was not read, but its ranges count.
+        total += ranges.iter().map(|(a, z)| z - a).sum::<u64>() * u64::from(pieces.is_empty());
+    }
+    let r = &mut ex.response;
+    r.content_type = Some(format!("multipart/byteranges; boundary={boundary}").into_bytes());
+    r.content_length = Some(total);
+    r.body = Body::Pieces(out);
+}
+
+/// The bytes `start..end` of a body in pieces.
+pub fn slice(pieces: &VecDeque<Chunk>, start: u64, end: u64) -> VecDeque<Chunk> {
+    let mut out = VecDeque::new();
+    let mut at = 0;
+    for piece in pieces {
+        let len = piece.len();
+        let (from, to) = (start.max(at), end.min(at + len));
+        if from < to {
+            out.push_back(match piece {
+                Chunk::Data(b) => Chunk::Data(b.slice((from - at) as usize..(to - at) as usize)),
+                Chunk::File { file, offset, .. } => Chunk::File {
+                    file: file.clone(),
+                    offset: offset + (from - at),
+                    len: to - from,
+                },
+                Chunk::Flush => Chunk::Flush,
+            });
+        }
+        at += len;
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn ranges_are_clamped_and_refused_as_nginx_does() {
+        let ranges = |t: &str| parse(t.as_bytes(), 100, u64::MAX);
+        assert_eq!(ranges("0-9"), Parsed::Ranges(vec![(0, 10)]));
+        assert_eq!(ranges("90-"), Parsed::Ranges(vec![(90, 100)]));
+        assert_eq!(ranges("-10"), Parsed::Ranges(vec![(90, 100)]));
+        assert_eq!(ranges("-1000"), Parsed::Ranges(vec![(0, 100)]));
+        assert_eq!(ranges("0-0, 50-59"), Parsed::Ranges(vec![(0, 1), (50, 60)]));
+        assert_eq!(ranges("100-"), Parsed::Unsatisfiable);
+        assert_eq!(ranges("x-"), Parsed::Unsatisfiable);
+        assert_eq!(ranges("0-60,10-80"), Parsed::Whole);
+    }
+
+    proptest! {
+        #[test]
+        fn satisfied_ranges_lie_inside(text in "[-0-9, ]{0,30}", length in 0u64..1000) {
+            if let Parsed::Ranges(ranges) = parse(text.as_bytes(), length, u64::MAX) {
+                for (a, z) in ranges {
+                    prop_assert!(a < z && z <= length);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! Listings of folders.
+
+use super::static_files::{open_status, request_path};
+use crate::body::Body;
+use crate::escape::{self, escaped, Use};
+use crate::exchange::Exchange;
+use crate::phases::Flow;
+use crate::time;
+use crate::vars::argument;
+use gallop_conf::model::{AutoindexFormat, Level};
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+struct Entry {
+    name: Vec<u8>,
+    folder: bool,
+    file: bool,
+    size: u64,
+    mtime: i64,
+}
+
+/// The listing, where it is allowed.
+pub fn list(ex: &mut Exchange) -> Flow {
+    if ex.loc.conf.autoindex != Some(true) || !matches!(ex.method(), b"GET" | b"HEAD") {
+        let Some(path) = request_path(ex) else {
+            return Flow::Status(404);
+        };
+        if !matches!(ex.method(), b"GET" | b"HEAD" | b"POST") {
+            return Flow::Status(405);
+        }
+        ex.log(
+            Level::Error,
+            &format!("directory index of \"{}\" is forbidden", path.display()),
+        );
+        return Flow::Status(403);
+    }
+    let Some(path) = request_path(ex) else {
+        return Flow::Status(404);
+    };
+    let mut entries = match read(&path) {
+        Ok(entries) => entries,
+        Err(e) => {
+            let (status, level) = open_status(&e);
+            let words = gallop_conf::parser::os_error(&e);
+            ex.log(
+                level,
+                &format!("opendir() \"{}\" failed ({words})", path.display()),
+            );
+            return Flow::Status(status);
+        }
+    };
+    entries.sort_by(|a, b| b.folder.cmp(&a.folder).then_with(|| a.name.cmp(&b.name)));
+    let format = ex
+        .loc
+        .conf
+        .autoindex_format
+        .unwrap_or(AutoindexFormat::Html);
+    let (kind, text) = match format {
+        AutoindexFormat::Html => ("text/html", html(ex, &entries)),
+        AutoindexFormat::Xml => ("text/xml", xml(&entries)),
+        AutoindexFormat::Json => ("application/json", json(&entries)),
+        AutoindexFormat::Jsonp => match callback(ex) {
+            Err(()) => return Flow::Status(400),
+            Ok(None) => ("application/json", json(&entries)),
+            Ok(Some(name)) => {
+                let text = [
+                    b"/* callback */\r\n",
+                    &name[..],
+                    b"(",
+                    &json(&entries),
+                    b");",
+                ]
+                .concat();
+                ("application/javascript", text)
+            }
+        },
+    };
+    ex.response.status = 200;
+    ex.response.content_type = Some(kind.into());
+    if format != AutoindexFormat::Html {
+        ex.response.charset = Some(b"utf-8".to_vec());
+    }
+    ex.response.body = Body::bytes(text);
+    ex.response.filterable = true;
+    Flow::Done
+}
+
+fn read(path: &Path) -> std::io::Result<Vec<Entry>> {
+    let mut entries = Vec::new();
+    for entry in std::fs::read_dir(path)? {
+        let entry = entry?;
+        let name = entry.file_name().into_vec();
+        if name.starts_with(b".") {
+            continue;
+        }
+        // A link that leads nowhere is shown as what it is itself.
+        let Ok(meta) = std::fs::metadata(entry.path()).or_else(|_| entry.metadata()) else {
+            continue;
+        };
+        entries.push(Entry {
+            name,
+            folder: meta.is_dir(),
+            file: meta.is_file(),
+            size: meta.size(),
+            mtime: meta.mtime(),
+        });
+    }
+    Ok(entries)
+}
+
+/// Longer names are cut, as nginx cuts them.
+const NAME_WIDTH: usize = 50;
+
+fn html(ex: &Exchange, entries: &[Entry]) -> Vec<u8> {
+    let mut out = b"<html>\r\n<head><title>Index of ".to_vec();
+    escape::html(&ex.uri.path, &mut out);
+    out.extend_from_slice(b"</title></head>\r\n<body>\r\n<h1>Index of ");
+    escape::html(&ex.uri.path, &mut out);
+    out.extend_from_slice(b"</h1><hr><pre><a href=\"../\">../</a>\r\n");
+    for e in entries {
+        html_entry(ex, e, &mut out);
+    }
+    out.extend_from_slice(b"</pre><hr></body>\r\n</html>\r\n");
+    out
+}
+
+fn html_entry(ex: &Exchange, e: &Entry, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"<a href=\"");
+    let mut href = escaped(&e.name, Use::Component);
+    if e.name.contains(&b':') {
+        // A colon would make the name look like a scheme.
+        href.splice(0..0, *b"./");
+    }
+    out.extend_from_slice(&href);
+    let slash: &[u8] = if e.folder { b"/" } else { b"" };
+    out.extend_from_slice(slash);
+    out.extend_from_slice(b"\">");
+    let text = String::from_utf8_lossy(&e.name);
+    let width = text.chars().count() + slash.len();
+    if width > NAME_WIDTH {
+        let cut: String = text.chars().take(NAME_WIDTH - 3).collect();
+        escape::html(cut.as_bytes(), out);
+        out.extend_from_slice(b"..&gt;</a>");
+    } else {
+        escape::html(&e.name, out);
+        out.extend_from_slice(slash);
+        out.extend_from_slice(b"</a>");
+        out.resize(out.len() + NAME_WIDTH - width, b' ');
+    }
+    out.push(b' ');
+    let offset = if ex.loc.conf.autoindex_localtime == Some(true) {
+        time::zone_offset(e.mtime)
+    } else {
+        0
+    };
+    out.extend_from_slice(time::listing_date(e.mtime + offset).as_bytes());
+    let size = if e.folder {
+        format!(" {:>19}\r\n", "-")
+    } else if ex.loc.conf.autoindex_exact_size != Some(false) {
+        format!(" {:>19}\r\n", e.size)
+    } else {
+        format!(" {:>7}\r\n", rounded(e.size))
+    };
+    out.extend_from_slice(size.as_bytes());
+}
+
+fn rounded(size: u64) -> String {
+    let round = |unit: u64| (size + unit / 2) / unit;
+    match size {
+        0..=9999 => size.to_string(),
+        10_000..=1_048_063 => format!("{}K", round(1 << 10)),
+        1_048_064..=1_073_217_535 => format!("{}M", round(1 << 20)),
+        _ => format!("{}G", round(1 << 30)),
+    }
+}
+
+fn kind(e: &Entry) -> &'static str {
+    if e.folder {
+        "directory"
+    } else if e.file {
+        "file"
+    } else {
+        "other"
+    }
+}
+
+fn json(entries: &[Entry]) -> Vec<u8> {
+    let mut out = b"[".to_vec();
+    for (i, e) in entries.iter().enumerate() {
+        out.extend_from_slice(if i == 0 {
+            b"\r\n{ \"name\":\""
+        } else {
+            b",\r\n{ \"name\":\""
+        });
+        escape::json(&e.name, &mut out);
+        let date = time::http_date(e.mtime);
+        out.extend_from_slice(
+            format!("\", \"type\":\"{}\", \"mtime\":\"{date}\"", kind(e)).as_bytes(),
+        );
+        if e.file {
+            out.extend_from_slice(format!(", \"size\":{}", e.size).as_bytes());
+        }
+        out.extend_from_slice(b" }");
+    }
+    out.extend_from_slice(b"\r\n]");
+    out
+}
+
+fn xml(entries: &[Entry]) -> Vec<u8> {
+    let mut out = b"<?xml version=\"1.0\"?>\r\n<list>\r\n".to_vec();
+    for e in entries {
+        let c = time::iso_date(e.mtime, 0).replace("+00:00", "Z");
+        out.extend_from_slice(format!("<{} mtime=\"{c}\"", kind(e)).as_bytes());
+        if e.file {
+            out.extend_from_slice(format!(" size=\"{}\"", e.size).as_bytes());
+        }
+        out.push(b'>');
+        escape::html(&e.name, &mut out);
+        out.extend_from_slice(format!("</{}>\r\n", kind(e)).as_bytes());
+    }
+    out.extend_from_slice(b"</list>\r\n");
+    out
+}
+
+/// The `callback` argument; an error if it is no plain name.
+fn callback(ex: &Exchange) -> Result<Option<Vec<u8>>, ()> {
+    let Some(text) = argument(&ex.uri.args, "callback").filter(|t| !t.is_empty()) else {
+        return Ok(None);
+    };
+    let text = escape::unescape(text);
+    let plain = |c: &u8| c.is_ascii_alphanumeric() || matches!(c, b'_' | b'$' | b'.');
+    if text.iter().all(plain) {
+        Ok(Some(text))
+    } else {
+        Err(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_rounded_as_nginx_rounds_them() {
+        for (size, text) in [
+            (0, "0"),
+            (9999, "9999"),
+            (10_000, "10K"),
+            (2 << 20, "2M"),
+            (3 << 30, "3G"),
+        ] {
+            assert_eq!(rounded(size), text);
+        }
+    }
+}

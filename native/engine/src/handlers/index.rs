@@ -1,0 +1,100 @@
+//! Index files of folders.
+
+use super::static_files::request_path;
+use crate::exchange::Exchange;
+use crate::phases::Flow;
+use crate::template;
+use gallop_conf::model::{items, Level};
+use std::io::ErrorKind;
+
+/// An internal redirect to the first index that exists.
+pub fn find(ex: &mut Exchange) -> Flow {
+    if !matches!(ex.method(), b"GET" | b"HEAD" | b"POST") {
+        return Flow::Next;
+    }
+    let Some(folder) = request_path(ex) else {
+        return Flow::Status(404);
+    };
+    let loc = ex.loc.clone();
+    let mut names: Vec<Vec<u8>> = Vec::new();
+    if loc.conf.index.is_some() {
+        names.extend(items(&loc.conf.index).iter().map(|t| template::eval(ex, t)));
+    } else {
+        names.push(b"index.html".to_vec());
+    }
+    let mut folder_checked = false;
+    for name in names
+        .into_iter()
+        .filter(|n| !n.is_empty() && !n.contains(&0))
+    {
+        if name.starts_with(b"/") {
+            return redirect(ex, name);
+        }
+        let path = folder.join(String::from_utf8_lossy(&name).as_ref());
+        match std::fs::metadata(&path) {
+            Ok(_) => {
+                let mut uri = ex.uri.path.clone();
+                uri.extend_from_slice(&name);
+                return redirect(ex, uri);
+            }
+            Err(e) if e.kind() == ErrorKind::PermissionDenied => {
+                ex.log(
+                    Level::Error,
+                    &format!(
+                        "\"{}\" is forbidden (13: Permission denied)",
+                        path.display()
+                    ),
+                );
+                return Flow::Status(403);
+            }
+            Err(e) if matches!(e.raw_os_error(), Some(libc::ENOENT | libc::ENOTDIR)) => {
+                if !folder_checked {
+                    if let Some(flow) = check_folder(ex, &folder) {
+                        return flow;
+                    }
+                    folder_checked = true;
+                }
+            }
+            Err(e) => {
+                ex.log(
+                    Level::Crit,
+                    &format!("stat() \"{}\" failed ({e})", path.display()),
+                );
+                return Flow::Status(500);
+            }
+        }
+    }
+    Flow::Next
+}
+
+fn redirect(ex: &Exchange, uri: Vec<u8>) -> Flow {
+    Flow::Internal {
+        uri,
+        args: ex.uri.args.clone(),
+    }
+}
+
+/// A folder that does not exist is 404, not a listing that is forbidden.
+fn check_folder(ex: &Exchange, folder: &std::path::Path) -> Option<Flow> {
+    match std::fs::metadata(folder) {
+        Ok(m) if m.is_dir() => None,
+        Ok(_) => {
+            ex.log(
+                Level::Error,
+                &format!("\"{}\" is not a directory", folder.display()),
+            );
+            Some(Flow::Status(404))
+        }
+        Err(e) if e.kind() == ErrorKind::PermissionDenied => Some(Flow::Status(403)),
+        Err(_) => {
+            if ex.loc.conf.log_not_found.unwrap_or(true) {
+                let shown = folder.display();
+                ex.log(
+                    Level::Error,
+                    &format!("\"{shown}index.html\" is not found (2: No such file or directory)"),
+                );
+            }
+            Some(Flow::Status(404))
+        }
+    }
+}

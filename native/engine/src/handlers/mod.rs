@@ -1,0 +1,25 @@
+//! Content handlers.
+
+mod autoindex;
+mod index;
+mod small;
+mod static_files;
+mod try_files;
+
+use crate::exchange::Exchange;
+use crate::phases::Flow;
+
+pub use small::{empty_gif, stub_status};
+pub use static_files::content_type;
+pub use try_files::try_files;
+
+/// Files: an index for folders, a listing where allowed, else the file itself.
+pub async fn files(ex: &mut Exchange) -> Flow {
+    if ex.uri.path.ends_with(b"/") {
+        return match index::find(ex) {
+            Flow::Next => autoindex::list(ex),
+            flow => flow,
+        };
+    }
+    static_files::serve(ex)
+}

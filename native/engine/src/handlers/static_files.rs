@@ -1,0 +1,178 @@
+//! Files as they are, and their precompressed versions.
+
+use crate::body::Body;
+use crate::escape::{escaped, Use};
+use crate::exchange::Exchange;
+use crate::phases::Flow;
+use crate::{filters, vars};
+use gallop_conf::model::{GzipStatic, Level};
+use gallop_conf::parser::os_error;
+use std::ffi::OsString;
+use std::fs::{File, Metadata, OpenOptions};
+use std::io;
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Opens without waiting for a writer, should the path be a named pipe.
+pub fn open(path: &Path) -> io::Result<(File, Metadata)> {
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
+        .open(path)?;
+    let meta = file.metadata()?;
+    Ok((file, meta))
+}
+
+/// The path on disk of the request's URI; `None` if it holds NUL.
+pub fn request_path(ex: &Exchange) -> Option<PathBuf> {
+    let mut bytes = Vec::new();
+    vars::filename(ex, &mut bytes);
+    if bytes.contains(&0) {
+        return None;
+    }
+    Some(OsString::from_vec(bytes).into())
+}
+
+/// The status of a file that cannot be opened, and the level of the log entry.
+pub fn open_status(e: &io::Error) -> (u16, Level) {
+    match e.raw_os_error() {
+        Some(libc::ENOENT | libc::ENOTDIR | libc::ENAMETOOLONG) => (404, Level::Error),
+        Some(libc::EACCES | libc::ELOOP | libc::EMLINK) => (403, Level::Error),
+        _ => (500, Level::Crit),
+    }
+}
+
+pub fn serve(ex: &mut Exchange) -> Flow {
+    if !matches!(ex.method(), b"GET" | b"HEAD" | b"POST") {
+        return Flow::Status(405);
+    }
+    let Some(path) = request_path(ex) else {
+        return Flow::Status(404);
+    };
+    if ex.method() != b"POST" {
+        if let Some(flow) = precompressed(ex, &path) {
+            return flow;
+        }
+    }
+    let (file, meta) = match open(&path) {
+        Ok(opened) => opened,
+        Err(e) => {
+            let (status, level) = open_status(&e);
+            if status != 404 || ex.loc.conf.log_not_found.unwrap_or(true) {
+                ex.log(level, &crate::log::open_failed(&path, &e));
+            }
+            return Flow::Status(status);
+        }
+    };
+    if meta.is_dir() {
+        return folder_redirect(ex);
+    }
+    if !meta.is_file() {
+        ex.log(
+            Level::Crit,
+            &format!("\"{}\" is not a regular file", path.display()),
+        );
+        return Flow::Status(404);
+    }
+    if ex.method() == b"POST" {
+        return Flow::Status(405);
+    }
+    send(ex, file, &meta);
+    ex.response.allow_ranges = true;
+    ex.response.plain_file = Some(path);
+    Flow::Done
+}
+
+fn send(ex: &mut Exchange, file: File, meta: &Metadata) {
+    let r = &mut ex.response;
+    r.status = 200;
+    r.content_length = Some(meta.size());
+    r.last_modified = Some(meta.mtime());
+    r.etag = Some(etag(meta.mtime(), meta.size()));
+    r.filterable = true;
+    r.body = Body::file(Arc::new(file), 0, meta.size());
+    let kind = content_type(ex);
+    ex.response.content_type = Some(kind);
+    if ex.loc.conf.etag == Some(false) {
+        ex.response.etag = None;
+    }
+}
+
+/// `"mtime-size"` in hexadecimal.
+pub fn etag(mtime: i64, size: u64) -> Vec<u8> {
+    format!("\"{mtime:x}-{size:x}\"").into_bytes()
+}
+
+fn folder_redirect(ex: &mut Exchange) -> Flow {
+    let mut target = escaped(&ex.uri.path, Use::Uri);
+    target.push(b'/');
+    if !ex.uri.args.is_empty() {
+        target.push(b'?');
+        target.extend_from_slice(&ex.uri.args);
+    }
+    ex.response.location = Some(target);
+    Flow::Status(301)
+}
+
+/// `gzip_static`: the file with `.gz` after its name, for clients that take it.
+fn precompressed(ex: &mut Exchange, path: &Path) -> Option<Flow> {
+    let mode = ex.loc.conf.gzip_static.unwrap_or(GzipStatic::Off);
+    if mode == GzipStatic::Off {
+        return None;
+    }
+    let accepted = filters::gzip_accepted(ex);
+    if mode == GzipStatic::On && !accepted && ex.loc.conf.gzip_vary != Some(true) {
+        return None;
+    }
+    let mut name = path.as_os_str().to_os_string();
+    name.push(".gz");
+    let (file, meta) = match open(Path::new(&name)) {
+        Ok(opened) => opened,
+        Err(e) => {
+            let (status, level) = open_status(&e);
+            if status != 404 {
+                ex.log(
+                    level,
+                    &format!("open() \"{}\" failed ({})", name.display(), os_error(&e)),
+                );
+            }
+            return None;
+        }
+    };
+    if !meta.is_file() {
+        return None;
+    }
+    ex.response.gzip_vary = mode == GzipStatic::On;
+    if mode == GzipStatic::On && !accepted {
+        return None;
+    }
+    send(ex, file, &meta);
+    ex.response.filterable = false;
+    ex.response.allow_ranges = true;
+    ex.response.add_header("Content-Encoding", "gzip");
+    Some(Flow::Done)
+}
+
+/// The media type by the name's extension.
+pub fn content_type(ex: &Exchange) -> Vec<u8> {
+    let conf = &ex.loc.conf;
+    let path = &ex.uri.path;
+    let name = &path[path.iter().rposition(|&c| c == b'/').map_or(0, |i| i + 1)..];
+    let extension = name
+        .iter()
+        .rposition(|&c| c == b'.')
+        .filter(|&i| i > 0)
+        .map(|i| &name[i + 1..]);
+    if let (Some(types), Some(extension)) = (&conf.types, extension) {
+        let lower = extension.to_ascii_lowercase();
+        if let Some(kind) = types.get(&*lower) {
+            return kind.to_vec();
+        }
+    }
+    conf.default_type
+        .as_deref()
+        .unwrap_or(b"text/plain")
+        .to_vec()
+}

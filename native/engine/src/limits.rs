@@ -1,0 +1,330 @@
+//! limit_req and limit_conn.
+
+use crate::exchange::Exchange;
+use crate::phases::Flow;
+use crate::template;
+use gallop_conf::model::{items, Http, Level, LimitReq, LogLevel};
+use gallop_runtime::{now_ms, sleep};
+use hashbrown::HashMap;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// The state of one key of a request limit.
+#[derive(Clone, Copy, Debug)]
+struct Rate {
+    /// Requests over the rate, in thousandths.
+    excess: u64,
+    /// Milliseconds (monotonic) of the last request.
+    last: u64,
+}
+
+/// A request zone; keys leave in the order they came once the zone is full.
+#[derive(Debug, Default)]
+struct ReqZone {
+    rates: HashMap<Vec<u8>, Rate>,
+    order: VecDeque<Vec<u8>>,
+    capacity: usize,
+}
+
+#[derive(Debug, Default)]
+struct ConnZone {
+    counts: HashMap<Vec<u8>, u64>,
+    capacity: usize,
+}
+
+/// All zones, shared by the threads.
+pub struct Zones {
+    req: Vec<Mutex<ReqZone>>,
+    conn: Vec<Arc<Mutex<ConnZone>>>,
+}
+
+/// nginx keeps about 8000 states in a megabyte of a conn zone (64 bytes each, 128 for requests).
+const REQ_STATE: u64 = 128;
+const CONN_STATE: u64 = 64;
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+impl Zones {
+    pub fn new(http: Option<&Http>) -> Zones {
+        let Some(http) = http else {
+            return Zones {
+                req: Vec::new(),
+                conn: Vec::new(),
+            };
+        };
+        let req = http.limit_req_zones.iter().map(|z| {
+            Mutex::new(ReqZone {
+                capacity: (z.size / REQ_STATE) as usize,
+                ..ReqZone::default()
+            })
+        });
+        let conn = http.limit_conn_zones.iter().map(|z| {
+            Arc::new(Mutex::new(ConnZone {
+                capacity: (z.size / CONN_STATE) as usize,
+                ..ConnZone::default()
+            }))
+        });
+        Zones {
+            req: req.collect(),
+            conn: conn.collect(),
+        }
+    }
+}
+
+impl ReqZone {
+    /// The excess this request would have, `None` if that is over the burst. `rate` and `burst` in
+    /// thousandths.
+    fn look(&self, key: &[u8], rate: u64, burst: u64, now: u64) -> Option<u64> {
+        let Some(state) = self.rates.get(key) else {
+            return Some(0);
+        };
+        let passed = now.saturating_sub(state.last);
+        let excess = (state.excess + 1000).saturating_sub(rate.saturating_mul(passed) / 1000);
+        (excess <= burst).then_some(excess)
+    }
+
+    fn account(&mut self, key: &[u8], excess: u64, now: u64) {
+        if let Some(state) = self.rates.get_mut(key) {
+            *state = Rate { excess, last: now };
+            return;
+        }
+        while self.rates.len() >= self.capacity.max(1) {
+            match self.order.pop_front() {
+                Some(old) => drop(self.rates.remove(&old)),
+                None => break,
+            }
+        }
+        self.rates.insert(key.to_vec(), Rate { excess, last: now });
+        self.order.push_back(key.to_vec());
+    }
+}
+
+/// Gives a place in a connection limit back.
+struct ConnPlace {
+    zone: Arc<Mutex<ConnZone>>,
+    key: Vec<u8>,
+}
+
+impl Drop for ConnPlace {
+    fn drop(&mut self) {
+        let mut zone = lock(&self.zone);
+        if let Some(count) = zone.counts.get_mut(&self.key) {
+            *count -= 1;
+            if *count == 0 {
+                zone.counts.remove(&self.key);
+            }
+        }
+    }
+}
+
+fn level(level: LogLevel) -> Level {
+    match level {
+        LogLevel::Info => Level::Info,
+        LogLevel::Notice => Level::Notice,
+        LogLevel::Warn => Level::Warn,
+        LogLevel::Error => Level::Error,
+    }
+}
+
+/// Delays are logged one level below refusals.
+fn delay_level(refused: Level) -> Level {
+    match refused {
+        Level::Error => Level::Warn,
+        Level::Warn => Level::Notice,
+        _ => Level::Info,
+    }
+}
+
+/// Applies the limits of the location once for each request.
+pub async fn apply(ex: &mut Exchange) -> Flow {
+    let conf = &ex.loc.conf;
+    if ex.limits_done
+        || (conf.limit_req.is_none() && conf.limit_conn.is_none())
+        || ex.is_subrequest()
+    {
+        return Flow::Next;
+    }
+    ex.limits_done = true;
+    // limit_conn counts after limit_req let the request pass.
+    match requests(ex).await {
+        Flow::Next => connections(ex),
+        flow => flow,
+    }
+}
+
+fn connections(ex: &mut Exchange) -> Flow {
+    let loc = ex.loc.clone();
+    let worker = ex.worker.clone();
+    for limit in items(&loc.conf.limit_conn) {
+        let zone_conf = &worker.http().limit_conn_zones[limit.zone];
+        let key = template::eval(ex, &zone_conf.key);
+        if key.is_empty() || key.len() > 255 {
+            continue;
+        }
+        let zone = &worker.shared.zones.conn[limit.zone];
+        let mut state = lock(zone);
+        let full = state.counts.len() >= state.capacity.max(1) && !state.counts.contains_key(&key);
+        let count = state.counts.get(&key).copied().unwrap_or(0);
+        if full || count >= limit.limit {
+            drop(state);
+            let dry = loc.conf.limit_conn_dry_run.unwrap_or(false);
+            let level = level(loc.conf.limit_conn_log_level.unwrap_or(LogLevel::Error));
+            let mark = if dry { ", dry run," } else { "" };
+            ex.log(
+                level,
+                &format!("limiting connections{mark} by zone \"{}\"", zone_conf.name),
+            );
+            if dry {
+                ex.limit_conn_status = Some("REJECTED_DRY_RUN");
+                return Flow::Next;
+            }
+            ex.limit_conn_status = Some("REJECTED");
+            ex.guards.clear();
+            return Flow::Status(loc.conf.limit_conn_status.unwrap_or(503) as u16);
+        }
+        *state.counts.entry(key.clone()).or_insert(0) += 1;
+        drop(state);
+        ex.guards.push(Box::new(ConnPlace {
+            zone: zone.clone(),
+            key,
+        }));
+        ex.limit_conn_status = Some("PASSED");
+    }
+    Flow::Next
+}
+
+async fn requests(ex: &mut Exchange) -> Flow {
+    let loc = ex.loc.clone();
+    let limits = items(&loc.conf.limit_req);
+    if limits.is_empty() {
+        return Flow::Next;
+    }
+    let dry = loc.conf.limit_req_dry_run.unwrap_or(false);
+    let refused = level(loc.conf.limit_req_log_level.unwrap_or(LogLevel::Error));
+    let mark = if dry { ", dry run" } else { "" };
+    match take_places(ex, limits) {
+        Verdict::Unlimited => Flow::Next,
+        Verdict::Refuse { zone, excess } => {
+            let shown = format!("{}.{:03}", excess / 1000, excess % 1000);
+            ex.log(
+                refused,
+                &format!("limiting requests{mark}, excess: {shown} by zone \"{zone}\""),
+            );
+            ex.limit_req_status = Some(if dry { "REJECTED_DRY_RUN" } else { "REJECTED" });
+            if dry {
+                return Flow::Next;
+            }
+            Flow::Status(loc.conf.limit_req_status.unwrap_or(503) as u16)
+        }
+        Verdict::Pass { delay: 0, .. } => {
+            ex.limit_req_status = Some("PASSED");
+            Flow::Next
+        }
+        Verdict::Pass {
+            delay,
+            zone,
+            excess,
+        } => {
+            let shown = format!("{}.{:03}", excess / 1000, excess % 1000);
+            ex.log(
+                delay_level(refused),
+                &format!("delaying request{mark}, excess: {shown}, by zone \"{zone}\""),
+            );
+            ex.limit_req_status = Some(if dry { "DELAYED_DRY_RUN" } else { "DELAYED" });
+            if !dry {
+                sleep(delay).await;
+            }
+            Flow::Next
+        }
+    }
+}
+
+enum Verdict {
+    Unlimited,
+    Refuse {
+        zone: String,
+        excess: u64,
+    },
+    /// Milliseconds to wait, and which zone asks for that.
+    Pass {
+        delay: u64,
+        zone: String,
+        excess: u64,
+    },
+}
+
+/// Looks at all zones first, and counts the request in them only if every one lets it pass.
+fn take_places(ex: &Exchange, limits: &[LimitReq]) -> Verdict {
+    let worker = ex.worker.clone();
+    let now = now_ms();
+    let mut passed = Vec::new();
+    let mut worst = (0, String::new(), 0);
+    for limit in limits {
+        let conf = &worker.http().limit_req_zones[limit.zone];
+        let key = template::eval(ex, &conf.key);
+        if key.is_empty() || key.len() > 65535 {
+            continue;
+        }
+        let zone = lock(&worker.shared.zones.req[limit.zone]);
+        let Some(excess) = zone.look(&key, conf.rate, limit.burst, now) else {
+            let all = zone.look(&key, conf.rate, u64::MAX, now).unwrap_or(0);
+            return Verdict::Refuse {
+                zone: conf.name.clone(),
+                excess: all,
+            };
+        };
+        drop(zone);
+        let delay = excess.saturating_sub(limit.delay) * 1000 / conf.rate.max(1);
+        if delay > worst.0 {
+            worst = (delay, conf.name.clone(), excess);
+        }
+        passed.push((limit.zone, key, excess));
+    }
+    if passed.is_empty() {
+        return Verdict::Unlimited;
+    }
+    for (zone, key, excess) in passed {
+        lock(&worker.shared.zones.req[zone]).account(&key, excess, now);
+    }
+    Verdict::Pass {
+        delay: worst.0,
+        zone: worst.1,
+        excess: worst.2,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bucket_leaks_at_its_rate() {
+        let mut zone = ReqZone {
+            capacity: 10,
+            ..ReqZone::default()
+        };
+        let (rate, burst) = (1000, 1000);
+        assert_eq!(zone.look(b"k", rate, burst, 0), Some(0));
+        zone.account(b"k", 0, 0);
+        assert_eq!(zone.look(b"k", rate, burst, 0), Some(1000));
+        zone.account(b"k", 1000, 0);
+        assert_eq!(zone.look(b"k", rate, burst, 0), None);
+        assert_eq!(zone.look(b"k", rate, burst, 1000), Some(1000));
+        assert_eq!(zone.look(b"k", rate, burst, 5000), Some(0));
+    }
+
+    #[test]
+    fn a_full_zone_forgets_its_oldest_key() {
+        let mut zone = ReqZone {
+            capacity: 2,
+            ..ReqZone::default()
+        };
+        for key in [b"a", b"b", b"c"] {
+            zone.account(key, 0, 0);
+        }
+        assert_eq!(zone.rates.len(), 2);
+        assert!(!zone.rates.contains_key(&b"a"[..]));
+    }
+}

@@ -1,0 +1,357 @@
+//! Log files, the error log and the access log.
+
+use crate::exchange::Exchange;
+use crate::{escape, template, time};
+use gallop_conf::model::{AccessTarget, ErrorLog, Escape, Level, LogTarget, Syslog};
+use hashbrown::HashMap;
+use std::cell::RefCell;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::net::UdpSocket;
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, RwLock};
+
+/// A log file that can be opened anew under its name.
+#[derive(Debug)]
+pub struct LogFile {
+    path: PathBuf,
+    file: RwLock<File>,
+}
+
+fn open_append(path: &Path) -> io::Result<File> {
+    OpenOptions::new().append(true).create(true).open(path)
+}
+
+impl LogFile {
+    /// A write that fails (disk full) has nowhere to be reported.
+    pub fn write(&self, text: &[u8]) {
+        let file = self.file.read().unwrap_or_else(|e| e.into_inner());
+        let _ = (&*file).write_all(text);
+    }
+}
+
+type Files = Mutex<HashMap<PathBuf, Arc<LogFile>>>;
+
+fn files() -> &'static Files {
+    static FILES: OnceLock<Files> = OnceLock::new();
+    FILES.get_or_init(Files::default)
+}
+
+/// Opens a log file, or gives the one that is open already.
+pub fn open(path: &Path) -> io::Result<Arc<LogFile>> {
+    let mut files = files().lock().unwrap_or_else(|e| e.into_inner());
+    if let Some(file) = files.get(path) {
+        return Ok(file.clone());
+    }
+    let file = Arc::new(LogFile {
+        path: path.into(),
+        file: RwLock::new(open_append(path)?),
+    });
+    files.insert(path.into(), file.clone());
+    Ok(file)
+}
+
+/// Opens every log file anew (USR1); the paths that could not be opened keep their old file.
+pub fn reopen_all() -> Vec<(PathBuf, io::Error)> {
+    let files = files().lock().unwrap_or_else(|e| e.into_inner());
+    let mut failed = Vec::new();
+    for file in files.values() {
+        match open_append(&file.path) {
+            Ok(new) => *file.file.write().unwrap_or_else(|e| e.into_inner()) = new,
+            Err(e) => failed.push((file.path.clone(), e)),
+        }
+    }
+    failed
+}
+
+/// Paths of all open log files.
+pub fn open_paths() -> Vec<PathBuf> {
+    files()
+        .lock()
+        .unwrap_or_else(|e| e.into_inner())
+        .keys()
+        .cloned()
+        .collect()
+}
+
+/// Writes one line to the given error logs, if their level allows it.
+pub fn error_to(logs: &[ErrorLog], level: Level, message: &str) {
+    for log in logs.iter().filter(|l| level <= l.level) {
+        match &log.target {
+            LogTarget::File(path) => {
+                if let Ok(file) = open(path) {
+                    file.write(error_line(level, message).as_bytes());
+                }
+            }
+            LogTarget::Stderr => {
+                let _ = io::stderr().write_all(error_line(level, message).as_bytes());
+            }
+            LogTarget::Syslog(conf) => {
+                let line = error_line(level, message);
+                send_syslog(conf, level as u8 - 1, line.trim_end().as_bytes());
+            }
+            LogTarget::Memory => {}
+        }
+    }
+}
+
+fn error_line(level: Level, message: &str) -> String {
+    let now = time_now();
+    let (pid, tid) = ids();
+    let date = time::error_date(now, time::zone_offset(now));
+    format!("{date} [{}] {pid}#{tid}: {message}\n", level.name())
+}
+
+fn time_now() -> i64 {
+    let now = std::time::SystemTime::now();
+    now.duration_since(std::time::UNIX_EPOCH)
+        .map_or(0, |d| d.as_secs() as i64)
+}
+
+/// Process and thread, for log lines.
+fn ids() -> (u32, i64) {
+    // SAFETY: gettid takes no arguments and cannot fail.
+    let tid = unsafe { libc::syscall(libc::SYS_gettid) };
+    (std::process::id(), tid)
+}
+
+enum SyslogSocket {
+    Udp(UdpSocket),
+    Unix(UnixDatagram),
+}
+
+thread_local! {
+    static SYSLOG: RefCell<HashMap<String, SyslogSocket>> = RefCell::default();
+    static BUFFERS: RefCell<Vec<Buffer>> = const { RefCell::new(Vec::new()) };
+    static LINE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Sends one message (RFC 3164); a daemon that is away loses it, the request does not suffer.
+pub fn send_syslog(conf: &Syslog, severity: u8, text: &[u8]) {
+    let now = time_now();
+    let c = time::civil(now + time::zone_offset(now));
+    const MONTHS: [&str; 12] = [
+        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+    ];
+    let mut line = format!(
+        "<{}>{} {:2} {:02}:{:02}:{:02} ",
+        u32::from(conf.facility) * 8 + u32::from(severity),
+        MONTHS[c.month],
+        c.day,
+        c.hour,
+        c.minute,
+        c.second
+    )
+    .into_bytes();
+    if !conf.nohostname {
+        line.extend_from_slice(crate::worker::hostname().as_bytes());
+        line.push(b' ');
+    }
+    line.extend_from_slice(conf.tag.as_bytes());
+    line.extend_from_slice(b": ");
+    line.extend_from_slice(text);
+    SYSLOG.with(|sockets| {
+        let mut sockets = sockets.borrow_mut();
+        if !sockets.contains_key(&conf.server) {
+            let Some(socket) = syslog_socket(&conf.server) else {
+                return;
+            };
+            sockets.insert(conf.server.clone(), socket);
+        }
+        let sent = match &sockets[&conf.server] {
+            SyslogSocket::Udp(s) => s.send(&line),
+            SyslogSocket::Unix(s) => s.send(&line),
+        };
+        if sent.is_err_and(|e| e.kind() != io::ErrorKind::WouldBlock) {
+            sockets.remove(&conf.server);
+        }
+    });
+}
+
+fn syslog_socket(server: &str) -> Option<SyslogSocket> {
+    if let Some(path) = server.strip_prefix("unix:") {
+        let socket = UnixDatagram::unbound().ok()?;
+        socket.connect(path).ok()?;
+        socket.set_nonblocking(true).ok()?;
+        return Some(SyslogSocket::Unix(socket));
+    }
+    let has_port = server
+        .rsplit_once(':')
+        .is_some_and(|(h, p)| !h.ends_with(':') && !p.contains(']'));
+    let target = if has_port {
+        server.to_string()
+    } else {
+        format!("{server}:514")
+    };
+    let any = if target.starts_with('[') {
+        "[::]:0"
+    } else {
+        "0.0.0.0:0"
+    };
+    let socket = UdpSocket::bind(any).ok()?;
+    socket.connect(target).ok()?;
+    socket.set_nonblocking(true).ok()?;
+    Some(SyslogSocket::Udp(socket))
+}
+
+/// Lines gathered for one file on this thread.
+struct Buffer {
+    file: Arc<LogFile>,
+    text: Vec<u8>,
+    /// Bytes to gather before writing; without `buffer=` a turn of the loop is gathered.
+    limit: Option<usize>,
+    /// Milliseconds (monotonic) when the text must be written at the latest.
+    due: Option<u64>,
+    gzip: Option<u32>,
+}
+
+impl Buffer {
+    fn flush(&mut self) {
+        if self.text.is_empty() {
+            return;
+        }
+        match self.gzip {
+            None => self.file.write(&self.text),
+            Some(level) => {
+                let level = flate2::Compression::new(level);
+                let mut encoder = flate2::write::GzEncoder::new(Vec::new(), level);
+                // Writing into memory cannot fail.
+                let _ = encoder.write_all(&self.text);
+                self.file.write(&encoder.finish().unwrap_or_default());
+            }
+        }
+        self.text.clear();
+        self.due = None;
+    }
+}
+
+/// Writes what this turn of the loop gathered, and buffers whose time has come.
+pub fn flush_turn() {
+    BUFFERS.with(|buffers| {
+        for b in buffers
+            .borrow_mut()
+            .iter_mut()
+            .filter(|b| !b.text.is_empty())
+        {
+            let due = b.due.is_some_and(|d| d <= gallop_runtime::coarse_ms());
+            if b.limit.is_none() || due {
+                b.flush();
+            }
+        }
+    });
+}
+
+/// Writes everything that is still gathered on this thread.
+pub fn flush_all() {
+    BUFFERS.with(|buffers| buffers.borrow_mut().iter_mut().for_each(Buffer::flush));
+}
+
+/// Writes the access log's lines for a finished request.
+pub fn access(ex: &Exchange) {
+    let loc = ex.loc.clone();
+    let Some(logs) = &loc.conf.access_log else {
+        return;
+    };
+    if ex.is_subrequest() && !loc.conf.log_subrequest.unwrap_or(false) {
+        return;
+    }
+    for log in logs.iter() {
+        if let Some(condition) = &log.condition {
+            let value = template::eval(ex, condition);
+            if value.is_empty() || value == b"0" {
+                continue;
+            }
+        }
+        let format = &ex.worker.http().log_formats[log.format];
+        LINE.with(|line| {
+            let mut line = line.borrow_mut();
+            line.clear();
+            template::eval_with(ex, &format.template, &mut line, |v, out| {
+                match format.escape {
+                    Escape::Default => match v {
+                        Some(v) => escape::log(v, out),
+                        None => out.push(b'-'),
+                    },
+                    Escape::Json => escape::json(v.unwrap_or(b""), out),
+                    Escape::None => out.extend_from_slice(v.unwrap_or(b"")),
+                }
+            });
+            write_line(ex, log, &mut line);
+        });
+    }
+}
+
+fn write_line(ex: &Exchange, log: &gallop_conf::model::AccessLog, line: &mut Vec<u8>) {
+    let path = match &log.target {
+        AccessTarget::Fixed(LogTarget::Syslog(conf)) => {
+            return send_syslog(conf, conf.severity, line)
+        }
+        AccessTarget::Fixed(LogTarget::File(path)) => path.clone(),
+        AccessTarget::Fixed(_) => return,
+        AccessTarget::Variable(t) => {
+            let name = template::eval(ex, t);
+            if name.is_empty() || name.contains(&0) {
+                return;
+            }
+            PathBuf::from(String::from_utf8_lossy(&name).into_owned())
+        }
+    };
+    line.push(b'\n');
+    if matches!(log.target, AccessTarget::Variable(_)) {
+        // Opened each time: the name may be different with every request.
+        match open_append(&path) {
+            Ok(mut file) => {
+                let _ = file.write_all(line);
+            }
+            Err(e) => ex.log(Level::Crit, &open_failed(&path, &e)),
+        }
+        return;
+    }
+    BUFFERS.with(|buffers| {
+        let mut buffers = buffers.borrow_mut();
+        let limit = log.buffer.map(|b| b as usize);
+        let i = buffers
+            .iter()
+            .position(|b| b.file.path == path && b.limit == limit);
+        let i = match i {
+            Some(i) => i,
+            None => match open(&path) {
+                Ok(file) => {
+                    buffers.push(Buffer {
+                        file,
+                        text: Vec::new(),
+                        limit,
+                        due: None,
+                        gzip: log.gzip,
+                    });
+                    buffers.len() - 1
+                }
+                Err(_) => return,
+            },
+        };
+        let b = &mut buffers[i];
+        if b.limit
+            .is_some_and(|limit| b.text.len() + line.len() > limit)
+        {
+            b.flush();
+        }
+        b.text.extend_from_slice(line);
+        if let (None, Some(ms)) = (b.due, log.flush) {
+            b.due = Some(gallop_runtime::coarse_ms() + ms);
+        }
+        // A turn that logs very much does not grow the buffer without bound.
+        if b.text.len() > b.limit.unwrap_or(256 * 1024) {
+            b.flush();
+        }
+    });
+}
+
+/// nginx's words for a file that cannot be opened.
+pub fn open_failed(path: &Path, e: &io::Error) -> String {
+    format!(
+        "open() \"{}\" failed ({})",
+        path.display(),
+        gallop_conf::parser::os_error(e)
+    )
+}

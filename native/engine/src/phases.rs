@@ -1,0 +1,495 @@
+//! A request's way through the phases: server rewrite, location, rewrite, limits, access,
+//! try_files, content; and round again for internal redirects.
+
+use crate::body::Body;
+use crate::exchange::{Exchange, Response};
+use crate::{access, errors, filters, handlers, limits, realip, rewrite, uri};
+use gallop_conf::locations::Found;
+use gallop_conf::model::{Handler, Level, Location};
+use gallop_http::message::Version;
+use std::sync::Arc;
+
+/// Where a phase or handler sends the request.
+#[derive(Debug)]
+pub enum Flow {
+    /// To the next phase.
+    Next,
+    /// The answer stands in `response`.
+    Done,
+    /// Answer with the page of this status, or where `error_page` sends it.
+    Status(u16),
+    /// Process this URI as if it had been asked for.
+    Internal {
+        uri: Vec<u8>,
+        args: Vec<u8>,
+    },
+    Named(String),
+    /// Close the connection without an answer.
+    Close,
+}
+
+/// How a request begins.
+pub enum Begin {
+    Process,
+    /// Malformed: answer with this status and close.
+    Refuse(u16),
+}
+
+/// Where [`run`] starts a round.
+enum Start {
+    Server,
+    Named(Arc<Location>),
+    Status(u16),
+}
+
+/// Chooses the server and takes the target apart; call once the head is complete.
+pub fn begin(ex: &mut Exchange) -> Begin {
+    if let Err(reason) = choose_server(ex) {
+        ex.log(Level::Info, reason);
+        return Begin::Refuse(400);
+    }
+    let merge = ex.server.conf.merge_slashes.unwrap_or(true);
+    let mut parsed = std::mem::take(&mut ex.uri);
+    let method = ex.head.method();
+    let connect = method == b"CONNECT";
+    let ok = connect || uri::parse(ex.head.text(ex.head.path), merge, &mut parsed);
+    ex.uri = parsed;
+    ex.header_only = ex.head.method() == b"HEAD";
+    if !ok {
+        ex.log(Level::Info, "client sent invalid request");
+        return Begin::Refuse(400);
+    }
+    if connect || ex.head.method() == b"TRACE" {
+        ex.log(Level::Info, "client sent TRACE or CONNECT method");
+        return Begin::Refuse(405);
+    }
+    Begin::Process
+}
+
+fn choose_server(ex: &mut Exchange) -> Result<(), &'static str> {
+    let authority = ex.head.text(ex.head.authority).to_vec();
+    let mut hosts = ex.head.get_all("host");
+    let host = hosts.next().map(<[u8]>::to_vec);
+    if hosts.next().is_some() {
+        return Err("client sent duplicate host header");
+    }
+    if host.is_none() && ex.version() == Version::Http11 {
+        return Err("client sent HTTP/1.1 request without \"Host\" header");
+    }
+    if let Some(host) = &host {
+        validate_host(host).ok_or("client sent invalid host header")?;
+    }
+    let wanted = if authority.is_empty() {
+        host
+    } else {
+        Some(authority)
+    };
+    if let Some(text) = wanted.filter(|t| !t.is_empty()) {
+        let (name, port) = validate_host(&text).ok_or("client sent invalid host header")?;
+        ex.host = name;
+        ex.host_port = port;
+    }
+    let endpoint = ex.conn.endpoint.clone();
+    let chosen = endpoint.hosts.choose(&ex.host);
+    let sni = ex.conn.sni_server.borrow().clone();
+    let is_default = Arc::ptr_eq(chosen.server, &endpoint.hosts.default);
+    ex.server = match sni {
+        Some(sni) if is_default => sni,
+        _ => chosen.server.clone(),
+    };
+    if let Some((pattern, groups)) = chosen.matched {
+        let host = ex.host.clone();
+        ex.set_captures(host.as_bytes(), groups, pattern);
+    }
+    ex.loc = ex.server.root.clone();
+    Ok(())
+}
+
+/// A host without its port and last dot, lower case; `None` if it is malformed.
+pub fn validate_host(text: &[u8]) -> Option<(String, Option<u16>)> {
+    let (name, port) = if text.first() == Some(&b'[') {
+        let end = memchr::memchr(b']', text)?;
+        (&text[..=end], text.get(end + 1..).filter(|p| !p.is_empty()))
+    } else {
+        match memchr::memchr(b':', text) {
+            Some(i) => (&text[..i], Some(&text[i..])),
+            None => (text, None),
+        }
+    };
+    let port = match port {
+        None => None,
+        Some(p) => {
+            let digits = p.strip_prefix(b":")?;
+            let number: u32 = match digits {
+                [] => 0,
+                _ => std::str::from_utf8(digits).ok()?.parse().ok()?,
+            };
+            let plain = digits.iter().all(u8::is_ascii_digit);
+            let port = u16::try_from(number).ok().filter(|_| plain)?;
+            Some(port).filter(|_| !digits.is_empty())
+        }
+    };
+    let inner = name
+        .strip_prefix(b"[")
+        .map_or(name, |n| n.strip_suffix(b"]").unwrap_or(n));
+    let literal = inner.len() != name.len();
+    let allowed = |c: u8| {
+        c.is_ascii_alphanumeric()
+            || b"-._~!$&'()*+,;=".contains(&c)
+            || (literal && c == b':')
+            || (!literal && c == b'%')
+    };
+    if !inner.iter().all(|&c| allowed(c)) || inner.windows(2).any(|w| w == b"..") {
+        return None;
+    }
+    let name = name.strip_suffix(b".").unwrap_or(name);
+    if name.is_empty() {
+        return None;
+    }
+    String::from_utf8(name.to_ascii_lowercase())
+        .ok()
+        .map(|n| (n, port))
+}
+
+/// Processes the request until its answer stands in `ex.response`. `false`: close without answer.
+pub async fn run(ex: &mut Exchange, refused: Option<u16>) -> bool {
+    let mut start = match refused {
+        Some(status) => Start::Status(status),
+        None => {
+            realip::apply(ex);
+            Start::Server
+        }
+    };
+    loop {
+        let flow = match start {
+            Start::Status(status) => Flow::Status(status),
+            Start::Server => from_server(ex).await,
+            Start::Named(location) => {
+                ex.loc = location;
+                from_location(ex).await
+            }
+        };
+        start = match flow {
+            Flow::Close => return false,
+            Flow::Next => Start::Status(404),
+            Flow::Done => match filters::apply(ex).await {
+                Flow::Done => return true,
+                Flow::Status(status) => Start::Status(status),
+                _ => return false,
+            },
+            Flow::Status(status) => match errors::page(ex, status) {
+                errors::Page::Answered => match filters::apply(ex).await {
+                    Flow::Done => return true,
+                    _ => return false,
+                },
+                errors::Page::Close => return false,
+                errors::Page::Internal { uri, args } => internal(ex, uri, args),
+                errors::Page::Named(name) => named(ex, &name),
+            },
+            Flow::Internal { uri, args } => internal(ex, uri, args),
+            Flow::Named(name) => named(ex, &name),
+        };
+    }
+}
+
+fn internal(ex: &mut Exchange, uri: Vec<u8>, args: Vec<u8>) -> Start {
+    ex.redirects_left -= 1;
+    if ex.redirects_left == 0 {
+        let shown = String::from_utf8_lossy(&uri).into_owned();
+        ex.log(
+            Level::Error,
+            &format!(
+                "rewrite or internal redirection cycle while internally redirecting to \"{shown}\""
+            ),
+        );
+        ex.redirects_left = 1;
+        ex.error_page = true;
+        return Start::Status(500);
+    }
+    ex.uri.path = uri;
+    ex.uri.args = args;
+    ex.uri_changed = true;
+    ex.internal = true;
+    ex.response = Response::default();
+    ex.loc = ex.server.root.clone();
+    Start::Server
+}
+
+fn named(ex: &mut Exchange, name: &str) -> Start {
+    ex.redirects_left -= 1;
+    if ex.redirects_left == 0 {
+        let message = format!(
+            "rewrite or internal redirection cycle while redirect to named location \"{name}\""
+        );
+        ex.log(Level::Error, &message);
+        ex.redirects_left = 1;
+        ex.error_page = true;
+        return Start::Status(500);
+    }
+    ex.internal = true;
+    ex.response = Response::default();
+    match ex.server.root.children.named(name) {
+        Some(location) => Start::Named(location.clone()),
+        None => {
+            ex.log(
+                Level::Error,
+                &format!("could not find named location \"{name}\""),
+            );
+            ex.error_page = true;
+            Start::Status(500)
+        }
+    }
+}
+
+/// From the server's own rewrite rules on.
+async fn from_server(ex: &mut Exchange) -> Flow {
+    let root = ex.server.root.clone();
+    if !root.ops.is_empty() {
+        match rewrite::run(ex, &root).await {
+            rewrite::Outcome::Continue { .. } => {}
+            rewrite::Outcome::Flow(flow) => return flow,
+        }
+    }
+    loop {
+        if let Some(flow) = choose_location(ex) {
+            return flow;
+        }
+        let location = ex.loc.clone();
+        if location.ops.is_empty() || std::ptr::eq(&*location, &*root) {
+            break;
+        }
+        match rewrite::run(ex, &location).await {
+            rewrite::Outcome::Flow(flow) => return flow,
+            rewrite::Outcome::Continue { uri_changed: false } => break,
+            rewrite::Outcome::Continue { uri_changed: true } => {
+                ex.redirects_left -= 1;
+                if ex.redirects_left == 0 {
+                    let uri = String::from_utf8_lossy(&ex.uri.path).into_owned();
+                    let message = "rewrite or internal redirection cycle while processing";
+                    ex.log(Level::Error, &format!("{message} \"{uri}\""));
+                    ex.redirects_left = 1;
+                    ex.error_page = true;
+                    return Flow::Status(500);
+                }
+                ex.loc = root.clone();
+            }
+        }
+    }
+    after_rewrite(ex).await
+}
+
+/// From the rewrite rules of a location that is given, not chosen.
+async fn from_location(ex: &mut Exchange) -> Flow {
+    let location = ex.loc.clone();
+    if !location.ops.is_empty() {
+        match rewrite::run(ex, &location).await {
+            rewrite::Outcome::Flow(flow) => return flow,
+            rewrite::Outcome::Continue { uri_changed: false } => {}
+            rewrite::Outcome::Continue { uri_changed: true } => {
+                let (uri, args) = (ex.uri.path.clone(), ex.uri.args.clone());
+                return Box::pin(async move {
+                    ex.uri.path = uri;
+                    ex.uri.args = args;
+                    ex.loc = ex.server.root.clone();
+                    from_chosen(ex).await
+                })
+                .await;
+            }
+        }
+    }
+    after_rewrite(ex).await
+}
+
+/// As [`from_server`] without the server's rewrite rules.
+async fn from_chosen(ex: &mut Exchange) -> Flow {
+    if let Some(flow) = choose_location(ex) {
+        return flow;
+    }
+    let location = ex.loc.clone();
+    if !location.ops.is_empty() && !std::ptr::eq(&*location, &*ex.server.root) {
+        match rewrite::run(ex, &location).await {
+            rewrite::Outcome::Flow(flow) => return flow,
+            rewrite::Outcome::Continue { uri_changed: false } => {}
+            rewrite::Outcome::Continue { uri_changed: true } => {
+                return Flow::Internal {
+                    uri: ex.uri.path.clone(),
+                    args: ex.uri.args.clone(),
+                };
+            }
+        }
+    }
+    after_rewrite(ex).await
+}
+
+fn choose_location(ex: &mut Exchange) -> Option<Flow> {
+    let server = ex.server.clone();
+    match server.root.children.choose(&ex.uri.path) {
+        Found::Location { location, matched } => {
+            ex.loc = location.clone();
+            if let Some((pattern, groups)) = matched {
+                let subject = ex.uri.path.clone();
+                ex.set_captures(&subject, groups, pattern);
+            }
+        }
+        Found::AutoRedirect(location) => {
+            let mut target = location.name.as_bytes().to_vec();
+            if !ex.uri.args.is_empty() {
+                target.push(b'?');
+                target.extend_from_slice(&ex.uri.args);
+            }
+            ex.response.location = Some(target);
+            return Some(Flow::Status(301));
+        }
+        Found::None => ex.loc = server.root.clone(),
+    }
+    if ex.loc.internal && !ex.internal {
+        return Some(Flow::Status(404));
+    }
+    None
+}
+
+async fn after_rewrite(ex: &mut Exchange) -> Flow {
+    if let Some((methods, location)) = &ex.loc.limit_except {
+        let allowed = methods.iter().any(|m| m.as_bytes() == ex.head.method());
+        if !allowed {
+            ex.loc = location.clone();
+        }
+    }
+    update_location(ex);
+    let limit = ex.loc.conf.client_max_body_size.unwrap_or(1 << 20);
+    if let Some(length) = ex.content_length {
+        if !ex.is_subrequest() && limit != 0 && length > limit {
+            let message = format!("client intended to send too large body: {length} bytes");
+            ex.log(Level::Error, &message);
+            ex.keepalive = false;
+            ex.expect_continue = false;
+            return Flow::Status(413);
+        }
+    }
+    match limits::apply(ex).await {
+        Flow::Next => {}
+        flow => return flow,
+    }
+    if !ex.is_subrequest() {
+        match access::check(ex).await {
+            Flow::Next => {}
+            flow => return flow,
+        }
+    }
+    if let Some(rule) = ex.loc.try_files.clone() {
+        match handlers::try_files(ex, &rule) {
+            Flow::Next => {}
+            flow => return flow,
+        }
+    }
+    content(ex).await
+}
+
+/// What follows from the location's settings for the connection.
+fn update_location(ex: &mut Exchange) {
+    let conf = &ex.loc.conf;
+    let timeout = conf.keepalive_timeout.map_or(75_000, |t| t.0);
+    let requests = conf.keepalive_requests.unwrap_or(1000);
+    let time = conf.keepalive_time.unwrap_or(3_600_000);
+    if timeout == 0
+        || ex.conn.requests.get() >= requests
+        || ex.started.saturating_sub(ex.conn.started) > time
+    {
+        ex.keepalive = false;
+    }
+}
+
+async fn content(ex: &mut Exchange) -> Flow {
+    match ex.loc.handler.clone() {
+        Some(Handler::Proxy(pass)) => crate::upstream::proxy(ex, &pass).await,
+        Some(Handler::Fastcgi(pass)) => crate::upstream::fastcgi(ex, &pass).await,
+        Some(Handler::StubStatus) => handlers::stub_status(ex),
+        Some(Handler::EmptyGif) => handlers::empty_gif(ex),
+        None => handlers::files(ex).await,
+    }
+}
+
+/// Runs a request of the server's own and gives it back with its answer unsent.
+pub async fn subrequest(parent: &Exchange, uri: Vec<u8>, args: Vec<u8>) -> Box<Exchange> {
+    let mut sub = Exchange::new(parent.worker.clone(), parent.conn.clone());
+    sub.head = parent.head.clone();
+    sub.server = parent.server.clone();
+    sub.loc = parent.server.root.clone();
+    sub.host.clone_from(&parent.host);
+    sub.host_port = parent.host_port;
+    sub.tls = parent.tls;
+    sub.client = parent.client;
+    sub.client_port = parent.client_port;
+    sub.received.clone_from(&parent.received);
+    sub.remote_user.clone_from(&parent.remote_user);
+    *sub.vars.borrow_mut() = parent.vars.borrow().clone();
+    sub.request_id = parent.request_id.clone();
+    sub.depth = parent.depth + 1;
+    sub.internal = true;
+    sub.uri.path = uri;
+    sub.uri.args = args;
+    sub.uri_changed = true;
+    let method = sub.head.store(b"GET");
+    sub.head.method = method;
+    Box::pin(run(&mut sub, None)).await;
+    sub
+}
+
+pub use crate::errors::product;
+pub use crate::template::eval;
+
+/// A `Location` as it is sent: a path becomes a URL with the host, unless that is switched off.
+pub fn absolute_location(ex: &Exchange, location: &[u8]) -> Vec<u8> {
+    let conf = &ex.loc.conf;
+    if location.first() != Some(&b'/') || conf.absolute_redirect == Some(false) {
+        return location.to_vec();
+    }
+    let scheme = if ex.tls { "https" } else { "http" };
+    let host = if conf.server_name_in_redirect == Some(true) || ex.host.is_empty() {
+        if ex.server.name.is_empty() {
+            ex.conn
+                .local
+                .map_or(ex.conn.local_name.clone(), |a| a.ip().to_string())
+        } else {
+            ex.server.name.clone()
+        }
+    } else {
+        ex.host.clone()
+    };
+    let default = if ex.tls { 443 } else { 80 };
+    let port = ex.conn.local.map_or(0, |a| a.port());
+    let port = if conf.port_in_redirect != Some(false) && port != default && port != 0 {
+        format!(":{port}")
+    } else {
+        String::new()
+    };
+    [format!("{scheme}://{host}{port}").as_bytes(), location].concat()
+}
+
+/// Counts and logs a finished request, and gives back what it held.
+pub fn finish(ex: &mut Exchange) {
+    crate::log::access(ex);
+    ex.guards.clear();
+    ex.response.body = Body::Empty;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_are_checked_and_taken_apart() {
+        let host = |t: &str| validate_host(t.as_bytes());
+        assert_eq!(
+            host("Example.COM.:80"),
+            Some(("example.com".into(), Some(80)))
+        );
+        assert_eq!(host("[::1]:8080"), Some(("[::1]".into(), Some(8080))));
+        assert_eq!(host("a"), Some(("a".into(), None)));
+        for bad in [
+            "a..b", "a/b", "a b", "a:x", "a:99999", "", "[::1", "a@b", ":80", "a\0",
+        ] {
+            assert_eq!(host(bad), None, "{bad:?}");
+        }
+    }
+}

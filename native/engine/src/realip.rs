@@ -1,0 +1,104 @@
+//! The client's address as trusted proxies tell it.
+
+use crate::exchange::Exchange;
+use gallop_conf::cidr::Cidr;
+use gallop_conf::model::{items, RealIpHeader, RealIpSource};
+use std::net::{IpAddr, SocketAddr};
+
+/// Replaces the client's address, if the peer is trusted; the server's own settings apply.
+pub fn apply(ex: &mut Exchange) {
+    let loc = ex.server.root.clone();
+    let trusted = items(&loc.conf.set_real_ip_from);
+    if trusted.is_empty() || ex.is_subrequest() {
+        return;
+    }
+    let default = RealIpSource::Known(RealIpHeader::XRealIp);
+    let source = loc.conf.real_ip_header.as_ref().unwrap_or(&default);
+    let recursive = loc.conf.real_ip_recursive.unwrap_or(false);
+    let name = match source {
+        RealIpSource::Known(RealIpHeader::XRealIp) => "x-real-ip",
+        RealIpSource::Known(RealIpHeader::XForwardedFor) => "x-forwarded-for",
+        RealIpSource::Header(name) => name,
+        RealIpSource::Known(RealIpHeader::ProxyProtocol) => {
+            let source = ex.conn.proxy_protocol.as_ref().and_then(|p| p.source);
+            if let Some(addr) = source.filter(|_| trusted.iter().any(|n| n.contains(ex.client))) {
+                ex.client = Some(addr.ip());
+                ex.client_port = addr.port();
+            }
+            return;
+        }
+    };
+    let fields: Vec<&[u8]> = ex.head.get_all(name).collect();
+    if let Some((ip, port)) = last_untrusted(ex.client, &fields, trusted, recursive) {
+        ex.client = Some(ip);
+        ex.client_port = port.unwrap_or(0);
+    }
+}
+
+/// Walks the list of addresses from its end while the address before is trusted; one step only
+/// unless `recursive`. `None`: nothing changes.
+pub fn last_untrusted(
+    peer: Option<IpAddr>,
+    fields: &[&[u8]],
+    trusted: &[Cidr],
+    recursive: bool,
+) -> Option<(IpAddr, Option<u16>)> {
+    let mut current = peer;
+    let mut found = None;
+    let words = fields
+        .iter()
+        .rev()
+        .flat_map(|f| f.rsplit(|&c| c == b',' || c == b' '));
+    for word in words.filter(|w| !w.is_empty()) {
+        if !trusted.iter().any(|net| net.contains(current)) {
+            break;
+        }
+        let Some((ip, port)) = parse_address(word) else {
+            break;
+        };
+        found = Some((ip, port));
+        current = Some(ip);
+        if !recursive {
+            break;
+        }
+    }
+    found
+}
+
+fn parse_address(word: &[u8]) -> Option<(IpAddr, Option<u16>)> {
+    let text = std::str::from_utf8(word).ok()?;
+    if let Ok(addr) = text.parse::<SocketAddr>() {
+        return Some((addr.ip(), Some(addr.port())));
+    }
+    let bare = text
+        .strip_prefix('[')
+        .and_then(|t| t.strip_suffix(']'))
+        .unwrap_or(text);
+    bare.parse().ok().map(|ip| (ip, None))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trusted_hops_are_walked_from_the_end() {
+        let trusted = [
+            Cidr::parse("127.0.0.0/8").expect("net"),
+            Cidr::parse("10.0.0.0/8").expect("net"),
+        ];
+        let peer = Some("127.0.0.1".parse().expect("ip"));
+        let fields: &[&[u8]] = &[b"1.1.1.1, 2.2.2.2:99", b"10.0.0.1"];
+        let ip = |s: &str| s.parse::<IpAddr>().expect("ip");
+        assert_eq!(
+            last_untrusted(peer, fields, &trusted, false),
+            Some((ip("10.0.0.1"), None))
+        );
+        assert_eq!(
+            last_untrusted(peer, fields, &trusted, true),
+            Some((ip("2.2.2.2"), Some(99)))
+        );
+        let stranger = Some(ip("9.9.9.9"));
+        assert_eq!(last_untrusted(stranger, fields, &trusted, true), None);
+    }
+}

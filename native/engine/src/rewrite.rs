@@ -1,0 +1,267 @@
+//! The rewrite module.
+
+use crate::body::Body;
+use crate::escape::{self, Use};
+use crate::exchange::Exchange;
+use crate::phases::Flow;
+use crate::{template, vars};
+use gallop_conf::model::{Cond, FileTest, Level, Location, Op, RewriteFlag};
+use gallop_conf::template::{Part, Template};
+use gallop_conf::values::parse_size;
+use gallop_conf::vars::{Builtin, VarId, VarKind};
+use std::sync::Arc;
+
+pub enum Outcome {
+    Continue { uri_changed: bool },
+    Flow(Flow),
+}
+
+/// What an instruction says about those after it.
+enum Next {
+    Go,
+    Stop,
+    /// Stop, and choose the location anew.
+    Last,
+    Flow(Flow),
+}
+
+/// Runs a level's instructions.
+pub async fn run(ex: &mut Exchange, location: &Arc<Location>) -> Outcome {
+    let mut changed = false;
+    match run_ops(ex, location, &location.ops, &mut changed) {
+        Next::Flow(flow) => Outcome::Flow(flow),
+        Next::Stop => Outcome::Continue { uri_changed: false },
+        Next::Go | Next::Last => Outcome::Continue {
+            uri_changed: changed,
+        },
+    }
+}
+
+fn run_ops(ex: &mut Exchange, location: &Arc<Location>, ops: &[Op], changed: &mut bool) -> Next {
+    for op in ops {
+        let next = match op {
+            Op::Nop => Next::Go,
+            Op::Break => Next::Stop,
+            Op::Set { var, value } => {
+                let text = template::eval(ex, value);
+                set(ex, *var, &text);
+                Next::Go
+            }
+            Op::Return { status, text } => Next::Flow(ret(ex, *status, text.as_ref())),
+            Op::If { cond, ops, conf } => {
+                if !holds(ex, cond) {
+                    continue;
+                }
+                if let Some(inner) = conf.and_then(|i| location.ifs.get(i)) {
+                    ex.loc = inner.clone();
+                }
+                run_ops(ex, location, ops, changed)
+            }
+            Op::Rewrite { .. } => rewrite(ex, op, changed),
+        };
+        if !matches!(next, Next::Go) {
+            return next;
+        }
+    }
+    Next::Go
+}
+
+/// Assigns a variable, also those builtins that have an effect.
+fn set(ex: &mut Exchange, var: VarId, value: &[u8]) {
+    let shared = ex.worker.shared.clone();
+    match shared.config.vars.get(var).kind {
+        VarKind::Builtin(Builtin::Args) => ex.uri.args = value.to_vec(),
+        VarKind::Builtin(Builtin::LimitRate) => {
+            let text = String::from_utf8_lossy(value);
+            if let Some(rate) = parse_size(&text) {
+                ex.limit_rate.set(Some(rate));
+            }
+        }
+        VarKind::Builtin(Builtin::FastcgiPathInfo) => ex.fastcgi_path_info = Some(value.to_vec()),
+        _ => ex.assign(var, value),
+    }
+}
+
+fn holds(ex: &Exchange, cond: &Cond) -> bool {
+    match cond {
+        Cond::Var(var) => {
+            let value = vars::value(ex, *var);
+            !value.is_empty() && value != b"0"
+        }
+        Cond::Equals { var, value, negate } => {
+            (vars::value(ex, *var) == template::eval(ex, value)) != *negate
+        }
+        Cond::Match {
+            var,
+            pattern,
+            negate,
+        } => {
+            let subject = vars::value(ex, *var);
+            let groups = pattern.captures(&subject);
+            let hit = groups.is_some();
+            if let Some(groups) = groups {
+                ex.set_captures(&subject, groups, pattern);
+            }
+            hit != *negate
+        }
+        Cond::File { path, test, negate } => {
+            let Some(path) = template::eval_path(ex, path) else {
+                return *negate;
+            };
+            let hit = match std::fs::metadata(path) {
+                Err(_) => false,
+                Ok(m) => match test {
+                    FileTest::File => m.is_file(),
+                    FileTest::Dir => m.is_dir(),
+                    FileTest::Exists => m.is_file() || m.is_dir(),
+                    FileTest::Executable => {
+                        std::os::unix::fs::PermissionsExt::mode(&m.permissions()) & 0o100 != 0
+                    }
+                },
+            };
+            hit != *negate
+        }
+    }
+}
+
+/// `return`: a redirect for its statuses, the text as the body otherwise.
+fn ret(ex: &mut Exchange, status: u16, text: Option<&Template>) -> Flow {
+    if status == 444 {
+        return Flow::Close;
+    }
+    let Some(text) = text else {
+        if status >= 400 || status == 0 {
+            return Flow::Status(status);
+        }
+        return direct(ex, status, Vec::new());
+    };
+    let value = template::eval(ex, text);
+    direct(ex, status, value)
+}
+
+fn direct(ex: &mut Exchange, status: u16, value: Vec<u8>) -> Flow {
+    if matches!(status, 301 | 302 | 303 | 307 | 308) {
+        if !value.is_empty() {
+            ex.response.location = Some(value);
+        }
+        return Flow::Status(status);
+    }
+    ex.response.status = status;
+    ex.response.content_length = Some(value.len() as u64);
+    ex.response.content_type = Some(crate::handlers::content_type(ex));
+    ex.response.body = Body::bytes(value);
+    ex.response.filterable = true;
+    if status == 204 {
+        ex.response.content_length = None;
+        ex.response.content_type = None;
+    }
+    Flow::Done
+}
+
+fn rewrite(ex: &mut Exchange, op: &Op, changed: &mut bool) -> Next {
+    let Op::Rewrite {
+        pattern,
+        replacement,
+        flag,
+        add_args,
+        ..
+    } = op
+    else {
+        return Next::Go;
+    };
+    let Some(groups) = pattern.captures(&ex.uri.path) else {
+        return Next::Go;
+    };
+    let subject = ex.uri.path.clone();
+    ex.set_captures(&subject, groups, pattern);
+    if ex.loc.conf.rewrite_log == Some(true) {
+        let message = format!(
+            "\"{}\" matches \"{}\"",
+            pattern.source(),
+            String::from_utf8_lossy(&subject)
+        );
+        ex.log(Level::Notice, &message);
+    }
+    let redirect = matches!(flag, RewriteFlag::Redirect(_));
+    let (mut path, args) = replace(ex, replacement, redirect);
+    let mut args = args;
+    if *add_args && !ex.uri.args.is_empty() {
+        match &mut args {
+            Some(args) => {
+                if !args.is_empty() {
+                    args.push(b'&');
+                }
+                args.extend_from_slice(&ex.uri.args);
+            }
+            None => args = Some(ex.uri.args.clone()),
+        }
+    } else if !*add_args && args.is_none() {
+        args = Some(Vec::new());
+    }
+    if let RewriteFlag::Redirect(status) = flag {
+        if let Some(args) = args.filter(|a| !a.is_empty()) {
+            path.push(b'?');
+            path.extend_from_slice(&args);
+        }
+        ex.response.location = Some(path);
+        return Next::Flow(Flow::Status(*status));
+    }
+    if path.is_empty() {
+        ex.log(Level::Error, "the rewritten URI has a zero length");
+        return Next::Flow(Flow::Status(500));
+    }
+    ex.uri.path = path;
+    if let Some(args) = args {
+        ex.uri.args = args;
+    }
+    ex.uri_changed = true;
+    match flag {
+        RewriteFlag::Break => Next::Stop,
+        RewriteFlag::Last => {
+            *changed = true;
+            Next::Last
+        }
+        _ => {
+            *changed = true;
+            Next::Go
+        }
+    }
+}
+
+/// Path and arguments of a replacement. Captures are escaped where they become arguments, or part
+/// of a redirect.
+fn replace(ex: &Exchange, replacement: &Template, redirect: bool) -> (Vec<u8>, Option<Vec<u8>>) {
+    let mut out = Vec::new();
+    let mut args_at = None;
+    for part in replacement.parts.iter() {
+        match part {
+            Part::Lit(text) => {
+                if args_at.is_none() {
+                    if let Some(i) = memchr::memchr(b'?', text) {
+                        args_at = Some(out.len() + i);
+                    }
+                }
+                out.extend_from_slice(text);
+            }
+            Part::Var(id) => {
+                vars::eval(ex, *id, &mut out);
+            }
+            Part::Capture(n) => {
+                if (args_at.is_some() || redirect) && ex.uri.quoted {
+                    let mut text = Vec::new();
+                    template::capture(ex, *n, &mut text);
+                    escape::escape(&text, Use::Args, &mut out);
+                } else {
+                    template::capture(ex, *n, &mut out);
+                }
+            }
+        }
+    }
+    match args_at {
+        Some(at) => {
+            let args = out.split_off(at);
+            (out, Some(args[1..].to_vec()))
+        }
+        None => (out, None),
+    }
+}

@@ -1,0 +1,70 @@
+//! Templates evaluated for a request.
+
+use crate::exchange::Exchange;
+use crate::vars;
+use gallop_conf::template::{Part, Template};
+
+/// Appends the value.
+pub fn eval_into(ex: &Exchange, template: &Template, out: &mut Vec<u8>) {
+    for part in template.parts.iter() {
+        match part {
+            Part::Lit(text) => out.extend_from_slice(text),
+            Part::Var(id) => {
+                vars::eval(ex, *id, out);
+            }
+            Part::Capture(n) => capture(ex, *n, out),
+        }
+    }
+}
+
+pub fn eval(ex: &Exchange, template: &Template) -> Vec<u8> {
+    if let Some(text) = template.as_literal() {
+        return text.to_vec();
+    }
+    let mut out = Vec::new();
+    eval_into(ex, template, &mut out);
+    out
+}
+
+/// Appends the value, each variable through `put` (`None`: it has no value).
+pub fn eval_with(
+    ex: &Exchange,
+    template: &Template,
+    out: &mut Vec<u8>,
+    put: impl Fn(Option<&[u8]>, &mut Vec<u8>),
+) {
+    let mut value = Vec::new();
+    for part in template.parts.iter() {
+        match part {
+            Part::Lit(text) => out.extend_from_slice(text),
+            Part::Var(id) => {
+                value.clear();
+                let found = vars::eval(ex, *id, &mut value);
+                put(found.then_some(&value), out);
+            }
+            Part::Capture(n) => {
+                value.clear();
+                capture(ex, *n, &mut value);
+                put(Some(&value), out);
+            }
+        }
+    }
+}
+
+/// Appends a group of the last match.
+pub fn capture(ex: &Exchange, n: u8, out: &mut Vec<u8>) {
+    let captures = ex.captures.borrow();
+    if let Some(Some((a, z))) = captures.1.get(usize::from(n)) {
+        out.extend_from_slice(&captures.0[*a..*z]);
+    }
+}
+
+/// A path for a system call: the value, unless it holds NUL.
+pub fn eval_path(ex: &Exchange, template: &Template) -> Option<std::path::PathBuf> {
+    use std::os::unix::ffi::OsStringExt;
+    let bytes = eval(ex, template);
+    if bytes.contains(&0) {
+        return None;
+    }
+    Some(std::ffi::OsString::from_vec(bytes).into())
+}

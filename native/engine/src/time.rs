@@ -1,0 +1,208 @@
+//! Dates as HTTP and logs write them.
+
+const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+const MONTHS: [&str; 12] = [
+    "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+];
+
+/// A civil date and time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Civil {
+    pub year: i64,
+    /// From 0.
+    pub month: usize,
+    pub day: u32,
+    pub hour: u32,
+    pub minute: u32,
+    pub second: u32,
+    /// From Thursday.
+    weekday: usize,
+}
+
+/// Splits seconds since 1970 (days-to-civil by Howard Hinnant's algorithm).
+pub fn civil(unix: i64) -> Civil {
+    let (days, secs) = (unix.div_euclid(86_400), unix.rem_euclid(86_400));
+    let z = days + 719_468;
+    let era = z.div_euclid(146_097);
+    let doe = z.rem_euclid(146_097);
+    let yoe = (doe - doe / 1460 + doe / 36_524 - doe / 146_096) / 365;
+    let doy = doe - (365 * yoe + yoe / 4 - yoe / 100);
+    let mp = (5 * doy + 2) / 153;
+    let month = if mp < 10 { mp + 2 } else { mp - 10 };
+    Civil {
+        year: yoe + era * 400 + i64::from(month < 2),
+        month: month as usize,
+        day: (doy - (153 * mp + 2) / 5 + 1) as u32,
+        hour: (secs / 3600) as u32,
+        minute: (secs / 60 % 60) as u32,
+        second: (secs % 60) as u32,
+        weekday: days.rem_euclid(7) as usize,
+    }
+}
+
+fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
+    let y = if month <= 2 { year - 1 } else { year };
+    let era = y.div_euclid(400);
+    let yoe = y.rem_euclid(400);
+    let doy = (153 * (month + if month > 2 { -3 } else { 9 }) + 2) / 5 + day - 1;
+    era * 146_097 + yoe * 365 + yoe / 4 - yoe / 100 + doy - 719_468
+}
+
+/// `Sun, 06 Nov 1994 08:49:37 GMT`
+pub fn http_date(unix: i64) -> String {
+    let c = civil(unix);
+    format!(
+        "{}, {:02} {} {:04} {:02}:{:02}:{:02} GMT",
+        DAYS[c.weekday], c.day, MONTHS[c.month], c.year, c.hour, c.minute, c.second
+    )
+}
+
+/// Parses the three forms of RFC 9110, section 5.6.7; `None` for anything else.
+pub fn parse_http_date(text: &[u8]) -> Option<i64> {
+    let text = std::str::from_utf8(text).ok()?.trim();
+    let rest = match text.split_once(',') {
+        Some((_, rest)) => rest.trim_start(),
+        None => return parse_asctime(text),
+    };
+    let mut words = rest.split([' ', '-']).filter(|w| !w.is_empty());
+    let day = number(words.next()?)?;
+    let month = month(words.next()?)?;
+    let year_word = words.next()?;
+    let mut year = number(year_word)?;
+    if year_word.len() == 2 {
+        year += if year < 70 { 2000 } else { 1900 };
+    }
+    assemble(year, month, day, words.next()?)
+}
+
+fn parse_asctime(text: &str) -> Option<i64> {
+    let words: Vec<&str> = text.split_ascii_whitespace().collect();
+    let [_, month_word, day, time, year] = words.as_slice() else {
+        return None;
+    };
+    assemble(number(year)?, month(month_word)?, number(day)?, time)
+}
+
+fn number(word: &str) -> Option<i64> {
+    if !word.bytes().all(|c| c.is_ascii_digit()) || word.len() > 4 {
+        return None;
+    }
+    word.parse().ok()
+}
+
+fn month(word: &str) -> Option<i64> {
+    MONTHS.iter().position(|m| *m == word).map(|i| i as i64 + 1)
+}
+
+fn assemble(year: i64, month: i64, day: i64, time: &str) -> Option<i64> {
+    let mut parts = time.split(':').map(number);
+    let (h, m, s) = (parts.next()??, parts.next()??, parts.next()??);
+    if !(1..=31).contains(&day) || h > 23 || m > 59 || s > 60 || year < 1970 {
+        return None;
+    }
+    Some(days_from_civil(year, month, day) * 86_400 + h * 3600 + m * 60 + s)
+}
+
+/// Seconds this machine's zone is ahead of UTC at that time.
+pub fn zone_offset(unix: i64) -> i64 {
+    // SAFETY: an all-zero tm is valid and is overwritten by the call.
+    let mut tm: libc::tm = unsafe { std::mem::zeroed() };
+    let t = unix as libc::time_t;
+    // SAFETY: both pointers live through the call.
+    unsafe {
+        libc::localtime_r(&t, &mut tm);
+    }
+    tm.tm_gmtoff
+}
+
+fn zone_text(offset: i64, colon: bool) -> String {
+    let minutes = offset.abs() / 60;
+    let sign = if offset < 0 { '-' } else { '+' };
+    let colon = if colon { ":" } else { "" };
+    format!("{sign}{:02}{colon}{:02}", minutes / 60, minutes % 60)
+}
+
+/// `$time_local`: `06/Nov/1994:08:49:37 +0000`
+pub fn log_date(unix: i64, offset: i64) -> String {
+    let c = civil(unix + offset);
+    format!(
+        "{:02}/{}/{}:{:02}:{:02}:{:02} {}",
+        c.day,
+        MONTHS[c.month],
+        c.year,
+        c.hour,
+        c.minute,
+        c.second,
+        zone_text(offset, false)
+    )
+}
+
+/// `$time_iso8601`
+pub fn iso_date(unix: i64, offset: i64) -> String {
+    let c = civil(unix + offset);
+    format!(
+        "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}{}",
+        c.year,
+        c.month + 1,
+        c.day,
+        c.hour,
+        c.minute,
+        c.second,
+        zone_text(offset, true)
+    )
+}
+
+/// The error log's date: `1994/11/06 08:49:37`
+pub fn error_date(unix: i64, offset: i64) -> String {
+    let c = civil(unix + offset);
+    format!(
+        "{:04}/{:02}/{:02} {:02}:{:02}:{:02}",
+        c.year,
+        c.month + 1,
+        c.day,
+        c.hour,
+        c.minute,
+        c.second
+    )
+}
+
+/// The listing's date: `06-Nov-1994 08:49`
+pub fn listing_date(unix: i64) -> String {
+    let c = civil(unix);
+    format!(
+        "{:02}-{}-{:04} {:02}:{:02}",
+        c.day, MONTHS[c.month], c.year, c.hour, c.minute
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_date_of_the_rfc() {
+        assert_eq!(http_date(784_111_777), "Sun, 06 Nov 1994 08:49:37 GMT");
+        for text in [
+            "Sun, 06 Nov 1994 08:49:37 GMT",
+            "Sunday, 06-Nov-94 08:49:37 GMT",
+            "Sun Nov  6 08:49:37 1994",
+        ] {
+            assert_eq!(
+                parse_http_date(text.as_bytes()),
+                Some(784_111_777),
+                "{text}"
+            );
+        }
+        assert_eq!(parse_http_date(b"yesterday"), None);
+        assert_eq!(log_date(784_111_777, 3600), "06/Nov/1994:09:49:37 +0100");
+        assert_eq!(iso_date(784_111_777, -5400), "1994-11-06T07:19:37-01:30");
+    }
+
+    #[test]
+    fn every_day_survives_the_round_trip() {
+        for day in (0..60_000).step_by(17) {
+            let unix = day * 86_400 + 3661;
+            assert_eq!(parse_http_date(http_date(unix).as_bytes()), Some(unix));
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! Idle connections to upstream servers, for each thread.
+
+#[derive(Default)]
+pub struct Pool {}

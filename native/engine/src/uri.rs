@@ -1,0 +1,192 @@
+//! From the request target to the path that locations are chosen by.
+
+use crate::escape::hex_pair;
+
+/// A request target taken apart.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ParsedUri {
+    /// Decoded, without dot segments; always starts with a slash.
+    pub path: Vec<u8>,
+    pub args: Vec<u8>,
+    /// The path held escapes, or a plus: captures are escaped again when used in arguments.
+    pub quoted: bool,
+}
+
+/// Decodes and normalises `target` into `out` (its buffers are reused). `false`: the request is
+/// malformed or leaves the root.
+pub fn parse(target: &[u8], merge_slashes: bool, out: &mut ParsedUri) -> bool {
+    out.path.clear();
+    out.args.clear();
+    out.quoted = false;
+    if is_plain(target) {
+        out.path.extend_from_slice(target);
+        return true;
+    }
+    let mut i = 0;
+    if target.first() != Some(&b'/') {
+        out.path.push(b'/');
+    }
+    while i < target.len() {
+        let c = target[i];
+        i += 1;
+        match c {
+            b'?' => {
+                let rest = &target[i..];
+                let end = memchr::memchr(b'#', rest).unwrap_or(rest.len());
+                out.args.extend_from_slice(&rest[..end]);
+                break;
+            }
+            b'#' => break,
+            b'%' => {
+                let Some(decoded) = hex_pair(&target[i..]) else {
+                    return false;
+                };
+                i += 2;
+                out.quoted = true;
+                match decoded {
+                    0 => return false,
+                    // These lose their meaning when escaped.
+                    b'%' | b'#' | b'?' => out.path.push(decoded),
+                    b'/' => {
+                        if !slash(&mut out.path, merge_slashes) {
+                            return false;
+                        }
+                    }
+                    c => out.path.push(c),
+                }
+            }
+            b'/' => {
+                if !slash(&mut out.path, merge_slashes) {
+                    return false;
+                }
+            }
+            b'+' => {
+                out.quoted = true;
+                out.path.push(c);
+            }
+            c => out.path.push(c),
+        }
+    }
+    end_segment(&mut out.path)
+}
+
+/// Nothing to decode, no dots after a slash, no doubled slashes: by far the usual case.
+fn is_plain(target: &[u8]) -> bool {
+    let mut before = 0;
+    for &c in target {
+        match c {
+            b'%' | b'?' | b'#' | b'+' => return false,
+            b'/' | b'.' if before == b'/' => return false,
+            _ => before = c,
+        }
+    }
+    target.first() == Some(&b'/')
+}
+
+/// A slash ends the segment before it.
+fn slash(path: &mut Vec<u8>, merge: bool) -> bool {
+    if path.is_empty() {
+        path.push(b'/');
+        return true;
+    }
+    let before = path.len();
+    if !end_segment(path) {
+        return false;
+    }
+    // With merge_slashes off a doubled slash stays; the one left by a dot segment does not double.
+    let resolved = path.len() != before;
+    if path.last() != Some(&b'/') || !(merge || resolved) {
+        path.push(b'/');
+    }
+    true
+}
+
+/// Resolves `.` and `..` at the end of the path; `false` above the root.
+fn end_segment(path: &mut Vec<u8>) -> bool {
+    if path.ends_with(b"/..") {
+        let parent = path.len() - 3;
+        if parent == 0 {
+            return false;
+        }
+        let cut = path[..parent].iter().rposition(|&c| c == b'/').unwrap_or(0);
+        path.truncate(cut + 1);
+    } else if path.ends_with(b"/.") {
+        path.truncate(path.len() - 1);
+    }
+    true
+}
+
+/// Whether a file path built from outside leaves its folder (as `X-Accel-Redirect`).
+pub fn is_unsafe(path: &[u8]) -> bool {
+    path.is_empty()
+        || path.contains(&0)
+        || path == b".."
+        || path.starts_with(b"../")
+        || path.windows(4).any(|w| w == b"/../")
+        || path.ends_with(b"/..")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn path(target: &str) -> Option<String> {
+        let mut out = ParsedUri::default();
+        parse(target.as_bytes(), true, &mut out)
+            .then(|| String::from_utf8_lossy(&out.path).into_owned())
+    }
+
+    #[test]
+    fn paths_are_decoded_and_normalised() {
+        for (target, expected) in [
+            ("/a/b", "/a/b"),
+            ("/a//b", "/a/b"),
+            ("/a/./b", "/a/b"),
+            ("/a/../b", "/b"),
+            ("/a/..", "/"),
+            ("/a/.", "/a/"),
+            ("/a/b/../", "/a/"),
+            ("/a%2fb%2F..%2Fc", "/a/c"),
+            ("/%2e%2e/a", "!"),
+            ("/a/%2e%2e/%2e%2e/b", "!"),
+            ("/..", "!"),
+            ("/a%00", "!"),
+            ("/a%zz", "!"),
+            ("/a%", "!"),
+            ("/a%3Fb?c", "/a?b"),
+            ("/...", "/..."),
+            ("/a/..b/.c", "/a/..b/.c"),
+            ("?x", "/"),
+            ("", "/"),
+        ] {
+            let got = path(target);
+            assert_eq!(got.as_deref().unwrap_or("!"), expected, "{target}");
+        }
+    }
+
+    #[test]
+    fn arguments_end_at_the_fragment() {
+        let mut out = ParsedUri::default();
+        assert!(parse(b"/p?a=b%20#c", true, &mut out));
+        assert_eq!((&*out.path, &*out.args), (&b"/p"[..], &b"a=b%20"[..]));
+    }
+
+    #[test]
+    fn doubled_slashes_can_stay() {
+        let mut out = ParsedUri::default();
+        assert!(parse(b"/a//b///c", false, &mut out));
+        assert_eq!(out.path, b"/a//b///c");
+    }
+
+    proptest! {
+        #[test]
+        fn no_target_leaves_the_root(target in "[/.a%2eE5cF?]{0,40}") {
+            let mut out = ParsedUri::default();
+            if parse(target.as_bytes(), true, &mut out) {
+                prop_assert_eq!(out.path[0], b'/');
+                prop_assert!(!is_unsafe(&out.path), "{:?}", String::from_utf8_lossy(&out.path));
+            }
+        }
+    }
+}

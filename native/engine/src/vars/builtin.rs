@@ -1,0 +1,462 @@
+//! Variables the server itself sets.
+
+use super::filename;
+use crate::exchange::{Exchange, TlsInfo};
+use crate::upstream::Attempt;
+use crate::{escape, template, time};
+use gallop_conf::vars::Builtin as B;
+use std::io::Write;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::Ordering;
+
+/// Appends the value; `false` when there is none.
+pub fn eval(ex: &Exchange, b: B, out: &mut Vec<u8>) -> bool {
+    request(ex, b, out)
+        .or_else(|| connection(ex, b, out))
+        .or_else(|| response(ex, b, out))
+        .or_else(|| upstream(ex, b, out))
+        .or_else(|| tls(ex, b, out))
+        .unwrap_or(false)
+}
+
+fn text(out: &mut Vec<u8>, value: &[u8]) -> Option<bool> {
+    out.extend_from_slice(value);
+    Some(true)
+}
+
+fn some(out: &mut Vec<u8>, value: Option<&[u8]>) -> Option<bool> {
+    match value {
+        Some(v) => text(out, v),
+        None => Some(false),
+    }
+}
+
+fn show(out: &mut Vec<u8>, value: impl std::fmt::Display) -> Option<bool> {
+    // Writing into memory cannot fail.
+    let _ = write!(out, "{value}");
+    Some(true)
+}
+
+fn request(ex: &Exchange, b: B, out: &mut Vec<u8>) -> Option<bool> {
+    match b {
+        B::Uri | B::DocumentUri => text(out, &ex.uri.path),
+        B::RequestUri => text(out, ex.unparsed_uri()),
+        B::Args | B::QueryString => {
+            text(out, &ex.uri.args);
+            Some(!ex.uri.args.is_empty())
+        }
+        B::IsArgs => text(out, if ex.uri.args.is_empty() { b"" } else { b"?" }),
+        B::RequestMethod => text(out, ex.method()),
+        B::Request => {
+            let line = ex.head.text(ex.head.line);
+            if line.is_empty() && ex.version() < gallop_http::message::Version::Http2 {
+                return Some(false);
+            }
+            text(out, line)
+        }
+        B::ServerProtocol => text(out, ex.version().name().as_bytes()),
+        B::Host => {
+            if ex.host.is_empty() {
+                text(out, ex.server.name.as_bytes())
+            } else {
+                text(out, ex.host.as_bytes())
+            }
+        }
+        B::RequestPort => match ex.host_port {
+            Some(p) => show(out, p),
+            None => Some(false),
+        },
+        B::IsRequestPort => text(out, if ex.host_port.is_some() { b":" } else { b"" }),
+        B::Scheme => text(out, if ex.tls { b"https" } else { b"http" }),
+        B::Https => text(out, if ex.tls { b"on" } else { b"" }),
+        B::ContentLength => match ex.head.get("content-length") {
+            Some(v) => text(out, v),
+            None => match &ex.received {
+                Some(body) if ex.chunked => show(out, body.len()),
+                _ => Some(false),
+            },
+        },
+        B::ContentType => some(out, ex.head.get("content-type")),
+        B::HttpXForwardedFor => Some(joined(ex, "x-forwarded-for", out)),
+        B::DocumentRoot => {
+            root(ex, out);
+            Some(true)
+        }
+        B::RealpathRoot => {
+            let mut path = Vec::new();
+            root(ex, &mut path);
+            let real = std::fs::canonicalize(String::from_utf8_lossy(&path).as_ref());
+            some(
+                out,
+                real.ok().as_ref().map(|p| p.as_os_str().as_encoded_bytes()),
+            )
+        }
+        B::RequestFilename => {
+            filename(ex, out);
+            Some(true)
+        }
+        B::FastcgiScriptName => match &ex.fastcgi_script_name {
+            Some(name) => text(out, name),
+            None => text(out, &ex.uri.path),
+        },
+        B::FastcgiPathInfo => some(out, ex.fastcgi_path_info.as_deref().or(Some(b""))),
+        B::RemoteUser => some(out, ex.remote_user.as_deref()),
+        B::RequestId => {
+            let mut id = ex.request_id.borrow_mut();
+            text(out, id.get_or_insert_with(random_id).as_bytes())
+        }
+        B::RequestLength => show(out, ex.request_length),
+        B::RequestTime => {
+            let ms = gallop_runtime::now_ms().saturating_sub(ex.started);
+            show(out, format_args!("{}.{:03}", ms / 1000, ms % 1000))
+        }
+        B::RequestBody => match &ex.received {
+            Some(crate::exchange::Received::Memory(body)) => text(out, body),
+            _ => Some(false),
+        },
+        B::RequestBodyFile => match &ex.received {
+            Some(crate::exchange::Received::File {
+                path: Some(path), ..
+            }) => text(out, path.as_os_str().as_encoded_bytes()),
+            _ => Some(false),
+        },
+        B::LimitRate => show(out, ex.limit_rate.get().unwrap_or(0)),
+        B::ProxyAddXForwardedFor => {
+            if joined(ex, "x-forwarded-for", out) {
+                out.extend_from_slice(b", ");
+            }
+            address(out, ex.client)
+        }
+        B::InvalidReferer => Some(false),
+        _ => None,
+    }
+}
+
+fn joined(ex: &Exchange, name: &str, out: &mut Vec<u8>) -> bool {
+    let mut first = true;
+    for value in ex.head.get_all(name) {
+        if !first {
+            out.extend_from_slice(b", ");
+        }
+        out.extend_from_slice(value);
+        first = false;
+    }
+    !first
+}
+
+fn root(ex: &Exchange, out: &mut Vec<u8>) {
+    match &ex.loc.conf.root {
+        Some(root) => template::eval_into(ex, &root.path, out),
+        None => {
+            let html = ex.worker.shared.config.prefix.join("html");
+            out.extend_from_slice(html.as_os_str().as_encoded_bytes());
+        }
+    }
+}
+
+fn random_id() -> String {
+    let mut bytes = [0u8; 16];
+    // SAFETY: the kernel writes at most 16 bytes into `bytes`; so few never come in part.
+    unsafe {
+        libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0);
+    }
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+fn address(out: &mut Vec<u8>, ip: Option<IpAddr>) -> Option<bool> {
+    match ip {
+        Some(ip) => show(out, ip),
+        None => text(out, b"unix:"),
+    }
+}
+
+fn binary(out: &mut Vec<u8>, ip: Option<IpAddr>) -> Option<bool> {
+    match ip {
+        Some(IpAddr::V4(v4)) => text(out, &v4.octets()),
+        Some(IpAddr::V6(v6)) => text(out, &v6.octets()),
+        None => text(out, b"unix:"),
+    }
+}
+
+fn port(out: &mut Vec<u8>, addr: Option<SocketAddr>) -> Option<bool> {
+    match addr {
+        Some(a) => show(out, a.port()),
+        None => text(out, b""),
+    }
+}
+
+fn connection(ex: &Exchange, b: B, out: &mut Vec<u8>) -> Option<bool> {
+    let pp = ex.conn.proxy_protocol.as_ref();
+    let now = ex.started_wall as i64 / 1000;
+    let counters = &ex.worker.shared.counters;
+    let wall = gallop_runtime::unix_time();
+    match b {
+        B::RemoteAddr => address(out, ex.client),
+        B::BinaryRemoteAddr => binary(out, ex.client),
+        B::RemotePort => match ex.client_port {
+            0 => text(out, b""),
+            p => show(out, p),
+        },
+        B::RealipRemoteAddr => address(out, ex.conn.peer.map(|p| p.ip())),
+        B::RealipRemotePort => port(out, ex.conn.peer),
+        B::ServerAddr => match ex.conn.local {
+            Some(a) => show(out, a.ip()),
+            None => text(out, ex.conn.local_name.as_bytes()),
+        },
+        B::ServerPort => port(out, ex.conn.local),
+        B::ServerName => text(out, ex.server.name.as_bytes()),
+        B::Hostname => text(out, crate::worker::hostname().as_bytes()),
+        B::Connection => show(out, ex.conn.id),
+        B::ConnectionRequests => show(out, ex.conn.requests.get()),
+        B::ConnectionTime => {
+            let ms = gallop_runtime::now_ms().saturating_sub(ex.conn.started);
+            show(out, format_args!("{}.{:03}", ms / 1000, ms % 1000))
+        }
+        B::ConnectionsActive => show(out, counters.active.load(Ordering::Relaxed)),
+        B::ConnectionsReading => show(out, counters.reading.load(Ordering::Relaxed)),
+        B::ConnectionsWriting => show(out, counters.writing.load(Ordering::Relaxed)),
+        B::ConnectionsWaiting => show(out, counters.waiting.load(Ordering::Relaxed)),
+        B::ProxyProtocolAddr => endpoint_ip(out, pp.and_then(|p| p.source)),
+        B::ProxyProtocolPort => endpoint_port(out, pp.and_then(|p| p.source)),
+        B::ProxyProtocolServerAddr => endpoint_ip(out, pp.and_then(|p| p.destination)),
+        B::ProxyProtocolServerPort => endpoint_port(out, pp.and_then(|p| p.destination)),
+        B::Pid => show(out, std::process::id()),
+        B::Pipe => text(out, b"."),
+        B::NginxVersion => text(out, env!("CARGO_PKG_VERSION").as_bytes()),
+        B::Msec => show(out, format_args!("{}.{:03}", wall / 1000, wall % 1000)),
+        B::TimeLocal => {
+            let now = wall as i64 / 1000;
+            text(out, time::log_date(now, time::zone_offset(now)).as_bytes())
+        }
+        B::TimeIso8601 => {
+            let now = wall as i64 / 1000;
+            text(out, time::iso_date(now, time::zone_offset(now)).as_bytes())
+        }
+        B::DateGmt => text(out, time::http_date(now).as_bytes()),
+        B::DateLocal => text(out, time::log_date(now, time::zone_offset(now)).as_bytes()),
+        B::LimitReqStatus => some(out, ex.limit_req_status.map(str::as_bytes)),
+        B::LimitConnStatus => some(out, ex.limit_conn_status.map(str::as_bytes)),
+        B::Http2 => match ex.version() {
+            gallop_http::message::Version::Http2 => text(out, if ex.tls { b"h2" } else { b"h2c" }),
+            _ => text(out, b""),
+        },
+        B::Http3 => match ex.version() {
+            gallop_http::message::Version::Http3 => text(out, b"h3"),
+            _ => text(out, b""),
+        },
+        _ => None,
+    }
+}
+
+fn endpoint_ip(out: &mut Vec<u8>, addr: Option<SocketAddr>) -> Option<bool> {
+    match addr {
+        Some(a) => show(out, a.ip()),
+        None => Some(false),
+    }
+}
+
+fn endpoint_port(out: &mut Vec<u8>, addr: Option<SocketAddr>) -> Option<bool> {
+    match addr {
+        Some(a) => show(out, a.port()),
+        None => Some(false),
+    }
+}
+
+fn response(ex: &Exchange, b: B, out: &mut Vec<u8>) -> Option<bool> {
+    let r = &ex.response;
+    match b {
+        B::Status => match (r.status, ex.error_status) {
+            (0, 0) => text(out, b"000"),
+            (0, s) | (s, _) => show(out, format_args!("{s:03}")),
+        },
+        B::BytesSent => show(out, ex.bytes_sent),
+        B::BodyBytesSent => show(out, ex.body_sent),
+        B::RequestCompletion => text(out, if ex.complete { b"OK" } else { b"" }),
+        B::SentHttpContentType => match &r.content_type {
+            Some(t) => {
+                out.extend_from_slice(t);
+                if let Some(charset) = &r.charset {
+                    out.extend_from_slice(b"; charset=");
+                    out.extend_from_slice(charset);
+                }
+                Some(true)
+            }
+            None => Some(false),
+        },
+        B::SentHttpContentLength => match r.content_length {
+            Some(n) => show(out, n),
+            None => Some(false),
+        },
+        B::SentHttpLastModified => match r.last_modified {
+            Some(t) => text(out, time::http_date(t).as_bytes()),
+            None => Some(false),
+        },
+        B::SentHttpLocation => some(out, r.location.as_deref()),
+        B::SentHttpConnection => match (r.status, ex.keepalive) {
+            (101, _) => text(out, b"upgrade"),
+            (_, true) => text(out, b"keep-alive"),
+            (_, false) => text(out, b"close"),
+        },
+        B::SentHttpKeepAlive => match (ex.keepalive, ex.loc.conf.keepalive_timeout) {
+            (true, Some((_, Some(seconds)))) => show(out, format_args!("timeout={seconds}")),
+            _ => Some(false),
+        },
+        B::SentHttpTransferEncoding => {
+            let chunked = r.content_length.is_none()
+                && r.status >= 200
+                && ex.version() == gallop_http::message::Version::Http11;
+            some(out, chunked.then_some(&b"chunked"[..]))
+        }
+        B::SentHttpCacheControl => Some(sent(ex, "cache-control", out)),
+        B::SentHttpLink => Some(sent(ex, "link", out)),
+        B::GzipRatio => match ex.gzip_ratio.get() {
+            Some((from, to)) if to > 0 => {
+                let hundredths = from * 100 / to;
+                show(
+                    out,
+                    format_args!("{}.{:02}", hundredths / 100, hundredths % 100),
+                )
+            }
+            _ => Some(false),
+        },
+        _ => None,
+    }
+}
+
+fn sent(ex: &Exchange, name: &str, out: &mut Vec<u8>) -> bool {
+    let mut found = false;
+    for (_, v) in ex
+        .response
+        .headers
+        .iter()
+        .filter(|(n, _)| n.eq_ignore_ascii_case(name.as_bytes()))
+    {
+        if found {
+            out.extend_from_slice(b", ");
+        }
+        out.extend_from_slice(v);
+        found = true;
+    }
+    found
+}
+
+fn upstream(ex: &Exchange, b: B, out: &mut Vec<u8>) -> Option<bool> {
+    let number =
+        |value: u64, out: &mut Vec<u8>| out.extend_from_slice(value.to_string().as_bytes());
+    let each = |out: &mut Vec<u8>, put: &dyn Fn(&Attempt, &mut Vec<u8>)| {
+        for (i, attempt) in ex.attempts.iter().enumerate() {
+            if i > 0 {
+                // An internal redirect starts a new group of attempts.
+                out.extend_from_slice(if attempt.new_group { b" : " } else { b", " });
+            }
+            put(attempt, out);
+        }
+        Some(!ex.attempts.is_empty())
+    };
+    let ms = |value: Option<u64>, out: &mut Vec<u8>| match value {
+        Some(ms) => out.extend_from_slice(format!("{}.{:03}", ms / 1000, ms % 1000).as_bytes()),
+        None => out.push(b'-'),
+    };
+    match b {
+        B::UpstreamAddr => each(out, &|a, out| out.extend_from_slice(a.peer.as_bytes())),
+        B::UpstreamStatus => each(out, &|a, out| match a.status {
+            0 => out.push(b'-'),
+            s => out.extend_from_slice(format!("{s:03}").as_bytes()),
+        }),
+        B::UpstreamConnectTime => each(out, &|a, out| ms(a.connect_ms, out)),
+        B::UpstreamHeaderTime => each(out, &|a, out| ms(a.header_ms, out)),
+        B::UpstreamResponseTime => each(out, &|a, out| ms(a.times.response_ms.get(), out)),
+        B::UpstreamResponseLength => each(out, &|a, out| number(a.times.length.get(), out)),
+        B::UpstreamBytesReceived => each(out, &|a, out| number(a.times.received.get(), out)),
+        B::UpstreamBytesSent => each(out, &|a, out| number(a.times.sent.get(), out)),
+        B::ProxyHost => match crate::upstream::proxy_host(ex) {
+            Some((host, _)) => text(out, host.as_bytes()),
+            None => Some(false),
+        },
+        B::ProxyPort => match crate::upstream::proxy_host(ex) {
+            Some((_, port)) if !port.is_empty() => text(out, port.as_bytes()),
+            _ => Some(false),
+        },
+        _ => None,
+    }
+}
+
+fn tls(ex: &Exchange, b: B, out: &mut Vec<u8>) -> Option<bool> {
+    let Some(tls) = &ex.conn.tls else {
+        return Some(false);
+    };
+    let filled = |out: &mut Vec<u8>, value: &str| {
+        out.extend_from_slice(value.as_bytes());
+        Some(!value.is_empty())
+    };
+    match b {
+        B::SslProtocol => filled(out, &tls.protocol),
+        B::SslCipher => filled(out, &tls.cipher),
+        B::SslCurve => filled(out, &tls.curve),
+        B::SslAlpnProtocol => filled(out, &tls.alpn),
+        B::SslServerName => filled(out, &tls.server_name),
+        B::SslSessionId => filled(out, &tls.session_id),
+        B::SslSessionReused => text(out, if tls.session_reused { b"r" } else { b"." }),
+        B::SslEarlyData => text(out, if tls.early_data { b"1" } else { b"" }),
+        B::SslClientVerify => filled(out, &tls.client_verify),
+        B::SslClientRawCert => Some(pem(tls, out)),
+        B::SslClientCert => {
+            let mut raw = Vec::new();
+            let found = pem(tls, &mut raw);
+            // A header value may not hold bare newlines: each line goes on with a tab.
+            for line in raw.trim_ascii_end().split_inclusive(|&c| c == b'\n') {
+                out.extend_from_slice(line);
+                if line.ends_with(b"\n") {
+                    out.push(b'\t');
+                }
+            }
+            Some(found)
+        }
+        B::SslClientEscapedCert => {
+            let mut raw = Vec::new();
+            let found = pem(tls, &mut raw);
+            escape::escape(&raw, escape::Use::Component, out);
+            Some(found)
+        }
+        _ => {
+            let name = client_field(b)?;
+            some(
+                out,
+                tls.client_fields
+                    .iter()
+                    .find(|(n, _)| *n == name)
+                    .map(|(_, v)| v.as_slice()),
+            )
+        }
+    }
+}
+
+fn client_field(b: B) -> Option<&'static str> {
+    Some(match b {
+        B::SslClientFingerprint => "fingerprint",
+        B::SslClientIDn => "i_dn",
+        B::SslClientIDnLegacy => "i_dn_legacy",
+        B::SslClientSDn => "s_dn",
+        B::SslClientSDnLegacy => "s_dn_legacy",
+        B::SslClientSerial => "serial",
+        B::SslClientVEnd => "v_end",
+        B::SslClientVRemain => "v_remain",
+        B::SslClientVStart => "v_start",
+        _ => return None,
+    })
+}
+
+fn pem(tls: &TlsInfo, out: &mut Vec<u8>) -> bool {
+    use base64::Engine;
+    let Some(der) = &tls.client_certificate else {
+        return false;
+    };
+    let text = base64::engine::general_purpose::STANDARD.encode(der);
+    out.extend_from_slice(b"-----BEGIN CERTIFICATE-----\n");
+    for line in text.as_bytes().chunks(64) {
+        out.extend_from_slice(line);
+        out.push(b'\n');
+    }
+    out.extend_from_slice(b"-----END CERTIFICATE-----\n");
+    true
+}

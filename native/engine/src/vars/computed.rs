@@ -1,0 +1,122 @@
+//! map, geo and split_clients.
+
+use crate::exchange::Exchange;
+use crate::template;
+use gallop_conf::cidr::unmap;
+use gallop_conf::model::{Geo, Map, SplitClients};
+use std::net::IpAddr;
+
+pub fn map(ex: &Exchange, map: &Map) -> Vec<u8> {
+    let source = template::eval(ex, &map.source);
+    let mut key = source.to_ascii_lowercase();
+    if map.hostnames && key.last() == Some(&b'.') {
+        key.pop();
+    }
+    if let Some(value) = map.exact.get(&*key).or_else(|| wildcard(map, &key)) {
+        return template::eval(ex, value);
+    }
+    for (pattern, value) in &map.regexes {
+        if let Some(groups) = pattern.captures(&source) {
+            ex.set_captures(&source, groups, pattern);
+            return template::eval(ex, value);
+        }
+    }
+    template::eval(ex, &map.default)
+}
+
+fn wildcard<'a>(map: &'a Map, key: &[u8]) -> Option<&'a gallop_conf::template::Template> {
+    let dots = || {
+        key.iter()
+            .enumerate()
+            .filter(|(_, c)| **c == b'.')
+            .map(|(i, _)| i)
+    };
+    let head = dots().find_map(|i| map.wildcard_head.get(&key[i + 1..]));
+    head.or_else(|| {
+        let mut ends: Vec<usize> = dots().collect();
+        ends.reverse();
+        ends.into_iter()
+            .find_map(|i| map.wildcard_tail.get(&key[..i]))
+    })
+}
+
+pub fn geo(ex: &Exchange, geo: &Geo) -> Vec<u8> {
+    let address = match &geo.source {
+        None => ex.client,
+        Some(source) => {
+            let text = template::eval(ex, source);
+            let parsed = std::str::from_utf8(&text).ok().and_then(|t| t.parse().ok());
+            if parsed.is_none() && !text.starts_with(b"unix:") {
+                Some(IpAddr::from([255, 255, 255, 255]))
+            } else {
+                parsed
+            }
+        }
+    };
+    let address = through_proxies(ex, geo, address);
+    if geo.by_range {
+        let Some(ip) = address.map(unmap) else {
+            return geo.default.to_vec();
+        };
+        let i = geo.ranges.partition_point(|(first, _, _)| *first <= ip);
+        let hit = i
+            .checked_sub(1)
+            .map(|i| &geo.ranges[i])
+            .filter(|(_, last, _)| *last >= ip);
+        return hit.map_or(geo.default.to_vec(), |(_, _, v)| v.to_vec());
+    }
+    // A unix-domain peer counts as the address 255.255.255.255.
+    let ip = address.or(Some(IpAddr::from([255, 255, 255, 255])));
+    let hit = geo.nets.iter().find(|(net, _)| net.contains(ip));
+    hit.map_or(geo.default.to_vec(), |(_, v)| v.to_vec())
+}
+
+/// The address `X-Forwarded-For` tells, if it comes from a trusted proxy.
+fn through_proxies(ex: &Exchange, geo: &Geo, address: Option<IpAddr>) -> Option<IpAddr> {
+    if geo.proxies.is_empty() {
+        return address;
+    }
+    let fields: Vec<&[u8]> = ex.head.get_all("x-forwarded-for").collect();
+    crate::realip::last_untrusted(address, &fields, &geo.proxies, geo.proxy_recursive)
+        .map_or(address, |(ip, _)| Some(ip))
+}
+
+pub fn split(ex: &Exchange, split: &SplitClients) -> Vec<u8> {
+    let hash = murmur2(&template::eval(ex, &split.source));
+    let hit = split
+        .parts
+        .iter()
+        .find(|(bound, _)| bound.is_none_or(|b| hash < b));
+    hit.map_or(Vec::new(), |(_, value)| template::eval(ex, value))
+}
+
+/// MurmurHash2 with seed 0, as nginx distributes clients by it.
+pub fn murmur2(data: &[u8]) -> u32 {
+    const M: u32 = 0x5bd1_e995;
+    let mut h = data.len() as u32;
+    let mut chunks = data.chunks_exact(4);
+    for c in &mut chunks {
+        let mut k = u32::from_le_bytes([c[0], c[1], c[2], c[3]]).wrapping_mul(M);
+        k = (k ^ (k >> 24)).wrapping_mul(M);
+        h = h.wrapping_mul(M) ^ k;
+    }
+    let rest = chunks.remainder();
+    if !rest.is_empty() {
+        for (i, c) in rest.iter().enumerate() {
+            h ^= u32::from(*c) << (8 * i);
+        }
+        h = h.wrapping_mul(M);
+    }
+    h = (h ^ (h >> 13)).wrapping_mul(M);
+    h ^ (h >> 15)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_hash_is_murmur2() {
+        // Reference values of MurmurHash2 (seed 0).
+        assert_eq!(super::murmur2(b""), 0);
+        assert_eq!(super::murmur2(b"a"), 0x92685f5e);
+    }
+}

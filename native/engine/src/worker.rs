@@ -1,0 +1,108 @@
+//! What the requests of one thread share, and what all threads share.
+
+use crate::fast::FastCache;
+use crate::limits::Zones;
+use crate::upstream::keepalive::Pool;
+use crate::upstream::state::Balancers;
+use gallop_conf::model::{Config, ErrorLog, Http, Level};
+use gallop_runtime::Notify;
+use std::cell::{Cell, RefCell};
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, OnceLock};
+
+/// Counters of stub_status, over all threads.
+#[derive(Debug, Default)]
+pub struct Counters {
+    pub accepted: AtomicU64,
+    pub handled: AtomicU64,
+    pub requests: AtomicU64,
+    pub active: AtomicU64,
+    pub reading: AtomicU64,
+    pub writing: AtomicU64,
+    pub waiting: AtomicU64,
+}
+
+/// What the threads of a worker process share.
+pub struct Shared {
+    pub config: Arc<Config>,
+    pub zones: Zones,
+    pub balancers: Balancers,
+    pub counters: Counters,
+    pub next_connection: AtomicU64,
+    pub next_temp: AtomicU64,
+    /// Set when the process should end once its requests are answered.
+    pub quitting: AtomicBool,
+    pub error_log: Vec<ErrorLog>,
+}
+
+impl Shared {
+    pub fn new(config: Arc<Config>, error_log: Vec<ErrorLog>) -> Shared {
+        let http = config.http.as_ref();
+        Shared {
+            zones: Zones::new(http),
+            balancers: Balancers::new(http),
+            counters: Counters::default(),
+            next_connection: AtomicU64::new(1),
+            next_temp: AtomicU64::new(0),
+            quitting: AtomicBool::new(false),
+            config,
+            error_log,
+        }
+    }
+}
+
+/// One thread's state.
+pub struct Worker {
+    pub shared: Arc<Shared>,
+    pub fast: RefCell<FastCache>,
+    pub pool: Pool,
+    /// Set when idle connections should close and busy ones after their answer.
+    pub shutdown: Notify,
+    pub connections: Cell<usize>,
+    date: RefCell<(u64, Vec<u8>)>,
+}
+
+impl Worker {
+    pub fn new(shared: Arc<Shared>) -> Worker {
+        Worker {
+            shared,
+            fast: RefCell::default(),
+            pool: Pool::default(),
+            shutdown: Notify::default(),
+            connections: Cell::new(0),
+            date: RefCell::new((u64::MAX, Vec::new())),
+        }
+    }
+
+    pub fn http(&self) -> &Http {
+        self.shared
+            .config
+            .http
+            .as_ref()
+            .expect("requests only come where http is configured")
+    }
+
+    /// The `Date` of this second.
+    pub fn with_date<T>(&self, f: impl FnOnce(&[u8]) -> T) -> T {
+        let now = gallop_runtime::unix_time() / 1000;
+        let mut date = self.date.borrow_mut();
+        if date.0 != now {
+            *date = (now, crate::time::http_date(now as i64).into_bytes());
+        }
+        f(&date.1)
+    }
+
+    /// Logs what belongs to no request.
+    pub fn log(&self, level: Level, message: &str) {
+        crate::log::error_to(&self.shared.error_log, level, message);
+    }
+}
+
+/// This machine's name.
+pub fn hostname() -> &'static str {
+    static NAME: OnceLock<String> = OnceLock::new();
+    NAME.get_or_init(|| {
+        let text = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        text.trim().to_ascii_lowercase()
+    })
+}

@@ -1,0 +1,54 @@
+//! The end of a connection: what the client still sends is read for a while, so that its system
+//! does not throw away the answer.
+
+use super::{End, Shared};
+use crate::transport::Transport;
+use gallop_conf::model::Lingering;
+use gallop_engine::Exchange;
+use gallop_runtime::{now_ms, timeout};
+use std::future::poll_fn;
+
+/// Reads the rest of a request's body; whether its end was reached.
+pub async fn discard_body(ex: &mut Exchange) -> bool {
+    let conf = &ex.loc.conf;
+    let (idle, total) = (
+        conf.lingering_timeout.unwrap_or(5000),
+        conf.lingering_time.unwrap_or(30_000),
+    );
+    let limit = now_ms() + total;
+    loop {
+        match timeout(idle, ex.next_body()).await {
+            Ok(Ok(Some(_))) if now_ms() < limit => {}
+            Ok(Ok(None)) => return true,
+            _ => return false,
+        }
+    }
+}
+
+/// Whether the client may still be sending.
+pub fn kind<T: Transport>(shared: &Shared<T>, ex: &Exchange) -> End {
+    match ex.loc.conf.lingering_close.unwrap_or(Lingering::On) {
+        Lingering::Off => End::Close,
+        Lingering::Always => End::Linger,
+        Lingering::On if !ex.source.is_ended() || shared.has_unread() => End::Linger,
+        Lingering::On => End::Close,
+    }
+}
+
+/// Tells the client that nothing more comes, and reads until it closes or time is up.
+pub async fn linger<T: Transport>(shared: &Shared<T>, ex: &Exchange) {
+    let conf = &ex.loc.conf;
+    let (idle, total) = (
+        conf.lingering_timeout.unwrap_or(5000),
+        conf.lingering_time.unwrap_or(30_000),
+    );
+    let limit = now_ms() + total;
+    shared.io.close_write();
+    let mut scratch = [0; 4096];
+    while now_ms() < limit {
+        match timeout(idle, poll_fn(|cx| shared.io.poll_read(cx, &mut scratch))).await {
+            Ok(Ok(n)) if n > 0 => {}
+            _ => return,
+        }
+    }
+}

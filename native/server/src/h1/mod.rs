@@ -1,0 +1,482 @@
+//! HTTP/1 connections.
+
+mod body;
+mod close;
+mod fast;
+mod send;
+mod tunnel;
+
+use crate::transport::Transport;
+use crate::worker::Phase;
+use body::Source;
+use gallop_conf::model::{Level, Server};
+use gallop_engine::{Begin, Conn, Exchange, Worker};
+use gallop_http::h1::{self, BodyFraming, HeadError, Limits, Parsed};
+use gallop_http::message::{Head, Version};
+use gallop_runtime::{deadline, yield_now, Deadline};
+use std::cell::{Cell, RefCell};
+use std::future::{poll_fn, Future};
+use std::io;
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+
+/// The connection as its requests' bodies share it.
+pub struct Shared<T> {
+    pub io: T,
+    /// Bytes read and not used yet start at `pos`.
+    buf: RefCell<Vec<u8>>,
+    pos: Cell<usize>,
+}
+
+/// Bytes read at a time.
+const READ_SIZE: usize = 16 * 1024;
+
+thread_local! {
+    static BUFFERS: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
+    static HEAD: RefCell<Head> = RefCell::default();
+}
+
+/// Idle buffers a thread keeps.
+const SPARE_BUFFERS: usize = 64;
+
+impl<T: Transport> Shared<T> {
+    pub fn poll_read_more(&self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        // Idle connections hold no buffer: it is only taken when there is something to read.
+        if self.io.poll_readable(cx).is_pending() {
+            return Poll::Pending;
+        }
+        let mut buf = self.buf.borrow_mut();
+        if self.pos.get() == buf.len() {
+            buf.clear();
+            self.pos.set(0);
+        }
+        if buf.capacity() == 0 {
+            *buf = BUFFERS
+                .with(|b| b.borrow_mut().pop())
+                .unwrap_or_else(|| Vec::with_capacity(READ_SIZE));
+        }
+        let len = buf.len();
+        let room = if buf.capacity() > len {
+            buf.capacity() - len
+        } else {
+            READ_SIZE
+        };
+        buf.resize(len + room, 0);
+        let result = self.io.poll_read(cx, &mut buf[len..]);
+        let n = match &result {
+            Poll::Ready(Ok(n)) => *n,
+            _ => 0,
+        };
+        buf.truncate(len + n);
+        if buf.is_empty() {
+            drop(buf);
+            self.release();
+        }
+        result
+    }
+
+    /// Gives the buffer back when nothing is in it.
+    fn release(&self) {
+        let mut buf = self.buf.borrow_mut();
+        if self.pos.get() < buf.len() || buf.capacity() == 0 {
+            return;
+        }
+        let mut spare = std::mem::take(&mut *buf);
+        self.pos.set(0);
+        spare.clear();
+        BUFFERS.with(|b| {
+            let mut buffers = b.borrow_mut();
+            if spare.capacity() == READ_SIZE && buffers.len() < SPARE_BUFFERS {
+                buffers.push(spare);
+            }
+        });
+    }
+
+    pub fn consume(&self, n: usize) {
+        self.pos.set(self.pos.get() + n);
+    }
+
+    pub fn with_unread<R>(&self, f: impl FnOnce(&[u8]) -> R) -> R {
+        f(&self.buf.borrow()[self.pos.get()..])
+    }
+
+    pub fn has_unread(&self) -> bool {
+        self.pos.get() < self.buf.borrow().len()
+    }
+
+    /// Moves what is unread to the buffer's start, so that more fits behind it.
+    fn compact(&self) {
+        let pos = self.pos.replace(0);
+        self.buf.borrow_mut().drain(..pos);
+    }
+}
+
+/// What stands at the start of the unread bytes.
+enum Next {
+    /// A prebuilt answer was written to the end.
+    Answered,
+    /// A prebuilt answer of which `sent` bytes were written.
+    Partly {
+        rest: Vec<u8>,
+    },
+    Head {
+        len: usize,
+    },
+    Bad(HeadError),
+    Incomplete {
+        started: bool,
+    },
+}
+
+/// How a connection ends.
+pub enum End {
+    /// At once.
+    Close,
+    /// After the client had time to read the answer.
+    Linger,
+}
+
+/// Requests answered in a row before other connections get their turn.
+const BATCH: u32 = 32;
+
+/// Serves a connection to its end.
+pub async fn serve<T: Transport>(worker: Rc<Worker>, conn: Rc<Conn>, io: T) {
+    let shared = Rc::new(Shared {
+        io,
+        buf: RefCell::default(),
+        pos: Cell::new(0),
+    });
+    let mut driver = Driver {
+        worker,
+        conn,
+        shared,
+        deadline: deadline(),
+        idle_ms: None,
+        batch: 0,
+    };
+    driver.run().await;
+}
+
+struct Driver<T: Transport> {
+    worker: Rc<Worker>,
+    conn: Rc<Conn>,
+    shared: Rc<Shared<T>>,
+    deadline: Deadline,
+    /// Milliseconds to wait for the next request; `None` for the first.
+    idle_ms: Option<u64>,
+    batch: u32,
+}
+
+impl<T: Transport> Driver<T> {
+    fn server(&self) -> &Server {
+        &self.conn.endpoint.hosts.default
+    }
+
+    fn header_timeout(&self) -> u64 {
+        self.server().conf.client_header_timeout.unwrap_or(60_000)
+    }
+
+    async fn run(&mut self) {
+        loop {
+            let next = match self.next().await {
+                Some(next) => next,
+                None => return,
+            };
+            self.batch += 1;
+            if self.batch % BATCH == 0 {
+                yield_now().await;
+            }
+            let keep = match next {
+                Next::Answered => true,
+                Next::Partly { rest } => send::write_all(&self.shared.io, &rest).await.is_ok(),
+                Next::Head { len } => Box::pin(self.request(len, None)).await,
+                Next::Bad(error) => Box::pin(self.request(0, Some(error))).await,
+                Next::Incomplete { .. } => return,
+            };
+            if !keep {
+                return;
+            }
+        }
+    }
+
+    /// Waits for the next request, or answers it at once. `None`: the connection is over.
+    async fn next(&mut self) -> Option<Next> {
+        let worker = self.worker.clone();
+        let mut phase: Option<Phase> = None;
+        let mut started = false;
+        self.deadline
+            .set(self.idle_ms.unwrap_or_else(|| self.header_timeout()));
+        loop {
+            if self.shared.has_unread() {
+                match self.look() {
+                    Next::Incomplete {
+                        started: now_started,
+                    } => {
+                        if now_started && !started {
+                            started = true;
+                            phase = None;
+                            self.deadline.set(self.header_timeout());
+                        }
+                        self.shared.compact();
+                    }
+                    next => return Some(next),
+                }
+            } else {
+                self.shared.release();
+            }
+            if phase.is_none() {
+                phase = Some(if started || self.idle_ms.is_none() {
+                    Phase::new(&worker, |s| &s.counters.reading)
+                } else {
+                    Phase::new(&worker, |s| &s.counters.waiting)
+                });
+            }
+            match self.wait_bytes(started).await {
+                Wait::Read(n) if n > 0 => {}
+                Wait::Read(_) => {
+                    if started {
+                        self.log_early_close("client prematurely closed connection");
+                    }
+                    return None;
+                }
+                Wait::TimedOut => {
+                    if started {
+                        self.timed_out();
+                    }
+                    return None;
+                }
+                Wait::Shutdown => return None,
+            }
+        }
+    }
+
+    async fn wait_bytes(&self, started: bool) -> Wait {
+        // A connection that has not had its first request may still send it.
+        let stop = self.idle_ms.is_some() && !started;
+        poll_fn(|cx| {
+            match self.shared.poll_read_more(cx) {
+                Poll::Ready(Ok(n)) => return Poll::Ready(Wait::Read(n)),
+                Poll::Ready(Err(_)) => return Poll::Ready(Wait::Read(0)),
+                Poll::Pending => {}
+            }
+            if stop && self.worker.shutdown.poll_set(cx).is_ready() {
+                return Poll::Ready(Wait::Shutdown);
+            }
+            self.deadline.poll_over(cx).map(|()| Wait::TimedOut)
+        })
+        .await
+    }
+
+    /// Parses the head, and answers it from the cache of prebuilt answers if that is possible.
+    fn look(&self) -> Next {
+        let conf = &self.server().conf;
+        let (count, size) = conf.large_buffers();
+        let limits = Limits {
+            line: size as usize,
+            total: (count * size) as usize
+                + conf.client_header_buffer_size.unwrap_or(1024) as usize,
+            headers: conf.max_headers.unwrap_or(1000) as usize,
+            ignore_invalid: conf.ignore_invalid_headers.unwrap_or(true),
+            underscores: conf.underscores_in_headers.unwrap_or(false),
+        };
+        HEAD.with(|head| {
+            let mut head = head.borrow_mut();
+            let parsed = self
+                .shared
+                .with_unread(|bytes| h1::parse(bytes, &mut head, &limits));
+            match parsed {
+                Err(e) => Next::Bad(e),
+                Ok(Parsed::Partial { started }) => Next::Incomplete { started },
+                Ok(Parsed::Complete { len }) => match fast::answer(self, &head, len) {
+                    Some(next) => {
+                        self.shared.consume(len);
+                        next
+                    }
+                    None => Next::Head { len },
+                },
+            }
+        })
+    }
+
+    fn exchange(&self) -> Box<Exchange> {
+        let mut ex = Exchange::new(self.worker.clone(), self.conn.clone());
+        HEAD.with(|head| std::mem::swap(&mut ex.head, &mut head.borrow_mut()));
+        ex
+    }
+
+    /// Processes one request; whether the connection goes on.
+    async fn request(&mut self, len: usize, bad: Option<HeadError>) -> bool {
+        self.deadline.clear();
+        let mut ex = self.exchange();
+        self.conn.requests.set(self.conn.requests.get() + 1);
+        self.worker
+            .shared
+            .counters
+            .requests
+            .fetch_add(1, Ordering::Relaxed);
+        self.shared.consume(len);
+        ex.request_length = len as u64;
+        let _phase = Phase::new(&self.worker, |s| &s.counters.writing);
+        let refused = match bad {
+            Some(error) => {
+                if ex.head.line.end as usize > ex.head.buf.len() {
+                    ex.head.clear();
+                }
+                ex.log(Level::Info, error.reason());
+                ex.loc = ex.server.root.clone();
+                Some(error.status())
+            }
+            None => self.begin(&mut ex),
+        };
+        if refused.is_some() {
+            ex.keepalive = false;
+        }
+        let end = self.process(&mut ex, refused).await;
+        ex.complete = end.is_none() || matches!(end, Some(End::Linger));
+        gallop_engine::finish(&mut ex);
+        drop(_phase);
+        match end {
+            None => {
+                let timeout = ex.loc.conf.keepalive_timeout.map_or(75_000, |t| t.0);
+                self.idle_ms = Some(timeout);
+                true
+            }
+            Some(End::Close) => false,
+            Some(End::Linger) => {
+                close::linger(&self.shared, &ex).await;
+                false
+            }
+        }
+    }
+
+    /// Reads what the head says; a status if the request is refused.
+    fn begin(&self, ex: &mut Exchange) -> Option<u16> {
+        self.set_persistence(ex);
+        if let Begin::Refuse(status) = gallop_engine::begin(ex) {
+            return Some(status);
+        }
+        match h1::body_framing(&ex.head) {
+            Err((status, reason)) => {
+                ex.log(Level::Info, reason);
+                return Some(status);
+            }
+            Ok(framing) => {
+                let expects = ex
+                    .head
+                    .get("expect")
+                    .is_some_and(|v| v.eq_ignore_ascii_case(b"100-continue"));
+                ex.expect_continue = expects && ex.version() == Version::Http11;
+                match framing {
+                    BodyFraming::None => {}
+                    BodyFraming::Length(n) => ex.content_length = Some(n),
+                    BodyFraming::Chunked => ex.chunked = true,
+                }
+                ex.source = Box::new(Source::new(
+                    self.shared.clone(),
+                    framing,
+                    ex.expect_continue,
+                ));
+            }
+        }
+        None
+    }
+
+    fn set_persistence(&self, ex: &mut Exchange) {
+        let mut keep = ex.version() == Version::Http11;
+        for value in ex.head.get_all("connection") {
+            for word in value.split(|&c| c == b',').map(<[u8]>::trim_ascii) {
+                if word.eq_ignore_ascii_case(b"close") {
+                    keep = false;
+                } else if word.eq_ignore_ascii_case(b"keep-alive")
+                    && ex.version() >= Version::Http10
+                {
+                    keep = true;
+                }
+            }
+        }
+        ex.keepalive = keep && !self.worker.shutdown.is_set();
+    }
+
+    /// Runs the engine and sends the answer; how the connection ends, if it does.
+    async fn process(&mut self, ex: &mut Exchange, refused: Option<u16>) -> Option<End> {
+        match self.run_engine(ex, refused).await {
+            Ran::Answer => {}
+            Ran::NoAnswer => return Some(End::Close),
+            Ran::Aborted => {
+                ex.response.status = 499;
+                ex.log(Level::Info, "client prematurely closed connection");
+                return Some(End::Close);
+            }
+        }
+        if ex.response.upgrade.is_some() {
+            send::upgrade(&self.shared, ex).await;
+            return Some(End::Close);
+        }
+        if self.worker.shutdown.is_set() {
+            ex.keepalive = false;
+        }
+        if let Err(e) = send::response(&self.shared, ex).await {
+            ex.log(
+                Level::Info,
+                &format!("{e} while sending response to client"),
+            );
+            return Some(End::Close);
+        }
+        let body_left = !ex.source.is_ended();
+        if ex.keepalive && (!body_left || close::discard_body(ex).await) {
+            return None;
+        }
+        Some(close::kind(&self.shared, ex))
+    }
+
+    /// Runs the phases; gives up when the client is gone and nobody needs the answer.
+    async fn run_engine(&self, ex: &mut Exchange, refused: Option<u16>) -> Ran {
+        let abortable = ex.abortable.clone();
+        let mut run = Box::pin(gallop_engine::run(ex, refused));
+        poll_fn(|cx| {
+            if let Poll::Ready(answered) = run.as_mut().poll(cx) {
+                return Poll::Ready(if answered { Ran::Answer } else { Ran::NoAnswer });
+            }
+            if abortable.get() {
+                if self.shared.io.is_hung_up() {
+                    return Poll::Ready(Ran::Aborted);
+                }
+                // Asks to be woken when the client closes.
+                let _ = self.shared.io.poll_readable(cx);
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    fn log_early_close(&self, reason: &str) {
+        let ex = Exchange::new(self.worker.clone(), self.conn.clone());
+        ex.log(
+            Level::Info,
+            &format!("{reason} while reading client request headers"),
+        );
+    }
+
+    fn timed_out(&self) {
+        let mut ex = Exchange::new(self.worker.clone(), self.conn.clone());
+        ex.log(
+            Level::Info,
+            "client timed out (110: Connection timed out) while reading client request headers",
+        );
+        ex.response.status = 408;
+        gallop_engine::finish(&mut ex);
+    }
+}
+
+enum Wait {
+    Read(usize),
+    TimedOut,
+    Shutdown,
+}
+
+enum Ran {
+    Answer,
+    NoAnswer,
+    Aborted,
+}

@@ -1,0 +1,454 @@
+//! Sending answers over HTTP/1.
+
+use super::{fast, Shared};
+use crate::transport::Transport;
+use gallop_conf::model::items;
+use gallop_conf::values::parse_size;
+use gallop_engine::body::read_range;
+use gallop_engine::fast::MAX_BODY;
+use gallop_engine::{log, status, time, Body, Chunk, Exchange};
+use gallop_http::message::Version;
+use gallop_runtime::{sleep, timeout, unix_time};
+use std::fs::File;
+use std::future::poll_fn;
+use std::io;
+use std::rc::Rc;
+
+/// A file not larger than this is read and sent with the head in one write.
+const INLINE: u64 = 32 * 1024;
+/// Gathered bytes are written when they reach this.
+const GATHER: usize = 64 * 1024;
+
+pub async fn write_all<T: Transport>(io: &T, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        let n = poll_fn(|cx| io.poll_write(cx, bytes, false)).await?;
+        bytes = &bytes[n..];
+    }
+    Ok(())
+}
+
+/// How the body's end is told.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Framing {
+    Length,
+    Chunked,
+    Close,
+    /// No body at all.
+    None,
+}
+
+fn framing(ex: &mut Exchange) -> Framing {
+    let r = &ex.response;
+    if ex.header_only || r.status == 304 || r.status == 204 || r.status < 200 {
+        return Framing::None;
+    }
+    if r.content_length.is_some() {
+        return Framing::Length;
+    }
+    if matches!(r.body, Body::Empty) {
+        ex.response.content_length = Some(0);
+        return Framing::Length;
+    }
+    if ex.version() == Version::Http11 && ex.loc.conf.chunked_transfer_encoding != Some(false) {
+        return Framing::Chunked;
+    }
+    ex.keepalive = false;
+    Framing::Close
+}
+
+/// Sends head and body.
+pub async fn response<T: Transport>(shared: &Rc<Shared<T>>, ex: &mut Exchange) -> io::Result<()> {
+    let framing = framing(ex);
+    let mut out = Output::new(shared, ex);
+    let mut date_at = None;
+    if ex.version() > Version::Http09 {
+        date_at = head(ex, framing, &mut out.buf);
+    }
+    out.head_len = out.buf.len();
+    let mut body = std::mem::take(&mut ex.response.body);
+    if framing == Framing::None {
+        return out.finish(ex).await;
+    }
+    if framing != Framing::Chunked && inline(&mut body, &mut out.buf)? {
+        if out.rate.is_none() && out.buf.len() as u64 <= MAX_BODY {
+            fast::remember(shared, ex, &out.buf, out.head_len, date_at);
+        }
+        return out.finish(ex).await;
+    }
+    let result = out.body(ex, &mut body, framing).await;
+    ex.response.trailers.clear();
+    if let Err(e) = result {
+        out.account(ex);
+        return Err(e);
+    }
+    out.finish(ex).await
+}
+
+/// Appends a body that is small and at hand; whether that was all of it.
+fn inline(body: &mut Body, buf: &mut Vec<u8>) -> io::Result<bool> {
+    let Body::Pieces(pieces) = body else {
+        return Ok(matches!(body, Body::Empty));
+    };
+    if pieces.iter().map(Chunk::len).sum::<u64>() > INLINE {
+        return Ok(false);
+    }
+    for piece in pieces {
+        match piece {
+            Chunk::Data(data) => buf.extend_from_slice(data),
+            Chunk::File { file, offset, len } => read_range(file, *offset, *len, buf)?,
+            Chunk::Flush => {}
+        }
+    }
+    Ok(true)
+}
+
+/// Limits and counts what is written.
+struct Output<'a, T> {
+    shared: &'a Rc<Shared<T>>,
+    buf: Vec<u8>,
+    head_len: usize,
+    sent: u64,
+    /// Bytes a second, and bytes before the limit applies.
+    rate: Option<(u64, u64)>,
+    started: u64,
+    timeout: u64,
+}
+
+impl<'a, T: Transport> Output<'a, T> {
+    fn new(shared: &'a Rc<Shared<T>>, ex: &Exchange) -> Self {
+        let conf = &ex.loc.conf;
+        let size = |t: &Option<gallop_conf::template::Template>| {
+            let text = gallop_engine::phases::eval(ex, t.as_ref()?);
+            parse_size(&String::from_utf8_lossy(&text))
+        };
+        let rate = ex
+            .limit_rate
+            .get()
+            .or_else(|| size(&conf.limit_rate))
+            .filter(|&r| r > 0);
+        let after = size(&conf.limit_rate_after).unwrap_or(0);
+        Output {
+            shared,
+            buf: Vec::with_capacity(1024),
+            head_len: 0,
+            sent: 0,
+            rate: rate.map(|r| (r, after)),
+            started: ex.started_wall / 1000,
+            timeout: conf.send_timeout.unwrap_or(60_000),
+        }
+    }
+
+    /// Bytes that may be sent now; waits when the limit is reached.
+    async fn allowance(&self, want: u64) -> u64 {
+        let Some((rate, after)) = self.rate else {
+            return want;
+        };
+        loop {
+            let seconds = (unix_time() / 1000).saturating_sub(self.started) + 1;
+            let limit = rate * seconds + after;
+            if limit > self.sent {
+                return want.min(limit - self.sent);
+            }
+            sleep((self.sent - limit) * 1000 / rate + 1).await;
+        }
+    }
+
+    async fn pace(&self, n: u64) {
+        if let Some((rate, after)) = self.rate {
+            if self.sent > after {
+                let over = n.min(self.sent - after);
+                let delay = over * 1000 / rate;
+                if delay > 0 {
+                    sleep(delay).await;
+                }
+            }
+        }
+    }
+
+    /// Writes what was gathered.
+    async fn drain(&mut self, more: bool) -> io::Result<()> {
+        let buf = std::mem::take(&mut self.buf);
+        let mut at = 0;
+        while at < buf.len() {
+            let n = self.allowance((buf.len() - at) as u64).await as usize;
+            let part = &buf[at..at + n];
+            let write = poll_fn(|cx| self.shared.io.poll_write(cx, part, more));
+            let n = timeout(self.timeout, write)
+                .await
+                .map_err(|_| timed_out())??;
+            at += n;
+            self.sent += n as u64;
+            if at < buf.len() {
+                self.pace(n as u64).await;
+            }
+        }
+        self.buf = buf;
+        self.buf.clear();
+        Ok(())
+    }
+
+    async fn send_file(
+        &mut self,
+        file: &File,
+        mut offset: u64,
+        mut len: u64,
+        max: u64,
+    ) -> io::Result<()> {
+        self.drain(true).await?;
+        while len > 0 {
+            let n = self.allowance(len.min(max)).await;
+            let write = poll_fn(|cx| self.shared.io.poll_send_file(cx, file, offset, n));
+            let n = timeout(self.timeout, write)
+                .await
+                .map_err(|_| timed_out())?? as u64;
+            if n == 0 {
+                return Err(io::Error::other("file was truncated"));
+            }
+            (offset, len) = (offset + n, len - n);
+            self.sent += n;
+            if len > 0 {
+                self.pace(n).await;
+            }
+        }
+        Ok(())
+    }
+
+    async fn body(
+        &mut self,
+        ex: &mut Exchange,
+        body: &mut Body,
+        framing: Framing,
+    ) -> io::Result<()> {
+        let chunked = framing == Framing::Chunked;
+        let max_file = ex.loc.conf.sendfile_max_chunk.unwrap_or(2 << 20).max(1);
+        let sendfile = ex.loc.conf.sendfile.unwrap_or(false) || self.rate.is_none();
+        let mut left = if framing == Framing::Length {
+            ex.response.content_length
+        } else {
+            None
+        };
+        loop {
+            // What is gathered goes out before the body makes us wait.
+            let next = {
+                let mut next = poll_fn(|cx| std::task::Poll::Ready(body.poll_next(cx))).await;
+                if next.is_pending() {
+                    self.drain(false).await?;
+                    poll_flush(&self.shared.io).await?;
+                    next = std::task::Poll::Ready(body.next().await);
+                }
+                match next {
+                    std::task::Poll::Ready(next) => next,
+                    std::task::Poll::Pending => None,
+                }
+            };
+            let Some(chunk) = next else { break };
+            let chunk = chunk?;
+            let len = chunk.len();
+            if let Some(left) = &mut left {
+                // Never more than was promised: the rest would be taken for the next answer.
+                if len > *left {
+                    return Err(io::Error::other("body is longer than its length"));
+                }
+                *left -= len;
+            }
+            if chunked && len > 0 {
+                self.buf
+                    .extend_from_slice(format!("{len:x}\r\n").as_bytes());
+            }
+            match chunk {
+                Chunk::Flush => self.drain(false).await?,
+                Chunk::Data(data) => self.buf.extend_from_slice(&data),
+                Chunk::File { file, offset, len } if len <= INLINE || !sendfile => {
+                    read_range(&file, offset, len.min(INLINE), &mut self.buf)?;
+                    if len > INLINE {
+                        self.send_file(&file, offset + INLINE, len - INLINE, max_file)
+                            .await?;
+                    }
+                }
+                Chunk::File { file, offset, len } => {
+                    self.send_file(&file, offset, len, max_file).await?
+                }
+            }
+            if chunked && len > 0 {
+                self.buf.extend_from_slice(b"\r\n");
+            }
+            if self.buf.len() >= GATHER {
+                self.drain(true).await?;
+            }
+        }
+        if left.is_some_and(|l| l > 0) {
+            return Err(io::Error::other("body is shorter than its length"));
+        }
+        if chunked {
+            self.buf.extend_from_slice(b"0\r\n");
+            trailers(ex, body, &mut self.buf);
+            self.buf.extend_from_slice(b"\r\n");
+        }
+        Ok(())
+    }
+
+    fn account(&self, ex: &mut Exchange) {
+        ex.bytes_sent = self.sent;
+        ex.body_sent = self.sent.saturating_sub(self.head_len as u64);
+    }
+
+    async fn finish(&mut self, ex: &mut Exchange) -> io::Result<()> {
+        let result = self.drain(false).await;
+        self.account(ex);
+        result?;
+        poll_flush(&self.shared.io).await
+    }
+}
+
+async fn poll_flush<T: Transport>(io: &T) -> io::Result<()> {
+    poll_fn(|cx| io.poll_flush(cx)).await
+}
+
+fn timed_out() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::TimedOut,
+        "client timed out (110: Connection timed out)",
+    )
+}
+
+/// Fields after a chunked body.
+fn trailers(ex: &Exchange, body: &mut Body, buf: &mut Vec<u8>) {
+    let own = items(&ex.loc.conf.add_trailer);
+    for header in own.iter().filter(|h| {
+        ex.response
+            .trailers
+            .iter()
+            .any(|(n, _)| *n == h.name.as_bytes())
+    }) {
+        let value = gallop_engine::phases::eval(ex, &header.value);
+        if !value.is_empty() {
+            field(buf, header.name.as_bytes(), &value);
+        }
+    }
+    for (name, value) in body.trailers() {
+        field(buf, &name, &value);
+    }
+}
+
+fn field(buf: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    buf.extend_from_slice(name);
+    buf.extend_from_slice(b": ");
+    // A line break in a value would start a field of its own.
+    buf.extend(
+        value
+            .iter()
+            .map(|&c| if c == b'\r' || c == b'\n' { b' ' } else { c }),
+    );
+    buf.extend_from_slice(b"\r\n");
+}
+
+/// Writes the head; where its date stands, if it is the server's own.
+fn head(ex: &mut Exchange, framing: Framing, buf: &mut Vec<u8>) -> Option<usize> {
+    let r = &ex.response;
+    buf.extend_from_slice(format!("HTTP/1.1 {:03}", r.status).as_bytes());
+    match &r.reason {
+        Some(reason) => {
+            buf.push(b' ');
+            buf.extend_from_slice(reason);
+        }
+        None => {
+            buf.push(b' ');
+            buf.extend_from_slice(status::reason(r.status).as_bytes());
+        }
+    }
+    buf.extend_from_slice(b"\r\n");
+    match &r.server {
+        Some(server) => field(buf, b"Server", server),
+        None => field(buf, b"Server", &gallop_engine::phases::product(ex)),
+    }
+    let mut date_at = None;
+    match &r.date {
+        Some(date) => field(buf, b"Date", date),
+        None => {
+            date_at = Some(buf.len() + 6);
+            ex.worker.with_date(|date| field(buf, b"Date", date));
+        }
+    }
+    entity(ex, buf);
+    connection(ex, framing, buf);
+    for (name, value) in &ex.response.headers {
+        field(buf, name, value);
+    }
+    if let Some(etag) = &ex.response.etag {
+        field(buf, b"ETag", etag);
+    }
+    if framing == Framing::Chunked && !ex.response.trailers.is_empty() {
+        let names: Vec<&[u8]> = ex
+            .response
+            .trailers
+            .iter()
+            .map(|(n, _)| n.as_slice())
+            .collect();
+        field(buf, b"Trailer", &names.join(&b", "[..]));
+    }
+    buf.extend_from_slice(b"\r\n");
+    date_at
+}
+
+fn entity(ex: &Exchange, buf: &mut Vec<u8>) {
+    let r = &ex.response;
+    if let Some(kind) = r.content_type.as_ref().filter(|k| !k.is_empty()) {
+        match &r.charset {
+            Some(charset) => field(
+                buf,
+                b"Content-Type",
+                &[kind, &b"; charset="[..], charset].concat(),
+            ),
+            None => field(buf, b"Content-Type", kind),
+        }
+    }
+    if let Some(length) = r
+        .content_length
+        .filter(|_| r.status != 204 && r.status >= 200)
+    {
+        field(buf, b"Content-Length", length.to_string().as_bytes());
+    }
+    if let Some(modified) = r.last_modified.filter(|&t| t >= 0) {
+        field(buf, b"Last-Modified", time::http_date(modified).as_bytes());
+    }
+    if let Some(location) = &r.location {
+        let location = gallop_engine::phases::absolute_location(ex, location);
+        field(buf, b"Location", &location);
+    }
+}
+
+fn connection(ex: &Exchange, framing: Framing, buf: &mut Vec<u8>) {
+    if framing == Framing::Chunked {
+        field(buf, b"Transfer-Encoding", b"chunked");
+    }
+    if ex.response.status == 101 {
+        field(buf, b"Connection", b"upgrade");
+    } else if ex.keepalive {
+        field(buf, b"Connection", b"keep-alive");
+        if let Some((_, Some(seconds))) = ex.loc.conf.keepalive_timeout {
+            field(buf, b"Keep-Alive", format!("timeout={seconds}").as_bytes());
+        }
+    } else {
+        field(buf, b"Connection", b"close");
+    }
+}
+
+/// Sends a 101 and then passes bytes both ways until either side ends.
+pub async fn upgrade<T: Transport>(shared: &Rc<Shared<T>>, ex: &mut Exchange) {
+    let Some(upgrade) = ex.response.upgrade.take() else {
+        return;
+    };
+    let mut buf = Vec::new();
+    head(ex, Framing::None, &mut buf);
+    let head_len = buf.len() as u64;
+    buf.extend_from_slice(&upgrade.early);
+    if write_all(&shared.io, &buf).await.is_err() {
+        return;
+    }
+    let early = shared.with_unread(<[u8]>::to_vec);
+    shared.consume(early.len());
+    let received = super::tunnel::copy(shared, &upgrade, &early).await;
+    ex.bytes_sent = buf.len() as u64 + received;
+    ex.body_sent = ex.bytes_sent - head_len;
+    log::flush_turn();
+}

@@ -1,0 +1,242 @@
+//! Binding the listening sockets.
+
+use gallop_conf::model::{ListenAddr, Listener, SocketOptions};
+use gallop_conf::parser::os_error;
+use gallop_runtime::set_option;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// A bound socket. With `reuseport` there is one for each thread.
+#[derive(Clone, Debug)]
+pub struct Bound {
+    pub addr: ListenAddr,
+    pub quic: bool,
+    pub sockets: Vec<Arc<OwnedFd>>,
+}
+
+/// Binds every listener, taking over sockets of the same address from `before`.
+pub fn bind_all(
+    listeners: &[Listener],
+    threads: usize,
+    before: &[Bound],
+) -> Result<Vec<Bound>, String> {
+    listeners
+        .iter()
+        .map(|l| bind_one(l, threads, before))
+        .collect()
+}
+
+fn bind_one(l: &Listener, threads: usize, before: &[Bound]) -> Result<Bound, String> {
+    let old = before.iter().find(|b| b.addr == l.addr && b.quic == l.quic);
+    let mut sockets = old.map_or(Vec::new(), |o| o.sockets.clone());
+    let wanted = if l.socket.reuseport { threads } else { 1 };
+    while sockets.len() < wanted {
+        sockets.push(Arc::new(open(l)?));
+    }
+    for socket in &sockets {
+        start_listening(socket.as_raw_fd(), l).map_err(|e| {
+            let backlog = l.socket.backlog.unwrap_or(DEFAULT_BACKLOG);
+            format!(
+                "listen() to {}, backlog {backlog} failed ({})",
+                l.addr,
+                os_error(&e)
+            )
+        })?;
+    }
+    Ok(Bound {
+        addr: l.addr.clone(),
+        quic: l.quic,
+        sockets,
+    })
+}
+
+const DEFAULT_BACKLOG: i32 = 511;
+
+fn start_listening(fd: RawFd, l: &Listener) -> io::Result<()> {
+    if l.quic {
+        return Ok(());
+    }
+    // SAFETY: listen takes no pointers. Calling it again only changes the backlog.
+    if unsafe { libc::listen(fd, l.socket.backlog.unwrap_or(DEFAULT_BACKLOG)) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    if l.socket.deferred {
+        set_option(fd, libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, 1)?;
+    }
+    Ok(())
+}
+
+fn open(l: &Listener) -> Result<OwnedFd, String> {
+    let family = match &l.addr {
+        ListenAddr::Inet(SocketAddr::V4(_)) => libc::AF_INET,
+        ListenAddr::Inet(SocketAddr::V6(_)) => libc::AF_INET6,
+        ListenAddr::Unix(_) => libc::AF_UNIX,
+    };
+    let kind = if l.quic {
+        libc::SOCK_DGRAM
+    } else {
+        libc::SOCK_STREAM
+    };
+    let kind = kind | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    // SAFETY: socket takes no pointers; the new descriptor is owned by nobody else.
+    let fd = unsafe {
+        let fd = libc::socket(family, kind, 0);
+        if fd < 0 {
+            let e = io::Error::last_os_error();
+            return Err(format!("socket() {} failed ({})", l.addr, os_error(&e)));
+        }
+        OwnedFd::from_raw_fd(fd)
+    };
+    set_options(fd.as_raw_fd(), &l.addr, &l.socket)
+        .map_err(|e| format!("setsockopt() {} failed ({})", l.addr, os_error(&e)))?;
+    bind(fd.as_raw_fd(), &l.addr)
+        .map_err(|e| format!("bind() to {} failed ({})", l.addr, os_error(&e)))?;
+    Ok(fd)
+}
+
+fn set_options(fd: RawFd, addr: &ListenAddr, o: &SocketOptions) -> io::Result<()> {
+    let ListenAddr::Inet(inet) = addr else {
+        return Ok(());
+    };
+    set_option(fd, libc::SOL_SOCKET, libc::SO_REUSEADDR, 1)?;
+    if o.reuseport {
+        set_option(fd, libc::SOL_SOCKET, libc::SO_REUSEPORT, 1)?;
+    }
+    if inet.is_ipv6() {
+        let only = i32::from(o.ipv6only.unwrap_or(true));
+        set_option(fd, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, only)?;
+    }
+    if let Some(size) = o.rcvbuf {
+        set_option(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, size as i32)?;
+    }
+    if let Some(size) = o.sndbuf {
+        set_option(fd, libc::SOL_SOCKET, libc::SO_SNDBUF, size as i32)?;
+    }
+    if let Some((on, idle, interval, count)) = o.keepalive {
+        set_option(fd, libc::SOL_SOCKET, libc::SO_KEEPALIVE, i32::from(on))?;
+        let times = [
+            (libc::TCP_KEEPIDLE, idle),
+            (libc::TCP_KEEPINTVL, interval),
+            (libc::TCP_KEEPCNT, count),
+        ];
+        for (name, value) in times {
+            if let Some(value) = value {
+                set_option(fd, libc::IPPROTO_TCP, name, value as i32)?;
+            }
+        }
+    }
+    if let Some(queue) = o.fastopen {
+        set_option(fd, libc::IPPROTO_TCP, libc::TCP_FASTOPEN, queue)?;
+    }
+    Ok(())
+}
+
+fn bind(fd: RawFd, addr: &ListenAddr) -> io::Result<()> {
+    match addr {
+        ListenAddr::Inet(inet) => {
+            let (raw, len) = raw_inet(inet);
+            // SAFETY: `raw` holds `len` bytes of a socket address and lives through the call.
+            check(unsafe { libc::bind(fd, (&raw const raw).cast(), len) })
+        }
+        ListenAddr::Unix(path) => {
+            let bytes = path.as_os_str().as_encoded_bytes();
+            // SAFETY: an all-zero sockaddr_un is valid.
+            let mut raw: libc::sockaddr_un = unsafe { std::mem::zeroed() };
+            raw.sun_family = libc::AF_UNIX as _;
+            if bytes.len() >= raw.sun_path.len() {
+                return Err(io::Error::from_raw_os_error(libc::ENAMETOOLONG));
+            }
+            for (to, from) in raw.sun_path.iter_mut().zip(bytes) {
+                *to = *from as _;
+            }
+            let len = size_of::<libc::sockaddr_un>() as u32;
+            // SAFETY: `raw` lives through the call.
+            check(unsafe { libc::bind(fd, (&raw const raw).cast(), len) })?;
+            // Workers that dropped their privileges, and clients of other users, reach the socket.
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o666);
+            std::fs::set_permissions(path, mode)
+        }
+    }
+}
+
+fn check(result: libc::c_int) -> io::Result<()> {
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(())
+    }
+}
+
+fn raw_inet(addr: &SocketAddr) -> (libc::sockaddr_storage, libc::socklen_t) {
+    // SAFETY: an all-zero sockaddr_storage is valid.
+    let mut storage: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
+    let len = match addr {
+        SocketAddr::V4(v4) => {
+            // SAFETY: sockaddr_storage is large and aligned enough for every socket address.
+            let raw = unsafe { &mut *(&raw mut storage).cast::<libc::sockaddr_in>() };
+            raw.sin_family = libc::AF_INET as _;
+            raw.sin_port = v4.port().to_be();
+            raw.sin_addr.s_addr = u32::from_ne_bytes(v4.ip().octets());
+            size_of::<libc::sockaddr_in>()
+        }
+        SocketAddr::V6(v6) => {
+            // SAFETY: as above.
+            let raw = unsafe { &mut *(&raw mut storage).cast::<libc::sockaddr_in6>() };
+            raw.sin6_family = libc::AF_INET6 as _;
+            raw.sin6_port = v6.port().to_be();
+            raw.sin6_addr.s6_addr = v6.ip().octets();
+            size_of::<libc::sockaddr_in6>()
+        }
+    };
+    (storage, len as libc::socklen_t)
+}
+
+/// The address a raw socket address holds; `None` for unix sockets.
+pub fn inet_of(raw: &libc::sockaddr_storage) -> Option<SocketAddr> {
+    match i32::from(raw.ss_family) {
+        libc::AF_INET => {
+            // SAFETY: the family says what the storage holds.
+            let v4 = unsafe { &*(&raw const *raw).cast::<libc::sockaddr_in>() };
+            let ip = v4.sin_addr.s_addr.to_ne_bytes();
+            Some(SocketAddr::new(ip.into(), u16::from_be(v4.sin_port)))
+        }
+        libc::AF_INET6 => {
+            // SAFETY: the family says what the storage holds.
+            let v6 = unsafe { &*(&raw const *raw).cast::<libc::sockaddr_in6>() };
+            Some(SocketAddr::new(
+                v6.sin6_addr.s6_addr.into(),
+                u16::from_be(v6.sin6_port),
+            ))
+        }
+        _ => None,
+    }
+}
+
+/// The local address of a connection.
+pub fn local_addr(fd: RawFd) -> Option<SocketAddr> {
+    // SAFETY: an all-zero sockaddr_storage is valid.
+    let mut raw: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
+    let mut len = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
+    // SAFETY: both pointers live through the call and `len` names the size.
+    let result = unsafe { libc::getsockname(fd, (&raw mut raw).cast(), &mut len) };
+    if result < 0 {
+        None
+    } else {
+        inet_of(&raw)
+    }
+}
+
+/// Paths of unix sockets that nothing listens on any more.
+pub fn stale_unix(before: &[Bound], now: &[Bound]) -> Vec<PathBuf> {
+    let kept = |path: &PathBuf| now.iter().any(|b| b.addr == ListenAddr::Unix(path.clone()));
+    before
+        .iter()
+        .filter_map(|b| match &b.addr {
+            ListenAddr::Unix(path) if !kept(path) => Some(path.clone()),
+            _ => None,
+        })
+        .collect()
+}

@@ -1,0 +1,506 @@
+//! The master process: reads the configuration, binds the sockets, starts worker processes and
+//! obeys signals.
+
+use crate::cli::{Options, Signal, HELP, PID};
+use crate::listen::{self, Bound};
+use crate::process::{self, Fork, Ids, Pid};
+use crate::{version, worker};
+use gallop_conf::model::{AccessTarget, Config, ErrorLog, Level, LogTarget, Workers};
+use gallop_conf::parser::SourceFile;
+use gallop_engine::log;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+/// Runs what the command line asks for.
+pub fn run(options: Options) -> ExitCode {
+    if options.version || options.long_version {
+        eprintln!(
+            "{}",
+            if options.long_version {
+                version::long()
+            } else {
+                version::short()
+            }
+        );
+        if options.help {
+            eprint!("{HELP}");
+        }
+        return ExitCode::SUCCESS;
+    }
+    let report = Reporter::new(&options);
+    let mut files = Vec::new();
+    let loaded = load(&options, &mut files);
+    if options.dump {
+        dump(&files);
+    }
+    let config = match loaded {
+        Ok(config) => config,
+        Err(message) => {
+            report.emerg(&message);
+            if options.test {
+                eprintln!(
+                    "gallop: configuration file {} test failed",
+                    options.conf().display()
+                );
+            }
+            return ExitCode::FAILURE;
+        }
+    };
+    if !options.quiet {
+        config.warnings.iter().for_each(|w| report.line("warn", w));
+    }
+    if let Some(signal) = options.signal {
+        return send_signal(&config, signal, &report);
+    }
+    if options.test {
+        return test(&options, config, &report);
+    }
+    match Master::start(options, config) {
+        Ok(master) => master.serve(),
+        Err(message) => {
+            report.emerg(&message);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Errors before the configured log is open go to stderr and to the log of `-e`.
+struct Reporter {
+    log: Vec<ErrorLog>,
+}
+
+impl Reporter {
+    fn new(options: &Options) -> Reporter {
+        Reporter {
+            log: fallback_log(options),
+        }
+    }
+
+    fn line(&self, level: &str, message: &str) {
+        eprintln!("gallop: [{level}] {message}");
+    }
+
+    fn emerg(&self, message: &str) {
+        self.line("emerg", message);
+        log::error_to(&self.log, Level::Emerg, message);
+    }
+}
+
+fn fallback_log(options: &Options) -> Vec<ErrorLog> {
+    let target = options
+        .error_log()
+        .map_or(LogTarget::Stderr, LogTarget::File);
+    vec![ErrorLog {
+        target,
+        level: Level::Error,
+    }]
+}
+
+fn load(options: &Options, files: &mut Vec<SourceFile>) -> Result<Config, String> {
+    let mut globals = options.globals.trim().to_string();
+    if !globals.is_empty() && !globals.ends_with([';', '}']) {
+        globals.push(';');
+    }
+    gallop_conf::load(&options.prefix(), &options.conf(), &globals, files)
+        .map_err(|e| e.to_string())
+}
+
+fn dump(files: &[SourceFile]) {
+    let mut out = std::io::stdout().lock();
+    for file in files {
+        // A reader that went away does not change the test's outcome.
+        let _ = writeln!(out, "# configuration file {}:", file.path.display());
+        let _ = out.write_all(&file.text);
+        let _ = writeln!(out);
+    }
+}
+
+fn pid_path(config: &Config) -> PathBuf {
+    config
+        .main
+        .pid
+        .clone()
+        .unwrap_or_else(|| PathBuf::from(PID))
+}
+
+fn send_signal(config: &Config, signal: Signal, report: &Reporter) -> ExitCode {
+    let path = pid_path(config);
+    let text = match std::fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(e) => {
+            report.emerg(&log::open_failed(&path, &e));
+            return ExitCode::FAILURE;
+        }
+    };
+    let Some(pid) = text.trim().parse::<Pid>().ok().filter(|p| *p > 0) else {
+        report.emerg(&format!(
+            "invalid PID number \"{}\" in \"{}\"",
+            text.trim(),
+            path.display()
+        ));
+        return ExitCode::FAILURE;
+    };
+    let number = match signal {
+        Signal::Stop => libc::SIGTERM,
+        Signal::Quit => libc::SIGQUIT,
+        Signal::Reload => libc::SIGHUP,
+        Signal::Reopen => libc::SIGUSR1,
+    };
+    match process::kill(pid, number) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            let words = gallop_conf::parser::os_error(&e);
+            report.emerg(&format!("kill({pid}, {number}) failed ({words})"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Opens what the server would open, without taking anything over.
+fn test(options: &Options, config: Config, report: &Reporter) -> ExitCode {
+    let conf = options.conf();
+    if !options.quiet {
+        eprintln!(
+            "gallop: the configuration file {} syntax is ok",
+            conf.display()
+        );
+    }
+    match open_logs(options, &config)
+        .and_then(|()| worker::check(&config))
+        .and_then(|()| check_user(&config))
+    {
+        Ok(()) => {
+            if !options.quiet {
+                eprintln!(
+                    "gallop: configuration file {} test is successful",
+                    conf.display()
+                );
+            }
+            ExitCode::SUCCESS
+        }
+        Err(message) => {
+            report.emerg(&message);
+            eprintln!("gallop: configuration file {} test failed", conf.display());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn check_user(config: &Config) -> Result<(), String> {
+    user(config).map(|_| ())
+}
+
+/// The user of worker processes; none when the master has no right to change it.
+fn user(config: &Config) -> Result<Option<Ids>, String> {
+    if !process::is_root() {
+        return Ok(None);
+    }
+    let (user, group) = match &config.main.user {
+        Some((user, group)) => (user.as_str(), group.as_deref()),
+        None => ("nobody", Some("nogroup")),
+    };
+    match process::lookup(user, group) {
+        Ok(ids) => Ok(Some(ids)),
+        // Without a `user` directive a system that lacks nobody's usual group still works.
+        Err(_) if config.main.user.is_none() => process::lookup("nobody", None).map(Some),
+        Err(message) => Err(message),
+    }
+}
+
+/// The error logs of the process.
+fn error_logs(options: &Options, config: &Config) -> Vec<ErrorLog> {
+    match &config.main.error_log {
+        Some(logs) => logs.to_vec(),
+        None => fallback_log(options),
+    }
+}
+
+/// Opens every log file, so that errors show now and rights are those of the master.
+fn open_logs(options: &Options, config: &Config) -> Result<(), String> {
+    let mut paths = Vec::new();
+    if let Some(path) = options.error_log() {
+        if config.main.error_log.is_none() {
+            paths.push(path);
+        }
+    }
+    let mut add = |target: &LogTarget| {
+        if let LogTarget::File(path) = target {
+            paths.push(path.clone());
+        }
+    };
+    config
+        .main
+        .error_log
+        .iter()
+        .flat_map(|l| l.iter())
+        .for_each(|l| add(&l.target));
+    for server in config.http.iter().flat_map(|h| &h.servers) {
+        visit(&server.root, &mut |loc| {
+            let conf = &loc.conf;
+            conf.error_log
+                .iter()
+                .flat_map(|l| l.iter())
+                .for_each(|l| add(&l.target));
+            for access in conf.access_log.iter().flat_map(|l| l.iter()) {
+                if let AccessTarget::Fixed(target) = &access.target {
+                    add(target);
+                }
+            }
+        });
+    }
+    paths.sort();
+    paths.dedup();
+    for path in paths {
+        log::open(&path).map_err(|e| log::open_failed(&path, &e))?;
+    }
+    Ok(())
+}
+
+/// Calls `f` for a location and all below it.
+pub fn visit(
+    loc: &gallop_conf::model::Location,
+    f: &mut impl FnMut(&gallop_conf::model::Location),
+) {
+    f(loc);
+    loc.ifs.iter().for_each(|l| visit(l, f));
+    loc.limit_except.iter().for_each(|(_, l)| visit(l, f));
+    loc.children.all().for_each(|l| visit(l, f));
+}
+
+/// A running worker process.
+struct Child {
+    pid: Pid,
+    /// Serves the current configuration.
+    current: bool,
+}
+
+struct Master {
+    options: Options,
+    config: Arc<Config>,
+    bound: Vec<Bound>,
+    children: Vec<Child>,
+    logs: Vec<ErrorLog>,
+    ids: Option<Ids>,
+}
+
+impl Master {
+    fn start(options: Options, config: Config) -> Result<Master, String> {
+        open_logs(&options, &config)?;
+        worker::check(&config)?;
+        let ids = user(&config)?;
+        let logs = error_logs(&options, &config);
+        let bound = bind(&config, &[])?;
+        if config.main.daemon.unwrap_or(true) {
+            daemonize()?;
+        }
+        process::block_signals();
+        if let Some(n) = config.main.worker_rlimit_nofile {
+            process::limit_files(n)
+                .map_err(|e| format!("setrlimit(RLIMIT_NOFILE, {n}) failed ({e})"))?;
+        }
+        let mut master = Master {
+            options,
+            config: Arc::new(config),
+            bound,
+            children: Vec::new(),
+            logs,
+            ids,
+        };
+        master.write_pid()?;
+        master.spawn()?;
+        Ok(master)
+    }
+
+    fn log(&self, level: Level, message: &str) {
+        log::error_to(&self.logs, level, message);
+    }
+
+    fn write_pid(&self) -> Result<(), String> {
+        let path = pid_path(&self.config);
+        let text = format!("{}\n", std::process::id());
+        std::fs::write(&path, text).map_err(|e| log::open_failed(&path, &e))
+    }
+
+    fn spawn(&mut self) -> Result<(), String> {
+        let parent = std::process::id();
+        match process::fork() {
+            Err(e) => Err(format!(
+                "fork() failed while spawning \"worker process\" ({e})"
+            )),
+            Ok(Fork::Parent(pid)) => {
+                self.children.push(Child { pid, current: true });
+                self.log(Level::Notice, &format!("start worker process {pid}"));
+                Ok(())
+            }
+            Ok(Fork::Child) => {
+                let code = worker::run(
+                    self.config.clone(),
+                    &self.bound,
+                    self.ids.as_ref(),
+                    &self.logs,
+                    parent,
+                );
+                std::process::exit(code);
+            }
+        }
+    }
+
+    /// Waits for signals until the last worker is gone.
+    fn serve(mut self) -> ExitCode {
+        let mut ending = false;
+        loop {
+            let signal = process::wait_signal(None);
+            match signal {
+                Some(libc::SIGTERM | libc::SIGINT) => {
+                    ending = true;
+                    self.signal_all(libc::SIGTERM);
+                }
+                Some(libc::SIGQUIT) => {
+                    ending = true;
+                    self.signal_all(libc::SIGQUIT);
+                }
+                Some(libc::SIGHUP) if !ending => self.reload(),
+                Some(libc::SIGUSR1) => self.reopen(),
+                Some(libc::SIGWINCH) => self.signal_all(libc::SIGQUIT),
+                _ => {}
+            }
+            self.reap(ending);
+            if ending && self.children.is_empty() {
+                return self.end();
+            }
+        }
+    }
+
+    fn signal_all(&self, signal: i32) {
+        for child in &self.children {
+            // A child that is gone already is reaped with the next signal.
+            let _ = process::kill(child.pid, signal);
+        }
+    }
+
+    fn reap(&mut self, ending: bool) {
+        while let Some(ended) = process::reap() {
+            let Some(i) = self.children.iter().position(|c| c.pid == ended.pid) else {
+                continue;
+            };
+            let child = self.children.remove(i);
+            match (ended.signal, ended.code) {
+                (Some(signal), _) => {
+                    self.log(
+                        Level::Alert,
+                        &format!("worker process {} exited on signal {signal}", child.pid),
+                    );
+                }
+                (None, code) => {
+                    let code = code.unwrap_or(0);
+                    self.log(
+                        Level::Notice,
+                        &format!("worker process {} exited with code {code}", child.pid),
+                    );
+                }
+            }
+            let failed_start = ended.code == Some(worker::FATAL);
+            if failed_start {
+                let message = "worker process cannot be started and is not started again";
+                self.log(Level::Alert, message);
+            } else if child.current && !ending {
+                if let Err(message) = self.spawn() {
+                    self.log(Level::Alert, &message);
+                }
+            }
+        }
+    }
+
+    fn reload(&mut self) {
+        self.log(Level::Notice, "reconfiguring");
+        match self.try_reload() {
+            Ok(()) => {}
+            Err(message) => self.log(Level::Emerg, &message),
+        }
+    }
+
+    /// The old workers go on until the new one runs; a configuration that is refused changes nothing.
+    fn try_reload(&mut self) -> Result<(), String> {
+        let mut files = Vec::new();
+        let config = load(&self.options, &mut files)?;
+        open_logs(&self.options, &config)?;
+        worker::check(&config)?;
+        let ids = user(&config)?;
+        let bound = bind(&config, &self.bound)?;
+        let stale = listen::stale_unix(&self.bound, &bound);
+        let old_pid = pid_path(&self.config);
+        self.logs = error_logs(&self.options, &config);
+        for warning in &config.warnings {
+            self.log(Level::Warn, warning);
+        }
+        self.config = Arc::new(config);
+        self.bound = bound;
+        self.ids = ids;
+        self.children.iter_mut().for_each(|c| c.current = false);
+        self.spawn()?;
+        if pid_path(&self.config) != old_pid {
+            self.write_pid()?;
+            remove(&old_pid);
+        }
+        stale.iter().for_each(|p| remove(p));
+        for child in self.children.iter().filter(|c| !c.current) {
+            let _ = process::kill(child.pid, libc::SIGQUIT);
+        }
+        Ok(())
+    }
+
+    fn reopen(&self) {
+        self.log(Level::Notice, "reopening logs");
+        for (path, e) in log::reopen_all() {
+            self.log(Level::Emerg, &log::open_failed(&path, &e));
+        }
+        // Workers open the files with their own rights.
+        if let Some(ids) = &self.ids {
+            for path in log::open_paths() {
+                let _ = std::os::unix::fs::chown(&path, Some(ids.uid), None);
+            }
+        }
+        self.signal_all(libc::SIGUSR1);
+    }
+
+    fn end(&self) -> ExitCode {
+        self.log(Level::Notice, "exit");
+        for path in listen::stale_unix(&self.bound, &[]) {
+            remove(&path);
+        }
+        remove(&pid_path(&self.config));
+        ExitCode::SUCCESS
+    }
+}
+
+/// What is gone already need not be removed.
+fn remove(path: &Path) {
+    let _ = std::fs::remove_file(path);
+}
+
+fn bind(config: &Config, before: &[Bound]) -> Result<Vec<Bound>, String> {
+    let listeners = config.http.as_ref().map_or(&[][..], |h| &h.listeners);
+    listen::bind_all(listeners, threads(config), before)
+}
+
+/// Threads of a worker process.
+pub fn threads(config: &Config) -> usize {
+    match config.main.worker_processes {
+        None => 1,
+        Some(Workers::Count(n)) => n as usize,
+        Some(Workers::Auto) => std::thread::available_parallelism().map_or(1, usize::from),
+    }
+}
+
+/// Goes on in a child without a terminal; the parent ends once the child has begun.
+fn daemonize() -> Result<(), String> {
+    match process::fork() {
+        Err(e) => Err(format!("fork() failed ({e})")),
+        Ok(Fork::Parent(_)) => std::process::exit(0),
+        Ok(Fork::Child) => {
+            process::detach().map_err(|e| format!("cannot detach from the terminal ({e})"))
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! Processes: daemon, signals, users.
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::AsRawFd;
+
+pub type Pid = libc::pid_t;
+
+/// Which side of a fork this is.
+pub enum Fork {
+    Child,
+    Parent(Pid),
+}
+
+/// Call only while the process has one thread.
+pub fn fork() -> io::Result<Fork> {
+    // SAFETY: the process has a single thread, so the child's memory is consistent.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => Ok(Fork::Child),
+        pid => Ok(Fork::Parent(pid)),
+    }
+}
+
+pub fn kill(pid: Pid, signal: i32) -> io::Result<()> {
+    // SAFETY: kill takes no pointers.
+    if unsafe { libc::kill(pid, signal) } < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(())
+    }
+}
+
+/// Signals that both processes handle.
+pub const HANDLED: [i32; 9] = [
+    libc::SIGHUP,
+    libc::SIGINT,
+    libc::SIGQUIT,
+    libc::SIGTERM,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+    libc::SIGWINCH,
+    libc::SIGCHLD,
+    libc::SIGALRM,
+];
+
+fn signal_set() -> libc::sigset_t {
+    // SAFETY: sigemptyset initialises the set; sigaddset is given valid signals.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&mut set);
+        HANDLED.iter().for_each(|s| {
+            libc::sigaddset(&mut set, *s);
+        });
+        set
+    }
+}
+
+/// Holds signals back until they are waited for; threads started later do so too.
+pub fn block_signals() {
+    let set = signal_set();
+    // SAFETY: `set` lives through the call; a null old set is allowed.
+    unsafe {
+        libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut());
+        libc::signal(libc::SIGPIPE, libc::SIG_IGN);
+    }
+}
+
+/// The next signal; `None` when `ms` milliseconds passed without one.
+pub fn wait_signal(ms: Option<u64>) -> Option<i32> {
+    let set = signal_set();
+    let ms = ms.unwrap_or(3_600_000);
+    let timeout = libc::timespec {
+        tv_sec: (ms / 1000) as libc::time_t,
+        tv_nsec: (ms % 1000 * 1_000_000) as _,
+    };
+    // SAFETY: `set` and `timeout` live through the call; a null info is allowed.
+    let signal = unsafe { libc::sigtimedwait(&set, std::ptr::null_mut(), &timeout) };
+    (signal > 0).then_some(signal)
+}
+
+/// How a child ended.
+pub struct Ended {
+    pub pid: Pid,
+    pub code: Option<i32>,
+    pub signal: Option<i32>,
+}
+
+/// A child that has ended, if there is one.
+pub fn reap() -> Option<Ended> {
+    let mut status = 0;
+    // SAFETY: `status` lives through the call.
+    let pid = unsafe { libc::waitpid(-1, &mut status, libc::WNOHANG) };
+    if pid <= 0 {
+        return None;
+    }
+    let code = libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status));
+    let signal = libc::WIFSIGNALED(status).then(|| libc::WTERMSIG(status));
+    Some(Ended { pid, code, signal })
+}
+
+/// Leaves the terminal: a new session, input and output from and to nowhere.
+pub fn detach() -> io::Result<()> {
+    let null = std::fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open("/dev/null")?;
+    // SAFETY: setsid and dup2 take no pointers; the descriptors 0 to 2 are meant to be replaced.
+    unsafe {
+        libc::setsid();
+        libc::umask(0);
+        for fd in 0..3 {
+            if libc::dup2(null.as_raw_fd(), fd) < 0 {
+                return Err(io::Error::last_os_error());
+            }
+        }
+    }
+    Ok(())
+}
+
+#[derive(Clone, Debug)]
+pub struct Ids {
+    pub user: CString,
+    pub uid: libc::uid_t,
+    pub gid: libc::gid_t,
+}
+
+/// Looks a user and group up, as nginx words its errors.
+pub fn lookup(user: &str, group: Option<&str>) -> Result<Ids, String> {
+    let name = CString::new(user).map_err(|_| format!("getpwnam(\"{user}\") failed"))?;
+    // SAFETY: `name` ends in NUL. The result points to static storage and is read at once, while the
+    // process has one thread.
+    let (uid, mut gid) = unsafe {
+        let entry = libc::getpwnam(name.as_ptr());
+        if entry.is_null() {
+            return Err(format!("getpwnam(\"{user}\") failed"));
+        }
+        ((*entry).pw_uid, (*entry).pw_gid)
+    };
+    // nginx takes a group of the user's name when none is given.
+    let group_name = group.unwrap_or(user);
+    let c_group =
+        CString::new(group_name).map_err(|_| format!("getgrnam(\"{group_name}\") failed"))?;
+    // SAFETY: as above.
+    unsafe {
+        let entry = libc::getgrnam(c_group.as_ptr());
+        if !entry.is_null() {
+            gid = (*entry).gr_gid;
+        } else if group.is_some() {
+            return Err(format!("getgrnam(\"{group_name}\") failed"));
+        }
+    }
+    Ok(Ids {
+        user: name,
+        uid,
+        gid,
+    })
+}
+
+pub fn is_root() -> bool {
+    // SAFETY: geteuid takes no arguments and cannot fail.
+    unsafe { libc::geteuid() == 0 }
+}
+
+/// Gives up root for good: groups first, then the user.
+pub fn drop_privileges(ids: &Ids) -> io::Result<()> {
+    // SAFETY: `ids.user` ends in NUL; the calls change only this process's credentials.
+    unsafe {
+        if libc::initgroups(ids.user.as_ptr(), ids.gid) < 0
+            || libc::setgid(ids.gid) < 0
+            || libc::setuid(ids.uid) < 0
+        {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
+}
+
+/// Ends this process when its parent dies without a word.
+pub fn die_with_parent() {
+    // SAFETY: prctl with PR_SET_PDEATHSIG takes an integer only.
+    unsafe {
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM);
+    }
+}
+
+/// Raises the number of descriptors this process may open.
+pub fn limit_files(n: u64) -> io::Result<()> {
+    let limit = libc::rlimit {
+        rlim_cur: n,
+        rlim_max: n,
+    };
+    // SAFETY: `limit` lives through the call.
+    if unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+pub fn set_priority(nice: i32) -> io::Result<()> {
+    // SAFETY: setpriority takes no pointers.
+    if unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}

@@ -1,0 +1,75 @@
+//! What a connection's bytes go through: a plain socket, or TLS over one.
+
+use gallop_runtime::Sock;
+use std::fs::File;
+use std::io;
+use std::task::{Context, Poll};
+
+/// A byte stream with a client. Reading and writing may be polled in turn by one task.
+pub trait Transport: 'static {
+    /// Ready when a read would find bytes, or the end.
+    fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<()>;
+    fn poll_read(&self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>>;
+    /// `more`: further bytes follow at once.
+    fn poll_write(&self, cx: &mut Context<'_>, buf: &[u8], more: bool) -> Poll<io::Result<usize>>;
+    /// Sends a range of a file; bytes sent, 0 if the file ends early.
+    fn poll_send_file(
+        &self,
+        cx: &mut Context<'_>,
+        file: &File,
+        offset: u64,
+        len: u64,
+    ) -> Poll<io::Result<usize>>;
+    /// Everything written has reached the socket.
+    fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
+    /// Tells the client that nothing more will come.
+    fn close_write(&self);
+    fn is_hung_up(&self) -> bool;
+}
+
+/// Cleartext.
+pub struct Plain {
+    sock: Sock,
+}
+
+impl Plain {
+    pub fn new(sock: Sock) -> Plain {
+        Plain { sock }
+    }
+}
+
+impl Transport for Plain {
+    fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<()> {
+        self.sock.io().poll_readable(cx)
+    }
+
+    fn poll_read(&self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
+        self.sock.poll_read(cx, buf)
+    }
+
+    fn poll_write(&self, cx: &mut Context<'_>, buf: &[u8], more: bool) -> Poll<io::Result<usize>> {
+        self.sock.poll_write(cx, buf, more)
+    }
+
+    fn poll_send_file(
+        &self,
+        cx: &mut Context<'_>,
+        file: &File,
+        offset: u64,
+        len: u64,
+    ) -> Poll<io::Result<usize>> {
+        self.sock.poll_send_file(cx, file, offset, len)
+    }
+
+    fn poll_flush(&self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn close_write(&self) {
+        self.sock.close_write();
+    }
+
+    fn is_hung_up(&self) -> bool {
+        self.sock.io().is_hung_up()
+    }
+}

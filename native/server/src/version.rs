@@ -1,0 +1,40 @@
+//! What `-V` tells. Each `--without-` is a module of nginx that is not offered.
+
+/// Modules of nginx's default build that gallop lacks.
+const WITHOUT: &[&str] = &[
+    "http_ssi_module",
+    "http_mirror_module",
+    "http_userid_module",
+    "http_uwsgi_module",
+    "http_scgi_module",
+    "http_grpc_module",
+    "http_memcached_module",
+    "http_referer_module",
+    "http_browser_module",
+    "http_tunnel_module",
+    "http_upstream_least_time_module",
+    "http_upstream_sticky_module",
+    "http-cache",
+    "mail_pop3_module",
+    "mail_imap_module",
+    "mail_smtp_module",
+    "stream",
+];
+
+/// Modules beside nginx's default build that are offered.
+const WITH: &[&str] = &[
+    "http_realip_module",
+    "http_auth_request_module",
+    "http_stub_status_module",
+    "http_gzip_static_module",
+];
+
+pub fn short() -> String {
+    format!("gallop version: {}", gallop_engine::PRODUCT_VERSION)
+}
+
+pub fn long() -> String {
+    let mut arguments: Vec<String> = WITH.iter().map(|m| format!("--with-{m}")).collect();
+    arguments.extend(WITHOUT.iter().map(|m| format!("--without-{m}")));
+    format!("{}\nconfigure arguments: {}", short(), arguments.join(" "))
+}

@@ -1,0 +1,343 @@
+//! The worker process: its threads, their connections, and its end.
+
+use crate::h1;
+use crate::listen::{inet_of, local_addr, Bound};
+use crate::master::threads;
+use crate::process::{self, Ids};
+use crate::transport::Plain;
+use gallop_conf::model::{Config, ErrorLog, Level, ListenAddr, Listener};
+use gallop_engine::{log, Conn, Shared, Worker};
+use gallop_runtime::{race, sleep, spawn, Either, Handle, IoFd, Listening, Runtime, Sock};
+use std::cell::{Cell, RefCell};
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd, RawFd};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// Exit code of a worker that must not be started again.
+pub const FATAL: i32 = 2;
+
+/// Checks what only shows when the configuration is put to use.
+pub fn check(_config: &Config) -> Result<(), String> {
+    Ok(())
+}
+
+/// Runs the worker process to its end; its exit code.
+pub fn run(
+    config: Arc<Config>,
+    bound: &[Bound],
+    ids: Option<&Ids>,
+    logs: &[ErrorLog],
+    _master: u32,
+) -> i32 {
+    let alert = |message: String| {
+        log::error_to(logs, Level::Emerg, &message);
+        FATAL
+    };
+    if let Some(nice) = config.main.worker_priority {
+        if let Err(e) = process::set_priority(nice) {
+            log::error_to(
+                logs,
+                Level::Alert,
+                &format!("setpriority({nice}) failed ({e})"),
+            );
+        }
+    }
+    if let Some(ids) = ids {
+        if let Err(e) = process::drop_privileges(ids) {
+            return alert(format!("setuid({}) failed ({e})", ids.uid));
+        }
+    }
+    process::die_with_parent();
+    let shared = Arc::new(Shared::new(config.clone(), logs.to_vec()));
+    let count = threads(&config);
+    let ended = Arc::new(AtomicUsize::new(0));
+    let handles: Arc<Mutex<Vec<Handle>>> = Arc::default();
+    let mut joins = Vec::new();
+    for index in 0..count {
+        let (shared, ended, handles) = (shared.clone(), ended.clone(), handles.clone());
+        let sockets = sockets_of(&config, bound, index);
+        joins.push(std::thread::spawn(move || {
+            thread(shared, sockets, &handles);
+            ended.fetch_add(1, Ordering::SeqCst);
+            // The signal loop looks whether all threads have ended.
+            let _ = process::kill(std::process::id() as process::Pid, libc::SIGALRM);
+        }));
+    }
+    obey(&shared, logs, &handles, || {
+        ended.load(Ordering::SeqCst) == count
+    });
+    if joins.into_iter().any(|j| j.join().is_err()) {
+        1
+    } else {
+        0
+    }
+}
+
+/// Handles signals until every thread has ended.
+fn obey(
+    shared: &Arc<Shared>,
+    logs: &[ErrorLog],
+    handles: &Mutex<Vec<Handle>>,
+    ended: impl Fn() -> bool,
+) {
+    while !ended() {
+        match process::wait_signal(None) {
+            Some(libc::SIGTERM | libc::SIGINT) => {
+                std::process::exit(0);
+            }
+            Some(libc::SIGQUIT) => {
+                if !shared.quitting.swap(true, Ordering::SeqCst) {
+                    log::error_to(logs, Level::Notice, "gracefully shutting down");
+                }
+                let handles = handles.lock().unwrap_or_else(|e| e.into_inner());
+                handles.iter().for_each(Handle::wake);
+            }
+            Some(libc::SIGUSR1) => {
+                for (path, e) in log::reopen_all() {
+                    log::error_to(logs, Level::Emerg, &log::open_failed(&path, &e));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A socket this thread accepts from.
+struct Accepting {
+    fd: Arc<OwnedFd>,
+    listener: Listener,
+    /// Other threads or processes wait on it too.
+    shared: bool,
+}
+
+fn sockets_of(config: &Config, bound: &[Bound], index: usize) -> Vec<Accepting> {
+    let listeners = config.http.as_ref().map_or(&[][..], |h| &h.listeners);
+    let mut out = Vec::new();
+    for listener in listeners.iter().filter(|l| !l.quic) {
+        let Some(b) = bound.iter().find(|b| b.addr == listener.addr && !b.quic) else {
+            continue;
+        };
+        let own = b.sockets.len() > 1;
+        let fd = b.sockets[if own { index % b.sockets.len() } else { 0 }].clone();
+        out.push(Accepting {
+            fd,
+            listener: listener.clone(),
+            shared: !own,
+        });
+    }
+    out
+}
+
+fn thread(shared: Arc<Shared>, sockets: Vec<Accepting>, handles: &Mutex<Vec<Handle>>) {
+    let runtime = match Runtime::new() {
+        Ok(runtime) => runtime,
+        Err(e) => {
+            log::error_to(
+                &shared.error_log,
+                Level::Emerg,
+                &format!("epoll_create() failed ({e})"),
+            );
+            return;
+        }
+    };
+    handles
+        .lock()
+        .unwrap_or_else(|e| e.into_inner())
+        .push(runtime.handle());
+    let worker = Rc::new(Worker::new(shared));
+    let watcher = worker.clone();
+    runtime.before_wait(move || {
+        log::flush_turn();
+        if watcher.shared.quitting.load(Ordering::Relaxed) && !watcher.shutdown.is_set() {
+            watcher.shutdown.set();
+        }
+    });
+    runtime.block_on(serve(worker, sockets));
+    log::flush_all();
+}
+
+/// Accepts until shutdown, then waits for the connections to end.
+async fn serve(worker: Rc<Worker>, sockets: Vec<Accepting>) {
+    let accepting = Rc::new(Cell::new(0usize));
+    for socket in sockets {
+        accepting.set(accepting.get() + 1);
+        let (worker, accepting) = (worker.clone(), accepting.clone());
+        spawn(async move {
+            if let Err(e) = accept_loop(&worker, socket).await {
+                worker.log(Level::Emerg, &format!("cannot wait for connections ({e})"));
+            }
+            accepting.set(accepting.get() - 1);
+        });
+    }
+    spawn(flush_logs());
+    worker.shutdown.wait().await;
+    let timeout = worker.shared.config.main.worker_shutdown_timeout;
+    let started = gallop_runtime::now_ms();
+    while worker.connections.get() > 0 || accepting.get() > 0 {
+        if timeout.is_some_and(|t| gallop_runtime::now_ms() - started >= t) {
+            return;
+        }
+        sleep(10).await;
+    }
+}
+
+/// Gives buffered log lines their turn also when nothing else happens.
+async fn flush_logs() {
+    loop {
+        sleep(1000).await;
+        log::flush_turn();
+    }
+}
+
+struct ListenFd(RawFd);
+
+impl Listening for ListenFd {
+    fn raw(&self) -> RawFd {
+        self.0
+    }
+}
+
+/// Connections accepted in a row before others get their turn.
+const ACCEPT_BATCH: usize = 64;
+
+async fn accept_loop(worker: &Rc<Worker>, socket: Accepting) -> std::io::Result<()> {
+    let fd = socket.fd.as_fd().try_clone_to_owned()?;
+    let io = if socket.shared {
+        IoFd::exclusive(fd)?
+    } else {
+        IoFd::new(fd)?
+    };
+    let listening = ListenFd(io.raw());
+    let listener = Rc::new(socket.listener);
+    loop {
+        if let Either::First(()) = race(worker.shutdown.wait(), io.readable()).await {
+            return Ok(());
+        }
+        for _ in 0..ACCEPT_BATCH {
+            match listening.accept() {
+                Ok((fd, raw, _)) => accepted(worker, &listener, fd, inet_of(&raw)),
+                Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => {
+                    io.clear_readable();
+                    break;
+                }
+                Err(e) if matches!(e.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)) => {
+                    worker.log(Level::Crit, "accept4() failed (24: Too many open files)");
+                    sleep(500).await;
+                    break;
+                }
+                // The client went away before it was accepted.
+                Err(_) => {}
+            }
+        }
+        if io.is_readable() {
+            // Level-triggered sockets are not told again; the next round looks itself.
+            gallop_runtime::yield_now().await;
+        }
+    }
+}
+
+fn accepted(worker: &Rc<Worker>, listener: &Rc<Listener>, fd: OwnedFd, peer: Option<SocketAddr>) {
+    let counters = &worker.shared.counters;
+    counters.accepted.fetch_add(1, Ordering::Relaxed);
+    let limit = worker.shared.config.main.worker_connections.unwrap_or(512) as usize;
+    if worker.connections.get() >= limit {
+        worker.log(
+            Level::Alert,
+            &format!("{limit} worker_connections are not enough"),
+        );
+        return;
+    }
+    counters.handled.fetch_add(1, Ordering::Relaxed);
+    let guard = ConnectionCount::new(worker.clone());
+    let sock = match Sock::new(fd) {
+        Ok(sock) => sock,
+        Err(e) => return worker.log(Level::Crit, &format!("epoll_ctl() failed ({e})")),
+    };
+    let conn = Rc::new(connection(worker, listener, &sock, peer));
+    if peer.is_some() {
+        // Answers are written whole; failure only costs time.
+        let _ = gallop_runtime::set_option(sock.raw(), libc::IPPROTO_TCP, libc::TCP_NODELAY, 1);
+    }
+    let worker = worker.clone();
+    spawn(async move {
+        let _guard = guard;
+        h1::serve(worker, conn, Plain::new(sock)).await;
+    });
+}
+
+fn connection(worker: &Worker, listener: &Listener, sock: &Sock, peer: Option<SocketAddr>) -> Conn {
+    let (local, local_name) = match &listener.addr {
+        ListenAddr::Inet(addr) if !addr.ip().is_unspecified() => (Some(*addr), String::new()),
+        ListenAddr::Inet(_) => (local_addr(sock.raw()), String::new()),
+        ListenAddr::Unix(path) => (None, format!("unix:{}", path.display())),
+    };
+    Conn {
+        id: worker
+            .shared
+            .next_connection
+            .fetch_add(1, Ordering::Relaxed),
+        endpoint: listener.endpoint_for(local.map(|a| a.ip())).clone(),
+        peer,
+        local,
+        local_name,
+        requests: Cell::new(0),
+        started: gallop_runtime::coarse_ms(),
+        tls: None,
+        proxy_protocol: None,
+        sni_server: RefCell::new(None),
+    }
+}
+
+/// Counts an open connection for as long as it lives.
+struct ConnectionCount {
+    worker: Rc<Worker>,
+}
+
+impl ConnectionCount {
+    fn new(worker: Rc<Worker>) -> Self {
+        worker.connections.set(worker.connections.get() + 1);
+        worker
+            .shared
+            .counters
+            .active
+            .fetch_add(1, Ordering::Relaxed);
+        ConnectionCount { worker }
+    }
+}
+
+impl Drop for ConnectionCount {
+    fn drop(&mut self) {
+        self.worker
+            .connections
+            .set(self.worker.connections.get() - 1);
+        self.worker
+            .shared
+            .counters
+            .active
+            .fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Counts one of reading, writing and waiting for as long as it lives.
+pub struct Phase {
+    shared: Arc<Shared>,
+    which: fn(&Shared) -> &AtomicU64,
+}
+
+impl Phase {
+    pub fn new(worker: &Worker, which: fn(&Shared) -> &AtomicU64) -> Phase {
+        which(&worker.shared).fetch_add(1, Ordering::Relaxed);
+        Phase {
+            shared: worker.shared.clone(),
+            which,
+        }
+    }
+}
+
+impl Drop for Phase {
+    fn drop(&mut self) {
+        (self.which)(&self.shared).fetch_sub(1, Ordering::Relaxed);
+    }
+}
