@@ -7,8 +7,11 @@ from rest_framework.routers import SimpleRouter
 
 from panel.accounts.api import MeView, Teams, Tokens, Users
 from panel.api.views.catalogue import NothingView, ProblemsView, ProblemView
+from panel.api.views.jobs import JobCancelView, JobEventsView, JobView
 from panel.audit.api import Audit
-from panel.websites.api import Certificates, Sites
+from panel.deployments.api import Deployments, Drifts, Pins, Revisions
+from panel.deployments.api_sites import DeployableSites
+from panel.websites.api import Certificates
 from panel.websites.api_parts import Blocks, Locations, PhpPools, Snippets, Upstreams
 
 app_name = "api"
@@ -17,9 +20,13 @@ router = SimpleRouter()
 router.register("audit", Audit, basename="audit")
 router.register("blocks", Blocks, basename="blocks")
 router.register("certificates", Certificates, basename="certificates")
+router.register("deployments", Deployments, basename="deployments")
+router.register("drifts", Drifts, basename="drifts")
 router.register("locations", Locations, basename="locations")
 router.register("php-pools", PhpPools, basename="php-pools")
-router.register("sites", Sites, basename="sites")
+router.register("pins", Pins, basename="pins")
+router.register("revisions", Revisions, basename="revisions")
+router.register("sites", DeployableSites, basename="sites")
 router.register("snippets", Snippets, basename="snippets")
 router.register("teams", Teams, basename="teams")
 router.register("tokens", Tokens, basename="tokens")
@@ -36,6 +43,9 @@ docs = login_required(
 urlpatterns: list[URLPattern | URLResolver] = [
     path("schema/", SpectacularAPIView.as_view(), name="schema"),
     path("docs/", docs, name="docs"),
+    path("jobs/<uuid:uuid>/", JobView.as_view(), name="job"),
+    path("jobs/<uuid:uuid>/cancel/", JobCancelView.as_view(), name="job-cancel"),
+    path("jobs/<uuid:uuid>/events/", JobEventsView.as_view(), name="job-events"),
     path("me/", MeView.as_view(), name="me"),
     path("problems/", ProblemsView.as_view(), name="problems"),
     path("problems/<slug:kind>/", ProblemView.as_view(), name="problem"),

@@ -1,0 +1,136 @@
+"""One form for everything that a worker does: deployments, benchmark runs, errands on hosts.
+
+A job is {uuid, type, title, status, is_finished, steps, log, result, error, times, links}. `status` is the kind's own
+word; `is_finished` says for all kinds whether it will change any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from panel.accounts.models import User
+from panel.benchmarks.models import Run, RunStatus
+from panel.deployments import selectors as deployment_selectors
+from panel.deployments.models import Deployment
+from panel.deployments.services import deployment_cancel
+from panel.hosts.models import HostOperation, JobStatus
+
+_RUN_DONE = {RunStatus.FINISHED, RunStatus.INVALID, RunStatus.FAILED, RunStatus.CANCELLED}
+_OPERATION_DONE = {JobStatus.SUCCEEDED, JobStatus.FAILED, JobStatus.CANCELLED}
+Step = dict[str, Any]
+
+
+def _time(value: Any) -> str | None:
+    return value.isoformat().replace("+00:00", "Z") if value else None
+
+
+def _job(row: Deployment | Run | HostOperation, kind: str, **values: Any) -> dict[str, Any]:
+    own = {"deployment": "deployments", "run": "runs", "operation": "operations"}[kind]
+    return {
+        "uuid": str(row.uuid),
+        "type": kind,
+        "title": str(row),
+        "status": row.status,
+        **values,
+        "error": row.error,
+        "created_at": _time(row.created_at),
+        "started_at": _time(row.started_at),
+        "finished_at": _time(row.finished_at),
+        "links": {
+            "self": f"/api/v1/jobs/{row.uuid}/",
+            "events": f"/api/v1/jobs/{row.uuid}/events/",
+            "detail": f"/api/v1/{own}/{row.uuid}/",
+        },
+    }
+
+
+def _step(name: str, status: str, log: str, row: Any) -> Step:
+    return {
+        "name": name,
+        "status": status,
+        "log": log,
+        "started_at": _time(row.started_at),
+        "finished_at": _time(row.finished_at),
+    }
+
+
+def _of_deployment(row: Deployment) -> dict[str, Any]:
+    steps = [_step(step.name, step.status, step.output, step) for step in row.steps.all()]
+    result = {"outcome": row.status} if row.is_finished else None
+    return _job(row, "deployment", is_finished=row.is_finished, steps=steps, log=_joined(steps), result=result)
+
+
+def _joined(steps: list[Step]) -> str:
+    return "".join(f"== {step['name']}: {step['status']}\n{step['log']}\n" for step in steps)
+
+
+def _of_run(row: Run) -> dict[str, Any]:
+    steps = []
+    for target in row.targets.prefetch_related("rounds"):
+        for part in target.rounds.all():
+            status = "failed" if part.error else "succeeded" if part.finished_at else "running"
+            steps.append(_step(f"{target.label}, round {part.number}", status, part.error, part))
+    done = row.status in _RUN_DONE
+    result = {"summary": row.summary, "reasons": row.reasons} if done else None
+    return _job(row, "run", is_finished=done, steps=steps, log=row.progress, result=result)
+
+
+def _of_operation(row: HostOperation) -> dict[str, Any]:
+    done = row.status in _OPERATION_DONE
+    step = _step(row.get_kind_display(), row.status, row.error, row)
+    return _job(row, "operation", is_finished=done, steps=[step], log=row.error, result=row.result)
+
+
+def _find_deployment(user: User, uuid: UUID) -> Deployment | None:
+    row = deployment_selectors.deployments_visible(user).filter(uuid=uuid).first()
+    return row if row and deployment_selectors.is_whole_visible(user, row) else None
+
+
+def _find_run(user: User, uuid: UUID) -> Run | None:
+    from panel.benchmarks.selectors import runs_visible
+
+    return runs_visible(user).filter(uuid=uuid).first()
+
+
+def _find_operation(user: User, uuid: UUID) -> HostOperation | None:
+    from panel.hosts.selectors import operations_visible
+
+    return operations_visible(user).filter(uuid=uuid).first()
+
+
+def _cancel_operation(actor: User, row: HostOperation) -> None:
+    from panel.hosts.services import operation_cancel
+
+    operation_cancel(actor=actor, operation=row)
+
+
+@dataclass(frozen=True)
+class _Kind:
+    find: Callable[[User, UUID], Any]
+    describe: Callable[[Any], dict[str, Any]]
+    cancel: Callable[[User, Any], object]
+
+
+_KINDS = (_Kind(_find_deployment, _of_deployment, lambda actor, row: deployment_cancel(actor=actor, deployment=row)),)
+
+
+def job_find(user: User, uuid: UUID) -> dict[str, Any] | None:
+    """The job as its kind describes it; None when there is none that `user` may see."""
+    for kind in _KINDS:
+        row = kind.find(user, uuid)
+        if row is not None:
+            return kind.describe(row)
+    return None
+
+
+def job_cancel(actor: User, uuid: UUID) -> bool:
+    """Whether there was such a job; the kind's service decides whether it can be cancelled."""
+    for kind in _KINDS:
+        row = kind.find(actor, uuid)
+        if row is not None:
+            kind.cancel(actor, row)
+            return True
+    return False

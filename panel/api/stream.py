@@ -1,0 +1,68 @@
+"""A job as server-sent events (WHATWG HTML section 9.2): each change as it happens, until the job has ended."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+from uuid import UUID
+
+from asgiref.sync import sync_to_async
+
+from panel.accounts.models import ApiToken, User
+from panel.accounts.services.tokens import address_allowed
+from panel.api.jobs import job_find
+
+POLL_S = 0.5
+COMMENT_EVERY_S = 15.0  # so that proxies do not close a silent stream
+CLOSE_AFTER_S = 900.0  # the client opens it again
+
+
+def event(name: str, data: Any) -> str:
+    """JSON has no line breaks of its own, so nothing in it can end the event early."""
+    return f"event: {name}\ndata: {json.dumps(data)}\n\n"
+
+
+def _still_allowed(user: User, token: ApiToken | None, address: str) -> User | None:
+    """The caller as they are now: what was closed, revoked or narrowed since ends the stream."""
+    fresh = User.objects.filter(pk=user.pk, is_active=True).first()
+    if fresh is None or token is None:
+        return fresh
+    row = ApiToken.objects.filter(pk=token.pk).first()
+    if row is None or not row.is_usable or not address_allowed(row, address):
+        return None
+    fresh.scopes = frozenset(row.scopes)
+    return fresh
+
+
+def _look(user: User, token: ApiToken | None, address: str, uuid: UUID) -> dict[str, Any] | None:
+    caller = _still_allowed(user, token, address)
+    return job_find(caller, uuid) if caller else None
+
+
+async def events(user: User, token: ApiToken | None, address: str, uuid: UUID) -> AsyncIterator[str]:
+    """`step` for each step that is new or changed, `job` (without steps) when the rest changed, at last `end`."""
+    seen: dict[int, Any] = {}
+    last: Any = None
+    opened = spoken = time.monotonic()
+    while time.monotonic() - opened < CLOSE_AFTER_S:
+        job = await sync_to_async(_look)(user, token, address, uuid)
+        if job is None:
+            return
+        for position, step in enumerate(job.pop("steps")):
+            if seen.get(position) != step:
+                seen[position], spoken = step, time.monotonic()
+                yield event("step", {"position": position, **step})
+        job.pop("log")
+        if job != last:
+            last, spoken = job, time.monotonic()
+            yield event("job", job)
+        if job["is_finished"]:
+            yield event("end", {"status": job["status"]})
+            return
+        if time.monotonic() - spoken > COMMENT_EVERY_S:
+            spoken = time.monotonic()
+            yield ": still here\n\n"
+        await asyncio.sleep(POLL_S)

@@ -1,0 +1,104 @@
+"""/jobs/{uuid}/: everything that a worker does, in one form."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.http import Http404, StreamingHttpResponse
+from drf_spectacular.utils import OpenApiResponse, extend_schema
+from rest_framework import serializers
+from rest_framework.renderers import BaseRenderer, JSONRenderer
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from panel.accounts.models import ApiToken
+from panel.accounts.permissions import Action
+from panel.api import jobs, stream
+from panel.api.base import ApiMixin
+from panel.api.serializers import EmptySerializer
+from panel.core.network import client_address
+
+
+class JobStepSerializer(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    status = serializers.CharField()
+    log = serializers.CharField(allow_blank=True)
+    started_at = serializers.DateTimeField(allow_null=True)
+    finished_at = serializers.DateTimeField(allow_null=True)
+
+
+class JobLinksSerializer(serializers.Serializer[Any]):
+    self = serializers.CharField()
+    events = serializers.CharField()
+    detail = serializers.CharField()
+
+
+class JobSerializer(serializers.Serializer[Any]):
+    uuid = serializers.UUIDField()
+    type = serializers.ChoiceField(choices=["deployment", "run", "operation"])
+    title = serializers.CharField()
+    status = serializers.CharField()
+    is_finished = serializers.BooleanField()
+    steps = JobStepSerializer(many=True)
+    log = serializers.CharField(allow_blank=True)
+    result = serializers.DictField(allow_null=True)
+    error = serializers.CharField(allow_blank=True)
+    created_at = serializers.DateTimeField()
+    started_at = serializers.DateTimeField(allow_null=True)
+    finished_at = serializers.DateTimeField(allow_null=True)
+    links = JobLinksSerializer()
+
+
+class JobView(ApiMixin):
+    """A job: what it is, how far it is, what it did and what came of it."""
+
+    @extend_schema(responses=JobSerializer, operation_id="jobs_retrieve")
+    def get(self, request: Request, uuid: UUID) -> Response:
+        job = jobs.job_find(self.actor, uuid)
+        if job is None:
+            raise Http404
+        return Response(job)
+
+
+class JobCancelView(ApiMixin):
+    """Takes back what has not begun; asks a running benchmark to stop."""
+
+    writes = Action.VIEW  # the kind's own service demands more
+
+    @extend_schema(request=EmptySerializer, responses=JobSerializer, operation_id="jobs_cancel")
+    def post(self, request: Request, uuid: UUID) -> Response:
+        if not jobs.job_cancel(self.actor, uuid):
+            raise Http404
+        return Response(jobs.job_find(self.actor, uuid))
+
+
+class EventStreamRenderer(BaseRenderer):
+    """Lets a client ask for text/event-stream; the view's own answer is not rendered by it."""
+
+    media_type = "text/event-stream"
+    format = "stream"
+    charset = None
+
+    def render(self, data: Any, accepted_media_type: Any = None, renderer_context: Any = None) -> bytes:
+        return JSONRenderer().render(data)
+
+
+class JobEventsView(ApiMixin):
+    """The job's changes as they happen: `step`, `job` and `end` events whose data is JSON."""
+
+    renderer_classes = [EventStreamRenderer, JSONRenderer]
+
+    @extend_schema(
+        responses={(200, "text/event-stream"): OpenApiResponse(str, "Server-sent events")}, operation_id="jobs_events"
+    )
+    def get(self, request: Request, uuid: UUID) -> StreamingHttpResponse:
+        if jobs.job_find(self.actor, uuid) is None:
+            raise Http404
+        token = request.auth if isinstance(request.auth, ApiToken) else None
+        address = client_address(request._request)
+        return StreamingHttpResponse(
+            stream.events(self.actor, token, address, uuid),
+            content_type="text/event-stream",
+            headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
+        )

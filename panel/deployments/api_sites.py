@@ -1,0 +1,110 @@
+"""What deployments add to sites: putting them on hosts, taking them off, moving them, bringing them back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from panel.accounts.permissions import Action, require
+from panel.api.problems import ApiError, parameter_error
+from panel.api.serializers import EmptySerializer
+from panel.deployments import services
+from panel.deployments.api import plans_answer
+from panel.deployments.models import Deployment, Revision
+from panel.deployments.rendered import site_files
+from panel.deployments.serializers import DeploymentDetailSerializer, RevisionSerializer, RollbackInput
+from panel.websites import freeze
+from panel.websites.api import Sites, install_named
+from panel.websites.serializers import MoveInput
+
+_PLANS = {201: DeploymentDetailSerializer(many=True)}
+
+
+class PreviewFile(serializers.Serializer[Any]):
+    path = serializers.CharField()
+    mode = serializers.IntegerField()
+    link = serializers.CharField(allow_blank=True)
+    secret = serializers.BooleanField()
+    content = serializers.CharField(allow_null=True, help_text="null: a secret, or a link.")
+
+
+class DeployableSites(Sites):
+    """Sites: what should be served, where and how. A change here reaches a host only by a deployment."""
+
+    dry_run_actions = Sites.dry_run_actions | {"rollback", "disable", "take_off", "move"}
+    parameters = {"preview": {"install"}}
+
+    def _planned(self, planned: Deployment | None) -> Response:
+        """The plan to be confirmed; 204 when the site stood nowhere and the thing is done."""
+        return Response(status=204) if planned is None else plans_answer(self, [planned])
+
+    @extend_schema(responses=RevisionSerializer(many=True))
+    @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])
+    def revisions(self, request: Request, name: str = "") -> Response:
+        """The site's latest 100 revisions; /revisions/ pages through all."""
+        rows = self.get_object().revisions.select_related("site", "install__host", "created_by").defer("spec")
+        return Response(RevisionSerializer(rows[:100], many=True).data)
+
+    @extend_schema(request=RollbackInput, responses=_PLANS)
+    @action(detail=True, methods=["post"], writes=Action.DEPLOY)
+    def rollback(self, request: Request, name: str = "") -> Response:
+        """Plans to put back an earlier revision, exactly as it was."""
+        site = self.get_object()
+        number = self.body(RollbackInput)["revision"]
+        revision = Revision.objects.filter(site=site, number=number).first()
+        if revision is None:
+            detail = f"{site.name} has no revision {number}."
+            raise ApiError("invalid", detail, [{"pointer": "/revision", "detail": detail}])
+        return self._planned(services.site_rollback(actor=self.actor, site=site, revision=revision))
+
+    @extend_schema(request=EmptySerializer, responses=_PLANS | {204: None})
+    @action(detail=True, methods=["post"], writes=Action.DEPLOY)
+    def disable(self, request: Request, name: str = "") -> Response:
+        """Plans to take the site off its host; one that stands nowhere is disabled at once (204)."""
+        return self._planned(services.site_disable(actor=self.actor, site=self.get_object()))
+
+    @extend_schema(request=EmptySerializer, responses=_PLANS | {204: None})
+    @action(detail=True, methods=["post"], url_path="take-off", writes=Action.DEPLOY)
+    def take_off(self, request: Request, name: str = "") -> Response:
+        """Plans to take the site off its host and then forget it; one that stands nowhere is forgotten at once."""
+        return self._planned(services.site_delete(actor=self.actor, site=self.get_object()))
+
+    @extend_schema(request=MoveInput, responses=_PLANS)
+    @action(detail=True, methods=["post"], writes=Action.DEPLOY)
+    def move(self, request: Request, name: str = "") -> Response:
+        """Plans to serve the site by another server, on this host or another."""
+        site = self.get_object()
+        install = install_named(self.body(MoveInput)["install"])
+        assert install is not None
+        return plans_answer(self, services.site_move(actor=self.actor, site=site, install=install))
+
+    @extend_schema(responses=PreviewFile(many=True))
+    @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])
+    def preview(self, request: Request, name: str = "") -> Response:
+        """The draft as it would be rendered, for its own server or `install`. Nothing is stored."""
+        site = self.get_object()
+        require(self.actor, Action.VIEW, site.team)
+        raw = request.query_params.get("install")
+        if raw is not None and not (raw.isascii() and raw.isdecimal() and len(raw) < 18):
+            raise parameter_error("install", "Write the server's id: see /api/v1/installs/.")
+        install = install_named(int(raw), "?install") if raw else site.install
+        if install is None:
+            raise ApiError("conflict", "Choose the server that this site runs on first, or name one with ?install=.")
+        files = site_files(site, install, freeze.site_spec(site, install))
+        return Response(
+            [
+                {
+                    "path": file.path,
+                    "mode": file.mode,
+                    "link": file.link_target,
+                    "secret": file.is_secret,
+                    "content": None if file.is_secret or file.link_target else file.text,
+                }
+                for file in files
+            ]
+        )

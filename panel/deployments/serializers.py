@@ -1,0 +1,127 @@
+"""Deployments, revisions and drift as JSON. Contents of secret files are never written out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers
+
+from panel.api.serializers import StrictSerializer
+from panel.deployments.models import Deployment, DeploymentKind, Drift, PinnedFile, Revision, Step
+
+PLANNABLE = [DeploymentKind.DEPLOY, DeploymentKind.DISABLE, DeploymentKind.OVERWRITE]
+
+
+class RevisionSerializer(serializers.ModelSerializer[Revision]):
+    site = serializers.CharField(source="site.name", read_only=True)
+    host = serializers.CharField(source="install.host.name", read_only=True)
+    install = serializers.IntegerField(source="install_id", read_only=True)
+    created_by = serializers.CharField(source="created_by.username", read_only=True, default=None, allow_null=True)
+    files = serializers.ListField(child=serializers.DictField(), read_only=True)
+
+    class Meta:
+        model = Revision
+        fields = ["id", "site", "number", "host", "install", "digest", "files", "created_at", "created_by"]
+
+
+class RevisionFileSerializer(serializers.Serializer[Any]):
+    path = serializers.CharField()
+    mode = serializers.IntegerField()
+    sha256 = serializers.CharField()
+    link = serializers.CharField(allow_blank=True)
+    secret = serializers.BooleanField()
+    content = serializers.CharField(allow_null=True, help_text="null: a secret, or a link.")
+
+
+class StepSerializer(serializers.ModelSerializer[Step]):
+    argv = serializers.ListField(child=serializers.CharField(), read_only=True)
+
+    class Meta:
+        model = Step
+        fields = ["position", "name", "status", "argv", "exit_code", "output", "started_at", "finished_at"]
+
+
+class DeploymentSerializer(serializers.ModelSerializer[Deployment]):
+    host = serializers.CharField(source="host.name", read_only=True)
+    sites = serializers.SerializerMethodField()
+    requested_by = serializers.CharField(source="requested_by.username", read_only=True, default=None, allow_null=True)
+    is_finished = serializers.BooleanField(read_only=True)
+
+    class Meta:
+        model = Deployment
+        fields = [
+            "uuid",
+            "batch",
+            "host",
+            "kind",
+            "status",
+            "is_finished",
+            "sites",
+            "requested_by",
+            "created_at",
+            "confirmed_at",
+            "started_at",
+            "finished_at",
+        ]
+
+    def get_sites(self, deployment: Deployment) -> list[str]:
+        seen = self.context.get("team_ids")  # other teams' sites in the same transaction are not named
+        return [item.site.name for item in deployment.items.all() if seen is None or item.site.team_id in seen]
+
+
+class DeploymentDetailSerializer(DeploymentSerializer):
+    """With the plan (files, differences, warnings) and the server's own words when it failed."""
+
+    plan = serializers.DictField(read_only=True)
+
+    class Meta(DeploymentSerializer.Meta):
+        fields = [*DeploymentSerializer.Meta.fields, "plan", "error"]
+
+
+class PlanInput(StrictSerializer):
+    """`confirm` applies at once what nobody has looked at; without it the plan waits."""
+
+    sites = serializers.ListField(child=serializers.CharField(max_length=63), allow_empty=False, max_length=1000)
+    kind = serializers.ChoiceField(choices=[(kind.value, kind.label) for kind in PLANNABLE], required=False)
+    confirm = serializers.BooleanField(required=False, default=False)
+    accept_drift = serializers.BooleanField(required=False, default=False)
+
+
+class ConfirmInput(StrictSerializer):
+    accept_drift = serializers.BooleanField(required=False, default=False)
+
+
+class RollbackInput(StrictSerializer):
+    revision = serializers.IntegerField(min_value=1, help_text="The revision's number.")
+
+
+class DriftSerializer(serializers.ModelSerializer[Drift]):
+    site = serializers.CharField(source="site.name", read_only=True, default=None, allow_null=True)
+    host = serializers.CharField(source="install.host.name", read_only=True)
+    install = serializers.IntegerField(source="install_id", read_only=True)
+
+    class Meta:
+        model = Drift
+        fields = [
+            "id",
+            "site",
+            "host",
+            "install",
+            "path",
+            "expected_sha256",
+            "found_sha256",
+            "diff",
+            "detected_at",
+            "resolution",
+            "resolved_at",
+        ]
+
+
+class PinSerializer(serializers.ModelSerializer[PinnedFile]):
+    site = serializers.CharField(source="site.name", read_only=True)
+    install = serializers.IntegerField(source="install_id", read_only=True)
+    adopted_by = serializers.CharField(source="adopted_by.username", read_only=True, default=None, allow_null=True)
+
+    class Meta:
+        model = PinnedFile
+        fields = ["id", "site", "install", "path", "adopted_by", "created_at", "updated_at"]
