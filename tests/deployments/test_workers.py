@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -126,7 +127,7 @@ def test_a_killed_agent_leaves_the_old_or_the_new(
     def forget_fault(_seconds: float) -> None:
         monkeypatch.delenv("PADDOCK_AGENT_FAULT", raising=False)
 
-    monkeypatch.setattr(execution.time, "sleep", forget_fault)
+    monkeypatch.setattr(time, "sleep", forget_fault)
     execution.deployment_execute(deployment.uuid)
     monkeypatch.undo()
     deployment.refresh_from_db()

@@ -1,0 +1,119 @@
+"""One site from nginx to Apache to gallop on the same port of one host, and between hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from panel.deployments import services
+from panel.deployments.models import Deployment, DeploymentStatus, InstallState, SiteState
+from panel.hosts.models import Engine, EngineInstall, Host, HostStatus
+from panel.websites.models import Site
+from tests.deployments.real import Machine
+from tests.support.apache import ApacheInstance
+from tests.support.gallop import GallopInstance
+from tests.support.http import ask
+from tests.support.nginx import NginxInstance
+from tests.support.ports import free_port
+
+
+@pytest.fixture
+def apache(server_root: Path) -> Iterator[ApacheInstance]:
+    """Installed, not running: the agent starts it with its first site."""
+    server = ApacheInstance(server_root / "apache")
+    (server_root / "apache" / "www").rmdir()
+    (server_root / "apache" / "www").symlink_to(server_root / "www")
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def gallop(server_root: Path) -> Iterator[GallopInstance]:
+    server = GallopInstance(server_root / "gallop")
+    yield server
+    server.stop()
+
+
+def move(machine: Machine, site: Site, install: EngineInstall) -> Deployment:
+    (deployment,) = services.site_move(actor=machine.people.owner, site=site, install=install)
+    machine.run(deployment)
+    assert deployment.status == DeploymentStatus.SUCCEEDED, deployment.error
+    site.refresh_from_db()
+    assert site.install == install
+    return deployment
+
+
+def served_by(machine: Machine) -> str:
+    return machine.get("shop").headers.get("server", "").lower()
+
+
+def test_between_the_servers_of_a_host_on_one_port(
+    machine: Machine, nginx: NginxInstance, apache: ApacheInstance, gallop: GallopInstance
+) -> None:
+    here = machine.install(nginx, Engine.NGINX)
+    there = machine.install(apache, Engine.APACHE)
+    own = machine.install(gallop, Engine.NATIVE)
+    site = machine.site("shop", here)
+    machine.deploy(site)
+    assert "nginx" in served_by(machine)
+    move(machine, site, there)
+    assert machine.answers("shop", "this is shop")
+    assert "apache" in served_by(machine)
+    assert not list((nginx.root / "sites-enabled").iterdir())
+    assert any("Listen" in Path(file["path"]).read_text() for file in InstallState.objects.get(install=there).files)
+    move(machine, site, own)
+    assert machine.answers("shop", "this is shop")
+    assert "gallop" in served_by(machine)
+    move(machine, site, here)
+    assert machine.answers("shop", "this is shop")
+    assert "nginx" in served_by(machine)
+
+
+def test_a_move_that_fails_leaves_it_where_it_was(
+    machine: Machine, nginx: NginxInstance, apache: ApacheInstance
+) -> None:
+    here, there = machine.install(nginx, Engine.NGINX), machine.install(apache, Engine.APACHE)
+    site = machine.site("shop", here)
+    machine.deploy(site)
+    apache.main_config.write_text(apache.main_config.read_text() + "Nonsense on\n")
+    (deployment,) = services.site_move(actor=machine.people.owner, site=site, install=there)
+    machine.run(deployment)
+    assert deployment.status == DeploymentStatus.ROLLED_BACK
+    assert "Nonsense" in deployment.error
+    assert machine.answers("shop", "this is shop")
+    assert "nginx" in served_by(machine)
+    site.refresh_from_db()
+    assert site.install == here
+
+
+def test_to_another_host_it_goes_up_there_before_it_goes_down_here(
+    remote: Machine, nginx: NginxInstance, server_root: Path, agent_home: Path
+) -> None:
+    here = remote.install(nginx, Engine.NGINX)
+    site = remote.site("shop", here)
+    remote.deploy(site)
+    other = Host.objects.create(
+        name="web-2", connection="local", status=HostStatus.READY, site_roots=remote.host.site_roots
+    )
+    with NginxInstance(server_root / "second") as second:
+        there = EngineInstall.objects.create(host=other, engine=Engine.NGINX, paths=second.paths, layout="sites")
+        # Both hosts are this machine here, so the port has to change with the host.
+        block = site.blocks.get()
+        port = free_port()
+        block.listens.update(port=port)
+        up, down = services.site_move(actor=remote.people.owner, site=site, install=there)
+        remote.run(up)
+        assert up.status == DeploymentStatus.SUCCEEDED, up.error
+        assert ask(port, host="shop.example").text == "this is shop"
+        assert list((nginx.root / "sites-enabled").iterdir())
+        down.refresh_from_db()
+        assert down.status == DeploymentStatus.QUEUED
+        from panel.deployments import execution
+
+        execution.deployment_execute(down.uuid)
+        assert not list((nginx.root / "sites-enabled").iterdir())
+        state = SiteState.objects.get()
+        assert state.revision is not None
+        assert state.revision.install == there
