@@ -158,7 +158,12 @@ class Transaction:
         self._journal.append("mark", {"name": "reloading"})
         faults.point("reloading")
         for engine in self._engines:
-            if engine.pid():
+            if not engine.listens():
+                if engine.pid():
+                    with self._steps.step("stop") as step:
+                        step.argv = engine.stop()
+                        step.output = "no site is left on this server, and it cannot run without a port"
+            elif engine.pid():
                 with self._steps.step("reload") as step:
                     before, step.argv = engine.reload()
                     faults.point("reloaded")

@@ -40,7 +40,8 @@ class Undo:
                 step.output = self._put_back()
                 faults.point("undone")
             if switched:
-                for engine in self._begun["engines"]:
+                # The other way round: a port must be free before its old server takes it again.
+                for engine in reversed(self._begun["engines"]):
                     self._bring_back(engine)
                 faults.point("undo-reloaded")
             with self._steps.step("prove") as step:

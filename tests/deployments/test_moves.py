@@ -1,4 +1,4 @@
-"""One site from nginx to Apache to gallop on the same port of one host, and between hosts."""
+"""One site from nginx to Apache and back on the same port of one host, and between hosts."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pytest
 from panel.deployments import services
 from panel.deployments.models import Deployment, DeploymentStatus, InstallState, SiteState
 from panel.hosts.models import Engine, EngineInstall, Host, HostStatus
+from panel.websites import services as websites
 from panel.websites.models import Site
 from tests.deployments.real import Machine
 from tests.support.apache import ApacheInstance
-from tests.support.gallop import GallopInstance
 from tests.support.http import ask
 from tests.support.nginx import NginxInstance
 from tests.support.ports import free_port
@@ -25,13 +25,6 @@ def apache(server_root: Path) -> Iterator[ApacheInstance]:
     server = ApacheInstance(server_root / "apache")
     (server_root / "apache" / "www").rmdir()
     (server_root / "apache" / "www").symlink_to(server_root / "www")
-    yield server
-    server.stop()
-
-
-@pytest.fixture
-def gallop(server_root: Path) -> Iterator[GallopInstance]:
-    server = GallopInstance(server_root / "gallop")
     yield server
     server.stop()
 
@@ -50,11 +43,10 @@ def served_by(machine: Machine) -> str:
 
 
 def test_between_the_servers_of_a_host_on_one_port(
-    machine: Machine, nginx: NginxInstance, apache: ApacheInstance, gallop: GallopInstance
+    machine: Machine, nginx: NginxInstance, apache: ApacheInstance
 ) -> None:
     here = machine.install(nginx, Engine.NGINX)
     there = machine.install(apache, Engine.APACHE)
-    own = machine.install(gallop, Engine.NATIVE)
     site = machine.site("shop", here)
     machine.deploy(site)
     assert "nginx" in served_by(machine)
@@ -63,10 +55,34 @@ def test_between_the_servers_of_a_host_on_one_port(
     assert "apache" in served_by(machine)
     assert not list((nginx.root / "sites-enabled").iterdir())
     assert any("Listen" in Path(file["path"]).read_text() for file in InstallState.objects.get(install=there).files)
-    move(machine, site, own)
+    back = move(machine, site, here)
     assert machine.answers("shop", "this is shop")
-    assert "gallop" in served_by(machine)
-    move(machine, site, here)
+    assert "nginx" in served_by(machine)
+    assert "stop" in back.steps.values_list("name", flat=True)  # httpd cannot run without a port
+    assert apache.pid is None
+    move(machine, site, there)
+    assert "apache" in served_by(machine)
+
+
+def test_a_port_comes_back_to_its_server_when_the_other_one_fails(
+    machine: Machine, nginx: NginxInstance, apache: ApacheInstance
+) -> None:
+    here, there = machine.install(nginx, Engine.NGINX), machine.install(apache, Engine.APACHE)
+    machine.deploy(machine.site("other", there, port=free_port()))
+    site = machine.site("shop", here)
+    machine.deploy(site)
+    websites.location_create(
+        actor=machine.people.owner,
+        block=site.blocks.get(),
+        pattern="/",
+        handler="return",
+        return_code=500,
+        return_value="no",
+    )
+    (deployment,) = services.site_move(actor=machine.people.owner, site=site, install=there)
+    machine.run(deployment)
+    assert deployment.status == DeploymentStatus.ROLLED_BACK, deployment.error
+    assert "answers 500" in deployment.error
     assert machine.answers("shop", "this is shop")
     assert "nginx" in served_by(machine)
 

@@ -7,12 +7,15 @@ https://httpd.apache.org/docs/2.4/stopping.html. Debian's configuration needs va
 from __future__ import annotations
 
 import os
+import re
 import signal
 
-from agents.host import processes
+from agents.host import commands, processes
 from agents.host.engines.base import Engine, Generation
 
 CONTROL_PROGRAMS = ("apache2ctl", "apachectl")
+_INCLUDED = re.compile(r"^\s*\([0-9*]+\) (/.*)$", re.MULTILINE)
+_LISTEN = re.compile(rb"^\s*Listen\s", re.IGNORECASE | re.MULTILINE)
 
 
 class Server(Engine):
@@ -22,6 +25,12 @@ class Server(Engine):
 
     def test_argv(self, main_config: str, prefix: str) -> list[str]:
         return [*self._program(), "-d", prefix, "-f", main_config, "-t"]
+
+    def listens(self) -> bool:
+        """httpd ends when a graceful restart leaves it without a `Listen`, which its own test does not tell."""
+        done = commands.run([*self.test_argv(self.main_config, self.prefix), "-D", "DUMP_INCLUDES"], self.env())
+        files = _INCLUDED.findall(done.output)
+        return done.exit_code != 0 or not files or any(_opens_port(path) for path in files)
 
     def start_argv(self) -> list[str]:
         control = self._program()
@@ -57,3 +66,11 @@ class Server(Engine):
             if os.path.exists(path):
                 return [path]
         return [self.binary]
+
+
+def _opens_port(path: str) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return bool(_LISTEN.search(file.read()))
+    except OSError:
+        return True

@@ -120,6 +120,10 @@ class Engine:
     def has_workers(self) -> bool:
         return True
 
+    def listens(self) -> bool:
+        """Whether its configuration opens any port. A server that cannot run without one is stopped instead."""
+        return True
+
     def reload(self) -> tuple[Generation, list[str]]:
         """Tells the server to read its configuration again; returns what ran before and what was done."""
         before = Generation(self.pid())
