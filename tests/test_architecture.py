@@ -18,7 +18,7 @@ MAY_IMPORT = {
     "remote": {"agents", "core"},
     "accounts": {"core", "audit"},
     "audit": {"core", "accounts"},
-    "hosts": {"core", "accounts", "audit", "remote", "agents"},
+    "hosts": {"core", "accounts", "audit", "remote", "rendering", "agents"},
     "websites": {"core", "accounts", "audit", "hosts", "rendering"},
     "deployments": {"core", "accounts", "audit", "hosts", "websites", "rendering", "remote", "agents"},
     "benchmarks": {"core", "accounts", "audit", "hosts", "websites", "deployments", "rendering", "remote", "agents"},

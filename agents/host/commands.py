@@ -59,3 +59,12 @@ def run(
     except OSError as error:
         return Done(argv, 126, "%s cannot be run: %s" % (argv[0], error.strerror))
     return Done(argv, done.returncode, done.stdout[-MAX_OUTPUT:].decode("utf-8", "replace").strip())
+
+
+def find(name: str) -> str:
+    """The path of a program, "" when the machine has none of that name."""
+    for folder in PATH.split(":"):
+        path = os.path.join(folder, name)
+        if os.path.isfile(path) and os.access(path, os.X_OK):
+            return path
+    return ""

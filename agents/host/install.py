@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 
-from agents.host import paths, state
+from agents.host import commands, paths, state
 from agents.host.errors import Refusal
 
 TYPE_CHECKING = False
@@ -19,7 +19,8 @@ PART = 1 << 20
 
 
 def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
-    """{"source", "sha256", "path"} -> {"path", "installed": whether anything had to be done}.
+    """{"source", "sha256", "path"} -> {"path", "installed": whether anything had to be done, "version": what the
+    program answers to -v}.
 
     `source` is a file that the login uploaded; it is read once, into the place it shall have, and what was read is
     what is compared with `sha256`, so that nobody can exchange it in between. The program that a running server was
@@ -29,12 +30,15 @@ def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[st
     path = paths.check_shape(args.get("path"))
     folder = os.path.realpath(os.path.dirname(path))
     path = os.path.join(folder, os.path.basename(path))
-    if isinstance(wanted, str) and _digest(path) == wanted:
-        return {"path": path, "installed": False}
-    with state.host_lock():
-        os.makedirs(folder, 0o755, exist_ok=True)
-        _copy(str(args.get("source")), path, str(wanted))
-    return {"path": path, "installed": True}
+    installed = not (isinstance(wanted, str) and _digest(path) == wanted)
+    if installed:
+        with state.host_lock():
+            os.makedirs(folder, 0o755, exist_ok=True)
+            _copy(str(args.get("source")), path, str(wanted))
+    said = commands.run([path, "-v"], timeout_s=10.0)
+    if said.exit_code != 0:
+        raise Refusal("failed", "%s does not run on this machine: %s" % (path, said.output))
+    return {"path": path, "installed": installed, "version": said.output}
 
 
 def _digest(path: str) -> str:

@@ -11,6 +11,15 @@ from django.utils.translation import gettext_lazy as _
 
 from panel.core.fields import EncryptedTextField
 from panel.core.models import BaseModel
+from panel.hosts import rules
+from panel.hosts.validators import (
+    validate_address,
+    validate_install_paths,
+    validate_name,
+    validate_site_roots,
+    validate_unit,
+    validate_username,
+)
 
 
 class Connection(models.TextChoices):
@@ -48,11 +57,11 @@ class Control(models.TextChoices):
 
 
 class Host(BaseModel):
-    name = models.SlugField(max_length=63, unique=True)
+    name = models.SlugField(max_length=63, unique=True, validators=[validate_name])
     connection = models.CharField(max_length=8, choices=Connection.choices, default=Connection.SSH)
-    address = models.CharField(max_length=253, blank=True)  # host name or IP
+    address = models.CharField(max_length=253, blank=True, validators=[validate_address])  # host name or IP
     port = models.PositiveIntegerField(default=22, validators=[MinValueValidator(1), MaxValueValidator(65535)])
-    username = models.CharField(max_length=32, blank=True)
+    username = models.CharField(max_length=32, blank=True, validators=[validate_username])
     private_key = EncryptedTextField(blank=True, default="")  # OpenSSH or PEM
     password = EncryptedTextField(blank=True, default="")
     use_sudo = models.BooleanField(default=False)
@@ -60,7 +69,8 @@ class Host(BaseModel):
     host_key = models.TextField(blank=True)  # pinned: "ssh-ed25519 AAAA..."
     offered_host_key = models.TextField(blank=True)  # seen, not trusted yet
     layout = models.CharField(max_length=8, choices=Layout.choices, default=Layout.SITES)
-    site_roots = models.JSONField(default=list)  # absolute folders that document roots and logs must lie in
+    # absolute folders that document roots and logs must lie in
+    site_roots = models.JSONField(default=list, blank=True, validators=[validate_site_roots])
     facts = models.JSONField(default=dict, blank=True)
     facts_at = models.DateTimeField(null=True, blank=True)
     status = models.CharField(max_length=12, choices=HostStatus.choices, default=HostStatus.NEW)
@@ -73,6 +83,9 @@ class Host(BaseModel):
     def __str__(self) -> str:
         return self.name
 
+    def clean(self) -> None:
+        rules.host(self)
+
 
 class EngineInstall(BaseModel):
     """One web server on one host. `paths` holds what its files are called there:
@@ -82,13 +95,15 @@ class EngineInstall(BaseModel):
 
     host = models.ForeignKey(Host, on_delete=models.PROTECT, related_name="installs")
     engine = models.CharField(max_length=16, choices=Engine.choices)
-    label = models.CharField(max_length=63, default="default")  # two nginx on one host have different labels
+    label = models.CharField(
+        max_length=63, default="default", validators=[validate_name]
+    )  # two nginx on one host have different labels
     version = models.CharField(max_length=40, blank=True)
     modules = models.JSONField(default=list, blank=True)
-    paths = models.JSONField(default=dict)
+    paths = models.JSONField(default=dict, validators=[validate_install_paths])
     layout = models.CharField(max_length=8, choices=Layout.choices)
     control = models.CharField(max_length=8, choices=Control.choices, default=Control.DIRECT)
-    unit = models.CharField(max_length=120, blank=True)  # systemd unit
+    unit = models.CharField(max_length=120, blank=True, validators=[validate_unit])  # of systemd
     workers = models.PositiveIntegerField(default=0)  # 0: as many as CPUs
     manages_main_config = models.BooleanField(default=False)  # False: the distribution's main file is left alone
     is_running = models.BooleanField(default=False)
@@ -100,6 +115,9 @@ class EngineInstall(BaseModel):
     def __str__(self) -> str:
         suffix = "" if self.label == "default" else f" ({self.label})"
         return f"{self.get_engine_display()}{suffix} on {self.host.name}"
+
+    def clean(self) -> None:
+        rules.install(self)
 
 
 class OperationKind(models.TextChoices):
@@ -125,7 +143,7 @@ class HostOperation(BaseModel):
     uuid = models.UUIDField(default=uuid4, unique=True, editable=False)
     host = models.ForeignKey(Host, on_delete=models.CASCADE, related_name="operations")
     kind = models.CharField(max_length=16, choices=OperationKind.choices)
-    params = models.JSONField(default=dict)
+    params = models.JSONField(default=dict, blank=True)
     status = models.CharField(max_length=12, choices=JobStatus.choices, default=JobStatus.QUEUED, db_index=True)
     result = models.JSONField(null=True)
     error = models.TextField(blank=True)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from django.conf import settings
 
+from agents.protocol import EngineControl
 from panel.core.errors import Conflict
-from panel.hosts.models import Connection, Host, HostStatus
+from panel.hosts.models import Connection, EngineInstall, Host, HostStatus
 from panel.remote.target import Target
 
 
@@ -28,4 +29,19 @@ def target_for(host: Host) -> Target:
         sudo=host.use_sudo,
         sudo_password=host.sudo_password,
         host_key=host.host_key,
+    )
+
+
+def engine_control(install: EngineInstall) -> EngineControl:
+    """How the agent tests, starts, reloads and stops one server."""
+    paths = install.paths
+    return EngineControl(
+        engine=install.engine,
+        binary=paths["binary"],
+        prefix=paths.get("prefix") or paths["config_root"],
+        main_config=paths["main_config"],
+        config_root=paths["config_root"],
+        pid_file=paths["pid_file"],
+        control=install.control,
+        unit=install.unit,
     )

@@ -1,0 +1,224 @@
+"""Which servers this machine has: the distribution's, and every other instance that is running.
+
+An engine is {"engine", "label", "version", "modules", "paths": {"binary", "prefix", "main_config", "config_root",
+"log_dir", "pid_file"}, "layout", "control", "unit", "running"}. What a server was built with it says itself; of its
+main file only single directives at the start of a line are looked at, to find where it writes.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from agents.host import commands, processes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Iterator
+
+UNIT_FOLDERS = ("/etc/systemd/system", "/lib/systemd/system", "/usr/lib/systemd/system")
+LITESPEED = "/usr/local/lsws"
+
+
+def engines() -> list[dict[str, Any]]:
+    """All servers found, each with its own label among those of its engine."""
+    found = [*_nginx(), *_apache(), *_openlitespeed()]
+    taken: set[tuple[str, str]] = set()
+    for item in found:
+        label, number = item["label"], 2
+        while (item["engine"], item["label"]) in taken:
+            item["label"] = "%s-%d" % (label, number)
+            number += 1
+        taken.add((item["engine"], item["label"]))
+    return found
+
+
+def has_systemd() -> bool:
+    """Whether systemd is what runs this machine (sd_booted(3))."""
+    return os.path.isdir("/run/systemd/system")
+
+
+def _unit(*names: str) -> str:
+    if has_systemd():
+        for name in names:
+            if any(os.path.exists(os.path.join(folder, name)) for folder in UNIT_FOLDERS):
+                return name
+    return ""
+
+
+def _directive(path: str, name: str) -> str:
+    """The first argument of a directive at the start of a line, "" when there is none."""
+    text = processes.read(path).decode("utf-8", "replace")
+    match = re.search(r"^[ \t]*%s[ \t]+\"?([^\s;\"]+)" % name, text, re.MULTILINE)
+    return match.group(1) if match else ""
+
+
+def _label(main_config: str) -> str:
+    """A name for an instance that is not the distribution's: its folder's."""
+    folder = os.path.basename(os.path.dirname(main_config))
+    return re.sub(r"[^a-z0-9]+", "-", folder.lower()).strip("-")[:50] or "other"
+
+
+def _mains(program: str) -> Iterator[tuple[int, list[str]]]:
+    """(pid, argv) of running main processes of a program, other containers' left out: their paths are not ours."""
+    own = _mount_namespace("self")
+    for name in sorted(os.listdir("/proc")):
+        if not name.isdigit() or processes.program(int(name)) != program:
+            continue
+        pid = int(name)
+        if processes.program(processes.parent(pid)) == program or _mount_namespace(name) != own:
+            continue
+        argv = processes.read("/proc/%d/cmdline" % pid).rstrip(b"\0").decode("utf-8", "replace")
+        yield pid, argv.split("\0") if "\0" in argv else argv.split()
+
+
+def _mount_namespace(pid: str) -> str:
+    try:
+        return os.readlink("/proc/%s/ns/mnt" % pid)
+    except OSError:
+        return ""
+
+
+def _argument(argv: list[str], option: str) -> str:
+    return argv[argv.index(option) + 1] if option in argv[:-1] else ""
+
+
+def _made(engine: str, label: str, version: str, modules: list[str], paths: dict[str, str]) -> dict[str, Any]:
+    has_sites = os.path.isdir(os.path.join(paths["config_root"], "sites-enabled"))
+    layout = "sites" if has_sites and b"sites-enabled" in processes.read(paths["main_config"]) else "conf_d"
+    pid = processes.read(paths["pid_file"]).split()
+    running = bool(pid) and pid[0].isdigit() and processes.exists(int(pid[0]))
+    return {
+        "engine": engine,
+        "label": label,
+        "version": version,
+        "modules": modules,
+        "paths": paths,
+        "layout": layout,
+        "control": "direct",
+        "unit": "",
+        "running": running,
+    }
+
+
+# --- nginx ---
+
+
+def _nginx() -> list[dict[str, Any]]:
+    binary = commands.find("nginx")
+    if not binary:
+        return []
+    said = commands.run([binary, "-V"]).output
+    match = re.search(r"nginx version: \S+?/(\S+)", said)
+    version = match.group(1) if match else ""
+    options = dict(re.findall(r"--([a-z-]+)=('[^']*'|\S+)", said))
+    modules = sorted(set(re.findall(r"--with-((?:http|stream|mail)\w*_module)", said)))
+    prefix = options.get("prefix", "/usr/share/nginx")
+    config = os.path.join(prefix, options.get("conf-path", "conf/nginx.conf"))
+    found = []
+    if os.path.exists(config):
+        made = _made("nginx", "default", version, modules, _nginx_paths(binary, prefix, config, options))
+        unit = _unit("nginx.service")
+        found.append(dict(made, unit=unit, control="systemd") if unit else made)
+    for _, argv in _mains("nginx"):
+        own_prefix = _argument(argv, "-p") or prefix
+        own = os.path.join(own_prefix, _argument(argv, "-c") or config)
+        if not os.path.exists(own) or own in [item["paths"]["main_config"] for item in found]:
+            continue
+        made = _made("nginx", _label(own), version, modules, _nginx_paths(binary, own_prefix, own, {}))
+        found.append(dict(made, running=True))
+    return found
+
+
+def _nginx_paths(binary: str, prefix: str, config: str, options: dict[str, str]) -> dict[str, str]:
+    pid_file = _directive(config, "pid") or options.get("pid-path", "logs/nginx.pid")
+    log = options.get("http-log-path") or _directive(config, "access_log") or "logs/access.log"
+    return {
+        "binary": binary,
+        "prefix": prefix.rstrip("/"),
+        "main_config": config,
+        "config_root": os.path.dirname(config),
+        "log_dir": os.path.dirname(os.path.join(prefix, log)),
+        "pid_file": os.path.join(prefix, pid_file),
+    }
+
+
+# --- Apache httpd ---
+
+
+def _apache() -> list[dict[str, Any]]:
+    binary = commands.find("apache2") or commands.find("httpd")
+    if not binary:
+        return []
+    said = commands.run([binary, "-V"]).output
+    built = dict(re.findall(r"-D (\w+)=\"([^\"]*)\"", said))
+    match = re.search(r"Apache/(\S+)", said)
+    version = match.group(1) if match else ""
+    root = built.get("HTTPD_ROOT", "/etc/apache2")
+    config = os.path.join(root, built.get("SERVER_CONFIG_FILE", "conf/httpd.conf"))
+    found = []
+    if os.path.exists(config):
+        paths = _apache_paths(binary, root, config, built)
+        made = _made("apache", "default", version, _apache_modules(binary, root, config), paths)
+        unit = _unit("apache2.service", "httpd.service")
+        found.append(dict(made, unit=unit, control="systemd") if unit else made)
+    for _, argv in _mains(os.path.basename(binary)):
+        own_root = _argument(argv, "-d") or root
+        own = os.path.join(own_root, _argument(argv, "-f") or config)
+        if not os.path.exists(own) or own in [item["paths"]["main_config"] for item in found]:
+            continue
+        paths = _apache_paths(binary, own_root, own, {})
+        made = _made("apache", _label(own), version, _apache_modules(binary, own_root, own), paths)
+        found.append(dict(made, running=True))
+    return found
+
+
+def _apache_modules(binary: str, root: str, config: str) -> list[str]:
+    """Those that the configuration loads, without the suffix: rewrite, ssl, http2, mpm_event."""
+    from agents.host.engines import engine_for
+
+    paths = {"binary": binary, "prefix": root, "main_config": config, "config_root": root, "pid_file": ""}
+    server = engine_for(dict(paths, engine="apache", control="direct", unit=""))
+    argv = [part if part != "-t" else "-M" for part in server.test_argv(config, root)]
+    said = commands.run(argv, server.env()).output
+    return sorted(re.findall(r"^ (\w+)_module \(", said, re.MULTILINE))
+
+
+def _apache_paths(binary: str, root: str, config: str, built: dict[str, str]) -> dict[str, str]:
+    envvars = os.path.join(os.path.dirname(config), "envvars")
+    variables = dict(
+        re.findall(r"^export (APACHE_\w+)=(\S+)", processes.read(envvars).decode("utf-8", "replace"), re.MULTILINE)
+    )
+    plain = {name: value.replace("$SUFFIX", "") for name, value in variables.items()}
+    pid_file = plain.get("APACHE_PID_FILE") or _directive(config, "PidFile") or built.get("DEFAULT_PIDLOG", "")
+    log = _directive(config, "ErrorLog")
+    log_dir = plain.get("APACHE_LOG_DIR") or os.path.dirname(os.path.join(root, log or "logs/error_log"))
+    return {
+        "binary": binary,
+        "prefix": root.rstrip("/"),
+        "main_config": config,
+        "config_root": root if config.startswith(root + "/") else os.path.dirname(config),
+        "log_dir": log_dir,
+        "pid_file": os.path.join(root, pid_file or "logs/httpd.pid"),
+    }
+
+
+# --- OpenLiteSpeed ---
+
+
+def _openlitespeed() -> list[dict[str, Any]]:
+    binary = os.path.join(LITESPEED, "bin", "openlitespeed")
+    if not os.path.exists(binary):
+        return []
+    match = re.search(r"LiteSpeed/(\S+)", commands.run([binary, "-v"]).output)
+    paths = {
+        "binary": binary,
+        "prefix": LITESPEED,
+        "main_config": os.path.join(LITESPEED, "conf", "httpd_config.conf"),
+        "config_root": os.path.join(LITESPEED, "conf"),
+        "log_dir": os.path.join(LITESPEED, "logs"),
+        "pid_file": "/tmp/lshttpd/lshttpd.pid",  # noqa: S108 - where this server keeps it
+    }
+    made = _made("openlitespeed", "default", match.group(1) if match else "", [], paths)
+    unit = _unit("lsws.service", "lshttpd.service")
+    return [dict(made, layout="vhosts", unit=unit, control="systemd" if unit else "direct")]

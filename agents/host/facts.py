@@ -1,0 +1,60 @@
+"""What kind of machine this is, and which servers and load tools it has."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+
+from agents.host import commands, detect, namespace, processes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import threading
+    from typing import Any
+
+    from agents.host.operations import Emit
+
+LOAD_TOOLS = ("ab", "h2load", "wrk", "siege")
+
+
+def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
+    """{"hostname", "kernel", "machine", "os": {"id", "version", "name"}, "cpus", "cpu_model", "memory_bytes",
+    "python", "uid", "home", "systemd", "namespaces", "tools": {name: path}, "engines": [see detect.engines]}."""
+    return {
+        "hostname": platform.node(),
+        "kernel": platform.release(),
+        "machine": platform.machine(),
+        "os": distribution(),
+        "cpus": os.cpu_count() or 1,
+        "cpu_model": _field("/proc/cpuinfo", "model name"),
+        "memory_bytes": int((_field("/proc/meminfo", "MemTotal") or "0 kB").split()[0]) * 1024,
+        "python": "%d.%d.%d" % sys.version_info[:3],
+        "uid": os.geteuid(),
+        "home": os.path.expanduser("~"),
+        "systemd": detect.has_systemd(),
+        "namespaces": namespace.is_supported(),
+        "tools": {name: path for name, path in ((name, commands.find(name)) for name in LOAD_TOOLS) if path},
+        "engines": detect.engines(),
+    }
+
+
+def distribution() -> dict[str, str]:
+    """From /etc/os-release (os-release(5)); empty strings where a distribution does not say."""
+    values = {}
+    for line in processes.read("/etc/os-release").decode("utf-8", "replace").splitlines():
+        name, _, value = line.partition("=")
+        values[name] = value.strip().strip("\"'")
+    return {
+        "id": values.get("ID", ""),
+        "version": values.get("VERSION_ID", ""),
+        "name": values.get("PRETTY_NAME", ""),
+    }
+
+
+def _field(path: str, name: str) -> str:
+    for line in processes.read(path).decode("utf-8", "replace").splitlines():
+        key, _, value = line.partition(":")
+        if key.strip() == name:
+            return value.strip()
+    return ""

@@ -1,0 +1,85 @@
+"""What can be asked of a host: check it, control a server, install gallop. Each returns what the job's page shows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.utils import timezone
+
+from agents.protocol import plain
+from panel.core.errors import ApplicationError
+from panel.hosts import native
+from panel.hosts.models import Connection, EngineInstall, Host, HostOperation, HostStatus
+from panel.hosts.services.hosts import host_offer_key
+from panel.hosts.services.installs import installs_found, running_set
+from panel.hosts.targets import engine_control, target_for
+from panel.remote import pool
+from panel.remote.errors import HostKeyChanged, RemoteError
+from panel.remote.pool import Session
+
+FACTS_TIMEOUT_S = 60.0
+SERVICE_TIMEOUT_S = 60.0
+
+
+def check(operation: HostOperation) -> dict[str, Any]:
+    """Facts and servers of the host; of one that is not trusted yet, the key that it offers."""
+    host = operation.host
+    if host.connection == Connection.SSH and (not host.host_key or host.status == HostStatus.KEY_CHANGED):
+        try:
+            host_offer_key(actor=None, host=host)
+        except RemoteError as error:
+            _seen(host, host.status, error.message)
+            raise
+        return {"offered_host_key": host.offered_host_key}
+    try:
+        with pool.session(target_for(host)) as agent:
+            facts = agent.call("facts", timeout=FACTS_TIMEOUT_S)
+            engines = facts.pop("engines")
+            installs_found(host, engines)
+            running = [_observe(agent, install) for install in host.installs.all()]
+    except HostKeyChanged as error:
+        Host.objects.filter(pk=host.pk).update(offered_host_key=error.offered)
+        _seen(host, HostStatus.KEY_CHANGED, error.message)
+        raise
+    except RemoteError as error:
+        _seen(host, HostStatus.UNREACHABLE, error.message)
+        raise
+    Host.objects.filter(pk=host.pk).update(facts=facts, facts_at=timezone.now())
+    _seen(host, HostStatus.READY, "")
+    return {"servers": [name for name in running if name], "facts": facts}
+
+
+def service(operation: HostOperation) -> dict[str, Any]:
+    """Starts, stops or reloads one server; its own words come back."""
+    install = EngineInstall.objects.select_related("host").get(pk=operation.params["install"])
+    args = {"engine": plain(engine_control(install)), "action": operation.params["action"]}
+    with pool.session(target_for(operation.host)) as agent:
+        result = agent.call("service", args, timeout=SERVICE_TIMEOUT_S)
+    running_set(install, bool(result["running"]))
+    return result
+
+
+def install_native(operation: HostOperation) -> dict[str, Any]:
+    """gallop's program and its own main configuration, running; the same again changes nothing."""
+    with pool.session(target_for(operation.host)) as agent:
+        install, result = native.install(operation.host, agent)
+        running_set(install, True)
+    return {"install": install.pk, "version": install.version, "outcome": result["outcome"]}
+
+
+def _observe(agent: Session, install: EngineInstall) -> str:
+    """Notes whether a server runs; one that cannot be asked counts as not running and does not hide the others."""
+    try:
+        args = {"engine": plain(engine_control(install)), "action": "status"}
+        running = bool(agent.call("service", args, timeout=SERVICE_TIMEOUT_S)["running"])
+    except ApplicationError:
+        running = False
+    running_set(install, running)
+    return str(install) if running else ""
+
+
+def _seen(host: Host, status: str, detail: str) -> None:
+    values: dict[str, Any] = {"status": status, "status_detail": detail}
+    if status == HostStatus.READY:
+        values["last_seen_at"] = timezone.now()
+    Host.objects.filter(pk=host.pk).update(**values)

@@ -1,0 +1,33 @@
+"""`manage.py register_local_host`: this machine as the first host, looked at, with gallop on it. Safe to run again."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.core.management.base import BaseCommand
+
+from panel.core.errors import ApplicationError
+from panel.hosts.execution import operation_execute
+from panel.hosts.models import Engine, Host, HostOperation, OperationKind
+from panel.hosts.services import register_local_host
+
+
+class Command(BaseCommand):
+    help = "Register this machine as a host, find its servers, install the bundled gallop for it."
+
+    def handle(self, *args: object, **options: object) -> None:
+        host = register_local_host()
+        if host.facts_at is None:
+            self._errand(host, OperationKind.CHECK)
+        if settings.GALLOP_BINARY.is_file() and not host.installs.filter(engine=Engine.NATIVE).exists():
+            self._errand(host, OperationKind.INSTALL_NATIVE)
+
+    def _errand(self, host: Host, kind: OperationKind) -> None:
+        """Done here and now: no worker runs yet. A failure is told, and does not keep the panel from starting."""
+        operation = HostOperation.objects.create(host=host, kind=kind)
+        try:
+            operation_execute(operation.uuid)
+        except ApplicationError as error:
+            self.stderr.write(error.message)
+        operation.refresh_from_db()
+        if operation.error:
+            self.stderr.write(f"{operation}: {operation.error}")

@@ -1,0 +1,55 @@
+"""What must agree within one object: called by the models' `clean()`, after every field passed by itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from django.core.exceptions import ValidationError
+from django.utils.translation import gettext as _
+
+from panel.remote.errors import InvalidKey
+from panel.remote.keys import load_private_key
+
+if TYPE_CHECKING:
+    from panel.hosts.models import EngineInstall, Host
+
+MAX_SECRET = 20_000
+
+
+def host(host: Host) -> None:
+    """A host over SSH needs an address, a user and a readable secret; secrets are single lines, except keys."""
+    if host.connection != "ssh":
+        return
+    faults: dict[str, str] = {}
+    if not host.address:
+        faults["address"] = _("Write the host name or IP address that sshd answers at.")
+    if not host.username:
+        faults["username"] = _("Write the user to log in as.")
+    if not host.private_key and not host.password:
+        faults["private_key"] = _("Write a private key or a password: without one nobody can sign in.")
+    for name in ("password", "sudo_password"):
+        value = str(getattr(host, name))
+        if any(character in value for character in "\r\n\0") or len(value) > MAX_SECRET:
+            faults[name] = _("A password is one line without control characters.")
+    if host.sudo_password and not host.use_sudo:
+        faults["sudo_password"] = _(
+            "This is only used with “Become root by sudo”: switch that on, or leave this empty."
+        )
+    if host.private_key:
+        try:
+            load_private_key(host.private_key)
+        except InvalidKey as error:
+            faults["private_key"] = error.message
+    if faults:
+        raise ValidationError(faults)
+
+
+def install(install: EngineInstall) -> None:
+    """The unit and the layout fit the server."""
+    faults: dict[str, str] = {}
+    if install.control == "systemd" and not install.unit:
+        faults["unit"] = _("Write the systemd unit, such as nginx.service.")
+    if (install.layout == "vhosts") != (install.engine == "openlitespeed"):
+        faults["layout"] = _("OpenLiteSpeed keeps its sites in vhosts; the other servers in conf.d or sites-available.")
+    if faults:
+        raise ValidationError(faults)

@@ -1,0 +1,46 @@
+"""Reading hosts, their servers and what was asked of them. Every user may see hosts; secrets are never among it."""
+
+from __future__ import annotations
+
+from django.db.models import QuerySet
+
+from panel.accounts.models import User
+from panel.hosts.models import EngineInstall, Host, HostOperation
+from panel.remote.keys import fingerprint
+
+
+def hosts_visible(user: User) -> QuerySet[Host]:
+    """Hosts belong to no team: whoever may sign in may see them."""
+    return Host.objects.all() if user.is_active else Host.objects.none()
+
+
+def installs_visible(user: User) -> QuerySet[EngineInstall]:
+    installs = EngineInstall.objects.select_related("host")
+    return installs if user.is_active else installs.none()
+
+
+def operations_visible(user: User) -> QuerySet[HostOperation]:
+    operations = HostOperation.objects.select_related("host", "requested_by")
+    return operations if user.is_active else operations.none()
+
+
+def pinned_fingerprint(host: Host) -> str:
+    """SHA256:... of the trusted key, "" while there is none."""
+    return fingerprint(host.host_key) if host.host_key else ""
+
+
+def offered_fingerprint(host: Host) -> str:
+    """SHA256:... of the key that waits to be compared and confirmed."""
+    return fingerprint(host.offered_host_key) if host.offered_host_key else ""
+
+
+def host_losses(host: Host) -> list[str]:
+    """What deleting the host would lose, in words; the sites that forbid it come first."""
+    sites = [site.name for install in host.installs.all() for site in install.sites.all()]
+    losses = [f"the site {name}, which stands there" for name in sorted(sites)]
+    installs, deployments = host.installs.count(), host.deployments.count()
+    if installs:
+        losses.append(f"what is known of {installs} servers (they go on running)")
+    if deployments:
+        losses.append(f"the history of {deployments} deployments")
+    return losses

@@ -1,0 +1,26 @@
+"""Changing hosts, the servers on them, and asking errands of them."""
+
+from panel.hosts.services.hosts import (
+    host_create,
+    host_delete,
+    host_offer_key,
+    host_trust_key,
+    host_update,
+    register_local_host,
+)
+from panel.hosts.services.installs import install_create, install_delete, install_update
+from panel.hosts.services.operations import operation_cancel, operation_request
+
+__all__ = [
+    "host_create",
+    "host_delete",
+    "host_offer_key",
+    "host_trust_key",
+    "host_update",
+    "install_create",
+    "install_delete",
+    "install_update",
+    "operation_cancel",
+    "operation_request",
+    "register_local_host",
+]

@@ -1,0 +1,64 @@
+"""What the services of this app do alike: set known members, check, count the version, save, audit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.db import transaction
+from django.db.models import F
+
+from panel.accounts.models import User
+from panel.accounts.permissions import Action, require
+from panel.audit.services import audit_record, snapshot
+from panel.core.errors import ApplicationError, Conflict
+from panel.core.models import BaseModel
+
+
+def version_bump(instance: BaseModel, expected_version: int | None) -> None:
+    """Counts one change; with `expected_version`, only if nobody made another since. Conflict otherwise."""
+    rows = type(instance)._base_manager.filter(pk=instance.pk)
+    if expected_version is not None:
+        rows = rows.filter(row_version=expected_version)
+    if not rows.update(row_version=F("row_version") + 1):
+        raise Conflict(
+            f"{instance} was changed or deleted by someone else since you opened it. Nothing was saved: load it again, "
+            "look at what changed, and make your change once more."
+        )
+    instance.refresh_from_db(fields=["row_version"])
+
+
+@transaction.atomic
+def store(
+    *,
+    actor: User | None,
+    instance: BaseModel,
+    action: str,
+    values: Mapping[str, Any],
+    members: frozenset[str],
+    expected_version: int | None = None,
+) -> None:
+    """Creates or changes one object, or nothing. `actor` None is the panel itself; of `members` alone may be set.
+
+    Raises PermissionDenied, ValidationError, ApplicationError (unknown member) or Conflict.
+    """
+    if actor is not None:
+        require(actor, Action.ADMINISTER)
+    unknown = set(values) - members
+    if unknown:
+        name = sorted(unknown)[0]
+        kind = instance._meta.verbose_name
+        raise ApplicationError(
+            f"A {kind} has no member “{name}”. It has: {', '.join(sorted(members))}.", field=name, code="unknown"
+        )
+    created = instance.pk is None
+    before = None if created else snapshot(type(instance)._base_manager.get(pk=instance.pk))
+    for name, value in values.items():
+        setattr(instance, name, value)
+    instance.full_clean()
+    if created:
+        instance.save()
+    else:
+        version_bump(instance, expected_version)
+        instance.save(update_fields=[*values, "updated_at"])
+    audit_record(actor=actor, action=action, target=instance, before=before, after=snapshot(instance))

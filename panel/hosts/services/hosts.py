@@ -1,0 +1,163 @@
+"""Hosts: added, trusted, changed, deleted."""
+
+from __future__ import annotations
+
+import getpass
+import hmac
+import os
+import socket
+from typing import Any
+
+from django.conf import settings
+from django.core.exceptions import ValidationError
+from django.db import transaction
+from django.db.models import ProtectedError
+from django.utils.text import slugify
+
+from panel.accounts.models import User
+from panel.accounts.permissions import Action, require
+from panel.audit.services import audit_record, snapshot
+from panel.core.errors import ApplicationError, Conflict
+from panel.hosts.models import Connection, Host, HostStatus, OperationKind
+from panel.hosts.selectors import host_losses
+from panel.hosts.services.base import store, version_bump
+from panel.hosts.services.operations import operation_request
+from panel.remote import pool, ssh
+from panel.remote.keys import fingerprint, parse_key_line
+
+SECRETS = frozenset({"private_key", "password", "sudo_password"})
+MEMBERS = frozenset({"name", "address", "port", "username", "use_sudo", "layout", "site_roots"}) | SECRETS
+
+
+def host_create(*, actor: User, name: str, address: str, username: str, **values: Any) -> Host:
+    """A host over SSH, not trusted yet. A first contact is queued that brings the key it offers; no secret is sent.
+
+    `values`: port, private_key, password, use_sudo, sudo_password, layout, site_roots.
+    Raises PermissionDenied, ValidationError, ApplicationError.
+    """
+    host = Host(connection=Connection.SSH, status=HostStatus.NEW)
+    given = {"name": name, "address": address, "username": username, **values}
+    with transaction.atomic():
+        store(actor=actor, instance=host, action="host.create", values=given, members=MEMBERS)
+        operation_request(actor=actor, host=host, kind=OperationKind.CHECK)
+    return host
+
+
+def host_update(*, actor: User, host: Host, expected_version: int | None = None, **values: Any) -> Host:
+    """Changes a host. Its pinned key stays: another machine at the new address is noticed before anything is sent."""
+    old_name = Host.objects.values_list("name", flat=True).get(pk=host.pk)
+    store(
+        actor=actor,
+        instance=host,
+        action="host.update",
+        values=values,
+        members=MEMBERS,
+        expected_version=expected_version,
+    )
+    transaction.on_commit(lambda: pool.forget(old_name), robust=True)
+    return host
+
+
+def host_delete(*, actor: User, host: Host, confirm: str, expected_version: int | None = None) -> None:
+    """Deletes what the panel knows of a host; `confirm` is its name. On the host nothing changes.
+
+    Refused while sites stand there, naming them.
+    """
+    require(actor, Action.ADMINISTER)
+    name = host.name
+    if not hmac.compare_digest(confirm, name):
+        raise ValidationError({"confirm": f"Write {name} to confirm. Lost would be: {_joined(host_losses(host))}."})
+    sites = sorted(site.name for install in host.installs.all() for site in install.sites.all())
+    if sites:
+        raise Conflict(f"{name} cannot be deleted while sites stand there: {', '.join(sites)}. Move or delete them.")
+    try:
+        with transaction.atomic():
+            version_bump(host, expected_version)
+            audit_record(actor=actor, action="host.delete", target=host, before=snapshot(host))
+            host.deployments.all().delete()
+            host.installs.all().delete()
+            host.delete()
+    except ProtectedError as error:
+        kinds = sorted({str(item._meta.verbose_name) for item in error.protected_objects})
+        raise Conflict(f"{name} cannot be deleted: {', '.join(kinds)} of sites elsewhere refer to it.") from None
+    transaction.on_commit(lambda: pool.forget(name), robust=True)
+
+
+def _joined(losses: list[str]) -> str:
+    return ", ".join(losses) or "nothing but its entry"
+
+
+def host_offer_key(*, actor: User | None, host: Host) -> Host:
+    """Asks the host for its key, without authenticating, and keeps it to be compared and confirmed.
+
+    Raises RemoteError when it does not answer; what is pinned stays pinned until `host_trust_key`.
+    """
+    if actor is not None:
+        require(actor, Action.ADMINISTER)
+    if host.connection == Connection.LOCAL:
+        raise ApplicationError(f"{host.name} is this machine: there is no host key to confirm.", code="local_host")
+    offered = ssh.offered_key(host.name, host.address, host.port)
+    host.offered_host_key = "" if offered == host.host_key else offered
+    if host.offered_host_key and host.host_key:
+        host.status = HostStatus.KEY_CHANGED
+    host.save(update_fields=["offered_host_key", "status", "updated_at"])
+    return host
+
+
+@transaction.atomic
+def host_trust_key(*, actor: User, host: Host, confirmed: str) -> Host:
+    """Pins the offered key. `confirmed` is the fingerprint that the person compared (SHA256:...), or the whole key
+    line: a key that was exchanged in between is not trusted by accident. A check of the host is queued."""
+    require(actor, Action.ADMINISTER)
+    host = Host.objects.select_for_update().get(pk=host.pk)
+    if not host.offered_host_key:
+        raise Conflict(f"{host.name} has no key that waits to be confirmed. Ask it for its key again.")
+    kind, _ = parse_key_line(host.offered_host_key)
+    shown = fingerprint(host.offered_host_key)
+    if confirmed.strip() not in (shown, host.offered_host_key):
+        message = f"{host.name} offers {shown} ({kind}), which is not what you confirmed. Compare it and try again."
+        raise ValidationError({"confirmed": message})
+    before = snapshot(host)
+    host.host_key, host.offered_host_key = host.offered_host_key, ""
+    host.status, host.status_detail = HostStatus.READY, ""
+    version_bump(host, None)
+    host.save(update_fields=["host_key", "offered_host_key", "status", "status_detail", "updated_at"])
+    audit_record(actor=actor, action="host.trust_key", target=host, before=before, after=snapshot(host))
+    transaction.on_commit(lambda: pool.forget(host.name), robust=True)
+    operation_request(actor=actor, host=host, kind=OperationKind.CHECK)
+    return host
+
+
+def register_local_host() -> Host:
+    """This machine as the first host, for embedded mode; the same row when it is there already."""
+    host = Host.objects.filter(connection=Connection.LOCAL).first()
+    if host is not None:
+        return host
+    name = slugify(socket.gethostname().split(".")[0])[:63] or "this-machine"
+    if Host.objects.filter(name=name).exists():
+        name = f"{name[:57]}-local"
+    root = settings.LOCAL_HOST_ROOT / "www"
+    root.mkdir(parents=True, exist_ok=True)
+    if os.geteuid() == 0:
+        _open_to_workers()
+    values = {"name": name, "site_roots": [str(root)], "username": _login()}
+    host = Host(connection=Connection.LOCAL, status=HostStatus.READY)
+    store(actor=None, instance=host, action="host.register", values=values, members=MEMBERS)
+    return host
+
+
+def _open_to_workers() -> None:
+    """A server that root starts serves by unprivileged workers: they must be able to pass to the sites' folder, and
+    to nothing else that lies beside it."""
+    for entry in settings.HOME.iterdir():
+        if entry != settings.LOCAL_HOST_ROOT and not entry.is_symlink():
+            entry.chmod(entry.stat().st_mode & 0o700)
+    for folder in (settings.LOCAL_HOST_ROOT, settings.HOME):
+        folder.chmod(0o711)
+
+
+def _login() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return ""

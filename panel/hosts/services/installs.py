@@ -1,0 +1,120 @@
+"""The servers on a host: found, registered by hand, and gallop, which the panel brings itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import transaction
+from django.db.models import ProtectedError
+
+from panel.accounts.models import User
+from panel.accounts.permissions import Action, require
+from panel.audit.services import audit_record, snapshot
+from panel.core.errors import Conflict
+from panel.hosts.models import Engine, EngineInstall, Host
+from panel.hosts.services.base import store, version_bump
+
+EDITABLE = frozenset(
+    {"label", "version", "modules", "paths", "layout", "control", "unit", "workers", "manages_main_config"}
+)
+MEMBERS = EDITABLE | {"engine", "is_running"}
+
+
+def install_create(
+    *, actor: User | None, host: Host, engine: str, paths: dict[str, str], **values: Any
+) -> EngineInstall:
+    """Registers a server that is there. `paths` holds binary, prefix, main_config, config_root, log_dir, pid_file.
+
+    Raises PermissionDenied, ValidationError, ApplicationError.
+    """
+    install = EngineInstall(host=host)
+    store(
+        actor=actor,
+        instance=install,
+        action="install.create",
+        values={"engine": engine, "paths": paths, **values},
+        members=MEMBERS,
+    )
+    return install
+
+
+def install_update(
+    *, actor: User | None, install: EngineInstall, expected_version: int | None = None, **values: Any
+) -> EngineInstall:
+    """Changes what the panel knows of a server; on the host nothing happens."""
+    store(
+        actor=actor,
+        instance=install,
+        action="install.update",
+        values=values,
+        members=EDITABLE if actor is not None else MEMBERS,
+        expected_version=expected_version,
+    )
+    return install
+
+
+@transaction.atomic
+def install_delete(*, actor: User, install: EngineInstall, expected_version: int | None = None) -> None:
+    """Forgets a server. Refused while sites or their revisions belong to it; on the host it goes on running."""
+    require(actor, Action.ADMINISTER)
+    sites = sorted(site.name for site in install.sites.all())
+    if sites:
+        raise Conflict(f"{install} cannot be deleted while sites stand there: {', '.join(sites)}. Move or delete them.")
+    version_bump(install, expected_version)
+    audit_record(actor=actor, action="install.delete", target=install, before=snapshot(install))
+    try:
+        with transaction.atomic():
+            install.delete()
+    except ProtectedError:
+        raise Conflict(f"{install} cannot be deleted: revisions of sites that stood there are kept.") from None
+
+
+def installs_found(host: Host, engines: list[dict[str, Any]]) -> None:
+    """Brings the rows of a host up to what the agent found: known servers are told apart by their main configuration.
+
+    What an administrator may have set by hand (label, control, workers) is left; a server that is gone stays as not
+    running, because sites may belong to it.
+    """
+    known = {(row.engine, row.paths.get("main_config")): row for row in host.installs.all()}
+    for found in engines:
+        row = known.get((found["engine"], found["paths"]["main_config"]))
+        if row is None:
+            _add(host, found)
+            continue
+        changed = {
+            name: found[source]
+            for name, source in (("version", "version"), ("modules", "modules"))
+            if getattr(row, name) != found[source]
+        }
+        if changed:
+            install_update(actor=None, install=row, **changed)
+
+
+def _add(host: Host, found: dict[str, Any]) -> None:
+    label, number = found["label"], 2
+    while host.installs.filter(engine=found["engine"], label=label).exists():
+        label = f"{found['label'][:58]}-{number}"
+        number += 1
+    install_create(
+        actor=None,
+        host=host,
+        engine=found["engine"],
+        paths=found["paths"],
+        label=label,
+        version=found["version"],
+        modules=found["modules"],
+        layout=found["layout"],
+        control=found["control"],
+        unit=found["unit"],
+        is_running=found["running"],
+    )
+
+
+def running_set(install: EngineInstall, running: bool) -> None:
+    """Whether the server ran when it was last looked at: an observation, not a change that anybody made."""
+    EngineInstall.objects.filter(pk=install.pk).update(is_running=running)
+    install.is_running = running
+
+
+def native_install_of(host: Host) -> EngineInstall | None:
+    return host.installs.filter(engine=Engine.NATIVE, manages_main_config=True).order_by("pk").first()

@@ -1,0 +1,72 @@
+"""Errands on a host: asked for here, done by a worker (panel/hosts/execution.py)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.db import transaction
+from django.utils import timezone
+
+from panel.accounts.models import User
+from panel.accounts.permissions import Action, require
+from panel.audit.services import audit_record
+from panel.core.errors import Conflict
+from panel.hosts.models import Host, HostOperation, JobStatus, OperationKind
+
+SERVICE_ACTIONS = ("start", "stop", "reload")
+UNFINISHED = (JobStatus.QUEUED, JobStatus.RUNNING)
+
+
+@transaction.atomic
+def operation_request(*, actor: User, host: Host, kind: str, params: dict[str, Any] | None = None) -> HostOperation:
+    """Queues an errand and wakes a worker. The same errand that still waits is answered with, not queued twice.
+
+    SERVICE takes {"install": pk, "action": start|stop|reload}; the other kinds take nothing.
+    Raises PermissionDenied, ValidationError.
+    """
+    require(actor, Action.ADMINISTER)
+    operation = HostOperation(host=host, kind=kind, params=_checked(host, kind, params or {}), requested_by=actor)
+    operation.full_clean(exclude=["result", "claimed_by", "heartbeat_at", "started_at", "finished_at"])
+    waiting = HostOperation.objects.filter(host=host, kind=kind, status=JobStatus.QUEUED)
+    for known in waiting:
+        if known.params == operation.params:
+            return known
+    operation.save()
+    audit_record(
+        actor=actor, action=f"host.{kind}", target=host, after={"job": str(operation.uuid), **operation.params}
+    )
+    _wake(operation)
+    return operation
+
+
+@transaction.atomic
+def operation_cancel(*, actor: User, operation: HostOperation) -> HostOperation:
+    """Takes back an errand that nobody has begun. Conflict when it runs or has ended."""
+    require(actor, Action.ADMINISTER)
+    rows = HostOperation.objects.filter(pk=operation.pk, status=JobStatus.QUEUED)
+    if not rows.update(status=JobStatus.CANCELLED, finished_at=timezone.now()):
+        raise Conflict(f"{operation} has begun already; it ends by itself.")
+    audit_record(actor=actor, action="operation.cancel", target=operation.host, after={"job": str(operation.uuid)})
+    operation.refresh_from_db()
+    return operation
+
+
+def _checked(host: Host, kind: str, params: dict[str, Any]) -> dict[str, Any]:
+    if kind != OperationKind.SERVICE:
+        if params:
+            raise ValidationError({"params": f"{kind} takes no parameters."})
+        return {}
+    if set(params) != {"install", "action"}:
+        raise ValidationError({"params": "Name the server (install) and what to do with it (action)."})
+    if params["action"] not in SERVICE_ACTIONS:
+        raise ValidationError({"action": f"The action is one of {', '.join(SERVICE_ACTIONS)}."})
+    if not isinstance(params["install"], int) or not host.installs.filter(pk=params["install"]).exists():
+        raise ValidationError({"install": f"{host.name} has no such server."})
+    return {"install": params["install"], "action": params["action"]}
+
+
+def _wake(operation: HostOperation) -> None:
+    from panel.hosts.tasks import run  # tasks import what this module is part of
+
+    transaction.on_commit(lambda: run.delay(str(operation.uuid)), robust=True)

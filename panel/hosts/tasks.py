@@ -1,0 +1,25 @@
+"""Thin: load, call the service, nothing else."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from celery import shared_task
+
+from panel.hosts import execution
+
+BUSY_RETRY_S = 2
+
+
+@shared_task
+def run(uuid: str) -> None:
+    """Carry out one errand. A message for one that another worker has does nothing."""
+    if execution.operation_execute(UUID(uuid)) == execution.Attempt.BUSY:
+        run.apply_async((uuid,), countdown=BUSY_RETRY_S)
+
+
+@shared_task
+def sweep() -> None:
+    """Wake workers for everything that waits, what a dead worker left included."""
+    for uuid in execution.orphans_queue():
+        run.delay(str(uuid))

@@ -1,0 +1,116 @@
+"""Checks of what leads to a host. Nothing here ever becomes part of a shell command; these checks still refuse what
+no host can be called, so that a mistake is seen at its field and not as a strange error from the network."""
+
+from __future__ import annotations
+
+import ipaddress
+import posixpath
+import re
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.utils.translation import gettext as _
+
+NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\Z")
+LABEL = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)\Z")
+USERNAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*\$?\Z")
+UNIT = re.compile(r"[A-Za-z0-9][A-Za-z0-9@._:-]*\Z")
+PATHS = ("binary", "prefix", "main_config", "config_root", "log_dir", "pid_file")
+# Folders of the system: a site whose documents lie there would publish or overwrite it.
+_OF_THE_SYSTEM = (
+    "bin",
+    "boot",
+    "dev",
+    "etc",
+    "home",
+    "lib",
+    "lib64",
+    "proc",
+    "root",
+    "run",
+    "sbin",
+    "sys",
+    "usr",
+    "var",
+)
+NO_SITE_ROOTS = frozenset({"/", *(f"/{name}" for name in _OF_THE_SYSTEM)})
+
+
+def validate_name(value: str) -> None:
+    if not NAME.match(value):
+        raise ValidationError(
+            _("Write small letters a-z, digits and hyphens between them, such as web-1."), code="host_name"
+        )
+
+
+def validate_address(value: str) -> None:
+    """An IP address without brackets, or a DNS name; a leading dash would be read as an option by ssh tools."""
+    try:
+        ipaddress.ip_address(value)
+    except ValueError:
+        pass
+    else:
+        return
+    labels = value.rstrip(".").split(".")
+    if len(value) > 253 or not all(LABEL.match(label) for label in labels) or labels[-1].isdecimal():
+        raise ValidationError(
+            _(
+                "Write a host name such as web1.example.net or an IP address such as 192.0.2.10 or 2001:db8::10, "
+                "without a port, brackets or a scheme."
+            ),
+            code="address",
+        )
+
+
+def validate_username(value: str) -> None:
+    if not USERNAME.match(value):
+        raise ValidationError(
+            _("Write a login name: letters, digits, '.', '_' and '-', beginning with a letter, such as deploy."),
+            code="username",
+        )
+
+
+def validate_unit(value: str) -> None:
+    if not UNIT.match(value):
+        raise ValidationError(_("Write the name of a systemd unit, such as nginx.service."), code="unit")
+
+
+def validate_path(value: str) -> None:
+    """Absolute and plain: what it says is where it leads."""
+    if not value.startswith("/") or any(ord(character) < 32 or ord(character) == 127 for character in value):
+        raise ValidationError(
+            _("“%(path)s” is not an absolute path. Write one such as /srv/www."), params={"path": value}, code="path"
+        )
+    if posixpath.normpath(value) != value or value.startswith("//"):
+        raise ValidationError(
+            _("Write %(path)s plainly, without “..”, “.”, “//” or a “/” at the end."),
+            params={"path": value},
+            code="path",
+        )
+
+
+def validate_site_roots(value: Any) -> None:
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise ValidationError(_('Write a list of folders, such as ["/srv/www"].'), code="site_roots")
+    for item in value:
+        validate_path(item)
+        if item in NO_SITE_ROOTS:
+            raise ValidationError(
+                _("%(path)s belongs to the system. Name a folder for sites alone, such as /srv/www or /var/www."),
+                params={"path": item},
+                code="site_roots",
+            )
+
+
+def validate_install_paths(value: Any) -> None:
+    """What an EngineInstall holds in `paths`: all of PATHS, each an absolute path."""
+    if not isinstance(value, dict) or set(value) != set(PATHS):
+        raise ValidationError(
+            _("Write an object with the members %(names)s."), params={"names": ", ".join(PATHS)}, code="paths"
+        )
+    for name, path in value.items():
+        if not isinstance(path, str):
+            raise ValidationError(_("%(name)s is a path."), params={"name": name}, code="paths")
+        validate_path(path)
+    if value["config_root"] in NO_SITE_ROOTS:
+        raise ValidationError(_("config_root is the server's own folder, such as /etc/nginx."), code="paths")

@@ -1,0 +1,223 @@
+"""Adding, trusting, changing and deleting hosts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import paramiko
+import pytest
+from django.core.exceptions import PermissionDenied, ValidationError
+
+from panel.accounts.models import Team, User
+from panel.audit.models import AuditEntry
+from panel.core.errors import ApplicationError, Conflict
+from panel.hosts import selectors
+from panel.hosts.execution import operation_execute
+from panel.hosts.models import EngineInstall, Host, HostOperation, HostStatus, JobStatus, OperationKind
+from panel.hosts.services import (
+    host_create,
+    host_delete,
+    host_offer_key,
+    host_trust_key,
+    host_update,
+    operation_request,
+)
+from panel.hosts.targets import target_for
+from panel.websites.models import Site
+from tests.support.sshd import SshServer
+
+pytestmark = pytest.mark.django_db
+
+
+def run(host: Host, admin: User, kind: str = OperationKind.CHECK, **params: Any) -> HostOperation:
+    operation = operation_request(actor=admin, host=host, kind=kind, params=params)
+    operation_execute(operation.uuid)
+    operation.refresh_from_db()
+    host.refresh_from_db()
+    return operation
+
+
+def test_a_new_host_is_not_trusted_and_its_first_contact_waits(host: Host) -> None:
+    assert (host.status, host.host_key) == (HostStatus.NEW, "")
+    assert host.operations.get().kind == OperationKind.CHECK
+
+
+def test_the_way_from_first_contact_to_ready(host: Host, admin: User, sshd: SshServer) -> None:
+    run(host, admin)
+    assert host.offered_host_key == sshd.host_key
+    assert (host.status, host.facts) == (HostStatus.NEW, {})
+    shown = selectors.offered_fingerprint(host)
+    host = host_trust_key(actor=admin, host=host, confirmed=shown)
+    assert (host.host_key, host.offered_host_key) == (sshd.host_key, "")
+    assert selectors.pinned_fingerprint(host) == shown
+    assert run(host, admin).status == JobStatus.SUCCEEDED
+    assert host.status == HostStatus.READY
+    assert host.facts["cpus"] >= 1
+    assert {install.engine for install in host.installs.all()} >= {"nginx", "apache"}
+    again = host.installs.count()
+    assert run(host, admin).status == JobStatus.SUCCEEDED
+    assert host.installs.count() >= again
+
+
+def test_another_fingerprint_than_the_offered_one_trusts_nothing(host: Host, admin: User, sshd: SshServer) -> None:
+    host_offer_key(actor=admin, host=host)
+    for wrong in ("", "SHA256:AAAA", sshd.host_key[:-4]):
+        with pytest.raises(ValidationError) as refused:
+            host_trust_key(actor=admin, host=host, confirmed=wrong)
+        assert "confirmed" in refused.value.message_dict
+    host.refresh_from_db()
+    assert host.host_key == ""
+
+
+def test_trusting_without_an_offered_key_is_refused(host: Host, admin: User) -> None:
+    with pytest.raises(Conflict, match="no key that waits"):
+        host_trust_key(actor=admin, host=host, confirmed="SHA256:x")
+
+
+def test_a_changed_key_stops_everything_until_somebody_decides(host: Host, admin: User, sshd: SshServer) -> None:
+    host_offer_key(actor=admin, host=host)
+    host = host_trust_key(actor=admin, host=host, confirmed=selectors.offered_fingerprint(host))
+    sshd.stop()
+    sshd.new_host_key()
+    sshd.start()
+    operation = run(host, admin)
+    assert operation.status == JobStatus.FAILED
+    assert "another host key" in operation.error
+    assert host.status == HostStatus.KEY_CHANGED
+    assert host.offered_host_key == sshd.host_key
+    with pytest.raises(Conflict, match="changed"):
+        target_for(host)
+    host = host_trust_key(actor=admin, host=host, confirmed=selectors.offered_fingerprint(host))
+    assert run(host, admin).status == JobStatus.SUCCEEDED
+    assert host.status == HostStatus.READY
+
+
+def test_a_host_that_is_down_says_so_with_its_endpoint(host: Host, admin: User, sshd: SshServer) -> None:
+    host_offer_key(actor=admin, host=host)
+    host = host_trust_key(actor=admin, host=host, confirmed=selectors.offered_fingerprint(host))
+    sshd.stop()
+    operation = run(host, admin)
+    assert (operation.status, host.status) == (JobStatus.FAILED, HostStatus.UNREACHABLE)
+    assert f"127.0.0.1:{sshd.port}" in host.status_detail
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("name", "-oProxyCommand=id"),
+        ("name", "Web_1"),
+        ("name", "web 1"),
+        ("address", "-oProxyCommand=id"),
+        ("address", "web1.example.net; id"),
+        ("address", "$(id).example.net"),
+        ("address", "web1.example.net:22"),
+        ("address", "[::1]"),
+        ("address", "ssh://web1"),
+        ("address", "a\nb"),
+        ("address", "256.1.1.1"),
+        ("address", ""),
+        ("port", 0),
+        ("port", 65536),
+        ("port", "22; id"),
+        ("username", "-l"),
+        ("username", "root;id"),
+        ("username", "a b"),
+        ("username", "root\n"),
+        ("username", ""),
+        ("private_key", "not a key"),
+        ("password", "two\nlines"),
+        ("sudo_password", "without sudo"),
+        ("site_roots", ["/"]),
+        ("site_roots", ["/etc"]),
+        ("site_roots", ["srv/www"]),
+        ("site_roots", ["/srv/../etc"]),
+        ("site_roots", ["/srv/www/"]),
+        ("site_roots", "/srv/www"),
+        ("site_roots", [{"path": "/srv"}]),
+        ("layout", "elsewhere"),
+    ],
+)
+def test_bad_values_are_refused_at_their_field_and_change_nothing(
+    admin: User, field: str, value: Any, sshd: SshServer
+) -> None:
+    good: dict[str, Any] = {
+        "name": "web-1",
+        "address": "127.0.0.1",
+        "username": "root",
+        "private_key": sshd.private_key,
+    }
+    with pytest.raises(ValidationError) as refused:
+        host_create(actor=admin, **{**good, field: value})
+    assert list(refused.value.message_dict) == [field]
+    assert all(len(message) > 10 for message in refused.value.message_dict[field])
+    assert not Host.objects.exists()
+    assert not AuditEntry.objects.exists()
+
+
+def test_members_that_a_host_has_not_are_refused_by_name(admin: User, host: Host) -> None:
+    for name in ("host_key", "status", "facts", "connection", "is_admin"):
+        with pytest.raises(ApplicationError, match=f"has no member “{name}”"):
+            host_update(actor=admin, host=host, **{name: "x"})
+
+
+def test_only_administrators_change_hosts(operator: User, admin: User, host: Host) -> None:
+    for attempt in (
+        lambda: host_create(actor=operator, name="x", address="192.0.2.1", username="root", password="p"),
+        lambda: host_update(actor=operator, host=host, port=2222),
+        lambda: host_offer_key(actor=operator, host=host),
+        lambda: host_trust_key(actor=operator, host=host, confirmed="x"),
+        lambda: host_delete(actor=operator, host=host, confirm="web-1"),
+        lambda: operation_request(actor=operator, host=host, kind=OperationKind.CHECK),
+    ):
+        with pytest.raises(PermissionDenied):
+            attempt()
+    assert Host.objects.get().port == host.port
+
+
+def test_a_lost_update_is_noticed(admin: User, host: Host) -> None:
+    seen = host.row_version
+    host_update(actor=admin, host=host, expected_version=seen, port=2200)
+    with pytest.raises(Conflict, match="changed or deleted by someone else"):
+        host_update(actor=admin, host=Host.objects.get(), expected_version=seen, port=2300)
+    assert Host.objects.get().port == 2200
+
+
+def test_secrets_are_encrypted_and_never_in_the_audit_trail(admin: User, host: Host, sshd: SshServer) -> None:
+    host_update(actor=admin, host=host, password="hunter2-hunter2", use_sudo=True, sudo_password="s3cret-s3cret")
+    from django.db import connection
+
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT private_key, password, sudo_password FROM hosts_host")
+        stored = " ".join(cursor.fetchone())
+    trail = " ".join(str((entry.before, entry.after)) for entry in AuditEntry.objects.all())
+    for secret in ("hunter2", "s3cret-s3cret", sshd.private_key.split("\n")[1]):
+        assert secret not in stored
+        assert secret not in trail
+    assert "(secret)" in trail
+
+
+def test_a_key_with_a_passphrase_is_refused_with_a_way_out(admin: User, tmp_path: Any) -> None:
+    paramiko.ECDSAKey.generate().write_private_key_file(str(tmp_path / "key"), password="secret")
+    with pytest.raises(ValidationError, match="passphrase"):
+        host_create(
+            actor=admin,
+            name="x",
+            address="192.0.2.1",
+            username="root",
+            private_key=(tmp_path / "key").read_text(),
+        )
+
+
+def test_deleting_names_what_would_be_lost_and_refuses_while_sites_stand_there(admin: User, host: Host) -> None:
+    install = EngineInstall.objects.create(host=host, engine="nginx", paths={}, layout="sites")
+    team = Team.objects.create(name="Shop", slug="shop")
+    site = Site.objects.create(name="shop", team=team, install=install)
+    assert selectors.host_losses(host)[0] == "the site shop, which stands there"
+    with pytest.raises(ValidationError, match="Write web-1 to confirm"):
+        host_delete(actor=admin, host=host, confirm="web")
+    with pytest.raises(Conflict, match="shop"):
+        host_delete(actor=admin, host=host, confirm="web-1")
+    site.delete()
+    host_delete(actor=admin, host=host, confirm="web-1")
+    assert not Host.objects.exists()
+    assert AuditEntry.objects.filter(action="host.delete", object_label="web-1").exists()

@@ -1,0 +1,165 @@
+"""Errands: claimed once, locked, done again after a worker died; servers controlled; gallop brought along."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.exceptions import ValidationError
+from django.utils import timezone
+
+from panel.accounts.models import User
+from panel.core.errors import Conflict
+from panel.hosts import execution
+from panel.hosts.execution import Attempt, operation_execute, orphans_queue
+from panel.hosts.locks import host_lock
+from panel.hosts.models import Connection, EngineInstall, Host, HostOperation, HostStatus, JobStatus, OperationKind
+from panel.hosts.services import install_create, operation_cancel, operation_request, register_local_host
+from panel.remote import pool
+from tests.agents.sites import Sites
+from tests.support.nginx import NginxInstance
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def here(settings: Any, tmp_path: Path) -> Iterator[Host]:
+    """This machine as the local host."""
+    settings.LOCAL_HOST_ROOT = tmp_path / "host"
+    settings.HOME = tmp_path
+    yield register_local_host()
+    pool.close()
+
+
+@pytest.fixture
+def sites(server_root: Path) -> Iterator[Sites]:
+    made = Sites(NginxInstance(server_root))
+    with made.server:
+        assert eventually(lambda: made.body("shop") == "old")
+        yield made
+
+
+def ask(host: Host, admin: User, kind: str, **params: Any) -> HostOperation:
+    operation = operation_request(actor=admin, host=host, kind=kind, params=params)
+    assert operation_execute(operation.uuid) == Attempt.DONE
+    operation.refresh_from_db()
+    return operation
+
+
+def test_this_machine_is_registered_once(here: Host) -> None:
+    assert register_local_host().pk == here.pk
+    assert (here.connection, here.status) == (Connection.LOCAL, HostStatus.READY)
+    assert Path(here.site_roots[0]).is_dir()
+
+
+def test_a_running_private_server_is_found_with_its_paths(here: Host, admin: User, sites: Sites) -> None:
+    operation = ask(here, admin, OperationKind.CHECK)
+    assert operation.status == JobStatus.SUCCEEDED, operation.error
+    found = here.installs.get(paths__main_config=str(sites.server.main_config))
+    assert found.paths == sites.server.paths
+    assert found.is_running
+    assert "http_ssl_module" in found.modules
+    assert found.version
+    sites.server.stop()
+    ask(here, admin, OperationKind.CHECK)
+    found.refresh_from_db()
+    assert not found.is_running
+
+
+def test_a_server_is_stopped_started_and_reloaded(here: Host, admin: User, sites: Sites) -> None:
+    install = install_create(
+        actor=admin, host=here, engine="nginx", paths=sites.server.paths, label="mine", layout="conf_d"
+    )
+    for action, running in (("stop", False), ("start", True), ("reload", True)):
+        operation = ask(here, admin, OperationKind.SERVICE, install=install.pk, action=action)
+        assert operation.status == JobStatus.SUCCEEDED, operation.error
+        install.refresh_from_db()
+        assert install.is_running is running
+    assert sites.body("shop") == "old"
+
+
+def test_a_configuration_that_the_server_refuses_is_reported_in_its_words(
+    here: Host, admin: User, sites: Sites
+) -> None:
+    install = install_create(
+        actor=admin, host=here, engine="nginx", paths=sites.server.paths, label="mine", layout="conf_d"
+    )
+    sites.put("broken.conf", "no_such_directive;\n")
+    operation = ask(here, admin, OperationKind.SERVICE, install=install.pk, action="reload")
+    assert operation.status == JobStatus.FAILED
+    assert "no_such_directive" in operation.error
+    assert sites.body("shop") == "old"
+
+
+@pytest.mark.parametrize(
+    ("kind", "params", "field"),
+    [
+        ("service", {}, "params"),
+        ("service", {"install": 1, "action": "start", "x": 1}, "params"),
+        ("service", {"install": 0, "action": "start"}, "install"),
+        ("service", {"install": "1; id", "action": "start"}, "install"),
+        ("service", {"install": 0, "action": "start; id"}, "action"),
+        ("check", {"a": 1}, "params"),
+        ("format_disk", {}, "kind"),
+    ],
+)
+def test_a_malformed_errand_is_refused_at_its_field(
+    here: Host, admin: User, kind: str, params: dict[str, Any], field: str
+) -> None:
+    with pytest.raises(ValidationError) as refused:
+        operation_request(actor=admin, host=here, kind=kind, params=params)
+    assert list(refused.value.message_dict) == [field]
+    assert not HostOperation.objects.exists()
+
+
+def test_an_errand_is_done_by_one_worker_only(here: Host, admin: User) -> None:
+    operation = operation_request(actor=admin, host=here, kind=OperationKind.CHECK)
+    assert operation_request(actor=admin, host=here, kind=OperationKind.CHECK).pk == operation.pk
+    assert operation_execute(operation.uuid) == Attempt.DONE
+    assert operation_execute(operation.uuid) == Attempt.TAKEN
+
+
+def test_a_busy_host_leaves_the_errand_waiting(here: Host, admin: User, sites: Sites) -> None:
+    install = install_create(
+        actor=admin, host=here, engine="nginx", paths=sites.server.paths, label="mine", layout="conf_d"
+    )
+    params = {"install": install.pk, "action": "stop"}
+    operation = operation_request(actor=admin, host=here, kind=OperationKind.SERVICE, params=params)
+    with host_lock(here, "a deployment"):
+        assert operation_execute(operation.uuid) == Attempt.BUSY
+    operation.refresh_from_db()
+    assert operation.status == JobStatus.QUEUED
+    assert sites.body("shop") == "old"
+    assert operation.uuid in orphans_queue()
+
+
+def test_what_a_dead_worker_left_is_queued_again(here: Host, admin: User) -> None:
+    operation = operation_request(actor=admin, host=here, kind=OperationKind.CHECK)
+    stale = timezone.now() - execution.ORPHANED_AFTER - timedelta(seconds=1)
+    HostOperation.objects.update(status=JobStatus.RUNNING, claimed_by="gone:1:x", heartbeat_at=stale)
+    assert orphans_queue() == [operation.uuid]
+    assert operation_execute(operation.uuid) == Attempt.DONE
+
+
+def test_only_what_nobody_began_can_be_taken_back(here: Host, admin: User) -> None:
+    operation = operation_request(actor=admin, host=here, kind=OperationKind.CHECK)
+    assert operation_cancel(actor=admin, operation=operation).status == JobStatus.CANCELLED
+    assert operation_execute(operation.uuid) == Attempt.TAKEN
+    HostOperation.objects.update(status=JobStatus.RUNNING)
+    with pytest.raises(Conflict, match="has begun already"):
+        operation_cancel(actor=admin, operation=operation)
+
+
+def test_a_server_registered_by_hand_is_checked(here: Host, admin: User, sites: Sites) -> None:
+    for paths in ({}, {**sites.server.paths, "binary": "nginx"}, {**sites.server.paths, "config_root": "/etc"}):
+        with pytest.raises(ValidationError) as refused:
+            install_create(actor=admin, host=here, engine="nginx", paths=paths, label="mine", layout="conf_d")
+        assert list(refused.value.message_dict) == ["paths"]
+    with pytest.raises(ValidationError) as refused:
+        install_create(actor=admin, host=here, engine="nginx", paths=sites.server.paths, layout="vhosts")
+    assert list(refused.value.message_dict) == ["layout"]
+    assert not EngineInstall.objects.exists()
