@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from panel.rendering import apache, checks, nginx
+from panel.rendering import apache, checks, nginx, openlitespeed
 from panel.rendering.spec import InstallSpec, RenderedFile, SiteSpec
 
 __all__ = ["render", "render_install", "render_main"]
@@ -24,7 +24,7 @@ class Engine(Protocol):
     ) -> list[RenderedFile]: ...
 
 
-ENGINES: dict[str, Engine] = {"nginx": nginx, "native": nginx, "apache": apache}
+ENGINES: dict[str, Engine] = {"nginx": nginx, "native": nginx, "apache": apache, "openlitespeed": openlitespeed}
 
 
 def render(spec: SiteSpec, install: InstallSpec) -> list[RenderedFile]:
@@ -34,7 +34,7 @@ def render(spec: SiteSpec, install: InstallSpec) -> list[RenderedFile]:
 
 
 def render_install(specs: Sequence[SiteSpec], install: InstallSpec) -> list[RenderedFile]:
-    """The files that follow from all live sites of an install; none for nginx and gallop."""
+    """The files that follow from all live sites of an install; nothing for nginx and gallop."""
     for spec in specs:
         checks.site(spec)
     return ENGINES[install.engine].install_files(sorted(specs, key=lambda spec: spec.name), install)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from panel.rendering.apache import policy as apache_policy
 from panel.rendering.errors import NotExpressible
 from panel.rendering.nginx import policy as nginx_policy
+from panel.rendering.openlitespeed import policy as openlitespeed_policy
 from panel.rendering.policy import Policy
 from panel.rendering.readers import Read, Unreadable
 from panel.rendering.roots import is_below
@@ -21,6 +22,7 @@ POLICIES: dict[str, Policy] = {
     "nginx": nginx_policy.POLICY,
     "native": nginx_policy.POLICY,
     "apache": apache_policy.POLICY,
+    "openlitespeed": openlitespeed_policy.POLICY,
 }
 
 

@@ -32,7 +32,16 @@ class Raw:
     comment: str = "Raw directives of this site"
 
 
-Node = Directive | Raw
+@dataclass(frozen=True)
+class Lines:
+    """A value of several lines, which OpenLiteSpeed has a form for."""
+
+    name: str
+    lines: tuple[str, ...]
+    comment: str = ""
+
+
+Node = Directive | Raw | Lines
 
 
 def directive(name: str, *args: object, comment: str = "", gap: bool = False) -> Directive:
@@ -53,6 +62,7 @@ def _environment(engine: str, line: Callable[[Directive], str]) -> Environment:
         autoescape=False,  # noqa: S701 -- not HTML; `line` quotes every word for the server's own grammar
     )
     environment.filters["line"] = line
+    environment.tests["lines"] = lambda node: isinstance(node, Lines)
     environment.tests["raw"] = lambda node: isinstance(node, Raw)
     return environment
 

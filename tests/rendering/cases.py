@@ -28,6 +28,9 @@ PHP = PhpPool("main", "unix:/run/php/php8.2-fpm.sock")
 INSTALLS = {
     "nginx": InstallSpec("nginx", "sites", "/etc/nginx", "/var/log", "1.22.1", site_roots=("/srv",)),
     "apache": InstallSpec("apache", "sites", "/etc/apache2", "/var/log", "2.4.71", site_roots=("/srv",)),
+    "openlitespeed": InstallSpec(
+        "openlitespeed", "vhosts", "/usr/local/lsws/conf", "/var/log", "1.9.1", site_roots=("/srv",)
+    ),
     "native": InstallSpec("native", "conf_d", "/etc/gallop", "/var/log", "0.1.0", site_roots=("/srv",)),
 }
 

@@ -32,7 +32,7 @@ def flat(items: tuple[Read, ...]) -> list[Read]:
 
 
 @pytest.mark.parametrize("field", FIELDS)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(value=values)
 def test_no_value_changes_the_structure(field: str, value: str) -> None:
     build = FIELDS[field]
@@ -47,14 +47,14 @@ def test_no_value_changes_the_structure(field: str, value: str) -> None:
     assert "${" not in text
 
 
-@settings(max_examples=2000, deadline=None)
+@settings(max_examples=800, deadline=None)
 @given(value=st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\n\r\0"), max_size=40))
 def test_any_word_comes_back_as_it_was(value: str) -> None:
     (read,) = apache.read(f"Name {word(value)}")
     assert read.args == (value,)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(value=values)
 def test_a_header_value_arrives_exactly(value: str) -> None:
     try:

@@ -53,7 +53,7 @@ def flat(items: tuple[Read, ...]) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("field", FIELDS)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(value=values)
 def test_no_value_changes_the_structure(field: str, value: str) -> None:
     build = FIELDS[field]
@@ -68,14 +68,14 @@ def test_no_value_changes_the_structure(field: str, value: str) -> None:
     assert crossplane_words(text) == flat(nginx.read(text))
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=800, deadline=None)
 @given(value=st.text(min_size=0, max_size=40) | values)
 def test_any_word_comes_back_as_it_was(value: str) -> None:
     (read,) = nginx.read(f"name {word(value)};")
     assert read.args == (value,)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(value=values)
 def test_a_fixed_answer_arrives_exactly(value: str) -> None:
     """Every dollar sign is meant literally here, as `$$` says."""

@@ -47,7 +47,7 @@ def rules(place: Place, condition: Condition, root: str, words: Interpolator, al
     return []
 
 
-def _when(
+def rule(
     condition: Condition, tests: list[tuple[str, str]], result: str, flags: str, at: str, comment: str = ""
 ) -> list[Directive]:
     """One rule: the location's expression, what it excludes, and further tests of files."""
@@ -72,8 +72,8 @@ def _answer(place: Place, condition: Condition, words: Interpolator, allow_mark:
         url = words.in_target(source.return_value, f"{at}/return_value")
         mark = allow_mark if "$request_uri" in source.return_value else ""
         discard = "" if "?" in source.return_value or "$request_uri" in source.return_value else ",QSD"
-        return _when(condition, [], url, f"[R={source.return_code},NE{discard}{mark},L]", at)
-    return _when(condition, [], "-", f"[R={source.return_code},L]", at)
+        return rule(condition, [], url, f"[R={source.return_code},NE{discard}{mark},L]", at)
+    return rule(condition, [], "-", f"[R={source.return_code},L]", at)
 
 
 def _try_files(place: Place, condition: Condition, root: str, words: Interpolator) -> list[Directive]:
@@ -92,14 +92,14 @@ def _try_files(place: Place, condition: Condition, root: str, words: Interpolato
         test = "-d" if item.endswith("/") else "-f"
         if item.rstrip("/") != "$uri":
             path = words.in_target(item, f"{at}/try_files/{number}")
-            found += _when(condition, [*missing, (subject, test)], path, "[PT,L]", at, comment if not found else "")
+            found += rule(condition, [*missing, (subject, test)], path, "[PT,L]", at, comment if not found else "")
         missing.append((subject, f"!{test}"))
     field = f"{at}/try_files/{len(files)}"
     if last.startswith("="):
         result, flags = "-", f"[R={int(last[1:])},L]"
     else:
         result, flags = _fallback(last, words, field)
-    return found + _when(condition, missing, result, flags, at, comment if not found else "")
+    return found + rule(condition, missing, result, flags, at, comment if not found else "")
 
 
 def _fallback(last: str, words: Interpolator, field: str) -> tuple[str, str]:
@@ -134,5 +134,7 @@ def _subject(place: Place, item: str, root: str, words: Interpolator, field: str
 
 def to_https(port: int, install: InstallSpec) -> list[Directive]:
     host = "%{SERVER_NAME}" if port == 443 else f"%{{SERVER_NAME}}:{port}"
-    rule = directive("RewriteRule", "^", f"https://{host}%{{ENV:{RAW_URI}}}", f"[R=301,NE{raw_uri_flag(install)},L]")
-    return [directive("RewriteEngine", "On", gap=True), *RAW_URI_RULES, rule]
+    redirect = directive(
+        "RewriteRule", "^", f"https://{host}%{{ENV:{RAW_URI}}}", f"[R=301,NE{raw_uri_flag(install)},L]"
+    )
+    return [directive("RewriteEngine", "On", gap=True), *RAW_URI_RULES, redirect]

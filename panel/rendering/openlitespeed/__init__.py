@@ -1,0 +1,37 @@
+"""OpenLiteSpeed 1.7 and later: a virtual host per server block; listeners and maps in one file per install.
+
+`config_root` is the folder of httpd_config.conf, usually /usr/local/lsws/conf. Where the distribution's main file is
+left alone it needs one line: `include paddock.conf`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from panel.rendering import layout
+from panel.rendering.openlitespeed.hosts import folder, host_name
+from panel.rendering.openlitespeed.listeners import install_nodes
+from panel.rendering.openlitespeed.main import main
+from panel.rendering.openlitespeed.quoting import line
+from panel.rendering.openlitespeed.vhost import host
+from panel.rendering.spec import InstallSpec, RenderedFile, SiteSpec
+from panel.rendering.tree import print_tree
+
+__all__ = ["install_files", "main", "site_files"]
+
+
+def site_files(spec: SiteSpec, install: InstallSpec) -> list[RenderedFile]:
+    files: list[RenderedFile] = []
+    for number, block in enumerate(spec.blocks):
+        where = folder(install, host_name(spec, number))
+        nodes = host(spec, install, number)
+        text = print_tree("openlitespeed", line, "vhconf.conf.j2", site=spec.name, nodes=nodes)
+        files.append(RenderedFile(f"{where}/vhconf.conf", text))
+        if not block.root:
+            files.append(RenderedFile(f"{where}/html/.keep"))  # the document root must be there
+    return [*files, *layout.password_files(spec)]
+
+
+def install_files(specs: Sequence[SiteSpec], install: InstallSpec) -> list[RenderedFile]:
+    text = print_tree("openlitespeed", line, "paddock.conf.j2", nodes=install_nodes(specs, install))
+    return [RenderedFile(f"{install.config_root}/paddock.conf", text)]

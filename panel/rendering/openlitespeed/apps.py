@@ -1,0 +1,71 @@
+"""External applications: PHP pools and the servers of upstreams."""
+
+from __future__ import annotations
+
+from panel.rendering import checks
+from panel.rendering.openlitespeed.hosts import app_name, pool_app
+from panel.rendering.spec import PhpPool, ServerBlock, SiteSpec, Upstream
+from panel.rendering.tree import Node, block, directive
+
+
+def applications(spec: SiteSpec, source: ServerBlock) -> list[Node]:
+    """Those that the block's locations use."""
+    found: list[Node] = []
+    pools = {location.php_pool for location in source.locations if location.handler == "php"}
+    for number, pool in enumerate(spec.php_pools):
+        if pool.name in pools:
+            found.append(_pool(spec, pool, f"/php_pools/{number}/address"))
+    proxied = {(item.upstream, item.upstream_tls) for item in source.locations if item.handler == "proxy"}
+    for number, upstream in enumerate(spec.upstreams):
+        for tls in (False, True):
+            if (upstream.name, tls) in proxied:
+                found += _upstream(spec, source, upstream, tls, f"/upstreams/{number}")
+    return found
+
+
+def _pool(spec: SiteSpec, pool: PhpPool, at: str) -> Node:
+    address = checks.address(pool.address, at)
+    socket = f"uds:/{address.removeprefix('unix:')}" if address.startswith("unix:") else address
+    body = [
+        directive("type", "fcgi"),
+        directive("address", socket),
+        directive("maxConns", 35),
+        directive("initTimeout", 60),
+        directive("retryTimeout", 0),
+        directive("persistConn", 1),
+        directive("respBuffer", 0),
+        directive("autoStart", 0),
+    ]
+    return block("extprocessor", pool_app(spec, pool.name), body=body)
+
+
+def _upstream(spec: SiteSpec, source: ServerBlock, upstream: Upstream, tls: bool, at: str) -> list[Node]:
+    """One application for a single server; for several, a load balancer over one application each."""
+    name = app_name(spec, upstream.name, tls)
+    users = [item for item in source.locations if item.upstream == upstream.name and item.upstream_tls == tls]
+    timeout = max([item.read_timeout_s for item in users if item.read_timeout_s is not None], default=60)
+    servers = [server for server in upstream.servers if not server.down and not server.backup]
+    servers = servers or [server for server in upstream.servers if not server.down]
+    apps: list[Node] = []
+    names: list[str] = []
+    for number, server in enumerate(servers, 1):
+        address = checks.address(server.address, f"{at}/servers")
+        if address.startswith("unix:"):
+            address = f"uds:/{address.removeprefix('unix:')}"
+        names.append(name if len(servers) == 1 else f"{name}_{number}")
+        body = [
+            directive("type", "proxy"),
+            directive("address", f"https://{address}" if tls else address),
+            directive("maxConns", 100),
+            directive("initTimeout", timeout),
+            directive("retryTimeout", server.fail_timeout_s),
+            directive("pcKeepAliveTimeout", 60 if upstream.keepalive else 0),
+            directive("respBuffer", 0),
+        ]
+        apps.append(block("extprocessor", names[-1], body=body))
+    if len(servers) > 1:
+        workers = ", ".join(f"proxy::{worker}" for worker in names)
+        apps.append(
+            block("extprocessor", name, body=[directive("type", "loadbalancer"), directive("workers", workers)])
+        )
+    return apps

@@ -1,0 +1,196 @@
+"""One location as a context: a plain prefix where that is exact, else a regular expression that excludes the others.
+
+Every regular-expression context is tried before any prefix, in the order of their texts; conditions that exclude each
+other make that order immaterial.
+"""
+
+from __future__ import annotations
+
+from panel.rendering import checks, exclusive, expiry, handlers, snippets, variables
+from panel.rendering.errors import NotExpressible
+from panel.rendering.exclusive import Condition
+from panel.rendering.headers import check as check_headers
+from panel.rendering.headers import merged
+from panel.rendering.locations import Locations, Place
+from panel.rendering.openlitespeed.hosts import upstream_app
+from panel.rendering.openlitespeed.quoting import path, value
+from panel.rendering.spec import Header, InstallSpec, Location, SiteSpec
+from panel.rendering.tree import Lines, Node, Raw, block, directive
+
+
+def prefixes_suffice(found: Locations) -> bool:
+    """Whether prefix contexts choose as nginx does: they match whole path segments, and `/x/` is `/x` to them."""
+    return not found.exact and all(place.pattern.endswith("/") for place in found.prefixes)
+
+
+def context(
+    spec: SiteSpec,
+    install: InstallSpec,
+    place: Place,
+    condition: Condition,
+    everywhere: tuple[Header, ...],
+    *,
+    plain_prefix: bool,
+) -> list[Node]:
+    source, at = place.location, place.pointer
+    handlers.check(source, at)
+    by_prefix = plain_prefix and place.is_prefix
+    body = [*_HANDLERS[source.handler](spec, place, by_prefix)]
+    if source.handler not in ("deny", "return"):
+        body += [*_access(source, at), *_expires(source, at)]
+    if lines := _headers(source, at, everywhere):
+        body.append(Lines("extraHeaders", lines))
+    if source.snippet:
+        body.append(Raw(snippets.require(source.snippet, install, f"{at}/snippet")))
+    if not body or source.handler == "return" or _is_rewritten(source):
+        return []
+    if source == _plain_php(source) and (plain_prefix or not everywhere):
+        return []  # the script handler's suffix says it all
+    name = value(source.pattern, f"{at}/pattern") if by_prefix else f"exp:{_pattern(place, condition)}"
+    return [block("context", value(name, f"{at}/pattern"), body=body)]
+
+
+def _plain_php(source: Location) -> Location:
+    """The location as it would be if it only ran PHP."""
+    return Location(
+        source.match, source.pattern, "php", php_pool=source.php_pool, split_path_info=source.split_path_info
+    )
+
+
+def _is_rewritten(source: Location) -> bool:
+    return source.handler == "proxy" and bool(source.proxy_uri)
+
+
+def _pattern(place: Place, condition: Condition) -> str:
+    """Files need the whole path, or what follows an aliased prefix, as the last group."""
+    if place.location.handler not in ("static", "php"):
+        return condition.as_one()
+    if place.location.alias and place.is_prefix:
+        own = exclusive.Expression(condition.own.text + "(?s:(.*))$")
+        return Condition(own, condition.but_not).as_one()
+    return (
+        f"^(?={condition.as_one().removeprefix('^')})/(?s:(.*))$"
+        if _anchored(condition)
+        else (f"^(?=(?s:.*?){condition.as_one()})/(?s:(.*))$")
+    )
+
+
+def _anchored(condition: Condition) -> bool:
+    return bool(condition.but_not) or (condition.own.is_anchored and not condition.own.nocase)
+
+
+def _static(spec: SiteSpec, place: Place, by_prefix: bool) -> list[Node]:
+    source, at = place.location, place.pointer
+    lines: list[Node] = []
+    if where := _folder(place, by_prefix):
+        lines += [directive("location", where), directive("allowBrowse", 1)]
+    names = [path(checks.file_name(name, f"{at}/index/{n}"), f"{at}/index/{n}") for n, name in enumerate(source.index)]
+    if names:
+        lines.append(directive("indexFiles", ", ".join(names)))
+    if source.autoindex is not None:
+        lines.append(directive("autoIndex", int(source.autoindex)))
+    return lines
+
+
+def _folder(place: Place, by_prefix: bool) -> str:
+    """Where the context's files lie; "" for a prefix context of the document root."""
+    source, at = place.location, place.pointer
+    groups = len(exclusive.groups(place.pattern)) if place.is_regex else 0
+    if source.alias:
+        field = f"{at}/alias"
+        alias = checks.path(source.alias, field)
+        if place.is_regex:
+            return path(_captured(place, alias, field), field)
+        return path(alias if by_prefix or place.location.match == "=" else f"{alias}$1", field)
+    root = path(checks.path(source.root, f"{at}/root"), f"{at}/root").rstrip("/") if source.root else "$DOC_ROOT"
+    if by_prefix:
+        return f"{root}{place.pattern}" if source.root else ""
+    return f"{root}/${groups + 1}"
+
+
+def _captured(place: Place, alias: str, field: str) -> str:
+    """`$name` and `$1` as the numbers of the groups in the location's own expression."""
+    parts = variables.parse(alias, field, captures=handlers.captures(place.location))
+    found = []
+    for part in parts:
+        if isinstance(part, str):
+            found.append(part)
+            continue
+        number = exclusive.number_of(place.pattern, part.name)
+        if number is None:
+            raise NotExpressible(field, f"OpenLiteSpeed knows only captures here, not ${part.name}")
+        found.append(f"${number}")
+    return "".join(found)
+
+
+def _proxy(spec: SiteSpec, place: Place, by_prefix: bool) -> list[Node]:
+    source, at = place.location, place.pointer
+    return [
+        directive("type", "proxy"),
+        directive("handler", upstream_app(spec, source, at)),
+        directive("addDefaultCharset", "off"),
+    ]
+
+
+def _deny(spec: SiteSpec, place: Place, by_prefix: bool) -> list[Node]:
+    return [directive("allowBrowse", 0)]
+
+
+def _nothing(spec: SiteSpec, place: Place, by_prefix: bool) -> list[Node]:
+    return []
+
+
+_HANDLERS = {"static": _static, "php": _static, "proxy": _proxy, "return": _nothing, "deny": _deny}
+
+
+def _access(source: Location, at: str) -> list[Node]:
+    lines: list[Node] = []
+    if source.basic_auth is not None:
+        realm = value(handlers.realm(source.basic_auth.realm, f"{at}/basic_auth/realm"), f"{at}/basic_auth/realm")
+        lines += [directive("realm", realm_name(at)), directive("authName", realm), directive("required", "valid-user")]
+    if source.access_rules:
+        fields = [(rule, f"{at}/access_rules/{n}/source") for n, rule in enumerate(source.access_rules)]
+        sources = {"allow": ["ALL"] if source.access_rules[-1].source != "all" else [], "deny": []}
+        for rule, field in fields:
+            found = checks.source(rule.source, field)
+            sources[rule.action].append("ALL" if found == "all" else found)
+        body = [directive(action, ", ".join(dict.fromkeys(items))) for action, items in sources.items() if items]
+        lines.append(block("accessControl", body=body, gap=False))
+    return lines
+
+
+def realm_name(at: str) -> str:
+    return "realm_" + "_".join(part for part in at.split("/") if part.isdigit())
+
+
+def _expires(source: Location, at: str) -> list[Node]:
+    if not source.expires:
+        return []
+    found = expiry.parse(source.expires, f"{at}/expires")
+    if found.kind == "off" or found.no_cache:
+        return [directive("enableExpires", 0)]
+    seconds = 315360000 if found.kind == "max" else found.seconds
+    return [directive("enableExpires", 1), directive("expiresDefault", f"{'M' if found.modified else 'A'}{seconds}")]
+
+
+def _headers(source: Location, at: str, everywhere: tuple[Header, ...]) -> tuple[str, ...]:
+    """The block's headers too: a context's own take the place of those around it."""
+    check_headers(source.headers, f"{at}/headers")
+    check_headers(source.request_headers, f"{at}/request_headers")
+    lines: list[str] = []
+    for header, number in merged(everywhere, source.headers):
+        field = f"{at}/headers" if number is None else f"{at}/headers/{number}/value"
+        lines.append(f"Header set {header.name} {literal(header.value, field)}")
+    if source.expires and expiry.parse(source.expires, f"{at}/expires").no_cache:
+        lines.append("Header set Cache-Control no-cache")
+    for number, header in enumerate(source.request_headers):
+        text = literal(header.value, f"{at}/request_headers/{number}/value")
+        lines.append(f"RequestHeader set {header.name} {text}")
+    return tuple(lines)
+
+
+def literal(text: str, field: str) -> str:
+    parts = variables.parse(text, field)
+    if any(isinstance(part, variables.Variable) for part in parts):
+        raise NotExpressible(field, "OpenLiteSpeed has no variables in headers; use a fixed value")
+    return value("".join(str(part) for part in parts), field)

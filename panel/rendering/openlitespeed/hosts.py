@@ -1,0 +1,28 @@
+"""The names that tie a site's virtual hosts, applications and listeners together."""
+
+from __future__ import annotations
+
+from panel.rendering import handlers
+from panel.rendering.spec import InstallSpec, Location, SiteSpec
+
+
+def host_name(spec: SiteSpec, number: int) -> str:
+    """One virtual host per server block: the site's name, then name_2, name_3; site names hold no `_`."""
+    return spec.name if number == 0 else f"{spec.name}_{number + 1}"
+
+
+def folder(install: InstallSpec, host: str) -> str:
+    return f"{install.config_root}/vhosts/{host}"
+
+
+def upstream_app(spec: SiteSpec, source: Location, at: str) -> str:
+    _, upstream = handlers.upstream_of(spec, source, at)
+    return app_name(spec, upstream.name, source.upstream_tls)
+
+
+def app_name(spec: SiteSpec, upstream: str, tls: bool) -> str:
+    return f"{spec.name}_{upstream}{'_tls' if tls else ''}"
+
+
+def pool_app(spec: SiteSpec, pool: str) -> str:
+    return f"{spec.name}_php_{pool}"

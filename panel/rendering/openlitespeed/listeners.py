@@ -1,0 +1,108 @@
+"""Listeners with their maps and the list of virtual hosts: what follows from all sites of an install."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from panel.rendering import checks, names
+from panel.rendering.openlitespeed.hosts import folder, host_name
+from panel.rendering.openlitespeed.quoting import value
+from panel.rendering.openlitespeed.vhost import tls_keys
+from panel.rendering.spec import InstallSpec, Listen, ServerBlock, SiteSpec
+from panel.rendering.tree import Directive, Node, block, directive
+
+_KINDS = {"exact": 0, "dot": 1, "leading": 1, "trailing": 2}
+
+
+@dataclass
+class Listener:
+    """One socket and the server blocks that it leads to, in the order of the sites."""
+
+    address: str
+    port: int
+    secure: bool
+    both_families: bool = False  # `[ANY]` takes IPv4 too, so it must stand alone on its port
+    hosts: list[tuple[str, ServerBlock, Listen, str]] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        where = self.address.replace(".", "_").replace(":", "_") or "any"
+        return f"paddock_{where}_{self.port}"
+
+    def add(self, host: tuple[str, ServerBlock, Listen, str]) -> None:
+        """A block that listens on both families stands once, as default if either says so."""
+        known = next((n for n, other in enumerate(self.hosts) if other[0] == host[0]), None)
+        if known is None:
+            self.hosts.append(host)
+        elif host[2].default_server:
+            self.hosts[known] = host
+
+    @property
+    def default(self) -> tuple[str, ServerBlock, Listen, str]:
+        return next((host for host in self.hosts if host[2].default_server), self.hosts[0])
+
+
+def install_nodes(specs: Sequence[SiteSpec], install: InstallSpec) -> list[Node]:
+    hosts = [_virtual_host(host_name(spec, n), install) for spec in specs for n in range(len(spec.blocks))]
+    return [*hosts, *(_listener(listener) for listener in _sockets(specs))]
+
+
+def _sockets(specs: Sequence[SiteSpec]) -> list[Listener]:
+    found: dict[tuple[str, int], Listener] = {}
+    for spec in specs:
+        for number, source in enumerate(spec.blocks):
+            at = f"/blocks/{number}"
+            for listen in source.listens:
+                address = checks.listen_address(listen.address, f"{at}/listens")
+                key = ("" if address == "::" else address, checks.port(listen.port, f"{at}/listens"))
+                listener = found.setdefault(key, Listener(*key, secure=listen.tls))
+                if listener.secure != listen.tls:
+                    raise checks.refuse(
+                        f"{at}/listens",
+                        f"port {listen.port} is used with and without TLS; a listener is one or the other",
+                    )
+                listener.both_families |= address == "::"
+                listener.add((host_name(spec, number), source, listen, at))
+    return [found[key] for key in sorted(found, key=lambda key: (key[1], key[0]))]
+
+
+def _virtual_host(host: str, install: InstallSpec) -> Node:
+    where = folder(install, host)
+    body = [
+        directive("vhRoot", f"{where}/"),
+        directive("configFile", f"{where}/vhconf.conf"),
+        directive("allowSymbolLink", 1),
+        directive("enableScript", 1),
+        directive("restrained", 0),
+    ]
+    return block("virtualHost", host, body=body)
+
+
+def _listener(listener: Listener) -> Node:
+    everywhere = "[ANY]" if listener.both_families else "*"
+    host = f"[{listener.address}]" if ":" in listener.address else listener.address or everywhere
+    body: list[Directive] = [directive("address", f"{host}:{listener.port}"), directive("secure", int(listener.secure))]
+    lines: list[Node] = [*body]
+    if listener.secure:
+        _, source, _, at = listener.default
+        lines += tls_keys(source, at)
+    return block("listener", listener.name, body=[*lines, *_maps(listener)])
+
+
+def _maps(listener: Listener) -> list[Node]:
+    """Exact names first; wildcards are tried in this order, so the longest come first as nginx has it."""
+    ranked: list[tuple[int, int, str, str]] = []
+    for host, source, _, at in listener.hosts:
+        for number, name in enumerate(source.names):
+            kind = names.kind(names.check(name, f"{at}/names/{number}"))
+            if kind == "regex":
+                continue
+            domains = f"{name[1:]}, *{name}" if kind == "dot" else name
+            ranked.append(
+                (_KINDS[kind], -len(name) if kind != "exact" else 0, host, value(domains, f"{at}/names/{number}"))
+            )
+    lines: list[Node] = [
+        directive("map", host, domains) for _, _, host, domains in sorted(ranked, key=lambda item: item[:2])
+    ]
+    return [*lines, directive("map", listener.default[0], "*")]

@@ -1,0 +1,47 @@
+"""httpd_config.conf, for installs whose main file the panel manages. Sites reach it by one include line."""
+
+from __future__ import annotations
+
+from panel.rendering.openlitespeed.quoting import line
+from panel.rendering.spec import InstallSpec, RenderedFile
+from panel.rendering.tree import Node, block, directive, print_tree
+
+
+def main(install: InstallSpec, *, user: str, workers: int, pid_file: str, temp_dir: str) -> list[RenderedFile]:
+    """`pid_file` is fixed when OpenLiteSpeed is built, so it is not written."""
+    root = install.config_root
+    nodes: list[Node] = [
+        directive("serverName", "localhost"),
+        directive("user", user or "nobody"),
+        directive("group", user or "nogroup"),
+        *([directive("httpdWorkers", workers)] if workers else []),
+        *([directive("swappingDir", temp_dir)] if temp_dir else []),
+        directive("mime", f"{root}/mime.properties"),
+        directive("showVersionNumber", 0),
+        directive("disableWebAdmin", 1),
+        directive("autoLoadHtaccess", 0),
+        block("errorlog", f"{install.log_dir}/error.log", body=[directive("logLevel", "NOTICE")]),
+        block("accesslog", f"{install.log_dir}/access.log", body=[directive("keepDays", 30)]),
+        block("tuning", body=_tuning()),
+        block("fileAccessControl", body=[directive("followSymbolLink", 1), directive("checkSymbolLink", 0)]),
+        block("accessDenyDir", body=[directive("dir", "/"), directive("dir", "/etc/*"), directive("dir", "/dev/*")]),
+        directive("include", "paddock.conf", gap=True),
+    ]
+    return [
+        RenderedFile(
+            f"{root}/httpd_config.conf", print_tree("openlitespeed", line, "httpd_config.conf.j2", nodes=nodes)
+        )
+    ]
+
+
+def _tuning() -> list[Node]:
+    return [
+        directive("maxConnections", 10000),
+        directive("maxSSLConnections", 10000),
+        directive("connTimeout", 300),
+        directive("maxKeepAliveReq", 10000),
+        directive("keepAliveTimeout", 65),
+        directive("enableGzipCompress", 1),
+        directive("enableDynGzipCompress", 1),
+        directive("quicEnable", 1),
+    ]

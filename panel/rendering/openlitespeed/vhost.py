@@ -1,0 +1,208 @@
+"""One server block as a virtual host's vhconf.conf."""
+
+from __future__ import annotations
+
+from panel.rendering import checks, handlers, snippets
+from panel.rendering.apache import rewriting
+from panel.rendering.apache.quoting import RAW_URI
+from panel.rendering.apache.quoting import line as rewrite_line
+from panel.rendering.errors import NotExpressible
+from panel.rendering.exclusive import Condition, Expression, conditions
+from panel.rendering.headers import check as check_headers
+from panel.rendering.locations import Locations, Place, locations_of
+from panel.rendering.openlitespeed.apps import applications
+from panel.rendering.openlitespeed.context import context, literal, prefixes_suffice, realm_name
+from panel.rendering.openlitespeed.hosts import folder, host_name, pool_app, upstream_app
+from panel.rendering.openlitespeed.quoting import path, value
+from panel.rendering.spec import Header, InstallSpec, Location, ServerBlock, SiteSpec
+from panel.rendering.tree import Directive, Lines, Node, Raw, block, directive
+
+LEVELS = {"debug": "DEBUG", "info": "INFO", "notice": "NOTICE", "warn": "WARN", "error": "ERROR", "crit": "ERROR"}
+
+
+def host(spec: SiteSpec, install: InstallSpec, number: int) -> tuple[Node, ...]:
+    source, at = spec.blocks[number], f"/blocks/{number}"
+    found = locations_of(source, at)
+    everywhere = _headers(source, at)
+    nodes = [*_files(spec, install, source, number), *_logs(source, install, at), *_error_pages(source, at)]
+    nodes += [*_tls(source, at), *_realms(found), *applications(spec, source), *_scripts(spec, found)]
+    nodes += _rewrite(spec, install, number, found)
+    nodes += _contexts(spec, install, found, everywhere)
+    nodes += _websockets(spec, found)
+    if source.snippet:
+        nodes.append(Raw(snippets.require(source.snippet, install, f"{at}/snippet")))
+    return tuple(nodes)
+
+
+def document_root(spec: SiteSpec, install: InstallSpec, number: int) -> str:
+    """A folder must be there even where nothing is served from it; then it is an empty one beside the file."""
+    root = spec.blocks[number].root
+    if not root:
+        return f"{folder(install, host_name(spec, number))}/html"
+    return path(checks.path(root, f"/blocks/{number}/root"), f"/blocks/{number}/root")
+
+
+def _files(spec: SiteSpec, install: InstallSpec, source: ServerBlock, number: int) -> list[Node]:
+    at = f"/blocks/{number}/index"
+    names = [path(checks.file_name(name, f"{at}/{n}"), f"{at}/{n}") for n, name in enumerate(source.index)]
+    index = [
+        directive("useServer", 0),
+        directive("indexFiles", ", ".join(names or ["index.html"])),
+        directive("autoIndex", int(source.autoindex)),
+    ]
+    lines: list[Node] = [directive("docRoot", document_root(spec, install, number))]
+    if source.gzip:
+        lines.append(directive("enableGzip", int(source.gzip == "on")))
+    return [*lines, block("index", body=index)]
+
+
+def _logs(source: ServerBlock, install: InstallSpec, at: str) -> list[Node]:
+    roots = (install.log_dir, *install.site_roots)
+    lines: list[Node] = []
+    if source.access_log == "off":
+        lines.append(block("accesslog", f"{install.log_dir}/access.log", body=[directive("useServer", 2)]))
+    elif source.access_log:
+        log = path(checks.log_path(source.access_log, roots, f"{at}/access_log"), f"{at}/access_log")
+        lines.append(block("accesslog", log, body=[directive("useServer", 0), directive("rollingSize", 0)]))
+    if source.error_log:
+        log = path(checks.log_path(source.error_log, roots, f"{at}/error_log"), f"{at}/error_log")
+        level = LEVELS[checks.log_level(source.error_log_level, f"{at}/error_log_level")]
+        lines.append(block("errorlog", log, body=[directive("useServer", 0), directive("logLevel", level)]))
+    return lines
+
+
+def _error_pages(source: ServerBlock, at: str) -> list[Node]:
+    lines: list[Node] = []
+    for number, page in enumerate(source.error_pages):
+        field = f"{at}/error_pages/{number}"
+        url = value(checks.target(page.uri, f"{field}/uri"), f"{field}/uri")
+        for code in checks.error_codes(page.codes, f"{field}/codes"):
+            lines.append(block("errorpage", code, body=[directive("url", url)]))
+    return lines
+
+
+def _tls(source: ServerBlock, at: str) -> list[Node]:
+    secure = [listen for listen in source.listens if listen.tls]
+    if secure and source.tls is None:
+        raise NotExpressible(f"{at}/tls", "listens with TLS but has no certificate; choose one")
+    if not secure or source.tls is None:
+        return []
+    return [block("vhssl", body=tls_keys(source, at))]
+
+
+def tls_keys(source: ServerBlock, at: str) -> list[Node]:
+    """For the virtual host, and for the listener whose default it is."""
+    assert source.tls is not None
+    http2 = any(listen.http2 for listen in source.listens if listen.tls)
+    http3 = any(listen.http3 for listen in source.listens if listen.tls)
+    key, certificate = f"{at}/tls/key_path", f"{at}/tls/certificate_path"
+    return [
+        directive("keyFile", path(checks.path(source.tls.key_path, key), key)),
+        directive("certFile", path(checks.path(source.tls.certificate_path, certificate), certificate)),
+        directive("certChain", 1),
+        directive("sslProtocol", 24, comment="TLS 1.2 and 1.3"),
+        directive("enableSpdy", (4 if http2 else 0) + (8 if http3 else 0), comment="4: HTTP/2, 8: HTTP/3"),
+        directive("enableQuic", int(http3)),
+    ]
+
+
+def _realms(found: Locations) -> list[Node]:
+    lines: list[Node] = []
+    for place in found.places:
+        if (auth := place.location.basic_auth) is not None:
+            field = f"{place.pointer}/basic_auth/path"
+            users = block("userDB", body=[directive("location", path(checks.path(auth.path, field), field))], gap=False)
+            lines.append(block("realm", realm_name(place.pointer), body=[users]))
+    return lines
+
+
+def _scripts(spec: SiteSpec, found: Locations) -> list[Node]:
+    """PHP by its suffix, for the whole virtual host: contexts cannot choose whether scripts run."""
+    pools = [handlers.pool_of(spec, place.location, place.pointer)[1] for place in _php(found)]
+    if not pools:
+        return []
+    return [block("scripthandler", body=[directive("add", f"fcgi:{pool_app(spec, pools[0].name)} php")])]
+
+
+def _php(found: Locations) -> list[Place]:
+    return [place for place in found.places if place.location.handler == "php"]
+
+
+def _rewrite(spec: SiteSpec, install: InstallSpec, number: int, found: Locations) -> list[Node]:
+    source, rules = spec.blocks[number], list[Directive]()
+    root = document_root(spec, install, number)
+    server = source.names[0] if source.names else f"{spec.name}.invalid"
+    if source.redirect_to_https:
+        secure = [listen for listen in source.listens if listen.tls]
+        rules += _to_https(secure[0].port if secure else 443)
+    for place, condition in conditions(found).items():
+        handlers.check(place.location, place.pointer)
+        if not _has_body(place.location):
+            rules += rewriting.rules(place, condition, root, rewriting.interpolator(place, server), "")
+        if place.location.handler == "proxy" and place.location.proxy_uri:
+            rules += _proxied(spec, place, condition)
+        if _php(found) and place.location.handler == "static" and place.location.match in ("=", "^~"):
+            rules += _no_scripts(place, condition)
+    if not rules:
+        return []
+    if any(RAW_URI in word for rule in rules for word in rule.args):
+        rules = [*rewriting.RAW_URI_RULES, *rules]
+    lines = Lines("rules", tuple(rewrite_line(rule) for rule in rules))
+    return [block("rewrite", body=[directive("enable", 1), lines])]
+
+
+def _has_body(source: Location) -> bool:
+    """A fixed answer of status 200 cannot be said at all; others go out with the server's own text."""
+    return source.handler == "return" and (source.return_code or 0) < 300
+
+
+def _to_https(port: int) -> list[Directive]:
+    host = "%{SERVER_NAME}" if port == 443 else f"%{{SERVER_NAME}}:{port}"
+    target = f"https://{host}%{{ENV:{RAW_URI}}}"
+    return [directive("RewriteCond", "%{HTTPS}", "!on"), directive("RewriteRule", "^", target, "[R=301,NE,L]")]
+
+
+def _proxied(spec: SiteSpec, place: Place, condition: Condition) -> list[Directive]:
+    """A replaced prefix is a rewrite: proxy contexts pass the path as it came."""
+    source, at = place.location, place.pointer
+    text = condition.own.text
+    own = Expression(f"{text[:-1]}()$" if source.match == "=" else f"{text}(.*)$")
+    url = f"http://{upstream_app(spec, source, at)}{source.proxy_uri}$1"
+    return rewriting.rule(Condition(own, condition.but_not), [], url, "[P,L]", at)
+
+
+def _no_scripts(place: Place, condition: Condition) -> list[Directive]:
+    """Scripts run by their suffix anywhere in a virtual host; where the site wants plain files they are refused."""
+    scripts = [("%{REQUEST_URI}", r"\.php(/|$)")]
+    return rewriting.rule(condition, scripts, "-", "[F,L]", place.pointer)
+
+
+def _headers(source: ServerBlock, at: str) -> tuple[Header, ...]:
+    check_headers(source.headers, f"{at}/headers")
+    for number, header in enumerate(source.headers):
+        literal(header.value, f"{at}/headers/{number}/value")
+    if source.hsts_max_age_s is not None and any(listen.tls for listen in source.listens):
+        return (*source.headers, Header("Strict-Transport-Security", f"max-age={source.hsts_max_age_s}"))
+    return source.headers
+
+
+def _contexts(spec: SiteSpec, install: InstallSpec, found: Locations, everywhere: tuple[Header, ...]) -> list[Node]:
+    plain = prefixes_suffice(found)
+    nodes: list[Node] = []
+    if everywhere and not any(place.is_prefix and place.pattern == "/" for place in found.places):
+        lines = Lines("extraHeaders", tuple(f"Header set {item.name} {item.value}" for item in everywhere))
+        nodes.append(block("context", "/", body=[directive("allowBrowse", 1), lines]))
+    for place, condition in conditions(found).items():
+        nodes += context(spec, install, place, condition, everywhere, plain_prefix=plain)
+    return nodes
+
+
+def _websockets(spec: SiteSpec, found: Locations) -> list[Node]:
+    lines: list[Node] = []
+    for place in found.prefixes:
+        if place.location.handler == "proxy" and place.location.websocket:
+            number, upstream = handlers.upstream_of(spec, place.location, place.pointer)
+            address = checks.address(upstream.servers[0].address, f"/upstreams/{number}/servers/0/address")
+            pattern = value(place.pattern, f"{place.pointer}/pattern")
+            lines.append(block("websocket", pattern, body=[directive("address", address)]))
+    return lines
