@@ -1,0 +1,130 @@
+"""Charts as SVG, drawn on the server by Vega-Lite (vl-convert), each with the table behind it.
+
+The SVG has no script, style or foreign content, so it stands inline under a strict policy. Its colours are those of
+the light theme, so that it prints and exports well; static/css/benchmarks.css maps each to the theme's own. No series
+is told apart by colour alone: lines have their own dashes and marks, bars their own names.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import threading
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.core.cache import cache
+from django.utils.html import escape
+from django.utils.safestring import SafeString, mark_safe
+
+WIDTH = 640
+INK, SOFT, GRID, BAND = "#1b1f2a", "#535b6b", "#e2e5ea", "#eceffd"
+SERIES = ("#3d55d4", "#b3541e", "#1b7340", "#8a2f8f", "#0b7285", "#a61e4d", "#5c6b00", "#5b3b8c")
+DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [12, 4], [4, 4], [1, 3], [10, 2, 2, 2])
+SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right", "triangle-left")
+_CACHE_S = 24 * 3600
+_FONT = "system-ui, sans-serif"
+_CONFIG: dict[str, Any] = {
+    "aria": False,
+    "background": None,
+    "font": _FONT,
+    "view": {"stroke": None},
+    "axis": {
+        "labelColor": SOFT,
+        "titleColor": SOFT,
+        "gridColor": GRID,
+        "domainColor": GRID,
+        "tickColor": GRID,
+        "labelFontSize": 12,
+        "titleFontSize": 12,
+        "titleFontWeight": "normal",
+        "labelLimit": 280,
+    },
+    "legend": {"labelColor": INK, "titleColor": SOFT, "labelFontSize": 12, "symbolSize": 90, "labelLimit": 420},
+    "header": {
+        "labelColor": INK,
+        "labelFontSize": 13,
+        "labelFontWeight": "bold",
+        "labelAnchor": "start",
+        "title": None,
+    },
+    "text": {"color": INK, "fontSize": 12},
+}
+# vl-convert runs one JavaScript engine; asking it from several threads at once gains nothing.
+_drawing = threading.Lock()
+
+
+@dataclass(frozen=True)
+class Table:
+    """What a chart shows, as text: the head and the rows of a table."""
+
+    head: list[str]
+    rows: list[list[str]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Chart:
+    """`label` says in a sentence what is to be seen, for who does not see it."""
+
+    name: str
+    title: str
+    label: str
+    spec: dict[str, Any]
+    table: Table
+
+    @property
+    def svg(self) -> SafeString:
+        return mark_safe(svg(self.spec, self.label))  # noqa: S308 - made by svg(), which escapes what comes from outside
+
+
+def svg(spec: dict[str, Any], label: str) -> str:
+    """The drawing as one <svg> element to be put into a page; kept for a day under its content."""
+    key = "chart:" + hashlib.sha256(json.dumps([spec, label], sort_keys=True).encode()).hexdigest()
+    found: str | None = cache.get(key)
+    if found is None:
+        found = _prepared(_draw(spec), label, key[-8:])
+        cache.set(key, found, _CACHE_S)
+    return found
+
+
+def _draw(spec: dict[str, Any]) -> str:
+    import vl_convert  # 90 MB of JavaScript engine: only a process that draws pays for it
+
+    whole = {"$schema": "https://vega.github.io/schema/vega-lite/v5.json", "config": _CONFIG, **spec}
+    with _drawing:
+        return str(vl_convert.vegalite_to_svg(whole, allowed_base_urls=[]))
+
+
+def _prepared(drawn: str, label: str, ident: str) -> str:
+    """Scaled by its view box, named for screen readers, its ids its own among the page's other charts."""
+    if re.search(r"<(script|style|foreignObject|image)\b|\sstyle=|\son\w+=", drawn):
+        raise ValueError("the chart holds what a strict content security policy refuses")
+    drawn = re.sub(r'\b(id=")|(url\(#)', lambda match: f"{match[0]}c{ident}-", drawn)
+    opening = f'<svg class="chart-svg" role="img" aria-label="{escape(label)}" focusable="false"'
+    return re.sub(r'<svg\b(?: class="marks")?', opening, drawn, count=1).replace(' class="marks"', "", 1)
+
+
+def nominal(names: list[str], title: str | None = None) -> dict[str, Any]:
+    """Colour, dash and shape of each series, in one legend."""
+    scale = {"domain": names}
+    legend = {"title": title, "orient": "bottom", "direction": "vertical" if len(names) > 2 else "horizontal"}
+    return {
+        "color": {
+            "field": "series",
+            "type": "nominal",
+            "scale": {**scale, "range": list(SERIES[: len(names)])},
+            "legend": legend,
+        },
+        "strokeDash": {
+            "field": "series",
+            "type": "nominal",
+            "scale": {**scale, "range": [list(dash) for dash in DASHES[: len(names)]]},
+            "legend": legend,
+        },
+    }
+
+
+def shapes(names: list[str]) -> dict[str, Any]:
+    scale = {"domain": names, "range": list(SHAPES[: len(names)])}
+    return {"field": "series", "type": "nominal", "scale": scale, "legend": None}
