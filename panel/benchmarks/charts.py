@@ -19,7 +19,7 @@ from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 
 WIDTH = 640
-INK, SOFT, GRID, BAND = "#1b1f2a", "#535b6b", "#e2e5ea", "#eceffd"
+INK, SOFT, GRID, BAND, BAR = "#1b1f2a", "#535b6b", "#e2e5ea", "#eceffd", "#c5cdf4"
 SERIES = ("#3d55d4", "#b3541e", "#1b7340", "#8a2f8f", "#0b7285", "#a61e4d", "#5c6b00", "#5b3b8c")
 DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [12, 4], [4, 4], [1, 3], [10, 2, 2, 2])
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right", "triangle-left")

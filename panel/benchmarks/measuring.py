@@ -9,11 +9,11 @@ from django.db.models import F
 from django.utils import timezone
 
 from agents.protocol import BenchRequest
-from panel.benchmarks import comparability, targets, validity
+from panel.benchmarks import comparability, selectors, targets, validity
 from panel.benchmarks.arguments import Arguments
 from panel.benchmarks.choices import Tool
 from panel.benchmarks.commands import Command, Endpoint, command
-from panel.benchmarks.measured import Measured, measured_from, measured_json
+from panel.benchmarks.measured import measured_json
 from panel.benchmarks.models import Round, Run, RunStatus, RunTarget
 from panel.benchmarks.parsers import Output, ParseError, parse
 from panel.benchmarks.summary import summarize
@@ -87,7 +87,7 @@ class Measuring:
 
     def judge(self) -> list[str]:
         """Stores the summary; returns why the run must not be believed, nothing when it may."""
-        rounds = measured_rounds(self.run)
+        rounds = selectors.measured_rounds(self.run)
         hosts = self.run.fingerprint["hosts"].values()
         reasons = validity.reasons(
             self.run.parameters,
@@ -238,19 +238,3 @@ def _whole(result: dict[str, Any]) -> str:
         parts.append(f"--- standard error ---\n{result['stderr']}")
     parts += [f"--- {name} ---\n{text}" for name, text in result["outputs"].items() if text]
     return "\n".join(parts)
-
-
-def measured_rounds(run: Run) -> list[Measured]:
-    """The counted rounds of a run, as plain data."""
-    rows = Round.objects.filter(target__run=run, number__gt=0).select_related("target")
-    return [
-        measured_from(
-            row.metrics,
-            row.samples,
-            target=row.target.position,
-            label=row.target.label,
-            number=row.number,
-            error=row.error,
-        )
-        for row in rows
-    ]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from panel.benchmarks.charts import BAND, GRID, SERIES, SOFT, WIDTH, Chart, Table, nominal, shapes
+from panel.benchmarks.charts import BAND, BAR, GRID, SERIES, SOFT, WIDTH, Chart, Table, nominal, shapes
 from panel.benchmarks.measured import Measured
 from panel.benchmarks.summary import BY_NAME, Figure
 
@@ -45,7 +45,7 @@ def bars(targets: Sequence[dict[str, Any]], name: str) -> Chart | None:
     x["scale"] = {"domain": [0, top * 1.18 or 1]}
     whisker = {"x": {"field": "low", "type": "quantitative"}, "x2": {"field": "high"}}
     layers: list[dict[str, Any]] = [
-        {"mark": {"type": "bar", "color": SERIES[0], "opacity": 0.35, "height": {"band": 0.6}}, "encoding": {"x": x}},
+        {"mark": {"type": "bar", "color": BAR, "height": {"band": 0.6}}, "encoding": {"x": x}},
         {
             "transform": [{"filter": "isValid(datum.low)"}],
             "mark": {"type": "rule", "color": SERIES[0], "strokeWidth": 2},
@@ -108,7 +108,9 @@ def curve(targets: Sequence[dict[str, Any]]) -> Chart | None:
     least = min((value["ms"] for value in values if value["ms"] > 0), default=1.0)
     most = max(value["ms"] for value in values)
     log = most / least > 20
-    y_scale = {"type": "log"} if log else {"type": "linear", "zero": True}
+    y_scale: dict[str, Any] = {"type": "linear", "zero": True}
+    if log:
+        y_scale = {"type": "log", "domain": [least * 0.8, most * 1.25], "nice": False}
     ticks = "{0: '0 %', 1: '90 %', 2: '99 %', 3: '99.9 %', 4: '99.99 %', 5: '99.999 %'}[datum.value]"
     x_axis = {"title": "Percentile of requests", "values": [0, 1, 2, 3, 4, 5], "labelExpr": ticks}
     y_axis = {"title": "Latency (ms)" + (", logarithmic" if log else ""), "tickCount": 6}

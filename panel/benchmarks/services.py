@@ -18,6 +18,7 @@ from panel.accounts.permissions import Action, require
 from panel.audit.services import audit_record, snapshot
 from panel.benchmarks import targets
 from panel.benchmarks.models import Run, RunStatus, RunTarget, Scenario
+from panel.benchmarks.quick import Quick
 from panel.core.errors import ApplicationError, Conflict
 from panel.deployments.models import Revision
 from panel.websites.models import Site
@@ -47,6 +48,13 @@ def scenario_create(*, actor: User, **values: Any) -> Scenario:
     scenario.save()
     audit_record(actor=actor, action="scenario.create", target=scenario, after=snapshot(scenario))
     return scenario
+
+
+@transaction.atomic
+def quick_create(*, actor: User, quick: Quick) -> Scenario:
+    """One of the ready-made scenarios; the one that is there already when its name is taken."""
+    existing = Scenario.objects.filter(name=quick.name).first()
+    return existing or scenario_create(actor=actor, **quick.values())
 
 
 @transaction.atomic

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from urllib.parse import urlsplit
 from uuid import UUID
 
 from django.contrib import messages
@@ -18,7 +17,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST, require_safe
 
 from panel.core.errors import ApplicationError
-from panel.core.http import Request
+from panel.core.http import Request, is_foreign
 from panel.core.ui import Crumb
 from panel.deployments import selectors, services, stream
 from panel.deployments.forms import FilterForm, MoveForm
@@ -127,17 +126,9 @@ def live(request: Request, uuid: UUID) -> HttpResponse:
     return HttpResponse(_live_html(_visible(request, uuid)))
 
 
-def _is_foreign(request: HttpRequest) -> bool:
-    """Whether another site's page opened the stream: EventSource sends cookies along and names its origin."""
-    if request.headers.get("Sec-Fetch-Site", "same-origin") not in ("same-origin", "none"):
-        return True
-    origin = request.headers.get("Origin")
-    return origin is not None and urlsplit(origin).netloc != request.get_host()
-
-
 @require_GET
 async def events(request: HttpRequest, uuid: UUID) -> HttpResponse | StreamingHttpResponse:
-    if _is_foreign(request):
+    if is_foreign(request):
         return HttpResponse("Event streams are for the panel's own pages.", status=403, content_type="text/plain")
     user = await request.auser()
     assert not user.is_anonymous

@@ -1,0 +1,146 @@
+"""What pages ask for. Values are checked by Scenario.full_clean(), which the API calls as well."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.core.exceptions import ValidationError
+from django.utils.translation import gettext_lazy as _
+
+from panel.accounts.models import Team, User
+from panel.benchmarks import selectors
+from panel.benchmarks.arguments import TOOLS, Field
+from panel.benchmarks.choices import Tool
+from panel.benchmarks.models import RunStatus, Scenario
+from panel.websites.models import Site
+
+ARGUMENT = "argument_"
+_PLAIN = ("name", "team", "rounds", "warmup_s", "timeout_s", "allowed_error_percent")
+
+
+def _form_field(field: Field, initial: Any) -> forms.Field:
+    label = f"{field.label} ({field.unit})" if field.unit else field.label
+    common: dict[str, Any] = {"label": label, "help_text": field.help, "required": False, "initial": initial}
+    if field.kind == "boolean":
+        return forms.BooleanField(**common)
+    if field.kind == "choice":
+        return forms.ChoiceField(choices=field.choices, **common)
+    # Text, so that what is no number reaches the one check there is and gets its words.
+    widget = forms.NumberInput(attrs={"min": field.low, "max": field.high, "inputmode": "numeric"})
+    return forms.CharField(widget=widget, **common)
+
+
+class ScenarioForm(forms.Form):
+    """The fields of one tool; another tool is another form."""
+
+    name = forms.CharField(label=_("Name"), max_length=120)
+    team = forms.ModelChoiceField(
+        Team.objects.none(), label=_("Team"), required=False, empty_label=_("Everyone"), help_text=_("Who sees it.")
+    )
+    paths = forms.CharField(
+        label=_("Paths"),
+        widget=forms.Textarea(attrs={"rows": 3, "spellcheck": "false"}),
+        help_text=_("URL paths on the sites, one on each line, each beginning with /."),
+        initial="/",
+    )
+    rounds = forms.IntegerField(
+        label=_("Rounds"), initial=3, help_text=_("At least 3 to compare; from 6 on intervals are 95 % sure.")
+    )
+    warmup_s = forms.IntegerField(label=_("Warm-up (s)"), initial=2, help_text=_("Before the rounds; never counted."))
+    timeout_s = forms.IntegerField(label=_("Time limit of a round (s)"), initial=120)
+    allowed_error_percent = forms.FloatField(
+        label=_("Allowed errors (%)"), initial=0.0, help_text=_("With more, the run is marked invalid.")
+    )
+
+    def __init__(self, *args: Any, user: User, tool: Tool, scenario: Scenario | None = None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.tool, self.scenario = tool, scenario
+        teams = self.fields["team"]
+        assert isinstance(teams, forms.ModelChoiceField)
+        teams.queryset = Team.objects.all() if user.is_admin else user.teams.all()
+        self.tool_form = TOOLS[tool]
+        if scenario:
+            self.initial = {name: getattr(scenario, name) for name in _PLAIN} | {"paths": "\n".join(scenario.paths)}
+        for field in self.tool_form.fields:
+            initial = scenario.arguments.get(field.name) if scenario else field.default
+            self.fields[ARGUMENT + field.name] = _form_field(field, initial)
+
+    @property
+    def arguments(self) -> list[forms.BoundField]:
+        return [self[ARGUMENT + field.name] for field in self.tool_form.fields]
+
+    def clean(self) -> dict[str, Any]:
+        data = self.cleaned_data
+        values = {name: data[name] for name in _PLAIN if name in data} | {
+            "tool": self.tool.value,
+            "arguments": {field.name: data.get(ARGUMENT + field.name) for field in self.tool_form.fields},
+            "paths": [line.strip() for line in data.get("paths", "").splitlines() if line.strip()],
+        }
+        draft = Scenario(pk=self.scenario.pk if self.scenario else None, **values)
+        try:
+            draft.full_clean(exclude=[name for name in _PLAIN if name not in data])
+        except ValidationError as error:
+            self._place(error)
+        self.values = values
+        return data
+
+    def _place(self, error: ValidationError) -> None:
+        """A model's complaint about one argument goes to that argument's field."""
+        for name, errors in error.error_dict.items():
+            for one in errors:
+                member = (one.params or {}).get("member", "") if name == "arguments" else ""
+                place = ARGUMENT + member if member else name
+                words = [text.removeprefix(f"{member}: ") for text in one.messages]
+                self.add_error(place if place in self.fields else None, words)
+
+
+class RunForm(forms.Form):
+    scenario = forms.ModelChoiceField(Scenario.objects.none(), label=_("Scenario"))
+    sites = forms.ModelMultipleChoiceField(
+        Site.objects.none(), label=_("Sites"), widget=forms.CheckboxSelectMultiple, to_field_name="name"
+    )
+    baseline = forms.ModelChoiceField(
+        Site.objects.none(),
+        label=_("Compare with"),
+        required=False,
+        to_field_name="name",
+        empty_label=_("The first of them"),
+        help_text=_("The others are shown as so many times this one."),
+    )
+    title = forms.CharField(label=_("Title"), max_length=200, required=False)
+
+    def __init__(self, *args: Any, user: User, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        sites = selectors.sites_measurable(user)
+        for name, rows in (("scenario", selectors.scenarios_visible(user)), ("sites", sites), ("baseline", sites)):
+            field = self.fields[name]
+            assert isinstance(field, forms.ModelChoiceField)
+            field.queryset = rows
+        self.fields["sites"].label_from_instance = site_label  # type: ignore[attr-defined]
+
+    def clean(self) -> dict[str, Any]:
+        data = self.cleaned_data
+        baseline, sites = data.get("baseline"), list(data.get("sites") or [])
+        if baseline and sites and baseline not in sites:
+            self.add_error("baseline", _("Choose one of the sites above."))
+        self.ordered = sorted(sites, key=lambda site: site != baseline) if baseline else sites
+        return data
+
+
+def site_label(site: Site) -> str:
+    return f"{site.name} – {site.install}" if site.install else site.name
+
+
+class RunFilterForm(forms.Form):
+    q = forms.CharField(label=_("Search runs"), required=False, widget=forms.SearchInput)
+    status = forms.ChoiceField(label=_("Status"), required=False, choices=[("", _("Any")), *RunStatus.choices])
+    scenario = forms.ModelChoiceField(
+        Scenario.objects.none(), label=_("Scenario"), required=False, empty_label=_("Any")
+    )
+
+    def __init__(self, *args: Any, user: User, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        field = self.fields["scenario"]
+        assert isinstance(field, forms.ModelChoiceField)
+        field.queryset = selectors.scenarios_visible(user)

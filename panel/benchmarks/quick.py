@@ -1,0 +1,74 @@
+"""Ready-made scenarios that an empty page offers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.utils.translation import gettext_lazy as _
+
+from panel.benchmarks.choices import Tool
+
+
+@dataclass(frozen=True)
+class Quick:
+    slug: str
+    name: str
+    why: Any
+    tool: Tool
+    arguments: dict[str, Any] = field(default_factory=dict)
+    rounds: int = 3
+    warmup_s: int = 2
+
+    def values(self) -> dict[str, Any]:
+        """What `scenario_create` takes."""
+        return {
+            "name": self.name,
+            "tool": self.tool.value,
+            "arguments": self.arguments,
+            "paths": ["/"],
+            "rounds": self.rounds,
+            "warmup_s": self.warmup_s,
+        }
+
+
+QUICK = (
+    Quick(
+        "ab-keep-alive",
+        "Quick look: ab keep-alive 10 s",
+        _("The classic: one page over ten kept connections."),
+        Tool.AB,
+        {"concurrency": 10, "duration_s": 10, "keepalive": True},
+    ),
+    Quick(
+        "ab-new-connections",
+        "New connections: ab 10 s",
+        _("A new connection for every request: what accepting them costs."),
+        Tool.AB,
+        {"concurrency": 10, "duration_s": 10, "keepalive": False},
+    ),
+    Quick(
+        "wrk-throughput",
+        "Throughput: wrk 64 connections 10 s",
+        _("A tool that needs little CPU itself, so that the server is the one that is busy."),
+        Tool.WRK,
+        {"concurrency": 64, "threads": 1, "duration_s": 10},
+        rounds=6,
+    ),
+    Quick(
+        "h2load-latency",
+        "Latency: h2load 16 connections 10 s",
+        _("Every single latency to the microsecond, out to the slowest."),
+        Tool.H2LOAD,
+        {"concurrency": 16, "duration_s": 10, "protocol": "h1"},
+        rounds=6,
+    ),
+    Quick(
+        "siege-users",
+        "Users: siege 15 at once 20 s",
+        _("Simulated users and the longest time one of them waited; for applications."),
+        Tool.SIEGE,
+        {"concurrency": 15, "duration_s": 20, "keepalive": False, "dynamic": True},
+    ),
+)
+BY_SLUG = {quick.slug: quick for quick in QUICK}

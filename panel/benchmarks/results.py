@@ -1,0 +1,111 @@
+"""What the pages of runs show: the course of one, the result of one, several side by side."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from panel.benchmarks import pictures, selectors
+from panel.benchmarks.charts import Chart
+from panel.benchmarks.models import Run
+from panel.benchmarks.summary import BY_NAME, FIGURES
+
+_BARS = ("throughput_rps", "cpu_per_1000")
+
+
+def course(run: Run) -> dict[str, Any]:
+    """While it runs: how far it is, and the rounds so far."""
+    done, total = selectors.progress_of(run)
+    return {"done": done, "total": total, "rounds": selectors.rounds_brief(run)}
+
+
+def result(run: Run) -> dict[str, Any]:
+    rounds = selectors.measured_rounds(run)
+    targets = run.summary.get("targets", [])
+    drawn = [pictures.bars(targets, "throughput_rps"), pictures.ratios(run.summary) if targets else None]
+    drawn += [pictures.curve(targets), pictures.bars(targets, "cpu_per_1000")]
+    drawn += [pictures.over_time(rounds, 1), pictures.over_time(rounds, 2)]
+    return {
+        "rounds": selectors.rounds_brief(run),
+        "figures": figure_rows(targets),
+        "verdicts": verdicts(run.summary),
+        "charts": [chart for chart in drawn if chart is not None],
+        "labels": [target["label"] for target in targets],
+        "different_hosts": len({target["host"] for target in run.fingerprint.get("targets", [])}) > 1,
+        "hosts": run.fingerprint.get("hosts", {}),
+    }
+
+
+def figure_rows(targets: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One row for each figure that some target has; a cell for each target with words ready to be shown."""
+    rows = []
+    for figure in FIGURES:
+        found = [target["figures"].get(figure.name) for target in targets]
+        if any(found):
+            rows.append({"figure": figure, "cells": [_cell(figure.name, value) for value in found]})
+    return rows
+
+
+def _cell(name: str, found: dict[str, Any] | None) -> dict[str, str]:
+    figure = BY_NAME[name]
+    if found is None:
+        return {"value": "–", "interval": ""}
+    interval = "" if found["low"] is None else pictures.interval_words(figure, found)
+    return {"value": pictures.shown(figure, found["value"]), "interval": interval}
+
+
+def verdicts(summary: dict[str, Any]) -> list[dict[str, str]]:
+    """Sentences on what the run shows: the throughput of each target against the first."""
+    said = []
+    for ratio in summary.get("ratios", []):
+        found = ratio["figures"].get("throughput_rps")
+        if found is None:
+            continue
+        words = {"label": ratio["label"], "baseline": ratio["baseline"], "kind": found["verdict"]}
+        words["times"] = pictures.number(found["value"], 2)
+        if found["low"] is not None:
+            words["low"], words["high"] = pictures.number(found["low"], 2), pictures.number(found["high"], 2)
+            words["sure"] = pictures.sure(found)
+        said.append(words)
+    return said
+
+
+def compared(runs: list[Run]) -> dict[str, Any]:
+    """Targets of several runs as if of one, each named with its run; and what the runs did not have in common."""
+    targets = []
+    for run in runs:
+        when = run.finished_at.strftime("%Y-%m-%d %H:%M") if run.finished_at else ""
+        targets += [{**target, "label": f"{target['label']}, {when}"} for target in run.summary["targets"]]
+    drawn: list[Chart | None] = [pictures.bars(targets, name) for name in _BARS]
+    drawn.insert(1, pictures.curve(targets[:8]))
+    return {
+        "runs": runs,
+        "labels": [target["label"] for target in targets],
+        "figures": figure_rows(targets),
+        "charts": [chart for chart in drawn if chart is not None],
+        "differences": differences(runs),
+    }
+
+
+def differences(runs: list[Run]) -> list[str]:
+    """Why figures of these runs may differ for other reasons than the servers."""
+    first, found = runs[0], []
+    for run in runs[1:]:
+        for key, value in first.parameters.items():
+            other = run.parameters.get(key)
+            if key != "name" and value != other:
+                found.append(f"{run.title}: {key.replace('_', ' ')} is {_words(other)}, not {_words(value)}.")
+        mine, theirs = _machines(first), _machines(run)
+        if mine != theirs:
+            found.append(f"{run.title}: measured on other machines, or after they changed.")
+    return found
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {item}" for key, item in value.items() if item is not None)
+    return ", ".join(value) if isinstance(value, list) else str(value)
+
+
+def _machines(run: Run) -> dict[str, Any]:
+    keys = ("kernel", "cpu_model", "cpus", "memory_bytes", "tools")
+    return {host: {key: found.get(key) for key in keys} for host, found in run.fingerprint.get("hosts", {}).items()}

@@ -1,0 +1,103 @@
+"""Reads: what of scenarios and runs a user may see, and what pages and exports are made of."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from asgiref.sync import sync_to_async
+from django.db.models import Count, Prefetch, Q, QuerySet
+
+from panel.accounts.models import User
+from panel.accounts.permissions import visible
+from panel.benchmarks.measured import Measured, measured_from
+from panel.benchmarks.models import Round, Run, RunStatus, RunTarget, Scenario
+from panel.deployments.models import SiteStatus
+from panel.websites.models import Site
+
+HISTORY_RUNS = 200
+
+
+def scenarios_visible(user: User) -> QuerySet[Scenario]:
+    """Those of the user's teams and those of none."""
+    rows = Scenario.objects.select_related("team")
+    if user.is_admin or not user.is_active:
+        return visible(rows, user)
+    return rows.filter(Q(team=None) | Q(team__in=user.teams.all()))
+
+
+def runs_visible(user: User) -> QuerySet[Run]:
+    """Those all of whose sites the user may see; a run of deleted sites only is for administrators."""
+    rows = Run.objects.select_related("scenario", "requested_by")
+    if user.is_admin or not user.is_active:
+        return visible(rows, user)
+    teams = user.teams.all()
+    foreign = RunTarget.objects.filter(site__isnull=False).exclude(site__team__in=teams)
+    return rows.filter(targets__site__team__in=teams).exclude(targets__in=foreign).distinct()
+
+
+def with_targets(rows: QuerySet[Run]) -> QuerySet[Run]:
+    targets = RunTarget.objects.select_related("site", "revision", "install__host")
+    return rows.prefetch_related(Prefetch("targets", queryset=targets))
+
+
+def sites_measurable(user: User) -> QuerySet[Site]:
+    """Deployed sites: nothing else can be aimed at."""
+    rows = Site.objects.filter(state__revision__isnull=False).exclude(state__status=SiteStatus.DISABLED)
+    return visible(rows.select_related("install__host", "team"), user)
+
+
+def rounds_of(run: Run) -> QuerySet[Round]:
+    return Round.objects.filter(target__run=run).select_related("target").order_by("number", "target__position")
+
+
+def rounds_brief(run: Run) -> QuerySet[Round]:
+    """Without output and samples, which may be large."""
+    return rounds_of(run).defer("output", "samples")
+
+
+def measured_of(row: Round) -> Measured:
+    """A stored round as plain data."""
+    target = row.target
+    return measured_from(
+        row.metrics, row.samples, target=target.position, label=target.label, number=row.number, error=row.error
+    )
+
+
+def measured_rounds(run: Run) -> list[Measured]:
+    """The counted rounds of a run, warm-ups left out."""
+    return [measured_of(row) for row in rounds_of(run).filter(number__gt=0).defer("output")]
+
+
+def progress_of(run: Run) -> tuple[int, int]:
+    """Rounds done and rounds asked for, warm-ups included."""
+    targets = run.targets.aggregate(
+        done=Count("rounds", filter=Q(rounds__finished_at__isnull=False)), all=Count("pk", distinct=True)
+    )
+    each = run.parameters["rounds"] + (1 if run.parameters["warmup_s"] else 0)
+    return targets["done"], targets["all"] * each
+
+
+@sync_to_async
+def run_is_readable(user: User, uuid: UUID) -> bool:
+    return runs_visible(user).filter(uuid=uuid).exists()
+
+
+def history_points(user: User, scenario: Scenario, figure: str) -> list[dict[str, Any]]:
+    """The figure in each valid run of the scenario, oldest first; shape as pictures.history takes it."""
+    runs = (
+        runs_visible(user).filter(scenario=scenario, status=RunStatus.FINISHED).order_by("-finished_at")[:HISTORY_RUNS]
+    )
+    points = []
+    for run in reversed(runs):
+        assert run.finished_at is not None
+        for target in run.summary.get("targets", []):
+            found = target["figures"].get(figure)
+            if found:
+                point = {
+                    "at": run.finished_at.isoformat(timespec="seconds"),
+                    "label": target["label"],
+                    "title": run.title,
+                }
+                points.append({**point, **{key: found[key] for key in ("value", "low", "high")}})
+    return points

@@ -1,0 +1,351 @@
+"""Every page, as each of the cast sees it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+
+import pytest
+from django.test import AsyncClient, Client
+from django.urls import reverse
+
+from panel.accounts.models import Team, User
+from panel.benchmarks.models import Run, RunStatus, Scenario
+from panel.benchmarks.quick import QUICK
+from panel.benchmarks.services import run_create
+from panel.hosts.models import EngineInstall
+from panel.websites.models import Site
+from tests.benchmarks.conftest import deployed, make_site
+from tests.benchmarks.made import finished_run
+
+pytestmark = pytest.mark.django_db
+
+
+def signed_in(user: User) -> Client:
+    client = Client()
+    client.force_login(user, backend="django.contrib.auth.backends.ModelBackend")
+    return client
+
+
+def text(client: Client, url: str, status: int = 200) -> str:
+    response = client.get(url)
+    assert response.status_code == status, response.content[:2000]
+    return response.content.decode()
+
+
+@pytest.fixture
+def second(team: Team, install: EngineInstall) -> Site:
+    site = make_site("second", team, install, 8081)
+    deployed(site)
+    return site
+
+
+@pytest.fixture
+def run(operator: User, scenario: Scenario, site: Site, second: Site) -> Run:
+    return finished_run(operator, scenario, [site, second])
+
+
+# --- empty pages name the next action ---
+
+
+def test_an_empty_list_offers_ready_made_scenarios(operator: User) -> None:
+    page = text(signed_in(operator), reverse("benchmarks:list"))
+    assert QUICK[0].name in page
+    assert "Use this" in page
+
+
+def test_an_empty_list_tells_a_viewer_whom_to_ask(viewer: User) -> None:
+    page = text(signed_in(viewer), reverse("benchmarks:list"))
+    assert "An operator of your team" in page
+    assert "Use this" not in page
+
+
+def test_without_a_deployed_site_the_form_leads_to_the_sites(operator: User, scenario: Scenario) -> None:
+    assert "No site is deployed yet" in text(signed_in(operator), reverse("benchmarks:run-create"))
+
+
+@pytest.mark.parametrize("quick", [quick.slug for quick in QUICK])
+def test_a_ready_made_scenario_is_taken_over_and_leads_to_the_sites(operator: User, quick: str) -> None:
+    response = signed_in(operator).post(reverse("benchmarks:quick"), {"quick": quick})
+    scenario = Scenario.objects.get()
+    assert response["Location"] == f"{reverse('benchmarks:run-create')}?scenario={scenario.pk}"
+
+
+def test_an_unknown_ready_made_scenario_is_not_found(operator: User) -> None:
+    assert signed_in(operator).post(reverse("benchmarks:quick"), {"quick": "x"}).status_code == 404
+    assert not Scenario.objects.exists()
+
+
+# --- scenarios ---
+
+FORM = {
+    "name": "Mine",
+    "paths": "/\n/b",
+    "rounds": "3",
+    "warmup_s": "2",
+    "timeout_s": "60",
+    "allowed_error_percent": "0",
+    "argument_duration_s": "5",
+    "argument_concurrency": "8",
+    "argument_threads": "2",
+    "argument_keepalive": "on",
+}
+
+
+def test_a_scenario_is_made(operator: User) -> None:
+    response = signed_in(operator).post(reverse("benchmarks:scenario-create", args=["wrk"]), FORM)
+    assert response.status_code == 302, response.content.decode()
+    scenario = Scenario.objects.get()
+    assert scenario.paths == ["/", "/b"]
+    assert scenario.arguments["concurrency"] == 8
+    assert scenario.arguments["keepalive"] is True
+    assert scenario.arguments["tls"] is False
+
+
+@pytest.mark.parametrize("tool", ["ab", "h2load", "wrk", "siege"])
+def test_each_tool_has_its_form(operator: User, tool: str) -> None:
+    page = text(signed_in(operator), reverse("benchmarks:scenario-create", args=[tool]))
+    assert "argument_concurrency" in page
+    assert ("argument_requests" in page) is (tool != "wrk")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("argument_concurrency", "-n 5", "digits only"),
+        ("argument_concurrency", "0", "1 to 10000"),
+        ("argument_threads", "9", "each of the 8 connections"),
+        ("argument_duration_s", "", ""),
+        ("paths", "/a\nhttp://192.0.2.1/", "a path begins with /"),
+        ("paths", "/$(id)", "percent-encoded"),
+        ("rounds", "0", "greater than or equal to 1"),
+        ("timeout_s", "6", "time limit of 10 s"),
+    ],
+)
+def test_what_is_wrong_is_said_at_its_field(operator: User, name: str, value: str, words: str) -> None:
+    client, url = signed_in(operator), reverse("benchmarks:scenario-create", args=["wrk"])
+    form = FORM | {name: value}
+    if name == "argument_duration_s":
+        assert client.post(url, form).status_code == 302, "left out, it has its default"
+        return
+    response = client.post(url, form)
+    assert response.status_code == 422
+    assert words in response.context["form"].errors[name][0]
+    assert not Scenario.objects.exists()
+    inline = client.post(reverse("benchmarks:scenario-check", args=["wrk"]), form | {"_field": name})
+    assert words in inline.content.decode().replace("&#x27;", "'")
+
+
+def test_a_name_is_taken_once(operator: User, scenario: Scenario) -> None:
+    response = signed_in(operator).post(reverse("benchmarks:scenario-create", args=["wrk"]), FORM | {"name": "Quick"})
+    assert "already exists" in response.context["form"].errors["name"][0]
+
+
+def test_a_scenario_is_changed_and_a_stale_page_is_refused(operator: User, scenario: Scenario) -> None:
+    client, url = signed_in(operator), reverse("benchmarks:scenario-edit", args=[scenario.pk])
+    form = {key: value for key, value in FORM.items() if key != "argument_threads"} | {"paths": "/b", "version": "1"}
+    assert client.post(url, form).status_code == 302
+    scenario.refresh_from_db()
+    assert (scenario.paths, scenario.row_version) == (["/b"], 2)
+    response = client.post(url, form | {"paths": "/c"})
+    assert response.status_code == 422
+    assert "changed by someone else" in response.content.decode()
+
+
+def test_a_deleted_scenario_leaves_its_runs(operator: User, scenario: Scenario, run: Run) -> None:
+    client, url = signed_in(operator), reverse("benchmarks:scenario-delete", args=[scenario.pk])
+    assert "Its runs are kept" in text(client, url)
+    assert Scenario.objects.exists(), "GET changes nothing"
+    client.post(url)
+    run.refresh_from_db()
+    assert run.scenario is None
+    assert run.parameters["name"] == "Quick"
+    text(client, reverse("benchmarks:detail", args=[run.uuid]))
+
+
+def test_a_scenario_shows_its_history(operator: User, scenario: Scenario, run: Run) -> None:
+    page = text(signed_in(operator), reverse("benchmarks:scenario", args=[scenario.pk]))
+    assert 'class="chart-svg"' in page
+    assert "Throughput over time" in page
+    assert signed_in(operator).get(reverse("benchmarks:scenario", args=[scenario.pk]) + "?figure=x").status_code == 404
+
+
+# --- runs ---
+
+
+def test_a_run_is_started_with_the_chosen_baseline_first(
+    operator: User, scenario: Scenario, site: Site, second: Site
+) -> None:
+    form = {"scenario": scenario.pk, "sites": [site.name, second.name], "baseline": second.name}
+    response = signed_in(operator).post(reverse("benchmarks:run-create"), form)
+    started = Run.objects.get()
+    assert response["Location"] == reverse("benchmarks:detail", args=[started.uuid])
+    assert [target.site for target in started.targets.all()] == [second, site]
+
+
+def test_a_baseline_is_one_of_the_sites(operator: User, scenario: Scenario, site: Site, second: Site) -> None:
+    form = {"scenario": scenario.pk, "sites": [site.name], "baseline": second.name}
+    response = signed_in(operator).post(reverse("benchmarks:run-create"), form)
+    assert response.status_code == 422
+    assert not Run.objects.exists()
+
+
+def test_a_running_run_shows_its_course_and_can_be_cancelled(operator: User, scenario: Scenario, site: Site) -> None:
+    queued = run_create(actor=operator, scenario=scenario, sites=[site])
+    client, url = signed_in(operator), reverse("benchmarks:detail", args=[queued.uuid])
+    page = text(client, url)
+    assert f'data-events="{reverse("benchmarks:events", args=[queued.uuid])}"' in page
+    assert "Waiting for a worker" in page
+    assert "Waiting for a worker" in text(client, reverse("benchmarks:live", args=[queued.uuid]))
+    client.post(reverse("benchmarks:cancel", args=[queued.uuid]))
+    queued.refresh_from_db()
+    assert queued.status == RunStatus.CANCELLED
+    client.post(reverse("benchmarks:cancel", args=[queued.uuid]))
+    assert "already ended" in text(client, url)
+
+
+def test_a_result_shows_figures_charts_tables_and_how_it_was_measured(operator: User, run: Run) -> None:
+    page = text(signed_in(operator), reverse("benchmarks:detail", args=[run.uuid]))
+    for words in ("What it shows", "Throughput", "Latency by percentile", "CPU over time", "Memory over time"):
+        assert words in page
+    assert page.count('class="chart-svg"') == page.count("<figure") == page.count("<details><summary>Table:") >= 5
+    assert "times</strong> the throughput of paper" in page
+    assert "75 % sure" in page
+    assert "closed loop" in page
+
+
+def test_a_result_holds_nothing_that_the_policy_forbids(operator: User, run: Run) -> None:
+    page = text(signed_in(operator), reverse("benchmarks:detail", args=[run.uuid]))
+    assert not re.search(r"<style\b|\sstyle=|\son[a-z]+=", page)
+    assert not re.search(r"<script(?![^>]*\bsrc=)", page)
+    idents = re.findall(r'\bid="([^"]+)"', page)
+    assert len(idents) == len(set(idents))
+
+
+def test_reasons_and_failures_are_shown(operator: User, run: Run) -> None:
+    Run.objects.filter(pk=run.pk).update(status=RunStatus.INVALID, reasons=["paper: too <b>slow</b>"])
+    page = text(signed_in(operator), reverse("benchmarks:detail", args=[run.uuid]))
+    assert "Do not believe these figures" in page
+    assert "too &lt;b&gt;slow" in page
+
+
+def test_raw_output_is_plain_text(operator: User, run: Run) -> None:
+    response = signed_in(operator).get(reverse("benchmarks:output", args=[run.uuid, 0, 1]))
+    assert response["Content-Type"] == "text/plain; charset=utf-8"
+    assert "This is ApacheBench" in response.content.decode()
+
+
+def test_json_export_holds_everything(operator: User, run: Run) -> None:
+    response = signed_in(operator).get(reverse("benchmarks:export-json", args=[run.uuid]))
+    data = json.loads(response.content)
+    assert data["uuid"] == str(run.uuid)
+    assert len(data["rounds"]) == 6
+    assert data["rounds"][0]["samples"]["server"]
+    assert "ApacheBench" in data["rounds"][0]["output"]
+    assert data["parameters"] == run.parameters
+
+
+def test_csv_export_has_a_row_for_each_round(operator: User, run: Run) -> None:
+    response = signed_in(operator).get(reverse("benchmarks:export-csv", args=[run.uuid]))
+    rows = list(csv.DictReader(io.StringIO(response.content.decode())))
+    assert [(row["target"], row["round"]) for row in rows][:2] == [
+        ("paper (nginx, here)", "1"),
+        ("second (nginx, here)", "1"),
+    ]
+    assert float(rows[0]["throughput_rps (requests/s)"]) > 1000
+    assert rows[0]["latency_p99_9 (ms)"] == ""
+
+
+def test_runs_are_compared(operator: User, scenario: Scenario, site: Site, run: Run) -> None:
+    other = finished_run(operator, scenario, [site])
+    Run.objects.filter(pk=other.pk).update(parameters=other.parameters | {"rounds": 5})
+    page = text(signed_in(operator), f"{reverse('benchmarks:compare')}?run={run.uuid}&run={other.uuid}")
+    assert "rounds is 5, not 3" in page
+    assert 'class="chart-svg"' in page
+
+
+@pytest.mark.parametrize("query", ["", "?run=x", "?run=7c9e6679-7425-40de-944b-e07fc1f90ae7"])
+def test_what_cannot_be_compared_is_said(operator: User, query: str) -> None:
+    response = signed_in(operator).get(reverse("benchmarks:compare") + query)
+    assert response.status_code == (404 if query == "?run=x" else 302)
+
+
+def test_the_list_is_searched_and_filtered(operator: User, run: Run) -> None:
+    client, url = signed_in(operator), reverse("benchmarks:list")
+    assert run.title in text(client, f"{url}?q=quick&status=finished")
+    assert "No run is like that" in text(client, f"{url}?q=nothing")
+    assert "No run is like that" in text(client, f"{url}?status=x'--")
+
+
+def test_a_run_is_repeated(operator: User, run: Run) -> None:
+    signed_in(operator).post(reverse("benchmarks:again", args=[run.uuid]))
+    assert Run.objects.count() == 2
+
+
+def test_a_run_is_deleted_after_asking(operator: User, run: Run) -> None:
+    client, url = signed_in(operator), reverse("benchmarks:delete", args=[run.uuid])
+    text(client, url)
+    assert Run.objects.exists()
+    client.post(url)
+    assert not Run.objects.exists()
+
+
+# --- who may what ---
+
+RUN_PAGES = ("detail", "live", "export-json", "export-csv", "events", "delete")
+RUN_ACTIONS = ("cancel", "again", "delete")
+
+
+@pytest.mark.parametrize("name", RUN_PAGES)
+def test_outsiders_do_not_see_a_run(outsider: User, run: Run, name: str) -> None:
+    assert signed_in(outsider).get(reverse(f"benchmarks:{name}", args=[run.uuid])).status_code == 404
+    assert run.title not in text(signed_in(outsider), reverse("benchmarks:list"))
+
+
+@pytest.mark.parametrize("name", [*RUN_PAGES, "list", "scenarios", "run-create", "compare"])
+def test_nobody_sees_anything_without_signing_in(run: Run, name: str) -> None:
+    url = reverse(f"benchmarks:{name}", args=[run.uuid] if name in RUN_PAGES else [])
+    response = Client().get(url)
+    assert response.status_code in (302, 401, 403)
+
+
+@pytest.mark.parametrize("name", RUN_ACTIONS)
+def test_viewers_change_nothing(viewer: User, run: Run, name: str) -> None:
+    response = signed_in(viewer).post(reverse(f"benchmarks:{name}", args=[run.uuid]))
+    assert response.status_code == 403
+    assert Run.objects.get().status == RunStatus.FINISHED
+
+
+def test_viewers_make_no_scenarios_and_runs(viewer: User, scenario: Scenario, site: Site) -> None:
+    client = signed_in(viewer)
+    assert client.post(reverse("benchmarks:scenario-create", args=["wrk"]), FORM).status_code == 403
+    assert client.post(reverse("benchmarks:quick"), {"quick": QUICK[0].slug}).status_code == 403
+    form = {"scenario": scenario.pk, "sites": [site.name]}
+    assert client.post(reverse("benchmarks:run-create"), form).status_code == 403
+    assert not Run.objects.exists()
+
+
+def test_another_teams_site_cannot_be_chosen(outsider: User, scenario: Scenario, site: Site) -> None:
+    form = {"scenario": scenario.pk, "sites": [site.name]}
+    response = signed_in(outsider).post(reverse("benchmarks:run-create"), form)
+    assert response.status_code in (200, 422)
+    assert not Run.objects.exists()
+
+
+@pytest.mark.parametrize("headers", [{"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"}])
+def test_another_sites_page_gets_no_event_stream(operator: User, run: Run, headers: dict[str, str]) -> None:
+    response = signed_in(operator).get(reverse("benchmarks:events", args=[run.uuid]), headers=headers)
+    assert response.status_code == 403
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_the_event_stream_ends_with_the_run(operator: User, run: Run) -> None:
+    client = AsyncClient()
+    await client.aforce_login(operator, backend="django.contrib.auth.backends.ModelBackend")
+    response = await client.get(reverse("benchmarks:events", args=[run.uuid]))
+    assert response["Content-Type"] == "text/event-stream"
+    told = "".join([part.decode() async for part in response.streaming_content])
+    assert told.startswith("event: live\ndata: ")
+    assert told.endswith("event: done\ndata: finished\n\n")
