@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 from django import forms
@@ -77,7 +78,9 @@ class ScenarioForm(forms.Form):
             "arguments": {field.name: data.get(ARGUMENT + field.name) for field in self.tool_form.fields},
             "paths": [line.strip() for line in data.get("paths", "").splitlines() if line.strip()],
         }
-        draft = Scenario(pk=self.scenario.pk if self.scenario else None, **values)
+        draft = copy(self.scenario) if self.scenario else Scenario()
+        for name, value in values.items():
+            setattr(draft, name, value)
         try:
             draft.full_clean(exclude=[name for name in _PLAIN if name not in data])
         except ValidationError as error:

@@ -225,7 +225,7 @@ def compare(request: Request) -> HttpResponse:
     except ValueError as error:
         raise Http404 from error
     rows = selectors.with_targets(selectors.runs_visible(request.user).filter(uuid__in=uuids))
-    runs = [run for run in rows if run.summary.get("targets")]
+    runs = sorted((run for run in rows if run.summary.get("targets")), key=lambda run: uuids.index(run.uuid))
     if len(runs) < 2 or len(runs) > COMPARED_RUNS:
         text = _("Choose from two to %d runs that have a result.") % COMPARED_RUNS
         messages.error(request, text)

@@ -31,7 +31,9 @@ def team(db: None) -> Team:
 
 
 def _user(name: str, role: Role, *teams: Team) -> User:
-    user = User.objects.create_user(name, "correct horse battery", role=role)
+    user = User(username=name, role=role)
+    user.set_unusable_password()
+    user.save()
     user.teams.set(teams)
     return user
 

@@ -65,6 +65,9 @@ def finished_run(
         started_at=now,
         finished_at=now,
         summary=summarize(selectors.measured_rounds(run), engines),
-        fingerprint={"hosts": {"here": {"kernel": "6.1", "cpus_usable": 2, "tools": {}}}, "targets": []},
+        fingerprint={
+            "hosts": {"here": {"kernel": "6.1", "cpus_usable": 2, "memory_bytes": 2**34, "tools": {}}},
+            "targets": [],
+        },
     )
     return Run.objects.get(pk=run.pk)

@@ -8,6 +8,7 @@ import json
 import re
 
 import pytest
+from asgiref.sync import async_to_sync
 from django.test import AsyncClient, Client
 from django.urls import reverse
 
@@ -341,11 +342,14 @@ def test_another_sites_page_gets_no_event_stream(operator: User, run: Run, heade
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_the_event_stream_ends_with_the_run(operator: User, run: Run) -> None:
-    client = AsyncClient()
-    await client.aforce_login(operator, backend="django.contrib.auth.backends.ModelBackend")
-    response = await client.get(reverse("benchmarks:events", args=[run.uuid]))
-    assert response["Content-Type"] == "text/event-stream"
-    told = "".join([part.decode() async for part in response.streaming_content])
+def test_the_event_stream_ends_with_the_run(operator: User, run: Run) -> None:
+    async def listen() -> str:
+        client = AsyncClient()
+        await client.aforce_login(operator, backend="django.contrib.auth.backends.ModelBackend")
+        response = await client.get(reverse("benchmarks:events", args=[run.uuid]))
+        assert response["Content-Type"] == "text/event-stream"
+        return "".join([part.decode() async for part in response.streaming_content])
+
+    told = async_to_sync(listen)()
     assert told.startswith("event: live\ndata: ")
     assert told.endswith("event: done\ndata: finished\n\n")
