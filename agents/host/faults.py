@@ -4,7 +4,7 @@ Without PADDOCK_AGENT_TEST=1 in the environment, which only tests set, all of th
 PADDOCK_AGENT_FAULT is ACTION:POINT, with the actions
 
     kill   SIGKILL to this process
-    hold   wait until the channel is closed (so that a test can cut it exactly here)
+    hold   say so by a file `held` in the state folder, and wait until the channel is closed
     full   fail as if the disk were full
 """
 
@@ -49,6 +49,8 @@ def point(name: str) -> None:
     if action == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
     elif action == "hold":
+        with open(os.path.join(os.environ["PADDOCK_AGENT_STATE"], "held"), "w", encoding="ascii") as file:
+            file.write(str(os.getpid()))
         channel_closed.wait(HOLD_S)
     elif action == "full":
         raise OSError(errno.ENOSPC, "No space left on device")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from agents.host.engines.base import EngineError
 from agents.host.errors import Refusal
@@ -73,7 +73,9 @@ class Steps:
         data = step.data()
         self.done.append(data)
         if self.journal is not None:
-            self.journal.append("step", {"step": data})
+            # The record is for people; a disk that is full must not keep an undo from going on.
+            with suppress(OSError):
+                self.journal.append("step", {"step": data})
         self._emit(data)
 
     def result(self, outcome: str, error: str = "") -> dict[str, Any]:

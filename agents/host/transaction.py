@@ -62,7 +62,7 @@ class Transaction:
                 self._switch(stage)
             self._go_live()
             self._verify()
-        except (Failed, Refusal) as error:
+        except (Failed, Refusal, OSError) as error:
             return self._undo(str(error))
         except Exception as error:
             # A defect of the agent must not leave half a change behind; then it is reported as one.

@@ -62,6 +62,13 @@ class AgentProcess:
             raise EOFError
         return wire.decode(line)
 
+    def receive_result(self) -> dict[str, Any]:
+        """The next message that is no event."""
+        while True:
+            message = self.receive()
+            if message["type"] != "event":
+                return message
+
     def call(self, op: str, args: dict[str, Any] | None = None, events: list[Any] | None = None) -> dict[str, Any]:
         """One request to its end; AgentError when the agent refuses it."""
         ident = self.send(op, args)

@@ -1,0 +1,108 @@
+"""kill -9 of the agent at every step of a transaction: old or new, whole, and the sites answer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agents.host.faults import APPLY_POINTS, UNDO_POINTS
+from tests.agents.process import AgentProcess
+from tests.agents.sites import Sites
+from tests.faults.scene import Scene
+
+COMMITTED = APPLY_POINTS.index("committed")
+
+
+def killed_at(point: str, scene: Scene, agent_file: Path, state: Path, *, healthy: bool = True) -> None:
+    with AgentProcess(agent_file, state, fault=f"kill:{point}") as agent:
+        agent.send("apply", scene.request(healthy=healthy))
+        with pytest.raises(EOFError):
+            while True:
+                agent.receive()
+        assert agent.process.wait(10) == -9, "the fault point was never reached"
+
+
+@pytest.mark.parametrize("point", APPLY_POINTS)
+def test_killed_while_applying(point: str, nginx_sites: Sites, agent_file: Path, tmp_path: Path) -> None:
+    scene = Scene(nginx_sites)
+    killed_at(point, scene, agent_file, tmp_path / "state")
+    scene.assert_answers()
+    with AgentProcess(agent_file, tmp_path / "state") as agent:
+        which = scene.assert_whole(agent)
+        assert which == ("new" if APPLY_POINTS.index(point) >= COMMITTED else "old")
+        scene.assert_goes_on(agent)
+
+
+@pytest.mark.parametrize("point", UNDO_POINTS)
+def test_killed_while_undoing(point: str, nginx_sites: Sites, agent_file: Path, tmp_path: Path) -> None:
+    scene = Scene(nginx_sites)
+    killed_at(point, scene, agent_file, tmp_path / "state", healthy=False)
+    scene.assert_answers()
+    with AgentProcess(agent_file, tmp_path / "state") as agent:
+        assert scene.assert_whole(agent) == "old"
+        scene.assert_goes_on(agent)
+
+
+@pytest.mark.parametrize("point", ["switch-1", "reloaded", "undo-0"])
+def test_killed_again_while_recovering(point: str, nginx_sites: Sites, agent_file: Path, tmp_path: Path) -> None:
+    scene = Scene(nginx_sites)
+    killed_at(point, scene, agent_file, tmp_path / "state", healthy=point != "undo-0")
+    for again in UNDO_POINTS:
+        with AgentProcess(agent_file, tmp_path / "state", fault=f"kill:{again}") as agent:
+            agent.send("recover")
+            with pytest.raises(EOFError):
+                agent.receive_result()
+        scene.assert_answers()
+    with AgentProcess(agent_file, tmp_path / "state") as agent:
+        assert scene.assert_whole(agent) == "old"
+
+
+@pytest.mark.parametrize("point", ["switched", "reloaded", "probed", "committed"])
+def test_killed_while_applying_to_apache(point: str, sites: Sites, agent_file: Path, tmp_path: Path) -> None:
+    scene = Scene(sites)
+    killed_at(point, scene, agent_file, tmp_path / "state")
+    scene.assert_answers()
+    with AgentProcess(agent_file, tmp_path / "state") as agent:
+        assert scene.assert_whole(agent) == ("new" if point == "committed" else "old")
+
+
+def test_the_next_transaction_repairs_without_being_told(nginx_sites: Sites, agent_file: Path, tmp_path: Path) -> None:
+    scene = Scene(nginx_sites)
+    killed_at("switch-1", scene, agent_file, tmp_path / "state")
+    with AgentProcess(agent_file, tmp_path / "state") as agent:
+        scene.assert_goes_on(agent)
+        assert agent.call("status", {"transaction": "deploy-1"})["outcome"] == "rolled_back"
+        assert not nginx_sites.path("cart.conf").exists()
+        assert nginx_sites.path("gone.conf").exists()
+
+
+def test_the_server_died_with_the_agent(nginx_sites: Sites, agent_file: Path, tmp_path: Path) -> None:
+    """As after a power cut in the middle of the switch: recovery starts the server again."""
+    scene = Scene(nginx_sites)
+    killed_at("switch-1", scene, agent_file, tmp_path / "state")
+    nginx_sites.server.stop()
+    with AgentProcess(agent_file, tmp_path / "state") as agent:
+        assert scene.assert_whole(agent) == "old"
+
+
+def test_an_edit_made_between_kill_and_recovery_is_kept_aside(
+    nginx_sites: Sites, agent_file: Path, tmp_path: Path
+) -> None:
+    scene = Scene(nginx_sites)
+    killed_at("switched", scene, agent_file, tmp_path / "state")
+    nginx_sites.put("shop.conf", nginx_sites.text("shop", "by hand"))
+    with AgentProcess(agent_file, tmp_path / "state") as agent:
+        assert scene.assert_whole(agent) == "old"
+    kept = [path.read_text() for path in (tmp_path / "state").rglob("*.edited")]
+    assert kept == [nginx_sites.text("shop", "by hand")]
+
+
+@pytest.mark.parametrize("point", ["staging", "staged", "switch-0", "reloading", "live"])
+def test_a_full_disk_puts_everything_back(point: str, nginx_sites: Sites, agent_file: Path, tmp_path: Path) -> None:
+    scene = Scene(nginx_sites)
+    with AgentProcess(agent_file, tmp_path / "state", fault=f"full:{point}") as agent:
+        result = agent.call("apply", scene.request())
+        assert result["outcome"] == "rolled_back"
+        assert "No space left on device" in result["error"]
+        assert scene.assert_whole(agent) == "old"
