@@ -29,7 +29,10 @@ if {{asks!r}}:
         sys.stderr.flush()
         line = b""
         while not line.endswith(b"\\n"):
-            line += os.read(0, 1)
+            byte = os.read(0, 1)
+            if not byte:
+                sys.exit("sudo: no password was provided")
+            line += byte
         if line == b"tr0ub4dor;$(id)\\n":
             break
         sys.stderr.write("Sorry, try again.\\n")

@@ -21,6 +21,7 @@ class GallopInstance(NginxInstance):
     """Takes the same files and command line as nginx does; that is the point of it."""
 
     engine = "native"
+    extra = ""
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)

@@ -21,12 +21,12 @@ http {{
     client_body_temp_path {root}/tmp/body;
     proxy_temp_path {root}/tmp/proxy;
     fastcgi_temp_path {root}/tmp/fastcgi;
-    uwsgi_temp_path {root}/tmp/uwsgi;
-    scgi_temp_path {root}/tmp/scgi;
     include {root}/conf.d/*.conf;
     include {root}/sites-enabled/*;
-}}
+{extra}}}
 """
+# gallop speaks neither uwsgi nor SCGI and says so; nginx would write below its built-in folders.
+NGINX_ONLY = "    uwsgi_temp_path {root}/tmp/uwsgi;\n    scgi_temp_path {root}/tmp/scgi;\n"
 
 
 class NginxInstance:
@@ -36,6 +36,7 @@ class NginxInstance:
     """
 
     engine = "nginx"
+    extra = NGINX_ONLY
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -43,7 +44,7 @@ class NginxInstance:
         for folder in ("conf.d", "sites-available", "sites-enabled", "www", "log", "run", "tmp"):
             (root / folder).mkdir(parents=True, exist_ok=True)
         self.main_config = root / "nginx.conf"
-        self.main_config.write_text(MAIN.format(root=root))
+        self.main_config.write_text(MAIN.format(root=root, extra=self.extra.format(root=root)))
 
     @property
     def paths(self) -> dict[str, str]:
