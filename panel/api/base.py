@@ -25,6 +25,7 @@ from panel.api.pagination import Pages
 from panel.api.problems import ApiError, parameter_error
 
 SAFE = {"GET", "HEAD", "OPTIONS"}
+UUID_REGEX = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _TRUTH = {"true": True, "false": False}
 
 
@@ -141,6 +142,7 @@ class Resource(ApiMixin, GenericViewSet):  # type: ignore[type-arg]
     """A collection: strict filters, fixed orderings, chosen fields, versions."""
 
     pagination_class = Pages
+    lookup_value_regex = "[0-9]{1,18}"
     filter_backends = [StrictFilters]
     filter_fields: ClassVar[dict[str, list[str]]] = {}
     ordering_fields: ClassVar[tuple[str, ...]] = ("id",)

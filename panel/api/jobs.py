@@ -17,6 +17,8 @@ from panel.deployments import selectors as deployment_selectors
 from panel.deployments.models import Deployment
 from panel.deployments.services import deployment_cancel
 from panel.hosts.models import HostOperation, JobStatus
+from panel.hosts.selectors import operations_visible
+from panel.hosts.services import operation_cancel
 
 _RUN_DONE = {RunStatus.FINISHED, RunStatus.INVALID, RunStatus.FAILED, RunStatus.CANCELLED}
 _OPERATION_DONE = {JobStatus.SUCCEEDED, JobStatus.FAILED, JobStatus.CANCELLED}
@@ -96,15 +98,7 @@ def _find_run(user: User, uuid: UUID) -> Run | None:
 
 
 def _find_operation(user: User, uuid: UUID) -> HostOperation | None:
-    from panel.hosts.selectors import operations_visible
-
     return operations_visible(user).filter(uuid=uuid).first()
-
-
-def _cancel_operation(actor: User, row: HostOperation) -> None:
-    from panel.hosts.services import operation_cancel
-
-    operation_cancel(actor=actor, operation=row)
 
 
 @dataclass(frozen=True)
@@ -114,7 +108,10 @@ class _Kind:
     cancel: Callable[[User, Any], object]
 
 
-_KINDS = (_Kind(_find_deployment, _of_deployment, lambda actor, row: deployment_cancel(actor=actor, deployment=row)),)
+_KINDS = (
+    _Kind(_find_deployment, _of_deployment, lambda actor, row: deployment_cancel(actor=actor, deployment=row)),
+    _Kind(_find_operation, _of_operation, lambda actor, row: operation_cancel(actor=actor, operation=row)),
+)
 
 
 def job_find(user: User, uuid: UUID) -> dict[str, Any] | None:

@@ -19,6 +19,7 @@ from rest_framework.views import set_rollback
 
 from panel.core.errors import ApplicationError
 from panel.core.middleware import current_request_id
+from panel.remote.errors import RemoteError
 
 logger = logging.getLogger(__name__)
 CONTENT_TYPE = "application/problem+json"
@@ -163,6 +164,8 @@ def _of_validation(error: ValidationError) -> Response:
 
 def _of_application(error: ApplicationError, *, had_precondition: bool) -> Response:
     kind = _BY_CODE.get(error.code, "invalid")
+    if isinstance(error, RemoteError):
+        kind = "unavailable" if error.retry else "conflict"
     if kind == "conflict" and had_precondition and error.code == "conflict":
         kind = "precondition"
     errors = [{"pointer": f"/{error.field}" if error.field else "", "detail": error.message}]

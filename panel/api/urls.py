@@ -11,6 +11,7 @@ from panel.api.views.jobs import JobCancelView, JobEventsView, JobView
 from panel.audit.api import Audit
 from panel.deployments.api import Deployments, Drifts, Pins, Revisions
 from panel.deployments.api_sites import DeployableSites
+from panel.hosts.api import Hosts, Installs, Operations
 from panel.websites.api import Certificates
 from panel.websites.api_parts import Blocks, Locations, PhpPools, Snippets, Upstreams
 
@@ -22,7 +23,10 @@ router.register("blocks", Blocks, basename="blocks")
 router.register("certificates", Certificates, basename="certificates")
 router.register("deployments", Deployments, basename="deployments")
 router.register("drifts", Drifts, basename="drifts")
+router.register("hosts", Hosts, basename="hosts")
+router.register("installs", Installs, basename="installs")
 router.register("locations", Locations, basename="locations")
+router.register("operations", Operations, basename="operations")
 router.register("php-pools", PhpPools, basename="php-pools")
 router.register("pins", Pins, basename="pins")
 router.register("revisions", Revisions, basename="revisions")

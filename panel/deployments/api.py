@@ -13,7 +13,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from panel.accounts.permissions import Action, visible
-from panel.api.base import Resource, all_or_none, require_sudo
+from panel.api.base import UUID_REGEX, Resource, all_or_none, require_sudo
 from panel.api.problems import parameter_error
 from panel.api.serializers import EmptySerializer
 from panel.deployments import drift as drift_services
@@ -54,7 +54,7 @@ class Deployments(Resource):
     model = Deployment
     serializer_class = DeploymentSerializer
     lookup_field = "uuid"
-    lookup_value_converter = "uuid"
+    lookup_value_regex = UUID_REGEX
     writes = Action.DEPLOY
     filter_fields = {
         "status": ["exact", "in"],

@@ -37,7 +37,7 @@ class DeployableSites(Sites):
     """Sites: what should be served, where and how. A change here reaches a host only by a deployment."""
 
     dry_run_actions = Sites.dry_run_actions | {"rollback", "disable", "take_off", "move"}
-    parameters = {"preview": {"install"}}
+    parameters = {**Sites.parameters, "preview": {"install"}}
 
     def _planned(self, planned: Deployment | None) -> Response:
         """The plan to be confirmed; 204 when the site stood nowhere and the thing is done."""

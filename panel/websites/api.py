@@ -14,10 +14,12 @@ from rest_framework.response import Response
 
 from panel.api import etags
 from panel.api.base import Resource, all_or_none, require_sudo
-from panel.api.problems import ApiError
+from panel.api.problems import ApiError, parameter_error
 from panel.api.serializers import EmptySerializer
+from panel.hosts.logs import log_tail
 from panel.hosts.models import EngineInstall
 from panel.websites import checks, services
+from panel.websites.logs import log_roots, site_logs
 from panel.websites.models import Certificate, Site
 from panel.websites.selectors import certificates_visible, sites_visible
 from panel.websites.serializers import (
@@ -27,6 +29,7 @@ from panel.websites.serializers import (
     CertificateSerializer,
     CertificateUpload,
     CloneInput,
+    LogSerializer,
     ProblemOfSite,
     QuickSite,
     SiteChange,
@@ -69,6 +72,7 @@ class Sites(Resource):
     }
     ordering_fields = ("id", "name", "created_at", "updated_at")
     ordering = "name"
+    parameters = {"logs": {"log", "lines"}}
     dry_run_actions = {"create", "quick", "partial_update", "destroy", "definition", "clone", "enable", "bulk"}
 
     def rows(self) -> QuerySet[Site]:
@@ -178,6 +182,24 @@ class Sites(Resource):
         """What keeps the site from being deployed; empty when nothing does."""
         found = checks.site_problems(self.get_object())
         return Response([{"pointer": f"/{item.where}", "detail": item.message} for item in found])
+
+    @extend_schema(responses=LogSerializer)
+    @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])
+    def logs(self, request: Request, name: str = "") -> Response:
+        """The last lines of one of the site's logs on its host; without `log`, which logs there are."""
+        site = self.get_object()
+        choices = {log.key: log for log in site_logs(self.actor, site)}
+        wanted = request.query_params.get("log")
+        if wanted is None:
+            return Response({"logs": [{"log": log.key, "path": log.path} for log in choices.values()], "lines": []})
+        if wanted not in choices or site.install is None:
+            raise parameter_error("log", f"Choose one of: {', '.join(choices) or 'none'}.")
+        raw = request.query_params.get("lines", "200")
+        if not (raw.isascii() and raw.isdecimal() and 1 <= int(raw[:6]) <= 5000):
+            raise parameter_error("lines", "Write a whole number from 1 to 5000.")
+        chosen = choices[wanted]
+        lines = log_tail(site.install.host, chosen.path, roots=log_roots(site.install), lines=int(raw))
+        return Response({"logs": [{"log": chosen.key, "path": chosen.path}], "lines": lines})
 
 
 class Certificates(Resource):

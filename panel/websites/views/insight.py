@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import ValidationError
 from django.http import Http404, HttpResponse
-from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
-from panel.accounts.permissions import Action, may
 from panel.benchmarks.models import Run
 from panel.core.errors import ApplicationError
 from panel.core.http import Request
 from panel.deployments.rendered import site_files
 from panel.hosts.logs import log_tail
-from panel.hosts.models import EngineInstall, Host
+from panel.hosts.models import EngineInstall
 from panel.websites import freeze
+from panel.websites.logs import log_roots, site_logs
 from panel.websites.models import Site
 from panel.websites.views.base import page_of, site_get, site_render
 
@@ -58,48 +56,19 @@ def raw(request: Request, name: str) -> HttpResponse:
     return site_render(request, site, "raw", "websites/raw.html", **context)
 
 
-@dataclass(frozen=True)
-class Log:
-    key: str
-    label: str
-    path: str
-
-
-def _logs(request: Request, site: Site) -> list[Log]:
-    """The site's own logs. A server's common logs hold other teams' visitors, so they are for administrators."""
-    found: list[Log] = []
-    for number, block in enumerate(site.blocks.all(), start=1):
-        for kind, label in (("access_log", _("Access log")), ("error_log", _("Error log"))):
-            path = getattr(block, kind)
-            if path and path != "off" and path not in {log.path for log in found}:
-                found.append(Log(f"{kind}-{block.pk}", _("%(log)s of block %(n)d") % {"log": label, "n": number}, path))
-    folder = site.install.paths.get("log_dir") if site.install else ""
-    if folder and may(request.user, Action.ADMINISTER):
-        found += [
-            Log("server-access", _("The server's access log"), f"{folder.rstrip('/')}/access.log"),
-            Log("server-error", _("The server's error log"), f"{folder.rstrip('/')}/error.log"),
-        ]
-    return found
-
-
-def _roots(host: Host, install: EngineInstall) -> list[str]:
-    return [root for root in [*host.site_roots, install.paths.get("log_dir", "")] if root]
-
-
 @login_required
 @require_safe
 def logs(request: Request, name: str) -> HttpResponse:
     site = site_get(request, name)
-    choices = _logs(request, site)
+    choices = site_logs(request.user, site)
     wanted = request.GET.get("log", "")
     chosen = next((log for log in choices if log.key == wanted), None) if wanted else next(iter(choices), None)
     if wanted and chosen is None:
         raise Http404
     context: dict[str, Any] = {"logs": choices, "chosen": chosen, "is_followed": request.GET.get("follow") == "1"}
     if chosen is not None and site.install is not None:
-        host = Host.objects.get(pk=site.install.host_id)
         try:
-            lines = log_tail(host, chosen.path, roots=_roots(host, site.install), lines=LOG_LINES)
+            lines = log_tail(site.install.host, chosen.path, roots=log_roots(site.install), lines=LOG_LINES)
             context["text"] = "\n".join(lines)
         except ApplicationError as error:
             context["fault"] = error.message

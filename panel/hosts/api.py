@@ -1,0 +1,175 @@
+"""Hosts, the servers on them, and errands over the API. Everyone may look; administrators change."""
+
+from __future__ import annotations
+
+from django.db.models import QuerySet
+from drf_spectacular.utils import extend_schema
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from panel.accounts.permissions import Action
+from panel.api.base import UUID_REGEX, Resource
+from panel.api.serializers import EmptySerializer
+from panel.hosts import selectors, services
+from panel.hosts.models import EngineInstall, Host, HostOperation, OperationKind
+from panel.hosts.serializers import (
+    HostDelete,
+    HostInput,
+    HostSerializer,
+    InstallInput,
+    InstallSerializer,
+    OperationSerializer,
+    ServiceInput,
+    TrustInput,
+)
+
+
+def queued(operation: HostOperation) -> Response:
+    """The errand waits for a worker: 202 and where to follow it."""
+    location = f"/api/v1/jobs/{operation.uuid}/"
+    return Response(OperationSerializer(operation).data, status=202, headers={"Location": location})
+
+
+class Hosts(Resource):
+    """Machines that sites are deployed to."""
+
+    model = Host
+    serializer_class = HostSerializer
+    lookup_field = "name"
+    lookup_value_regex = "[^/]+"
+    writes = Action.ADMINISTER
+    versioned = True
+    filter_fields = {
+        "name": ["exact", "in", "icontains"],
+        "status": ["exact", "in"],
+        "connection": ["exact"],
+        "address": ["exact", "icontains"],
+    }
+    ordering_fields = ("id", "name", "created_at")
+    ordering = "name"
+    dry_run_actions = {"create", "partial_update", "destroy", "trust_key", "check", "install_native", "check_drift"}
+
+    def rows(self) -> QuerySet[Host]:
+        return selectors.hosts_visible(self.actor)
+
+    @extend_schema(request=HostInput, responses={201: HostSerializer})
+    def create(self, request: Request) -> Response:
+        """Adds a host over SSH. Its key is fetched, no secret is sent; compare it, then `trust-key/`."""
+        host = services.host_create(actor=self.actor, **self.body(HostInput))
+        return self.answer(host, status=201, location=f"/api/v1/hosts/{host.name}/")
+
+    @extend_schema(request=HostInput)
+    def partial_update(self, request: Request, name: str = "") -> Response:
+        host = self.get_object()
+        expected = self.expected_version(host)
+        services.host_update(
+            actor=self.actor, host=host, expected_version=expected, **self.body(HostInput, partial=True)
+        )
+        return self.answer(host)
+
+    @extend_schema(request=HostDelete)
+    def destroy(self, request: Request, name: str = "") -> Response:
+        """Forgets the host; `confirm` is its name. On the host nothing changes."""
+        host = self.get_object()
+        expected = self.expected_version(host)
+        confirm = self.body(HostDelete)["confirm"]
+        services.host_delete(actor=self.actor, host=host, confirm=confirm, expected_version=expected)
+        return Response(status=204)
+
+    @extend_schema(request=TrustInput, responses=HostSerializer)
+    @action(detail=True, methods=["post"], url_path="trust-key")
+    def trust_key(self, request: Request, name: str = "") -> Response:
+        """Trusts the key that the host offers, if it is the one named: compare it with the host's own words first."""
+        confirmed = self.body(TrustInput)["fingerprint"]
+        return self.answer(services.host_trust_key(actor=self.actor, host=self.get_object(), confirmed=confirmed))
+
+    def _errand(self, kind: OperationKind) -> Response:
+        return queued(services.operation_request(actor=self.actor, host=self.get_object(), kind=kind))
+
+    @extend_schema(request=EmptySerializer, responses={202: OperationSerializer})
+    @action(detail=True, methods=["post"])
+    def check(self, request: Request, name: str = "") -> Response:
+        """Connects, reads the facts and finds the servers that are installed."""
+        return self._errand(OperationKind.CHECK)
+
+    @extend_schema(request=EmptySerializer, responses={202: OperationSerializer})
+    @action(detail=True, methods=["post"], url_path="install-gallop")
+    def install_native(self, request: Request, name: str = "") -> Response:
+        """Brings the bundled web server to the host."""
+        return self._errand(OperationKind.INSTALL_NATIVE)
+
+    @extend_schema(request=EmptySerializer, responses={202: OperationSerializer})
+    @action(detail=True, methods=["post"], url_path="check-drift")
+    def check_drift(self, request: Request, name: str = "") -> Response:
+        """Looks whether managed files were edited on the host; what is found is at /drifts/."""
+        return self._errand(OperationKind.DRIFT)
+
+
+class Installs(Resource):
+    """Web servers on hosts."""
+
+    model = EngineInstall
+    serializer_class = InstallSerializer
+    writes = Action.ADMINISTER
+    versioned = True
+    filter_fields = {
+        "host__name": ["exact", "in"],
+        "engine": ["exact", "in"],
+        "label": ["exact"],
+        "is_running": ["exact"],
+    }
+    ordering_fields = ("id", "created_at")
+    dry_run_actions = {"create", "partial_update", "destroy", "service"}
+
+    def rows(self) -> QuerySet[EngineInstall]:
+        return selectors.installs_visible(self.actor)
+
+    @extend_schema(request=InstallInput, responses={201: InstallSerializer})
+    def create(self, request: Request) -> Response:
+        """Registers a server that is there and was not found by itself."""
+        install = services.install_create(actor=self.actor, **self.body(InstallInput))
+        return self.answer(install, status=201, location=f"/api/v1/installs/{install.pk}/")
+
+    @extend_schema(request=InstallInput)
+    def partial_update(self, request: Request, pk: str = "") -> Response:
+        install = self.get_object()
+        expected = self.expected_version(install)
+        values = self.body(InstallInput, partial=True)
+        services.install_update(actor=self.actor, install=install, expected_version=expected, **values)
+        return self.answer(install)
+
+    def destroy(self, request: Request, pk: str = "") -> Response:
+        install = self.get_object()
+        services.install_delete(actor=self.actor, install=install, expected_version=self.expected_version(install))
+        return Response(status=204)
+
+    @extend_schema(request=ServiceInput, responses={202: OperationSerializer})
+    @action(detail=True, methods=["post"])
+    def service(self, request: Request, pk: str = "") -> Response:
+        """Starts, stops or reloads the server."""
+        install = self.get_object()
+        params = {"install": install.pk, "action": self.body(ServiceInput)["action"]}
+        return queued(
+            services.operation_request(actor=self.actor, host=install.host, kind=OperationKind.SERVICE, params=params)
+        )
+
+
+class Operations(Resource):
+    """Errands on hosts: checks, server actions, installations. Each is a job too, with its event stream."""
+
+    model = HostOperation
+    serializer_class = OperationSerializer
+    lookup_field = "uuid"
+    lookup_value_regex = UUID_REGEX
+    filter_fields = {
+        "host__name": ["exact", "in"],
+        "kind": ["exact", "in"],
+        "status": ["exact", "in"],
+        "created_at": ["gte", "lte"],
+    }
+    ordering_fields = ("id", "created_at")
+    ordering = "-created_at"
+
+    def rows(self) -> QuerySet[HostOperation]:
+        return selectors.operations_visible(self.actor)

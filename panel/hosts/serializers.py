@@ -1,0 +1,165 @@
+"""Hosts and the servers on them as JSON. Keys and passwords are taken in and never written out."""
+
+from __future__ import annotations
+
+from rest_framework import serializers
+
+from panel.api.serializers import StrictModelSerializer, StrictSerializer
+from panel.hosts import selectors
+from panel.hosts.models import EngineInstall, Host, HostOperation
+from panel.hosts.services.operations import SERVICE_ACTIONS
+
+
+class HostSerializer(serializers.ModelSerializer[Host]):
+    """`host_key_fingerprint` is what is trusted, `offered_fingerprint` what waits to be compared and confirmed."""
+
+    site_roots = serializers.ListField(child=serializers.CharField(), read_only=True)
+    facts = serializers.DictField(read_only=True)
+    host_key_fingerprint = serializers.SerializerMethodField()
+    offered_fingerprint = serializers.SerializerMethodField()
+    has_private_key = serializers.SerializerMethodField()
+    has_password = serializers.SerializerMethodField()
+
+    class Meta:
+        model = Host
+        fields = [
+            "id",
+            "name",
+            "connection",
+            "address",
+            "port",
+            "username",
+            "use_sudo",
+            "has_private_key",
+            "has_password",
+            "layout",
+            "site_roots",
+            "status",
+            "status_detail",
+            "host_key_fingerprint",
+            "offered_fingerprint",
+            "facts",
+            "facts_at",
+            "last_seen_at",
+            "created_at",
+            "updated_at",
+        ]
+
+    def get_host_key_fingerprint(self, host: Host) -> str:
+        return selectors.pinned_fingerprint(host)
+
+    def get_offered_fingerprint(self, host: Host) -> str:
+        return selectors.offered_fingerprint(host)
+
+    def get_has_private_key(self, host: Host) -> bool:
+        return bool(host.private_key)
+
+    def get_has_password(self, host: Host) -> bool:
+        return bool(host.password)
+
+
+class HostInput(StrictModelSerializer):
+    class Meta:
+        model = Host
+        fields = [
+            "name",
+            "address",
+            "port",
+            "username",
+            "private_key",
+            "password",
+            "use_sudo",
+            "sudo_password",
+            "layout",
+            "site_roots",
+        ]
+        extra_kwargs = {
+            **{name: {"required": True, "allow_blank": False} for name in ("address", "username")},
+            **{
+                name: {"write_only": True, "trim_whitespace": False}
+                for name in ("private_key", "password", "sudo_password")
+            },
+        }
+
+
+class TrustInput(StrictSerializer):
+    fingerprint = serializers.CharField(
+        max_length=2000, help_text="What you compared with the host's own words: SHA256:... or the whole key line."
+    )
+
+
+class HostDelete(StrictSerializer):
+    confirm = serializers.CharField(max_length=63, help_text="The host's name.")
+
+
+class InstallSerializer(serializers.ModelSerializer[EngineInstall]):
+    host = serializers.CharField(source="host.name", read_only=True)
+    modules = serializers.ListField(child=serializers.CharField(), read_only=True)
+    paths = serializers.DictField(child=serializers.CharField(allow_blank=True), read_only=True)
+
+    class Meta:
+        model = EngineInstall
+        fields = [
+            "id",
+            "host",
+            "engine",
+            "label",
+            "version",
+            "modules",
+            "paths",
+            "layout",
+            "control",
+            "unit",
+            "workers",
+            "manages_main_config",
+            "is_running",
+            "created_at",
+            "updated_at",
+        ]
+
+
+class InstallInput(StrictModelSerializer):
+    host = serializers.SlugRelatedField(slug_field="name", queryset=Host.objects.all())
+
+    class Meta:
+        model = EngineInstall
+        fields = [
+            "host",
+            "engine",
+            "label",
+            "version",
+            "modules",
+            "paths",
+            "layout",
+            "control",
+            "unit",
+            "workers",
+            "manages_main_config",
+        ]
+
+
+class ServiceInput(StrictSerializer):
+    action = serializers.ChoiceField(choices=[(name, name) for name in SERVICE_ACTIONS])
+
+
+class OperationSerializer(serializers.ModelSerializer[HostOperation]):
+    host = serializers.CharField(source="host.name", read_only=True)
+    params = serializers.DictField(read_only=True)
+    result = serializers.DictField(read_only=True, allow_null=True)
+    requested_by = serializers.CharField(source="requested_by.username", read_only=True, default=None, allow_null=True)
+
+    class Meta:
+        model = HostOperation
+        fields = [
+            "uuid",
+            "host",
+            "kind",
+            "params",
+            "status",
+            "result",
+            "error",
+            "requested_by",
+            "created_at",
+            "started_at",
+            "finished_at",
+        ]

@@ -1,0 +1,128 @@
+"""Hosts over the API: added over a real sshd, trusted by fingerprint, checked; secrets stay inside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from panel.hosts.models import Host, HostOperation
+from panel.hosts.tasks import run as run_errand
+from panel.remote import pool
+from tests.api.caller import Caller, caller_of, pointers
+from tests.support.cast import Cast
+from tests.support.sshd import SshServer
+
+
+@pytest.fixture
+def sshd(transactional_db: None, server_root: Path) -> Iterator[SshServer]:
+    with SshServer(server_root / "sshd") as server:
+        yield server
+        pool.close()
+
+
+def body(sshd: SshServer) -> dict[str, object]:
+    return {
+        "name": "web-2",
+        "address": "127.0.0.1",
+        "port": sshd.port,
+        "username": sshd.username,
+        "private_key": sshd.private_key,
+        "site_roots": ["/srv/www"],
+    }
+
+
+def test_add_trust_and_check(sshd: SshServer, people: Cast) -> None:
+    admin = caller_of(people.admin)
+    made = admin.post("hosts/", body(sshd))
+    assert made.status_code == 201, made.content
+    assert "PRIVATE" not in made.content.decode() and made.json()["has_private_key"]
+    run_errand(str(HostOperation.objects.get().uuid))
+    host = admin.get("hosts/web-2/").json()
+    offered = host["offered_fingerprint"]
+    assert offered.startswith("SHA256:") and host["status"] == "new"
+    wrong = admin.post("hosts/web-2/trust-key/", {"fingerprint": "SHA256:" + "A" * 43})
+    assert wrong.status_code == 422 and offered in wrong.json()["detail"]
+    assert admin.post("hosts/web-2/trust-key/", {"fingerprint": offered}).json()["status"] == "ready"
+    check = admin.post("hosts/web-2/check/")
+    assert check.status_code == 202
+    uuid = check["Location"].removeprefix("/api/v1/jobs/").rstrip("/")
+    run_errand(uuid)
+    job = admin.get(f"jobs/{uuid}/").json()
+    assert (job["type"], job["status"]) == ("operation", "succeeded"), job
+    assert admin.get("hosts/web-2/").json()["facts"]["kernel"]
+    assert admin.get("operations/?kind=check").json()["results"]
+
+
+def test_only_administrators_change_hosts(sshd: SshServer, people: Cast) -> None:
+    for person in (people.owner, people.viewer):
+        caller = caller_of(person)
+        assert caller.get("hosts/").status_code == 200
+        assert caller.post("hosts/", body(sshd)).status_code == 403
+        assert caller.post("hosts/web-1/check/").status_code == 403
+        assert caller.delete("hosts/web-1/").status_code == 403
+        service = caller.post(f"installs/{people.nginx.pk}/service/", {"action": "stop"})
+        assert service.status_code == 403
+    assert not HostOperation.objects.exists()
+    assert caller_of(people.admin, ["read", "deploy"]).post("hosts/web-1/check/").status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("changes", "pointer"),
+    [
+        ({"name": "Web 2"}, "/name"),
+        ({"name": "web-1"}, "/name"),
+        ({"address": "-oProxyCommand=id"}, "/address"),
+        ({"address": "a\r\nb"}, "/address"),
+        ({"address": "host;id"}, "/address"),
+        ({"username": "-l"}, "/username"),
+        ({"username": "a b"}, "/username"),
+        ({"port": 0}, "/port"),
+        ({"port": "22; id"}, "/port"),
+        ({"site_roots": ["relative"]}, "/site_roots"),
+        ({"site_roots": ["/srv/../etc"]}, "/site_roots"),
+        ({"layout": "other"}, "/layout"),
+        ({"status": "ready"}, "/status"),
+        ({"host_key": "ssh-ed25519 AAAA"}, "/host_key"),
+        ({"connection": "local"}, "/connection"),
+    ],
+)
+def test_bad_hosts_are_refused_at_the_field(admin: Caller, changes: dict[str, object], pointer: str) -> None:
+    good = {"name": "web-2", "address": "127.0.0.1", "port": 1, "username": "root", "password": "x"}
+    answer = admin.post("hosts/", good | changes)
+    assert answer.status_code == 422 and pointer in {found.rpartition("/0")[0] or found for found in pointers(answer)}
+    assert Host.objects.count() == 1
+
+
+def test_deleting_asks_for_the_name(admin: Caller, people: Cast) -> None:
+    assert admin.delete("hosts/web-1/").status_code == 422
+    assert admin.call("DELETE", "hosts/web-1/", {"confirm": "other"}).status_code == 422
+    assert Host.objects.exists()
+    assert admin.call("DELETE", "hosts/web-1/", {"confirm": "web-1"}).status_code == 204
+
+
+def test_errands_on_servers_are_jobs(admin: Caller, people: Cast) -> None:
+    answer = admin.post(f"installs/{people.nginx.pk}/service/", {"action": "reload"}, Idempotency_Key="k")
+    assert answer.status_code == 202
+    again = admin.post(f"installs/{people.nginx.pk}/service/", {"action": "reload"}, Idempotency_Key="k")
+    assert again["Location"] == answer["Location"] and HostOperation.objects.count() == 1
+    assert admin.post(f"installs/{people.nginx.pk}/service/", {"action": "rm"}).status_code == 422
+    tried = admin.post("hosts/web-1/check/?dry_run=true")
+    assert tried.status_code == 200 and HostOperation.objects.count() == 1
+    uuid = answer.json()["uuid"]
+    assert admin.post(f"jobs/{uuid}/cancel/").json()["status"] == "cancelled"
+    assert admin.post(f"jobs/{uuid}/cancel/").status_code == 409
+
+
+def test_what_was_registered_by_hand(admin: Caller, people: Cast) -> None:
+    made = admin.post(
+        "installs/",
+        {"host": "web-1", "engine": "nginx", "label": "second", "paths": people.nginx.paths, "layout": "sites"},
+    )
+    assert made.status_code == 201, made.content
+    path = made["Location"].removeprefix("/api/v1/")
+    assert admin.patch(path, {"label": "third"}).json()["label"] == "third"
+    assert admin.patch(path, {"paths": {"binary": "relative"}}).status_code == 422
+    assert admin.patch(path, {"engine": "apache"}).status_code == 422
+    assert admin.delete(path).status_code == 204

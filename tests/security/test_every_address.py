@@ -1,0 +1,115 @@
+"""Every address x method, from the URLconf itself: no sibling endpoint is forgotten, streams included."""
+
+from __future__ import annotations
+
+import pytest
+from django.http.response import HttpResponseBase
+from django.test import Client
+
+from tests.security.addresses import API, PUBLIC, Address, addresses
+from tests.security.conftest import session_of
+from tests.security.world import HOST, NAME, SECRETS, World
+
+METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
+# Addresses whose whole purpose is data of another kind than the world's.
+_LONG = {"accounts:self_check"}  # asks the workers and waits for them
+
+
+def body_of(response: HttpResponseBase) -> str:
+    if getattr(response, "streaming", False):
+        return b"".join(response).decode()  # type: ignore[arg-type]
+    return response.content.decode(errors="replace")  # type: ignore[attr-defined, no-any-return]
+
+
+def test_the_list_of_public_addresses_names_only_what_there_is() -> None:
+    names = {address.name for address in addresses()}
+    assert {"accounts:login", "accounts:setup", "api:me"} <= names
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_whoever_is_not_signed_in_gets_no_data(world: World, method: str) -> None:
+    """One client for all: also no answer may sign it in."""
+    client, wrong = Client(raise_request_exception=False), []
+    for address in addresses():
+        response = client.generic(method, address.path, content_type="application/json")
+        text = body_of(response)
+        is_refused = response.status_code in {401, 403, 404, 405} or (
+            response.status_code == 302 and response["Location"].startswith("/login/")
+        )
+        if address.name in PUBLIC:
+            is_refused = response.status_code < 500
+        if not is_refused or NAME in text or HOST in text:
+            wrong.append(f"{method} {address} -> {response.status_code}")
+    assert not wrong, "\n".join(wrong)
+    assert "_auth_user_id" not in client.session
+
+
+def test_a_made_up_token_or_session_is_nobody(world: World) -> None:
+    headers = {"Authorization": f"Bearer {world.token[:-1]}x", "Cookie": "paddock_session=guess"}
+    client, wrong = Client(headers=headers, raise_request_exception=False), []
+    for address in addresses():
+        response = client.get(address.path)
+        if address.path.startswith(API) and address.name not in PUBLIC | {"api:docs"} and response.status_code != 401:
+            wrong.append(f"{address} -> {response.status_code}")
+        if NAME in body_of(response):
+            wrong.append(f"{address} shows {NAME}")
+    assert not wrong, "\n".join(wrong)
+
+
+def crawl(client: Client) -> dict[Address, HttpResponseBase]:
+    return {address: client.get(address.path) for address in addresses() if address.name not in _LONG}
+
+
+def test_no_page_fails_and_no_secret_is_shown_even_to_administrators(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    wrong, shown = [], 0
+    for address, response in crawl(session_of(world.admin)).items():
+        text = body_of(response)
+        shown += response.status_code == 200
+        if response.status_code >= 500:
+            wrong.append(f"{address} -> {response.status_code}")
+        wrong += [f"{address} shows the {what}" for what, secret in world.secrets.items() if secret in text]
+    assert not wrong, "\n".join(wrong)
+    assert shown > 60, "most addresses should have shown something"
+    assert not [what for what, secret in SECRETS.items() if secret in caplog.text]
+
+
+def test_other_teams_objects_are_nowhere_to_be_seen(world: World) -> None:
+    wrong = []
+    for address, response in crawl(session_of(world.outsider)).items():
+        text = body_of(response).replace(f'value="{NAME}"', "")
+        if response.status_code >= 500:
+            wrong.append(f"{address} -> {response.status_code}")
+        if NAME in text.replace(address.path, ""):
+            wrong.append(f"{address} ({response.status_code}) shows {NAME}")
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+def test_other_teams_objects_cannot_be_changed(world: World, method: str) -> None:
+    """By someone of another team and by someone who may only look: whatever is sent, nothing changes."""
+    before = fingerprint()
+    for person in (world.outsider, world.viewer):
+        client = session_of(person)
+        for address in addresses():
+            if address.name in {"accounts:logout"} | PUBLIC or address.path.startswith("/account"):
+                continue
+            response = client.generic(method, address.path, "{}", content_type="application/json")
+            assert response.status_code < 500, f"{method} {address} -> {response.status_code}"
+    assert fingerprint() == before
+
+
+def fingerprint() -> dict[str, list[object]]:
+    """All rows of the panel's own tables except those that record reading."""
+    from django.apps import apps
+
+    own = ("hosts", "websites", "deployments", "benchmarks", "accounts")
+    found: dict[str, list[object]] = {}
+    for model in apps.get_models():
+        if model._meta.app_label in own:
+            rows = model._default_manager.order_by("pk").values()
+            skipped = {"last_login", "last_used_at", "last_used_address", "updated_at", "row_version"}
+            kept = [sorted((key, str(value)) for key, value in row.items() if key not in skipped) for row in rows]
+            found[model._meta.label] = kept  # type: ignore[assignment]
+    return found

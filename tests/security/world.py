@@ -1,0 +1,270 @@
+"""One of everything, owned by one team, with marked secrets: whatever shows a mark to the wrong reader is a leak.
+
+Every row has the key KEY or UUID, so that an address made from any pattern of the URLconf leads to something.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from uuid import UUID
+
+from django.utils import timezone
+
+from panel.accounts.models import ApiToken, Role, Team, User
+from panel.accounts.services.tokens import token_create
+from panel.audit.services import audit_record, snapshot
+from panel.benchmarks.models import Round, Run, RunTarget, Scenario
+from panel.deployments.models import (
+    Blob,
+    Deployment,
+    DeploymentItem,
+    Drift,
+    PinnedFile,
+    Revision,
+    SiteState,
+    Step,
+)
+from panel.hosts.models import Connection, EngineInstall, Host, HostOperation
+from panel.websites.models import (
+    Certificate,
+    Listen,
+    Location,
+    PhpPool,
+    RawSnippet,
+    ServerBlock,
+    ServerName,
+    Site,
+    Upstream,
+    UpstreamServer,
+)
+
+KEY = 7001
+RUN = UUID("70010000-0000-4000-8000-000000000001")
+DEPLOYMENT = UUID("70010000-0000-4000-8000-000000000002")
+OPERATION = UUID("70010000-0000-4000-8000-000000000003")
+NAME = "zzz-owned"
+HOST = "zhost"
+BCRYPT = "$2y$12$" + "SECRETbasicauth".ljust(53, "a")
+SECRETS = {
+    "host key": "SECRET-HOST-PRIVATE-KEY",
+    "host password": "SECRET-HOST-PASSWORD",
+    "sudo password": "SECRET-SUDO-PASSWORD",
+    "certificate key": "SECRET-CERTIFICATE-KEY",
+    "basic auth hash": BCRYPT,
+    "secret file": "SECRET-FILE-CONTENT",
+    "totp": "SECRETTOTPSECRET",
+    "recovery code": "SECRET-RECOVERY-DIGEST",
+    "password hash": "SECRETHASH",
+}
+PLAIN_FILE = "server { listen 80; } # zzz-owned"
+_TIME = timezone.now()
+
+
+def digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@dataclass
+class World:
+    team: Team
+    admin: User
+    owner: User
+    viewer: User
+    outsider: User
+    token: str  # of the owner
+    site: Site
+    host: Host
+
+    @property
+    def secrets(self) -> dict[str, str]:
+        row = ApiToken.objects.get(pk=KEY)
+        return SECRETS | {"token": self.token, "token digest": row.digest}
+
+
+def _user(name: str, role: Role, *teams: Team) -> User:
+    row = User(username=name, role=role, totp_secret=SECRETS["totp"], totp_confirmed_at=_TIME)
+    row.password = f"md5$salt${SECRETS['password hash']}"
+    row.recovery_codes = [SECRETS["recovery code"]]
+    row.save()
+    row.teams.set(teams)
+    return row
+
+
+def build() -> World:
+    team = Team.objects.create(pk=KEY, name="Owners", slug="owners")
+    other = Team.objects.create(pk=KEY + 1, name="Others", slug="others")
+    admin, owner = _user("ada", Role.ADMIN), _user("olaf", Role.OPERATOR, team)
+    viewer, outsider = _user("vera", Role.VIEWER, team), _user("otto", Role.OPERATOR, other)
+    _made, plain = token_create(actor=owner, name="ci", scopes=["read"])
+    ApiToken.objects.filter(user=owner).update(id=KEY)
+    host, install = _host()
+    site = _site(team, install)
+    _deployments(site, install, owner)
+    _benchmarks(site, install, team)
+    HostOperation.objects.create(
+        pk=KEY, uuid=OPERATION, host=host, kind="check", status="succeeded", finished_at=_TIME, requested_by=admin
+    )
+    audit_record(actor=owner, action="site.create", target=site, after=snapshot(site))
+    audit_record(actor=admin, action="host.create", target=host, after=snapshot(host))
+    audit_record(actor=admin, action="user.create", target=owner, after=snapshot(owner))
+    from panel.audit.models import AuditEntry
+
+    AuditEntry.objects.filter(action="site.create").update(id=KEY)
+    return World(team, admin, owner, viewer, outsider, plain, site, host)
+
+
+def _host() -> tuple[Host, EngineInstall]:
+    host = Host.objects.create(
+        pk=KEY,
+        name=HOST,
+        connection=Connection.SSH,
+        address="127.0.0.1",
+        port=1,
+        username="root",
+        status="unreachable",
+        site_roots=["/srv/www"],
+        private_key=SECRETS["host key"],
+        password=SECRETS["host password"],
+        sudo_password=SECRETS["sudo password"],
+    )
+    paths = {
+        "binary": "/usr/sbin/nginx",
+        "prefix": "/etc/nginx",
+        "main_config": "/etc/nginx/nginx.conf",
+        "config_root": "/etc/nginx",
+        "log_dir": "/var/log/nginx",
+        "pid_file": "/run/nginx.pid",
+    }
+    install = EngineInstall.objects.create(pk=KEY, host=host, engine="nginx", layout="sites", paths=paths)
+    return host, install
+
+
+def _site(team: Team, install: EngineInstall) -> Site:
+    site = Site.objects.create(pk=KEY, name=NAME, team=team, install=install)
+    certificate = Certificate.objects.create(
+        pk=KEY,
+        name=NAME,
+        team=team,
+        source="uploaded",
+        certificate_pem="-----BEGIN CERTIFICATE-----",
+        private_key_pem=SECRETS["certificate key"],
+        names=[f"{NAME}.example"],
+        issuer="CN=test",
+        fingerprint="0" * 64,
+        not_before=_TIME,
+        not_after=_TIME,
+    )
+    block = ServerBlock.objects.create(pk=KEY, site=site, root="/srv/www/zzz", certificate=certificate)
+    Listen.objects.create(block=block, port=443, tls=True)
+    ServerName.objects.create(block=block, name=f"{NAME}.example")
+    upstream = Upstream.objects.create(pk=KEY, site=site, name=NAME)
+    UpstreamServer.objects.create(upstream=upstream, address="127.0.0.1:3000")
+    PhpPool.objects.create(pk=KEY, site=site, name=NAME, address="127.0.0.1:9000")
+    Location.objects.create(pk=KEY, block=block, pattern="/", basic_auth_realm="r", basic_auth_users={"anna": BCRYPT})
+    RawSnippet.objects.create(pk=KEY, site=site, engine="nginx", block=block, text="add_header X-Zzz zzz-owned;")
+    return site
+
+
+def _deployments(site: Site, install: EngineInstall, owner: User) -> None:
+    secret, plain = SECRETS["secret file"], PLAIN_FILE
+    for text, hidden in ((secret, True), (plain, False)):
+        Blob.objects.create(sha256=digest(text), content=text, is_secret=hidden, size=len(text))
+    files = [
+        {"path": "/etc/nginx/zzz.conf", "mode": 420, "sha256": digest(plain), "secret": False, "link": ""},
+        {"path": "/etc/nginx/zzz.key", "mode": 384, "sha256": digest(secret), "secret": True, "link": ""},
+    ]
+    spec = {"name": NAME, "blocks": [], "upstreams": [], "php_pools": []}
+    revision = Revision.objects.create(
+        pk=KEY, site=site, number=1, install=install, spec=spec, files=files, digest="d" * 64, created_by=owner
+    )
+    SiteState.objects.create(site=site, status="live", revision=revision, deployed_at=_TIME)
+    plan = {
+        "sites": [{"id": site.pk, "name": NAME, "install": install.pk, "number": 1, "previous": None}],
+        "installs": [install.pk],
+        "files": [
+            {
+                "path": row["path"],
+                "site": NAME,
+                "install": install.pk,
+                "action": "put",
+                "mode": row["mode"],
+                "sha256": row["sha256"],
+                "link": "",
+                "secret": row["secret"],
+                "old_sha256": "",
+                "expect": None,
+                "found_sha256": None,
+                "diff": "",
+            }
+            for row in files
+        ],
+        "warnings": [],
+        "drifted": [],
+        "checked": True,
+        "unchecked": "",
+        "after": {},
+    }
+    deployment = Deployment.objects.create(
+        pk=KEY,
+        uuid=DEPLOYMENT,
+        batch=DEPLOYMENT,
+        host=install.host,
+        status="succeeded",
+        plan=plan,
+        requested_by=owner,
+        confirmed_at=_TIME,
+        started_at=_TIME,
+        finished_at=_TIME,
+    )
+    DeploymentItem.objects.create(deployment=deployment, site=site, revision=revision)
+    Step.objects.create(
+        deployment=deployment, position=0, name="test", status="succeeded", output="ok", started_at=_TIME
+    )
+    Drift.objects.create(
+        pk=KEY,
+        site=site,
+        install=install,
+        path="/etc/nginx/zzz.key",
+        expected_sha256=digest(secret),
+        found_sha256="f" * 64,
+    )
+    PinnedFile.objects.create(
+        pk=KEY, site=site, install=install, path="/etc/nginx/zzz.conf", blob_id=digest(plain), adopted_by=owner
+    )
+
+
+def _benchmarks(site: Site, install: EngineInstall, team: Team) -> None:
+    parameters = {
+        "name": NAME,
+        "tool": "ab",
+        "arguments": {"requests": 100, "concurrency": 1, "keepalive": True, "tls": False, "protocol": "h1"},
+        "paths": ["/"],
+        "rounds": 1,
+        "warmup_s": 0,
+        "timeout_s": 60,
+        "allowed_error_percent": 0.0,
+    }
+    scenario = Scenario.objects.create(pk=KEY, team=team, **parameters)
+    run = Run.objects.create(
+        pk=KEY,
+        uuid=RUN,
+        scenario=scenario,
+        title=NAME,
+        parameters=parameters,
+        status="failed",
+        error="zzz-owned failed",
+        started_at=_TIME,
+        finished_at=_TIME,
+    )
+    target = RunTarget.objects.create(
+        run=run,
+        position=0,
+        site=site,
+        install=install,
+        revision_id=KEY,
+        label=NAME,
+        base_url="http://127.0.0.1:80",
+        engine="nginx",
+    )
+    Round.objects.create(pk=KEY, target=target, number=1, error="zzz-owned", finished_at=_TIME)
