@@ -6,8 +6,12 @@ class DeploymentsConfig(AppConfig):
     label = "deployments"
 
     def ready(self) -> None:
+        from panel.deployments.drift import drift_errand
         from panel.deployments.guards import removal_guard
+        from panel.hosts.execution import ERRANDS
+        from panel.hosts.models import OperationKind
         from panel.websites.services.base import removal_guards
 
+        ERRANDS[OperationKind.DRIFT] = drift_errand
         if removal_guard not in removal_guards:
             removal_guards.append(removal_guard)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from django.db import transaction
 from django.utils import timezone
@@ -27,7 +28,7 @@ from panel.deployments.planning import LIVE, link_words, roots_of, secret_words,
 from panel.deployments.rendered import FileRecord, blobs_keep, contents, records_of, revision_of_records, sha256_of
 from panel.deployments.services import deployment_plan
 from panel.hosts.locks import HostBusy, host_lock
-from panel.hosts.models import EngineInstall, Host
+from panel.hosts.models import EngineInstall, Host, HostOperation
 from panel.rendering.spec import RenderedFile
 from panel.websites.models import Site
 
@@ -65,6 +66,12 @@ def drift_check(host: Host) -> list[Drift]:
             return _record(host, managed, _look(host, managed))
     except HostBusy:
         return list(drifts_open(host))
+
+
+def drift_errand(operation: HostOperation) -> dict[str, Any]:
+    """The host errand of kind `drift`: {"open": how many files are not as deployed, "paths": the first 100}."""
+    found = drift_check(operation.host)
+    return {"open": len(found), "paths": [row.path for row in found[:100]]}
 
 
 def _look(host: Host, managed: dict[str, _Managed]) -> dict[str, host_agent.Found]:

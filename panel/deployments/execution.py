@@ -19,7 +19,7 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID, uuid4
 
-from django.db import connection
+from django.db import connection, transaction
 from django.db.models import Q
 from django.utils import timezone
 
@@ -32,7 +32,7 @@ from panel.deployments.probes import guards_of, probes_of
 from panel.deployments.rendered import contents, spec_of
 from panel.deployments.steps import Recorder
 from panel.hosts.locks import HeldLock, HostBusy, host_lock
-from panel.hosts.models import EngineInstall
+from panel.hosts.models import EngineInstall, Host
 from panel.remote.errors import CallTimeout, ConnectionLost, OperationRefused
 
 logger = logging.getLogger(__name__)
@@ -168,10 +168,19 @@ def _send(deployment: Deployment, token: str, request: ApplyRequest) -> ApplyRes
         if error.retry:
             _release(deployment, token, error.message)
             return None
-        outcomes.failure_record(deployment, token, error.message)
+        outcomes.failure_record(deployment, token, f"{error.message} Nothing was changed on the host.")
+        if error.code == "drift":
+            look_for_drift(deployment.host)
     except ApplicationError as error:
         outcomes.failure_record(deployment, token, f"{error.message} Nothing was changed on the host.")
     return None
+
+
+def look_for_drift(host: Host) -> None:
+    """Have what was found in the way of a deployment shown as drift, soon."""
+    from panel.deployments.tasks import check_host_drift  # tasks import this module
+
+    transaction.on_commit(lambda: check_host_drift.delay(host.pk), robust=True)
 
 
 def _ask_again(deployment: Deployment, token: str, cause: ApplicationError) -> ApplyResult | None:

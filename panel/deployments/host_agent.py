@@ -8,7 +8,7 @@ from typing import Any
 
 from agents import protocol
 from panel.hosts.models import EngineInstall, Host
-from panel.hosts.targets import target_for
+from panel.hosts.targets import engine_control, target_for
 from panel.remote import pool
 
 # A transaction on hundreds of sites tests and reloads once; what takes longer than this is asked about again.
@@ -70,20 +70,5 @@ def differing(
     return {item["path"]: Found(item["path"], item["sha256"], item["content"]) for item in data["files"]}
 
 
-def control_of(install: EngineInstall) -> protocol.EngineControl:
-    """How the agent tests, starts and reloads one server."""
-    paths = install.paths
-    return protocol.EngineControl(
-        engine=install.engine,
-        binary=paths["binary"],
-        prefix=paths.get("prefix", ""),
-        main_config=paths["main_config"],
-        config_root=paths["config_root"],
-        pid_file=paths["pid_file"],
-        control=install.control,
-        unit=install.unit,
-    )
-
-
 def controls(installs: Iterable[EngineInstall]) -> list[protocol.EngineControl]:
-    return [control_of(install) for install in installs]
+    return [engine_control(install) for install in installs]

@@ -165,22 +165,13 @@ def _site_entries(change: Change) -> list[_Entry]:
 
 
 def install_records(install: EngineInstall, changes: Sequence[Change]) -> list[FileRecord]:
-    """The server's own files for all sites that will stand on it after `changes`, stored."""
+    """The server's own files for all sites that will stand on it after `changes`, stored. A main configuration that
+    the panel manages is not among them: it changes with the server (hosts.native), not with sites."""
     live = live_states(install, without=[change.site for change in changes])
     specs: list[SiteSpec] = [spec_of(state.revision) for state in live if state.revision]
     specs += [spec_of(change.new) for change in changes if change.new and change.new.install_id == install.pk]
     specs.sort(key=lambda spec: spec.name)
-    frozen = freeze.install_spec(install)
-    files = rendering.render_install(specs, frozen)
-    if install.manages_main_config:
-        files += rendering.render_main(
-            frozen,
-            user=install.paths.get("user", ""),
-            workers=install.workers,
-            pid_file=install.paths.get("pid_file", ""),
-            temp_dir=install.paths.get("temp_dir", ""),
-        )
-    return blobs_keep(files)
+    return blobs_keep(rendering.render_install(specs, freeze.install_spec(install)))
 
 
 def install_entries(install: EngineInstall, changes: Sequence[Change]) -> list[_Entry]:

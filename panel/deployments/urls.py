@@ -17,6 +17,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("sites/<slug:name>/move", views.move, name="move"),
     path("sites/<slug:name>/overwrite", views_drift.overwrite, name="overwrite"),
     path("drift", views_drift.drift_list, name="drift"),
+    path("drift/checks", views_drift.checks, name="drift-checks"),
     path("drift/check/<slug:host>", views_drift.check, name="drift-check"),
     path("drift/<int:pk>", views_drift.drift_detail, name="drift-detail"),
     path("drift/<int:pk>/adopt", views_drift.adopt, name="drift-adopt"),

@@ -8,10 +8,9 @@ from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 from django.views.decorators.http import require_POST, require_safe
 
-from panel.accounts.permissions import Action, may, require
+from panel.accounts.permissions import Action, may
 from panel.accounts.sudo import sudo_required
 from panel.core.errors import ApplicationError
 from panel.core.http import Request
@@ -19,7 +18,8 @@ from panel.core.ui import Crumb
 from panel.deployments import drift as services
 from panel.deployments import selectors
 from panel.deployments.views import PAGE, crumbs, planned, refused, site_or_404
-from panel.hosts.models import Host
+from panel.hosts.models import Host, HostOperation, OperationKind
+from panel.hosts.services.operations import UNFINISHED, operation_request
 
 
 @require_safe
@@ -27,7 +27,7 @@ def drift_list(request: Request) -> HttpResponse:
     page = Paginator(selectors.drifts_visible(request.user), PAGE).get_page(request.GET.get("page"))
     pins = selectors.pins_visible(request.user)
     hosts = Host.objects.all() if request.user.is_admin else Host.objects.none()
-    context = {"page": page, "pins": pins, "hosts": hosts, "crumbs": crumbs()}
+    context = {"page": page, "pins": pins, "hosts": hosts, "crumbs": crumbs(), **_checks_context(request)}
     return render(request, "deployments/drift_list.html", context)
 
 
@@ -42,24 +42,27 @@ def drift_detail(request: Request, pk: int) -> HttpResponse:
     return render(request, "deployments/drift_detail.html", context)
 
 
+@require_safe
+def checks(request: Request) -> HttpResponse:
+    """The partial that shows what became of the last checks, while they run."""
+    return render(request, "deployments/drift_checks.html", _checks_context(request))
+
+
+def _checks_context(request: Request) -> dict[str, object]:
+    """The last check of each host, for who may ask for one."""
+    if not may(request.user, Action.ADMINISTER):
+        return {"operations": [], "is_checking": False}
+    rows = HostOperation.objects.filter(kind=OperationKind.DRIFT).select_related("host").order_by("-pk")[:200]
+    last = {row.host_id: row for row in reversed(rows)}
+    operations = sorted(last.values(), key=lambda row: row.host.name)
+    return {"operations": operations, "is_checking": any(row.status in UNFINISHED for row in operations)}
+
+
 @require_POST
 def check(request: Request, host: str) -> HttpResponse:
-    """Ask one host now; a few seconds at most, since its agent only compares sums."""
-    require(request.user, Action.ADMINISTER)
+    """Have a worker ask one host now."""
     row = get_object_or_404(Host, name=host)
-    try:
-        found = services.drift_check(row)
-    except ApplicationError as error:
-        return refused(request, error, "deployments:drift")
-    if found:
-        text = ngettext(
-            "%(count)s file on %(host)s is not what was deployed.",
-            "%(count)s files on %(host)s are not what was deployed.",
-            len(found),
-        )
-        messages.warning(request, text % {"count": len(found), "host": row})
-    else:
-        messages.success(request, _("Every managed file on %s is as it was deployed.") % row)
+    operation_request(actor=request.user, host=row, kind=OperationKind.DRIFT)
     return redirect("deployments:drift")
 
 

@@ -9,7 +9,9 @@ import pytest
 from panel.core.errors import ApplicationError
 from panel.deployments import drift, services
 from panel.deployments.models import DeploymentStatus, Drift, SiteState, SiteStatus, Step
-from panel.hosts.models import Engine, Layout
+from panel.hosts.execution import operation_execute
+from panel.hosts.models import Engine, Layout, OperationKind
+from panel.hosts.services.operations import operation_request
 from panel.websites import services as websites
 from panel.websites.models import Site
 from tests.deployments.real import Machine
@@ -222,6 +224,16 @@ def test_drift_is_found_adopted_and_kept(machine: Machine, nginx: NginxInstance)
     machine.deploy(site)
     assert "X-By" in path.read_text()
     assert SiteState.objects.get().status == SiteStatus.LIVE
+
+
+def test_a_worker_checks_for_drift_as_an_errand(machine: Machine, nginx: NginxInstance) -> None:
+    site = machine.site("shop", machine.install(nginx, Engine.NGINX))
+    machine.deploy(site)
+    config_of(machine, site).write_text("# broken")
+    operation = operation_request(actor=machine.people.admin, host=machine.host, kind=OperationKind.DRIFT)
+    operation_execute(operation.uuid)
+    operation.refresh_from_db()
+    assert operation.result == {"open": 1, "paths": [str(config_of(machine, site))]}
 
 
 def test_drift_is_overwritten(machine: Machine, nginx: NginxInstance) -> None:

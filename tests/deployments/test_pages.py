@@ -12,6 +12,7 @@ from panel.deployments import drift as drifts
 from panel.deployments import services, stream
 from panel.deployments.models import Deployment, DeploymentStatus, Drift, PinnedFile, SiteState, SiteStatus
 from panel.deployments.rendered import sha256_of
+from panel.hosts.models import HostOperation, OperationKind
 from panel.websites import services as websites
 from tests.deployments.test_plans import carried_out, live, planned, shop
 from tests.support.cast import Cast
@@ -175,6 +176,14 @@ def test_overwriting_plans_what_was_deployed_last(people: Cast) -> None:
     assert "Overwrite drift" in answer.content.decode()
     deployment = Deployment.objects.order_by("-pk")[0]
     assert deployment.items.get().revision == SiteState.objects.get().revision
+
+
+def test_administrators_have_a_worker_check_a_host(people: Cast) -> None:
+    assert signed_in(people).post(url("drift-check", "web-1")).status_code == 403
+    page = signed_in(people, "admin").post(url("drift-check", "web-1"), follow=True).content.decode()
+    assert "Queued" in page
+    assert url("drift-checks") in page
+    assert HostOperation.objects.get().kind == OperationKind.DRIFT
 
 
 # --- the event stream ---
