@@ -1,0 +1,142 @@
+"""What an engine cannot say of a site, computed before anything is deployed. Pure; the rows are in `capability`."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from panel.rendering import apache
+from panel.rendering.apache.modules import missing as missing_modules
+from panel.rendering.capability import ENGINES, Context, Row, Severity
+from panel.rendering.capability.apache import APACHE
+from panel.rendering.capability.nginx import NATIVE, NGINX
+from panel.rendering.capability.openlitespeed import OPENLITESPEED
+from panel.rendering.errors import NotExpressible
+from panel.rendering.spec import InstallSpec, Location, ServerBlock, SiteSpec
+
+OFFERS = {"nginx": NGINX, "apache": APACHE, "openlitespeed": OPENLITESPEED, "native": NATIVE}
+
+# Every member of the SiteSpec, so that a new one cannot be forgotten: a test compares.
+MEMBERS: dict[str, str] = {
+    "SiteSpec": "name blocks upstreams php_pools",
+    "ServerBlock": "listens names root index try_files autoindex error_pages headers access_log error_log "
+    "error_log_level gzip gzip_types client_max_body_mb tls redirect_to_https hsts_max_age_s locations snippet",
+    "Listen": "port address tls http2 http3 default_server",
+    "TlsFiles": "name certificate_path key_path",
+    "Upstream": "name servers balancing keepalive",
+    "UpstreamServer": "address weight max_fails fail_timeout_s backup down",
+    "PhpPool": "name address settings",
+    "Location": "match pattern handler root alias index try_files autoindex php_pool split_path_info upstream "
+    "upstream_tls proxy_uri websocket request_headers connect_timeout_s read_timeout_s return_code return_value "
+    "headers expires access_rules basic_auth rate_limit connection_limit client_max_body_mb gzip snippet",
+    "Header": "name value always",
+    "ErrorPage": "codes uri response",
+    "AccessRule": "action source",
+    "BasicAuth": "realm users path",
+    "RateLimit": "requests_per_s burst",
+}
+TABLE: dict[str, Row] = {
+    f"{kind}.{member}": {
+        engine: rows[f"{kind}.{member}"] for engine, rows in OFFERS.items() if f"{kind}.{member}" in rows
+    }
+    for kind, members in MEMBERS.items()
+    for member in members.split()
+}
+# Location's members that only some handlers read.
+_FILES, _BACKENDS = frozenset({"static", "php"}), frozenset({"php", "proxy"})
+READ_BY: dict[str, frozenset[str]] = {
+    **dict.fromkeys(("root", "alias", "index", "autoindex", "try_files"), _FILES),
+    **dict.fromkeys(("php_pool", "split_path_info"), frozenset({"php"})),
+    **dict.fromkeys(("upstream", "upstream_tls", "proxy_uri", "websocket"), frozenset({"proxy"})),
+    **dict.fromkeys(("request_headers", "connect_timeout_s", "read_timeout_s"), _BACKENDS),
+    **dict.fromkeys(("return_code", "return_value"), frozenset({"return"})),
+    # A fixed answer is given before access is checked, and a refusal says nothing more.
+    **dict.fromkeys(("access_rules", "basic_auth", "rate_limit", "connection_limit"), _FILES | _BACKENDS),
+    **dict.fromkeys(("headers", "expires", "client_max_body_mb", "gzip"), _FILES | _BACKENDS | {"return"}),
+}
+
+
+@dataclass(frozen=True)
+class Difference:
+    """`field` is a JSON pointer into the SiteSpec; `what` the engine does otherwise, `nearest` what is rendered."""
+
+    field: str
+    engine: str
+    severity: Severity
+    what: str
+    nearest: str
+
+
+def differences(spec: SiteSpec, install: InstallSpec) -> list[Difference]:
+    """Every departure from what the site says, in the order of its fields; empty when the engine says all of it."""
+    found = list(_walk(spec, "", None, spec, install))
+    found += [item for number, block in enumerate(spec.blocks) for item in _unread(block, number, install)]
+    if install.engine == "apache" and install.layout != "sites":
+        found += _modules(spec, install)
+    return found
+
+
+def overview() -> dict[str, dict[str, Literal["same", "different", "not_offered"]]]:
+    """Member -> engine -> the most that may be lost there; what really is lost depends on the site."""
+    result: dict[str, dict[str, Literal["same", "different", "not_offered"]]] = {}
+    for member, row in TABLE.items():
+        severities = {engine: {verdict.severity for verdict in row.get(engine, ())} for engine in ENGINES}
+        result[member] = {
+            engine: "not_offered" if "not_offered" in found else "different" if found else "same"
+            for engine, found in severities.items()
+        }
+    return result
+
+
+def _walk(
+    owner: Any, pointer: str, block: ServerBlock | None, spec: SiteSpec, install: InstallSpec
+) -> Iterator[Difference]:
+    block = owner if isinstance(owner, ServerBlock) else block
+    for item in dataclasses.fields(owner):
+        value, at = getattr(owner, item.name), f"{pointer}/{item.name}"
+        if value != item.default:
+            context = Context(owner, block, spec, install)
+            for verdict in TABLE[f"{type(owner).__name__}.{item.name}"].get(install.engine, ()):
+                if verdict.when(context):
+                    yield Difference(at, install.engine, verdict.severity, verdict.what, verdict.nearest)
+        for inner, where in _inner(value, at):
+            yield from _walk(inner, where, block, spec, install)
+
+
+def _inner(value: Any, at: str) -> Iterator[tuple[Any, str]]:
+    if dataclasses.is_dataclass(value):
+        yield value, at
+    elif isinstance(value, tuple):
+        for number, item in enumerate(value):
+            if dataclasses.is_dataclass(item):
+                yield item, f"{at}/{number}"
+
+
+def _unread(block: ServerBlock, number: int, install: InstallSpec) -> Iterator[Difference]:
+    """Fields that the location's handler does not look at, on any engine."""
+    defaults = {item.name: item.default for item in dataclasses.fields(Location)}
+    for n, location in enumerate(block.locations):
+        for member, handlers in READ_BY.items():
+            if location.handler not in handlers and getattr(location, member) != defaults[member]:
+                yield Difference(
+                    f"/blocks/{number}/locations/{n}/{member}",
+                    install.engine,
+                    "not_offered",
+                    f"has no effect in a location that answers by “{location.handler}”",
+                    "it is left out",
+                )
+
+
+def _modules(spec: SiteSpec, install: InstallSpec) -> list[Difference]:
+    try:
+        names = sorted(missing_modules(apache.site(spec, install), install))
+    except NotExpressible:
+        return []  # rendering says what is wrong, better
+    return [
+        Difference(
+            "", "apache", "not_offered", f"Apache does not load mod_{name}, which this site needs", "load it first"
+        )
+        for name in names
+    ]

@@ -1,0 +1,92 @@
+"""Where Apache httpd departs from nginx's meaning."""
+
+from __future__ import annotations
+
+from panel.rendering.capability import Context, Verdict, differs, missing
+from panel.rendering.spec import Location
+
+
+def _passes_answers(context: Context) -> bool:
+    """Whether answers of applications come through, with headers of their own."""
+    owners = context.block.locations if context.block else ()
+    return any(location.handler in ("php", "proxy") for location in owners)
+
+
+def _same_upstream(context: Context) -> list[Location]:
+    found = [item for block in context.spec.blocks for item in block.locations if item.handler == "proxy"]
+    return [item for item in found if item.upstream == context.owner.upstream]
+
+
+def _others_differ(member: str) -> Verdict:
+    return differs(
+        "Apache keeps this with the upstream, not with the location",
+        "the longest that any location of the upstream asks for",
+        lambda context: (
+            context.owner.handler == "proxy" and len({getattr(item, member) for item in _same_upstream(context)}) > 1
+        ),
+    )
+
+
+_OF_PHP = missing(
+    "Apache has this for a whole virtual host only (ProxyTimeout)",
+    "the server's own time-out",
+    lambda context: context.owner.handler == "php",
+)
+_LISTING = differs("the listing looks different", "mod_autoindex's own page", lambda context: True)
+
+APACHE: dict[str, tuple[Verdict, ...]] = {
+    "Listen.http3": (missing("Apache has no HTTP/3", "HTTP/2, where it is on"),),
+    "Listen.address": (
+        differs("Apache's virtual hosts are not told apart by address family", "IPv4 is answered too",
+                lambda context: context.owner.address == "::"),
+    ),
+    "ServerBlock.names": (
+        missing("Apache has no regular expressions in server names", "the name is left out; list names or use *.name",
+                lambda context: any(name.startswith("~") for name in context.owner.names)),
+    ),
+    "ServerBlock.autoindex": (_LISTING,),
+    "Location.autoindex": (_LISTING,),
+    "Header.name": (
+        differs("Apache replaces a header of this name that the application sent, nginx sends both", "one header",
+                _passes_answers),
+    ),
+    "Header.always": (
+        differs("without “always” Apache leaves the header out of redirects too", "set “always” to send it there",
+                lambda context: not context.owner.always),
+    ),
+    "ErrorPage.response": (
+        missing("Apache keeps the error's own status", "the page is shown with the original status"),
+    ),
+    "Upstream.balancing": (
+        missing("Apache cannot balance by client address", "round robin; sticky sessions need a cookie",
+                lambda context: context.owner.balancing == "ip_hash"),
+        differs("Apache counts busy requests where nginx counts connections", "lbmethod=bybusyness",
+                lambda context: context.owner.balancing == "least_conn"),
+    ),
+    "Upstream.keepalive": (
+        differs("Apache keeps idle connections per child process and by its own count", "mod_proxy's own pool",
+                lambda context: context.owner.keepalive != 16),
+    ),
+    "UpstreamServer.max_fails": (
+        missing("Apache takes a server out at its first failed connection", "max_fails=1"),
+    ),
+    "Location.connect_timeout_s": (_OF_PHP, _others_differ("connect_timeout_s")),
+    "Location.read_timeout_s": (_OF_PHP, _others_differ("read_timeout_s")),
+    "Location.websocket": (
+        differs("Apache keeps this with the upstream", "other locations of the upstream may be upgraded too",
+                lambda context: not all(item.websocket for item in _same_upstream(context))),
+    ),
+    "Location.rate_limit": (
+        missing("Apache has no limit on requests (mod_ratelimit slows down bytes)", "no limit"),
+    ),
+    "Location.connection_limit": (missing("Apache has no limit on connections per address", "no limit"),),
+    "Location.try_files": (
+        differs("when a file other than the request's own is found, Apache chooses the location for it anew",
+                "the same file, with that location's settings",
+                lambda context: any(item.rstrip("/") != "$uri" for item in context.owner.try_files[:-1])),
+    ),
+    "Location.return_code": (
+        differs("nginx's 444 closes the connection without an answer", "an answer with status 444",
+                lambda context: context.owner.return_code == 444),
+    ),
+}  # fmt: skip

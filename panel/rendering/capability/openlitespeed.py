@@ -1,0 +1,141 @@
+"""Where OpenLiteSpeed departs from nginx's meaning."""
+
+from __future__ import annotations
+
+from panel.rendering import variables
+from panel.rendering.capability import Context, Verdict, differs, missing
+from panel.rendering.capability.apache import APACHE
+from panel.rendering.spec import Location
+
+_SERVER_WIDE = "OpenLiteSpeed has this for the whole server only"
+
+
+def _runs_php(context: Context) -> bool:
+    owners = context.block.locations if context.block else ()
+    return any(location.handler == "php" for location in owners)
+
+
+def _several_pools(context: Context) -> bool:
+    owners = context.block.locations if context.block else ()
+    return len({location.php_pool for location in owners if location.handler == "php"}) > 1
+
+
+def _mixed_rules(context: Context) -> bool:
+    """More than one kind of rule before the last word: then the order matters, which it does not know."""
+    rules = context.owner.access_rules
+    before = rules[:-1] if rules[-1].source == "all" else rules
+    return len({rule.action for rule in before}) > 1
+
+
+def _plain_text(context: Context) -> bool:
+    return any(not listen.tls for listen in context.owner.listens)
+
+
+def _answers_itself(location: Location) -> bool:
+    return location.handler == "return" and bool(location.return_value)
+
+
+OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
+    "ServerBlock.names": (
+        missing("OpenLiteSpeed has no regular expressions in server names", "the name is left out; use *.name",
+                lambda context: any(name.startswith("~") for name in context.owner.names)),
+    ),
+    "Listen.http2": (
+        missing("OpenLiteSpeed speaks HTTP/2 without TLS for the whole server or not at all", "HTTP/1.1",
+                lambda context: not context.owner.tls),
+    ),
+    "ServerBlock.autoindex": APACHE["ServerBlock.autoindex"],
+    "Location.autoindex": APACHE["Location.autoindex"],
+    "ServerBlock.error_log_level": (
+        differs("OpenLiteSpeed's highest level is ERROR", "ERROR",
+                lambda context: context.owner.error_log_level == "crit"),
+    ),
+    "ServerBlock.gzip_types": (missing(_SERVER_WIDE, "the server's own list (compressibleTypes)"),),
+    "ServerBlock.client_max_body_mb": (missing(_SERVER_WIDE, "the server's own limit (maxReqBodySize)"),),
+    "ServerBlock.hsts_max_age_s": (
+        differs("a virtual host answers plain and encrypted requests alike", "the header goes out over HTTP too, where "
+                "browsers ignore it", _plain_text),
+    ),
+    "Location.client_max_body_mb": (missing(_SERVER_WIDE, "the server's own limit (maxReqBodySize)"),),
+    "Location.gzip": (missing("OpenLiteSpeed compresses per virtual host", "the server block's setting"),),
+    "Location.rate_limit": (missing(_SERVER_WIDE, "no limit here (perClientConnLimit is server-wide)"),),
+    "Location.connection_limit": (missing(_SERVER_WIDE, "no limit here (perClientConnLimit is server-wide)"),),
+    "Location.connect_timeout_s": (missing("OpenLiteSpeed has no time-out of its own for connecting", "its default"),),
+    "Location.read_timeout_s": (
+        differs("OpenLiteSpeed keeps this with the upstream", "the longest that any location asks for",
+                lambda context: context.owner.handler == "proxy"),
+        missing("OpenLiteSpeed keeps this with the PHP pool", "its default",
+                lambda context: context.owner.handler == "php"),
+    ),
+    "Location.return_code": (
+        missing("OpenLiteSpeed has no fixed answers of status 2xx", "the location serves files; put one there",
+                lambda context: context.owner.handler == "return" and (context.owner.return_code or 0) < 300),
+        APACHE["Location.return_code"][0],
+    ),
+    "Location.return_value": (
+        differs("OpenLiteSpeed answers errors with its own text", "the same status, another text",
+                lambda context: _answers_itself(context.owner) and (context.owner.return_code or 0) >= 400),
+    ),
+    "Location.handler": (
+        differs("PHP runs by its suffix anywhere in a virtual host", "paths ending in .php are refused here",
+                lambda context: context.owner.handler == "static" and context.owner.match in ("=", "^~")
+                and _runs_php(context)),
+    ),
+    "Location.php_pool": (
+        differs("a virtual host has one PHP pool", "the first location's pool runs all scripts", _several_pools),
+    ),
+    "Location.split_path_info": (
+        differs("OpenLiteSpeed always splits the path after a script's name", "PATH_INFO is set",
+                lambda context: context.owner.handler == "php" and not context.owner.split_path_info),
+    ),
+    "Location.request_headers": (
+        differs("nginx also sends X-Real-IP and X-Forwarded-Proto to an upstream, OpenLiteSpeed what it chooses",
+                "X-Forwarded-For and X-Forwarded-Proto as it sends them",
+                lambda context: context.owner.handler == "proxy"),
+    ),
+    "Location.websocket": (
+        missing("OpenLiteSpeed upgrades by prefix only", "a location that begins with a path",
+                lambda context: context.owner.match not in ("", "^~")),
+        differs("only the upstream's first server is upgraded to", "its first server"),
+    ),
+    "Location.expires": (
+        differs("OpenLiteSpeed has no times in the past", "Cache-Control: no-cache without an Expires",
+                lambda context: context.owner.expires.startswith(("-", "epoch"))),
+    ),
+    "Location.access_rules": (
+        differs("OpenLiteSpeed takes the most specific rule, not the first", "one kind of rule and a last word for all",
+                _mixed_rules),
+    ),
+    "Location.try_files": APACHE["Location.try_files"],
+    "Header.name": APACHE["Header.name"],
+    "Header.always": (
+        differs("OpenLiteSpeed sends it with errors as well", "the header is always sent",
+                lambda context: not context.owner.always),
+    ),
+    "Header.value": (
+        missing("OpenLiteSpeed has no variables in headers", "a fixed value",
+                lambda context: any(isinstance(part, variables.Variable) for part in _parts(context.owner.value))),
+    ),
+    "ErrorPage.response": APACHE["ErrorPage.response"],
+    "Upstream.balancing": (
+        missing("OpenLiteSpeed's load balancer has one method", "its own choice among the servers",
+                lambda context: context.owner.balancing != "round_robin"),
+    ),
+    "Upstream.keepalive": (
+        differs("OpenLiteSpeed keeps connections by time, not by number", "pcKeepAliveTimeout 60",
+                lambda context: context.owner.keepalive not in (0, 16)),
+    ),
+    "UpstreamServer.weight": (missing("OpenLiteSpeed's load balancer has no weights", "equal shares"),),
+    "UpstreamServer.max_fails": (missing("OpenLiteSpeed does not count failures", "retryTimeout"),),
+    "UpstreamServer.backup": (missing("OpenLiteSpeed's load balancer has no backups", "the server is left out"),),
+    "PhpPool.settings": (
+        missing("settings reach only LSAPI applications", "set them in the pool's own configuration"),
+    ),
+}  # fmt: skip
+
+
+def _parts(value: str) -> tuple[variables.Part, ...]:
+    try:
+        return variables.parse(value, "")
+    except ValueError:
+        return ()

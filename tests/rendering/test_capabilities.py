@@ -1,0 +1,133 @@
+"""What an engine cannot say is computed from a table that holds every member of the SiteSpec."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import pytest
+
+from panel.rendering import spec as spec_module
+from panel.rendering.capabilities import OFFERS, READ_BY, TABLE, Difference, differences, overview
+from panel.rendering.spec import (
+    AccessRule,
+    Header,
+    InstallSpec,
+    Listen,
+    Location,
+    RateLimit,
+    ServerBlock,
+    SiteSpec,
+    TlsFiles,
+    Upstream,
+    UpstreamServer,
+)
+from tests.rendering.cases import CASES, INSTALLS, limits, names, tls
+from tests.rendering.hostile import block, located, site
+
+OUTSIDE = {"InstallSpec", "RenderedFile"}
+
+
+def found(spec: SiteSpec, engine: str) -> dict[str, Difference]:
+    return {item.field: item for item in differences(spec, INSTALLS[engine])}
+
+
+def test_every_member_of_the_spec_is_in_the_table() -> None:
+    kinds = [item for item in vars(spec_module).values() if dataclasses.is_dataclass(item) and isinstance(item, type)]
+    members = {f"{kind.__name__}.{item.name}" for kind in kinds for item in dataclasses.fields(kind)}
+    assert set(TABLE) == {member for member in members if member.split(".")[0] not in OUTSIDE}
+
+
+def test_every_row_is_about_a_member_that_exists() -> None:
+    for rows in OFFERS.values():
+        assert set(rows) <= set(TABLE)
+    assert set(READ_BY) <= {item.name for item in dataclasses.fields(Location)}
+
+
+def test_old_nginx_has_no_http3_and_a_new_one_has() -> None:
+    assert found(tls(), "nginx")["/blocks/0/listens/1/http3"].severity == "not_offered"
+    new = InstallSpec("nginx", "conf_d", "/etc/nginx", "/var/log", "1.27.4")
+    assert not [item for item in differences(tls(), new) if item.field.endswith("http3")]
+
+
+def test_apache_has_neither_http3_nor_limits_nor_regular_expressions_in_names() -> None:
+    assert found(tls(), "apache")["/blocks/0/listens/1/http3"].severity == "not_offered"
+    assert {"/blocks/0/locations/0/rate_limit", "/blocks/0/locations/1/connection_limit"} <= set(
+        found(limits(), "apache")
+    )
+    assert found(names(), "apache")["/blocks/3/names"].severity == "not_offered"
+
+
+def test_openlitespeed_has_no_limits_per_location() -> None:
+    where = set(found(limits(), "openlitespeed"))
+    assert {"/blocks/0/locations/0/rate_limit", "/blocks/0/locations/0/client_max_body_mb"} <= where
+
+
+def test_gallop_says_all_golden_sites() -> None:
+    for case in CASES:
+        assert differences(case(), INSTALLS["native"]) == [], case.__name__
+
+
+@pytest.mark.parametrize("engine", OFFERS)
+def test_a_plain_site_has_no_differences(engine: str) -> None:
+    assert differences(site(block(locations=(Location("", "/", "static"),))), INSTALLS[engine]) == []
+
+
+@pytest.mark.parametrize(
+    ("location", "member"),
+    [
+        (Location("", "/", "static", websocket=True), "websocket"),
+        (Location("", "/", "return", return_code=404, rate_limit=RateLimit(1)), "rate_limit"),
+        (Location("", "/", "deny", headers=(Header("X-A", "b"),)), "headers"),
+        (Location("", "/", "static", return_code=301), "return_code"),
+        (Location("", "/", "return", return_code=404, access_rules=(AccessRule("deny", "all"),)), "access_rules"),
+    ],
+)
+def test_fields_that_a_handler_does_not_read_are_reported(location: Location, member: str) -> None:
+    where = found(site(block(locations=(location,))), "nginx")
+    assert where[f"/blocks/0/locations/0/{member}"].severity == "not_offered"
+
+
+def test_nginx_leaves_out_backups_when_balancing_by_address() -> None:
+    servers = (UpstreamServer("10.0.0.1:80"), UpstreamServer("10.0.0.2:80", backup=True))
+    spec = site(block(), upstreams=(Upstream("up", servers, balancing="ip_hash"),))
+    assert found(spec, "nginx")["/upstreams/0/servers/1/backup"].nearest == "the server is left out"
+
+
+def test_apache_without_a_needed_module_says_which() -> None:
+    install = InstallSpec("apache", "conf_d", "/etc/httpd", "/var/log", "2.4.62", modules=frozenset({"alias", "dir"}))
+    spec = site(block(headers=(Header("X-A", "b"),)))
+    assert [item.what for item in differences(spec, install)] == [
+        "Apache does not load mod_headers, which this site needs"
+    ]
+
+
+def test_the_overview_names_a_verdict_for_every_engine() -> None:
+    table = overview()
+    assert table["Location.rate_limit"] == {
+        "nginx": "same",
+        "apache": "not_offered",
+        "openlitespeed": "not_offered",
+        "native": "same",
+    }
+    assert all(set(row) == set(OFFERS) for row in table.values())
+
+
+def test_listening_with_tls_alone_is_no_difference() -> None:
+    secure = ServerBlock((Listen(443, tls=True),), ("a.test",), root="/srv/a", tls=TlsFiles("t", "/t.pem", "/t.key"))
+    for engine in OFFERS:
+        assert differences(site(secure), INSTALLS[engine]) == []
+
+
+def _cases() -> list[Callable[[], SiteSpec]]:
+    return [*CASES, lambda: located(handler="proxy", upstream="up", websocket=True)]
+
+
+@pytest.mark.parametrize("engine", OFFERS)
+def test_each_difference_names_what_is_there(engine: str) -> None:
+    for case in _cases():
+        for item in differences(case(), INSTALLS[engine]):
+            value: object = spec_module.to_json(case())
+            for part in item.field.split("/")[1:]:
+                value = value[int(part)] if isinstance(value, list) else value[part]  # type: ignore[index]
+            assert item.what and item.nearest
