@@ -227,6 +227,15 @@ SPECTACULAR_SETTINGS = {
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "SWAGGER_UI_SETTINGS": {"deepLinking": True, "persistAuthorization": False},
     "REDOC_DIST": "SIDECAR",
+    "ENUM_NAME_OVERRIDES": {
+        "DeploymentKindEnum": "panel.deployments.models.DeploymentKind",
+        "OperationKindEnum": "panel.hosts.models.OperationKind",
+        "DeploymentStatusEnum": "panel.deployments.models.DeploymentStatus",
+        "RunStatusEnum": "panel.benchmarks.models.RunStatus",
+        "HostStatusEnum": "panel.hosts.models.HostStatus",
+        "JobStatusEnum": "panel.hosts.models.JobStatus",
+        "StepStatusEnum": "panel.deployments.models.StepStatus",
+    },
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
         "panel.api.schema.add_problems",

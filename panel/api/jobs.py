@@ -13,6 +13,8 @@ from uuid import UUID
 
 from panel.accounts.models import User
 from panel.benchmarks.models import Run, RunStatus
+from panel.benchmarks.selectors import runs_visible
+from panel.benchmarks.services import run_cancel
 from panel.deployments import selectors as deployment_selectors
 from panel.deployments.models import Deployment
 from panel.deployments.services import deployment_cancel
@@ -92,8 +94,6 @@ def _find_deployment(user: User, uuid: UUID) -> Deployment | None:
 
 
 def _find_run(user: User, uuid: UUID) -> Run | None:
-    from panel.benchmarks.selectors import runs_visible
-
     return runs_visible(user).filter(uuid=uuid).first()
 
 
@@ -110,6 +110,7 @@ class _Kind:
 
 _KINDS = (
     _Kind(_find_deployment, _of_deployment, lambda actor, row: deployment_cancel(actor=actor, deployment=row)),
+    _Kind(_find_run, _of_run, lambda actor, row: run_cancel(actor=actor, run=row)),
     _Kind(_find_operation, _of_operation, lambda actor, row: operation_cancel(actor=actor, operation=row)),
 )
 

@@ -8,7 +8,9 @@ from rest_framework.routers import SimpleRouter
 from panel.accounts.api import MeView, Teams, Tokens, Users
 from panel.api.views.catalogue import NothingView, ProblemsView, ProblemView
 from panel.api.views.jobs import JobCancelView, JobEventsView, JobView
+from panel.api.views.search import SearchView
 from panel.audit.api import Audit
+from panel.benchmarks.api import Runs, Scenarios
 from panel.deployments.api import Deployments, Drifts, Pins, Revisions
 from panel.deployments.api_sites import DeployableSites
 from panel.hosts.api import Hosts, Installs, Operations
@@ -30,6 +32,8 @@ router.register("operations", Operations, basename="operations")
 router.register("php-pools", PhpPools, basename="php-pools")
 router.register("pins", Pins, basename="pins")
 router.register("revisions", Revisions, basename="revisions")
+router.register("runs", Runs, basename="runs")
+router.register("scenarios", Scenarios, basename="scenarios")
 router.register("sites", DeployableSites, basename="sites")
 router.register("snippets", Snippets, basename="snippets")
 router.register("teams", Teams, basename="teams")
@@ -53,6 +57,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("me/", MeView.as_view(), name="me"),
     path("problems/", ProblemsView.as_view(), name="problems"),
     path("problems/<slug:kind>/", ProblemView.as_view(), name="problem"),
+    path("search/", SearchView.as_view(), name="search"),
     *router.urls,
     re_path("", NothingView.as_view(), name="nothing"),
 ]

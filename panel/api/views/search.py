@@ -1,0 +1,46 @@
+"""The same search as the pages' palette."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from panel.api.base import ApiMixin
+from panel.api.problems import parameter_error
+from panel.core.views_search import MIN_LENGTH, search_all
+
+_KINDS = {"sites": "site", "link": "domain", "hosts": "host", "certificate": "certificate"}
+
+
+class HitSerializer(serializers.Serializer[Any]):
+    kind = serializers.ChoiceField(choices=list(_KINDS.values()))
+    label = serializers.CharField()
+    detail = serializers.CharField(allow_blank=True)
+    page = serializers.CharField(help_text="The panel's page about it.")
+
+
+class SearchView(ApiMixin):
+    """Sites, domains, hosts and certificates whose names hold the words; the first few of each."""
+
+    parameters = {"get": {"q"}}
+
+    @extend_schema(
+        responses=HitSerializer(many=True),
+        operation_id="search",
+        parameters=[OpenApiParameter("q", str, required=True)],
+    )
+    def get(self, request: Request) -> Response:
+        words = request.query_params.get("q", "").strip()
+        if not MIN_LENGTH <= len(words) <= 100:
+            raise parameter_error("q", f"Write {MIN_LENGTH} to 100 characters to look for.")
+        return Response(
+            [
+                {"kind": _KINDS[group.icon], "label": hit.label, "detail": str(hit.detail), "page": hit.url}
+                for group in search_all(self.actor, words)
+                for hit in group.hits
+            ]
+        )

@@ -1,0 +1,109 @@
+"""Scenarios and runs as JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers
+
+from panel.accounts.models import Team
+from panel.api.serializers import StrictModelSerializer, StrictSerializer
+from panel.benchmarks.models import Round, Run, RunTarget, Scenario
+
+
+class ScenarioSerializer(StrictModelSerializer):
+    """A load to put on sites; `arguments` depend on the tool."""
+
+    team = serializers.SlugRelatedField(slug_field="slug", queryset=Team.objects.all(), required=False, allow_null=True)
+
+    class Meta:
+        model = Scenario
+        fields = [
+            "id",
+            "name",
+            "team",
+            "tool",
+            "arguments",
+            "paths",
+            "rounds",
+            "warmup_s",
+            "timeout_s",
+            "allowed_error_percent",
+            "created_at",
+            "updated_at",
+        ]
+        read_only_fields = ["id", "created_at", "updated_at"]
+
+
+class RunTargetSerializer(serializers.ModelSerializer[RunTarget]):
+    site = serializers.CharField(source="site.name", read_only=True, default=None, allow_null=True)
+    revision = serializers.IntegerField(source="revision.number", read_only=True, default=None, allow_null=True)
+
+    class Meta:
+        model = RunTarget
+        fields = ["position", "site", "revision", "label", "engine", "base_url"]
+
+
+class RunSerializer(serializers.ModelSerializer[Run]):
+    scenario = serializers.CharField(source="scenario.name", read_only=True, default=None, allow_null=True)
+    requested_by = serializers.CharField(source="requested_by.username", read_only=True, default=None, allow_null=True)
+    parameters = serializers.DictField(read_only=True)
+    reasons = serializers.ListField(child=serializers.CharField(), read_only=True)
+    summary = serializers.DictField(read_only=True)
+    targets = RunTargetSerializer(many=True, read_only=True)
+
+    class Meta:
+        model = Run
+        fields = [
+            "uuid",
+            "title",
+            "scenario",
+            "status",
+            "reasons",
+            "error",
+            "progress",
+            "parameters",
+            "targets",
+            "summary",
+            "requested_by",
+            "created_at",
+            "started_at",
+            "finished_at",
+        ]
+
+
+class RoundSerializer(serializers.ModelSerializer[Round]):
+    target = serializers.IntegerField(source="target.position", read_only=True)
+    argv = serializers.ListField(child=serializers.CharField(), read_only=True)
+    metrics = serializers.DictField(read_only=True)
+    samples = serializers.DictField(read_only=True)
+
+    class Meta:
+        model = Round
+        fields = [
+            "target",
+            "number",
+            "argv",
+            "exit_code",
+            "metrics",
+            "samples",
+            "error",
+            "started_at",
+            "finished_at",
+        ]
+
+
+class RunInput(StrictSerializer):
+    """The first site is the baseline of the ratios."""
+
+    scenario = serializers.IntegerField(min_value=1)
+    sites = serializers.ListField(child=serializers.CharField(max_length=63), allow_empty=False, max_length=8)
+    title = serializers.CharField(max_length=200, required=False, allow_blank=True)
+
+
+class ComparisonSerializer(serializers.Serializer[Any]):
+    uuid = serializers.UUIDField()
+    title = serializers.CharField()
+    status = serializers.CharField()
+    fingerprint = serializers.DictField()
+    summary = serializers.DictField()

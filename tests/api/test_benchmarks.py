@@ -1,0 +1,110 @@
+"""Scenarios and runs over the API. Measuring itself is tested with the real tools elsewhere."""
+
+from __future__ import annotations
+
+from uuid import uuid4
+
+import pytest
+
+from panel.benchmarks.models import Run, Scenario
+from tests.api.caller import Caller, caller_of, pointers
+from tests.security import world
+from tests.security.world import World, build
+
+SCENARIO = {
+    "name": "quick",
+    "team": "owners",
+    "tool": "ab",
+    "arguments": {"requests": 100, "concurrency": 2},
+    "paths": ["/"],
+}
+
+
+@pytest.fixture
+def made(db: None) -> World:
+    return build()
+
+
+@pytest.fixture
+def owner(made: World) -> Caller:
+    return caller_of(made.owner)
+
+
+def test_scenarios_are_made_changed_and_deleted(owner: Caller) -> None:
+    answer = owner.post("scenarios/", SCENARIO)
+    assert answer.status_code == 201, answer.content
+    path = answer["Location"].removeprefix("/api/v1/")
+    changed = owner.patch(path, {"rounds": 5}, If_Match=answer["ETag"])
+    assert changed.json()["rounds"] == 5
+    assert owner.patch(path, {"rounds": 6}, If_Match=answer["ETag"]).status_code == 412
+    assert owner.delete(path).status_code == 204
+
+
+@pytest.mark.parametrize(
+    ("changes", "pointer"),
+    [
+        ({"tool": "curl"}, "/tool"),
+        ({"arguments": {"requests": 100, "extra": "-o /etc/passwd"}}, "/arguments"),
+        ({"arguments": {"requests": "100; id", "concurrency": 1}}, "/arguments"),
+        ({"paths": ["no-slash"]}, "/paths"),
+        ({"paths": ["http://169.254.169.254/"]}, "/paths"),
+        ({"paths": ["/a\r\nX: y"]}, "/paths"),
+        ({"rounds": 0}, "/rounds"),
+        ({"name": ""}, "/name"),
+        ({"command": "ab -n 1"}, "/command"),
+    ],
+)
+def test_bad_scenarios_are_refused_at_the_field(owner: Caller, changes: dict[str, object], pointer: str) -> None:
+    answer = owner.post("scenarios/", SCENARIO | changes)
+    assert answer.status_code == 422 and pointers(answer)[0].startswith(pointer), answer.content
+    assert Scenario.objects.count() == 1
+
+
+def test_runs_are_shown_with_rounds_output_and_exports(owner: Caller) -> None:
+    run = owner.get(f"runs/{world.RUN}/").json()
+    assert run["status"] == "failed" and run["targets"][0]["site"] == world.NAME
+    assert owner.get(f"runs/{world.RUN}/rounds/").json()[0]["number"] == 1
+    assert owner.get(f"runs/{world.RUN}/rounds/0/1/output/")["Content-Type"].startswith("text/plain")
+    assert owner.get(f"runs/{world.RUN}/rounds/0/9/output/").status_code == 404
+    assert owner.get(f"runs/{world.RUN}/export.json/").json()["uuid"] == str(world.RUN)
+    assert owner.get(f"runs/{world.RUN}/export.csv/").content.startswith(b"target,engine")
+    job = owner.get(f"jobs/{world.RUN}/").json()
+    assert (job["type"], job["is_finished"]) == ("run", True)
+
+
+def test_runs_of_other_teams_are_not_there(made: World) -> None:
+    outsider = caller_of(made.outsider)
+    assert outsider.get("runs/").json()["results"] == []
+    for path in ("", "rounds/", "rounds/0/1/output/", "export.json/", "export.csv/"):
+        assert outsider.get(f"runs/{world.RUN}/{path}").status_code == 404
+    answer = outsider.post("runs/", {"scenario": world.KEY, "sites": [world.NAME]})
+    assert answer.status_code == 422 and pointers(answer) == ["/scenario"]
+
+
+@pytest.mark.parametrize("sites", [[world.NAME, "none"], ["none"], [], "x"])
+def test_an_unknown_target_is_refused_whole(owner: Caller, sites: object) -> None:
+    answer = owner.post("runs/", {"scenario": world.KEY, "sites": sites})
+    assert answer.status_code == 422 and pointers(answer)[0].startswith("/sites")
+    assert Run.objects.count() == 1
+
+
+def test_compare_names_two_or_more_that_are_there(owner: Caller) -> None:
+    assert owner.get("runs/compare/").status_code == 400
+    assert owner.get("runs/compare/?runs=x,y").status_code == 400
+    other = owner.get(f"runs/compare/?runs={world.RUN},{uuid4()}")
+    assert other.status_code == 422 and pointers(other) == ["?runs/1"]
+
+
+def test_viewers_do_not_measure(made: World) -> None:
+    viewer = caller_of(made.viewer)
+    assert viewer.post("scenarios/", SCENARIO).status_code == 403
+    assert viewer.post("runs/", {"scenario": world.KEY, "sites": [world.NAME]}).status_code == 403
+    assert viewer.post(f"runs/{world.RUN}/repeat/").status_code == 403
+    assert viewer.delete(f"runs/{world.RUN}/").status_code == 403
+
+
+def test_search_finds_what_the_caller_may_see(made: World) -> None:
+    found = caller_of(made.viewer).get("search/?q=zzz").json()
+    assert {hit["kind"] for hit in found} == {"site", "domain", "certificate"}
+    assert caller_of(made.outsider).get("search/?q=zzz").json() == []
+    assert caller_of(made.viewer).get("search/?q=z").status_code == 400
