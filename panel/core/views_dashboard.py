@@ -216,7 +216,7 @@ def _first_steps(user: User, figures: dict[str, int]) -> list[FirstStep]:
         (
             _("Add a host"),
             _("A machine reached over SSH, or this one."),
-            "hosts:list",
+            "hosts:add",
             _("Add a host"),
             figures["ready"],
         ),

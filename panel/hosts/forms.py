@@ -8,7 +8,7 @@ from django import forms
 from django.utils.translation import gettext_lazy as _
 
 from panel.core.forms import LinesField
-from panel.hosts.models import Engine, Host, HostStatus
+from panel.hosts.models import Connection, Engine, Host, HostStatus
 
 ANY = ("", _("Any"))
 _SECRET = {"autocomplete": "new-password", "spellcheck": "false"}
@@ -34,7 +34,9 @@ class HostFilterForm(forms.Form):
 
 
 class HostForm(forms.ModelForm):  # type: ignore[type-arg] # not subscriptable when it runs
-    """A host reached over SSH. Secrets are written, never shown; an empty one leaves the stored one as it is."""
+    """A host. Secrets are written, never shown; an empty one leaves the stored one as it is."""
+
+    SECRETS = ("private_key", "password", "sudo_password")
 
     site_roots = LinesField(
         label=_("Folders for sites"),
@@ -46,8 +48,8 @@ class HostForm(forms.ModelForm):  # type: ignore[type-arg] # not subscriptable w
     private_key = forms.CharField(
         label=_("Private key"),
         required=False,
-        widget=forms.Textarea(attrs=_SECRET | {"rows": 6, "class": "lines"}),
-        help_text=_("OpenSSH or PEM. Stored encrypted, never shown again."),
+        widget=forms.Textarea(attrs=_SECRET | {"rows": 6, "class": "lines", "data-secret": ""}),
+        help_text=_("OpenSSH or PEM, without passphrase. Stored encrypted, never shown again."),
     )
     password = forms.CharField(
         label=_("Password"), required=False, strip=False, widget=forms.PasswordInput(attrs=_SECRET)
@@ -89,15 +91,18 @@ class HostForm(forms.ModelForm):  # type: ignore[type-arg] # not subscriptable w
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.stored = {name: getattr(self.instance, name) for name in ("private_key", "password", "sudo_password")}
+        self.stored = {name: getattr(self.instance, name) for name in self.SECRETS}
+        if self.instance.connection == Connection.LOCAL:
+            for name in ("address", "port", "username", "use_sudo", *self.SECRETS):
+                del self.fields[name]
+            return
+        self.fields["address"].required = self.fields["username"].required = True
+        for name, value in self.stored.items():
+            self.initial[name] = ""
+            if value:
+                self.fields[name].help_text = _("One is stored. Leave this empty to keep it.")
         if self.instance.pk:
             self.initial["version"] = self.instance.row_version
-            for name, value in self.stored.items():
-                self.initial[name] = ""
-                if value:
-                    self.fields[name].help_text = _("One is stored. Leave this empty to keep it.")
-        for name in ("address", "username"):
-            self.fields[name].required = True
 
     def _kept(self, name: str) -> str:
         return str(self.cleaned_data.get(name) or self.stored[name])
@@ -110,13 +115,8 @@ class HostForm(forms.ModelForm):  # type: ignore[type-arg] # not subscriptable w
         return self._kept("password")
 
     def clean_sudo_password(self) -> str:
-        return self._kept("sudo_password")
-
-    def clean(self) -> dict[str, Any]:
-        data = super().clean() or self.cleaned_data
-        if not data.get("private_key") and not data.get("password"):
-            self.add_error("private_key", _("Write a private key or a password: without one nobody can sign in."))
-        return data
+        """A stored one goes when sudo is no longer used."""
+        return self._kept("sudo_password") if self.data.get(self.add_prefix("use_sudo")) else ""
 
     @property
     def expected_version(self) -> int | None:

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from panel.hosts.models import Host
 from panel.hosts.targets import target_for
 from panel.remote import pool
 
 TIMEOUT_S = 8.0
+
+
+@dataclass(frozen=True)
+class Log:
+    """A log to choose: `key` names it in an address, so that no path ever stands in one."""
+
+    key: str
+    label: str
+    path: str
 
 
 def log_tail(host: Host, path: str, *, roots: Sequence[str], lines: int = 200) -> list[str]:

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from django.urls import URLPattern, URLResolver, path
 
-from panel.hosts import views
+from panel.hosts.views import changes, pages
 
 app_name = "hosts"
 
 urlpatterns: list[URLPattern | URLResolver] = [
-    path("", views.host_list, name="list"),
-    path("<slug:name>/", views.detail, name="detail"),
-    path("<slug:name>/live/", views.live, name="live"),
+    path("", pages.host_list, name="list"),
+    path("+new/", changes.add, name="add"),
+    path("<slug:name>/", pages.detail, name="detail"),
+    path("<slug:name>/live/", pages.live, name="live"),
+    path("<slug:name>/logs/", pages.logs, name="logs"),
+    path("<slug:name>/edit/", changes.edit, name="edit"),
+    path("<slug:name>/delete/", changes.delete, name="delete"),
+    path("<slug:name>/trust/", changes.trust, name="trust"),
+    path("<slug:name>/ask/<slug:errand>/", changes.ask, name="ask"),
+    path("<slug:name>/service/", changes.service, name="service"),
+    path("<slug:name>/servers/<int:pk>/stop/", changes.stop, name="stop"),
+    path("<slug:name>/operations/<int:pk>/cancel/", changes.cancel, name="cancel"),
 ]

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from django.utils.translation import gettext as _
 
 from panel.accounts.models import User
 from panel.accounts.permissions import Action, may
+from panel.hosts.logs import Log
 from panel.hosts.models import EngineInstall
 from panel.websites.models import Site
-
-
-@dataclass(frozen=True)
-class Log:
-    key: str
-    label: str
-    path: str
 
 
 def site_logs(user: User, site: Site) -> list[Log]:

@@ -168,6 +168,16 @@ def took(job: Any) -> str:
 # --- forms ---
 
 
+def _without_secrets(form: forms.BaseForm) -> str:
+    """Passwords and keys are sent once, when the form is saved, not with every inline check."""
+    secrets = [
+        form.add_prefix(name)
+        for name, field in form.fields.items()
+        if isinstance(field.widget, forms.PasswordInput) or "data-secret" in field.widget.attrs
+    ]
+    return f"not {','.join(secrets)}" if secrets else "*"
+
+
 def _control_attrs(bound: BoundField, described_by: list[str], validate: str) -> dict[str, Any]:
     attrs: dict[str, Any] = {"aria-describedby": " ".join(described_by)}
     if bound.errors:
@@ -179,6 +189,7 @@ def _control_attrs(bound: BoundField, described_by: list[str], validate: str) ->
             "hx-target": f"#{bound.auto_id}-error",
             "hx-swap": "outerHTML",
             "hx-sync": "this:replace",
+            "hx-params": _without_secrets(bound.form),
             "hx-vals": json.dumps({"_field": bound.html_name}),
         }
     return attrs

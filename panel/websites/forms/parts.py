@@ -76,7 +76,14 @@ class SnippetForm(PartForm[RawSnippet]):
             self.fields["engine"].disabled = True
 
 
-_PEM = {"rows": 8, "class": "lines", "spellcheck": "false", "autocomplete": "off", "autocapitalize": "none"}
+_PEM = {
+    "rows": 8,
+    "class": "lines",
+    "spellcheck": "false",
+    "autocomplete": "off",
+    "autocapitalize": "none",
+    "data-secret": "",
+}
 
 
 class CertificateUploadForm(PartForm[Certificate]):

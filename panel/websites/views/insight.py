@@ -73,7 +73,7 @@ def logs(request: Request, name: str) -> HttpResponse:
         except ApplicationError as error:
             context["fault"] = error.message
     is_part = request.htmx and request.htmx.target == "log"
-    return site_render(request, site, "logs", "websites/log_part.html" if is_part else "websites/logs.html", **context)
+    return site_render(request, site, "logs", "components/log.html" if is_part else "websites/logs.html", **context)
 
 
 @login_required

@@ -1,4 +1,4 @@
-"""Pages of hosts. Whoever is signed in may look; only administrators change anything."""
+"""Looking at hosts: the list, one host with what goes on there, its servers' logs."""
 
 from __future__ import annotations
 
@@ -13,10 +13,14 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
 from panel.accounts.permissions import Action, may, require
+from panel.core.errors import ApplicationError
 from panel.core.http import Request
+from panel.core.templatetags.ui import bytes_iec
 from panel.core.ui import Crumb
+from panel.hosts import selectors
 from panel.hosts.forms import HostFilterForm
 from panel.hosts.listing import ORDERINGS, hosts_filtered, hosts_listed
+from panel.hosts.logs import Log, log_tail
 from panel.hosts.models import Host, JobStatus
 from panel.websites.selectors import sites_visible
 
@@ -30,6 +34,10 @@ def host_get(request: Request, name: str, action: Action = Action.VIEW) -> Host:
     if host is None:
         raise Http404
     return host
+
+
+def _crumbs() -> list[Crumb]:
+    return [Crumb(_("Hosts"), reverse("hosts:list"))]
 
 
 @login_required
@@ -54,6 +62,8 @@ def _live_context(request: Request, host: Host) -> dict[str, Any]:
     operations = list(host.operations.select_related("requested_by")[:10])
     return {
         "host": host,
+        "pinned": selectors.pinned_fingerprint(host),
+        "offered": selectors.offered_fingerprint(host),
         "operations": operations,
         "is_busy": any(item.status in UNFINISHED for item in operations),
         "installs": host.installs.all(),
@@ -69,10 +79,11 @@ def _facts(host: Host) -> list[tuple[str, Any]]:
         ("kernel", _("Kernel")),
         ("cpus", _("CPUs")),
         ("cpu_model", _("CPU")),
-        ("memory_bytes", _("Memory")),
         ("python", _("Python")),
     )
-    return [(label, host.facts[name]) for name, label in labels if host.facts.get(name)]
+    facts = [(label, host.facts[name]) for name, label in labels if host.facts.get(name)]
+    memory = host.facts.get("memory_bytes")
+    return [*facts, (_("Memory"), bytes_iec(memory))] if memory else facts
 
 
 @login_required
@@ -82,7 +93,7 @@ def detail(request: Request, name: str) -> HttpResponse:
     sites = sites_visible(request.user).filter(install__host=host).select_related("state")
     context = _live_context(request, host) | {
         "sites": sites.order_by("name")[:20],
-        "crumbs": [Crumb(_("Hosts"), reverse("hosts:list"))],
+        "crumbs": _crumbs(),
     }
     return render(request, "hosts/detail.html", context)
 
@@ -92,3 +103,37 @@ def detail(request: Request, name: str) -> HttpResponse:
 def live(request: Request, name: str) -> HttpResponse:
     """The part of the detail page that follows running work."""
     return render(request, "hosts/live.html", _live_context(request, host_get(request, name)))
+
+
+@login_required
+@require_safe
+def logs(request: Request, name: str) -> HttpResponse:
+    """The common logs of the host's servers, for administrators: they hold the visitors of every team."""
+    host = host_get(request, name, Action.ADMINISTER)
+    found = {
+        f"{kind}-{install.pk}": (install, label, f"{install.paths['log_dir'].rstrip('/')}/{kind}.log")
+        for install in host.installs.all()
+        if install.paths.get("log_dir")
+        for kind, label in (("error", _("error log")), ("access", _("access log")))
+    }
+    wanted = request.GET.get("log") or next(iter(found), "")
+    if wanted and wanted not in found:
+        raise Http404
+    context: dict[str, Any] = {
+        "host": host,
+        "logs": [
+            Log(key, f"{install.get_engine_display()} {label}", path) for key, (install, label, path) in found.items()
+        ],
+        "is_followed": request.GET.get("follow") == "1",
+        "crumbs": [*_crumbs(), Crumb(host.name, reverse("hosts:detail", args=[host.name]))],
+    }
+    if wanted:
+        install, label, path = found[wanted]
+        context["chosen"] = Log(wanted, label, path)
+        try:
+            lines = log_tail(Host.objects.get(pk=host.pk), path, roots=[install.paths["log_dir"]])
+            context["text"] = "\n".join(lines)
+        except ApplicationError as error:
+            context["fault"] = error.message
+    is_part = request.htmx and request.htmx.target == "log"
+    return render(request, "components/log.html" if is_part else "hosts/logs.html", context)

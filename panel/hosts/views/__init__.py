@@ -1,0 +1,1 @@
+"""Pages of hosts. Whoever is signed in may look; only administrators change anything."""

@@ -1,0 +1,198 @@
+"""Changing hosts: added, trusted, edited, deleted; and the errands that a worker does there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.core.exceptions import ValidationError
+from django.http import Http404, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods, require_POST
+
+from panel.accounts.permissions import Action, require
+from panel.core.errors import ApplicationError
+from panel.core.forms import ConfirmNameForm, attempt, field_errors
+from panel.core.http import Request
+from panel.core.ui import Crumb
+from panel.hosts import selectors, services
+from panel.hosts.forms import HostForm
+from panel.hosts.models import Host, OperationKind
+
+form_page = require_http_methods(["GET", "HEAD", "POST"])
+KINDS = {"check": OperationKind.CHECK, "drift": OperationKind.DRIFT, "install-gallop": OperationKind.INSTALL_NATIVE}
+
+
+def _host(request: Request, name: str) -> Host:
+    """The whole host, secrets too, for administrators."""
+    require(request.user, Action.ADMINISTER)
+    host = Host.objects.filter(name=name).first()
+    if host is None:
+        raise Http404
+    return host
+
+
+def _form_page(request: Request, form: HostForm, host: Host | None) -> HttpResponse:
+    crumbs = [Crumb(_("Hosts"), reverse("hosts:list"))]
+    if host is not None:
+        crumbs.append(Crumb(host.name, reverse("hosts:detail", args=[host.name])))
+    status = 422 if form.is_bound and form.errors else 200
+    return render(request, "hosts/form.html", {"form": form, "host": host, "crumbs": crumbs}, status=status)
+
+
+@login_required
+@form_page
+def add(request: Request) -> HttpResponse:
+    require(request.user, Action.ADMINISTER)
+    form = HostForm(request.POST or None, instance=Host(site_roots=["/srv/www"]))
+    if request.method == "POST":
+        if "_field" in request.POST:
+            return field_errors(request, form)
+        if form.is_valid():
+            host = attempt(form, lambda: services.host_create(actor=request.user, **form.values()))
+            if host is not None:
+                return redirect("hosts:detail", host.name)
+    return _form_page(request, form, None)
+
+
+@login_required
+@form_page
+def edit(request: Request, name: str) -> HttpResponse:
+    host = _host(request, name)
+    form = HostForm(request.POST or None, instance=_host(request, name))
+    if request.method == "POST":
+        if "_field" in request.POST:
+            return field_errors(request, form)
+        if form.is_valid():
+            changed = attempt(
+                form,
+                lambda: services.host_update(
+                    actor=request.user, host=host, expected_version=form.expected_version, **form.values()
+                ),
+            )
+            if changed is not None:
+                messages.success(request, _("Saved. Check the host to see whether it can be reached this way."))
+                return redirect("hosts:detail", changed.name)
+    return _form_page(request, form, Host.objects.get(pk=host.pk))
+
+
+@login_required
+@form_page
+def delete(request: Request, name: str) -> HttpResponse:
+    host = _host(request, name)
+    form = ConfirmNameForm(request.POST or None, expected=host.name)
+    if request.method == "POST" and form.is_valid():
+
+        def work() -> bool:
+            services.host_delete(actor=request.user, host=host, confirm=form.cleaned_data["confirm"])
+            return True
+
+        if attempt(form, work):
+            messages.success(request, _("The host %s is deleted from the panel.") % name)
+            return redirect("hosts:list")
+    context = {
+        "form": form,
+        "title": _("Delete the host %s?") % host.name,
+        "text": _("On the machine itself nothing changes."),
+        "losses": selectors.host_losses(host),
+        "cancel_url": reverse("hosts:detail", args=[host.name]),
+        "crumbs": [Crumb(_("Hosts"), reverse("hosts:list"))],
+    }
+    return render(request, "hosts/confirm.html", context, status=422 if form.is_bound else 200)
+
+
+def _asked(request: Request, host: Host, work: Callable[[], object], done: str) -> HttpResponse:
+    """Do it, or say why not; the host's page shows the rest."""
+    try:
+        work()
+    except ApplicationError as error:
+        messages.error(request, error.message)
+    except ValidationError as error:
+        for text in error.messages:
+            messages.error(request, text)
+    else:
+        messages.success(request, done)
+    return redirect("hosts:detail", host.name)
+
+
+@login_required
+@require_POST
+def trust(request: Request, name: str) -> HttpResponse:
+    """Pin the key whose fingerprint the page showed; another one that came meanwhile is refused."""
+    host = _host(request, name)
+    confirmed = request.POST.get("confirmed", "")
+    words = _("The key is trusted. The panel now looks at the machine.")
+    return _asked(
+        request, host, lambda: services.host_trust_key(actor=request.user, host=host, confirmed=confirmed), words
+    )
+
+
+def _errand(request: Request, host: Host, kind: OperationKind, **params: Any) -> HttpResponse:
+    return _asked(
+        request,
+        host,
+        lambda: services.operation_request(actor=request.user, host=host, kind=kind, params=params),
+        _("Asked for: %s. This page follows it.") % kind.label,
+    )
+
+
+@login_required
+@require_POST
+def ask(request: Request, name: str, errand: str) -> HttpResponse:
+    """Check the host, look for drift, or install gallop."""
+    host = _host(request, name)
+    if errand not in KINDS:
+        raise Http404
+    return _errand(request, host, KINDS[errand])
+
+
+@login_required
+@require_POST
+def service(request: Request, name: str) -> HttpResponse:
+    """Start or reload one server; stopping asks first."""
+    host = _host(request, name)
+    install, action = request.POST.get("install", ""), request.POST.get("action", "")
+    return _errand(
+        request, host, OperationKind.SERVICE, install=int(install) if install.isdecimal() else 0, action=action
+    )
+
+
+@login_required
+@form_page
+def stop(request: Request, name: str, pk: int) -> HttpResponse:
+    """Stopping a server takes its sites off the net, so it asks first and names them."""
+    host = _host(request, name)
+    install = host.installs.filter(pk=pk).first()
+    if install is None:
+        raise Http404
+    if request.method == "POST":
+        return _errand(request, host, OperationKind.SERVICE, install=install.pk, action="stop")
+    sites = list(install.sites.filter(enabled=True).values_list("name", flat=True)[:20])
+    context = {
+        "title": _("Stop %s?") % install,
+        "text": _("Until it is started again these sites do not answer:") if sites else _("No site stands on it."),
+        "losses": sites,
+        "verb": _("Stop it"),
+        "cancel_url": reverse("hosts:detail", args=[host.name]),
+        "crumbs": [Crumb(_("Hosts"), reverse("hosts:list"))],
+    }
+    return render(request, "hosts/confirm.html", context)
+
+
+@login_required
+@require_POST
+def cancel(request: Request, name: str, pk: int) -> HttpResponse:
+    host = _host(request, name)
+    operation = host.operations.filter(pk=pk).first()
+    if operation is None:
+        raise Http404
+    return _asked(
+        request,
+        host,
+        lambda: services.operation_cancel(actor=request.user, operation=operation),
+        _("Taken back; nothing was done."),
+    )
