@@ -175,8 +175,20 @@
     for (const box of all.closest("table").querySelectorAll("tbody input[type=checkbox]")) box.checked = all.checked;
   });
 
+  // --- what scrolls sideways can be scrolled by keyboard ---
+  function nameScrollers() {
+    for (const wrap of document.querySelectorAll(".table-wrap:not([role])")) {
+      if (wrap.scrollWidth <= wrap.clientWidth) continue;
+      wrap.tabIndex = 0;
+      wrap.setAttribute("role", "region");
+      wrap.setAttribute("aria-label", $("caption", wrap)?.textContent || document.title);
+    }
+  }
+  window.addEventListener("resize", nameScrollers);
+
   guardForms();
+  nameScrollers();
   guardConfirm(document);
   showKeysChoice();
-  document.addEventListener("htmx:load", guardForms);
+  document.addEventListener("htmx:load", () => { guardForms(); nameScrollers(); });
 })();

@@ -74,16 +74,17 @@ def _live_context(request: Request, host: Host) -> dict[str, Any]:
 
 def _facts(host: Host) -> list[tuple[str, Any]]:
     """The facts worth a line, in order; the agent gives what it could find out."""
-    labels = (
-        ("distribution", _("System")),
-        ("kernel", _("Kernel")),
-        ("cpus", _("CPUs")),
-        ("cpu_model", _("CPU")),
-        ("python", _("Python")),
-    )
-    facts = [(label, host.facts[name]) for name, label in labels if host.facts.get(name)]
-    memory = host.facts.get("memory_bytes")
-    return [*facts, (_("Memory"), bytes_iec(memory))] if memory else facts
+    facts = host.facts
+    found = [
+        (_("System"), facts.get("os", {}).get("name")),
+        (_("Kernel"), facts.get("kernel")),
+        (_("CPUs"), facts.get("cpus")),
+        (_("CPU"), facts.get("cpu_model")),
+        (_("Memory"), facts.get("memory_bytes") and bytes_iec(facts["memory_bytes"])),
+        (_("Python"), facts.get("python")),
+        (_("Load tools"), ", ".join(facts.get("tools", {}))),
+    ]
+    return [(label, value) for label, value in found if value]
 
 
 @login_required
@@ -121,9 +122,7 @@ def logs(request: Request, name: str) -> HttpResponse:
         raise Http404
     context: dict[str, Any] = {
         "host": host,
-        "logs": [
-            Log(key, f"{install.get_engine_display()} {label}", path) for key, (install, label, path) in found.items()
-        ],
+        "logs": [Log(key, f"{row.get_engine_display()} {label}", path) for key, (row, label, path) in found.items()],
         "is_followed": request.GET.get("follow") == "1",
         "crumbs": [*_crumbs(), Crumb(host.name, reverse("hosts:detail", args=[host.name]))],
     }
