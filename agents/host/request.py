@@ -34,6 +34,8 @@ class Wanted:
             self._check_target(roots)
 
     def _check_target(self, roots: list[str]) -> None:
+        if not self.target:
+            raise Refusal("refused", "%s: a link needs a target" % self.named)
         folder = self.path.rpartition("/")[0]
         target = self.target if self.target.startswith("/") else "%s/%s" % (folder, self.target)
         paths.resolve(_normal(target), roots)

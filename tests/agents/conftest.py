@@ -11,6 +11,7 @@ from panel.remote import bundle
 from tests.agents.process import AgentProcess
 from tests.agents.sites import Sites
 from tests.support.apache import ApacheInstance
+from tests.support.gallop import GallopInstance
 from tests.support.nginx import NginxInstance
 from tests.support.waiting import eventually
 
@@ -26,10 +27,13 @@ def agent(agent_file: Path, tmp_path: Path) -> Iterator[AgentProcess]:
         yield process
 
 
-@pytest.fixture(params=["nginx", "apache"])
+SERVERS = {"nginx": NginxInstance, "apache": ApacheInstance, "gallop": GallopInstance}
+
+
+@pytest.fixture(params=list(SERVERS))
 def sites(request: pytest.FixtureRequest, server_root: Path) -> Iterator[Sites]:
     """A running server with the sites shop and blog."""
-    server = NginxInstance(server_root) if request.param == "nginx" else ApacheInstance(server_root)
+    server = SERVERS[request.param](server_root)
     made = Sites(server)
     with server:
         assert eventually(lambda: made.body("shop") == "old")

@@ -19,10 +19,12 @@ class Server(Engine):
         return [self.binary, "-p", self.prefix, "-c", self.main_config]
 
     def is_replaced(self, before: Generation) -> bool:
-        """Whether no worker of before listens any more while another does."""
+        """Whether no worker of before listens any more while another does; without any site nobody does."""
         pid = self.pid()
         now = processes.children(pid)
         inodes = processes.listening_inodes()
         if any(processes.listens(child, inodes) for child in before.workers & now):
             return False
-        return any(processes.listens(child, inodes) for child in now - before.workers)
+        fresh = now - before.workers
+        nothing_to_hear = bool(fresh) and not processes.listens(pid, inodes)
+        return nothing_to_hear or any(processes.listens(child, inodes) for child in fresh)

@@ -7,6 +7,11 @@ from panel.rendering.nginx.types import FASTCGI_PARAMS, MIME_TYPES
 from panel.rendering.spec import InstallSpec, RenderedFile
 from panel.rendering.tree import Node, block, directive, print_tree
 
+# gallop speaks neither uwsgi nor SCGI and refuses their directives.
+TEMP_PATHS = {
+    "nginx": ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"),
+    "native": ("client_body", "proxy", "fastcgi"),
+}
 FILE_NAMES = {"nginx": "nginx.conf", "native": "gallop.conf"}
 
 
@@ -43,7 +48,7 @@ def _http(install: InstallSpec, temp_dir: str) -> list[Node]:
         directive("server_names_hash_bucket_size", 128),
     ]
     if temp_dir:
-        for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"):
+        for name in TEMP_PATHS[install.engine]:
             nodes.append(directive(f"{name}_temp_path", f"{temp_dir}/{name}", gap=name == "client_body"))
     pattern = "sites-enabled/*.conf" if install.layout == "sites" else "conf.d/*.conf"
     return [*nodes, directive("include", f"{install.config_root}/{pattern}", gap=True)]

@@ -1,0 +1,175 @@
+"""What lies outside the allowed folders, or leads there, is refused and nothing is changed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agents.protocol import FileChange
+from tests.agents.process import AgentError, AgentProcess
+from tests.agents.sites import sha256
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """root/conf.d is allowed; victim is not, and is what the attacks are after."""
+    (tmp_path / "root" / "conf.d").mkdir(parents=True)
+    (tmp_path / "victim").mkdir()
+    (tmp_path / "victim" / "passwd").write_text("root:x:0:0\n")
+    return tmp_path
+
+
+def request(tree: Path, *files: FileChange | dict[str, Any], **changes: Any) -> dict[str, Any]:
+    plain = [item if isinstance(item, dict) else dict(vars(item)) for item in files]
+    data = {"transaction": "t1", "roots": [str(tree / "root")], "files": plain, "engines": []}
+    return {**data, **changes}
+
+
+def everything(tree: Path) -> dict[str, str]:
+    return {
+        str(path): os.readlink(path) if path.is_symlink() else path.read_text() if path.is_file() else "folder"
+        for path in sorted(tree.rglob("*"))
+        if "state" not in path.parts
+    }
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "{victim}/passwd",
+        "{root}/../victim/passwd",
+        "{root}/conf.d/../../victim/passwd",
+        "{root}",
+        "{root}/",
+        "{root}//x",
+        "{root}/./x",
+        "conf.d/x",
+        "",
+        "{root}/a\nb",
+        "{root}/a\0b",
+        "{root}x/y",
+    ],
+)
+def test_paths_outside_or_not_plain(agent: AgentProcess, tree: Path, path: str) -> None:
+    before = everything(tree)
+    named = path.format(root=tree / "root", victim=tree / "victim")
+    with pytest.raises(AgentError) as refused:
+        agent.call("apply", request(tree, FileChange(named, "put", "owned")))
+    assert refused.value.code in {"refused", "invalid"}
+    assert everything(tree) == before
+
+
+@pytest.mark.parametrize("roots", [[], None, ["/"], "x", [""], ["relative"], ["/etc/.."]])
+def test_roots_that_allow_nothing_or_everything(agent: AgentProcess, tree: Path, roots: Any) -> None:
+    with pytest.raises(AgentError) as refused:
+        agent.call("apply", request(tree, FileChange(f"{tree}/root/x", "put", "x"), roots=roots))
+    assert refused.value.code in {"refused", "invalid"}
+    assert not (tree / "root" / "x").exists()
+
+
+@pytest.mark.parametrize("action", ["put", "remove", "link", "directory"])
+def test_a_folder_that_is_a_link_leads_nowhere(agent: AgentProcess, tree: Path, action: str) -> None:
+    (tree / "root" / "evil").symlink_to(tree / "victim")
+    before = everything(tree)
+    change = FileChange(f"{tree}/root/evil/passwd", action, "owned", target=f"{tree}/root/x")
+    with pytest.raises(AgentError, match="outside the folders allowed") as refused:
+        agent.call("apply", request(tree, change))
+    assert refused.value.code == "refused"
+    assert everything(tree) == before
+
+
+def test_a_file_that_is_a_link_is_replaced_and_not_followed(agent: AgentProcess, tree: Path) -> None:
+    (tree / "root" / "site.conf").symlink_to(tree / "victim" / "passwd")
+    change = FileChange(f"{tree}/root/site.conf", "put", "mine")
+    with pytest.raises(AgentError) as refused:
+        agent.call("apply", request(tree, FileChange(change.path, "put", "mine", expect=sha256("root:x:0:0\n"))))
+    assert refused.value.code == "drift"
+    assert agent.call("apply", request(tree, change))["outcome"] == "applied"
+    assert not (tree / "root" / "site.conf").is_symlink()
+    assert (tree / "victim" / "passwd").read_text() == "root:x:0:0\n"
+
+
+@pytest.mark.parametrize("target", ["../../victim/passwd", "/etc/passwd", "../../../../../etc/passwd", "/", "..", ""])
+def test_a_link_may_not_lead_outside(agent: AgentProcess, tree: Path, target: str) -> None:
+    with pytest.raises(AgentError) as refused:
+        agent.call("apply", request(tree, FileChange(f"{tree}/root/conf.d/x", "link", target=target)))
+    assert refused.value.code == "refused"
+    assert not (tree / "root" / "conf.d" / "x").is_symlink()
+
+
+@pytest.mark.parametrize("kind", ["folder", "fifo", "socket"])
+def test_what_is_no_file_is_not_replaced(agent: AgentProcess, tree: Path, kind: str) -> None:
+    path = tree / "root" / "x"
+    if kind == "folder":
+        path.mkdir()
+    else:
+        os.mkfifo(path) if kind == "fifo" else os.mknod(path, 0o140600)
+    for action in ("put", "remove"):
+        with pytest.raises(AgentError, match="not a file"):
+            agent.call("apply", request(tree, FileChange(str(path), action, "x")))
+
+
+@pytest.mark.parametrize("mode", [0o4755, 0o2755, 0o1777, -1, "644", 0o10644])
+def test_no_set_user_id_and_no_strange_mode(agent: AgentProcess, tree: Path, mode: Any) -> None:
+    change = {"path": f"{tree}/root/x", "action": "put", "content": "x", "mode": mode}
+    with pytest.raises(AgentError, match="permission bits"):
+        agent.call("apply", request(tree, change))
+    assert not (tree / "root" / "x").exists()
+
+
+def test_ownership_is_never_given_away(agent: AgentProcess, tree: Path) -> None:
+    """Inside a user's tree a file that root replaces becomes root's; the undo gives the user's own file back."""
+    home = tree / "root" / "user"
+    home.mkdir()
+    (home / "site.conf").write_text("theirs")
+    os.chown(home, 1234, 1234)
+    os.chown(home / "site.conf", 1234, 1234)
+    inode = (home / "site.conf").stat().st_ino
+    change = FileChange(str(home / "site.conf"), "put", "mine")
+    probe = {"address": "127.0.0.1", "port": 9, "host": "x", "path": "/", "timeout_s": 0.2}
+    assert agent.call("apply", request(tree, change, probes=[probe]))["outcome"] == "rolled_back"
+    stat = (home / "site.conf").stat()
+    assert (stat.st_ino, stat.st_uid, (home / "site.conf").read_text()) == (inode, 1234, "theirs")
+    assert agent.call("apply", request(tree, change, transaction="t2"))["outcome"] == "applied"
+    assert (home / "site.conf").stat().st_uid == os.geteuid()
+    assert home.stat().st_uid == 1234
+
+
+@pytest.mark.parametrize("ident", ["", "../x", "a/b", ".hidden", "a\n", "x" * 81, None, 7])
+def test_a_transaction_id_never_leads_out_of_the_state_folder(agent: AgentProcess, tree: Path, ident: Any) -> None:
+    with pytest.raises(AgentError, match="transaction id"):
+        agent.call("apply", request(tree, transaction=ident))
+    with pytest.raises(AgentError, match="transaction id"):
+        agent.call("status", {"transaction": ident})
+
+
+@pytest.mark.parametrize(
+    "probe",
+    [
+        {"address": "127.0.0.1", "port": 80, "host": "a\r\nX: y", "path": "/"},
+        {"address": "127.0.0.1", "port": 80, "host": "a", "path": "/ HTTP/1.1\r\nX: y"},
+        {"address": "127.0.0.1", "port": 80, "host": "a", "path": "http://x"},
+        {"address": "127.0.0.1", "port": "80", "host": "a", "path": "/"},
+        {"address": "127.0.0.1", "port": 80, "host": "a", "path": "/", "timeout_s": 1e9},
+    ],
+)
+def test_a_probe_cannot_smuggle(agent: AgentProcess, tree: Path, probe: dict[str, Any]) -> None:
+    with pytest.raises(AgentError) as refused:
+        agent.call("apply", request(tree, FileChange(f"{tree}/root/x", "put", "x"), probes=[probe]))
+    assert refused.value.code == "invalid"
+    assert not (tree / "root" / "x").exists()
+
+
+@pytest.mark.parametrize("unit", ["", "-H", "nginx;id", "a b", "--now"])
+def test_a_unit_cannot_become_an_option(agent: AgentProcess, unit: str) -> None:
+    engine = {
+        "engine": "nginx",
+        "control": "systemd",
+        "unit": unit,
+        **dict.fromkeys(("binary", "prefix", "main_config", "config_root", "pid_file"), "/x"),
+    }
+    with pytest.raises(AgentError, match="systemd unit"):
+        agent.call("service", {"engine": engine, "action": "stop"})

@@ -1,0 +1,91 @@
+"""gallop on a host: brought along, configured, started; the same again changes nothing."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+
+from panel.accounts.models import User
+from panel.hosts.execution import operation_execute
+from panel.hosts.models import EngineInstall, Host, HostOperation, JobStatus, OperationKind
+from panel.hosts.services import operation_request, register_local_host
+from panel.remote import pool
+from tests.support.gallop import gallop_binary
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def here(settings: Any, server_root: Path) -> Iterator[Host]:
+    settings.HOME = server_root
+    settings.LOCAL_HOST_ROOT = server_root / "host"
+    settings.GALLOP_BINARY = Path(gallop_binary())
+    yield register_local_host()
+    for pid_file in server_root.rglob("gallop.pid"):
+        pid = int(pid_file.read_text())
+        os.kill(pid, signal.SIGTERM)
+        assert eventually(lambda pid=pid: not Path(f"/proc/{pid}").exists())
+    pool.close()
+
+
+def install(host: Host, admin: User) -> HostOperation:
+    operation = operation_request(actor=admin, host=host, kind=OperationKind.INSTALL_NATIVE)
+    operation_execute(operation.uuid)
+    operation.refresh_from_db()
+    return operation
+
+
+def test_gallop_is_brought_along_and_runs(here: Host, admin: User) -> None:
+    operation = install(here, admin)
+    assert operation.status == JobStatus.SUCCEEDED, operation.error
+    server = EngineInstall.objects.get()
+    assert (server.engine, server.manages_main_config, server.is_running) == ("native", True, True)
+    assert server.version
+    assert Path(server.paths["binary"]).stat().st_mode & 0o777 == 0o755
+    pid = Path(server.paths["pid_file"]).read_text()
+    again = install(here, admin)
+    assert again.result["outcome"] == "unchanged"
+    assert Path(server.paths["pid_file"]).read_text() == pid
+    assert EngineInstall.objects.count() == 1
+
+
+def test_a_main_file_that_was_edited_is_brought_back(here: Host, admin: User) -> None:
+    install(here, admin)
+    main = Path(EngineInstall.objects.get().paths["main_config"])
+    text = main.read_text()
+    main.write_text(text + "# edited\n")
+    assert install(here, admin).result["outcome"] == "applied"
+    assert main.read_text() == text
+
+
+def test_a_missing_binary_is_named_with_what_to_do(here: Host, admin: User, settings: Any, tmp_path: Path) -> None:
+    settings.GALLOP_BINARY = tmp_path / "gallop"
+    operation = install(here, admin)
+    assert operation.status == JobStatus.FAILED
+    assert str(tmp_path / "gallop") in operation.error
+    assert not EngineInstall.objects.exists()
+
+
+def test_a_binary_that_does_not_run_there_is_reported(here: Host, admin: User, settings: Any, tmp_path: Path) -> None:
+    broken = tmp_path / "gallop"
+    broken.write_bytes(b"\x7fELF not really")
+    settings.GALLOP_BINARY = broken
+    operation = install(here, admin)
+    assert operation.status == JobStatus.FAILED
+    assert "does not run on this machine" in operation.error
+    assert not EngineInstall.objects.exists()
+
+
+def test_the_command_prepares_this_machine(here: Host) -> None:
+    call_command("register_local_host")
+    call_command("register_local_host")
+    here.refresh_from_db()
+    assert here.facts["cpus"] >= 1
+    assert EngineInstall.objects.filter(engine="native").count() == 1
