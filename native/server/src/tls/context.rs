@@ -1,0 +1,190 @@
+//! Everything TLS that a server block's directives amount to.
+
+use super::certificates::{load_pair, Choice, Source};
+use super::tickets::FileTickets;
+use super::verify::{verifiers, AnyCertificate, Authorities, Client};
+use super::{ciphers, error, Result, TlsError};
+use rustls::crypto::aws_lc_rs::Ticketer;
+use rustls::crypto::CryptoProvider;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{NoServerSessionStorage, ServerSessionMemoryCache, WebPkiClientVerifier};
+use rustls::{ServerConfig, SupportedProtocolVersion};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The directives, resolved.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// `ssl_certificate` and `ssl_certificate_key`, pair by pair.
+    pub pairs: Vec<(Source, Source)>,
+    /// `ssl_protocols`; none means the default, 1.2 and 1.3.
+    pub protocols: Vec<String>,
+    /// `ssl_ciphers`, in OpenSSL's language.
+    pub ciphers: Option<String>,
+    /// `ssl_ecdh_curve`.
+    pub curves: Option<String>,
+    /// `ssl_prefer_server_ciphers`.
+    pub prefer_server_ciphers: bool,
+    /// `ssl_verify_client`.
+    pub client: Client,
+    /// Who signs good client certificates.
+    pub authorities: Authorities,
+    /// `ssl_session_tickets`.
+    pub tickets: bool,
+    /// `ssl_session_ticket_key`; none means keys of our own that change by themselves.
+    pub ticket_keys: Vec<PathBuf>,
+    /// Sessions of TLS 1.2 to remember, 0 for none (`ssl_session_cache`).
+    pub session_cache: usize,
+    /// `ssl_session_timeout` in seconds.
+    pub session_timeout: u32,
+    /// `ssl_stapling_file`: a DER answer of the certificate authority.
+    pub stapling_file: Option<PathBuf>,
+    /// `ssl_early_data`.
+    pub early_data: bool,
+}
+
+/// The protocols a listener speaks above TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Alpn {
+    /// HTTP/1.1 only.
+    Http1,
+    /// HTTP/2 and HTTP/1.1.
+    Http2,
+    /// HTTP/3, over QUIC.
+    Http3,
+}
+
+impl Alpn {
+    fn names(self) -> Vec<Vec<u8>> {
+        let names: &[&[u8]] = match self {
+            Alpn::Http1 => &[b"http/1.1"],
+            Alpn::Http2 => &[b"h2", b"http/1.1"],
+            Alpn::Http3 => &[b"h3"],
+        };
+        names.iter().map(|name| name.to_vec()).collect()
+    }
+}
+
+/// A server block's TLS.
+#[derive(Clone)]
+pub struct Context {
+    config: Arc<ServerConfig>,
+    /// Judges client certificates after the handshake.
+    pub judge: Option<Arc<dyn ClientCertVerifier>>,
+    /// Whether clients must show one.
+    pub client: Client,
+}
+
+impl Context {
+    /// Makes a context.
+    ///
+    /// # Errors
+    /// A file is missing or wrong, or a setting leaves nothing to work with.
+    pub fn new(settings: &Settings, alpn: Alpn) -> Result<Self> {
+        let mut crypto = ciphers::crypto(settings.ciphers.as_deref(), settings.curves.as_deref())?;
+        let versions = match alpn {
+            Alpn::Http3 => quic_versions(settings, &mut crypto)?,
+            _ => ciphers::versions(&settings.protocols)?,
+        };
+        let crypto = Arc::new(crypto);
+        let (judge, asks) = client(settings, &crypto)?;
+        let builder = ServerConfig::builder_with_provider(crypto)
+            .with_protocol_versions(&versions)
+            .map_err(|e| {
+                TlsError(format!(
+                    "ssl_protocols and ssl_ciphers do not go together: {e}"
+                ))
+            })?;
+        let builder = match asks {
+            Some(asks) => builder.with_client_cert_verifier(asks),
+            None => builder.with_client_cert_verifier(WebPkiClientVerifier::no_client_auth()),
+        };
+        let mut config = builder.with_cert_resolver(Arc::new(pairs(settings)?));
+        config.alpn_protocols = alpn.names();
+        config.ignore_client_order = settings.prefer_server_ciphers;
+        config.max_early_data_size = early_data(settings, alpn);
+        sessions(settings, &mut config)?;
+        Ok(Self {
+            config: Arc::new(config),
+            judge,
+            client: settings.client,
+        })
+    }
+
+    /// For rustls.
+    pub fn config(&self) -> &Arc<ServerConfig> {
+        &self.config
+    }
+}
+
+/// QUIC is TLS 1.3 by definition (RFC 9001, section 4.2).
+fn quic_versions(
+    settings: &Settings,
+    crypto: &mut CryptoProvider,
+) -> Result<Vec<&'static SupportedProtocolVersion>> {
+    let versions = ciphers::versions(&settings.protocols)?;
+    if !versions.contains(&&rustls::version::TLS13) {
+        return error("QUIC needs \"ssl_protocols TLSv1.3\"");
+    }
+    crypto.cipher_suites.retain(|suite| suite.tls13().is_some());
+    Ok(vec![&rustls::version::TLS13])
+}
+
+type Clients = (
+    Option<Arc<dyn ClientCertVerifier>>,
+    Option<Arc<AnyCertificate>>,
+);
+
+fn client(settings: &Settings, crypto: &Arc<CryptoProvider>) -> Result<Clients> {
+    if settings.client == Client::Off {
+        return Ok((None, None));
+    }
+    let (judge, asks) = verifiers(settings.client, &settings.authorities, crypto)?;
+    Ok((judge, Some(asks)))
+}
+
+fn pairs(settings: &Settings) -> Result<Choice> {
+    let mut pairs = Vec::new();
+    for (certificate, key) in &settings.pairs {
+        let mut pair = load_pair(certificate, key)?;
+        if let Some(path) = &settings.stapling_file {
+            let answer = std::fs::read(path).map_err(|e| {
+                TlsError(format!(
+                    "cannot load ssl_stapling_file \"{}\": {e}",
+                    path.display()
+                ))
+            })?;
+            pair.ocsp = Some(answer);
+        }
+        pairs.push(Arc::new(pair));
+    }
+    Ok(Choice::new(pairs))
+}
+
+/// For QUIC the size is a flag that must have all bits set (RFC 9001, section 4.6.1).
+fn early_data(settings: &Settings, alpn: Alpn) -> u32 {
+    match (settings.early_data, alpn) {
+        (false, _) => 0,
+        (true, Alpn::Http3) => u32::MAX,
+        (true, _) => 16_384,
+    }
+}
+
+fn sessions(settings: &Settings, config: &mut ServerConfig) -> Result<()> {
+    config.session_storage = match settings.session_cache {
+        0 => Arc::new(NoServerSessionStorage {}),
+        size => ServerSessionMemoryCache::new(size),
+    };
+    if !settings.tickets {
+        return Ok(());
+    }
+    config.ticketer = if settings.ticket_keys.is_empty() {
+        Ticketer::new().map_err(|e| TlsError(format!("session tickets: {e}")))?
+    } else {
+        Arc::new(FileTickets::new(
+            &settings.ticket_keys,
+            settings.session_timeout,
+        )?)
+    };
+    Ok(())
+}

@@ -1,0 +1,36 @@
+//! TLS towards clients, with rustls on aws-lc-rs.
+//!
+//! Each server block has a [`Context`] of its own, chosen by the name in the client's hello; what a
+//! context cannot do because rustls cannot is an error when the configuration is read, never a
+//! setting that is passed over in silence.
+
+mod certificates;
+mod ciphers;
+mod context;
+mod tickets;
+mod verify;
+
+pub use certificates::Source;
+pub use context::{Alpn, Context, Settings};
+pub use verify::{client_verdict, Authorities, Client, Verdict};
+
+/// Why a context cannot be made; the words follow nginx's where it has some.
+#[derive(Debug)]
+pub struct TlsError(pub String);
+
+impl std::fmt::Display for TlsError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for TlsError {}
+
+type Result<T> = std::result::Result<T, TlsError>;
+
+fn error<T>(message: impl Into<String>) -> Result<T> {
+    Err(TlsError(message.into()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,105 @@
+//! Session tickets whose keys come from files (`ssl_session_ticket_key`), so that several servers
+//! can share them. The first key seals, all of them open.
+
+use super::{error, Result, TlsError};
+use rustls::crypto::aws_lc_rs::default_provider;
+use rustls::server::ProducesTickets;
+use std::path::Path;
+
+use aws_lc_rs::aead::{Aad, LessSafeKey, Nonce, UnboundKey, AES_256_GCM, NONCE_LEN};
+use aws_lc_rs::digest::{digest, SHA256};
+
+/// Bytes of a key's name at the start of each ticket.
+const NAME_LEN: usize = 16;
+
+struct Key {
+    name: [u8; NAME_LEN],
+    seal: LessSafeKey,
+}
+
+impl std::fmt::Debug for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Key").finish_non_exhaustive()
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct FileTickets {
+    keys: Vec<Key>,
+    lifetime: u32,
+}
+
+impl FileTickets {
+    /// Reads keys of 48 or 80 bytes, as `openssl rand` makes them; `lifetime` in seconds.
+    ///
+    /// # Errors
+    /// A file cannot be read or has another length.
+    pub fn new(files: &[std::path::PathBuf], lifetime: u32) -> Result<Self> {
+        let keys: Result<Vec<_>> = files.iter().map(|file| read_key(file)).collect();
+        Ok(Self {
+            keys: keys?,
+            lifetime,
+        })
+    }
+}
+
+/// The ticket key is a digest of the whole file: any random bytes of enough length make a good one.
+fn read_key(path: &Path) -> Result<Key> {
+    let bytes = std::fs::read(path).map_err(|e| {
+        TlsError(format!(
+            "cannot read ticket key \"{}\": {e}",
+            path.display()
+        ))
+    })?;
+    if bytes.len() != 48 && bytes.len() != 80 {
+        return error(format!(
+            "ssl_session_ticket_key \"{}\" must be 48 or 80 bytes long, not {}",
+            path.display(),
+            bytes.len()
+        ));
+    }
+    let (name, _) = bytes.split_first_chunk().expect("at least 48 bytes");
+    let secret = digest(&SHA256, &bytes);
+    let key = UnboundKey::new(&AES_256_GCM, secret.as_ref());
+    let key = key.map_err(|_| TlsError("a ticket key was refused".to_string()))?;
+    Ok(Key {
+        name: *name,
+        seal: LessSafeKey::new(key),
+    })
+}
+
+impl ProducesTickets for FileTickets {
+    fn enabled(&self) -> bool {
+        true
+    }
+
+    fn lifetime(&self) -> u32 {
+        self.lifetime
+    }
+
+    fn encrypt(&self, plain: &[u8]) -> Option<Vec<u8>> {
+        let key = self.keys.first()?;
+        let mut nonce = [0; NONCE_LEN];
+        default_provider().secure_random.fill(&mut nonce).ok()?;
+        let mut sealed = plain.to_vec();
+        let unique = Nonce::assume_unique_for_key(nonce);
+        key.seal
+            .seal_in_place_append_tag(unique, Aad::from(key.name), &mut sealed)
+            .ok()?;
+        Some([&key.name[..], &nonce, &sealed].concat())
+    }
+
+    fn decrypt(&self, ticket: &[u8]) -> Option<Vec<u8>> {
+        let (name, rest) = ticket.split_first_chunk::<NAME_LEN>()?;
+        let (nonce, sealed) = rest.split_first_chunk::<NONCE_LEN>()?;
+        let key = self.keys.iter().find(|key| key.name == *name)?;
+        let mut sealed = sealed.to_vec();
+        let nonce = Nonce::assume_unique_for_key(*nonce);
+        let plain = key
+            .seal
+            .open_in_place(nonce, Aad::from(key.name), &mut sealed)
+            .ok()?;
+        Some(plain.to_vec())
+    }
+}

@@ -1,0 +1,176 @@
+//! Client certificates (`ssl_verify_client`).
+//!
+//! As in nginx a bad certificate does not end the handshake: the request is answered with 400 by
+//! the server block, or goes on when it is optional. So the verifier given to rustls only proves
+//! that the client holds the key; whom it belongs to is looked at afterwards.
+
+use super::{error, Result, TlsError};
+use crate::tls::certificates::{chain, Source};
+use rustls::client::danger::HandshakeSignatureValid;
+use rustls::crypto::{
+    verify_tls12_signature, verify_tls13_signature, CryptoProvider, WebPkiSupportedAlgorithms,
+};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, UnixTime};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{DigitallySignedStruct, DistinguishedName, RootCertStore, SignatureScheme};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Whether clients must show a certificate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Client {
+    /// None is asked for.
+    #[default]
+    Off,
+    /// One is demanded, signed by a known authority.
+    On,
+    /// One may be shown, then it must be good.
+    Optional,
+    /// One may be shown, whoever signed it.
+    OptionalNoCa,
+}
+
+/// What `$ssl_client_verify` says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// No certificate.
+    None,
+    /// A good one.
+    Success,
+    /// A bad one, and why.
+    Failed(String),
+}
+
+/// Asks for a certificate and takes any whose key the client holds.
+#[derive(Debug)]
+pub struct AnyCertificate {
+    algorithms: WebPkiSupportedAlgorithms,
+    /// Names of the authorities, for clients that have several certificates.
+    hints: Vec<DistinguishedName>,
+}
+
+/// Files that say which certificates are good.
+#[derive(Clone, Debug, Default)]
+pub struct Authorities {
+    /// `ssl_client_certificate`, whose names are told to clients.
+    pub client: Option<PathBuf>,
+    /// `ssl_trusted_certificate`.
+    pub trusted: Option<PathBuf>,
+    /// `ssl_crl`.
+    pub revoked: Option<PathBuf>,
+}
+
+/// Makes the verifier that judges certificates, if any authority is known, and the one that rustls
+/// gets.
+///
+/// # Errors
+/// A file cannot be read, or the authority that `client` needs is missing.
+pub fn verifiers(
+    client: Client,
+    authorities: &Authorities,
+    crypto: &Arc<CryptoProvider>,
+) -> Result<Verifiers> {
+    let mut roots = RootCertStore::empty();
+    add_roots(&mut roots, authorities.client.as_ref())?;
+    let hints = roots.subjects();
+    add_roots(&mut roots, authorities.trusted.as_ref())?;
+    let algorithms = crypto.signature_verification_algorithms;
+    let asks = Arc::new(AnyCertificate { algorithms, hints });
+    if roots.is_empty() {
+        if client == Client::OptionalNoCa {
+            return Ok((None, asks));
+        }
+        return error("no ssl_client_certificate or ssl_trusted_certificate for ssl_verify_client");
+    }
+    let builder = WebPkiClientVerifier::builder_with_provider(roots.into(), crypto.clone());
+    let builder = match &authorities.revoked {
+        Some(path) => builder.with_crls(revocations(path)?),
+        None => builder,
+    };
+    let judge = builder.build();
+    let judge = judge.map_err(|e| TlsError(format!("client verification: {e}")))?;
+    Ok((Some(judge), asks))
+}
+
+/// Who judges, and who asks.
+pub type Verifiers = (Option<Arc<dyn ClientCertVerifier>>, Arc<AnyCertificate>);
+
+fn add_roots(roots: &mut RootCertStore, path: Option<&PathBuf>) -> Result<()> {
+    let Some(path) = path else { return Ok(()) };
+    for certificate in chain(&Source::File(path.clone()))? {
+        roots.add(certificate).map_err(|e| {
+            TlsError(format!(
+                "cannot use certificate authority in \"{}\": {e}",
+                path.display()
+            ))
+        })?;
+    }
+    Ok(())
+}
+
+fn revocations(path: &PathBuf) -> Result<Vec<CertificateRevocationListDer<'static>>> {
+    let broken = |e: &dyn std::fmt::Display| {
+        TlsError(format!("cannot load CRL \"{}\": {e}", path.display()))
+    };
+    let pem = std::fs::read(path).map_err(|e| broken(&e))?;
+    let parsed: std::result::Result<_, _> =
+        CertificateRevocationListDer::pem_slice_iter(&pem).collect();
+    parsed.map_err(|e| broken(&e))
+}
+
+/// Judges the certificates a client showed.
+pub fn client_verdict(
+    verifier: &dyn ClientCertVerifier,
+    shown: Option<&[CertificateDer<'_>]>,
+) -> Verdict {
+    let Some((own, intermediates)) = shown.and_then(<[_]>::split_first) else {
+        return Verdict::None;
+    };
+    match verifier.verify_client_cert(own, intermediates, UnixTime::now()) {
+        Ok(_) => Verdict::Success,
+        Err(e) => Verdict::Failed(e.to_string()),
+    }
+}
+
+impl ClientCertVerifier for AnyCertificate {
+    fn client_auth_mandatory(&self) -> bool {
+        false
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &self.hints
+    }
+
+    fn verify_client_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: UnixTime,
+    ) -> std::result::Result<ClientCertVerified, rustls::Error> {
+        Ok(ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> std::result::Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, cert, dss, &self.algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> std::result::Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, cert, dss, &self.algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.algorithms.supported_schemes()
+    }
+}
