@@ -1,0 +1,463 @@
+//! The QUIC transport. Everything that knows quinn-proto is in this file, so that another transport
+//! can take its place.
+
+use super::udp::{Datagram, Outgoing, Sender};
+use crate::tls::TlsError;
+use bytes::Bytes;
+use quinn_proto::crypto::rustls::QuicServerConfig;
+use quinn_proto::{
+    ConnectionHandle, DatagramEvent, Dir, EndpointConfig, Event as QuicEvent, Incoming,
+    MtuDiscoveryConfig, ReadError, ServerConfig, StreamEvent, StreamId, Transmit, TransportConfig,
+    VarInt, WriteError,
+};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Names a connection of an endpoint; used again once [`Event::Closed`] was seen.
+pub type Key = usize;
+
+/// Largest payload tried on paths that leave the machine: 1500 bytes of Ethernet, less headers.
+const INTERNET_MTU: u16 = 1452;
+/// Largest payload tried on the loopback interface.
+const LOOPBACK_MTU: u16 = 16_000;
+/// What the kernel takes in one send with segmentation offload.
+const MAX_SEND: usize = 64_000;
+const MAX_SEGMENTS: usize = 64;
+/// Unacknowledged bytes a connection may have under way, and so hold in memory.
+const SEND_WINDOW: u64 = 2 << 20;
+/// The client's control and QPACK streams, and a few it may grease with.
+const MAX_UNI_STREAMS: u32 = 8;
+
+/// The directives of a QUIC listener, resolved.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// `http3_max_concurrent_streams`.
+    pub max_streams: u32,
+    /// `http3_stream_buffer_size`, in bytes.
+    pub stream_window: u32,
+    /// `keepalive_timeout`.
+    pub idle: Duration,
+    /// `quic_retry`: addresses are validated before anything is kept for them.
+    pub retry: bool,
+    /// `quic_gso`.
+    pub gso: bool,
+}
+
+/// What happened on a connection.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The handshake is done.
+    Connected,
+    /// Bytes, the end or a reset may be read from a stream, perhaps a new one.
+    Readable(u64),
+    /// A stream that was full takes bytes again.
+    Writable(u64),
+    /// The client does not want what we send on a stream.
+    Stopped(u64),
+    /// The connection is gone.
+    Closed,
+}
+
+/// How a read ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// More may come.
+    Open,
+    /// That was all.
+    Finished,
+    /// The client gave the stream up.
+    Reset,
+}
+
+struct Connection {
+    quic: quinn_proto::Connection,
+    /// In the list of those to look at.
+    active: bool,
+    /// When the timer in the heap is due.
+    armed: Option<Instant>,
+    accepted: VecDeque<Event>,
+    closed: bool,
+}
+
+/// All QUIC connections of one UDP socket.
+pub struct Endpoint {
+    inner: quinn_proto::Endpoint,
+    connections: Vec<Option<Connection>>,
+    active: VecDeque<Key>,
+    timers: BinaryHeap<Reverse<(Instant, Key)>>,
+    local: Arc<ServerConfig>,
+    remote: Arc<ServerConfig>,
+    retry: bool,
+}
+
+impl Endpoint {
+    /// An endpoint that accepts connections with this TLS configuration.
+    ///
+    /// # Errors
+    /// TLS 1.3 with AES-128 is switched off, without which there is no QUIC.
+    pub fn new(tls: Arc<rustls::ServerConfig>, options: &Options) -> Result<Self, TlsError> {
+        let crypto = QuicServerConfig::try_from(tls);
+        let crypto = crypto.map_err(|_| {
+            TlsError("QUIC needs the cipher TLS_AES_128_GCM_SHA256 of TLS 1.3".to_string())
+        })?;
+        let crypto = Arc::new(crypto);
+        let config = |mtu| {
+            let mut config = ServerConfig::with_crypto(crypto.clone());
+            config.transport_config(Arc::new(transport(options, mtu)));
+            Arc::new(config)
+        };
+        let (local, remote) = (config(LOOPBACK_MTU), config(INTERNET_MTU));
+        let endpoint = Arc::new(EndpointConfig::default());
+        Ok(Self {
+            inner: quinn_proto::Endpoint::new(endpoint, Some(remote.clone()), true, None),
+            connections: Vec::new(),
+            active: VecDeque::new(),
+            timers: BinaryHeap::new(),
+            local,
+            remote,
+            retry: options.retry,
+        })
+    }
+
+    /// Takes a datagram. Answers that belong to no connection go to `out`.
+    pub fn receive(&mut self, now: Instant, datagram: Datagram, out: &mut Sender) {
+        let Datagram {
+            remote,
+            local,
+            data,
+        } = datagram;
+        let buffer = out.buffer();
+        match self.inner.handle(now, remote, local, None, data, buffer) {
+            Some(DatagramEvent::ConnectionEvent(handle, event)) => {
+                if let Some(connection) = connection(&mut self.connections, handle.0) {
+                    connection.quic.handle_event(event);
+                    self.activate(handle.0);
+                }
+            }
+            Some(DatagramEvent::NewConnection(incoming)) => self.incoming(now, incoming, out),
+            Some(DatagramEvent::Response(transmit)) => out.push(outgoing(&transmit)),
+            None => {}
+        }
+    }
+
+    fn incoming(&mut self, now: Instant, incoming: Incoming, out: &mut Sender) {
+        let buffer = out.buffer();
+        if self.retry && !incoming.remote_address_validated() {
+            // Fails only when it cannot be retried, which validation rules out.
+            if let Ok(transmit) = self.inner.retry(incoming, buffer) {
+                out.push(outgoing(&transmit));
+            }
+            return;
+        }
+        let config = if incoming.remote_address().ip().is_loopback() {
+            self.local.clone()
+        } else {
+            self.remote.clone()
+        };
+        match self.inner.accept(incoming, now, buffer, Some(config)) {
+            Ok((handle, quic)) => self.add(handle.0, quic),
+            Err(error) => {
+                if let Some(transmit) = error.response {
+                    out.push(outgoing(&transmit));
+                }
+            }
+        }
+    }
+
+    fn add(&mut self, key: Key, quic: quinn_proto::Connection) {
+        if key >= self.connections.len() {
+            self.connections.resize_with(key + 1, || None);
+        }
+        self.connections[key] = Some(Connection {
+            quic,
+            active: false,
+            armed: None,
+            accepted: VecDeque::new(),
+            closed: false,
+        });
+        self.activate(key);
+    }
+
+    /// Puts a connection on the list of those to look at.
+    pub fn activate(&mut self, key: Key) {
+        if let Some(connection) = connection(&mut self.connections, key) {
+            if !std::mem::replace(&mut connection.active, true) {
+                self.active.push_back(key);
+            }
+        }
+    }
+
+    /// A connection to look at: take its events, then call [`Endpoint::transmit`].
+    pub fn next_active(&mut self) -> Option<Key> {
+        let key = self.active.pop_front()?;
+        if let Some(connection) = connection(&mut self.connections, key) {
+            connection.active = false;
+        }
+        Some(key)
+    }
+
+    /// Takes the next event of a connection.
+    pub fn poll(&mut self, key: Key) -> Option<Event> {
+        self.relay(key);
+        let connection = connection(&mut self.connections, key)?;
+        loop {
+            if let Some(event) = connection.accepted.pop_front() {
+                return Some(event);
+            }
+            match connection.quic.poll()? {
+                QuicEvent::Connected => return Some(Event::Connected),
+                QuicEvent::ConnectionLost { .. } => {
+                    connection.closed = true;
+                    return Some(Event::Closed);
+                }
+                QuicEvent::Stream(event) => connection.stream_event(event),
+                _ => {}
+            }
+        }
+    }
+
+    /// Carries events between a connection and the endpoint, which hands out connection ids.
+    fn relay(&mut self, key: Key) {
+        let Some(connection) = connection(&mut self.connections, key) else {
+            return;
+        };
+        let handle = ConnectionHandle(key);
+        while let Some(event) = connection.quic.poll_endpoint_events() {
+            if let Some(event) = self.inner.handle_event(handle, event) {
+                connection.quic.handle_event(event);
+            }
+        }
+    }
+
+    /// Writes what a connection has to send into `out`, and sets its timer. `false`: `out` is full,
+    /// call again once it was flushed.
+    pub fn transmit(&mut self, key: Key, now: Instant, out: &mut Sender) -> bool {
+        let Some(connection) = connection(&mut self.connections, key) else {
+            return true;
+        };
+        loop {
+            if out.is_full() {
+                self.activate(key);
+                return false;
+            }
+            let segments = MAX_SEND / usize::from(connection.quic.current_mtu());
+            let segments = segments.clamp(1, MAX_SEGMENTS);
+            let Some(transmit) = connection.quic.poll_transmit(now, segments, out.buffer()) else {
+                break;
+            };
+            out.push(outgoing(&transmit));
+        }
+        self.relay(key);
+        self.settle(key);
+        true
+    }
+
+    /// Arms the timer of a connection, or lets go of one that is drained.
+    fn settle(&mut self, key: Key) {
+        let Some(connection) = connection(&mut self.connections, key) else {
+            return;
+        };
+        if connection.quic.is_drained() && connection.closed {
+            self.connections[key] = None;
+            return;
+        }
+        if let Some(due) = connection.quic.poll_timeout() {
+            // A timer in the heap that comes too early finds out and is set again; most are only
+            // ever moved to later.
+            if connection.armed.is_none_or(|armed| due < armed) {
+                connection.armed = Some(due);
+                self.timers.push(Reverse((due, key)));
+            }
+        }
+    }
+
+    /// When [`Endpoint::handle_timeouts`] is to be called next.
+    pub fn next_timeout(&self) -> Option<Instant> {
+        self.timers.peek().map(|Reverse((due, _))| *due)
+    }
+
+    /// Tells connections whose time has come.
+    pub fn handle_timeouts(&mut self, now: Instant) {
+        while let Some(&Reverse((due, key))) = self.timers.peek() {
+            if due > now {
+                return;
+            }
+            self.timers.pop();
+            let Some(connection) = connection(&mut self.connections, key) else {
+                continue;
+            };
+            if connection.armed != Some(due) {
+                continue;
+            }
+            connection.armed = None;
+            if connection
+                .quic
+                .poll_timeout()
+                .is_some_and(|real| real <= now)
+            {
+                connection.quic.handle_timeout(now);
+                self.activate(key);
+            } else {
+                self.settle(key);
+            }
+        }
+    }
+
+    /// Reads what has come on a stream, up to about `limit` bytes, in order.
+    pub fn read(&mut self, key: Key, stream: u64, limit: usize, chunks: &mut Vec<Bytes>) -> End {
+        let Some(connection) = connection(&mut self.connections, key) else {
+            return End::Reset;
+        };
+        let mut stream = connection.quic.recv_stream(id(stream));
+        let Ok(mut reader) = stream.read(true) else {
+            return End::Reset;
+        };
+        let mut taken = 0;
+        let end = loop {
+            if taken >= limit {
+                break End::Open;
+            }
+            match reader.next(usize::MAX) {
+                Ok(Some(chunk)) => {
+                    taken += chunk.bytes.len();
+                    chunks.push(chunk.bytes);
+                }
+                Ok(None) => break End::Finished,
+                Err(ReadError::Blocked) => break End::Open,
+                Err(ReadError::Reset(_)) => break End::Reset,
+            }
+        };
+        if reader.finalize().should_transmit() {
+            self.activate(key);
+        }
+        end
+    }
+
+    /// Queues bytes on a stream: how many were taken, or `None` when the stream is gone. What is
+    /// not taken can be tried again after [`Event::Writable`].
+    pub fn write(&mut self, key: Key, stream: u64, chunks: &mut [Bytes]) -> Option<usize> {
+        let connection = connection(&mut self.connections, key)?;
+        match connection.quic.send_stream(id(stream)).write_chunks(chunks) {
+            Ok(written) => Some(written.bytes),
+            Err(WriteError::Blocked) => Some(0),
+            Err(_) => None,
+        }
+    }
+
+    /// Ends a stream after what was queued on it.
+    pub fn finish(&mut self, key: Key, stream: u64) {
+        if let Some(connection) = connection(&mut self.connections, key) {
+            // An error means that the client stopped it or that it is gone.
+            let _ = connection.quic.send_stream(id(stream)).finish();
+        }
+    }
+
+    /// Gives up sending on a stream.
+    pub fn reset(&mut self, key: Key, stream: u64, code: u64) {
+        if let Some(connection) = connection(&mut self.connections, key) {
+            // An error means that it is gone already.
+            let _ = connection.quic.send_stream(id(stream)).reset(code_of(code));
+        }
+    }
+
+    /// Tells the client to stop sending on a stream.
+    pub fn stop(&mut self, key: Key, stream: u64, code: u64) {
+        if let Some(connection) = connection(&mut self.connections, key) {
+            // An error means that it ended already.
+            let _ = connection.quic.recv_stream(id(stream)).stop(code_of(code));
+        }
+    }
+
+    /// Opens a unidirectional stream, if the client allows another.
+    pub fn open_uni(&mut self, key: Key) -> Option<u64> {
+        let connection = connection(&mut self.connections, key)?;
+        Some(u64::from(connection.quic.streams().open(Dir::Uni)?))
+    }
+
+    /// Closes a connection; [`Event::Closed`] does not follow, its owner knows.
+    pub fn close(&mut self, key: Key, now: Instant, code: u64, reason: &'static str) {
+        if let Some(connection) = connection(&mut self.connections, key) {
+            let reason = Bytes::from_static(reason.as_bytes());
+            connection.quic.close(now, code_of(code), reason);
+            connection.closed = true;
+            self.activate(key);
+        }
+    }
+
+    /// Where a connection's client is now; it may move.
+    pub fn remote(&self, key: Key) -> Option<SocketAddr> {
+        Some(self.connections.get(key)?.as_ref()?.quic.remote_address())
+    }
+
+    /// The TLS session of a connection: the name the client asked for, if any.
+    pub fn server_name(&self, key: Key) -> Option<String> {
+        let connection = self.connections.get(key)?.as_ref()?;
+        let data = connection.quic.crypto_session().handshake_data()?;
+        let data = data
+            .downcast::<quinn_proto::crypto::rustls::HandshakeData>()
+            .ok()?;
+        data.server_name
+    }
+
+    /// Connections that are not drained.
+    pub fn len(&self) -> usize {
+        self.inner.open_connections()
+    }
+}
+
+impl Connection {
+    fn stream_event(&mut self, event: StreamEvent) {
+        match event {
+            StreamEvent::Opened { dir } => {
+                while let Some(id) = self.quic.streams().accept(dir) {
+                    self.accepted.push_back(Event::Readable(id.into()));
+                }
+            }
+            StreamEvent::Readable { id } => self.accepted.push_back(Event::Readable(id.into())),
+            StreamEvent::Writable { id } => self.accepted.push_back(Event::Writable(id.into())),
+            StreamEvent::Stopped { id, .. } => self.accepted.push_back(Event::Stopped(id.into())),
+            StreamEvent::Finished { .. } | StreamEvent::Available { .. } => {}
+        }
+    }
+}
+
+fn connection(connections: &mut [Option<Connection>], key: Key) -> Option<&mut Connection> {
+    connections.get_mut(key)?.as_mut()
+}
+
+fn id(stream: u64) -> StreamId {
+    StreamId::from(VarInt::from_u64(stream).unwrap_or(VarInt::MAX))
+}
+
+fn code_of(code: u64) -> VarInt {
+    VarInt::from_u64(code).unwrap_or(VarInt::MAX)
+}
+
+fn outgoing(transmit: &Transmit) -> Outgoing {
+    Outgoing {
+        remote: transmit.destination,
+        local: transmit.src_ip,
+        segment: transmit.segment_size,
+    }
+}
+
+fn transport(options: &Options, mtu: u16) -> TransportConfig {
+    let mut transport = TransportConfig::default();
+    let mut discovery = MtuDiscoveryConfig::default();
+    discovery.upper_bound(mtu);
+    let idle = VarInt::from_u64(options.idle.as_millis() as u64).unwrap_or(VarInt::MAX);
+    transport
+        .max_concurrent_bidi_streams(options.max_streams.into())
+        .max_concurrent_uni_streams(MAX_UNI_STREAMS.into())
+        .stream_receive_window(options.stream_window.into())
+        .receive_window(options.stream_window.saturating_mul(16).into())
+        .send_window(SEND_WINDOW)
+        .max_idle_timeout(Some(idle.into()))
+        .mtu_discovery_config(Some(discovery))
+        .datagram_receive_buffer_size(None)
+        .enable_segmentation_offload(options.gso);
+    transport
+}

@@ -1,0 +1,497 @@
+//! UDP in batches: recvmmsg in, sendmmsg with segmentation offload out. The only unsafe code of the
+//! QUIC side.
+
+use bytes::BytesMut;
+use std::io;
+use std::mem::{size_of, zeroed};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::os::fd::RawFd;
+use std::ptr;
+
+/// Datagrams taken or sent by one system call.
+pub const BATCH: usize = 64;
+/// Room for one datagram: more than any we let peers send.
+const DATAGRAM: usize = 2048;
+/// Room for the control messages of one datagram, in words so that they are aligned.
+const CONTROL_WORDS: usize = 12;
+
+/// A datagram that came.
+pub struct Datagram {
+    /// Where from.
+    pub remote: SocketAddr,
+    /// Which of our addresses it was sent to, when the kernel said.
+    pub local: Option<IpAddr>,
+    /// Its content.
+    pub data: BytesMut,
+}
+
+/// A datagram, or several of equal size for one destination, to be sent.
+#[derive(Clone, Copy, Debug)]
+pub struct Outgoing {
+    /// Where to.
+    pub remote: SocketAddr,
+    /// Which of our addresses to send from.
+    pub local: Option<IpAddr>,
+    /// Length of each datagram but the last, when the content is more than one.
+    pub segment: Option<usize>,
+}
+
+type Control = [u64; CONTROL_WORDS];
+
+/// Memory for receiving, used again and again.
+pub struct Receiver {
+    arena: BytesMut,
+    names: Box<[libc::sockaddr_storage; BATCH]>,
+    controls: Box<[Control; BATCH]>,
+}
+
+impl Default for Receiver {
+    fn default() -> Self {
+        // SAFETY: an all-zero sockaddr_storage is valid.
+        let names = unsafe { zeroed::<[libc::sockaddr_storage; BATCH]>() };
+        Self {
+            arena: BytesMut::new(),
+            names: Box::new(names),
+            controls: Box::new([[0; CONTROL_WORDS]; BATCH]),
+        }
+    }
+}
+
+impl Receiver {
+    /// Takes up to [`BATCH`] datagrams that are there, handing each to `each`; how many.
+    ///
+    /// # Errors
+    /// `WouldBlock` when there is none; anything else is the socket's.
+    pub fn receive(&mut self, fd: RawFd, mut each: impl FnMut(Datagram)) -> io::Result<usize> {
+        self.arena.clear();
+        // Takes the old memory again once nobody reads from it any more.
+        self.arena.reserve(BATCH * DATAGRAM);
+        let mut iovs = self.iovecs();
+        let mut messages = self.messages(&mut iovs);
+        let flags = libc::MSG_DONTWAIT as _;
+        // SAFETY: each message points at its own name, iovec and control memory, all of which live
+        // through the call, with their true lengths.
+        let n = unsafe {
+            libc::recvmmsg(
+                fd,
+                messages.as_mut_ptr(),
+                BATCH as u32,
+                flags,
+                ptr::null_mut(),
+            )
+        };
+        if n < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        for message in &messages[..n as usize] {
+            // SAFETY: this datagram's part is the next DATAGRAM bytes of the arena's capacity. The
+            // kernel initialised `msg_len` of them; the part is cut to those before anyone reads it.
+            unsafe { self.arena.set_len(DATAGRAM) };
+            let mut part = self.arena.split_to(DATAGRAM);
+            part.truncate(message.msg_len as usize);
+            if message.msg_hdr.msg_flags & libc::MSG_TRUNC != 0 {
+                continue;
+            }
+            let remote = read_address(&message.msg_hdr);
+            let Some(remote) = remote else { continue };
+            let local = local_address(&message.msg_hdr);
+            each(Datagram {
+                remote,
+                local,
+                data: part,
+            });
+        }
+        Ok(n as usize)
+    }
+
+    fn iovecs(&mut self) -> [libc::iovec; BATCH] {
+        let base: *mut u8 = self.arena.spare_capacity_mut().as_mut_ptr().cast();
+        std::array::from_fn(|i| libc::iovec {
+            iov_base: base.wrapping_add(i * DATAGRAM).cast(),
+            iov_len: DATAGRAM,
+        })
+    }
+
+    fn messages(&mut self, iovs: &mut [libc::iovec; BATCH]) -> [libc::mmsghdr; BATCH] {
+        // SAFETY: an all-zero mmsghdr is valid: null pointers with zero lengths.
+        let mut messages = unsafe { zeroed::<[libc::mmsghdr; BATCH]>() };
+        for (i, message) in messages.iter_mut().enumerate() {
+            let header = &mut message.msg_hdr;
+            header.msg_name = (&raw mut self.names[i]).cast();
+            header.msg_namelen = size_of::<libc::sockaddr_storage>() as u32;
+            header.msg_iov = &raw mut iovs[i];
+            header.msg_iovlen = 1;
+            header.msg_control = self.controls[i].as_mut_ptr().cast();
+            header.msg_controllen = size_of::<Control>() as _;
+        }
+        messages
+    }
+}
+
+fn read_address(header: &libc::msghdr) -> Option<SocketAddr> {
+    // SAFETY: msg_name points at a sockaddr_storage of ours that the kernel filled.
+    let storage = unsafe { &*header.msg_name.cast::<libc::sockaddr_storage>() };
+    match i32::from(storage.ss_family) {
+        libc::AF_INET => {
+            // SAFETY: the family says that it is a sockaddr_in, and the storage is large enough.
+            let raw = unsafe { &*header.msg_name.cast::<libc::sockaddr_in>() };
+            let ip = Ipv4Addr::from(raw.sin_addr.s_addr.to_ne_bytes());
+            Some(SocketAddrV4::new(ip, u16::from_be(raw.sin_port)).into())
+        }
+        libc::AF_INET6 => {
+            // SAFETY: the family says that it is a sockaddr_in6, and the storage is large enough.
+            let raw = unsafe { &*header.msg_name.cast::<libc::sockaddr_in6>() };
+            let ip = Ipv6Addr::from(raw.sin6_addr.s6_addr);
+            let port = u16::from_be(raw.sin6_port);
+            Some(SocketAddrV6::new(ip, port, 0, raw.sin6_scope_id).into())
+        }
+        _ => None,
+    }
+}
+
+fn local_address(header: &libc::msghdr) -> Option<IpAddr> {
+    // SAFETY: the header's control memory was filled by the kernel, which set its length.
+    let mut cmsg = unsafe { libc::CMSG_FIRSTHDR(header) };
+    while !cmsg.is_null() {
+        // SAFETY: not null, so it points at a whole control message header in that memory.
+        let (level, kind) = unsafe { ((*cmsg).cmsg_level, (*cmsg).cmsg_type) };
+        // SAFETY: the data follows the header.
+        let data = unsafe { libc::CMSG_DATA(cmsg) };
+        if (level, kind) == (libc::IPPROTO_IP, libc::IP_PKTINFO) {
+            // SAFETY: this kind of message holds an in_pktinfo; it need not be aligned.
+            let info = unsafe { ptr::read_unaligned(data.cast::<libc::in_pktinfo>()) };
+            return Some(Ipv4Addr::from(info.ipi_addr.s_addr.to_ne_bytes()).into());
+        }
+        if (level, kind) == (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) {
+            // SAFETY: this kind of message holds an in6_pktinfo; it need not be aligned.
+            let info = unsafe { ptr::read_unaligned(data.cast::<libc::in6_pktinfo>()) };
+            return Some(Ipv6Addr::from(info.ipi6_addr.s6_addr).into());
+        }
+        // SAFETY: header and message belong together.
+        cmsg = unsafe { libc::CMSG_NXTHDR(header, cmsg) };
+    }
+    None
+}
+
+/// What is to be sent, gathered until there is a batch of it.
+pub struct Sender {
+    buffers: Vec<Vec<u8>>,
+    queue: Vec<Outgoing>,
+    controls: Box<[Control; BATCH]>,
+}
+
+impl Default for Sender {
+    fn default() -> Self {
+        Self {
+            buffers: Vec::new(),
+            queue: Vec::new(),
+            controls: Box::new([[0; CONTROL_WORDS]; BATCH]),
+        }
+    }
+}
+
+impl Sender {
+    /// An empty buffer for the next datagrams; nothing is queued before [`Sender::push`].
+    pub fn buffer(&mut self) -> &mut Vec<u8> {
+        let next = self.queue.len();
+        if next == self.buffers.len() {
+            self.buffers.push(Vec::new());
+        }
+        let buffer = &mut self.buffers[next];
+        buffer.clear();
+        buffer
+    }
+
+    /// Queues the buffer given out last.
+    pub fn push(&mut self, outgoing: Outgoing) {
+        self.queue.push(outgoing);
+    }
+
+    /// Whether [`Sender::flush`] must come before the next [`Sender::push`].
+    pub fn is_full(&self) -> bool {
+        self.queue.len() == BATCH
+    }
+
+    /// Whether nothing is queued.
+    pub fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// Sends what is queued. What the kernel refuses is dropped, as any network might: QUIC sends it
+    /// again.
+    ///
+    /// # Errors
+    /// `WouldBlock` when the socket is full; what was not sent stays queued.
+    pub fn flush(&mut self, fd: RawFd) -> io::Result<()> {
+        let mut done = 0;
+        let mut result = Ok(());
+        while done < self.queue.len() {
+            match self.send(fd, done) {
+                Ok(n) => done += n.max(1),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    result = Err(e);
+                    break;
+                }
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                // A destination that cannot be reached, or a datagram above the path's MTU.
+                Err(_) => done += 1,
+            }
+        }
+        self.queue.drain(..done);
+        let left = self.queue.len();
+        self.buffers[..done + left].rotate_left(done);
+        result
+    }
+
+    fn send(&mut self, fd: RawFd, from: usize) -> io::Result<usize> {
+        // SAFETY: all-zero values of these types are valid.
+        let (mut names, mut messages) = unsafe {
+            (
+                zeroed::<[libc::sockaddr_storage; BATCH]>(),
+                zeroed::<[libc::mmsghdr; BATCH]>(),
+            )
+        };
+        let mut iovs: [libc::iovec; BATCH] = std::array::from_fn(|_| libc::iovec {
+            iov_base: ptr::null_mut(),
+            iov_len: 0,
+        });
+        let count = self.queue.len() - from;
+        for i in 0..count {
+            let outgoing = &self.queue[from + i];
+            let buffer = &mut self.buffers[from + i];
+            iovs[i].iov_base = buffer.as_mut_ptr().cast();
+            iovs[i].iov_len = buffer.len();
+            let header = &mut messages[i].msg_hdr;
+            header.msg_namelen = write_address(&mut names[i], &outgoing.remote);
+            header.msg_name = (&raw mut names[i]).cast();
+            header.msg_iov = &raw mut iovs[i];
+            header.msg_iovlen = 1;
+            write_control(header, &mut self.controls[i], outgoing);
+        }
+        // SAFETY: the first `count` messages point at names, iovecs, buffers and control memory that
+        // live through the call, with their true lengths.
+        let n = unsafe {
+            libc::sendmmsg(
+                fd,
+                messages.as_mut_ptr(),
+                count as u32,
+                libc::MSG_DONTWAIT as _,
+            )
+        };
+        if n < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(n as usize)
+    }
+}
+
+fn write_address(storage: &mut libc::sockaddr_storage, address: &SocketAddr) -> u32 {
+    let storage: *mut libc::sockaddr_storage = storage;
+    match address {
+        SocketAddr::V4(v4) => {
+            // SAFETY: the storage is large and aligned enough for any socket address.
+            let raw = unsafe { &mut *storage.cast::<libc::sockaddr_in>() };
+            raw.sin_family = libc::AF_INET as _;
+            raw.sin_port = v4.port().to_be();
+            raw.sin_addr.s_addr = u32::from_ne_bytes(v4.ip().octets());
+            size_of::<libc::sockaddr_in>() as u32
+        }
+        SocketAddr::V6(v6) => {
+            // SAFETY: as above.
+            let raw = unsafe { &mut *storage.cast::<libc::sockaddr_in6>() };
+            raw.sin6_family = libc::AF_INET6 as _;
+            raw.sin6_port = v6.port().to_be();
+            raw.sin6_addr.s6_addr = v6.ip().octets();
+            raw.sin6_scope_id = v6.scope_id();
+            size_of::<libc::sockaddr_in6>() as u32
+        }
+    }
+}
+
+/// Appends the control messages a datagram needs: its source address and its segment size.
+fn write_control(header: &mut libc::msghdr, control: &mut Control, outgoing: &Outgoing) {
+    if outgoing.local.is_none() && outgoing.segment.is_none() {
+        return;
+    }
+    header.msg_control = control.as_mut_ptr().cast();
+    let mut at = 0;
+    match outgoing.local {
+        Some(IpAddr::V4(ip)) => {
+            // SAFETY: an all-zero in_pktinfo is valid.
+            let mut info = unsafe { zeroed::<libc::in_pktinfo>() };
+            info.ipi_spec_dst.s_addr = u32::from_ne_bytes(ip.octets());
+            at = push_control(control, at, libc::IPPROTO_IP, libc::IP_PKTINFO, info);
+        }
+        Some(IpAddr::V6(ip)) => {
+            // SAFETY: an all-zero in6_pktinfo is valid.
+            let mut info = unsafe { zeroed::<libc::in6_pktinfo>() };
+            info.ipi6_addr.s6_addr = ip.octets();
+            at = push_control(control, at, libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, info);
+        }
+        None => {}
+    }
+    if let Some(segment) = outgoing.segment {
+        at = push_control(
+            control,
+            at,
+            libc::SOL_UDP,
+            libc::UDP_SEGMENT,
+            segment as u16,
+        );
+    }
+    header.msg_controllen = at as _;
+}
+
+fn push_control<T: Copy>(
+    control: &mut Control,
+    at: usize,
+    level: i32,
+    kind: i32,
+    value: T,
+) -> usize {
+    // SAFETY: these two only compute.
+    let (space, len) = unsafe {
+        (
+            libc::CMSG_SPACE(size_of::<T>() as u32) as usize,
+            libc::CMSG_LEN(size_of::<T>() as u32) as usize,
+        )
+    };
+    assert!(at + space <= size_of::<Control>(), "control messages fit");
+    let cmsg = control
+        .as_mut_ptr()
+        .cast::<u8>()
+        .wrapping_add(at)
+        .cast::<libc::cmsghdr>();
+    // SAFETY: the assertion left room for header and value at `at`, which is aligned as CMSG_SPACE
+    // keeps it; the value is written unaligned.
+    unsafe {
+        (*cmsg).cmsg_level = level;
+        (*cmsg).cmsg_type = kind;
+        (*cmsg).cmsg_len = len as _;
+        ptr::write_unaligned(libc::CMSG_DATA(cmsg).cast::<T>(), value);
+    }
+    at + space
+}
+
+/// Prepares a bound UDP socket: our own address with each datagram, no fragmentation, large buffers.
+///
+/// # Errors
+/// The kernel refuses an option that QUIC cannot do without.
+pub fn prepare(fd: RawFd, v6: bool) -> io::Result<()> {
+    // The kernel gives no more than net.core.rmem_max allows; less is no error.
+    let _ = set(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, 8 << 20);
+    let _ = set(fd, libc::SOL_SOCKET, libc::SO_SNDBUF, 8 << 20);
+    if v6 {
+        set(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, 1)?;
+        return set(
+            fd,
+            libc::IPPROTO_IPV6,
+            libc::IPV6_MTU_DISCOVER,
+            libc::IPV6_PMTUDISC_PROBE,
+        );
+    }
+    set(fd, libc::IPPROTO_IP, libc::IP_PKTINFO, 1)?;
+    set(
+        fd,
+        libc::IPPROTO_IP,
+        libc::IP_MTU_DISCOVER,
+        libc::IP_PMTUDISC_PROBE,
+    )
+}
+
+fn set(fd: RawFd, level: i32, name: i32, value: i32) -> io::Result<()> {
+    let len = size_of::<i32>() as u32;
+    // SAFETY: the value lives through the call, which reads its four bytes.
+    let result = unsafe { libc::setsockopt(fd, level, name, (&raw const value).cast(), len) };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::UdpSocket;
+    use std::os::fd::AsRawFd;
+    use std::time::Duration;
+
+    fn socket(address: &str) -> UdpSocket {
+        let socket = UdpSocket::bind(address).unwrap();
+        prepare(socket.as_raw_fd(), address.starts_with('[')).unwrap();
+        socket
+            .set_read_timeout(Some(Duration::from_secs(5)))
+            .unwrap();
+        socket
+    }
+
+    #[test]
+    fn datagrams_come_with_their_addresses() {
+        for address in ["127.0.0.1:0", "[::1]:0"] {
+            let (ours, theirs) = (socket(address), socket(address));
+            for n in 0..100u8 {
+                theirs
+                    .send_to(&[n; 1200], ours.local_addr().unwrap())
+                    .unwrap();
+            }
+            let mut receiver = Receiver::default();
+            let mut seen = Vec::new();
+            while seen.len() < 100 {
+                let from = theirs.local_addr().unwrap();
+                let ip = ours.local_addr().unwrap().ip();
+                let result = receiver.receive(ours.as_raw_fd(), |datagram| {
+                    assert_eq!((datagram.remote, datagram.local), (from, Some(ip)));
+                    assert_eq!(datagram.data.len(), 1200);
+                    seen.push(datagram.data[0]);
+                });
+                assert!(result.unwrap() <= BATCH);
+            }
+            assert_eq!(seen, (0..100).collect::<Vec<u8>>());
+            let nothing = receiver.receive(ours.as_raw_fd(), |_| {});
+            assert_eq!(nothing.unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        }
+    }
+
+    #[test]
+    fn one_call_sends_many_datagrams_in_segments() {
+        let (ours, theirs) = (socket("127.0.0.1:0"), socket("127.0.0.1:0"));
+        let mut sender = Sender::default();
+        for n in 0..10u8 {
+            sender.buffer().resize(2500, n);
+            let local = Some(ours.local_addr().unwrap().ip());
+            let remote = theirs.local_addr().unwrap();
+            sender.push(Outgoing {
+                remote,
+                local,
+                segment: Some(1000),
+            });
+        }
+        sender.flush(ours.as_raw_fd()).unwrap();
+        assert!(sender.is_empty());
+        let mut buffer = [0; 4000];
+        for n in 0..10u8 {
+            for want in [1000, 1000, 500] {
+                let len = theirs.recv(&mut buffer).unwrap();
+                assert_eq!((len, buffer[0]), (want, n));
+            }
+        }
+    }
+
+    #[test]
+    fn an_unreachable_destination_does_not_hold_up_the_others() {
+        let (ours, theirs) = (socket("127.0.0.1:0"), socket("127.0.0.1:0"));
+        let mut sender = Sender::default();
+        let bad: SocketAddr = "255.255.255.255:9".parse().unwrap();
+        for remote in [bad, theirs.local_addr().unwrap()] {
+            sender.buffer().extend_from_slice(b"hello");
+            sender.push(Outgoing {
+                remote,
+                local: None,
+                segment: None,
+            });
+        }
+        sender.flush(ours.as_raw_fd()).unwrap();
+        let mut buffer = [0; 100];
+        assert_eq!(theirs.recv(&mut buffer).unwrap(), 5);
+    }
+}
