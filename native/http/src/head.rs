@@ -1,6 +1,7 @@
 //! Request heads as HTTP/2 and HTTP/3 carry them: collected from a field section and checked
 //! against RFC 9113, section 8, and RFC 9114, section 4, which agree.
 
+use crate::message::{Head, Version};
 use crate::token::is_tchar;
 use std::cell::Cell;
 
@@ -124,6 +125,39 @@ impl RequestHead {
     /// The declared length of the body in bytes.
     pub fn content_length(&self) -> Option<u64> {
         self.content_length
+    }
+
+    /// Writes the head in the form that all protocol versions share. Cookies that came in pieces
+    /// are joined (RFC 9113, section 8.2.3); the request line is made up for the log.
+    pub fn copy_to(&self, head: &mut Head, version: Version) {
+        head.clear();
+        head.version = version;
+        head.buf.reserve(self.bytes.len() * 2 + 16);
+        head.method = head.store(self.method());
+        head.scheme = head.store(self.scheme());
+        head.authority = head.store(self.optional(self.authority));
+        head.path = head.store(self.path());
+        head.target = head.path;
+        let line = [
+            self.method(),
+            b" ",
+            self.path(),
+            b" ",
+            version.name().as_bytes(),
+        ];
+        head.line = head.store(&line.concat());
+        let is_cookie = |name: &[u8]| name == b"cookie";
+        for (name, value) in self.fields().filter(|(name, _)| !is_cookie(name)) {
+            head.push_header(name, value);
+        }
+        let crumbs: Vec<&[u8]> = self
+            .fields()
+            .filter(|(n, _)| is_cookie(n))
+            .map(|(_, v)| v)
+            .collect();
+        if !crumbs.is_empty() {
+            head.push_header(b"cookie", &crumbs.join(&b"; "[..]));
+        }
     }
 
     /// A number the owner may attach, 0 at first: equal sections share one head, so what was found
@@ -356,6 +390,21 @@ mod tests {
         let fields: Vec<_> = head.fields().collect();
         assert_eq!(fields[0], (&b"accept"[..], &b"*/*"[..]));
         assert_eq!(fields.len(), 3);
+    }
+
+    #[test]
+    fn it_is_copied_to_the_common_form() {
+        let cookies = [("cookie", "a=1"), ("accept", "*/*"), ("cookie", "b=2")];
+        let mut head = Head::default();
+        with(&cookies).unwrap().copy_to(&mut head, Version::Http2);
+        assert_eq!(head.text(head.line), b"GET /a?b HTTP/2.0");
+        assert_eq!(
+            (head.text(head.path), head.text(head.target)),
+            (&b"/a?b"[..], &b"/a?b"[..])
+        );
+        assert_eq!(head.text(head.authority), b"example.org");
+        assert_eq!(head.get("cookie"), Some(&b"a=1; b=2"[..]));
+        assert_eq!(head.headers.len(), 2);
     }
 
     #[test]

@@ -53,6 +53,21 @@ pub fn encode_field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     encode_string(out, value);
 }
 
+/// Appends a field whose value is written as it is, so that it can be replaced in place by another
+/// of the same length, as a date is. `name` must be lower-case. Returns where the value begins.
+pub fn encode_plain_field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) -> usize {
+    match table::response_name(name) {
+        Some(index) => integer::encode(out, 0, 4, index),
+        None => {
+            out.push(0);
+            encode_string(out, name);
+        }
+    }
+    integer::encode(out, 0, 7, value.len());
+    out.extend_from_slice(value);
+    out.len() - value.len()
+}
+
 /// Huffman where that is shorter, which for short strings of digits it often is not.
 fn encode_string(out: &mut Vec<u8>, text: &[u8]) {
     let coded = huffman::encoded_len(text);

@@ -12,7 +12,7 @@ mod ring;
 mod table;
 
 pub use decoder::Decoder;
-pub use encoder::{encode_field, encode_status, DYNAMIC_TABLE_OFF};
+pub use encoder::{encode_field, encode_plain_field, encode_status, DYNAMIC_TABLE_OFF};
 pub use ring::FieldRing;
 pub use table::static_field;
 

@@ -287,6 +287,17 @@ fn statuses_are_indexed_where_they_can_be() {
 }
 
 #[test]
+fn a_plain_value_can_be_replaced() {
+    for name in ["date", "x-now"] {
+        let mut block = Vec::new();
+        let at = encode_plain_field(&mut block, name.as_bytes(), b"monday");
+        block[at..at + 6].copy_from_slice(b"friday");
+        let fields = decode(&mut Decoder::new(0), &block).unwrap();
+        assert_eq!(fields, [(name.as_bytes().to_vec(), b"friday".to_vec())]);
+    }
+}
+
+#[test]
 fn every_static_entry_is_found_by_name() {
     for index in 15..=61 {
         let (name, _) = static_field(index).unwrap();

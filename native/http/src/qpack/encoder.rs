@@ -38,6 +38,18 @@ pub fn encode_field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     encode_string(out, 0, 7, value);
 }
 
+/// Appends a field whose value is written as it is, so that it can be replaced in place by another
+/// of the same length, as a date is. `name` must be lower-case. Returns where the value begins.
+pub fn encode_plain_field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) -> usize {
+    match table::find(name, b"") {
+        Some(Ok(index) | Err(index)) => integer::encode(out, 0x50, 4, index),
+        None => encode_string(out, 0x20, 3, name),
+    }
+    integer::encode(out, 0, 7, value.len());
+    out.extend_from_slice(value);
+    out.len() - value.len()
+}
+
 fn encode_string(out: &mut Vec<u8>, flags: u8, bits: u32, text: &[u8]) {
     let coded = huffman::encoded_len(text);
     if coded < text.len() {

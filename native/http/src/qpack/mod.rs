@@ -11,7 +11,7 @@ mod streams;
 mod table;
 
 pub use decoder::decode;
-pub use encoder::{encode_field, encode_prefix, encode_status};
+pub use encoder::{encode_field, encode_plain_field, encode_prefix, encode_status};
 pub use streams::{DecoderStream, EncoderStream};
 pub use table::{static_field, LEN as STATIC_LEN};
 

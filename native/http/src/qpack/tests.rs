@@ -106,6 +106,16 @@ fn every_static_field_is_one_index() {
 }
 
 #[test]
+fn a_plain_value_can_be_replaced() {
+    for name in ["date", "x-now"] {
+        let mut section = vec![0, 0];
+        let at = encode_plain_field(&mut section, name.as_bytes(), b"monday");
+        section[at..at + 6].copy_from_slice(b"friday");
+        assert_eq!(fields_of(&section), Ok(vec![field(name, "friday")]));
+    }
+}
+
+#[test]
 fn statuses() {
     for status in [100, 200, 206, 301, 404, 599] {
         let mut section = vec![0, 0];

@@ -7,11 +7,13 @@
 mod certificates;
 mod ciphers;
 mod context;
+mod stream;
 mod tickets;
 mod verify;
 
 pub use certificates::Source;
 pub use context::{Alpn, Context, Settings};
+pub use stream::{HandshakeError, Hello, TlsStream};
 pub use verify::{client_verdict, Authorities, Client, Verdict};
 
 /// Why a context cannot be made; the words follow nginx's where it has some.

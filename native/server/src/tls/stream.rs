@@ -1,0 +1,266 @@
+//! A TLS connection over a non-blocking socket.
+
+use super::Context as TlsContext;
+use gallop_runtime::Sock;
+use rustls::server::{Accepted, Acceptor};
+use rustls::ServerConnection;
+use std::future::poll_fn;
+use std::io::{self, IoSlice, Read, Write};
+use std::task::{ready, Context, Poll, Waker};
+
+/// Sealed bytes that may wait for the socket before no more plain ones are taken.
+const MAX_UNSENT: usize = 128 * 1024;
+
+/// Plain bytes in and out; records underneath.
+pub struct TlsStream {
+    sock: Sock,
+    tls: ServerConnection,
+}
+
+/// Why a handshake failed.
+#[derive(Debug)]
+pub enum HandshakeError {
+    /// The connection broke off.
+    Io(io::Error),
+    /// The client's fault, or no version or cipher in common.
+    Tls(rustls::Error),
+}
+
+impl std::fmt::Display for HandshakeError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            HandshakeError::Io(e) => write!(f, "{e}"),
+            HandshakeError::Tls(e) => write!(f, "SSL_do_handshake() failed ({e})"),
+        }
+    }
+}
+
+/// The socket as rustls wants it: waiting is an error like any other.
+struct Blocking<'a, 'b> {
+    sock: &'a Sock,
+    cx: &'a mut Context<'b>,
+}
+
+fn or_would_block<T>(poll: Poll<io::Result<T>>) -> io::Result<T> {
+    match poll {
+        Poll::Ready(result) => result,
+        Poll::Pending => Err(io::ErrorKind::WouldBlock.into()),
+    }
+}
+
+impl Read for Blocking<'_, '_> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        or_would_block(self.sock.poll_read(self.cx, buf))
+    }
+}
+
+impl Write for Blocking<'_, '_> {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        or_would_block(self.sock.poll_write(self.cx, buf, false))
+    }
+
+    fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+        or_would_block(self.sock.poll_write_vectored(self.cx, bufs, false))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A client's hello, before it is known which server block it is for.
+pub struct Hello {
+    sock: Sock,
+    accepted: Accepted,
+}
+
+impl Hello {
+    /// Waits for the hello. `early` is what was already read from the socket.
+    ///
+    /// # Errors
+    /// The connection broke off, or what came is no TLS.
+    pub async fn read(sock: Sock, early: &[u8]) -> Result<Self, HandshakeError> {
+        let mut acceptor = Acceptor::default();
+        let mut early = early;
+        while !early.is_empty() {
+            acceptor.read_tls(&mut early).map_err(HandshakeError::Io)?;
+        }
+        let accepted = poll_fn(|cx| poll_hello(&sock, &mut acceptor, cx)).await?;
+        Ok(Self { sock, accepted })
+    }
+
+    /// The name the client asks for (SNI), lower case.
+    pub fn server_name(&self) -> Option<String> {
+        self.accepted
+            .client_hello()
+            .server_name()
+            .map(str::to_ascii_lowercase)
+    }
+
+    /// Finishes the handshake as the server block with this context does it.
+    ///
+    /// # Errors
+    /// The connection broke off, or the two sides cannot agree; the alert was sent.
+    pub async fn finish(self, context: &TlsContext) -> Result<TlsStream, HandshakeError> {
+        let Self { sock, accepted } = self;
+        let mut tls = match accepted.into_connection(context.config().clone()) {
+            Ok(tls) => tls,
+            Err((error, mut alert)) => {
+                let mut bytes = Vec::new();
+                if alert.write_all(&mut bytes).is_ok() {
+                    // The error is told even if the client is gone.
+                    let _ = sock.try_write(&bytes);
+                }
+                return Err(HandshakeError::Tls(error));
+            }
+        };
+        tls.set_buffer_limit(Some(MAX_UNSENT));
+        let mut stream = TlsStream { sock, tls };
+        poll_fn(|cx| stream.poll_handshake(cx)).await?;
+        Ok(stream)
+    }
+}
+
+fn poll_hello(
+    sock: &Sock,
+    acceptor: &mut Acceptor,
+    cx: &mut Context<'_>,
+) -> Poll<Result<Accepted, HandshakeError>> {
+    loop {
+        match acceptor.accept() {
+            Ok(Some(accepted)) => return Poll::Ready(Ok(accepted)),
+            Ok(None) => {}
+            Err((error, mut alert)) => {
+                let mut bytes = Vec::new();
+                if alert.write_all(&mut bytes).is_ok() {
+                    // The error is told even if the client is gone.
+                    let _ = sock.try_write(&bytes);
+                }
+                return Poll::Ready(Err(HandshakeError::Tls(error)));
+            }
+        }
+        match acceptor.read_tls(&mut Blocking { sock, cx }) {
+            Ok(0) => {
+                return Poll::Ready(Err(HandshakeError::Io(io::ErrorKind::UnexpectedEof.into())))
+            }
+            Ok(_) => {}
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Poll::Pending,
+            Err(e) => return Poll::Ready(Err(HandshakeError::Io(e))),
+        }
+    }
+}
+
+impl TlsStream {
+    fn poll_handshake(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), HandshakeError>> {
+        loop {
+            // What is to be sent goes first: an alert, or our part of the handshake.
+            ready!(self.poll_flush(cx)).map_err(HandshakeError::Io)?;
+            if !self.tls.is_handshaking() {
+                return Poll::Ready(Ok(()));
+            }
+            match self.fill(cx) {
+                Ok(0) => {
+                    let eof = io::ErrorKind::UnexpectedEof.into();
+                    return Poll::Ready(Err(HandshakeError::Io(eof)));
+                }
+                Ok(_) => {}
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Poll::Pending,
+                Err(e) => return Poll::Ready(Err(HandshakeError::Io(e))),
+            }
+            if let Err(error) = self.tls.process_new_packets() {
+                // The alert; the error is told even if the client is gone.
+                let _ = self.poll_flush(cx);
+                return Poll::Ready(Err(HandshakeError::Tls(error)));
+            }
+        }
+    }
+
+    /// Reads records from the socket.
+    fn fill(&mut self, cx: &mut Context<'_>) -> io::Result<usize> {
+        self.tls.read_tls(&mut Blocking {
+            sock: &self.sock,
+            cx,
+        })
+    }
+
+    /// Reads plain bytes; 0 when the client has closed its side.
+    pub fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
+        loop {
+            match self.tls.reader().read(buf) {
+                Ok(n) => return Poll::Ready(Ok(n)),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+                // Closed without a farewell, as many clients do.
+                Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Poll::Ready(Ok(0)),
+                Err(e) => return Poll::Ready(Err(e)),
+            }
+            match self.fill(cx) {
+                Ok(0) => {}
+                Ok(_) => {}
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Poll::Pending,
+                Err(e) => return Poll::Ready(Err(e)),
+            }
+            if let Err(error) = self.tls.process_new_packets() {
+                // The alert; the connection is lost whether or not it goes out.
+                let _ = self.poll_flush(cx);
+                return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, error)));
+            }
+        }
+    }
+
+    /// Whether plain bytes are there that need no reading from the socket.
+    pub fn has_buffered(&mut self) -> bool {
+        self.tls
+            .process_new_packets()
+            .is_ok_and(|state| state.plaintext_bytes_to_read() > 0)
+    }
+
+    /// Seals plain bytes; how many were taken. They go out with [`TlsStream::poll_flush`], or when
+    /// too many wait.
+    pub fn poll_write(&mut self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        loop {
+            let n = self.tls.writer().write(buf)?;
+            if n > 0 || buf.is_empty() {
+                return Poll::Ready(Ok(n));
+            }
+            ready!(self.poll_send(cx))?;
+        }
+    }
+
+    /// Sends sealed bytes until the socket takes no more; ready when something was sent.
+    fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.tls.write_tls(&mut Blocking {
+            sock: &self.sock,
+            cx,
+        }) {
+            Ok(_) => Poll::Ready(Ok(())),
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Poll::Pending,
+            Err(e) => Poll::Ready(Err(e)),
+        }
+    }
+
+    /// Sends all sealed bytes.
+    pub fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while self.tls.wants_write() {
+            ready!(self.poll_send(cx))?;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Says farewell, as far as the socket takes it now.
+    pub fn close(&mut self) {
+        self.tls.send_close_notify();
+        let mut cx = Context::from_waker(Waker::noop());
+        // Nobody waits for the farewell to arrive.
+        let _ = self.poll_flush(&mut cx);
+    }
+
+    /// The session.
+    pub fn session(&self) -> &ServerConnection {
+        &self.tls
+    }
+
+    /// The socket underneath.
+    pub fn sock(&self) -> &Sock {
+        &self.sock
+    }
+}
