@@ -127,6 +127,11 @@ impl RequestHead {
         self.content_length
     }
 
+    /// Bytes of all names and values, for `$request_length`: about what HTTP/1 would have needed.
+    pub fn size(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// Writes the head in the form that all protocol versions share. Cookies that came in pieces
     /// are joined (RFC 9113, section 8.2.3); the request line is made up for the log.
     pub fn copy_to(&self, head: &mut Head, version: Version) {

@@ -7,13 +7,19 @@
 mod certificates;
 mod ciphers;
 mod context;
+mod info;
+mod store;
 mod stream;
 mod tickets;
+mod transport;
 mod verify;
 
 pub use certificates::Source;
 pub use context::{Alpn, Context, Settings};
+pub use info::describe;
+pub use store::Store;
 pub use stream::{HandshakeError, Hello, TlsStream};
+pub use transport::Secure;
 pub use verify::{client_verdict, Authorities, Client, Verdict};
 
 /// Why a context cannot be made; the words follow nginx's where it has some.

@@ -1,0 +1,93 @@
+//! Bodies of requests on streams.
+
+use super::Mux;
+use bytes::Bytes;
+use gallop_engine::{BodyError, RequestBody};
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::io;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+/// What has come of a body and was not taken; the stream's flow-control window bounds it.
+#[derive(Default)]
+pub struct Queue {
+    chunks: RefCell<VecDeque<Bytes>>,
+    ended: Cell<bool>,
+    broken: Cell<bool>,
+    waker: Cell<Option<Waker>>,
+}
+
+impl Queue {
+    /// Adds a piece; `end`: it is the last.
+    pub fn push(&self, data: Bytes, end: bool) {
+        if !data.is_empty() {
+            self.chunks.borrow_mut().push_back(data);
+        }
+        if end {
+            self.ended.set(true);
+        }
+        self.wake();
+    }
+
+    /// The rest will not come.
+    pub fn fail(&self) {
+        if !self.ended.get() {
+            self.broken.set(true);
+        }
+        self.wake();
+    }
+
+    fn wake(&self) {
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+}
+
+/// The queue's end that the engine reads.
+pub struct QueuedBody {
+    queue: Rc<Queue>,
+    mux: Rc<dyn Mux>,
+    stream: u64,
+    /// A `100 Continue` that invites the body, until there is no need any more.
+    interim: Option<Vec<u8>>,
+}
+
+impl QueuedBody {
+    /// Reads from `queue`; `interim` is sent before the first wait.
+    pub fn new(queue: Rc<Queue>, mux: Rc<dyn Mux>, stream: u64, interim: Option<Vec<u8>>) -> Self {
+        Self {
+            queue,
+            mux,
+            stream,
+            interim,
+        }
+    }
+}
+
+impl RequestBody for QueuedBody {
+    fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, BodyError>> {
+        if let Some(data) = self.queue.chunks.borrow_mut().pop_front() {
+            self.interim = None;
+            self.mux.released(self.stream, data.len());
+            return Poll::Ready(Ok(Some(data)));
+        }
+        if self.queue.ended.get() {
+            return Poll::Ready(Ok(None));
+        }
+        if self.queue.broken.get() {
+            let gone = io::Error::from(io::ErrorKind::ConnectionReset);
+            return Poll::Ready(Err(BodyError::Closed(gone)));
+        }
+        if let Some(section) = self.interim.take() {
+            self.mux.send_interim(self.stream, &section);
+        }
+        self.queue.waker.set(Some(cx.waker().clone()));
+        Poll::Pending
+    }
+
+    fn is_ended(&self) -> bool {
+        self.queue.ended.get() && self.queue.chunks.borrow().is_empty()
+    }
+}

@@ -1,0 +1,47 @@
+//! What HTTP/2 and HTTP/3 connections do alike: requests that come at once on streams of one
+//! connection, each answered by a task of its own, or at once when the answer is prebuilt.
+
+mod body;
+mod fast;
+mod head;
+mod serve;
+
+pub use body::{Queue, QueuedBody};
+pub use fast::{find, log, Found};
+pub use head::Coding;
+pub use serve::{serve, start, Started};
+
+use bytes::Bytes;
+use std::io;
+use std::task::{Context, Poll};
+
+/// The connection as the tasks of its requests see it.
+pub trait Mux {
+    /// How field sections are written.
+    fn coding(&self) -> Coding;
+
+    /// Sends a response's head; `end`: it has no body. Nothing happens when the stream is gone.
+    fn send_head(&self, stream: u64, section: &[u8], end: bool);
+
+    /// Sends an interim response.
+    fn send_interim(&self, stream: u64, section: &[u8]);
+
+    /// Sends `data` until it is empty, as far as windows and buffers allow; `end`: the response
+    /// ends with it.
+    fn poll_send(
+        &self,
+        cx: &mut Context<'_>,
+        stream: u64,
+        data: &mut Bytes,
+        end: bool,
+    ) -> Poll<io::Result<()>>;
+
+    /// Sends trailers, which end the response.
+    fn send_trailers(&self, stream: u64, section: &[u8]);
+
+    /// Gives a stream up: the answer cannot be had or completed.
+    fn abort(&self, stream: u64);
+
+    /// Bytes of a request's body were taken out of its queue.
+    fn released(&self, stream: u64, len: usize);
+}

@@ -1,0 +1,356 @@
+//! The task of one request.
+
+use super::{fast, Coding, Mux, Queue, QueuedBody};
+use bytes::Bytes;
+use gallop_conf::model::{items, Level};
+use gallop_conf::values::parse_size;
+use gallop_engine::body::read_range;
+use gallop_engine::{Begin, Body, Chunk, Conn, Exchange, Worker};
+use gallop_http::head::{HeadError, RequestHead};
+use gallop_http::message::Version;
+use gallop_runtime::{race, sleep, timeout, unix_time, Either, Notify};
+use std::future::poll_fn;
+use std::io;
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+use std::task::Poll;
+
+/// Bytes of a file read at a time.
+const FILE_PIECE: u64 = 64 * 1024;
+
+/// A request whose task runs: what its connection needs to know of it.
+pub struct Started {
+    /// Where the body goes, if there is one.
+    pub body: Option<Rc<Queue>>,
+    /// To be set when the stream is lost.
+    pub gone: Rc<Notify>,
+}
+
+/// Starts the task of a request. `head` is an error for a malformed one; `end`: it has no body.
+pub fn start(
+    worker: &Rc<Worker>,
+    conn: &Rc<Conn>,
+    mux: Rc<dyn Mux>,
+    stream: u64,
+    head: Result<&RequestHead, HeadError>,
+    end: bool,
+) -> Started {
+    let version = match mux.coding() {
+        Coding::Hpack => Version::Http2,
+        Coding::Qpack => Version::Http3,
+    };
+    let mut ex = Exchange::new(worker.clone(), conn.clone());
+    conn.requests.set(conn.requests.get() + 1);
+    worker
+        .shared
+        .counters
+        .requests
+        .fetch_add(1, Ordering::Relaxed);
+    let mut queue = None;
+    let refused = match head {
+        Err(error) => {
+            ex.head.version = version;
+            ex.log(Level::Info, &error.to_string());
+            Some(if error == HeadError::TooLarge {
+                494
+            } else {
+                400
+            })
+        }
+        Ok(head) => {
+            head.copy_to(&mut ex.head, version);
+            ex.request_length = head.size() as u64;
+            if !end {
+                queue = Some(receive_body(&mut ex, head, &mux, stream));
+            }
+            match gallop_engine::begin(&mut ex) {
+                Begin::Refuse(status) => Some(status),
+                Begin::Process => None,
+            }
+        }
+    };
+    let gone = Rc::new(Notify::default());
+    gallop_runtime::spawn(serve(mux, stream, ex, refused, gone.clone()));
+    Started { body: queue, gone }
+}
+
+fn receive_body(
+    ex: &mut Exchange,
+    head: &RequestHead,
+    mux: &Rc<dyn Mux>,
+    stream: u64,
+) -> Rc<Queue> {
+    let queue = Rc::new(Queue::default());
+    ex.content_length = head.content_length();
+    ex.chunked = ex.content_length.is_none();
+    let expects = ex
+        .head
+        .get("expect")
+        .is_some_and(|v| v.eq_ignore_ascii_case(b"100-continue"));
+    ex.expect_continue = expects;
+    let interim = expects.then(|| mux.coding().status(100));
+    ex.source = Box::new(QueuedBody::new(queue.clone(), mux.clone(), stream, interim));
+    queue
+}
+
+/// Runs a request and sends its answer, unless its stream is lost meanwhile.
+pub async fn serve(
+    mux: Rc<dyn Mux>,
+    stream: u64,
+    mut ex: Box<Exchange>,
+    refused: Option<u16>,
+    gone: Rc<Notify>,
+) {
+    let outcome = race(gone.wait(), answer(&mux, stream, &mut ex, refused)).await;
+    match outcome {
+        Either::Second(Ok(())) => ex.complete = true,
+        Either::Second(Err(error)) => {
+            ex.log(
+                Level::Info,
+                &format!("{error} while sending response to client"),
+            );
+            mux.abort(stream);
+        }
+        Either::First(()) => {
+            if ex.bytes_sent == 0 {
+                ex.response.status = 499;
+            }
+            ex.log(Level::Info, "client prematurely closed stream");
+        }
+    }
+    gallop_engine::finish(&mut ex);
+}
+
+async fn answer(
+    mux: &Rc<dyn Mux>,
+    stream: u64,
+    ex: &mut Exchange,
+    refused: Option<u16>,
+) -> io::Result<()> {
+    if !gallop_engine::run(ex, refused).await {
+        mux.abort(stream);
+        return Ok(());
+    }
+    let mut body = std::mem::take(&mut ex.response.body);
+    let status = ex.response.status;
+    let bodiless = ex.header_only || status == 204 || status == 304;
+    if !bodiless && matches!(body, Body::Empty) && ex.response.content_length.is_none() {
+        ex.response.content_length = Some(0);
+    }
+    let end = bodiless || ex.response.content_length == Some(0);
+    let mut section = Vec::with_capacity(256);
+    let date_at = mux.coding().response(ex, &mut section);
+    ex.bytes_sent = section.len() as u64;
+    if !end {
+        if let Some(whole) = small(&mut body)? {
+            fast::remember(mux.coding(), ex, &section, date_at, &whole);
+            return send_whole(mux, stream, ex, &section, whole).await;
+        }
+    }
+    mux.send_head(stream, &section, end);
+    if end {
+        return Ok(());
+    }
+    send_body(mux, stream, ex, &mut body).await
+}
+
+/// A body that is small and at hand, in one piece.
+fn small(body: &mut Body) -> io::Result<Option<Bytes>> {
+    let Body::Pieces(pieces) = body else {
+        return Ok(None);
+    };
+    if pieces.iter().map(Chunk::len).sum::<u64>() > FILE_PIECE {
+        return Ok(None);
+    }
+    if let [Chunk::Data(data)] = pieces.make_contiguous() {
+        return Ok(Some(data.clone()));
+    }
+    let mut whole = Vec::new();
+    for piece in pieces {
+        match piece {
+            Chunk::Data(data) => whole.extend_from_slice(data),
+            Chunk::File { file, offset, len } => read_range(file, *offset, *len, &mut whole)?,
+            Chunk::Flush => {}
+        }
+    }
+    Ok(Some(whole.into()))
+}
+
+async fn send_whole(
+    mux: &Rc<dyn Mux>,
+    stream: u64,
+    ex: &mut Exchange,
+    section: &[u8],
+    body: Bytes,
+) -> io::Result<()> {
+    if ex
+        .response
+        .content_length
+        .is_some_and(|length| length != body.len() as u64)
+    {
+        return Err(io::Error::other("body has not the length it should have"));
+    }
+    mux.send_head(stream, section, false);
+    let fields = trailers(ex, &mut Body::Empty);
+    let mut sender = Sender::new(mux, stream, ex);
+    sender.send(body, fields.is_empty()).await?;
+    if !fields.is_empty() {
+        mux.send_trailers(stream, &mux.coding().trailers(&fields));
+    }
+    Ok(())
+}
+
+async fn send_body(
+    mux: &Rc<dyn Mux>,
+    stream: u64,
+    ex: &mut Exchange,
+    body: &mut Body,
+) -> io::Result<()> {
+    let mut left = ex.response.content_length;
+    let has_trailers = !ex.response.trailers.is_empty();
+    while let Some(chunk) = body.next().await {
+        let chunk = chunk?;
+        if let Some(left) = &mut left {
+            let over = io::Error::other("body is longer than its length");
+            *left = left.checked_sub(chunk.len()).ok_or(over)?;
+        }
+        let last = left == Some(0) && !has_trailers;
+        let mut sender = Sender::new(mux, stream, ex);
+        match chunk {
+            Chunk::Flush => continue,
+            Chunk::Data(data) => sender.send(data, last).await?,
+            Chunk::File {
+                file,
+                mut offset,
+                mut len,
+            } => {
+                while len > 0 {
+                    let n = len.min(FILE_PIECE);
+                    let mut piece = Vec::with_capacity(n as usize);
+                    read_range(&file, offset, n, &mut piece)?;
+                    (offset, len) = (offset + n, len - n);
+                    sender.send(piece.into(), last && len == 0).await?;
+                }
+            }
+        }
+        if last {
+            return Ok(());
+        }
+    }
+    if left.is_some_and(|left| left > 0) {
+        return Err(io::Error::other("body is shorter than its length"));
+    }
+    let fields = trailers(ex, body);
+    if fields.is_empty() {
+        return Sender::new(mux, stream, ex).send(Bytes::new(), true).await;
+    }
+    mux.send_trailers(stream, &mux.coding().trailers(&fields));
+    Ok(())
+}
+
+fn trailers(ex: &Exchange, body: &mut Body) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut fields = Vec::new();
+    let announced = |name: &str| {
+        ex.response
+            .trailers
+            .iter()
+            .any(|(n, _)| n == name.as_bytes())
+    };
+    for header in items(&ex.loc.conf.add_trailer)
+        .iter()
+        .filter(|h| announced(&h.name))
+    {
+        let value = gallop_engine::phases::eval(ex, &header.value);
+        if !value.is_empty() {
+            fields.push((header.name.clone().into_bytes(), value));
+        }
+    }
+    fields.extend(body.trailers());
+    fields
+}
+
+/// Sends pieces at the rate that `limit_rate` allows.
+struct Sender<'a> {
+    mux: &'a Rc<dyn Mux>,
+    stream: u64,
+    ex: &'a mut Exchange,
+    /// Bytes a second, and bytes before the limit applies.
+    rate: Option<(u64, u64)>,
+}
+
+impl<'a> Sender<'a> {
+    fn new(mux: &'a Rc<dyn Mux>, stream: u64, ex: &'a mut Exchange) -> Self {
+        let conf = &ex.loc.conf;
+        let size = |template: &Option<gallop_conf::template::Template>| {
+            let text = gallop_engine::phases::eval(ex, template.as_ref()?);
+            parse_size(&String::from_utf8_lossy(&text))
+        };
+        let rate = ex
+            .limit_rate
+            .get()
+            .or_else(|| size(&conf.limit_rate))
+            .filter(|&rate| rate > 0);
+        let after = size(&conf.limit_rate_after).unwrap_or(0);
+        let rate = rate.map(|rate| (rate, after));
+        Self {
+            mux,
+            stream,
+            ex,
+            rate,
+        }
+    }
+
+    async fn send(&mut self, mut data: Bytes, end: bool) -> io::Result<()> {
+        while self.rate.is_some() && !data.is_empty() {
+            let allowed = self.allowance().await.min(data.len() as u64) as usize;
+            let piece = data.split_to(allowed);
+            self.send_now(piece, end && data.is_empty()).await?;
+            if data.is_empty() {
+                return Ok(());
+            }
+        }
+        self.send_now(data, end).await
+    }
+
+    /// Bytes that may be sent now; waits when the limit is reached.
+    async fn allowance(&self) -> u64 {
+        let Some((rate, after)) = self.rate else {
+            return u64::MAX;
+        };
+        loop {
+            let seconds = (unix_time() / 1000).saturating_sub(self.ex.started_wall / 1000) + 1;
+            let (limit, sent) = (rate * seconds + after, self.ex.body_sent);
+            if limit > sent {
+                return limit - sent;
+            }
+            sleep((sent - limit) * 1000 / rate + 1).await;
+        }
+    }
+
+    async fn send_now(&mut self, mut data: Bytes, end: bool) -> io::Result<()> {
+        let len = data.len() as u64;
+        let limit = self.ex.loc.conf.send_timeout.unwrap_or(60_000);
+        loop {
+            let before = data.len();
+            let mut first = true;
+            let sending = poll_fn(|cx| {
+                // Any progress starts the time anew.
+                if !std::mem::take(&mut first) && data.len() < before {
+                    return Poll::Ready(Ok(false));
+                }
+                self.mux
+                    .poll_send(cx, self.stream, &mut data, end)
+                    .map_ok(|()| true)
+            });
+            match timeout(limit, sending).await {
+                Ok(Ok(true)) => break,
+                Ok(Ok(false)) => {}
+                Ok(Err(e)) => return Err(e),
+                Err(_) => return Err(io::Error::new(io::ErrorKind::TimedOut, "client timed out")),
+            }
+        }
+        self.ex.bytes_sent += len;
+        self.ex.body_sent += len;
+        Ok(())
+    }
+}

@@ -1,0 +1,92 @@
+//! What a handshake agreed on, in the words of nginx's variables.
+
+use super::{client_verdict, Context, Verdict};
+use gallop_engine::exchange::TlsInfo;
+use rustls::{HandshakeKind, ProtocolVersion, ServerConnection};
+
+/// Describes a finished handshake.
+pub fn describe(session: &ServerConnection, context: &Context) -> TlsInfo {
+    let certificates = session.peer_certificates();
+    let verdict = match &context.judge {
+        Some(judge) => client_verdict(judge.as_ref(), certificates),
+        None if certificates.is_some() => {
+            Verdict::Failed("unable to verify the first certificate".into())
+        }
+        None => Verdict::None,
+    };
+    let suite = session.negotiated_cipher_suite();
+    TlsInfo {
+        protocol: protocol(session.protocol_version()),
+        cipher: suite.map_or(String::new(), |s| openssl_name(&format!("{:?}", s.suite()))),
+        curve: session
+            .negotiated_key_exchange_group()
+            .map_or(String::new(), |group| curve(&format!("{:?}", group.name()))),
+        alpn: session.alpn_protocol().map_or(String::new(), |name| {
+            String::from_utf8_lossy(name).into_owned()
+        }),
+        server_name: session.server_name().unwrap_or_default().to_string(),
+        session_reused: session.handshake_kind() == Some(HandshakeKind::Resumed),
+        client_verify: match verdict {
+            Verdict::None => "NONE".into(),
+            Verdict::Success => "SUCCESS".into(),
+            Verdict::Failed(reason) => format!("FAILED:{reason}"),
+        },
+        client_certificate: certificates
+            .and_then(<[_]>::first)
+            .map(|certificate| certificate.to_vec()),
+        ..TlsInfo::default()
+    }
+}
+
+fn protocol(version: Option<ProtocolVersion>) -> String {
+    match version {
+        Some(ProtocolVersion::TLSv1_2) => "TLSv1.2".into(),
+        Some(ProtocolVersion::TLSv1_3) => "TLSv1.3".into(),
+        other => format!("{other:?}"),
+    }
+}
+
+/// OpenSSL's name of a suite that rustls names `TLS13_...` or `TLS_ECDHE_...`.
+fn openssl_name(name: &str) -> String {
+    if let Some(rest) = name.strip_prefix("TLS13_") {
+        return format!("TLS_{rest}");
+    }
+    let name = name
+        .strip_prefix("TLS_")
+        .unwrap_or(name)
+        .replace("_WITH", "");
+    let name = name
+        .replace("AES_128", "AES128")
+        .replace("AES_256", "AES256");
+    name.replace("POLY1305_SHA256", "POLY1305")
+        .replace('_', "-")
+}
+
+fn curve(name: &str) -> String {
+    match name {
+        "secp256r1" => "prime256v1".into(),
+        other => other.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn suites_have_the_names_openssl_gives_them() {
+        for (ours, theirs) in [
+            ("TLS13_AES_128_GCM_SHA256", "TLS_AES_128_GCM_SHA256"),
+            (
+                "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
+                "ECDHE-RSA-AES256-GCM-SHA384",
+            ),
+            (
+                "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
+                "ECDHE-ECDSA-CHACHA20-POLY1305",
+            ),
+        ] {
+            assert_eq!(openssl_name(ours), theirs);
+        }
+    }
+}

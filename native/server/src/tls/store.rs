@@ -1,0 +1,172 @@
+//! The TLS of all server blocks, made when the configuration is put to use and while its keys can
+//! still be read.
+
+use super::{error, Alpn, Authorities, Client, Context, Result, Settings, Source, TlsError};
+use gallop_conf::model::{items, Config, Server, SessionCache, SrvConf, VerifyClient};
+use gallop_conf::template::Template;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Sessions of TLS 1.2 in a megabyte of cache, as nginx counts them.
+const SESSIONS_PER_MB: u64 = 4000;
+/// A cache without a size.
+const DEFAULT_SESSIONS: usize = 20_480;
+
+/// Contexts of one server block.
+#[derive(Clone)]
+struct ServerTls {
+    http1: Context,
+    http2: Context,
+    http3: Option<Context>,
+}
+
+/// All contexts, by server block.
+#[derive(Default)]
+pub struct Store {
+    servers: HashMap<usize, ServerTls>,
+}
+
+fn key(server: &Arc<Server>) -> usize {
+    Arc::as_ptr(server) as usize
+}
+
+impl Store {
+    /// Makes the contexts of every server block that has a certificate.
+    ///
+    /// # Errors
+    /// What is wrong, and where in the configuration.
+    pub fn new(config: &Config) -> std::result::Result<Self, String> {
+        let mut store = Self::default();
+        let Some(http) = &config.http else {
+            return Ok(store);
+        };
+        for listener in &http.listeners {
+            let endpoint = &listener.endpoint;
+            let specific = listener.specific.iter().map(|(_, endpoint)| endpoint);
+            for endpoint in std::iter::once(endpoint).chain(specific) {
+                if endpoint.ssl || endpoint.quic || listener.quic {
+                    for server in endpoint.hosts.servers() {
+                        store.add(server, listener.quic || endpoint.quic)?;
+                    }
+                }
+            }
+        }
+        Ok(store)
+    }
+
+    fn add(&mut self, server: &Arc<Server>, quic: bool) -> std::result::Result<(), String> {
+        let known = self.servers.get(&key(server));
+        if known.is_some_and(|tls| tls.http3.is_some() || !quic) {
+            return Ok(());
+        }
+        let at = |e: TlsError| format!("{e} in {}:{}", server.place.file, server.place.line);
+        if server.conf.ssl_reject_handshake == Some(true) {
+            return Ok(());
+        }
+        if items(&server.conf.ssl_certificate).is_empty() {
+            return Err(at(TlsError(
+                "no \"ssl_certificate\" is defined for the \"listen ... ssl\" directive".into(),
+            )));
+        }
+        let settings = settings(&server.conf).map_err(at)?;
+        let context = |alpn| Context::new(&settings, alpn).map_err(at);
+        let tls = ServerTls {
+            http1: context(Alpn::Http1)?,
+            http2: context(Alpn::Http2)?,
+            http3: if quic {
+                Some(context(Alpn::Http3)?)
+            } else {
+                None
+            },
+        };
+        self.servers.insert(key(server), tls);
+        Ok(())
+    }
+
+    /// The context of a server block; `None` if it rejects handshakes.
+    pub fn context(&self, server: &Arc<Server>, alpn: Alpn) -> Option<&Context> {
+        let tls = self.servers.get(&key(server))?;
+        match alpn {
+            Alpn::Http1 => Some(&tls.http1),
+            Alpn::Http2 => Some(&tls.http2),
+            Alpn::Http3 => tls.http3.as_ref(),
+        }
+    }
+}
+
+fn settings(conf: &SrvConf) -> Result<Settings> {
+    refuse_unsupported(conf)?;
+    Ok(Settings {
+        pairs: pairs(conf)?,
+        protocols: items(&conf.ssl_protocols).to_vec(),
+        ciphers: conf.ssl_ciphers.clone(),
+        curves: conf.ssl_ecdh_curve.clone(),
+        prefer_server_ciphers: conf.ssl_prefer_server_ciphers.unwrap_or(false),
+        client: match conf.ssl_verify_client {
+            None | Some(VerifyClient::Off) => Client::Off,
+            Some(VerifyClient::On) => Client::On,
+            Some(VerifyClient::Optional) => Client::Optional,
+            Some(VerifyClient::OptionalNoCa) => Client::OptionalNoCa,
+        },
+        authorities: Authorities {
+            client: conf.ssl_client_certificate.clone(),
+            trusted: conf.ssl_trusted_certificate.clone(),
+            revoked: conf.ssl_crl.clone(),
+        },
+        tickets: conf.ssl_session_tickets.unwrap_or(true),
+        ticket_keys: items(&conf.ssl_session_ticket_key).to_vec(),
+        session_cache: match &conf.ssl_session_cache {
+            None | Some(SessionCache::None | SessionCache::Off) => 0,
+            Some(SessionCache::Shared {
+                zone: Some((_, bytes)),
+                ..
+            }) if *bytes > 0 => (bytes * SESSIONS_PER_MB >> 20) as usize,
+            Some(SessionCache::Shared { .. }) => DEFAULT_SESSIONS,
+        },
+        session_timeout: u32::try_from(conf.ssl_session_timeout.unwrap_or(300)).unwrap_or(u32::MAX),
+        stapling_file: conf.ssl_stapling_file.clone(),
+        early_data: conf.ssl_early_data.unwrap_or(false),
+    })
+}
+
+/// What rustls cannot do is said when the configuration is read.
+fn refuse_unsupported(conf: &SrvConf) -> Result<()> {
+    if conf.ssl_password_file.is_some() {
+        return error(
+            "\"ssl_password_file\" is not supported: decrypt the key with \"openssl pkey\"",
+        );
+    }
+    if conf.ssl_stapling == Some(true) && conf.ssl_stapling_file.is_none() {
+        return error("\"ssl_stapling\" needs \"ssl_stapling_file\": answers are not fetched");
+    }
+    Ok(())
+}
+
+fn pairs(conf: &SrvConf) -> Result<Vec<(Source, Source)>> {
+    let certificates = items(&conf.ssl_certificate);
+    let keys = items(&conf.ssl_certificate_key);
+    if keys.len() < certificates.len() {
+        let text = certificates[keys.len()].as_literal().unwrap_or_default();
+        let text = String::from_utf8_lossy(text.as_ref()).into_owned();
+        return error(format!(
+            "no \"ssl_certificate_key\" is defined for certificate \"{text}\""
+        ));
+    }
+    certificates
+        .iter()
+        .zip(keys)
+        .map(|(certificate, key)| {
+            Ok((
+                source(certificate, "ssl_certificate")?,
+                source(key, "ssl_certificate_key")?,
+            ))
+        })
+        .collect()
+}
+
+fn source(template: &Template, directive: &str) -> Result<Source> {
+    match template.as_literal() {
+        Some(text) => Ok(Source::new(&String::from_utf8_lossy(text.as_ref()))),
+        None => error(format!("variables in \"{directive}\" are not supported")),
+    }
+}

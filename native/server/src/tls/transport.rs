@@ -1,0 +1,103 @@
+//! TLS as a transport for HTTP/1 and HTTP/2.
+
+use super::TlsStream;
+use crate::transport::Transport;
+use std::cell::RefCell;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::task::{Context, Poll};
+
+/// Bytes of a file sealed at a time: four full records.
+const FILE_PIECE: usize = 64 * 1024;
+
+/// A finished handshake's stream.
+pub struct Secure {
+    stream: RefCell<TlsStream>,
+}
+
+impl Secure {
+    /// Wraps a stream.
+    pub fn new(stream: TlsStream) -> Self {
+        Self {
+            stream: RefCell::new(stream),
+        }
+    }
+
+    /// Sends what is sealed, as far as the socket takes it now; the rest goes with the next write.
+    fn send_some(stream: &mut TlsStream, cx: &mut Context<'_>) -> io::Result<()> {
+        match stream.poll_flush(cx) {
+            Poll::Ready(result) => result,
+            Poll::Pending => Ok(()),
+        }
+    }
+}
+
+impl Transport for Secure {
+    fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut stream = self.stream.borrow_mut();
+        if stream.has_buffered() {
+            return Poll::Ready(());
+        }
+        stream.sock().io().poll_readable(cx)
+    }
+
+    fn poll_read(&self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
+        self.stream.borrow_mut().poll_read(cx, buf)
+    }
+
+    fn poll_write(&self, cx: &mut Context<'_>, buf: &[u8], more: bool) -> Poll<io::Result<usize>> {
+        let mut stream = self.stream.borrow_mut();
+        let written = std::task::ready!(stream.poll_write(cx, buf))?;
+        if !more {
+            Self::send_some(&mut stream, cx)?;
+        }
+        Poll::Ready(Ok(written))
+    }
+
+    fn poll_send_file(
+        &self,
+        cx: &mut Context<'_>,
+        file: &File,
+        offset: u64,
+        len: u64,
+    ) -> Poll<io::Result<usize>> {
+        let mut stream = self.stream.borrow_mut();
+        // What was sealed before must go first, or a slow client would pile it up here.
+        std::task::ready!(stream.poll_flush(cx))?;
+        let mut piece = vec![0; FILE_PIECE.min(len as usize)];
+        let n = file.read_at(&mut piece, offset)?;
+        let mut sealed = 0;
+        while sealed < n {
+            match stream.poll_write(cx, &piece[sealed..n])? {
+                Poll::Ready(m) => sealed += m,
+                Poll::Pending => break,
+            }
+        }
+        Self::send_some(&mut stream, cx)?;
+        if sealed == 0 && n > 0 {
+            return Poll::Pending;
+        }
+        Poll::Ready(Ok(sealed))
+    }
+
+    fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.stream.borrow_mut().poll_flush(cx)
+    }
+
+    fn close_write(&self) {
+        let mut stream = self.stream.borrow_mut();
+        stream.close();
+        stream.sock().close_write();
+    }
+
+    fn is_hung_up(&self) -> bool {
+        self.stream.borrow().sock().io().is_hung_up()
+    }
+}
+
+impl Drop for Secure {
+    fn drop(&mut self) {
+        self.stream.borrow_mut().close();
+    }
+}
