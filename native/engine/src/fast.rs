@@ -1,7 +1,8 @@
 //! Prebuilt answers for small files that are asked for again and again. An entry is only used for a
 //! short time before the file is looked at anew, so that a change shows at once to a person.
 
-use gallop_conf::model::{Location, Server};
+use crate::exchange::Conn;
+use gallop_conf::model::{Location, Server, VerifyClient};
 use hashbrown::HashMap;
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
@@ -60,10 +61,24 @@ pub struct FastCache {
     entries: HashMap<Vec<u8>, Prebuilt>,
 }
 
+/// Where a request came in: the listening address, and the server block that its TLS chose, which
+/// serves unknown hosts. Zero: there was no such choice.
+pub type Origin = (usize, usize);
+
+/// The origin of a connection's requests.
+pub fn origin(conn: &Conn) -> Origin {
+    let sni = conn.sni_server.borrow();
+    let sni = sni
+        .as_ref()
+        .map_or(0, |server| Arc::as_ptr(server) as usize);
+    (Arc::as_ptr(&conn.endpoint) as usize, sni)
+}
+
 /// The key of a request: everything its answer depends on.
-pub fn key(endpoint: usize, host: &[u8], target: &[u8], out: &mut Vec<u8>) {
+pub fn key((endpoint, sni): Origin, host: &[u8], target: &[u8], out: &mut Vec<u8>) {
     out.clear();
     out.extend_from_slice(&endpoint.to_ne_bytes());
+    out.extend_from_slice(&sni.to_ne_bytes());
     out.extend_from_slice(host);
     out.push(0);
     out.extend_from_slice(target);
@@ -141,7 +156,11 @@ pub struct NewEntry {
 pub fn is_plain(server: &Server, location: &Location) -> bool {
     let conf = &location.conf;
     let literal = |t: &gallop_conf::template::Template| t.as_literal().is_some();
-    server.root.ops.is_empty()
+    // Whoever must show a certificate is looked at with each request.
+    matches!(
+        server.conf.ssl_verify_client,
+        None | Some(VerifyClient::Off)
+    ) && server.root.ops.is_empty()
         && location.ops.is_empty()
         && location.handler.is_none()
         && location.limit_except.is_none()

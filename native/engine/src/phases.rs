@@ -5,7 +5,7 @@ use crate::body::Body;
 use crate::exchange::{Exchange, Response};
 use crate::{access, errors, filters, handlers, limits, realip, rewrite, uri};
 use gallop_conf::locations::Found;
-use gallop_conf::model::{Handler, Level, Location};
+use gallop_conf::model::{Handler, Level, Location, VerifyClient};
 use gallop_http::message::Version;
 use std::sync::Arc;
 
@@ -48,6 +48,9 @@ pub fn begin(ex: &mut Exchange) -> Begin {
         ex.log(Level::Info, reason);
         return Begin::Refuse(400);
     }
+    if let Some(status) = tls_refusal(ex) {
+        return Begin::Refuse(status);
+    }
     let merge = ex.server.conf.merge_slashes.unwrap_or(true);
     let mut parsed = std::mem::take(&mut ex.uri);
     let method = ex.head.method();
@@ -64,6 +67,34 @@ pub fn begin(ex: &mut Exchange) -> Begin {
         return Begin::Refuse(405);
     }
     Begin::Process
+}
+
+/// What is wrong with the connection's TLS, as the chosen server sees it: no TLS on a TLS port, or a
+/// client certificate that is bad or missing.
+fn tls_refusal(ex: &Exchange) -> Option<u16> {
+    let Some(tls) = &ex.conn.tls else {
+        if !ex.conn.endpoint.ssl {
+            return None;
+        }
+        ex.log(Level::Info, "client sent plain HTTP request to HTTPS port");
+        return Some(497);
+    };
+    let verify = ex
+        .server
+        .conf
+        .ssl_verify_client
+        .unwrap_or(VerifyClient::Off);
+    let wanted = matches!(verify, VerifyClient::On | VerifyClient::Optional);
+    if let Some(reason) = tls.client_verify.strip_prefix("FAILED:").filter(|_| wanted) {
+        let message = format!("client SSL certificate verify error: ({reason})");
+        ex.log(Level::Info, &message);
+        return Some(495);
+    }
+    if verify == VerifyClient::On && tls.client_verify != "SUCCESS" {
+        ex.log(Level::Info, "client sent no required SSL certificate");
+        return Some(496);
+    }
+    None
 }
 
 fn choose_server(ex: &mut Exchange) -> Result<(), &'static str> {

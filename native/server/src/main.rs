@@ -2,9 +2,13 @@
 
 mod cli;
 mod h1;
+mod h2;
 mod listen;
 mod master;
+mod mux;
 mod process;
+mod session;
+mod tls;
 mod transport;
 mod version;
 mod worker;

@@ -23,6 +23,8 @@ const WITHOUT: &[&str] = &[
 
 /// Modules beside nginx's default build that are offered.
 const WITH: &[&str] = &[
+    "http_ssl_module",
+    "http_v2_module",
     "http_realip_module",
     "http_auth_request_module",
     "http_stub_status_module",
@@ -36,5 +38,9 @@ pub fn short() -> String {
 pub fn long() -> String {
     let mut arguments: Vec<String> = WITH.iter().map(|m| format!("--with-{m}")).collect();
     arguments.extend(WITHOUT.iter().map(|m| format!("--without-{m}")));
-    format!("{}\nconfigure arguments: {}", short(), arguments.join(" "))
+    format!(
+        "{}\nbuilt with rustls 0.23 and AWS-LC\nTLS SNI support enabled\nconfigure arguments: {}",
+        short(),
+        arguments.join(" ")
+    )
 }

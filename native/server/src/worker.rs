@@ -1,10 +1,10 @@
 //! The worker process: its threads, their connections, and its end.
 
-use crate::h1;
 use crate::listen::{inet_of, local_addr, Bound};
 use crate::master::threads;
 use crate::process::{self, Ids};
-use crate::transport::Plain;
+use crate::session;
+use crate::tls::Store;
 use gallop_conf::model::{Config, ErrorLog, Level, ListenAddr, Listener};
 use gallop_engine::{log, Conn, Shared, Worker};
 use gallop_runtime::{race, sleep, spawn, Either, Handle, IoFd, Listening, Runtime, Sock};
@@ -19,8 +19,8 @@ use std::sync::{Arc, Mutex};
 pub const FATAL: i32 = 2;
 
 /// Checks what only shows when the configuration is put to use.
-pub fn check(_config: &Config) -> Result<(), String> {
-    Ok(())
+pub fn check(config: &Config) -> Result<(), String> {
+    Store::new(config).map(drop)
 }
 
 /// Runs the worker process to its end; its exit code.
@@ -44,6 +44,11 @@ pub fn run(
             );
         }
     }
+    // Keys are often readable by root only.
+    let tls = match Store::new(&config) {
+        Ok(store) => Arc::new(store),
+        Err(message) => return alert(message),
+    };
     if let Some(ids) = ids {
         if let Err(e) = process::drop_privileges(ids) {
             return alert(format!("setuid({}) failed ({e})", ids.uid));
@@ -57,9 +62,10 @@ pub fn run(
     let mut joins = Vec::new();
     for index in 0..count {
         let (shared, ended, handles) = (shared.clone(), ended.clone(), handles.clone());
+        let tls = tls.clone();
         let sockets = sockets_of(&config, bound, index);
         joins.push(std::thread::spawn(move || {
-            thread(shared, sockets, &handles);
+            thread(shared, tls, sockets, &handles);
             ended.fetch_add(1, Ordering::SeqCst);
             // The signal loop looks whether all threads have ended.
             let _ = process::kill(std::process::id() as process::Pid, libc::SIGALRM);
@@ -130,7 +136,12 @@ fn sockets_of(config: &Config, bound: &[Bound], index: usize) -> Vec<Accepting> 
     out
 }
 
-fn thread(shared: Arc<Shared>, sockets: Vec<Accepting>, handles: &Mutex<Vec<Handle>>) {
+fn thread(
+    shared: Arc<Shared>,
+    tls: Arc<Store>,
+    sockets: Vec<Accepting>,
+    handles: &Mutex<Vec<Handle>>,
+) {
     let runtime = match Runtime::new() {
         Ok(runtime) => runtime,
         Err(e) => {
@@ -154,18 +165,19 @@ fn thread(shared: Arc<Shared>, sockets: Vec<Accepting>, handles: &Mutex<Vec<Hand
             watcher.shutdown.set();
         }
     });
-    runtime.block_on(serve(worker, sockets));
+    runtime.block_on(serve(worker, tls, sockets));
     log::flush_all();
 }
 
 /// Accepts until shutdown, then waits for the connections to end.
-async fn serve(worker: Rc<Worker>, sockets: Vec<Accepting>) {
+async fn serve(worker: Rc<Worker>, tls: Arc<Store>, sockets: Vec<Accepting>) {
     let accepting = Rc::new(Cell::new(0usize));
     for socket in sockets {
         accepting.set(accepting.get() + 1);
         let (worker, accepting) = (worker.clone(), accepting.clone());
+        let tls = tls.clone();
         spawn(async move {
-            if let Err(e) = accept_loop(&worker, socket).await {
+            if let Err(e) = accept_loop(&worker, &tls, socket).await {
                 worker.log(Level::Emerg, &format!("cannot wait for connections ({e})"));
             }
             accepting.set(accepting.get() - 1);
@@ -202,7 +214,11 @@ impl Listening for ListenFd {
 /// Connections accepted in a row before others get their turn.
 const ACCEPT_BATCH: usize = 64;
 
-async fn accept_loop(worker: &Rc<Worker>, socket: Accepting) -> std::io::Result<()> {
+async fn accept_loop(
+    worker: &Rc<Worker>,
+    tls: &Arc<Store>,
+    socket: Accepting,
+) -> std::io::Result<()> {
     let fd = socket.fd.as_fd().try_clone_to_owned()?;
     let io = if socket.shared {
         IoFd::exclusive(fd)?
@@ -217,7 +233,7 @@ async fn accept_loop(worker: &Rc<Worker>, socket: Accepting) -> std::io::Result<
         }
         for _ in 0..ACCEPT_BATCH {
             match listening.accept() {
-                Ok((fd, raw, _)) => accepted(worker, &listener, fd, inet_of(&raw)),
+                Ok((fd, raw, _)) => accepted(worker, tls, &listener, fd, inet_of(&raw)),
                 Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => {
                     io.clear_readable();
                     break;
@@ -238,7 +254,13 @@ async fn accept_loop(worker: &Rc<Worker>, socket: Accepting) -> std::io::Result<
     }
 }
 
-fn accepted(worker: &Rc<Worker>, listener: &Rc<Listener>, fd: OwnedFd, peer: Option<SocketAddr>) {
+fn accepted(
+    worker: &Rc<Worker>,
+    tls: &Arc<Store>,
+    listener: &Rc<Listener>,
+    fd: OwnedFd,
+    peer: Option<SocketAddr>,
+) {
     let counters = &worker.shared.counters;
     counters.accepted.fetch_add(1, Ordering::Relaxed);
     let limit = worker.shared.config.main.worker_connections.unwrap_or(512) as usize;
@@ -255,15 +277,15 @@ fn accepted(worker: &Rc<Worker>, listener: &Rc<Listener>, fd: OwnedFd, peer: Opt
         Ok(sock) => sock,
         Err(e) => return worker.log(Level::Crit, &format!("epoll_ctl() failed ({e})")),
     };
-    let conn = Rc::new(connection(worker, listener, &sock, peer));
+    let conn = connection(worker, listener, &sock, peer);
     if peer.is_some() {
         // Answers are written whole; failure only costs time.
         let _ = gallop_runtime::set_option(sock.raw(), libc::IPPROTO_TCP, libc::TCP_NODELAY, 1);
     }
-    let worker = worker.clone();
+    let (worker, tls) = (worker.clone(), tls.clone());
     spawn(async move {
         let _guard = guard;
-        h1::serve(worker, conn, Plain::new(sock)).await;
+        session::serve(worker, &tls, conn, sock).await;
     });
 }
 

@@ -275,9 +275,10 @@ impl<T: Default> Connection<T> {
         now: Instant,
     ) -> Handled<'a, T> {
         frame::push_u32(&mut self.out, frame::RST_STREAM, stream, code.0);
-        let removed = self.remove(stream, Ended::Reset);
+        let removed = self.remove(stream, Ended::Reset { body_left: None });
         if removed.is_none() {
-            self.streams.remember(stream, Ended::Reset);
+            self.streams
+                .remember(stream, Ended::Reset { body_left: None });
         }
         self.charge(flood::RESET, now)?;
         Ok(removed.map(|s| Event::Reset {
@@ -378,7 +379,8 @@ impl<T: Default> Connection<T> {
         }
         self.last_stream = stream;
         if self.going_away {
-            self.streams.remember(stream, Ended::Reset);
+            self.streams
+                .remember(stream, Ended::Reset { body_left: None });
             self.skip_section(block)?;
             return self.charge(flood::IDLE_FRAME, now);
         }
@@ -467,7 +469,10 @@ impl<T: Default> Connection<T> {
         let trailers = self.decode(block)?.finish_trailers();
         let Some(stream) = self.streams.get_mut(id) else {
             return match self.streams.how_ended(id) {
-                Some(Ended::Reset) => self.charge(flood::IDLE_FRAME, now),
+                Some(Ended::Reset { .. }) if !end_stream || trailers.is_err() => {
+                    self.stream_error(id, ErrorCode::PROTOCOL_ERROR, now)
+                }
+                Some(Ended::Reset { .. }) => self.charge(flood::IDLE_FRAME, now),
                 Some(Ended::Closed) => {
                     let reason = "client sent HEADERS frame for a closed stream";
                     Err(Error::new(ErrorCode::STREAM_CLOSED, reason))
@@ -509,10 +514,7 @@ impl<T: Default> Connection<T> {
         self.recv_window -= len;
         let Some(stream) = self.streams.get_mut(id) else {
             self.release_connection(header.len as u32);
-            return match self.streams.how_ended(id) {
-                Some(Ended::Reset) => self.charge(flood::IDLE_FRAME, now),
-                _ => self.stream_error(id, ErrorCode::STREAM_CLOSED, now),
-            };
+            return self.on_late_data(id, data.len(), header.has(frame::END_STREAM), now);
         };
         let end_stream = header.has(frame::END_STREAM);
         if let Err(code) = take_data(stream, len, data.len(), end_stream) {
@@ -534,6 +536,23 @@ impl<T: Default> Connection<T> {
             data,
             end_stream,
         }))
+    }
+
+    /// DATA for a stream that has ended.
+    fn on_late_data<'a>(
+        &mut self,
+        id: u32,
+        len: usize,
+        end_stream: bool,
+        now: Instant,
+    ) -> Handled<'a, T> {
+        let Some(Ended::Reset { body_left }) = self.streams.how_ended(id) else {
+            return self.stream_error(id, ErrorCode::STREAM_CLOSED, now);
+        };
+        if count_body(body_left, len, end_stream).is_err() {
+            return self.stream_error(id, ErrorCode::PROTOCOL_ERROR, now);
+        }
+        self.charge(flood::IDLE_FRAME, now)
     }
 
     /// Opens the windows again by `len` bytes of a stream's body that were dealt with.
@@ -611,18 +630,19 @@ fn take_data<T>(
     if len > stream.recv_window {
         return Err(ErrorCode::FLOW_CONTROL_ERROR);
     }
-    let left = match stream.body_left {
-        Some(left) => Some(
-            left.checked_sub(data as u64)
-                .ok_or(ErrorCode::PROTOCOL_ERROR)?,
-        ),
-        None => None,
-    };
-    if end_stream && left.is_some_and(|left| left > 0) {
-        return Err(ErrorCode::PROTOCOL_ERROR);
-    }
+    count_body(&mut stream.body_left, data, end_stream)?;
     stream.recv_window -= len;
     stream.remote_done = end_stream;
-    stream.body_left = left;
+    Ok(())
+}
+
+/// Holds a body to its content-length (section 8.1.1).
+fn count_body(left: &mut Option<u64>, len: usize, end_stream: bool) -> Result<(), ErrorCode> {
+    let Some(left) = left else {
+        return Ok(());
+    };
+    let rest = left.checked_sub(len as u64);
+    let rest = rest.filter(|&rest| rest == 0 || !end_stream);
+    *left = rest.ok_or(ErrorCode::PROTOCOL_ERROR)?;
     Ok(())
 }

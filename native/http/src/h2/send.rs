@@ -25,6 +25,11 @@ impl<T: Default> Connection<T> {
         &mut self.out
     }
 
+    /// Whether anything waits in the output.
+    pub fn has_output(&self) -> bool {
+        !self.out.is_empty()
+    }
+
     /// Sends an interim response (1xx).
     pub fn send_interim(&mut self, stream: u32, block: &[u8]) {
         if self.streams.get(stream).is_some_and(|s| !s.head_sent) {
@@ -158,7 +163,8 @@ impl<T: Default> Connection<T> {
         match code {
             Some(code) => {
                 frame::push_u32(&mut self.out, frame::RST_STREAM, stream, code.0);
-                self.remove(stream, Ended::Reset);
+                let body_left = s.body_left;
+                self.remove(stream, Ended::Reset { body_left });
                 if code != ErrorCode::NO_ERROR {
                     self.meter.debit(flood::RESET);
                 }
@@ -172,9 +178,21 @@ impl<T: Default> Connection<T> {
 
     /// Gives a stream up; what its owner kept with it.
     pub fn reset(&mut self, stream: u32, code: ErrorCode) -> Option<T> {
-        let removed = self.remove(stream, Ended::Reset)?;
+        let body_left = self.streams.get(stream)?.body_left;
+        let removed = self.remove(stream, Ended::Reset { body_left })?;
         frame::push_u32(&mut self.out, frame::RST_STREAM, stream, code.0);
         Some(removed.user)
+    }
+
+    /// Forgets all streams, as when the connection is lost; what their owner kept with them.
+    pub fn take_all(&mut self) -> Vec<T> {
+        let users = self
+            .streams
+            .iter_mut()
+            .map(|stream| std::mem::take(&mut stream.user));
+        let users = users.collect();
+        self.streams.clear();
+        users
     }
 
     /// Takes no more requests; those that are open go on (GOAWAY with NO_ERROR).

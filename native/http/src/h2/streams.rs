@@ -33,27 +33,28 @@ pub struct Stream<T> {
 pub enum Ended {
     /// By END_STREAM from both sides, or by the peer's reset.
     Closed,
-    /// By our reset: frames may have been under way.
-    Reset,
+    /// By our reset: frames may have been under way. They are thrown away, but must still be what
+    /// they promised: the bytes of body that content-length left.
+    Reset { body_left: Option<u64> },
 }
 
 /// See the module.
 #[derive(Debug)]
 pub struct Streams<T> {
     table: StreamTable<Stream<T>>,
-    /// The last streams that ended: id * 2, + 1 if by our reset; 0 for none.
-    ended: [u32; REMEMBERED],
+    /// The last streams that ended; id 0 stands for none.
+    ended: [(u32, Ended); REMEMBERED],
     next_ended: usize,
 }
 
 /// How many ended streams are told from those that never were.
-const REMEMBERED: usize = 64;
+const REMEMBERED: usize = 32;
 
 impl<T> Streams<T> {
     pub fn new() -> Self {
         Self {
             table: StreamTable::new(1),
-            ended: [0; REMEMBERED],
+            ended: [(0, Ended::Closed); REMEMBERED],
             next_ended: 0,
         }
     }
@@ -87,19 +88,19 @@ impl<T> Streams<T> {
 
     /// Notes how a stream ended that may never have been in the table.
     pub fn remember(&mut self, id: u32, how: Ended) {
-        self.ended[self.next_ended] = id << 1 | u32::from(how == Ended::Reset);
+        self.ended[self.next_ended] = (id, how);
         self.next_ended = (self.next_ended + 1) % REMEMBERED;
     }
 
     /// How a stream ended, if it was among the last.
-    pub fn how_ended(&self, id: u32) -> Option<Ended> {
-        let found = *self.ended.iter().find(|&&ended| ended >> 1 == id)?;
-        let how = if found & 1 == 1 {
-            Ended::Reset
-        } else {
-            Ended::Closed
-        };
-        (found != 0).then_some(how)
+    pub fn how_ended(&mut self, id: u32) -> Option<&mut Ended> {
+        let found = self.ended.iter_mut().find(|(ended, _)| *ended == id);
+        found.map(|(_, how)| how)
+    }
+
+    /// Removes all streams.
+    pub fn clear(&mut self) {
+        self.table = StreamTable::new(1);
     }
 
     /// Gives back what a burst of streams needed.
@@ -116,11 +117,11 @@ mod tests {
     fn the_last_ended_streams_are_remembered() {
         let mut streams = Streams::<()>::new();
         for n in 0..200 {
-            streams.remember(n * 2 + 1, Ended::Reset);
+            streams.remember(n * 2 + 1, Ended::Reset { body_left: None });
         }
         streams.remember(401, Ended::Closed);
-        assert_eq!(streams.how_ended(399), Some(Ended::Reset));
-        assert_eq!(streams.how_ended(401), Some(Ended::Closed));
+        assert!(matches!(streams.how_ended(399), Some(Ended::Reset { .. })));
+        assert_eq!(streams.how_ended(401), Some(&mut Ended::Closed));
         assert_eq!(streams.how_ended(1), None);
     }
 }

@@ -55,10 +55,6 @@ fn simple_host(head: &Head) -> Option<&[u8]> {
     host
 }
 
-fn endpoint_key<T: Transport>(driver: &Driver<T>) -> usize {
-    std::sync::Arc::as_ptr(&driver.conn.endpoint) as usize
-}
-
 /// Answers the request if a valid prebuilt answer is at hand.
 pub fn answer<T: Transport>(driver: &Driver<T>, head: &Head, len: usize) -> Option<Next> {
     let host = simple_host(head)?;
@@ -68,7 +64,12 @@ pub fn answer<T: Transport>(driver: &Driver<T>, head: &Head, len: usize) -> Opti
     }
     KEY.with(|key| {
         let mut key = key.borrow_mut();
-        fast::key(endpoint_key(driver), host, head.text(head.target), &mut key);
+        fast::key(
+            fast::origin(&driver.conn),
+            host,
+            head.text(head.target),
+            &mut key,
+        );
         let mut cache = worker.fast.borrow_mut();
         let (now, wall) = (coarse_ms(), unix_time() / 1000);
         let entry = worker.with_date(|date| cache.get(&key, now, wall, date))?;
@@ -154,9 +155,13 @@ pub fn remember<T: Transport>(
     if meta.len() != (bytes.len() - head_len) as u64 {
         return;
     }
-    let endpoint = std::sync::Arc::as_ptr(&ex.conn.endpoint) as usize;
     let mut key = Vec::new();
-    fast::key(endpoint, host, ex.head.text(ex.head.target), &mut key);
+    fast::key(
+        fast::origin(&ex.conn),
+        host,
+        ex.head.text(ex.head.target),
+        &mut key,
+    );
     let entry = fast::NewEntry {
         server: ex.server.clone(),
         location: ex.loc.clone(),

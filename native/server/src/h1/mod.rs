@@ -140,11 +140,11 @@ pub enum End {
 /// Requests answered in a row before other connections get their turn.
 const BATCH: u32 = 32;
 
-/// Serves a connection to its end.
-pub async fn serve<T: Transport>(worker: Rc<Worker>, conn: Rc<Conn>, io: T) {
+/// Serves a connection to its end. `early`: what was already read from it.
+pub async fn serve<T: Transport>(worker: Rc<Worker>, conn: Rc<Conn>, io: T, early: Vec<u8>) {
     let shared = Rc::new(Shared {
         io,
-        buf: RefCell::default(),
+        buf: RefCell::new(early),
         pos: Cell::new(0),
     });
     let mut driver = Driver {
@@ -184,7 +184,7 @@ impl<T: Transport> Driver<T> {
                 None => return,
             };
             self.batch += 1;
-            if self.batch % BATCH == 0 {
+            if self.batch.is_multiple_of(BATCH) {
                 yield_now().await;
             }
             let keep = match next {

@@ -5,8 +5,8 @@
 
 use super::Coding;
 use bytes::Bytes;
-use gallop_conf::model::{items, Endpoint, Location, Server};
-use gallop_engine::fast::{is_plain, FileMark};
+use gallop_conf::model::{items, Location, Server};
+use gallop_engine::fast::{self, is_plain, FileMark, Origin};
 use gallop_engine::{Conn, Exchange, Worker};
 use gallop_http::head::RequestHead;
 use gallop_http::message::{Head, Version};
@@ -27,7 +27,8 @@ const MAX_BODY: usize = 64 * 1024;
 
 /// A prebuilt answer of one protocol version.
 struct Answer {
-    endpoint: usize,
+    coding: Coding,
+    origin: Origin,
     section: Vec<u8>,
     date_at: usize,
     /// Second its date says.
@@ -63,9 +64,11 @@ pub struct Found<'a> {
     pub logged: bool,
 }
 
-fn key(coding: Coding, endpoint: usize, authority: &[u8], path: &[u8]) -> Vec<u8> {
-    let kind = [u8::from(coding == Coding::Qpack)];
-    [&kind[..], &endpoint.to_ne_bytes(), authority, &[0], path].concat()
+fn key(coding: Coding, origin: Origin, authority: &[u8], path: &[u8]) -> Vec<u8> {
+    let mut key = Vec::new();
+    fast::key(origin, authority, path, &mut key);
+    key.push(u8::from(coding == Coding::Qpack));
+    key
 }
 
 /// Whether a field can change the answer of a plain file.
@@ -87,7 +90,7 @@ fn matters(name: &[u8]) -> bool {
 /// Hands the prebuilt answer to a request, if there is a valid one, to `send`.
 pub fn find<R>(
     worker: &Worker,
-    endpoint: &Arc<Endpoint>,
+    conn: &Conn,
     coding: Coding,
     head: &RequestHead,
     send: impl FnOnce(Found<'_>) -> R,
@@ -97,9 +100,9 @@ pub fn find<R>(
     }
     ANSWERS.with(|answers| {
         let mut answers = answers.borrow_mut();
-        let endpoint = Arc::as_ptr(endpoint) as usize;
-        let index = answers.index(endpoint, coding, head)?;
-        if !answers.is_valid(index, endpoint) {
+        let origin = fast::origin(conn);
+        let index = answers.index(origin, coding, head)?;
+        if !answers.is_valid(index, coding, origin) {
             head.set_note(0);
             return None;
         }
@@ -114,7 +117,7 @@ pub fn find<R>(
 }
 
 impl Answers {
-    fn index(&self, endpoint: usize, coding: Coding, head: &RequestHead) -> Option<usize> {
+    fn index(&self, origin: Origin, coding: Coding, head: &RequestHead) -> Option<usize> {
         let note = head.note();
         if note != 0 && (note >> 32) as u32 == self.generation {
             return Some((note as u32 - 1) as usize);
@@ -122,18 +125,18 @@ impl Answers {
         if head.method() != b"GET" || head.fields().any(|(name, _)| matters(name)) {
             return None;
         }
-        let key = key(coding, endpoint, head.authority()?, head.path());
+        let key = key(coding, origin, head.authority()?, head.path());
         let index = *self.by_key.get(&key)?;
         head.set_note(u64::from(self.generation) << 32 | (index as u64 + 1));
         Some(index)
     }
 
-    /// Whether the answer is for this endpoint and its file is what it was.
-    fn is_valid(&mut self, index: usize, endpoint: usize) -> bool {
+    /// Whether the answer is for this address and its file is what it was.
+    fn is_valid(&mut self, index: usize, coding: Coding, origin: Origin) -> bool {
         let Some(Some(answer)) = self.entries.get_mut(index) else {
             return false;
         };
-        if answer.endpoint != endpoint {
+        if (answer.coding, answer.origin) != (coding, origin) {
             return false;
         }
         let now = coarse_ms();
@@ -253,9 +256,10 @@ pub fn remember(
     if authority.is_empty() || meta.len() != body.len() as u64 {
         return;
     }
-    let endpoint = Arc::as_ptr(&ex.conn.endpoint) as usize;
+    let origin = fast::origin(&ex.conn);
     let answer = Answer {
-        endpoint,
+        coding,
+        origin,
         section: section.to_vec(),
         date_at,
         date: u64::MAX,
@@ -267,6 +271,6 @@ pub fn remember(
         mark: FileMark::of(&meta),
         checked: coarse_ms(),
     };
-    let key = key(coding, endpoint, authority, ex.head.text(ex.head.path));
+    let key = key(coding, origin, authority, ex.head.text(ex.head.path));
     ANSWERS.with(|answers| answers.borrow_mut().put(key, answer));
 }

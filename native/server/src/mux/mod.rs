@@ -7,9 +7,9 @@ mod head;
 mod serve;
 
 pub use body::{Queue, QueuedBody};
-pub use fast::{find, log, Found};
+pub use fast::{find, log};
 pub use head::Coding;
-pub use serve::{serve, start, Started};
+pub use serve::start;
 
 use bytes::Bytes;
 use std::io;

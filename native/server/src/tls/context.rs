@@ -71,8 +71,6 @@ pub struct Context {
     config: Arc<ServerConfig>,
     /// Judges client certificates after the handshake.
     pub judge: Option<Arc<dyn ClientCertVerifier>>,
-    /// Whether clients must show one.
-    pub client: Client,
 }
 
 impl Context {
@@ -107,7 +105,6 @@ impl Context {
         Ok(Self {
             config: Arc::new(config),
             judge,
-            client: settings.client,
         })
     }
 

@@ -120,7 +120,7 @@ fn settings(conf: &SrvConf) -> Result<Settings> {
             Some(SessionCache::Shared {
                 zone: Some((_, bytes)),
                 ..
-            }) if *bytes > 0 => (bytes * SESSIONS_PER_MB >> 20) as usize,
+            }) if *bytes > 0 => ((bytes * SESSIONS_PER_MB) >> 20) as usize,
             Some(SessionCache::Shared { .. }) => DEFAULT_SESSIONS,
         },
         session_timeout: u32::try_from(conf.ssl_session_timeout.unwrap_or(300)).unwrap_or(u32::MAX),
@@ -147,7 +147,7 @@ fn pairs(conf: &SrvConf) -> Result<Vec<(Source, Source)>> {
     let keys = items(&conf.ssl_certificate_key);
     if keys.len() < certificates.len() {
         let text = certificates[keys.len()].as_literal().unwrap_or_default();
-        let text = String::from_utf8_lossy(text.as_ref()).into_owned();
+        let text = String::from_utf8_lossy(text).into_owned();
         return error(format!(
             "no \"ssl_certificate_key\" is defined for certificate \"{text}\""
         ));
@@ -166,7 +166,7 @@ fn pairs(conf: &SrvConf) -> Result<Vec<(Source, Source)>> {
 
 fn source(template: &Template, directive: &str) -> Result<Source> {
     match template.as_literal() {
-        Some(text) => Ok(Source::new(&String::from_utf8_lossy(text.as_ref()))),
+        Some(text) => Ok(Source::new(&String::from_utf8_lossy(text))),
         None => error(format!("variables in \"{directive}\" are not supported")),
     }
 }

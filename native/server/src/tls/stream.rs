@@ -11,6 +11,9 @@ use std::task::{ready, Context, Poll, Waker};
 /// Sealed bytes that may wait for the socket before no more plain ones are taken.
 const MAX_UNSENT: usize = 128 * 1024;
 
+/// The fatal alert `unrecognized_name` (RFC 6066, section 3) as a record.
+const UNRECOGNIZED_NAME: [u8; 7] = [0x15, 3, 3, 0, 2, 2, 112];
+
 /// Plain bytes in and out; records underneath.
 pub struct TlsStream {
     sock: Sock,
@@ -24,6 +27,8 @@ pub enum HandshakeError {
     Io(io::Error),
     /// The client's fault, or no version or cipher in common.
     Tls(rustls::Error),
+    /// The server block takes no handshakes (`ssl_reject_handshake`).
+    Rejected,
 }
 
 impl std::fmt::Display for HandshakeError {
@@ -31,6 +36,7 @@ impl std::fmt::Display for HandshakeError {
         match self {
             HandshakeError::Io(e) => write!(f, "{e}"),
             HandshakeError::Tls(e) => write!(f, "SSL_do_handshake() failed ({e})"),
+            HandshakeError::Rejected => f.write_str("handshake rejected"),
         }
     }
 }
@@ -95,6 +101,13 @@ impl Hello {
             .client_hello()
             .server_name()
             .map(str::to_ascii_lowercase)
+    }
+
+    /// Refuses the name the client asks for.
+    pub fn reject(self) -> HandshakeError {
+        // The handshake is over, whether or not the client hears of it.
+        let _ = self.sock.try_write(&UNRECOGNIZED_NAME);
+        HandshakeError::Rejected
     }
 
     /// Finishes the handshake as the server block with this context does it.

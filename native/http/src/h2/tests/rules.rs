@@ -343,6 +343,25 @@ fn a_refused_stream_is_no_more_than_refused() {
     assert!(client.resets().is_empty());
 }
 
+/// The answer came early and the rest of the request is thrown away, but not unseen.
+#[test]
+fn late_frames_must_be_well_formed() {
+    let late = [
+        data(1, b"12345", false),
+        data(1, b"123", true),
+        headers(1, &get("/"), true),
+        headers(1, &[], false),
+    ];
+    for frame in late {
+        let mut client = Client::new(Config::default());
+        client.send(&headers(1, &post("4"), false)).unwrap();
+        client.server.send_head(1, &ok_block(), true);
+        assert_eq!(client.resets(), [(1, 0)]);
+        assert_eq!(client.send(&frame), Ok(vec![]));
+        assert_eq!(client.resets(), [(1, PROTOCOL.0)]);
+    }
+}
+
 #[test]
 fn pings_are_answered_and_acks_are_not() {
     let mut client = Client::new(Config::default());

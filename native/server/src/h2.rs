@@ -1,0 +1,490 @@
+//! HTTP/2 connections.
+
+use crate::mux::{self, Coding, Mux, Queue};
+use crate::transport::Transport;
+use bytes::{Buf, Bytes};
+use gallop_conf::model::{Level, SrvConf};
+use gallop_engine::{Conn, Worker};
+use gallop_http::h2::{Config, Connection, ErrorCode, Event, MIN_RECEIVE_BUFFER};
+use gallop_http::head::{HeadError, HeadLimits, RequestHead};
+use gallop_runtime::{deadline, now_ms, timeout, Deadline, Notify};
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::io;
+use std::rc::Rc;
+use std::task::{ready, Context, Poll, Waker};
+use std::time::Instant;
+
+pub use gallop_http::h2::PREFACE;
+
+/// Bytes read at a time; at least one frame of the largest size.
+const READ_SIZE: usize = 2 * MIN_RECEIVE_BUFFER;
+/// Responses stop adding to the output while this much waits.
+const OUTPUT_HIGH: usize = 128 * 1024;
+/// Bytes one stream sends before the others get their turn.
+const TURN: usize = 32 * 1024;
+/// A flushed output buffer larger than this is given back.
+const OUTPUT_KEPT: usize = 64 * 1024;
+/// Milliseconds a client is given to read the last words of a connection.
+const LINGER_MS: u64 = 2000;
+
+thread_local! {
+    static BUFFERS: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Idle buffers a thread keeps.
+const SPARE_BUFFERS: usize = 16;
+
+/// What the connection keeps with each stream.
+#[derive(Default)]
+struct StreamState {
+    body: Option<Rc<Queue>>,
+    /// The request's task, when it waits to send.
+    writer: Option<Waker>,
+    gone: Option<Rc<Notify>>,
+}
+
+impl StreamState {
+    fn lost(self) {
+        if let Some(body) = self.body {
+            body.fail();
+        }
+        if let Some(gone) = self.gone {
+            gone.set();
+        }
+    }
+}
+
+struct Http2<T> {
+    worker: Rc<Worker>,
+    conn: Rc<Conn>,
+    io: T,
+    h2: RefCell<Connection<StreamState>>,
+    /// What is being written, and how much of it was.
+    sending: RefCell<(Vec<u8>, usize)>,
+    /// The connection's task.
+    task: RefCell<Option<Waker>>,
+    /// A request's task has changed something that the connection's task must look at.
+    touched: Cell<bool>,
+}
+
+/// Bytes received and not used yet. Holds no memory while there are none.
+#[derive(Default)]
+struct Input {
+    bytes: Vec<u8>,
+    pos: usize,
+}
+
+impl Input {
+    fn unread(&self) -> &[u8] {
+        &self.bytes[self.pos..]
+    }
+
+    /// Reads more behind what is unread.
+    fn poll_fill<T: Transport>(&mut self, io: &T, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        ready!(io.poll_readable(cx));
+        self.bytes.drain(..self.pos);
+        self.pos = 0;
+        if self.bytes.capacity() == 0 {
+            self.bytes = BUFFERS.with(|b| b.borrow_mut().pop()).unwrap_or_default();
+        }
+        let len = self.bytes.len();
+        if len >= READ_SIZE {
+            return Poll::Pending;
+        }
+        self.bytes.resize(READ_SIZE, 0);
+        let result = io.poll_read(cx, &mut self.bytes[len..]);
+        let read = match &result {
+            Poll::Ready(Ok(n)) => *n,
+            _ => 0,
+        };
+        self.bytes.truncate(len + read);
+        self.release();
+        result
+    }
+
+    fn release(&mut self) {
+        if self.pos < self.bytes.len() || self.bytes.capacity() == 0 {
+            return;
+        }
+        let mut spare = std::mem::take(&mut self.bytes);
+        self.pos = 0;
+        spare.clear();
+        BUFFERS.with(|buffers| {
+            let mut buffers = buffers.borrow_mut();
+            if buffers.len() < SPARE_BUFFERS {
+                buffers.push(spare);
+            }
+        });
+    }
+}
+
+/// The limits that a server block sets.
+fn config(conf: &SrvConf, requests: u64) -> Config {
+    let (count, size) = conf.large_buffers();
+    let window = conf
+        .http2_body_preread_size
+        .unwrap_or(65_536)
+        .clamp(1, 0x7fff_ffff) as u32;
+    Config {
+        max_streams: conf.http2_max_concurrent_streams.unwrap_or(128) as usize,
+        stream_window: window,
+        connection_window: window.saturating_mul(16).clamp(1 << 20, 0x7fff_ffff),
+        head: HeadLimits {
+            size: (count * size) as usize,
+            fields: conf.max_headers.unwrap_or(1000) as usize,
+        },
+        max_section: (count * size) as usize,
+        max_requests: requests,
+    }
+}
+
+/// Serves a connection to its end. `early`: what was already read from it.
+pub async fn serve<T: Transport>(worker: Rc<Worker>, conn: Rc<Conn>, io: T, early: Vec<u8>) {
+    let server = conn.sni_server.borrow().clone();
+    let server = server.unwrap_or_else(|| conn.endpoint.hosts.default.clone());
+    let requests = server.root.conf.keepalive_requests.unwrap_or(1000);
+    let this = Rc::new(Http2 {
+        h2: RefCell::new(Connection::new(config(&server.conf, requests))),
+        worker,
+        conn,
+        io,
+        sending: RefCell::default(),
+        task: RefCell::default(),
+        touched: Cell::new(false),
+    });
+    let times = Times {
+        header: server.conf.client_header_timeout.unwrap_or(60_000),
+        idle: server.root.conf.keepalive_timeout.map_or(75_000, |t| t.0),
+        send: server.root.conf.send_timeout.unwrap_or(60_000),
+        deadline: deadline(),
+    };
+    let input = Input {
+        bytes: early,
+        pos: 0,
+    };
+    let orderly = this.run(input, &times).await;
+    let lost = this.h2.borrow_mut().take_all();
+    lost.into_iter().for_each(StreamState::lost);
+    if orderly {
+        this.linger().await;
+    }
+}
+
+struct Times {
+    header: u64,
+    idle: u64,
+    send: u64,
+    deadline: Deadline,
+}
+
+/// What ended a wait.
+enum Step {
+    Progress,
+    Gone,
+    TimedOut,
+    Shutdown,
+}
+
+impl<T: Transport> Http2<T> {
+    /// Runs until the connection is over; true if the client should still read what was sent.
+    async fn run(self: &Rc<Self>, mut input: Input, times: &Times) -> bool {
+        let mut shutdown = false;
+        loop {
+            if let Err(error) = self.process(&mut input) {
+                let id = self.conn.id;
+                self.worker.log(Level::Info, &format!("*{id} {error}"));
+                return self.flush(times.send).await;
+            }
+            self.wake_ready();
+            if self.h2.borrow().is_finished() {
+                return self.flush(times.send).await;
+            }
+            self.set_deadline(times);
+            match self.step(&mut input, times, shutdown).await {
+                Step::Progress => {}
+                Step::Gone => return false,
+                Step::TimedOut => {
+                    self.h2.borrow_mut().shutdown();
+                    return self.flush(1000).await;
+                }
+                Step::Shutdown => {
+                    shutdown = true;
+                    self.h2.borrow_mut().shutdown();
+                }
+            }
+        }
+    }
+
+    fn set_deadline(&self, times: &Times) {
+        let h2 = self.h2.borrow();
+        if self.has_output(&h2) {
+            times.deadline.set(times.send);
+        } else if h2.open_streams() > 0 {
+            // The requests' own tasks have time limits.
+            times.deadline.clear();
+        } else if self.conn.requests.get() == 0 {
+            times.deadline.set(times.header);
+        } else {
+            times.deadline.set(times.idle);
+        }
+    }
+
+    fn has_output(&self, h2: &Connection<StreamState>) -> bool {
+        h2.has_output() || !self.sending.borrow().0.is_empty()
+    }
+
+    /// Waits for the socket, for a request's task, for shutdown or for the end of patience.
+    async fn step(&self, input: &mut Input, times: &Times, shutdown: bool) -> Step {
+        poll_fn(|cx| {
+            self.remember_task(cx);
+            let mut progress = self.touched.take();
+            match self.poll_write(cx) {
+                Poll::Ready(Ok(written)) => progress |= written,
+                Poll::Ready(Err(_)) => return Poll::Ready(Step::Gone),
+                Poll::Pending => {}
+            }
+            if !self.h2.borrow().wants_drain() {
+                match input.poll_fill(&self.io, cx) {
+                    Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(Step::Gone),
+                    Poll::Ready(Ok(_)) => progress = true,
+                    Poll::Pending => {}
+                }
+            }
+            if progress {
+                return Poll::Ready(Step::Progress);
+            }
+            if !shutdown && self.worker.shutdown.poll_set(cx).is_ready() {
+                return Poll::Ready(Step::Shutdown);
+            }
+            times.deadline.poll_over(cx).map(|()| Step::TimedOut)
+        })
+        .await
+    }
+
+    fn remember_task(&self, cx: &Context<'_>) {
+        let mut task = self.task.borrow_mut();
+        match &*task {
+            Some(waker) if waker.will_wake(cx.waker()) => {}
+            _ => *task = Some(cx.waker().clone()),
+        }
+    }
+
+    /// Has the connection's task look at what a request's task did.
+    fn touch(&self) {
+        if !self.touched.replace(true) {
+            if let Some(waker) = &*self.task.borrow() {
+                waker.wake_by_ref();
+            }
+        }
+    }
+
+    /// Writes output until the socket takes no more; whether anything was written.
+    fn poll_write(&self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
+        let mut sending = self.sending.borrow_mut();
+        let (bytes, pos) = &mut *sending;
+        let mut written = false;
+        loop {
+            if *pos == bytes.len() {
+                bytes.clear();
+                *pos = 0;
+                if bytes.capacity() > OUTPUT_KEPT {
+                    *bytes = Vec::new();
+                }
+                std::mem::swap(self.h2.borrow_mut().output(), bytes);
+                if bytes.is_empty() {
+                    ready!(self.io.poll_flush(cx))?;
+                    return Poll::Ready(Ok(written));
+                }
+            }
+            match self.io.poll_write(cx, &bytes[*pos..], false) {
+                Poll::Ready(Ok(n)) => {
+                    *pos += n;
+                    written = true;
+                }
+                Poll::Ready(Err(e)) => return Poll::Ready(Err(e)),
+                Poll::Pending if written => return Poll::Ready(Ok(true)),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+
+    /// Sends all output; whether that worked in time.
+    async fn flush(&self, limit: u64) -> bool {
+        let all = poll_fn(|cx| loop {
+            match ready!(self.poll_write(cx)) {
+                Ok(_) if self.has_output(&self.h2.borrow()) => {}
+                result => return Poll::Ready(result),
+            }
+        });
+        matches!(timeout(limit, all).await, Ok(Ok(_)))
+    }
+
+    /// Reads what the client still sends, so that its system does not throw away our last words.
+    async fn linger(&self) {
+        self.io.close_write();
+        let until = now_ms() + LINGER_MS;
+        let mut scratch = [0; 4096];
+        while now_ms() < until {
+            match timeout(LINGER_MS, poll_fn(|cx| self.io.poll_read(cx, &mut scratch))).await {
+                Ok(Ok(n)) if n > 0 => {}
+                _ => return,
+            }
+        }
+    }
+
+    /// Lets streams go on whose windows opened, as long as the output is not too long.
+    fn wake_ready(&self) {
+        let mut h2 = self.h2.borrow_mut();
+        while h2.output().len() < OUTPUT_HIGH {
+            let Some(stream) = h2.next_ready() else {
+                return;
+            };
+            if let Some(waker) = h2.user_mut(stream).and_then(|state| state.writer.take()) {
+                waker.wake();
+            }
+        }
+    }
+
+    /// Takes the frames in the input.
+    fn process(self: &Rc<Self>, input: &mut Input) -> Result<(), gallop_http::h2::Error> {
+        let now = Instant::now();
+        let mut rest = input.unread();
+        let result = loop {
+            let event = self.h2.borrow_mut().receive(&mut rest, now);
+            match event {
+                Ok(Some(event)) => self.event(event),
+                Ok(None) => break Ok(()),
+                Err(error) => break Err(error),
+            }
+        };
+        input.pos = input.bytes.len() - rest.len();
+        input.release();
+        result
+    }
+
+    fn event(self: &Rc<Self>, event: Event<'_, StreamState>) {
+        match event {
+            Event::Request {
+                stream,
+                head,
+                end_stream,
+            } => {
+                if !(end_stream && self.answer_now(stream, &head)) {
+                    self.start(stream, Ok(&head), end_stream);
+                }
+            }
+            Event::Malformed { stream, error } => self.start(stream, Err(error), true),
+            Event::Data {
+                stream,
+                data,
+                end_stream,
+            } => {
+                let mut h2 = self.h2.borrow_mut();
+                let queue = h2.user_mut(stream).and_then(|state| state.body.clone());
+                drop(h2);
+                if let Some(queue) = queue {
+                    queue.push(Bytes::copy_from_slice(data), end_stream);
+                }
+            }
+            Event::Reset { user, .. } => user.lost(),
+            Event::GoAway => self.h2.borrow_mut().shutdown(),
+        }
+    }
+
+    /// Answers from what is prebuilt, if the windows take all of it.
+    fn answer_now(&self, stream: u32, head: &Rc<RequestHead>) -> bool {
+        let sent = mux::find(&self.worker, &self.conn, Coding::Hpack, head, |found| {
+            let mut h2 = self.h2.borrow_mut();
+            if h2.capacity(stream) < found.body.len() {
+                return None;
+            }
+            h2.send_head(stream, found.section, false);
+            h2.send_data(stream, found.body, true);
+            Some(found.logged)
+        });
+        let Some(logged) = sent.flatten() else {
+            return false;
+        };
+        mux::log(&self.worker, &self.conn, Coding::Hpack, head, logged);
+        true
+    }
+
+    fn start(self: &Rc<Self>, stream: u32, head: Result<&RequestHead, HeadError>, end: bool) {
+        let mux: Rc<dyn Mux> = self.clone();
+        let started = mux::start(&self.worker, &self.conn, mux, stream.into(), head, end);
+        if let Some(state) = self.h2.borrow_mut().user_mut(stream) {
+            state.body = started.body;
+            state.gone = Some(started.gone);
+        }
+    }
+}
+
+impl<T: Transport> Mux for Http2<T> {
+    fn coding(&self) -> Coding {
+        Coding::Hpack
+    }
+
+    fn send_head(&self, stream: u64, section: &[u8], end: bool) {
+        self.h2.borrow_mut().send_head(stream as u32, section, end);
+        self.touch();
+    }
+
+    fn send_interim(&self, stream: u64, section: &[u8]) {
+        self.h2.borrow_mut().send_interim(stream as u32, section);
+        self.touch();
+    }
+
+    fn poll_send(
+        &self,
+        cx: &mut Context<'_>,
+        stream: u64,
+        data: &mut Bytes,
+        end: bool,
+    ) -> Poll<io::Result<()>> {
+        let mut h2 = self.h2.borrow_mut();
+        let stream = stream as u32;
+        if !h2.is_open(stream) {
+            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+        }
+        if h2.output().len() < OUTPUT_HIGH {
+            let turn = data.len().min(TURN);
+            let taken = h2.send_data(stream, &data[..turn], end && turn == data.len());
+            let more = turn < data.len() && taken == turn;
+            data.advance(taken);
+            self.touch();
+            if data.is_empty() {
+                return Poll::Ready(Ok(()));
+            }
+            if more {
+                h2.mark_ready(stream);
+            }
+        } else {
+            h2.mark_ready(stream);
+        }
+        if let Some(state) = h2.user_mut(stream) {
+            state.writer = Some(cx.waker().clone());
+        }
+        Poll::Pending
+    }
+
+    fn send_trailers(&self, stream: u64, section: &[u8]) {
+        self.h2.borrow_mut().send_trailers(stream as u32, section);
+        self.touch();
+    }
+
+    fn abort(&self, stream: u64) {
+        // Its task is the caller and ends by itself.
+        drop(
+            self.h2
+                .borrow_mut()
+                .reset(stream as u32, ErrorCode::INTERNAL_ERROR),
+        );
+        self.touch();
+    }
+
+    fn released(&self, stream: u64, len: usize) {
+        self.h2.borrow_mut().release(stream as u32, len);
+        self.touch();
+    }
+}
