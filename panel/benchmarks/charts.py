@@ -24,10 +24,12 @@ SERIES = ("#3d55d4", "#b3541e", "#1b7340", "#8a2f8f", "#0b7285", "#a61e4d", "#5c
 DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [12, 4], [4, 4], [1, 3], [10, 2, 2, 2])
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right", "triangle-left")
 _CACHE_S = 24 * 3600
-_FONT = "system-ui, sans-serif"
+# vl-convert measures words in Liberation Sans; readers' machines have it, or one of the same widths.
+_FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
 _CONFIG: dict[str, Any] = {
     "aria": False,
     "background": None,
+    "padding": {"left": 24, "right": 24, "top": 5, "bottom": 5},  # words may be wider in the reader's font
     "font": _FONT,
     "view": {"stroke": None},
     "axis": {
@@ -97,9 +99,10 @@ def _draw(spec: dict[str, Any]) -> str:
 
 
 def _prepared(drawn: str, label: str, ident: str) -> str:
-    """Scaled by its view box, named for screen readers, its ids its own among the page's other charts."""
+    """One picture with one name for screen readers, its ids its own among the page's other charts."""
     if re.search(r"<(script|style|foreignObject|image)\b|\sstyle=|\son\w+=", drawn):
         raise ValueError("the chart holds what a strict content security policy refuses")
+    drawn = re.sub(r'\s(?:role|aria-[a-z]+)="[^"]*"', "", drawn)
     drawn = re.sub(r'\b(id=")|(url\(#)', lambda match: f"{match[0]}c{ident}-", drawn)
     opening = f'<svg class="chart-svg" role="img" aria-label="{escape(label)}" focusable="false"'
     return re.sub(r'<svg\b(?: class="marks")?', opening, drawn, count=1).replace(' class="marks"', "", 1)

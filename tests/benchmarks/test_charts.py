@@ -1,0 +1,123 @@
+"""Charts are real drawings that hold what they claim, and nothing a strict policy forbids."""
+
+from __future__ import annotations
+
+import re
+from xml.etree import ElementTree
+
+import pytest
+
+from panel.benchmarks import charts, pictures
+from panel.benchmarks.charts import Chart
+from panel.benchmarks.measured import Measured
+from panel.benchmarks.parsers.metrics import Latency, Metrics
+from panel.benchmarks.summary import summarize
+
+NAMES = ("shop (nginx, web1)", "shop-apache (Apache httpd, web1)", '<script>"x"</script> & co')
+
+
+def measured() -> list[Measured]:
+    found = []
+    for number in (1, 2, 3):
+        for position, name in enumerate(NAMES):
+            speed = 1000.0 * (position + 1) + 10 * number
+            latency = Latency(0.001, 1.0, 1.0, 2.0, 3.0, 4.0, 50.0, 60.0)
+            curve = [[0, 0.5], [50, 1.0], [90, 2.0], [99, 4.0 * (position + 1)], [99.9, 50.0]]
+            metrics = Metrics(10_000, 0, 0, 1, 10.0, speed, latency, curve)
+            samples = {"server": [[0.2, 0.0, 1e7], [0.8, 90.0, 2e7], [1.6, 5.0, 2e7]], "tool": [[0.8, 50.0, 4e6]]}
+            phases = [["idle", 0.0, 0.5], ["load", 0.5, 1.5], ["idle", 1.5, 2.0]]
+            found.append(Measured(position, name, number, metrics, {"server": 1.0, "tool": 0.5}, 1.0, phases, samples))
+    return found
+
+
+def all_charts() -> list[Chart]:
+    rounds = measured()
+    summary = summarize(rounds, {})
+    point = {"at": "2026-01-02T03:04:05+00:00", "label": NAMES[0], "title": "a", "value": 1.0, "low": 0.9, "high": 1.1}
+    drawn = [
+        pictures.bars(summary["targets"], "throughput_rps"),
+        pictures.curve(summary["targets"]),
+        pictures.ratios(summary),
+        pictures.over_time(rounds, 1),
+        pictures.over_time(rounds, 2),
+        pictures.history([point, point | {"at": "2026-01-03T03:04:05+00:00"}], "throughput_rps"),
+    ]
+    assert all(drawn)
+    return [chart for chart in drawn if chart is not None]
+
+
+@pytest.mark.parametrize("chart", all_charts(), ids=lambda chart: chart.name)
+def test_a_chart_is_one_picture_with_a_name_and_a_table(chart: Chart) -> None:
+    root = ElementTree.fromstring(chart.svg)
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    assert root.attrib["role"] == "img"
+    assert root.attrib["aria-label"] == chart.label
+    assert chart.label.endswith(".")
+    assert chart.table.rows
+    assert all(len(row) == len(chart.table.head) for row in chart.table.rows)
+    inner = [element for element in root.iter() if element is not root]
+    assert not any(name == "role" or name.startswith("aria-") for element in inner for name in element.attrib)
+
+
+@pytest.mark.parametrize("chart", all_charts(), ids=lambda chart: chart.name)
+def test_a_chart_holds_nothing_that_the_policy_forbids(chart: Chart) -> None:
+    assert not re.search(
+        r"<(script|style|foreignObject|image)\b|\sstyle=|\son\w+=|https?://(?!www\.w3\.org)", chart.svg
+    )
+
+
+@pytest.mark.parametrize("chart", all_charts(), ids=lambda chart: chart.name)
+def test_every_colour_has_its_counterpart_in_the_dark_theme(chart: Chart) -> None:
+    from django.conf import settings
+
+    css = (settings.BASE_DIR / "static" / "css" / "benchmarks.css").read_text()
+    for kind, colour in set(re.findall(r'\b(fill|stroke)="(#[0-9a-f]+)"', chart.svg)):
+        assert f'[{kind}="{colour}"]' in css, f"{kind} {colour} of {chart.name} stays as it is in the dark theme"
+
+
+def test_lines_are_told_apart_without_colour() -> None:
+    chart = pictures.curve(summarize(measured(), {})["targets"])
+    assert chart is not None
+    dashes = re.findall(r'stroke-dasharray="([^"]+)"', chart.svg)
+    assert len(set(dashes)) >= 2
+
+
+def test_bars_show_their_figures_and_the_table_holds_the_intervals() -> None:
+    chart = pictures.bars(summarize(measured(), {})["targets"], "throughput_rps")
+    assert chart is not None
+    assert "1,020 requests/s" in chart.svg
+    assert chart.table.rows[0] == [NAMES[0], "1,020 requests/s", "1,010 requests/s to 1,030 requests/s", "75 %", "3"]
+
+
+def test_a_figure_nobody_has_makes_no_chart() -> None:
+    assert pictures.bars([], "throughput_rps") is None
+    assert pictures.curve([]) is None
+    assert pictures.ratios({"targets": [], "ratios": []}) is None
+    assert pictures.over_time([], 1) is None
+    assert pictures.history([], "throughput_rps") is None
+
+
+def test_the_same_chart_is_drawn_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    chart = all_charts()[0]
+    first = chart.svg
+    monkeypatch.setattr(charts, "_draw", lambda spec: pytest.fail("drawn again"))
+    assert chart.svg == first
+
+
+def test_two_drawings_share_no_ids() -> None:
+    found = [re.findall(r'\bid="([^"]+)"', chart.svg) for chart in all_charts()]
+    flat = [ident for idents in found for ident in idents]
+    assert len(flat) == len(set(flat))
+
+
+@pytest.mark.parametrize(
+    "drawn", ["<svg><script/></svg>", '<svg style="x"/>', '<svg onload="x"/>', "<svg><foreignObject/></svg>"]
+)
+def test_a_drawing_that_breaks_the_policy_is_refused(drawn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(charts, "_draw", lambda spec: drawn)
+    with pytest.raises(ValueError, match="content security policy"):
+        charts.svg({"fresh": drawn}, "x.")
+
+
+def test_the_median_round_is_the_one_shown_over_time() -> None:
+    assert [measured.number for measured in pictures.median_rounds(measured())] == [2, 2, 2]

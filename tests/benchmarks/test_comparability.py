@@ -1,0 +1,84 @@
+"""Servers are compared only while they answer alike."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from panel.benchmarks.comparability import NotComparable, changes, check_answers
+
+PAGE = {"status": 200, "sha256": "a" * 64, "bytes": 100, "encoding": "", "type": "text/html"}
+LABELS = ["one", "two"]
+
+
+def check(second: dict[str, Any], *, first: dict[str, Any] | None = None, dynamic: bool = False) -> None:
+    check_answers(LABELS, ["/"], [[first or PAGE], [PAGE | second]], dynamic=dynamic)
+
+
+def test_the_same_answers_may_be_compared() -> None:
+    check({})
+
+
+@pytest.mark.parametrize(
+    ("second", "words"),
+    [
+        ({"sha256": "b" * 64, "bytes": 99}, "two sends 99 bytes with SHA-256 bbbbbbbbbbbb"),
+        ({"encoding": "gzip"}, "content encoding: one sends none and two sends gzip"),
+        ({"type": "text/plain"}, "content type: one sends text/html and two sends text/plain"),
+        ({"status": 206}, "status: one sends 200 and two sends 206"),
+    ],
+)
+def test_a_difference_is_shown(second: dict[str, Any], words: str) -> None:
+    with pytest.raises(NotComparable) as refused:
+        check(second)
+    assert words in refused.value.message
+
+
+def test_pages_that_differ_by_nature_are_compared_by_all_but_their_bodies() -> None:
+    check({"sha256": "b" * 64}, dynamic=True)
+    with pytest.raises(NotComparable):
+        check({"encoding": "gzip"}, dynamic=True)
+
+
+@pytest.mark.parametrize("status", [199, 301, 304, 404, 421, 500])
+def test_even_one_target_alone_must_succeed(status: int) -> None:
+    with pytest.raises(NotComparable, match=f"one answers / with status {status}"):
+        check_answers(["one"], ["/"], [[PAGE | {"status": status}]], dynamic=False)
+
+
+def test_no_answer_is_told_with_its_reason() -> None:
+    with pytest.raises(NotComparable, match="two does not answer /: ConnectionRefusedError"):
+        check_answers(LABELS, ["/"], [[PAGE], [{"error": "ConnectionRefusedError: refused"}]], dynamic=False)
+
+
+FINGERPRINT: dict[str, Any] = {
+    "hosts": {"web1": {"kernel": "6.1", "boot_id": "x", "cpus": 2, "tools": {"ab": {"version": "2.3"}}}},
+    "targets": [{"label": "one", "revision": 3, "version": "1.22", "content": {"/": PAGE}}],
+}
+
+
+def test_nothing_changed() -> None:
+    assert changes(FINGERPRINT, copy.deepcopy(FINGERPRINT)) == []
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "words"),
+    [
+        (("hosts", "web1", "kernel"), "6.2", "the kernel of web1 changed from 6.1 to 6.2"),
+        (("hosts", "web1", "boot_id"), "y", "the host was started anew"),
+        (("hosts", "web1", "tools"), {}, "a load tool of web1 changed"),
+        (("targets", 0, "revision"), 4, "the deployed revision of one changed from 3 to 4"),
+        (("targets", 0, "version"), "1.24", "the server's version of one changed"),
+        (("targets", 0, "content"), {}, "the content that one serves changed"),
+    ],
+)
+def test_each_change_is_named(place: tuple[Any, ...], value: Any, words: str) -> None:
+    after = copy.deepcopy(FINGERPRINT)
+    inner = after
+    for key in place[:-1]:
+        inner = inner[key]
+    inner[place[-1]] = value
+    (said,) = changes(FINGERPRINT, after)
+    assert words in said

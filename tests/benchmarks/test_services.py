@@ -1,0 +1,222 @@
+"""Who may make scenarios and runs, and that a run can aim at nothing but a deployed site."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.core.exceptions import PermissionDenied, ValidationError
+
+from panel.accounts.models import Team, User
+from panel.audit.models import AuditEntry
+from panel.benchmarks import selectors, targets
+from panel.benchmarks.arguments import clean
+from panel.benchmarks.commands import Endpoint
+from panel.benchmarks.models import Run, Scenario
+from panel.benchmarks.services import run_create, run_delete, run_repeat, scenario_create, scenario_update
+from panel.core.errors import ApplicationError, Conflict
+from panel.deployments.models import SiteState, SiteStatus
+from panel.hosts.models import Connection, EngineInstall, Host, HostStatus
+from panel.websites.models import Listen, PhpPool, ServerBlock, ServerName, Site
+from tests.benchmarks.conftest import QUICK, deployed, make_site
+from tests.benchmarks.made import finished_run
+
+pytestmark = pytest.mark.django_db
+
+GOOD: dict[str, Any] = {"name": "New", "tool": "ab", "arguments": QUICK, "paths": ["/"]}
+
+
+@pytest.mark.parametrize(
+    ("change", "field", "words"),
+    [
+        ({"arguments": {**QUICK, "concurrency": "1; id"}}, "arguments", "concurrency: Write a whole number"),
+        ({"arguments": {**QUICK, "script": "x"}}, "arguments", "script: ab has no such argument"),
+        ({"arguments": "-n 5"}, "arguments", "object of names and values"),
+        ({"arguments": {}}, "arguments", "number of requests, or seconds"),
+        ({"paths": ["http://192.0.2.1/"]}, "paths", "a path begins with /"),
+        ({"paths": []}, "paths", "at least one path"),
+        ({"paths": ["/", "/b"]}, "paths", "one URL only"),
+        ({"tool": "curl"}, "tool", "not a valid choice"),
+        ({"name": ""}, "name", "blank"),
+        ({"rounds": 0}, "rounds", "greater than or equal to 1"),
+        ({"timeout_s": 3}, "timeout_s", "time limit of 6 s"),
+        ({"allowed_error_percent": 101}, "allowed_error_percent", "less than or equal to 100"),
+    ],
+)
+def test_the_model_refuses_what_pages_and_api_must_not_let_through(
+    operator: User, change: dict[str, Any], field: str, words: str
+) -> None:
+    with pytest.raises(ValidationError) as refused:
+        scenario_create(actor=operator, **(GOOD | change))
+    assert words in " ".join(refused.value.message_dict[field])
+    assert not Scenario.objects.exists()
+    assert not AuditEntry.objects.filter(action="scenario.create").exists()
+
+
+def test_a_member_that_does_not_exist_is_refused(operator: User) -> None:
+    with pytest.raises(ApplicationError, match="no member “command”"):
+        scenario_create(actor=operator, **GOOD, command="id")
+
+
+def test_changes_are_audited(operator: User, scenario: Scenario) -> None:
+    scenario_update(actor=operator, scenario=scenario, rounds=5)
+    entry = AuditEntry.objects.get(action="scenario.update")
+    assert entry.before is not None and entry.after is not None
+    assert (entry.before["rounds"], entry.after["rounds"]) == (3, 5)
+
+
+def test_two_people_do_not_overwrite_each_other(operator: User, scenario: Scenario) -> None:
+    scenario_update(actor=operator, scenario=scenario, expected_version=1, rounds=5)
+    with pytest.raises(Conflict):
+        scenario_update(actor=operator, scenario=scenario, expected_version=1, rounds=9)
+    scenario.refresh_from_db()
+    assert scenario.rounds == 5
+
+
+def test_viewers_make_nothing(viewer: User, scenario: Scenario, site: Site) -> None:
+    with pytest.raises(PermissionDenied):
+        scenario_create(actor=viewer, **GOOD)
+    with pytest.raises(PermissionDenied):
+        run_create(actor=viewer, scenario=scenario, sites=[site])
+    assert not Run.objects.exists()
+
+
+def test_a_scenario_of_another_team_is_out_of_reach(outsider: User, operator: User, team: Team, site: Site) -> None:
+    own = scenario_create(actor=operator, **GOOD, team=team)
+    assert own not in selectors.scenarios_visible(outsider)
+    with pytest.raises(PermissionDenied):
+        scenario_update(actor=outsider, scenario=own, rounds=1)
+
+
+def test_another_teams_site_cannot_be_aimed_at(outsider: User, scenario: Scenario, site: Site) -> None:
+    with pytest.raises(PermissionDenied):
+        run_create(actor=outsider, scenario=scenario, sites=[site])
+    assert not Run.objects.exists()
+
+
+def test_a_run_freezes_what_it_measures(operator: User, scenario: Scenario, site: Site) -> None:
+    run = run_create(actor=operator, scenario=scenario, sites=[site], title="  mine\r\nX: y ")
+    target = run.targets.get()
+    assert run.title == "mine X: y"
+    assert run.parameters["arguments"] == scenario.arguments
+    assert (target.base_url, target.engine) == ("http://paper.example:8080", "nginx")
+    assert target.revision == site.state.revision
+    scenario_update(actor=operator, scenario=scenario, rounds=9)
+    run.refresh_from_db()
+    assert run.parameters["rounds"] == 3
+
+
+def test_only_deployed_sites_can_be_aimed_at(
+    operator: User, scenario: Scenario, team: Team, install: EngineInstall, site: Site
+) -> None:
+    draft = make_site("draft", team, install, 8082)
+    with pytest.raises(ApplicationError, match="draft is not deployed"):
+        run_create(actor=operator, scenario=scenario, sites=[draft])
+    SiteState.objects.filter(site=site).update(status=SiteStatus.DISABLED)
+    with pytest.raises(ApplicationError, match="paper is not deployed"):
+        run_create(actor=operator, scenario=scenario, sites=[Site.objects.get(pk=site.pk)])
+    assert not selectors.sites_measurable(operator).exists()
+
+
+def test_a_host_that_is_not_ready_is_left_alone(operator: User, scenario: Scenario, host: Host, site: Site) -> None:
+    Host.objects.filter(pk=host.pk).update(connection=Connection.SSH, status=HostStatus.KEY_CHANGED)
+    with pytest.raises(ApplicationError, match="host key changed"):
+        run_create(actor=operator, scenario=scenario, sites=[Site.objects.get(pk=site.pk)])
+
+
+@pytest.mark.parametrize(("count", "words"), [(0, "at least one site"), (2, "once"), (9, "At most 8")])
+def test_how_many_sites(operator: User, scenario: Scenario, site: Site, count: int, words: str) -> None:
+    with pytest.raises(ApplicationError, match=words):
+        run_create(actor=operator, scenario=scenario, sites=[site] * count)
+
+
+def test_a_protocol_that_the_site_does_not_listen_for_is_refused(operator: User, site: Site) -> None:
+    arguments = {**QUICK, "protocol": "h2", "tls": True}
+    scenario = scenario_create(actor=operator, **(GOOD | {"tool": "h2load", "arguments": arguments}))
+    with pytest.raises(ApplicationError, match=r"no listener for HTTP/2 over TLS"):
+        run_create(actor=operator, scenario=scenario, sites=[site])
+
+
+def test_a_run_whose_site_is_gone_is_not_repeated(operator: User, scenario: Scenario, site: Site) -> None:
+    run = finished_run(operator, scenario, [site])
+    run.targets.update(site=None)
+    with pytest.raises(ApplicationError, match="does not exist any more"):
+        run_repeat(actor=operator, run=run)
+
+
+def test_a_run_under_way_is_not_deleted(operator: User, scenario: Scenario, site: Site) -> None:
+    run = run_create(actor=operator, scenario=scenario, sites=[site])
+    with pytest.raises(Conflict, match="Cancel it first"):
+        run_delete(actor=operator, run=run)
+
+
+def test_a_run_of_two_teams_is_seen_by_who_belongs_to_both(
+    operator: User, outsider: User, admin: User, scenario: Scenario, site: Site, install: EngineInstall
+) -> None:
+    other = make_site("theirs", outsider.teams.get(), install, 8090)
+    deployed(other)
+    run = run_create(actor=admin, scenario=scenario, sites=[site, other])
+    assert run not in selectors.runs_visible(operator)
+    assert run not in selectors.runs_visible(outsider)
+    operator.teams.add(other.team)
+    assert list(selectors.runs_visible(operator)) == [run]
+
+
+# --- from a revision to a listener ---
+
+
+def revised(site: Site, *listens: dict[str, Any], names: tuple[str, ...] = ()) -> Site:
+    block = ServerBlock.objects.get(site=site)
+    block.listens.all().delete()
+    block.names.all().delete()
+    for listen in listens:
+        Listen.objects.create(block=block, **listen)
+    for position, name in enumerate(names):
+        ServerName.objects.create(block=block, name=name, position=position)
+    deployed(site, number=2)
+    return Site.objects.get(pk=site.pk)
+
+
+@pytest.mark.parametrize(
+    ("listen", "arguments", "expected"),
+    [
+        ({"port": 80}, {}, Endpoint("127.0.0.1", 80, "a.example")),
+        ({"port": 80, "address": "::"}, {}, Endpoint("::1", 80, "a.example")),
+        ({"port": 8080, "address": "10.0.0.5"}, {}, Endpoint("10.0.0.5", 8080, "a.example")),
+        ({"port": 443, "tls": True}, {"tls": True}, Endpoint("127.0.0.1", 443, "a.example", tls=True)),
+    ],
+)
+def test_the_listener_that_fits(site: Site, listen: dict[str, Any], arguments: Any, expected: Endpoint) -> None:
+    changed = revised(site, listen, names=("a.example",))
+    assert targets.endpoint(targets.live_revision(changed), clean("ab", QUICK | arguments)) == expected
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (("a.example", "b.example"), "a.example"),
+        (("~^.*$", "b.example"), "b.example"),
+        (("*.example",), "benchmark.example"),
+        ((".a.example",), "a.example"),
+        (("www.*",), "www.example"),
+        (("~^.*$",), "127.0.0.1"),
+        ((), "127.0.0.1"),
+    ],
+)
+def test_the_name_it_answers_to(site: Site, names: tuple[str, ...], expected: str) -> None:
+    revision = targets.live_revision(revised(site, {"port": 80}, names=names))
+    assert targets.endpoint(revision, clean("ab", QUICK)).name == expected
+
+
+def test_every_listener_of_the_site_and_no_other_is_allowed(site: Site) -> None:
+    changed = revised(site, {"port": 80}, {"port": 443, "tls": True}, {"port": 80, "address": "::"})
+    assert targets.allowed(targets.live_revision(changed)) == ["127.0.0.1:443", "127.0.0.1:80", "[::1]:80"]
+
+
+def test_the_trees_that_are_watched(site: Site, install: EngineInstall) -> None:
+    assert targets.trees(targets.live_revision(site)) == {"server": ["/run/nginx.pid"]}
+    PhpPool.objects.create(site=site, name="php", address="unix:/run/php.sock")
+    EngineInstall.objects.filter(pk=install.pk).update(paths={"config_root": "/etc/nginx"})
+    deployed(Site.objects.get(pk=site.pk), number=2)
+    found = targets.trees(targets.live_revision(Site.objects.get(pk=site.pk)))
+    assert found == {"server": ["nginx"], "application": ["php-fpm*", "lsphp*"]}

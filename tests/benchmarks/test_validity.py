@@ -1,0 +1,171 @@
+"""When a run must not be believed, and what is said then."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from panel.benchmarks.arguments import clean
+from panel.benchmarks.choices import Tool
+from panel.benchmarks.measured import Measured, measured_from, measured_json
+from panel.benchmarks.parsers import Output, parse
+from panel.benchmarks.parsers.metrics import Latency, Metrics
+from panel.benchmarks.summary import summarize
+from panel.benchmarks.validity import reasons, threads
+from tests.benchmarks.made import recorded
+
+
+def parameters(tool: str = "ab", *, rounds: int = 3, allowed: float = 0.0, **arguments: Any) -> dict[str, Any]:
+    raw = {"concurrency": 10, "duration_s": 10} | arguments
+    raw = {name: value for name, value in raw.items() if value is not None}
+    return {"tool": tool, "arguments": clean(tool, raw), "rounds": rounds, "allowed_error_percent": allowed}
+
+
+def metrics(**changes: Any) -> Metrics:
+    """1,000 requests a second by ten connections, 10 ms each: what Little's law asks for."""
+    latency = changes.pop("latency", Latency(0.001, mean=10.0, p50=9.0, p99=20.0))
+    values: dict[str, Any] = {
+        "requests": 10_000,
+        "failed": 0,
+        "non2xx": 0,
+        "bytes": 1_000_000,
+        "duration_s": 10.0,
+        "throughput_rps": 1000.0,
+        "latency_ms": latency,
+    }
+    return Metrics(**(values | changes))
+
+
+def round_of(number: int = 1, *, label: str = "shop", tool_cpu: float = 4.0, **changes: Any) -> Measured:
+    cpu = {"server": 8.0, "tool": tool_cpu}
+    return Measured(0, label, number, metrics(**changes), cpu, 10.0)
+
+
+def three(**changes: Any) -> list[Measured]:
+    return [round_of(number, **changes) for number in (1, 2, 3)]
+
+
+def test_a_run_without_fault_is_believed() -> None:
+    assert reasons(parameters(), three(), 2, []) == []
+
+
+def test_client_bound_by_its_one_thread() -> None:
+    rounds = [round_of(1, tool_cpu=9.5), *three()[1:]]
+    (said,) = reasons(parameters(), rounds, 8, [])
+    assert "shop: ab itself was the bottleneck in 1 of 3 rounds" in said
+    assert "95 % of the one CPU" in said
+
+
+def test_client_bound_is_measured_against_the_cpus_it_can_use() -> None:
+    rounds = three(tool_cpu=9.5)
+    assert reasons(parameters("wrk", threads=4), rounds, 8, []) == []
+    (said,) = reasons(parameters("wrk", threads=1), rounds, 8, [])
+    assert "Choose more threads" in said
+    assert len(reasons(parameters("siege", concurrency=10), rounds, 1, [])) == 1
+
+
+def test_siege_has_a_thread_for_every_user() -> None:
+    assert threads(parameters("siege")) == 10
+    assert threads(parameters("ab")) == 1
+    assert threads(parameters("h2load", threads=2)) == 2
+
+
+def test_throughput_and_latency_that_contradict_each_other() -> None:
+    (said,) = reasons(parameters(), three(latency=Latency(0.001, mean=5.0)), 8, [])
+    assert "contradict each other by up to 100 %" in said
+
+
+def test_little_allows_a_fifth_and_what_rounding_hides() -> None:
+    assert reasons(parameters(), three(latency=Latency(0.001, mean=8.5)), 8, []) == []
+    assert len(reasons(parameters(), three(latency=Latency(0.001, mean=8.0)), 8, [])) == 1
+    # siege tells hundredths of a second: 0.01 s may be anything from 5 to 15 ms.
+    assert reasons(parameters("siege"), three(latency=Latency(10.0, mean=10.0), throughput_rps=600.0), 8, []) == []
+
+
+def test_little_counts_streams_and_leaves_rates_and_new_wrk_connections_out() -> None:
+    h2 = {"protocol": "h2", "streams": 4}
+    assert len(reasons(parameters("h2load", **h2), three(), 8, [])) == 1
+    assert reasons(parameters("h2load", **h2), three(latency=Latency(0.001, mean=40.0)), 8, []) == []
+    assert reasons(parameters("h2load", rate_rps=100, **h2), three(), 8, []) == []
+    assert reasons(parameters("wrk", keepalive=False), three(latency=Latency(0.001, mean=5.0)), 8, []) == []
+
+
+def test_errors_above_the_allowance() -> None:
+    failing = three(failed=30, non2xx=70)
+    (said,) = reasons(parameters(), failing, 8, [])
+    assert "90 requests without an answer and 210 answers of another status among 30,000" in said
+    assert reasons(parameters(allowed=1.0), failing, 8, []) == []
+    assert len(reasons(parameters(allowed=0.9), failing, 8, [])) == 1
+
+
+def test_siege_is_told_why_kept_connections_fail() -> None:
+    (said,) = reasons(parameters("siege"), three(failed=10), 8, [])
+    assert "siege counts a kept connection that the server closes" in said
+
+
+def test_a_load_that_stopped_early() -> None:
+    (said,) = reasons(parameters("h2load"), three(active_s=1.5), 8, [])
+    assert "the load lasted 1.50 s instead of 10 s" in said
+    assert "keepalive_requests" in said
+    assert reasons(parameters("h2load"), three(active_s=9.99), 8, []) == []
+
+
+def test_too_few_rounds_with_the_reason() -> None:
+    broken = Measured(0, "shop", 3, None, error="ab printed no result: Segmentation fault")
+    (said,) = reasons(parameters(), [*three()[:2], broken], 8, [])
+    assert said == "shop: 2 of 3 rounds have a result; ab printed no result: Segmentation fault."
+
+
+def test_a_fingerprint_that_changed() -> None:
+    (said,) = reasons(parameters(), three(), 8, ["the kernel of web1 changed from 6.1 to 6.2"])
+    assert said == "Between the first and the last round the kernel of web1 changed from 6.1 to 6.2."
+
+
+def test_each_target_is_judged_on_its_own() -> None:
+    said = reasons(parameters(), three() + three(label="other", non2xx=1), 8, [])
+    assert [text.split(":")[0] for text in said] == ["other"]
+
+
+def test_the_recorded_http_2_run_whose_connections_nginx_closed_is_not_believed() -> None:
+    result = recorded("h2load-h2-closed-early")
+    output = Output(result["stdout"], result["stderr"], 0, result["outputs"], result["latency"])
+    data = measured_json(parse(Tool.H2LOAD, output), result)
+    measured = measured_from(data, {}, target=0, label="shop", number=1, error="")
+    asked = parameters("h2load", rounds=1, concurrency=4, duration_s=1, streams=8, protocol="h2", tls=True)
+    said = " ".join(reasons(asked, [measured], 2, []))
+    assert "the load lasted 0.1" in said
+    assert "contradict each other" in said
+
+
+# --- the summary of the same rounds ---
+
+
+def test_cpu_per_thousand_requests_counts_good_answers_only() -> None:
+    assert round_of().cpu_per_1000("server") == 0.8
+    assert round_of(non2xx=5000).cpu_per_1000("server") == 1.6
+    assert round_of(non2xx=10_000).cpu_per_1000("server") is None
+    assert round_of().cpu_per_1000("application") is None
+
+
+def test_a_summary_has_medians_intervals_and_paired_ratios() -> None:
+    rounds = []
+    for number, factor in ((1, 1.0), (2, 0.5), (3, 0.9)):  # what the machine gave in each round
+        rounds.append(Measured(0, "a", number, metrics(throughput_rps=1000 * factor), {"server": 1.0}, 10.0))
+        rounds.append(Measured(1, "b", number, metrics(throughput_rps=1200 * factor), {"server": 1.0}, 10.0))
+    found = summarize(rounds, {0: "nginx", 1: "native"})
+    throughput = found["targets"][0]["figures"]["throughput_rps"]
+    assert (throughput["value"], throughput["low"], throughput["high"]) == (900, 500, 1000)
+    assert throughput["confidence"] == 0.75
+    ratio = found["ratios"][0]["figures"]["throughput_rps"]
+    assert ratio["verdict"] == "higher"
+    assert round(ratio["low"], 6) == round(ratio["high"], 6) == 1.2
+    assert "latency_p99_9" not in found["targets"][0]["figures"]
+
+
+def test_a_summary_of_nothing() -> None:
+    assert summarize([], {}) == {"targets": [], "ratios": []}
+
+
+def test_rounds_without_a_partner_are_no_pair() -> None:
+    rounds = [*three(), *(Measured(1, "b", number, metrics(), {}, 10.0) for number in (1, 2))]
+    ratio = summarize(rounds, {})["ratios"][0]["figures"]["throughput_rps"]
+    assert (ratio["rounds"], ratio["verdict"]) == (2, "too_few")
