@@ -1,4 +1,4 @@
-"""Forms of deployments: filters of the list, where to move a site."""
+"""The filters of the list of deployments."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from django import forms
 from django.utils.translation import gettext_lazy as _
 
 from panel.deployments.models import DeploymentKind, DeploymentStatus
-from panel.hosts.models import EngineInstall, Host
-from panel.websites.models import Site
+from panel.hosts.models import Host
 
 
 class FilterForm(forms.Form):
@@ -26,13 +25,3 @@ class FilterForm(forms.Form):
             field = self.fields[name]
             assert isinstance(field, forms.ChoiceField)
             field.choices = [("", _("All")), *choices]
-
-
-class MoveForm(forms.Form):
-    install = forms.ModelChoiceField(label=_("Server"), queryset=EngineInstall.objects.none())
-
-    def __init__(self, *args: Any, site: Site, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        field = self.fields["install"]
-        assert isinstance(field, forms.ModelChoiceField)
-        field.queryset = EngineInstall.objects.exclude(sites=site).select_related("host")

@@ -134,6 +134,23 @@ class StepStatus(models.TextChoices):
     SKIPPED = "skipped", _("Not needed")
 
 
+# What the agent calls its steps (agents/protocol.py), in words for a person.
+STEP_WORDS = {
+    "lock": _("Wait for the host"),
+    "check": _("Compare with what lies there"),
+    "journal": _("Write down how to undo it"),
+    "stage": _("Write the new files beside the old ones"),
+    "test": _("Have the server test the new configuration"),
+    "switch": _("Put the new files in place"),
+    "reload": _("Reload the server"),
+    "start": _("Start the server"),
+    "stop": _("Stop the server"),
+    "probe": _("Ask every site for an answer"),
+    "undo": _("Put the old files back"),
+    "prove": _("Prove that the old sites answer"),
+}
+
+
 class Step(models.Model):
     """One thing that the agent did, with its argv, exit code and verbatim output."""
 
@@ -153,6 +170,10 @@ class Step(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def words(self) -> str:
+        return str(STEP_WORDS.get(self.name, self.name))
 
 
 class SiteStatus(models.TextChoices):

@@ -5,13 +5,14 @@ from __future__ import annotations
 from uuid import UUID
 
 from asgiref.sync import sync_to_async
-from django.db.models import Prefetch, QuerySet
+from django.db.models import Exists, OuterRef, Prefetch, QuerySet
 
 from panel.accounts.models import User
 from panel.accounts.permissions import visible
 from panel.deployments.models import (
     Deployment,
     DeploymentItem,
+    DeploymentStatus,
     Drift,
     DriftResolution,
     PinnedFile,
@@ -44,7 +45,9 @@ def is_whole_visible(user: User, deployment: Deployment) -> bool:
 
 
 def revisions_of(site: Site) -> QuerySet[Revision]:
-    return site.revisions.select_related("install__host", "created_by")
+    """With `was_live`: whether the host ever took it."""
+    taken = DeploymentItem.objects.filter(revision=OuterRef("pk"), deployment__status=DeploymentStatus.SUCCEEDED)
+    return site.revisions.select_related("install__host", "created_by").annotate(was_live=Exists(taken))
 
 
 def history_of(site: Site, limit: int = 50) -> list[DeploymentItem]:

@@ -1,4 +1,4 @@
-"""Pages of deployments: the list, a plan, its live course, a site's history."""
+"""Pages of deployments: the list, a plan, its live course; and what a site's own history page shows of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from panel.core.errors import ApplicationError
 from panel.core.http import Request, is_foreign
 from panel.core.ui import Crumb
 from panel.deployments import selectors, services, stream
-from panel.deployments.forms import FilterForm, MoveForm
+from panel.deployments.forms import FilterForm
 from panel.deployments.models import Deployment, DeploymentStatus
 from panel.deployments.planning import live_revision
 from panel.websites.models import Site
@@ -140,14 +140,8 @@ async def events(request: HttpRequest, uuid: UUID) -> HttpResponse | StreamingHt
     return response
 
 
-@require_safe
-def history(request: Request, name: str) -> HttpResponse:
-    site = site_or_404(request, name)
-    return render(request, "deployments/history.html", history_context(site) | {"crumbs": crumbs()})
-
-
 def history_context(site: Site) -> dict[str, object]:
-    """What templates/deployments/history_part.html needs; the site's own page includes it."""
+    """What templates/deployments/history_part.html needs; the site's history page (websites) includes it."""
     state = selectors.state_of(site)
     return {
         "site": site,
@@ -155,7 +149,6 @@ def history_context(site: Site) -> dict[str, object]:
         "live_revision": live_revision(site),
         "history": selectors.history_of(site),
         "revisions": selectors.revisions_of(site)[:50],
-        "move_form": MoveForm(site=site),
     }
 
 
@@ -180,7 +173,7 @@ def plan(request: Request) -> HttpResponse:
 def rollback(request: Request, name: str, number: int) -> HttpResponse:
     site = site_or_404(request, name)
     revision = get_object_or_404(selectors.revisions_of(site), number=number)
-    back = reverse("deployments:history", args=[name])
+    back = reverse("websites:history", args=[name])
     return planned(request, lambda: [services.site_rollback(actor=request.user, site=site, revision=revision)], back)
 
 
@@ -193,19 +186,7 @@ def disable(request: Request, name: str) -> HttpResponse:
         return [deployment] if deployment else []
 
     done = _("%s is disabled. It stood on no host.") % site
-    return planned(request, work, reverse("deployments:history", args=[name]), done)
-
-
-@require_POST
-def move(request: Request, name: str) -> HttpResponse:
-    site = site_or_404(request, name)
-    form = MoveForm(request.POST, site=site)
-    back = reverse("deployments:history", args=[name])
-    if not form.is_valid():
-        messages.error(request, _("Choose the server to move to."))
-        return redirect(back)
-    install = form.cleaned_data["install"]
-    return planned(request, lambda: services.site_move(actor=request.user, site=site, install=install), back)
+    return planned(request, work, reverse("websites:history", args=[name]), done)
 
 
 # --- deciding ---

