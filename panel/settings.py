@@ -111,7 +111,7 @@ CACHES = {
 
 # --- Celery: rows in the database are the truth, a message only wakes a worker (docs/decisions/0002) ---
 QUEUE_DIR = HOME / "queue"
-CELERY_BROKER_URL = REDIS_URL or "filesystem://"
+CELERY_BROKER_URL = REDIS_URL or "filesystem://localhost/"
 CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, object] = (
     {}
     if REDIS_URL

@@ -1,5 +1,8 @@
 """Runs several programs as one: started together, kept alive, ended together, none left behind.
 
+Programs are functions that run in forked children: what the parent has imported is shared memory, so three processes
+start in the time and space of one. The parent therefore must have no threads and no open connections.
+
 Linux only: a child asks the kernel to be ended when its supervisor dies (prctl PR_SET_PDEATHSIG), so that not even
 `kill -9` of the supervisor leaves an orphan.
 """
@@ -9,24 +12,58 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
-import subprocess
+import sys
 import time
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def _die_with(parent: int) -> Callable[[], None]:
-    """What a child runs between fork and exec."""
+def _run_forked(call: Callable[[], object], env: Mapping[str, str], parent: int) -> int:
+    """What a child does instead of returning: becomes a session of its own, runs `call`, gives its exit code."""
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    if os.getppid() != parent:  # the supervisor died before prctl took hold
+        return 1
+    os.setsid()  # Ctrl-C reaches the supervisor alone, which ends the others in order
+    for number in _SIGNALS:
+        signal.signal(number, signal.SIG_DFL)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.environ.update(env)
+    try:
+        call()
+    except SystemExit as leaving:
+        return leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
+    except BaseException:  # noqa: BLE001 - the child's last words, whatever they are
+        traceback.print_exc()
+        return 1
+    return 0
 
-    def setup() -> None:
-        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
-        if os.getppid() != parent:  # the supervisor died before prctl took hold
-            os._exit(1)
 
-    return setup
+def fork(call: Callable[[], object], env: Mapping[str, str] | None = None) -> int:
+    """The process id of a child that runs `call` and ends."""
+    parent = os.getpid()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    pid = os.fork()
+    if pid:
+        return pid
+    code = 1
+    try:
+        code = _run_forked(call, env or {}, parent)
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def run_to_end(call: Callable[[], object]) -> int:
+    """Runs `call` in a child, so that it may start threads and open connections; its exit code."""
+    _pid, status = os.waitpid(fork(call), 0)
+    return os.waitstatus_to_exitcode(status)
 
 
 @dataclass
@@ -34,26 +71,29 @@ class Program:
     """`backoff_s` doubles with every quick death, so that a program that cannot start does not burn the CPU."""
 
     name: str
-    argv: Sequence[str]
+    call: Callable[[], object]
     env: Mapping[str, str] = field(default_factory=dict)
-    process: subprocess.Popen[bytes] | None = None
+    pid: int = 0
+    code: int | None = None  # of the last run, once it ended
     started_at: float = 0.0
     backoff_s: float = 0.5
     restart_at: float = 0.0
 
     def start(self) -> None:
-        self.started_at = time.monotonic()
-        self.process = subprocess.Popen(
-            self.argv,
-            stdin=subprocess.DEVNULL,
-            env={**os.environ, **self.env},
-            start_new_session=True,  # Ctrl-C reaches the supervisor alone, which ends the others in order
-            preexec_fn=_die_with(os.getpid()),
-        )
+        self.started_at, self.code = time.monotonic(), None
+        self.pid = fork(self.call, self.env)
 
     def ended(self) -> int | None:
-        """The exit code of a program that should be running but is not."""
-        return self.process.poll() if self.process else None
+        """The exit code of a program that was started and is no more; None while it runs."""
+        if self.pid and self.code is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                self.code = os.waitstatus_to_exitcode(status)
+        return self.code
+
+    @property
+    def is_running(self) -> bool:
+        return bool(self.pid) and self.ended() is None
 
 
 class Supervisor:
@@ -63,7 +103,7 @@ class Supervisor:
         self.stopping = False
 
     def start(self) -> None:
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for number in _SIGNALS:
             signal.signal(number, self._on_signal)
         for program in self.programs:
             program.start()
@@ -93,16 +133,14 @@ class Supervisor:
 
     def stop(self, *, patience_s: float = 10.0) -> None:
         """Asks every program to end, last started first; kills the group of whatever has not after `patience_s`."""
-        running = [p for p in reversed(self.programs) if p.process and p.process.poll() is None]
+        running = [program for program in reversed(self.programs) if program.is_running]
         for program in running:
-            assert program.process
-            program.process.terminate()
+            os.kill(program.pid, signal.SIGTERM)
         deadline = time.monotonic() + patience_s
         for program in running:
-            assert program.process
-            try:
-                program.process.wait(max(0.1, deadline - time.monotonic()))
-            except subprocess.TimeoutExpired:
+            while program.is_running and time.monotonic() < deadline:
+                time.sleep(0.02)
+            if program.is_running:
                 self.say(f"{program.name} does not end; killed")
-                os.killpg(program.process.pid, signal.SIGKILL)
-                program.process.wait()
+                os.killpg(program.pid, signal.SIGKILL)
+                os.waitpid(program.pid, 0)

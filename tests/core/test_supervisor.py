@@ -13,11 +13,15 @@ from tests.support.waiting import eventually
 
 DRIVER = textwrap.dedent(
     """
-    import sys
-    from panel.core.supervisor import Program, Supervisor
-    folder = sys.argv[1]
-    child = "import os,sys,time; open(sys.argv[1], 'a').write(f'{os.getpid()}\\\\n'); time.sleep(600)"
-    programs = [Program(n, [sys.executable, "-c", child, f"{folder}/{n}"]) for n in ("one", "two")]
+    import functools, os, sys, time
+    from panel.core.supervisor import Program, Supervisor, run_to_end
+
+    def child(path):
+        open(path, "a").write(f"{os.getpid()}\\n")
+        time.sleep(600)
+
+    assert run_to_end(lambda: sys.exit(3)) == 3
+    programs = [Program(n, functools.partial(child, f"{sys.argv[1]}/{n}")) for n in ("one", "two")]
     supervisor = Supervisor(programs, say=lambda text: print(text, flush=True))
     supervisor.start()
     supervisor.watch()

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import importlib
 import os
 import socket
-import sys
 import time
 import urllib.error
 import urllib.request
+import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
+from django.db import connections
 
-from panel.core.supervisor import Program, Supervisor
+from panel.core.supervisor import Program, Supervisor, run_to_end
 
 READY_WITHIN_S = 60
 
@@ -31,7 +34,9 @@ class Command(BaseCommand):
     def handle(self, *args: object, **options: object) -> None:
         port, address = int(str(options["port"])), str(options["address"])
         refuse_taken_port(address, port)
-        call_command("prepare", verbosity=int(str(options["verbosity"])))
+        if run_to_end(lambda: call_command("prepare")) != 0:
+            raise CommandError("The panel is not ready to start; the reason stands above.")
+        import_what_all_need()
         supervisor = Supervisor(programs(address, port), say=lambda text: self.say(text))
         try:
             supervisor.start()
@@ -71,14 +76,38 @@ def refuse_taken_port(address: str, port: int) -> None:
             ) from error
 
 
+def import_what_all_need() -> None:
+    """Once, before the programs are forked: they share it."""
+    for module in ("panel.asgi", "panel.urls", "panel.celery", "uvicorn", "celery.apps.worker", "celery.apps.beat"):
+        importlib.import_module(module)
+    connections.close_all()
+
+
 def programs(address: str, port: int) -> list[Program]:
-    python = sys.executable
-    celery = [python, "-m", "celery", "-A", "panel"]
-    web = [python, "-m", "uvicorn", "panel.asgi:application", "--host", address, "--port", str(port)]
+    def web() -> None:
+        import uvicorn
+
+        uvicorn.run(
+            "panel.asgi:application",
+            host=address,
+            port=port,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=3,
+        )
+
+    def celery(*arguments: str) -> Callable[[], object]:
+        from panel.celery import app
+
+        # On one's own machine the panel may well run as root; the worker need not say so in eight lines.
+        warnings.filterwarnings("ignore", message="You're running the worker with superuser privileges")
+        return lambda: app.start(["--quiet", *arguments, "--loglevel", "WARNING"])
+
     return [
-        Program("web", [*web, "--log-level", "warning", "--no-access-log", "--timeout-graceful-shutdown", "3"]),
-        Program("worker", [*celery, "worker", "--loglevel", "WARNING", "--without-gossip", "--without-mingle"]),
-        Program("scheduler", [*celery, "beat", "--loglevel", "WARNING", "--pidfile", ""]),
+        Program("web", web),
+        Program("worker", celery("worker", "--without-gossip", "--without-mingle")),
+        Program("scheduler", celery("beat", "--pidfile", "")),
     ]
 
 
