@@ -5,7 +5,9 @@ PADDOCK_AGENT_FAULT is ACTION:POINT, with the actions
 
     kill   SIGKILL to this process
     hold   say so by a file `held` in the state folder, and wait until the channel is closed
+    wait   go on only after a moment
     full   fail as if the disk were full
+    without  behave as on a host that lacks what is named: namespaces, or namespaces+copies
 """
 
 from __future__ import annotations
@@ -34,9 +36,16 @@ APPLY_POINTS = (
 )
 UNDO_POINTS = ("undoing", "undo-0", "undo-1", "undone", "undo-reloaded", "proved")
 HOLD_S = 20.0
+WAIT_S = 0.5
 
 channel_closed = threading.Event()
 _FAULT = os.environ.get("PADDOCK_AGENT_FAULT", "") if os.environ.get("PADDOCK_AGENT_TEST") == "1" else ""
+
+
+def is_missing(name: str) -> bool:
+    """Whether the test wants the agent to do without `name`."""
+    action, _, names = _FAULT.partition(":")
+    return action == "without" and name in names.split("+")
 
 
 def point(name: str) -> None:
@@ -52,5 +61,7 @@ def point(name: str) -> None:
         with open(os.path.join(os.environ["PADDOCK_AGENT_STATE"], "held"), "w", encoding="ascii") as file:
             file.write(str(os.getpid()))
         channel_closed.wait(HOLD_S)
+    elif action == "wait":
+        channel_closed.wait(WAIT_S)
     elif action == "full":
         raise OSError(errno.ENOSPC, "No space left on device")

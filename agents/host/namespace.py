@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import os
 
+from agents.host import faults
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import ctypes
@@ -27,6 +29,8 @@ _libc: ctypes.CDLL | None = None
 def is_supported() -> bool:
     """Whether this process may make one; tried once, in a child."""
     global _supported
+    if faults.is_missing("namespaces"):
+        return False
     if _supported is None:
         _load()
         pid = os.fork()

@@ -92,6 +92,7 @@ class Copy:
 
     def __init__(self, root: str, roots: set[str], changes: Sequence[Change]) -> None:
         self._changes = _by_folder(changes)
+        self._root = os.path.realpath(root)  # which may lie below one of `roots`, and is not copied into itself
         self._entries = 0
         self._places = {
             folder: os.path.join(root, str(number)) for number, folder in enumerate(topmost(roots | set(self._changes)))
@@ -122,7 +123,7 @@ class Copy:
                 self._entries += 1
                 if self._entries > MAX_ENTRIES:
                     raise TooLarge
-                if entry.name in changed or entry.name.startswith(PREFIX):
+                if entry.name in changed or entry.name.startswith(PREFIX) or entry.path == self._root:
                     continue
                 self._take(entry, os.path.join(place, entry.name))
         for name, change in changed.items():

@@ -126,7 +126,7 @@ class Transaction:
         if namespace.is_supported():
             farm = shadow.Farm(root, plan.changes)
             return engine.test(prepare=namespace.entering(farm.binds)), "in a private mount namespace"
-        if not engine.relocatable:
+        if not engine.relocatable or faults.is_missing("copies"):
             return None, ""
         try:
             folders = {os.path.dirname(os.path.realpath(engine.main_config)), os.path.realpath(engine.config_root)}

@@ -22,17 +22,22 @@ class AgentError(Exception):
 class AgentProcess:
     """`python` may be any from 3.8 on. `fault` is a fault point (agents/host/faults.py)."""
 
-    def __init__(self, bundle: Path, state: Path, *, python: str = sys.executable, fault: str = "") -> None:
+    def __init__(
+        self, bundle: Path, state: Path, *, python: str = sys.executable, fault: str = "", user: str | None = None
+    ) -> None:
         self.argv = [python, "-ISB", str(bundle)]
         env = {"PATH": os.environ["PATH"], "PADDOCK_AGENT_STATE": str(state)}
         if fault:
             env.update(PADDOCK_AGENT_TEST="1", PADDOCK_AGENT_FAULT=fault)
         self.env = env
         self.state = state
+        self.user = user
         self._next = 0
 
     def __enter__(self) -> Self:
-        self.process = subprocess.Popen(self.argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=self.env, cwd="/")
+        self.process = subprocess.Popen(
+            self.argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=self.env, cwd="/", user=self.user
+        )
         assert self.process.stdout is not None
         self.output = self.process.stdout
         self.ready = self.receive()
