@@ -1,14 +1,21 @@
 """h2load's per-request log as a histogram: small enough to keep, exact enough to take any percentile from.
 
 Each latency keeps its nine leading binary digits (as HDR histograms do), so a percentile is off by less than 0.2 %.
+A log too long to be read in a few seconds is read in blocks spread evenly over it, its beginning and end included:
+"sampled" then tells the share that was read.
 """
 
 from __future__ import annotations
 
 import os
-from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, BinaryIO, Iterator
 
 _KEPT_BITS = 9
+_BLOCK = 256 * 1024
+MAX_READ_BYTES = 96 * 1024 * 1024  # some three million requests
 
 
 def bucket(value_us: int) -> int:
@@ -19,33 +26,51 @@ def bucket(value_us: int) -> int:
     return (value_us >> shift << shift) + (1 << (shift - 1))
 
 
-def from_h2load_log(path: str) -> dict[str, Any]:
+def from_h2load_log(path: str, limit: int = MAX_READ_BYTES) -> dict[str, Any]:
     """Rows `start (us since epoch) \\t status \\t us until the end of the answer` -> counts of answered requests.
 
-    {"counts": [[us, n], ...], "statuses": {"200": n}, "max_us", "mean_us", "active_s"}; {} when there is no log.
+    {"counts": [[us, n], ...], "statuses": {"200": n}, "max_us", "mean_us", "active_s", "sampled"}; {} without a log.
     `active_s` runs from the first request's start to the last answer: shorter than the load was meant to be
-    when connections ended early.
+    when connections ended early. `limit`: bytes to read.
     """
+    if not os.path.exists(path):
+        return {}
+    size = os.path.getsize(path)
+    with open(path, "rb") as file:
+        return _counted(_rows(file, size, limit), min(1.0, limit / size) if size else 1.0)
+
+
+def _rows(file: BinaryIO, size: int, limit: int) -> Iterator[bytes]:
+    if size <= limit:
+        yield from file
+        return
+    blocks = max(2, limit // _BLOCK)
+    for number in range(blocks):
+        at = (size - _BLOCK) * number // (blocks - 1)
+        file.seek(at)
+        lines = file.read(_BLOCK).split(b"\n")
+        # The first and the last are cut, but for the file's own.
+        yield from lines[1 if at else 0 : -1]
+
+
+def _counted(rows: Iterator[bytes], share: float) -> dict[str, Any]:
     counts: dict[int, int] = {}
     statuses: dict[str, int] = {}
     total = answered = longest = last = 0
     first = None
-    if not os.path.exists(path):
-        return {}
-    with open(path, encoding="ascii", errors="replace") as file:
-        for line in file:
-            try:
-                start, status, taken = (int(field) for field in line.split("\t")[:3])
-            except ValueError:
-                continue  # a last row cut short by the end of the tool
-            statuses[str(status)] = statuses.get(str(status), 0) + 1
-            if status == -1:
-                continue  # a stream that failed has no start either
-            first = start if first is None or start < first else first
-            last = max(last, start + taken)
-            answered, total, longest = answered + 1, total + taken, max(longest, taken)
-            kept = bucket(taken)
-            counts[kept] = counts.get(kept, 0) + 1
+    for line in rows:
+        try:
+            start, status, taken = (int(field) for field in line.split(b"\t")[:3])
+        except ValueError:
+            continue  # a last row cut short by the end of the tool
+        statuses[str(status)] = statuses.get(str(status), 0) + 1
+        if status == -1:
+            continue  # a stream that failed has no start either
+        first = start if first is None or start < first else first
+        last = max(last, start + taken)
+        answered, total, longest = answered + 1, total + taken, max(longest, taken)
+        kept = bucket(taken)
+        counts[kept] = counts.get(kept, 0) + 1
     if not statuses:
         return {}
     return {
@@ -54,4 +79,5 @@ def from_h2load_log(path: str) -> dict[str, Any]:
         "max_us": longest,
         "mean_us": round(total / answered, 3) if answered else None,
         "active_s": round((last - first) / 1e6, 6) if first is not None else 0.0,
+        "sampled": round(share, 6),
     }

@@ -45,7 +45,7 @@ def run_or_404(request: Request, uuid: UUID) -> Run:
 def run_list(request: Request) -> HttpResponse:
     form = RunFilterForm(request.GET or None, user=request.user)
     rows = selectors.runs_visible(request.user)
-    rows = selectors.with_targets(_filtered(rows, form) if form.is_bound else rows)
+    rows = selectors.with_targets(_filtered(rows, form) if form.is_bound else rows).defer("fingerprint", "parameters")
     context = {
         "page": Paginator(rows, PAGE).get_page(request.GET.get("page")),
         "filters": form,

@@ -101,6 +101,15 @@ def test_h2load_http_1() -> None:
     assert found.notes == []
 
 
+def test_h2load_longest_and_mean_of_a_sampled_log_are_its_own() -> None:
+    whole = output("h2load-h1")
+    part = Output(whole.stdout, latency=whole.latency | {"sampled": 0.1, "max_us": 1, "mean_us": 1.0})
+    found = parse(Tool.H2LOAD, part).latency_ms
+    told = by_hand("h2load-h1", "time for request:").split()
+    assert found.max == pytest.approx(float(told[1].removesuffix("ms")))
+    assert found.mean == pytest.approx(float(told[2].removesuffix("us")) / 1000)
+
+
 def test_h2load_says_when_the_server_closed_its_connections() -> None:
     found = parsed("h2load-h2-closed-early")
     assert found.notes == ["connections_closed"]
