@@ -94,7 +94,7 @@ pub struct Response {
 
 /// The upstream's side of a connection that was upgraded.
 pub struct Upgrade {
-    pub sock: gallop_runtime::Sock,
+    pub stream: Box<dyn crate::upstream::keepalive::Stream>,
     /// Bytes that came with the upstream's answer.
     pub early: Vec<u8>,
     /// Milliseconds without traffic before the connection is closed.
@@ -168,6 +168,11 @@ pub struct Exchange {
     pub response: Response,
     pub keepalive: bool,
     pub internal: bool,
+    /// No rewrite has replaced the part of the URI that the location matched.
+    pub location_valid: bool,
+    /// Fields of an answer whose `X-Accel-Redirect` is followed.
+    pub carried: Vec<(Vec<u8>, Vec<u8>)>,
+    pub carried_type: Option<Vec<u8>>,
     pub error_page: bool,
     /// Parents of a subrequest.
     pub depth: u8,
@@ -223,6 +228,9 @@ impl Exchange {
             response: Response::default(),
             keepalive: true,
             internal: false,
+            location_valid: true,
+            carried: Vec::new(),
+            carried_type: None,
             error_page: false,
             depth: 0,
             header_only: false,

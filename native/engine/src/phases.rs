@@ -241,6 +241,7 @@ fn internal(ex: &mut Exchange, uri: Vec<u8>, args: Vec<u8>) -> Start {
     ex.uri.args = args;
     ex.uri_changed = true;
     ex.internal = true;
+    ex.location_valid = true;
     ex.response = Response::default();
     ex.loc = ex.server.root.clone();
     Start::Server

@@ -216,7 +216,10 @@ fn rewrite(ex: &mut Exchange, op: &Op, changed: &mut bool) -> Next {
     }
     ex.uri_changed = true;
     match flag {
-        RewriteFlag::Break => Next::Stop,
+        RewriteFlag::Break => {
+            ex.location_valid = false;
+            Next::Stop
+        }
         RewriteFlag::Last => {
             *changed = true;
             Next::Last

@@ -2,7 +2,8 @@
 
 use crate::exchange::Exchange;
 use crate::vars;
-use gallop_conf::template::{Part, Template};
+use gallop_conf::template::Part;
+pub use gallop_conf::template::Template;
 
 /// Appends the value.
 pub fn eval_into(ex: &Exchange, template: &Template, out: &mut Vec<u8>) {

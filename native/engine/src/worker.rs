@@ -2,7 +2,7 @@
 
 use crate::fast::FastCache;
 use crate::limits::Zones;
-use crate::upstream::keepalive::Pool;
+use crate::upstream::keepalive::{Pool, SharedConnector};
 use crate::upstream::state::Balancers;
 use gallop_conf::model::{Config, ErrorLog, Http, Level};
 use gallop_runtime::Notify;
@@ -56,6 +56,8 @@ pub struct Worker {
     pub shared: Arc<Shared>,
     pub fast: RefCell<FastCache>,
     pub pool: Pool,
+    /// Makes TLS connections to upstreams.
+    pub connector: SharedConnector,
     /// Set when idle connections should close and busy ones after their answer.
     pub shutdown: Notify,
     pub connections: Cell<usize>,
@@ -68,6 +70,7 @@ impl Worker {
             shared,
             fast: RefCell::default(),
             pool: Pool::default(),
+            connector: RefCell::default(),
             shutdown: Notify::default(),
             connections: Cell::new(0),
             date: RefCell::new((u64::MAX, Vec::new())),

@@ -183,7 +183,7 @@ async fn serve(worker: Rc<Worker>, tls: Arc<Store>, sockets: Vec<Accepting>) {
             accepting.set(accepting.get() - 1);
         });
     }
-    spawn(flush_logs());
+    spawn(housekeeping(worker.clone()));
     worker.shutdown.wait().await;
     let timeout = worker.shared.config.main.worker_shutdown_timeout;
     let started = gallop_runtime::now_ms();
@@ -195,11 +195,12 @@ async fn serve(worker: Rc<Worker>, tls: Arc<Store>, sockets: Vec<Accepting>) {
     }
 }
 
-/// Gives buffered log lines their turn also when nothing else happens.
-async fn flush_logs() {
+/// Gives buffered log lines and idle upstream connections their turn when nothing else happens.
+async fn housekeeping(worker: Rc<Worker>) {
     loop {
         sleep(1000).await;
         log::flush_turn();
+        worker.pool.purge();
     }
 }
 

@@ -17,6 +17,7 @@ pub async fn apply(ex: &mut Exchange) -> Flow {
         ex.response.status = ex.error_status;
         ex.response.reason = None;
     }
+    carry(ex);
     if let Some(status) = not_modified::check(ex) {
         return Flow::Status(status);
     }
@@ -32,6 +33,18 @@ pub async fn apply(ex: &mut Exchange) -> Flow {
         add_vary(ex);
     }
     Flow::Done
+}
+
+/// Fields of an upstream's answer that sent the request here with `X-Accel-Redirect`.
+fn carry(ex: &mut Exchange) {
+    for (name, value) in std::mem::take(&mut ex.carried) {
+        if !name.eq_ignore_ascii_case(b"accept-ranges") {
+            ex.response.headers.push((name, value));
+        }
+    }
+    if let Some(kind) = ex.carried_type.take().filter(|_| ex.error_status == 0) {
+        ex.response.content_type = Some(kind);
+    }
 }
 
 fn add_vary(ex: &mut Exchange) {

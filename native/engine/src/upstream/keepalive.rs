@@ -1,4 +1,158 @@
-//! Idle connections to upstream servers, for each thread.
+//! Connections to upstream servers, and the idle ones each thread keeps.
 
+use gallop_conf::model::Upstream;
+use gallop_runtime::{coarse_ms, Sock};
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::future::{poll_fn, Future};
+use std::io;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+/// A byte stream with an upstream server: a socket, or TLS over one.
+pub trait Stream {
+    fn poll_read(&self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>>;
+    fn poll_write(&self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>>;
+    /// Everything written has reached the socket.
+    fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
+}
+
+impl Stream for Sock {
+    fn poll_read(&self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
+        Sock::poll_read(self, cx, buf)
+    }
+
+    fn poll_write(&self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Sock::poll_write(self, cx, buf, false)
+    }
+
+    fn poll_flush(&self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// What a TLS handshake with an upstream needs to know.
+pub struct TlsRequest<'a> {
+    pub conf: &'a gallop_conf::model::UpConf,
+    /// The name sent and verified (`proxy_ssl_name`).
+    pub name: &'a str,
+    /// Evaluated paths of the client certificate and its key.
+    pub certificate: Option<(String, String)>,
+}
+
+/// A handshake under way.
+pub type Handshake = Pin<Box<dyn Future<Output = io::Result<Box<dyn Stream>>>>>;
+
+/// Makes TLS connections to upstreams; the server installs one in [`crate::Worker`].
+pub trait Connector {
+    fn connect(&self, sock: Sock, request: &TlsRequest<'_>) -> Handshake;
+}
+
+/// A connection that can carry requests.
+pub struct UpstreamConn {
+    pub stream: Box<dyn Stream>,
+    /// Set where this connection may be used again.
+    pub key: String,
+    pub requests: u64,
+    /// Milliseconds (monotonic).
+    pub opened: u64,
+    /// It was idle before: the server may have closed it meanwhile.
+    pub reused: bool,
+}
+
+impl UpstreamConn {
+    pub async fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            let n = poll_fn(|cx| self.stream.poll_write(cx, bytes)).await?;
+            if n == 0 {
+                return Err(io::Error::from(io::ErrorKind::WriteZero));
+            }
+            bytes = &bytes[n..];
+        }
+        poll_fn(|cx| self.stream.poll_flush(cx)).await
+    }
+
+    pub async fn read(&self, buf: &mut [u8]) -> io::Result<usize> {
+        poll_fn(|cx| self.stream.poll_read(cx, buf)).await
+    }
+
+    /// Nothing has come since the last answer, and the server has not closed.
+    fn is_quiet(&self) -> bool {
+        let mut byte = [0];
+        let mut cx = Context::from_waker(Waker::noop());
+        self.stream.poll_read(&mut cx, &mut byte).is_pending()
+    }
+}
+
+struct Idle {
+    conn: UpstreamConn,
+    group: usize,
+    since: u64,
+    timeout: u64,
+}
+
+/// Idle connections, the one used last at the front.
 #[derive(Default)]
-pub struct Pool {}
+pub struct Pool {
+    idle: RefCell<VecDeque<Idle>>,
+}
+
+impl Pool {
+    /// An idle connection that still lives.
+    pub fn take(&self, key: &str) -> Option<UpstreamConn> {
+        loop {
+            let mut idle = self.idle.borrow_mut();
+            let i = idle.iter().position(|c| c.conn.key == key)?;
+            let entry = idle.remove(i).expect("found above");
+            drop(idle);
+            let fresh = coarse_ms().saturating_sub(entry.since) <= entry.timeout;
+            if fresh && entry.conn.is_quiet() {
+                return Some(UpstreamConn {
+                    reused: true,
+                    ..entry.conn
+                });
+            }
+        }
+    }
+
+    /// Keeps a connection, if its group still wants it.
+    pub fn give(&self, group: usize, conf: &Upstream, conn: UpstreamConn) {
+        let now = coarse_ms();
+        let old = now.saturating_sub(conn.opened) > conf.keepalive_time;
+        if conf.keepalive == 0
+            || conn.requests >= conf.keepalive_requests
+            || old
+            || !conn.is_quiet()
+        {
+            return;
+        }
+        let mut idle = self.idle.borrow_mut();
+        if idle.iter().filter(|c| c.group == group).count() as u64 >= conf.keepalive {
+            if let Some(i) = idle.iter().rposition(|c| c.group == group) {
+                idle.remove(i);
+            }
+        }
+        idle.push_front(Idle {
+            conn,
+            group,
+            since: now,
+            timeout: conf.keepalive_timeout,
+        });
+    }
+
+    /// Closes what has been idle for too long, or was closed by the server.
+    pub fn purge(&self) {
+        let now = coarse_ms();
+        self.idle
+            .borrow_mut()
+            .retain(|c| now.saturating_sub(c.since) <= c.timeout && c.conn.is_quiet());
+    }
+
+    pub fn clear(&self) {
+        self.idle.borrow_mut().clear();
+    }
+}
+
+/// The connector a worker has, if TLS to upstreams is offered.
+pub type SharedConnector = RefCell<Option<Rc<dyn Connector>>>;

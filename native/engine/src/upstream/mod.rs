@@ -1,13 +1,22 @@
 //! Answers fetched from other servers.
 
+mod answer;
+mod cookies;
+mod fastcgi;
 pub mod keepalive;
+mod proxy;
+mod request;
+mod response_body;
 pub mod state;
+mod transfer;
 
 use crate::exchange::Exchange;
-use crate::phases::Flow;
-use gallop_conf::model::{FastcgiPass, Handler, Level, ProxyPass};
+use gallop_conf::model::Handler;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+
+pub use fastcgi::serve as fastcgi;
+pub use proxy::serve as proxy;
 
 /// What is only known when the answer's body has ended.
 #[derive(Debug, Default)]
@@ -42,20 +51,12 @@ pub fn proxy_host(ex: &Exchange) -> Option<(String, String)> {
     let Some(Handler::Proxy(pass)) = &ex.loc.handler else {
         return None;
     };
-    let port = match pass.host.rsplit_once(':') {
-        Some((_, p)) if !pass.host.starts_with("unix:") && !p.contains(']') => p.to_string(),
-        _ if pass.https => "443".to_string(),
+    let target = proxy::Target::of(ex, pass).ok()?;
+    let port = match target.authority.rsplit_once(':') {
+        Some((_, p)) if !target.authority.starts_with("unix:") && !p.contains(']') => p.to_string(),
+        _ if target.https => "443".to_string(),
         _ => "80".to_string(),
     };
-    Some((pass.host.clone(), port))
-}
-
-pub async fn proxy(ex: &mut Exchange, _pass: &ProxyPass) -> Flow {
-    ex.log(Level::Error, "proxying is not built in");
-    Flow::Status(502)
-}
-
-pub async fn fastcgi(ex: &mut Exchange, _pass: &FastcgiPass) -> Flow {
-    ex.log(Level::Error, "fastcgi is not built in");
-    Flow::Status(502)
+    let unix = target.authority.starts_with("unix:");
+    Some((target.authority, if unix { String::new() } else { port }))
 }

@@ -1,11 +1,482 @@
 //! Choice of a server in a group; shared by the threads.
 
-use gallop_conf::model::Http;
+use gallop_conf::model::{Balance, Http, Peer, Upstream};
+use gallop_runtime::now_ms;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard};
 
-pub struct Balancers {}
+/// What is known of one server.
+#[derive(Clone, Debug, Default)]
+struct PeerState {
+    current_weight: i64,
+    effective_weight: i64,
+    fails: u32,
+    /// Milliseconds (monotonic): last failure, and when the fail timeout last began.
+    accessed: u64,
+    checked: u64,
+    connections: u32,
+}
+
+/// A group of servers.
+pub struct Group {
+    pub conf: Arc<Upstream>,
+    peers: Mutex<Vec<PeerState>>,
+    /// Points of the consistent hash: hash and peer, sorted.
+    ring: Vec<(u32, usize)>,
+}
+
+pub struct Balancers {
+    pub groups: Vec<Arc<Group>>,
+}
 
 impl Balancers {
-    pub fn new(_http: Option<&Http>) -> Balancers {
-        Balancers {}
+    pub fn new(http: Option<&Http>) -> Balancers {
+        let upstreams = http.map_or(&[][..], |h| &h.upstreams);
+        Balancers {
+            groups: upstreams
+                .iter()
+                .map(|u| Arc::new(Group::new(u.clone())))
+                .collect(),
+        }
+    }
+}
+
+/// What the choice may depend on.
+#[derive(Clone, Debug, Default)]
+pub struct Hint {
+    pub client: Option<IpAddr>,
+    /// The evaluated key of `hash`.
+    pub key: Vec<u8>,
+}
+
+/// A server in use; counts as a connection until it is dropped.
+pub struct Chosen {
+    pub group: Arc<Group>,
+    pub index: usize,
+}
+
+impl Chosen {
+    pub fn peer(&self) -> &Peer {
+        &self.group.conf.peers[self.index]
+    }
+
+    /// The server failed.
+    pub fn failed(&self) {
+        let peer = self.peer();
+        let mut states = self.group.lock();
+        let state = &mut states[self.index];
+        let now = now_ms();
+        state.fails += 1;
+        state.accessed = now;
+        state.checked = now;
+        if peer.max_fails > 0 {
+            state.effective_weight -= i64::from(peer.weight / peer.max_fails);
+            state.effective_weight = state.effective_weight.max(0);
+        }
+    }
+
+    /// The server answered.
+    pub fn succeeded(&self) {
+        let mut states = self.group.lock();
+        let state = &mut states[self.index];
+        if state.accessed < state.checked {
+            state.fails = 0;
+        }
+    }
+}
+
+impl Drop for Chosen {
+    fn drop(&mut self) {
+        let mut states = self.group.lock();
+        let count = &mut states[self.index].connections;
+        *count = count.saturating_sub(1);
+    }
+}
+
+/// Points of a server of weight 1 on the consistent hash's ring.
+const POINTS: u32 = 160;
+
+fn ring(conf: &Upstream) -> Vec<(u32, usize)> {
+    if !matches!(
+        conf.balance,
+        Balance::Hash {
+            consistent: true,
+            ..
+        }
+    ) {
+        return Vec::new();
+    }
+    let mut points = Vec::new();
+    for (i, peer) in conf.peers.iter().enumerate() {
+        let (host, port) = match peer.name.strip_prefix("unix:") {
+            Some(path) => (path, ""),
+            None => peer.name.rsplit_once(':').unwrap_or((&peer.name, "")),
+        };
+        let base = [host.as_bytes(), b"\0", port.as_bytes()].concat();
+        let mut previous = 0u32;
+        for _ in 0..peer.weight * POINTS {
+            let mut hasher = crc32fast::Hasher::new();
+            hasher.update(&base);
+            hasher.update(&previous.to_le_bytes());
+            previous = hasher.finalize();
+            points.push((previous, i));
+        }
+    }
+    points.sort_unstable();
+    points.dedup_by_key(|p| p.0);
+    points
+}
+
+impl Group {
+    pub fn new(conf: Arc<Upstream>) -> Group {
+        let state = |p: &Peer| PeerState {
+            effective_weight: p.weight.into(),
+            ..PeerState::default()
+        };
+        let peers = conf.peers.iter().map(state).collect();
+        Group {
+            ring: ring(&conf),
+            peers: Mutex::new(peers),
+            conf,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<PeerState>> {
+        self.peers.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// How many servers a request may try.
+    pub fn tries(&self) -> usize {
+        let main = self
+            .conf
+            .peers
+            .iter()
+            .filter(|p| !p.backup && !p.down)
+            .count();
+        let backup = self
+            .conf
+            .peers
+            .iter()
+            .filter(|p| p.backup && !p.down)
+            .count();
+        main + backup
+    }
+
+    /// A server that was not tried yet; `tried` is marked.
+    pub fn choose(self: &Arc<Self>, hint: &Hint, tried: &mut Vec<bool>) -> Option<Chosen> {
+        tried.resize(self.conf.peers.len(), false);
+        let mut states = self.lock();
+        if self.conf.peers.len() == 1 {
+            let peer = &self.conf.peers[0];
+            let full = peer.max_conns > 0 && states[0].connections >= peer.max_conns;
+            if tried[0] || peer.down || full {
+                return None;
+            }
+            tried[0] = true;
+            states[0].connections += 1;
+            return Some(Chosen {
+                group: self.clone(),
+                index: 0,
+            });
+        }
+        let index = self.by_method(hint, &mut states, tried);
+        let index = index.or_else(|| self.round_robin(&mut states, tried, true, false))?;
+        tried[index] = true;
+        let (state, peer) = (&mut states[index], &self.conf.peers[index]);
+        let now = now_ms();
+        if now - state.checked > peer.fail_timeout {
+            state.checked = now;
+        }
+        state.connections += 1;
+        Some(Chosen {
+            group: self.clone(),
+            index,
+        })
+    }
+
+    fn usable(&self, states: &[PeerState], tried: &[bool], i: usize, backup: bool) -> bool {
+        let (peer, state) = (&self.conf.peers[i], &states[i]);
+        let failing = peer.max_fails > 0
+            && state.fails >= peer.max_fails
+            && now_ms() - state.checked <= peer.fail_timeout;
+        let full = peer.max_conns > 0 && state.connections >= peer.max_conns;
+        !tried[i] && !peer.down && peer.backup == backup && !failing && !full
+    }
+
+    fn by_method(&self, hint: &Hint, states: &mut [PeerState], tried: &[bool]) -> Option<usize> {
+        match &self.conf.balance {
+            Balance::RoundRobin => self.round_robin(states, tried, false, false),
+            Balance::LeastConn => self.round_robin(states, tried, false, true),
+            Balance::IpHash => self.ip_hash(hint, states, tried),
+            Balance::Hash {
+                consistent: true, ..
+            } => self.on_ring(hint, states, tried),
+            Balance::Hash { .. } => self.by_key(hint, states, tried),
+            Balance::Random { two, .. } => self.random(*two, states, tried),
+        }
+        .or_else(|| self.round_robin(states, tried, false, false))
+    }
+
+    /// nginx's smooth weighted round robin, among the least busy if asked.
+    fn round_robin(
+        &self,
+        states: &mut [PeerState],
+        tried: &[bool],
+        backup: bool,
+        least_busy: bool,
+    ) -> Option<usize> {
+        let mut candidates: Vec<usize> = (0..states.len())
+            .filter(|&i| self.usable(states, tried, i, backup))
+            .collect();
+        if least_busy {
+            let load = |i: usize| {
+                // Compared as fractions: connections by weight.
+                (u64::from(states[i].connections) << 20) / u64::from(self.conf.peers[i].weight)
+            };
+            let least = candidates.iter().map(|&i| load(i)).min()?;
+            candidates.retain(|&i| load(i) == least);
+        }
+        let mut total = 0;
+        let mut best: Option<usize> = None;
+        for i in candidates {
+            let weight = i64::from(self.conf.peers[i].weight);
+            let state = &mut states[i];
+            state.current_weight += state.effective_weight;
+            total += state.effective_weight;
+            if state.effective_weight < weight {
+                state.effective_weight += 1;
+            }
+            let current = state.current_weight;
+            if best.is_none_or(|b| current > states[b].current_weight) {
+                best = Some(i);
+            }
+        }
+        states[best?].current_weight -= total;
+        best
+    }
+
+    fn total_weight(&self) -> u64 {
+        self.conf
+            .peers
+            .iter()
+            .filter(|p| !p.backup)
+            .map(|p| u64::from(p.weight))
+            .sum()
+    }
+
+    /// The server a hash falls on.
+    fn at_weight(&self, mut point: u64) -> Option<usize> {
+        for (i, peer) in self
+            .conf
+            .peers
+            .iter()
+            .enumerate()
+            .filter(|(_, p)| !p.backup)
+        {
+            if point < u64::from(peer.weight) {
+                return Some(i);
+            }
+            point -= u64::from(peer.weight);
+        }
+        None
+    }
+
+    fn ip_hash(&self, hint: &Hint, states: &[PeerState], tried: &[bool]) -> Option<usize> {
+        let octets = match hint.client {
+            Some(IpAddr::V4(v4)) => v4.octets()[..3].to_vec(),
+            Some(IpAddr::V6(v6)) => v6.octets().to_vec(),
+            None => vec![0; 3],
+        };
+        let mut hash = 89u64;
+        // As many new tries as nginx makes before it takes any server.
+        for _ in 0..20 {
+            for octet in &octets {
+                hash = (hash * 113 + u64::from(*octet)) % 6271;
+            }
+            let i = self.at_weight(hash % self.total_weight())?;
+            if self.usable(states, tried, i, false) {
+                return Some(i);
+            }
+        }
+        None
+    }
+
+    fn by_key(&self, hint: &Hint, states: &[PeerState], tried: &[bool]) -> Option<usize> {
+        let mut hash = 0u64;
+        for round in 0..20u32 {
+            let mut hasher = crc32fast::Hasher::new();
+            if round > 0 {
+                hasher.update(round.to_string().as_bytes());
+            }
+            hasher.update(&hint.key);
+            hash += u64::from((hasher.finalize() >> 16) & 0x7fff);
+            let i = self.at_weight(hash % self.total_weight())?;
+            if self.usable(states, tried, i, false) {
+                return Some(i);
+            }
+        }
+        None
+    }
+
+    fn on_ring(&self, hint: &Hint, states: &[PeerState], tried: &[bool]) -> Option<usize> {
+        let hash = crc32fast::hash(&hint.key);
+        let start = self.ring.partition_point(|(h, _)| *h < hash);
+        let n = self.ring.len();
+        (0..n)
+            .map(|k| self.ring[(start + k) % n].1)
+            .find(|&i| self.usable(states, tried, i, false))
+    }
+
+    fn random(&self, two: bool, states: &[PeerState], tried: &[bool]) -> Option<usize> {
+        let one = || {
+            for _ in 0..20 {
+                let i = self.at_weight(random_number() % self.total_weight())?;
+                if self.usable(states, tried, i, false) {
+                    return Some(i);
+                }
+            }
+            None
+        };
+        let first = one()?;
+        if !two {
+            return Some(first);
+        }
+        let second = one()?;
+        let load = |i: usize| {
+            u64::from(states[i].connections) * 1000 / u64::from(self.conf.peers[i].weight)
+        };
+        Some(if load(second) < load(first) {
+            second
+        } else {
+            first
+        })
+    }
+}
+
+/// A number nobody need guess; xorshift is even enough to spread load.
+fn random_number() -> u64 {
+    use std::cell::Cell;
+    thread_local! {
+        static STATE: Cell<u64> = const { Cell::new(0) };
+    }
+    STATE.with(|s| {
+        let mut x = s.get();
+        if x == 0 {
+            x = now_ms() ^ 0x9e37_79b9_7f4a_7c15;
+        }
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        s.set(x);
+        x
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gallop_conf::model::PeerAddr;
+
+    fn group(balance: Balance, weights: &[u32]) -> Arc<Group> {
+        let peer = |(i, w): (usize, &u32)| Peer {
+            name: format!("127.0.0.1:{}", 8000 + i),
+            addr: PeerAddr::Unix(format!("/{i}").into()),
+            weight: *w,
+            max_fails: 1,
+            fail_timeout: 10_000,
+            max_conns: 0,
+            backup: false,
+            down: false,
+            resolve: None,
+        };
+        Arc::new(Group::new(Arc::new(Upstream {
+            name: "u".into(),
+            port: None,
+            explicit: true,
+            peers: weights.iter().enumerate().map(peer).collect(),
+            balance,
+            keepalive: 0,
+            keepalive_requests: 1000,
+            keepalive_timeout: 60_000,
+            keepalive_time: 60_000,
+            zone: None,
+            place: None,
+        })))
+    }
+
+    fn sequence(group: &Arc<Group>, n: usize) -> Vec<usize> {
+        (0..n)
+            .map(|_| {
+                group
+                    .choose(&Hint::default(), &mut Vec::new())
+                    .expect("a server")
+                    .index
+            })
+            .collect()
+    }
+
+    #[test]
+    fn weights_are_spread_smoothly() {
+        let group = group(Balance::RoundRobin, &[5, 1, 1]);
+        assert_eq!(sequence(&group, 7), [0, 0, 1, 0, 2, 0, 0]);
+    }
+
+    #[test]
+    fn a_failed_server_is_left_out() {
+        let group = group(Balance::RoundRobin, &[1, 1]);
+        group
+            .choose(&Hint::default(), &mut Vec::new())
+            .expect("a server")
+            .failed();
+        assert_eq!(sequence(&group, 3), [1, 1, 1]);
+    }
+
+    #[test]
+    fn least_conn_takes_the_idle_one() {
+        let group = group(Balance::LeastConn, &[1, 1]);
+        let held = group
+            .choose(&Hint::default(), &mut Vec::new())
+            .expect("a server");
+        let others = sequence(&group, 3);
+        assert!(others.iter().all(|&i| i != held.index), "{others:?}");
+    }
+
+    #[test]
+    fn a_key_always_meets_the_same_server() {
+        for consistent in [false, true] {
+            let balance = Balance::Hash {
+                key: Default::default(),
+                consistent,
+            };
+            let group = group(balance, &[1, 1, 1]);
+            let hint = Hint {
+                client: None,
+                key: b"abc".to_vec(),
+            };
+            let pick = || {
+                group
+                    .choose(&hint, &mut Vec::new())
+                    .expect("a server")
+                    .index
+            };
+            let first = pick();
+            assert!((0..5).all(|_| pick() == first));
+        }
+    }
+
+    #[test]
+    fn each_try_meets_another_server_until_none_is_left() {
+        let group = group(Balance::RoundRobin, &[1, 1]);
+        let mut tried = Vec::new();
+        let a = group
+            .choose(&Hint::default(), &mut tried)
+            .expect("first")
+            .index;
+        let b = group
+            .choose(&Hint::default(), &mut tried)
+            .expect("second")
+            .index;
+        assert_ne!(a, b);
+        assert!(group.choose(&Hint::default(), &mut tried).is_none());
     }
 }

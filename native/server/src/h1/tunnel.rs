@@ -72,12 +72,12 @@ pub async fn copy<T: Transport>(shared: &Shared<T>, upgrade: &Upgrade, early: &[
     let mut to_client = Pipe::new(&[]);
     let idle = deadline();
     idle.set(upgrade.timeout);
-    let (io, sock) = (&shared.io, &upgrade.sock);
+    let (io, sock) = (&shared.io, &upgrade.stream);
     poll_fn(|cx| {
         let up = to_upstream.poll(
             cx,
             |cx, b| io.poll_read(cx, b),
-            |cx, b| sock.poll_write(cx, b, false),
+            |cx, b| sock.poll_write(cx, b),
         );
         let down = to_client.poll(
             cx,

@@ -1,0 +1,133 @@
+//! Reading a request's body before it is passed on: in memory, or in a file when it is large.
+
+use crate::body::BodyError;
+use crate::exchange::{Exchange, Received};
+use crate::phases::Flow;
+use bytes::Bytes;
+use gallop_conf::model::{InFile, Level};
+use gallop_runtime::timeout;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Reads the whole body into `ex.received`; a flow ends the request instead.
+pub async fn read(ex: &mut Exchange) -> Result<(), Flow> {
+    if ex.received.is_some() {
+        return Ok(());
+    }
+    let loc = ex.loc.clone();
+    let in_file = loc.conf.client_body_in_file_only.unwrap_or(InFile::Off);
+    let limit = loc.conf.client_body_buffer_size.unwrap_or(16 * 1024) as usize;
+    let mut memory: Vec<u8> = Vec::new();
+    let mut file: Option<(File, PathBuf)> = None;
+    let mut total = 0u64;
+    while let Some(data) = next(ex).await? {
+        total += data.len() as u64;
+        check_size(ex, total)?;
+        if file.is_none() && (memory.len() + data.len() > limit || in_file != InFile::Off) {
+            let mut made = temp_file(ex).map_err(|e| failed(ex, &e))?;
+            made.0.write_all(&memory).map_err(|e| failed(ex, &e))?;
+            memory = Vec::new();
+            file = Some(made);
+        }
+        match &mut file {
+            Some((file, _)) => file.write_all(&data).map_err(|e| failed(ex, &e))?,
+            None => memory.extend_from_slice(&data),
+        }
+    }
+    ex.request_length += total;
+    ex.received = Some(match file {
+        None => Received::Memory(Bytes::from(memory)),
+        Some((file, path)) => {
+            if in_file != InFile::On {
+                ex.guards.push(Box::new(Removed(path.clone())));
+            }
+            Received::File {
+                file: Arc::new(file),
+                len: total,
+                path: Some(path),
+            }
+        }
+    });
+    Ok(())
+}
+
+/// The next piece of the body, or how the request ends.
+pub async fn next(ex: &mut Exchange) -> Result<Option<Bytes>, Flow> {
+    let ms = ex.loc.conf.client_body_timeout.unwrap_or(60_000);
+    match timeout(ms, ex.next_body()).await {
+        Ok(Ok(data)) => Ok(data),
+        Ok(Err(BodyError::Status(status, reason))) => {
+            ex.log(Level::Error, reason);
+            ex.keepalive = false;
+            Err(Flow::Status(status))
+        }
+        Ok(Err(BodyError::Closed(_))) => {
+            ex.log(Level::Info, "client prematurely closed connection");
+            ex.response.status = 400;
+            Err(Flow::Close)
+        }
+        Ok(Err(BodyError::TimedOut)) | Err(_) => {
+            ex.log(
+                Level::Info,
+                "client timed out (110: Connection timed out) while reading client request body",
+            );
+            ex.response.status = 408;
+            Err(Flow::Close)
+        }
+    }
+}
+
+/// A chunked body shows its size only as it comes.
+pub fn check_size(ex: &mut Exchange, total: u64) -> Result<(), Flow> {
+    let max = ex.loc.conf.client_max_body_size.unwrap_or(1 << 20);
+    if max != 0 && total > max {
+        ex.log(
+            Level::Error,
+            &format!("client intended to send too large chunked body: {total} bytes"),
+        );
+        ex.keepalive = false;
+        return Err(Flow::Status(413));
+    }
+    Ok(())
+}
+
+fn failed(ex: &Exchange, e: &io::Error) -> Flow {
+    let words = gallop_conf::parser::os_error(e);
+    ex.log(
+        Level::Crit,
+        &format!("cannot keep the request body in a temporary file ({words})"),
+    );
+    Flow::Status(500)
+}
+
+fn temp_file(ex: &Exchange) -> io::Result<(File, PathBuf)> {
+    let folder = match &ex.loc.conf.client_body_temp_path {
+        Some(path) => path.clone(),
+        None => ex.worker.shared.config.prefix.join("client_body_temp"),
+    };
+    std::fs::create_dir_all(&folder)?;
+    let path = folder.join(format!(
+        "{:010}-{}",
+        crate::worker_unique(),
+        std::process::id()
+    ));
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&path)?;
+    Ok((file, path))
+}
+
+/// Removes a temporary file when the request ends.
+struct Removed(PathBuf);
+
+impl Drop for Removed {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}

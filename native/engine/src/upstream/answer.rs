@@ -1,0 +1,325 @@
+//! From an upstream's head to the answer's.
+
+use super::cookies;
+use super::response_body::UpstreamBody;
+use super::transfer::Plan;
+use crate::body::Body;
+use crate::exchange::{Exchange, Upgrade};
+use crate::phases::Flow;
+use crate::time::parse_http_date;
+use crate::uri::is_unsafe;
+use gallop_conf::model::{items, Level, UpConf};
+use gallop_conf::values::parse_size;
+use gallop_http::fastcgi;
+use gallop_http::h1::ResponseHead;
+
+/// An upstream's head, whatever protocol brought it.
+#[derive(Debug, Default)]
+pub struct Head {
+    pub status: u16,
+    pub reason: Option<Vec<u8>>,
+    pub fields: Vec<(Vec<u8>, Vec<u8>)>,
+    pub content_length: Option<u64>,
+    pub chunked: bool,
+    /// The connection may carry another request.
+    pub keep: bool,
+}
+
+impl Head {
+    pub fn from_http(head: &ResponseHead) -> Head {
+        let fields: Vec<_> = head.iter().map(|(n, v)| (n.to_vec(), v.to_vec())).collect();
+        let reason = head.text(head.reason).to_vec();
+        let mut out = Head {
+            status: head.status,
+            fields,
+            keep: head.minor > 0,
+            ..Head::default()
+        };
+        out.reason = Some(reason).filter(|r| !r.is_empty());
+        out.read_framing();
+        out
+    }
+
+    pub fn from_fastcgi(head: &fastcgi::ResponseHead, bytes: &[u8]) -> Head {
+        let text = |r: &std::ops::Range<usize>| bytes[r.clone()].to_vec();
+        let fields = head
+            .fields
+            .iter()
+            .map(|(n, v)| (text(n), text(v)))
+            .collect();
+        let reason = Some(text(&head.reason)).filter(|r| !r.is_empty());
+        let mut out = Head {
+            status: head.status,
+            reason,
+            fields,
+            ..Head::default()
+        };
+        out.read_framing();
+        out
+    }
+
+    pub fn get(&self, name: &str) -> Option<&[u8]> {
+        self.fields
+            .iter()
+            .find(|(n, _)| n.eq_ignore_ascii_case(name.as_bytes()))
+            .map(|(_, v)| v.as_slice())
+    }
+
+    fn read_framing(&mut self) {
+        let lower = |v: Option<&[u8]>| v.map(<[u8]>::to_ascii_lowercase);
+        self.chunked =
+            lower(self.get("transfer-encoding")).is_some_and(|v| v.ends_with(b"chunked"));
+        let number = |v: &[u8]| std::str::from_utf8(v).ok()?.parse().ok();
+        self.content_length = if self.chunked {
+            None
+        } else {
+            self.get("content-length").and_then(number)
+        };
+        match lower(self.get("connection")) {
+            Some(v) if v.windows(5).any(|w| w == b"close") => self.keep = false,
+            Some(v) if v.windows(10).any(|w| w == b"keep-alive") => self.keep = true,
+            _ => {}
+        }
+    }
+}
+
+/// Fields that are not passed on: of one connection, or meant for this server.
+const HIDDEN: [&str; 13] = [
+    "connection",
+    "keep-alive",
+    "transfer-encoding",
+    "upgrade",
+    "date",
+    "server",
+    "x-pad",
+    "x-accel-expires",
+    "x-accel-redirect",
+    "x-accel-limit-rate",
+    "x-accel-buffering",
+    "x-accel-charset",
+    "status",
+];
+
+fn is(name: &[u8], other: &str) -> bool {
+    name.eq_ignore_ascii_case(other.as_bytes())
+}
+
+fn is_passed(conf: &UpConf, name: &[u8]) -> bool {
+    let listed = |list: &[String]| list.iter().any(|n| is(name, n));
+    let passed = listed(items(&conf.pass_headers));
+    let of_connection = HIDDEN[..4].iter().any(|n| is(name, n));
+    !of_connection && (passed || !(HIDDEN.iter().any(|n| is(name, n)) || listed(conf.hidden())))
+}
+
+fn is_ignored(conf: &UpConf, name: &str) -> bool {
+    items(&conf.ignore_headers).iter().any(|n| n == name)
+}
+
+/// Makes the upstream's answer this request's, or follows what it asks for.
+pub async fn apply(ex: &mut Exchange, plan: &Plan, head: Head, mut body: UpstreamBody) -> Flow {
+    let conf = plan.conf.clone();
+    if let Some(flow) = accel_redirect(ex, &conf, &head) {
+        return flow;
+    }
+    if conf.intercept_errors == Some(true) && head.status >= 300 {
+        let pages = items(&ex.loc.conf.error_pages);
+        if pages.iter().any(|p| p.statuses.contains(&head.status)) && !ex.error_page {
+            let asks = head
+                .fields
+                .iter()
+                .filter(|(n, _)| is(n, "www-authenticate"));
+            ex.response.headers = asks.cloned().collect();
+            return Flow::Status(head.status);
+        }
+    }
+    if head.status == 101 {
+        return upgrade(ex, plan, head, body);
+    }
+    copy_head(ex, plan, &head);
+    if !is_ignored(&conf, "x-accel-buffering") {
+        match head.get("x-accel-buffering") {
+            Some(v) if v.eq_ignore_ascii_case(b"no") => body.set_unbuffered(true),
+            Some(v) if v.eq_ignore_ascii_case(b"yes") => body.set_unbuffered(false),
+            _ => {}
+        }
+    }
+    let bodiless = ex.header_only || matches!(head.status, 204 | 304);
+    ex.response.content_length = head
+        .content_length
+        .filter(|_| head.status != 304 || head.content_length.is_some());
+    ex.response.filterable = true;
+    ex.response.body = if bodiless || body.is_ended() {
+        // Drained now, so that its connection goes back.
+        let mut body = Body::Stream(Box::new(body));
+        if !ex.header_only || head.content_length.is_none() {
+            let _ = body.collect(0).await;
+        } else {
+            let _ = futures_none(&mut body).await;
+        }
+        if !bodiless && head.content_length.is_none() {
+            ex.response.content_length = Some(0);
+        }
+        Body::Empty
+    } else {
+        Body::Stream(Box::new(body))
+    };
+    Flow::Done
+}
+
+/// Polls a body that has nothing to give, for what its end does.
+async fn futures_none(body: &mut Body) -> bool {
+    body.next().await.is_none()
+}
+
+/// `X-Accel-Redirect`: another URI of this server answers.
+fn accel_redirect(ex: &mut Exchange, conf: &UpConf, head: &Head) -> Option<Flow> {
+    if is_ignored(conf, "x-accel-redirect") {
+        return None;
+    }
+    let target = head.get("x-accel-redirect")?.to_vec();
+    if target.first() == Some(&b'@') {
+        return Some(Flow::Named(String::from_utf8_lossy(&target).into_owned()));
+    }
+    let (path, args) = match memchr::memchr(b'?', &target) {
+        Some(i) => (target[..i].to_vec(), target[i + 1..].to_vec()),
+        None => (target, Vec::new()),
+    };
+    let path = crate::escape::unescape(&path);
+    if is_unsafe(&path) {
+        ex.log(
+            Level::Error,
+            &format!(
+                "unsafe URI \"{}\" was detected",
+                String::from_utf8_lossy(&path)
+            ),
+        );
+        return Some(Flow::Status(404));
+    }
+    if ex.method() != b"HEAD" {
+        let method = ex.head.store(b"GET");
+        ex.head.method = method;
+    }
+    // What the first answer said of the content goes with it.
+    let keep = [
+        "set-cookie",
+        "content-disposition",
+        "cache-control",
+        "expires",
+        "accept-ranges",
+    ];
+    ex.carried = head
+        .fields
+        .iter()
+        .filter(|(n, _)| keep.iter().any(|k| is(n, k)))
+        .cloned()
+        .collect();
+    ex.carried_type = head.get("content-type").map(<[u8]>::to_vec);
+    Some(Flow::Internal { uri: path, args })
+}
+
+fn copy_head(ex: &mut Exchange, plan: &Plan, head: &Head) {
+    let conf = plan.conf.clone();
+    ex.response.status = head.status;
+    ex.response.reason.clone_from(&head.reason);
+    for (name, value) in &head.fields {
+        if !is_passed(&conf, name) {
+            continue;
+        }
+        copy_field(ex, plan, name, value.clone());
+    }
+    if !is_ignored(&conf, "x-accel-limit-rate") {
+        let rate = head
+            .get("x-accel-limit-rate")
+            .and_then(|v| parse_size(std::str::from_utf8(v).ok()?));
+        if rate.is_some() {
+            ex.limit_rate.set(rate);
+        }
+    }
+    if let Some(charset) = head
+        .get("x-accel-charset")
+        .filter(|_| !is_ignored(&conf, "x-accel-charset"))
+    {
+        ex.response.charset = Some(charset.to_vec());
+    }
+}
+
+fn copy_field(ex: &mut Exchange, plan: &Plan, name: &[u8], value: Vec<u8>) {
+    let shown = String::from_utf8_lossy(name).into_owned();
+    match name.to_ascii_lowercase().as_slice() {
+        b"content-length" => {}
+        b"content-type" => set_content_type(ex, value),
+        b"server" => ex.response.server = Some(value),
+        b"date" => ex.response.date = Some(value),
+        b"last-modified" => match parse_http_date(&value) {
+            Some(t) => ex.response.last_modified = Some(t),
+            None => ex.response.add_header(&shown, value),
+        },
+        b"etag" => ex.response.etag = Some(value),
+        b"location" => {
+            let location = cookies::redirect(ex, plan, value);
+            if location.first() == Some(&b'/') || location.starts_with(b"http") {
+                ex.response.location = Some(location);
+            } else {
+                ex.response.add_header(&shown, location);
+            }
+        }
+        b"refresh" => {
+            let value = cookies::refresh(ex, plan, value);
+            ex.response.add_header(&shown, value);
+        }
+        b"set-cookie" => {
+            let value = cookies::set_cookie(ex, &plan.conf, value);
+            ex.response.add_header(&shown, value);
+        }
+        b"accept-ranges" if plan.conf.force_ranges == Some(true) => {}
+        _ => ex.response.add_header(&shown, value),
+    }
+}
+
+/// The charset is kept apart, so that the charset filter sees it.
+fn set_content_type(ex: &mut Exchange, value: Vec<u8>) {
+    let lower = value.to_ascii_lowercase();
+    let split = lower
+        .windows(8)
+        .position(|w| w == b"charset=")
+        .filter(|&i| lower[..i].trim_ascii_end().ends_with(b";"));
+    match split {
+        Some(i) if !value[i + 8..].contains(&b';') => {
+            let kind = value[..i].trim_ascii_end();
+            ex.response.content_type = Some(
+                kind.strip_suffix(b";")
+                    .unwrap_or(kind)
+                    .trim_ascii_end()
+                    .to_vec(),
+            );
+            let charset = value[i + 8..].trim_ascii();
+            let bare = charset
+                .strip_prefix(b"\"")
+                .and_then(|c| c.strip_suffix(b"\""))
+                .unwrap_or(charset);
+            ex.response.charset = Some(bare.to_vec());
+        }
+        _ => ex.response.content_type = Some(value),
+    }
+}
+
+fn upgrade(ex: &mut Exchange, plan: &Plan, head: Head, body: UpstreamBody) -> Flow {
+    if ex.head.get("upgrade").is_none() || ex.version() != gallop_http::message::Version::Http11 {
+        ex.log(Level::Error, "upstream sent unexpected 101 answer");
+        return Flow::Status(502);
+    }
+    let Some((conn, early)) = body.into_upgrade() else {
+        return Flow::Status(502);
+    };
+    copy_head(ex, plan, &head);
+    if let Some(protocol) = head.get("upgrade") {
+        ex.response.add_header("Upgrade", protocol.to_vec());
+    }
+    ex.keepalive = false;
+    ex.response.upgrade = Some(Upgrade {
+        stream: conn.stream,
+        early,
+        timeout: plan.conf.read_ms(),
+    });
+    Flow::Done
+}

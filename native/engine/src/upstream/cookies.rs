@@ -1,0 +1,199 @@
+//! Rewriting what an upstream says of itself: redirects and cookies.
+
+use super::transfer::Plan;
+use crate::exchange::Exchange;
+use crate::template;
+use gallop_conf::model::{items, CookieName, RedirectRule, UpConf};
+
+/// `proxy_redirect` on a `Location`.
+pub fn redirect(ex: &Exchange, plan: &Plan, value: Vec<u8>) -> Vec<u8> {
+    if plan.pass.is_none() {
+        return value;
+    }
+    match &plan.conf.redirect {
+        None => default_redirect(plan, &value).unwrap_or(value),
+        Some(rules) => {
+            for rule in rules.iter() {
+                let changed = match rule {
+                    RedirectRule::Off => return value,
+                    RedirectRule::Default => default_redirect(plan, &value),
+                    rule => rewrite(ex, rule, &value),
+                };
+                if let Some(changed) = changed {
+                    return changed;
+                }
+            }
+            value
+        }
+    }
+}
+
+/// The URL in a `Refresh` field.
+pub fn refresh(ex: &Exchange, plan: &Plan, value: Vec<u8>) -> Vec<u8> {
+    let lower = value.to_ascii_lowercase();
+    match lower.windows(4).position(|w| w == b"url=") {
+        Some(i) => {
+            let url = redirect(ex, plan, value[i + 4..].to_vec());
+            [&value[..i + 4], &url].concat()
+        }
+        None => value,
+    }
+}
+
+/// `proxy_redirect default`: the URL of `proxy_pass` becomes the location's name.
+fn default_redirect(plan: &Plan, value: &[u8]) -> Option<Vec<u8>> {
+    let pass = plan.pass.as_ref().filter(|p| p.url.is_none())?;
+    let scheme = if pass.https { "https" } else { "http" };
+    let own = match &pass.uri {
+        Some(uri) => format!("{scheme}://{}{uri}", pass.host),
+        None => format!("{scheme}://{}/", pass.host),
+    };
+    let rest = value.strip_prefix(own.as_bytes())?;
+    // Without a URI the location's name is part of what the upstream was asked.
+    let base: &[u8] = if pass.uri.is_some() {
+        pass.location.as_bytes()
+    } else {
+        b"/"
+    };
+    Some([base, rest].concat())
+}
+
+fn rewrite(ex: &Exchange, rule: &RedirectRule, value: &[u8]) -> Option<Vec<u8>> {
+    match rule {
+        RedirectRule::Prefix { from, to } => {
+            let from = template::eval(ex, from);
+            let rest = value.strip_prefix(&from[..])?;
+            Some([&template::eval(ex, to)[..], rest].concat())
+        }
+        RedirectRule::Regex { pattern, to } => {
+            let groups = pattern.captures(value)?;
+            ex.set_captures(value, groups, pattern);
+            Some(template::eval(ex, to))
+        }
+        RedirectRule::Default | RedirectRule::Off => None,
+    }
+}
+
+/// An attribute of a cookie: where its value stands.
+fn attribute(cookie: &[u8], name: &str) -> Option<(usize, usize)> {
+    let mut at = memchr::memchr(b';', cookie)? + 1;
+    loop {
+        let end = memchr::memchr(b';', &cookie[at..]).map_or(cookie.len(), |i| at + i);
+        let part = &cookie[at..end];
+        let lead = part.len() - part.trim_ascii_start().len();
+        if let Some(eq) = memchr::memchr(b'=', part) {
+            if part[lead..eq]
+                .trim_ascii_end()
+                .eq_ignore_ascii_case(name.as_bytes())
+            {
+                return Some((at + eq + 1, end));
+            }
+        }
+        if end == cookie.len() {
+            return None;
+        }
+        at = end + 1;
+    }
+}
+
+/// `proxy_cookie_domain`, `proxy_cookie_path` and `proxy_cookie_flags`.
+pub fn set_cookie(ex: &Exchange, conf: &UpConf, cookie: Vec<u8>) -> Vec<u8> {
+    let cookie = change(ex, cookie, "domain", items(&conf.cookie_domain));
+    let cookie = change(ex, cookie, "path", items(&conf.cookie_path));
+    flags(ex, conf, cookie)
+}
+
+fn change(ex: &Exchange, cookie: Vec<u8>, name: &str, rules: &[RedirectRule]) -> Vec<u8> {
+    let Some((start, end)) = attribute(&cookie, name).filter(|_| !rules.is_empty()) else {
+        return cookie;
+    };
+    let domain = name == "domain";
+    let value = &cookie[start..end];
+    let value = if domain {
+        value.strip_prefix(b".").unwrap_or(value)
+    } else {
+        value
+    };
+    for rule in rules {
+        if matches!(rule, RedirectRule::Off) {
+            return cookie;
+        }
+        let changed = match rule {
+            // A domain must match whole, in any case.
+            RedirectRule::Prefix { from, to } if domain => value
+                .eq_ignore_ascii_case(&template::eval(ex, from))
+                .then(|| template::eval(ex, to)),
+            rule => rewrite(ex, rule, value),
+        };
+        if let Some(changed) = changed {
+            return [&cookie[..start], &changed, &cookie[end..]].concat();
+        }
+    }
+    cookie
+}
+
+fn flags(ex: &Exchange, conf: &UpConf, cookie: Vec<u8>) -> Vec<u8> {
+    let end = memchr::memchr2(b'=', b';', &cookie).unwrap_or(cookie.len());
+    let name = cookie[..end].trim_ascii();
+    let rule = items(&conf.cookie_flags)
+        .iter()
+        .find(|rule| match &rule.name {
+            CookieName::Exact(t) => template::eval(ex, t) == name,
+            CookieName::Regex(p) => p.is_match(name),
+        });
+    let Some(rule) = rule else { return cookie };
+    let mut parts: Vec<Vec<u8>> = cookie
+        .split(|&c| c == b';')
+        .map(|p| p.trim_ascii().to_vec())
+        .collect();
+    let first = parts.remove(0);
+    for flag in &rule.flags {
+        let (set, base) = match flag.strip_prefix("no") {
+            Some(base) => (None, base),
+            None => (Some(flag), flag.split('=').next().unwrap_or(flag)),
+        };
+        let is_base = |p: &Vec<u8>| {
+            let attr = p.split(|&c| c == b'=').next().unwrap_or(p);
+            attr.eq_ignore_ascii_case(base.as_bytes())
+        };
+        match set {
+            None => parts.retain(|p| !is_base(p)),
+            Some(flag) => {
+                let text = spelled(flag).as_bytes().to_vec();
+                match parts.iter_mut().find(|p| is_base(p)) {
+                    Some(part) if flag.contains('=') => *part = text,
+                    Some(_) => {}
+                    None => parts.push(text),
+                }
+            }
+        }
+    }
+    parts.insert(0, first);
+    parts.join(&b"; "[..])
+}
+
+fn spelled(flag: &str) -> &str {
+    match flag {
+        "secure" => "Secure",
+        "httponly" => "HttpOnly",
+        "samesite=strict" => "SameSite=Strict",
+        "samesite=lax" => "SameSite=Lax",
+        "samesite=none" => "SameSite=None",
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::attribute;
+
+    #[test]
+    fn attributes_are_found_whole() {
+        let cookie = b"path=x; Secure; Path = /a; domain=.b";
+        let (a, z) = attribute(cookie, "path").expect("path");
+        assert_eq!(&cookie[a..z], b" /a");
+        let (a, z) = attribute(cookie, "domain").expect("domain");
+        assert_eq!(&cookie[a..z], b".b");
+        assert_eq!(attribute(b"a=b", "path"), None);
+    }
+}

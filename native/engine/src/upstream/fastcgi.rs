@@ -1,0 +1,118 @@
+//! fastcgi_pass.
+
+use super::proxy::{group_of, hint};
+use super::transfer::{self, Plan, Protocol};
+use crate::exchange::Exchange;
+use crate::phases::Flow;
+use crate::template;
+use gallop_conf::model::{self, items, FastcgiPass, Level, UpConf};
+use gallop_http::fastcgi::{Begin, RequestWriter, Role};
+use std::sync::Arc;
+
+pub async fn serve(ex: &mut Exchange, pass: &FastcgiPass) -> Flow {
+    let found = match (&pass.target, &pass.address) {
+        (model::Target::Upstream(i), _) => {
+            Ok((Some(*i), ex.worker.shared.balancers.groups[*i].clone()))
+        }
+        (model::Target::Variable, address) => {
+            let text = address
+                .as_ref()
+                .map_or(Vec::new(), |t| template::eval(ex, t));
+            group_of(ex, &String::from_utf8_lossy(&text), 0)
+        }
+    };
+    let (index, group) = match found {
+        Ok(found) => found,
+        Err(message) => {
+            ex.log(Level::Error, &message);
+            return Flow::Status(502);
+        }
+    };
+    let conf: Arc<UpConf> = ex.loc.conf.fastcgi.clone().unwrap_or_default();
+    split_path(ex, &conf);
+    let plan = Plan {
+        hint: hint(ex, &group),
+        group,
+        index,
+        conf,
+        tls: false,
+        scheme: "fastcgi",
+        shown_uri: String::new(),
+        default_name: String::new(),
+        protocol: Protocol::Fastcgi,
+        pass: None,
+    };
+    transfer::run(ex, plan).await
+}
+
+/// Script name and path info of the URI, for variables.
+fn split_path(ex: &mut Exchange, conf: &UpConf) {
+    let uri = ex.uri.path.clone();
+    let split = conf.split_path_info.as_ref().and_then(|p| p.captures(&uri));
+    if let Some(groups) = split {
+        let group = |i: usize| {
+            groups
+                .get(i)
+                .copied()
+                .flatten()
+                .map(|(a, z)| uri[a..z].to_vec())
+        };
+        ex.fastcgi_script_name = group(1);
+        ex.fastcgi_path_info = group(2);
+        return;
+    }
+    ex.fastcgi_path_info = None;
+    ex.fastcgi_script_name = match &conf.index {
+        Some(index) if uri.ends_with(b"/") => Some([&uri[..], index.as_bytes()].concat()),
+        _ => None,
+    };
+}
+
+/// The records before the body.
+pub fn encode(ex: &Exchange, conf: &UpConf) -> Vec<u8> {
+    let mut writer = RequestWriter::default();
+    let keep_connection = conf.keep_conn.unwrap_or(false);
+    writer.begin(Begin {
+        role: Role::Responder,
+        keep_connection,
+    });
+    let params = items(&ex.loc.conf.fastcgi_params);
+    for param in params {
+        let value = template::eval(ex, &param.value);
+        if !(param.if_not_empty && value.is_empty()) {
+            writer.param(param.name.as_bytes(), &value);
+        }
+    }
+    if conf.pass_request_headers != Some(false) {
+        for (name, value) in client_params(ex) {
+            if !params.iter().any(|p| p.name.as_bytes() == name) {
+                writer.param(&name, &value);
+            }
+        }
+    }
+    writer.end_params();
+    writer.bytes().to_vec()
+}
+
+/// `HTTP_*` for the client's fields; fields of one name are joined.
+fn client_params(ex: &Exchange) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut out: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
+    for (name, value) in ex.head.iter() {
+        let mut key = b"HTTP_".to_vec();
+        key.extend(name.iter().map(|c| {
+            if *c == b'-' {
+                b'_'
+            } else {
+                c.to_ascii_uppercase()
+            }
+        }));
+        match out.iter_mut().find(|(n, _)| *n == key) {
+            Some((_, joined)) => {
+                joined.extend_from_slice(if key == b"HTTP_COOKIE" { b"; " } else { b", " });
+                joined.extend_from_slice(value);
+            }
+            None => out.push((key, value.to_vec())),
+        }
+    }
+    out
+}

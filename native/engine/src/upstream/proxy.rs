@@ -1,0 +1,208 @@
+//! proxy_pass.
+
+use super::request::HttpRequest;
+use super::state::{Group, Hint};
+use super::transfer::{self, Plan, Protocol};
+use crate::escape::{self, Use};
+use crate::exchange::Exchange;
+use crate::phases::Flow;
+use crate::template;
+use gallop_conf::directives::upstream_conf::ProxyUrl;
+use gallop_conf::model::{self, Balance, Level, Peer, PeerAddr, ProxyPass, UpConf, Upstream};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// Where a request goes.
+pub struct Target {
+    pub https: bool,
+    /// `host`, `host:port` or `unix:/path` as written.
+    pub authority: String,
+    /// The URI of a `proxy_pass` with variables.
+    pub uri: Option<String>,
+}
+
+impl Target {
+    pub fn of(ex: &Exchange, pass: &ProxyPass) -> Result<Target, String> {
+        let Some(url) = &pass.url else {
+            return Ok(Target {
+                https: pass.https,
+                authority: pass.host.clone(),
+                uri: None,
+            });
+        };
+        let text = String::from_utf8_lossy(&template::eval(ex, url)).into_owned();
+        let parsed =
+            ProxyUrl::parse(&text).map_err(|_| format!("invalid URL prefix in \"{text}\""))?;
+        Ok(Target {
+            https: parsed.https,
+            authority: parsed.authority.to_string(),
+            uri: parsed.uri.map(str::to_string),
+        })
+    }
+}
+
+/// Finds the group an address of the configuration's variables stands for, or makes one for it.
+pub fn group_of(
+    ex: &Exchange,
+    authority: &str,
+    default_port: u16,
+) -> Result<(Option<usize>, Arc<Group>), String> {
+    let groups = &ex.worker.shared.balancers.groups;
+    let known = groups.iter().position(|g| {
+        g.conf.name == authority
+            || g.conf
+                .port
+                .is_some_and(|p| format!("{}:{p}", g.conf.name) == authority)
+    });
+    if let Some(i) = known {
+        return Ok((Some(i), groups[i].clone()));
+    }
+    let addr = if let Some(path) = authority.strip_prefix("unix:") {
+        PeerAddr::Unix(path.into())
+    } else {
+        let literal = authority.parse::<SocketAddr>().ok().or_else(|| {
+            let bare = authority.trim_start_matches('[').trim_end_matches(']');
+            bare.parse()
+                .ok()
+                .filter(|_| default_port != 0)
+                .map(|ip| SocketAddr::new(ip, default_port))
+        });
+        let host = authority.split(':').next().unwrap_or(authority);
+        PeerAddr::Inet(literal.ok_or_else(|| format!("no resolver defined to resolve {host}"))?)
+    };
+    let peer = Peer {
+        name: authority.to_string(),
+        addr,
+        weight: 1,
+        max_fails: 0,
+        fail_timeout: 0,
+        max_conns: 0,
+        backup: false,
+        down: false,
+        resolve: None,
+    };
+    let conf = Upstream {
+        name: authority.to_string(),
+        port: None,
+        explicit: false,
+        peers: vec![peer],
+        balance: Balance::RoundRobin,
+        keepalive: 0,
+        keepalive_requests: 1000,
+        keepalive_timeout: 60_000,
+        keepalive_time: 3_600_000,
+        zone: None,
+        place: None,
+    };
+    Ok((None, Arc::new(Group::new(Arc::new(conf)))))
+}
+
+pub fn hint(ex: &Exchange, group: &Group) -> Hint {
+    let key = match &group.conf.balance {
+        Balance::Hash { key, .. } => template::eval(ex, key),
+        _ => Vec::new(),
+    };
+    Hint {
+        client: ex.client,
+        key,
+    }
+}
+
+pub async fn serve(ex: &mut Exchange, pass: &ProxyPass) -> Flow {
+    let target = match Target::of(ex, pass) {
+        Ok(target) => target,
+        Err(message) => {
+            ex.log(Level::Error, &message);
+            return Flow::Status(500);
+        }
+    };
+    let found = match &pass.target {
+        model::Target::Upstream(i) => Ok((Some(*i), ex.worker.shared.balancers.groups[*i].clone())),
+        model::Target::Variable => {
+            group_of(ex, &target.authority, if target.https { 443 } else { 80 })
+        }
+    };
+    let (index, group) = match found {
+        Ok(found) => found,
+        Err(message) => {
+            ex.log(Level::Error, &message);
+            return Flow::Status(502);
+        }
+    };
+    let conf: Arc<UpConf> = ex.loc.conf.proxy.clone().unwrap_or_default();
+    let uri = request_uri(ex, pass, &target);
+    let scheme = if target.https { "https" } else { "http" };
+    let shown_uri = String::from_utf8_lossy(&uri).into_owned();
+    let request = HttpRequest {
+        uri,
+        host: host_header(&target),
+    };
+    let plan = Plan {
+        hint: hint(ex, &group),
+        group,
+        index,
+        conf,
+        tls: target.https,
+        scheme,
+        shown_uri,
+        default_name: host_only(&target.authority),
+        protocol: Protocol::Http(request),
+        pass: Some(pass.clone()),
+    };
+    transfer::run(ex, plan).await
+}
+
+fn host_only(authority: &str) -> String {
+    match authority.rsplit_once(':') {
+        Some((host, port)) if port.bytes().all(|c| c.is_ascii_digit()) => host.to_string(),
+        _ => authority.to_string(),
+    }
+}
+
+/// `$proxy_host` as a header: unix sockets are called localhost, default ports are left out.
+fn host_header(target: &Target) -> String {
+    if target.authority.starts_with("unix:") {
+        return "localhost".into();
+    }
+    let default = if target.https { ":443" } else { ":80" };
+    target
+        .authority
+        .strip_suffix(default)
+        .unwrap_or(&target.authority)
+        .to_string()
+}
+
+/// The URI asked for: as received, or with the location's part replaced.
+fn request_uri(ex: &Exchange, pass: &ProxyPass, target: &Target) -> Vec<u8> {
+    if let Some(uri) = &target.uri {
+        let slash = if uri.starts_with('/') { "" } else { "/" };
+        return format!("{slash}{uri}").into_bytes();
+    }
+    let given = pass.uri.as_deref();
+    if given.is_none() && !ex.uri_changed {
+        let unparsed = ex.unparsed_uri();
+        return match unparsed.first() {
+            Some(b'/') => unparsed.to_vec(),
+            _ => [b"/", unparsed].concat(),
+        };
+    }
+    let mut out = Vec::new();
+    let mut rest = &ex.uri.path[..];
+    if let Some(uri) = given.filter(|_| ex.location_valid) {
+        if !uri.starts_with('/') {
+            out.push(b'/');
+        }
+        out.extend_from_slice(uri.as_bytes());
+        rest = rest.get(pass.replaces..).unwrap_or(b"");
+    }
+    if ex.uri.quoted || ex.internal || ex.uri_changed {
+        escape::escape(rest, Use::Uri, &mut out);
+    } else {
+        out.extend_from_slice(rest);
+    }
+    if !ex.uri.args.is_empty() {
+        out.push(b'?');
+        out.extend_from_slice(&ex.uri.args);
+    }
+    out
+}

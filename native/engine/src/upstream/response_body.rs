@@ -1,0 +1,458 @@
+//! The body of an upstream's answer, as it comes.
+
+use super::answer::Head;
+use super::keepalive::UpstreamConn;
+use super::state::Chosen;
+use super::transfer::{Plan, Protocol};
+use super::Totals;
+use crate::body::{BodyStream, Chunk};
+use crate::exchange::Exchange;
+use crate::worker::Worker;
+use bytes::Bytes;
+use gallop_http::fastcgi::{Event, RecordReader, ResponseHeadParser};
+use gallop_http::h1::{parse_response, ChunkDecoder, Decoded, ResponseError, ResponseHead};
+use gallop_runtime::{deadline, now_ms, Deadline};
+use std::io;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+/// How the body's end is told.
+enum Framing {
+    Length(u64),
+    Chunked(ChunkDecoder),
+    UntilClose,
+    Ended,
+}
+
+/// Takes an upstream's bytes apart.
+pub enum Decoder {
+    Http {
+        framing: FramingState,
+        keep: bool,
+    },
+    Fastcgi {
+        reader: RecordReader,
+        head: ResponseHeadParser,
+        keep: bool,
+        /// Body bytes that came with the head.
+        early: Vec<u8>,
+        stderr: Vec<u8>,
+        stdout_ended: bool,
+        length: Option<u64>,
+        has_head: bool,
+    },
+}
+
+pub struct FramingState(Framing);
+
+/// Longer heads of an application are refused by the buffer size; this bounds memory anyway.
+const MAX_STDERR: usize = 64 * 1024;
+
+impl Decoder {
+    pub fn new(plan: &Plan) -> Decoder {
+        match plan.protocol {
+            Protocol::Http(_) => Decoder::Http {
+                framing: FramingState(Framing::Ended),
+                keep: false,
+            },
+            Protocol::Fastcgi => Decoder::Fastcgi {
+                reader: RecordReader::default(),
+                head: ResponseHeadParser::new(plan.conf.buffer_size.unwrap_or(4096) as usize),
+                keep: plan.conf.keep_conn.unwrap_or(false),
+                early: Vec::new(),
+                stderr: Vec::new(),
+                stdout_ended: false,
+                length: None,
+                has_head: false,
+            },
+        }
+    }
+
+    /// The head, if it is complete; what belongs to it is taken off `input`.
+    pub fn head(&mut self, input: &mut Vec<u8>, limit: usize) -> Result<Option<Head>, String> {
+        match self {
+            Decoder::Http { .. } => {
+                let mut head = ResponseHead::default();
+                match parse_response(input, &mut head, true) {
+                    Ok(Some(len)) if len > limit => Err(too_big()),
+                    Ok(Some(len)) => {
+                        input.drain(..len);
+                        Ok(Some(Head::from_http(&head)))
+                    }
+                    Ok(None) if input.len() >= limit => Err(too_big()),
+                    Ok(None) => Ok(None),
+                    Err(ResponseError::NoStatusLine) => {
+                        Err("upstream sent no valid HTTP/1.0 header while reading response header from upstream".into())
+                    }
+                    Err(ResponseError::InvalidHeader) => {
+                        Err("upstream sent invalid header while reading response header from upstream".into())
+                    }
+                }
+            }
+            Decoder::Fastcgi { .. } => self.fastcgi_head(input),
+        }
+    }
+
+    fn fastcgi_head(&mut self, input: &mut Vec<u8>) -> Result<Option<Head>, String> {
+        let Decoder::Fastcgi {
+            reader,
+            head,
+            early,
+            stderr,
+            stdout_ended,
+            has_head,
+            ..
+        } = self
+        else {
+            return Ok(None);
+        };
+        let doing = "while reading response header from upstream";
+        let mut found = None;
+        let mut rest = &input[..];
+        while found.is_none() {
+            let event = reader.next(&mut rest);
+            match event
+                .map_err(|e| format!("upstream sent unsupported FastCGI record ({e}) {doing}"))?
+            {
+                None => break,
+                Some(Event::Stdout(mut data)) => {
+                    let parsed = head.push(&mut data);
+                    let parsed = parsed
+                        .map_err(|e| format!("upstream sent invalid header ({e}) {doing}"))?;
+                    if let Some(parsed) = parsed {
+                        early.extend_from_slice(data);
+                        found = Some(Head::from_fastcgi(&parsed, head.bytes()));
+                        *has_head = true;
+                    }
+                }
+                Some(Event::Stderr(data)) if stderr.len() < MAX_STDERR => {
+                    stderr.extend_from_slice(data)
+                }
+                Some(Event::Stderr(_) | Event::StderrEnd) => {}
+                Some(Event::StdoutEnd) => *stdout_ended = true,
+                Some(Event::End { .. }) => {
+                    return Err(format!(
+                        "upstream closed prematurely FastCGI stdout {doing}"
+                    ));
+                }
+            }
+        }
+        let used = input.len() - rest.len();
+        input.drain(..used);
+        Ok(found)
+    }
+
+    pub fn take_stderr(&mut self) -> Option<Vec<u8>> {
+        match self {
+            Decoder::Fastcgi { stderr, .. } if !stderr.is_empty() => Some(std::mem::take(stderr)),
+            _ => None,
+        }
+    }
+
+    /// Learns from the head how the body ends.
+    pub fn start_body(&mut self, head: &Head, is_head: bool) {
+        match self {
+            Decoder::Http { framing, keep } => {
+                *keep = head.keep;
+                framing.0 = if is_head || matches!(head.status, 204 | 304) {
+                    Framing::Ended
+                } else if head.status == 101 {
+                    Framing::UntilClose
+                } else if head.chunked {
+                    Framing::Chunked(ChunkDecoder::default())
+                } else {
+                    match head.content_length {
+                        Some(0) => Framing::Ended,
+                        Some(n) => Framing::Length(n),
+                        None => Framing::UntilClose,
+                    }
+                };
+            }
+            Decoder::Fastcgi { length, .. } => {
+                *length = if is_head { None } else { head.content_length };
+            }
+        }
+    }
+
+    fn is_ended(&self) -> bool {
+        match self {
+            Decoder::Http { framing, .. } => matches!(framing.0, Framing::Ended),
+            Decoder::Fastcgi { reader, early, .. } => reader.is_done() && early.is_empty(),
+        }
+    }
+
+    /// The connection can carry another request once the body has ended.
+    fn is_reusable(&self) -> bool {
+        match self {
+            Decoder::Http { keep, .. } | Decoder::Fastcgi { keep, .. } => *keep,
+        }
+    }
+
+    /// Takes body bytes off `input`; empty when more must be read.
+    fn take(&mut self, input: &mut Vec<u8>) -> io::Result<Bytes> {
+        match self {
+            Decoder::Http { framing, .. } => match &mut framing.0 {
+                Framing::Ended => Ok(Bytes::new()),
+                Framing::UntilClose => Ok(Bytes::from(std::mem::take(input))),
+                Framing::Length(left) => {
+                    let n = (*left).min(input.len() as u64) as usize;
+                    *left -= n as u64;
+                    let done = *left == 0;
+                    let data = split_front(input, n);
+                    if done {
+                        framing.0 = Framing::Ended;
+                    }
+                    Ok(data)
+                }
+                Framing::Chunked(_) => framing.0.take_chunked(input),
+            },
+            Decoder::Fastcgi { .. } => self.take_records(input),
+        }
+    }
+
+    fn take_records(&mut self, input: &mut Vec<u8>) -> io::Result<Bytes> {
+        let Decoder::Fastcgi {
+            reader,
+            early,
+            stderr,
+            stdout_ended,
+            ..
+        } = self
+        else {
+            return Ok(Bytes::new());
+        };
+        let mut out = std::mem::take(early);
+        let mut rest = &input[..];
+        loop {
+            match reader.next(&mut rest) {
+                Ok(None) => break,
+                Ok(Some(Event::Stdout(data))) => out.extend_from_slice(data),
+                Ok(Some(Event::StdoutEnd)) => *stdout_ended = true,
+                Ok(Some(Event::Stderr(data))) if stderr.len() < MAX_STDERR => {
+                    stderr.extend_from_slice(data)
+                }
+                Ok(Some(_)) => {}
+                Err(e) => return Err(io::Error::other(e.to_string())),
+            }
+        }
+        let used = input.len() - rest.len();
+        input.drain(..used);
+        Ok(Bytes::from(out))
+    }
+
+    /// Whether a close here ends the body, or cuts it short.
+    fn may_close(&self) -> bool {
+        match self {
+            Decoder::Http { framing, .. } => {
+                matches!(framing.0, Framing::Ended | Framing::UntilClose)
+            }
+            Decoder::Fastcgi {
+                reader,
+                stdout_ended,
+                ..
+            } => reader.is_done() || *stdout_ended,
+        }
+    }
+}
+
+fn too_big() -> String {
+    "upstream sent too big header while reading response header from upstream".into()
+}
+
+/// The first `n` bytes, without copying when that is all.
+fn split_front(input: &mut Vec<u8>, n: usize) -> Bytes {
+    if n == input.len() {
+        return Bytes::from(std::mem::take(input));
+    }
+    let rest = input.split_off(n);
+    Bytes::from(std::mem::replace(input, rest))
+}
+
+impl Framing {
+    fn take_chunked(&mut self, input: &mut Vec<u8>) -> io::Result<Bytes> {
+        let Framing::Chunked(decoder) = self else {
+            return Ok(Bytes::new());
+        };
+        let mut out = Vec::new();
+        let mut at = 0;
+        let mut ended = false;
+        while at < input.len() && !ended {
+            match decoder.decode(&input[at..]) {
+                Ok(Decoded::More { consumed }) => at += consumed,
+                Ok(Decoded::Data { consumed, data }) => {
+                    out.extend_from_slice(&input[at + consumed..at + consumed + data]);
+                    at += consumed + data;
+                }
+                Ok(Decoded::End { consumed }) => {
+                    at += consumed;
+                    ended = true;
+                }
+                Err(_) => return Err(io::Error::other("upstream sent invalid chunked response")),
+            }
+        }
+        ended |= decoder.is_done();
+        if ended {
+            *self = Framing::Ended;
+        }
+        input.drain(..at);
+        Ok(Bytes::from(out))
+    }
+}
+
+/// Streams an answer's body; gives the connection back when it ended cleanly.
+pub struct UpstreamBody {
+    worker: Rc<Worker>,
+    conn: Option<UpstreamConn>,
+    decoder: Decoder,
+    input: Vec<u8>,
+    /// The whole request was sent.
+    request_sent: bool,
+    chosen: Option<Chosen>,
+    group: Option<usize>,
+    times: Rc<Totals>,
+    started: u64,
+    idle: Deadline,
+    read_ms: u64,
+    /// Answers that are not buffered reach the client as they come.
+    flush: bool,
+    pending_flush: bool,
+}
+
+impl UpstreamBody {
+    pub fn new(
+        ex: &Exchange,
+        plan: &Plan,
+        conn: UpstreamConn,
+        decoder: Decoder,
+        input: Vec<u8>,
+        request_sent: bool,
+        chosen: Chosen,
+    ) -> UpstreamBody {
+        let times = ex
+            .attempts
+            .last()
+            .map(|a| a.times.clone())
+            .unwrap_or_default();
+        let idle = deadline();
+        idle.set(plan.conf.read_ms());
+        UpstreamBody {
+            worker: ex.worker.clone(),
+            conn: Some(conn),
+            decoder,
+            input,
+            request_sent,
+            chosen: Some(chosen),
+            group: plan.index,
+            times,
+            started: now_ms(),
+            idle,
+            read_ms: plan.conf.read_ms(),
+            flush: plan.conf.buffering == Some(false),
+            pending_flush: false,
+        }
+    }
+
+    pub fn set_unbuffered(&mut self, unbuffered: bool) {
+        self.flush = unbuffered;
+    }
+
+    /// The connection and what came early, for a connection that is upgraded.
+    pub fn into_upgrade(mut self) -> Option<(UpstreamConn, Vec<u8>)> {
+        let input = std::mem::take(&mut self.input);
+        self.conn.take().map(|c| (c, input))
+    }
+
+    pub fn is_ended(&self) -> bool {
+        self.decoder.is_ended() && self.input.is_empty()
+    }
+
+    fn finish(&mut self) {
+        let header = now_ms() - self.started;
+        self.times.response_ms.set(Some(header));
+        let clean = self.decoder.is_ended() && self.input.is_empty();
+        let Some(conn) = self.conn.take() else { return };
+        if let (true, Some(group), Some(chosen)) = (clean, self.group, &self.chosen) {
+            if self.decoder.is_reusable() && self.request_sent {
+                self.worker.pool.give(group, &chosen.group.conf, conn);
+            }
+        }
+        self.chosen = None;
+    }
+
+    fn read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        let Some(conn) = &self.conn else {
+            return Poll::Ready(Ok(0));
+        };
+        let start = self.input.len();
+        self.input.resize(start + 32 * 1024, 0);
+        let read = conn.stream.poll_read(cx, &mut self.input[start..]);
+        let n = if let Poll::Ready(Ok(n)) = &read {
+            *n
+        } else {
+            0
+        };
+        self.input.truncate(start + n);
+        if n > 0 {
+            self.times
+                .received
+                .set(self.times.received.get() + n as u64);
+            self.idle.set(self.read_ms);
+        }
+        read
+    }
+}
+
+impl BodyStream for UpstreamBody {
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Chunk>>> {
+        loop {
+            if std::mem::take(&mut self.pending_flush) {
+                return Poll::Ready(Some(Ok(Chunk::Flush)));
+            }
+            let data = match self.decoder.take(&mut self.input) {
+                Ok(data) => data,
+                Err(e) => return Poll::Ready(Some(Err(e))),
+            };
+            if !data.is_empty() {
+                self.times
+                    .length
+                    .set(self.times.length.get() + data.len() as u64);
+                self.pending_flush = self.flush;
+                if self.decoder.is_ended() {
+                    self.finish();
+                }
+                return Poll::Ready(Some(Ok(Chunk::Data(data))));
+            }
+            if self.decoder.is_ended() || self.conn.is_none() {
+                self.finish();
+                return Poll::Ready(None);
+            }
+            match self.read(cx) {
+                Poll::Ready(Ok(0)) => {
+                    let whole = self.decoder.may_close();
+                    self.conn = None;
+                    self.finish();
+                    if whole {
+                        return Poll::Ready(None);
+                    }
+                    let e = io::Error::other("upstream prematurely closed connection");
+                    return Poll::Ready(Some(Err(e)));
+                }
+                Poll::Ready(Ok(_)) => {}
+                Poll::Ready(Err(e)) => {
+                    self.conn = None;
+                    self.finish();
+                    return Poll::Ready(Some(Err(e)));
+                }
+                Poll::Pending => {
+                    if self.idle.poll_over(cx).is_ready() {
+                        self.conn = None;
+                        self.finish();
+                        let e = "upstream timed out (110: Connection timed out)";
+                        return Poll::Ready(Some(Err(io::Error::new(io::ErrorKind::TimedOut, e))));
+                    }
+                    return Poll::Pending;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,691 @@
+//! One request to an upstream: choice of a server, connection, request, head of the answer; and the
+//! next server when that fails.
+
+use super::answer::{self, Head};
+use super::fastcgi;
+use super::keepalive::{TlsRequest, UpstreamConn};
+use super::request::{BodyLength, HttpRequest};
+use super::response_body::{Decoder, UpstreamBody};
+use super::state::{Chosen, Group, Hint};
+use super::Attempt;
+use crate::body::{read_range, BodyError};
+use crate::exchange::{Exchange, Received};
+use crate::phases::Flow;
+use crate::{received, template};
+use bytes::Bytes;
+use gallop_conf::model::{next, Level, PeerAddr, ProxyPass, UpConf};
+use gallop_conf::parser::os_error;
+use gallop_http::fastcgi::RequestWriter;
+use gallop_runtime::{connect, deadline, now_ms, timeout, ConnectTo, Deadline};
+use std::future::poll_fn;
+use std::io;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+pub enum Protocol {
+    Http(HttpRequest),
+    Fastcgi,
+}
+
+/// Everything about a request to an upstream but the server it goes to.
+pub struct Plan {
+    pub group: Arc<Group>,
+    /// Index of a group that keeps idle connections.
+    pub index: Option<usize>,
+    pub conf: Arc<UpConf>,
+    pub hint: Hint,
+    pub tls: bool,
+    pub scheme: &'static str,
+    pub shown_uri: String,
+    /// The name a TLS server is asked for.
+    pub default_name: String,
+    pub protocol: Protocol,
+    pub pass: Option<ProxyPass>,
+}
+
+/// Why a try failed.
+pub struct Failure {
+    /// The bit of `next_upstream`.
+    pub kind: u32,
+    pub message: String,
+    /// Something of the request may have reached the server.
+    pub sent: bool,
+    /// An idle connection broke before the server could have seen the request.
+    pub stale: bool,
+}
+
+impl Failure {
+    pub fn status(&self) -> u16 {
+        if self.kind == next::TIMEOUT {
+            504
+        } else {
+            502
+        }
+    }
+}
+
+/// A try's outcome.
+pub enum Tried {
+    Answer(Box<Head>, UpstreamConn, Decoder, Vec<u8>, bool),
+    Failed(Failure),
+    /// The client's side ended the request.
+    Flow(Flow),
+}
+
+/// The default of `proxy_next_upstream`.
+const DEFAULT_NEXT: u32 = next::ERROR | next::TIMEOUT;
+
+pub async fn run(ex: &mut Exchange, plan: Plan) -> Flow {
+    let buffered = plan.conf.request_buffering.unwrap_or(true) || ex.source.is_ended();
+    if buffered && !ex.is_subrequest() {
+        if let Err(flow) = received::read(ex).await {
+            return flow;
+        }
+    }
+    let abortable = ex.abortable.clone();
+    abortable.set(!plan.conf.ignore_client_abort.unwrap_or(false) && !ex.is_subrequest());
+    let flow = attempts(ex, &plan, buffered).await;
+    abortable.set(false);
+    flow
+}
+
+async fn attempts(ex: &mut Exchange, plan: &Plan, replayable: bool) -> Flow {
+    let started = now_ms();
+    let mut tried = Vec::new();
+    let limit = plan
+        .conf
+        .next_upstream_tries
+        .filter(|&n| n > 0)
+        .unwrap_or(u64::MAX);
+    let mut tries = 0u64;
+    let mut group_start = !ex.attempts.is_empty();
+    let mut last: Option<Failure> = None;
+    loop {
+        let Some(chosen) = plan.group.choose(&plan.hint, &mut tried) else {
+            return no_server(ex, plan, last);
+        };
+        tries += 1;
+        ex.attempts.push(attempt(plan, &chosen, group_start));
+        group_start = false;
+        let index = chosen.index;
+        let failure = match one(ex, plan, &chosen).await {
+            Tried::Flow(flow) => return flow,
+            Tried::Answer(head, conn, decoder, rest, complete) => {
+                note_head(ex, &head, started);
+                let bit = next::of_status(head.status);
+                let more = tried.iter().filter(|t| **t).count() < plan.group.tries();
+                if bit != 0
+                    && more
+                    && tries < limit
+                    && may_go_on(ex, plan, bit, true, replayable, started)
+                {
+                    if !matches!(head.status, 403 | 404) {
+                        chosen.failed();
+                    }
+                    finish_attempt(ex, started);
+                    continue;
+                }
+                if bit
+                    & plan.conf.next_upstream.unwrap_or(DEFAULT_NEXT)
+                    & !(next::HTTP_403 | next::HTTP_404)
+                    != 0
+                {
+                    chosen.failed();
+                } else {
+                    chosen.succeeded();
+                }
+                let body = UpstreamBody::new(ex, plan, conn, decoder, rest, complete, chosen);
+                return answer::apply(ex, plan, *head, body).await;
+            }
+            Tried::Failed(failure) => failure,
+        };
+        ex.log(Level::Error, &failure.message);
+        if failure.stale {
+            tried[index] = false;
+            tries -= 1;
+        } else {
+            chosen.failed();
+        }
+        drop(chosen);
+        finish_attempt(ex, started);
+        let status = failure.status();
+        if let Some(a) = ex.attempts.last_mut() {
+            a.status = status;
+        }
+        let on = may_go_on(ex, plan, failure.kind, failure.sent, replayable, started);
+        if !on || tries >= limit {
+            return Flow::Status(status);
+        }
+        last = Some(failure);
+    }
+}
+
+fn no_server(ex: &mut Exchange, plan: &Plan, last: Option<Failure>) -> Flow {
+    if let Some(failure) = last {
+        return Flow::Status(failure.status());
+    }
+    ex.attempts.push(Attempt {
+        peer: plan.group.conf.name.clone(),
+        url: format!(
+            "{}://{}{}",
+            plan.scheme, plan.group.conf.name, plan.shown_uri
+        ),
+        status: 502,
+        ..Attempt::default()
+    });
+    ex.log(
+        Level::Error,
+        "no live upstreams while connecting to upstream",
+    );
+    Flow::Status(502)
+}
+
+fn may_go_on(
+    ex: &Exchange,
+    plan: &Plan,
+    kind: u32,
+    sent: bool,
+    replayable: bool,
+    started: u64,
+) -> bool {
+    let mask = plan.conf.next_upstream.unwrap_or(DEFAULT_NEXT);
+    let timed_out = plan
+        .conf
+        .next_upstream_timeout
+        .is_some_and(|ms| ms > 0 && now_ms() - started >= ms);
+    let non_idempotent = sent && matches!(ex.method(), b"POST" | b"LOCK" | b"PATCH");
+    mask & kind != 0
+        && mask & next::OFF == 0
+        && (!non_idempotent || mask & next::NON_IDEMPOTENT != 0)
+        && (replayable || !sent)
+        && !timed_out
+}
+
+fn attempt(plan: &Plan, chosen: &Chosen, new_group: bool) -> Attempt {
+    let peer = chosen.peer().addr.to_string();
+    let colon = if peer.starts_with("unix:") { ":" } else { "" };
+    Attempt {
+        url: format!("{}://{peer}{colon}{}", plan.scheme, plan.shown_uri),
+        peer,
+        new_group,
+        ..Attempt::default()
+    }
+}
+
+fn note_head(ex: &mut Exchange, head: &Head, started: u64) {
+    if let Some(a) = ex.attempts.last_mut() {
+        a.status = head.status;
+        a.header_ms = Some(now_ms() - started);
+        a.headers.clone_from(&head.fields);
+    }
+}
+
+fn finish_attempt(ex: &mut Exchange, started: u64) {
+    if let Some(a) = ex.attempts.last() {
+        a.times.response_ms.set(Some(now_ms() - started));
+    }
+}
+
+/// Tries one server.
+async fn one(ex: &mut Exchange, plan: &Plan, chosen: &Chosen) -> Tried {
+    let started = now_ms();
+    let key = format!(
+        "{}|{}|{}",
+        plan.scheme,
+        chosen.peer().addr,
+        plan.default_name
+    );
+    let pooled = plan.index.and_then(|_| ex.worker.pool.take(&key));
+    let conn = match pooled {
+        Some(conn) => conn,
+        None => match open(ex, plan, chosen, key).await {
+            Ok(conn) => conn,
+            Err(failure) => return Tried::Failed(failure),
+        },
+    };
+    if let Some(a) = ex.attempts.last_mut() {
+        a.connect_ms = Some(now_ms() - started);
+    }
+    exchange(ex, plan, conn).await
+}
+
+async fn open(
+    ex: &Exchange,
+    plan: &Plan,
+    chosen: &Chosen,
+    key: String,
+) -> Result<UpstreamConn, Failure> {
+    let to = match &chosen.peer().addr {
+        PeerAddr::Inet(a) => ConnectTo::Inet(*a),
+        PeerAddr::Unix(p) => ConnectTo::Unix(p.clone()),
+    };
+    let bind = plan
+        .conf
+        .bind
+        .as_ref()
+        .and_then(|b| b.addr.as_ref())
+        .and_then(|t| {
+            let text = String::from_utf8_lossy(&template::eval(ex, t)).into_owned();
+            text.parse()
+                .ok()
+                .or_else(|| text.parse().ok().map(|ip| std::net::SocketAddr::new(ip, 0)))
+        });
+    let failed = |kind, message: String| Failure {
+        kind,
+        message,
+        sent: false,
+        stale: false,
+    };
+    let sock = match timeout(plan.conf.connect_ms(), connect(&to, bind)).await {
+        Ok(Ok(sock)) => sock,
+        Ok(Err(e)) => {
+            let message = format!(
+                "connect() failed ({}) while connecting to upstream",
+                os_error(&e)
+            );
+            return Err(failed(next::ERROR, message));
+        }
+        Err(_) => {
+            let message =
+                "upstream timed out (110: Connection timed out) while connecting to upstream";
+            return Err(failed(next::TIMEOUT, message.into()));
+        }
+    };
+    let stream: Box<dyn super::keepalive::Stream> = if plan.tls {
+        match handshake(ex, plan, sock).await {
+            Ok(stream) => stream,
+            Err((kind, message)) => return Err(failed(kind, message)),
+        }
+    } else {
+        Box::new(sock)
+    };
+    Ok(UpstreamConn {
+        stream,
+        key,
+        requests: 0,
+        opened: now_ms(),
+        reused: false,
+    })
+}
+
+async fn handshake(
+    ex: &Exchange,
+    plan: &Plan,
+    sock: gallop_runtime::Sock,
+) -> Result<Box<dyn super::keepalive::Stream>, (u32, String)> {
+    let Some(connector) = ex.worker.connector.borrow().clone() else {
+        return Err((
+            next::ERROR,
+            "TLS to upstreams is not offered by this build".into(),
+        ));
+    };
+    let name = match &plan.conf.ssl_name {
+        Some(t) => String::from_utf8_lossy(&template::eval(ex, t)).into_owned(),
+        None => plan.default_name.clone(),
+    };
+    let eval = |t: &Option<template::Template>| {
+        t.as_ref()
+            .map(|t| String::from_utf8_lossy(&template::eval(ex, t)).into_owned())
+    };
+    let certificate = eval(&plan.conf.ssl_certificate).zip(eval(&plan.conf.ssl_certificate_key));
+    let request = TlsRequest {
+        conf: &plan.conf,
+        name: &name,
+        certificate,
+    };
+    match timeout(plan.conf.connect_ms(), connector.connect(sock, &request)).await {
+        Ok(Ok(stream)) => Ok(stream),
+        Ok(Err(e)) => Err((
+            next::ERROR,
+            format!("SSL_do_handshake() failed ({e}) while SSL handshaking to upstream"),
+        )),
+        Err(_) => {
+            let message =
+                "upstream timed out (110: Connection timed out) while SSL handshaking to upstream";
+            Err((next::TIMEOUT, message.into()))
+        }
+    }
+}
+
+/// The request's bytes still to be sent.
+struct Outgoing {
+    buf: Vec<u8>,
+    at: usize,
+    feed: Feed,
+    framing: BodyFraming,
+    total: u64,
+    body: u64,
+}
+
+enum Feed {
+    Bytes(Bytes),
+    File {
+        file: Arc<std::fs::File>,
+        at: u64,
+        len: u64,
+    },
+    Client,
+    Done,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum BodyFraming {
+    Plain,
+    Chunked,
+    Fastcgi,
+}
+
+const FILE_STEP: u64 = 64 * 1024;
+
+impl Outgoing {
+    fn new(ex: &Exchange, plan: &Plan) -> Outgoing {
+        let stored = |ex: &Exchange| match &ex.received {
+            Some(Received::Memory(b)) => Feed::Bytes(b.clone()),
+            Some(Received::File { file, len, .. }) => Feed::File {
+                file: file.clone(),
+                at: 0,
+                len: *len,
+            },
+            None if ex.source.is_ended() || ex.is_subrequest() => Feed::Bytes(Bytes::new()),
+            None => Feed::Client,
+        };
+        let (buf, feed, framing) = match &plan.protocol {
+            Protocol::Http(request) => {
+                let (head, set_body, length) = request.encode(ex, &plan.conf);
+                let feed = match (set_body, length) {
+                    (Some(body), _) => Feed::Bytes(body.into()),
+                    (None, BodyLength::None) => Feed::Done,
+                    (None, _) => stored(ex),
+                };
+                let chunked = length == BodyLength::Chunked;
+                (
+                    head,
+                    feed,
+                    if chunked {
+                        BodyFraming::Chunked
+                    } else {
+                        BodyFraming::Plain
+                    },
+                )
+            }
+            Protocol::Fastcgi => {
+                let feed = if plan.conf.pass_request_body == Some(false) {
+                    Feed::Bytes(Bytes::new())
+                } else {
+                    stored(ex)
+                };
+                (fastcgi::encode(ex, &plan.conf), feed, BodyFraming::Fastcgi)
+            }
+        };
+        Outgoing {
+            buf,
+            at: 0,
+            feed,
+            framing,
+            total: 0,
+            body: 0,
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        self.at == self.buf.len() && matches!(self.feed, Feed::Done)
+    }
+
+    fn frame(&mut self, data: &[u8]) {
+        if data.is_empty() {
+            return;
+        }
+        match self.framing {
+            BodyFraming::Plain => self.buf.extend_from_slice(data),
+            BodyFraming::Chunked => {
+                self.buf
+                    .extend_from_slice(format!("{:x}\r\n", data.len()).as_bytes());
+                self.buf.extend_from_slice(data);
+                self.buf.extend_from_slice(b"\r\n");
+            }
+            BodyFraming::Fastcgi => {
+                let mut writer = RequestWriter::default();
+                writer.stdin(data);
+                self.buf.extend_from_slice(writer.bytes());
+            }
+        }
+    }
+
+    fn end(&mut self) {
+        self.feed = Feed::Done;
+        match self.framing {
+            BodyFraming::Plain => {}
+            BodyFraming::Chunked => self.buf.extend_from_slice(b"0\r\n\r\n"),
+            BodyFraming::Fastcgi => {
+                let mut writer = RequestWriter::default();
+                writer.end_stdin();
+                self.buf.extend_from_slice(writer.bytes());
+            }
+        }
+    }
+
+    /// Puts more of the body behind what is to be written; an error ends the request.
+    fn poll_refill(&mut self, ex: &mut Exchange, cx: &mut Context<'_>) -> Poll<Result<(), Flow>> {
+        match &mut self.feed {
+            Feed::Done => {}
+            Feed::Bytes(data) => {
+                let data = std::mem::take(data);
+                self.frame(&data);
+                self.end();
+            }
+            Feed::File { file, at, len } => {
+                let step = (*len - *at).min(FILE_STEP);
+                let mut data = Vec::new();
+                if read_range(file, *at, step, &mut data).is_err() {
+                    return Poll::Ready(Err(Flow::Status(500)));
+                }
+                *at += step;
+                let ended = *at == *len;
+                self.frame(&data);
+                if ended {
+                    self.end();
+                }
+            }
+            Feed::Client => match ex.source.poll_data(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Ok(Some(data))) => {
+                    self.body += data.len() as u64;
+                    if let Err(flow) = received::check_size(ex, self.body) {
+                        return Poll::Ready(Err(flow));
+                    }
+                    self.frame(&data);
+                }
+                Poll::Ready(Ok(None)) => self.end(),
+                Poll::Ready(Err(e)) => return Poll::Ready(Err(body_error(ex, e))),
+            },
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+fn body_error(ex: &mut Exchange, e: BodyError) -> Flow {
+    match e {
+        BodyError::Status(status, reason) => {
+            ex.log(Level::Error, reason);
+            ex.keepalive = false;
+            Flow::Status(status)
+        }
+        BodyError::Closed(_) | BodyError::TimedOut => {
+            ex.log(
+                Level::Info,
+                "client prematurely closed connection, so upstream connection is closed too",
+            );
+            ex.response.status = 499;
+            Flow::Close
+        }
+    }
+}
+
+/// What happened while sending and receiving.
+enum Event {
+    Received,
+    Closed,
+    Broken(io::Error),
+    TimedOut(&'static str),
+    Flow(Flow),
+}
+
+/// Sends the request and reads until the answer's head is there.
+async fn exchange(ex: &mut Exchange, plan: &Plan, mut conn: UpstreamConn) -> Tried {
+    conn.requests += 1;
+    let mut out = Outgoing::new(ex, plan);
+    let mut decoder = Decoder::new(plan);
+    let mut input: Vec<u8> = Vec::new();
+    let idle = deadline();
+    let limit = plan.conf.buffer_size.unwrap_or(4096) as usize;
+    let mut got = 0u64;
+    loop {
+        match step(ex, plan, &conn, &mut out, &mut input, &idle).await {
+            Event::Received => {}
+            Event::Flow(flow) => return Tried::Flow(flow),
+            Event::Closed => {
+                let message =
+                    "upstream prematurely closed connection while reading response header from upstream";
+                let stale = conn.reused && got == 0;
+                return failed(next::ERROR, message.into(), stale);
+            }
+            Event::Broken(e) => {
+                let what = if out.is_done() {
+                    "recv() failed"
+                } else {
+                    "writev() failed"
+                };
+                let doing = if out.is_done() {
+                    "reading response header from upstream"
+                } else {
+                    "sending request to upstream"
+                };
+                let stale = conn.reused && got == 0;
+                return failed(
+                    next::ERROR,
+                    format!("{what} ({}) while {doing}", os_error(&e)),
+                    stale,
+                );
+            }
+            Event::TimedOut(doing) => {
+                let message =
+                    format!("upstream timed out (110: Connection timed out) while {doing}");
+                return failed(next::TIMEOUT, message, false);
+            }
+        }
+        got += input.len() as u64;
+        if let Some(a) = ex.attempts.last() {
+            a.times.received.set(got);
+            a.times.sent.set(out.total);
+        }
+        match decoder.head(&mut input, limit) {
+            Ok(None) => {}
+            // An interim answer; the real one follows.
+            Ok(Some(head)) if (100..200).contains(&head.status) && head.status != 101 => {}
+            Ok(Some(head)) => {
+                log_stderr(ex, &mut decoder);
+                decoder.start_body(&head, ex.method() == b"HEAD");
+                return Tried::Answer(Box::new(head), conn, decoder, input, out.is_done());
+            }
+            Err(message) => {
+                log_stderr(ex, &mut decoder);
+                return failed(next::INVALID_HEADER, message, false);
+            }
+        }
+        log_stderr(ex, &mut decoder);
+    }
+}
+
+/// What an application wrote to its error stream.
+pub fn log_stderr(ex: &Exchange, decoder: &mut Decoder) {
+    if let Some(text) = decoder.take_stderr() {
+        let text = String::from_utf8_lossy(text.trim_ascii_end()).into_owned();
+        ex.log(
+            Level::Error,
+            &format!(
+                "FastCGI sent in stderr: \"{text}\" while reading response header from upstream"
+            ),
+        );
+    }
+}
+
+fn failed(kind: u32, message: String, stale: bool) -> Tried {
+    Tried::Failed(Failure {
+        kind,
+        message,
+        sent: true,
+        stale,
+    })
+}
+
+/// Sends what can be sent and reads what is there; ready when something was read or went wrong.
+async fn step(
+    ex: &mut Exchange,
+    plan: &Plan,
+    conn: &UpstreamConn,
+    out: &mut Outgoing,
+    input: &mut Vec<u8>,
+    idle: &Deadline,
+) -> Event {
+    let (send_ms, read_ms) = (plan.conf.send_ms(), plan.conf.read_ms());
+    idle.set(if out.is_done() { read_ms } else { send_ms });
+    let mut broken: Option<io::Error> = None;
+    poll_fn(|cx| {
+        while broken.is_none() && !out.is_done() {
+            if out.at == out.buf.len() {
+                out.buf.clear();
+                out.at = 0;
+                match out.poll_refill(ex, cx) {
+                    Poll::Ready(Ok(())) => {}
+                    Poll::Ready(Err(flow)) => return Poll::Ready(Event::Flow(flow)),
+                    Poll::Pending => {
+                        // The server is not to blame for a slow client.
+                        idle.set(ex.loc.conf.client_body_timeout.unwrap_or(60_000));
+                        break;
+                    }
+                }
+                continue;
+            }
+            match conn.stream.poll_write(cx, &out.buf[out.at..]) {
+                Poll::Ready(Ok(n)) => {
+                    out.at += n;
+                    out.total += n as u64;
+                    idle.set(if out.is_done() { read_ms } else { send_ms });
+                }
+                // The answer may have come before the server closed.
+                Poll::Ready(Err(e)) => broken = Some(e),
+                Poll::Pending => break,
+            }
+        }
+        if let Poll::Ready(Err(e)) = conn.stream.poll_flush(cx) {
+            broken = Some(e);
+        }
+        let start = input.len();
+        input.resize(start + 16 * 1024, 0);
+        let read = conn.stream.poll_read(cx, &mut input[start..]);
+        let n = if let Poll::Ready(Ok(n)) = &read {
+            *n
+        } else {
+            0
+        };
+        input.truncate(start + n);
+        match read {
+            Poll::Ready(Ok(0)) => {
+                return Poll::Ready(broken.take().map_or(Event::Closed, Event::Broken))
+            }
+            Poll::Ready(Ok(_)) => return Poll::Ready(Event::Received),
+            Poll::Ready(Err(e)) => return Poll::Ready(Event::Broken(broken.take().unwrap_or(e))),
+            Poll::Pending => {}
+        }
+        if let Some(e) = broken.take() {
+            return Poll::Ready(Event::Broken(e));
+        }
+        let doing = if out.is_done() {
+            "reading response header from upstream"
+        } else {
+            "sending request to upstream"
+        };
+        idle.poll_over(cx).map(|()| Event::TimedOut(doing))
+    })
+    .await
+}
