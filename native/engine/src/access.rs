@@ -163,7 +163,7 @@ async fn subrequest(ex: &mut Exchange) -> Verdict {
     }
     for (var, value) in items(&loc.conf.auth_request_set) {
         let text = template::eval(&sub, value);
-        ex.assign(*var, &text);
+        crate::rewrite::set(ex, *var, &text);
     }
     match status {
         200..=299 => Verdict::Allow,

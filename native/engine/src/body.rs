@@ -175,8 +175,14 @@ pub trait RequestBody {
     /// The next bytes, `None` at the end.
     fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, BodyError>>;
 
-    /// Whether bytes can be had without waiting for the client.
+    /// Whether the body was read to its end.
     fn is_ended(&self) -> bool;
+
+    /// Throws away what came already, before an answer that does not need it; the status if that
+    /// was malformed.
+    fn discard_ready(&mut self) -> Result<(), u16> {
+        Ok(())
+    }
 }
 
 /// The body of a request that has none.

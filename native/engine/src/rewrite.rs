@@ -67,7 +67,7 @@ fn run_ops(ex: &mut Exchange, location: &Arc<Location>, ops: &[Op], changed: &mu
 }
 
 /// Assigns a variable, also those builtins that have an effect.
-fn set(ex: &mut Exchange, var: VarId, value: &[u8]) {
+pub fn set(ex: &mut Exchange, var: VarId, value: &[u8]) {
     let shared = ex.worker.shared.clone();
     match shared.config.vars.get(var).kind {
         VarKind::Builtin(Builtin::Args) => ex.uri.args = value.to_vec(),

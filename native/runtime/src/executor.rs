@@ -85,6 +85,18 @@ pub(crate) struct Inner {
     before_wait: RefCell<Vec<Box<dyn Fn()>>>,
 }
 
+/// As [`with_current`], for destructors that may run after the executor is gone.
+pub(crate) fn try_current(f: impl FnOnce(&Inner)) {
+    // During the thread's end its locals may be gone too.
+    let _ = CURRENT.try_with(|c| {
+        if let Ok(current) = c.try_borrow() {
+            if let Some(inner) = current.as_ref() {
+                f(inner);
+            }
+        }
+    });
+}
+
 thread_local! {
     static CURRENT: RefCell<Option<Rc<Inner>>> = const { RefCell::new(None) };
 }
@@ -261,6 +273,8 @@ impl Drop for Runtime {
         // Tasks own what refers back to the executor; they go first.
         let tasks: Vec<_> = self.inner.slots.borrow_mut().drain(..).collect();
         drop(tasks);
+        let hooks: Vec<_> = self.inner.before_wait.borrow_mut().drain(..).collect();
+        drop(hooks);
         CURRENT.with(|c| c.borrow_mut().take());
     }
 }

@@ -1,6 +1,6 @@
 //! Readiness of file descriptors, edge-triggered.
 
-use crate::executor::with_current;
+use crate::executor::{try_current, with_current};
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::io;
@@ -165,7 +165,7 @@ fn store(place: &RefCell<Option<Waker>>, cx: &mut Context<'_>) {
 
 impl Drop for IoFd {
     fn drop(&mut self) {
-        with_current(|c| {
+        try_current(|c| {
             c.epoll.remove(self.fd.as_raw_fd());
             c.ios.borrow_mut().remove(self.key);
         });

@@ -189,10 +189,11 @@ async fn serve(worker: Rc<Worker>, tls: Arc<Store>, sockets: Vec<Accepting>) {
     let started = gallop_runtime::now_ms();
     while worker.connections.get() > 0 || accepting.get() > 0 {
         if timeout.is_some_and(|t| gallop_runtime::now_ms() - started >= t) {
-            return;
+            break;
         }
         sleep(10).await;
     }
+    worker.pool.clear();
 }
 
 /// Gives buffered log lines and idle upstream connections their turn when nothing else happens.

@@ -142,6 +142,13 @@ impl Decoder {
         Ok(found)
     }
 
+    pub fn stderr(&self) -> &[u8] {
+        match self {
+            Decoder::Fastcgi { stderr, .. } => stderr,
+            Decoder::Http { .. } => b"",
+        }
+    }
+
     pub fn take_stderr(&mut self) -> Option<Vec<u8>> {
         match self {
             Decoder::Fastcgi { stderr, .. } if !stderr.is_empty() => Some(std::mem::take(stderr)),

@@ -417,14 +417,21 @@ impl Outgoing {
                 (fastcgi::encode(ex, &plan.conf), feed, BodyFraming::Fastcgi)
             }
         };
-        Outgoing {
+        let mut out = Outgoing {
             buf,
             at: 0,
             feed,
             framing,
             total: 0,
             body: 0,
+        };
+        // A body at hand goes out with the head.
+        if let Feed::Bytes(data) = &mut out.feed {
+            let data = std::mem::take(data);
+            out.frame(&data);
+            out.end();
         }
+        out
     }
 
     fn is_done(&self) -> bool {
@@ -578,7 +585,14 @@ async fn exchange(ex: &mut Exchange, plan: &Plan, mut conn: UpstreamConn) -> Tri
             a.times.received.set(got);
             a.times.sent.set(out.total);
         }
-        match decoder.head(&mut input, limit) {
+        let parsed = decoder.head(&mut input, limit);
+        if let Some(text) = caught(plan, &decoder) {
+            log_stderr(ex, &mut decoder);
+            let message =
+                format!("FastCGI sent \"{text}\" in stderr, as fastcgi_catch_stderr forbids");
+            return failed(next::INVALID_HEADER, message, false);
+        }
+        match parsed {
             Ok(None) => {}
             // An interim answer; the real one follows.
             Ok(Some(head)) if (100..200).contains(&head.status) && head.status != 101 => {}
@@ -594,6 +608,16 @@ async fn exchange(ex: &mut Exchange, plan: &Plan, mut conn: UpstreamConn) -> Tri
         }
         log_stderr(ex, &mut decoder);
     }
+}
+
+/// A text of `fastcgi_catch_stderr` that the application wrote.
+fn caught(plan: &Plan, decoder: &Decoder) -> Option<String> {
+    let wanted = plan.conf.catch_stderr.as_ref()?;
+    let text = decoder.stderr();
+    wanted
+        .iter()
+        .find(|w| memchr::memmem::find(text, w.as_bytes()).is_some())
+        .cloned()
 }
 
 /// What an application wrote to its error stream.

@@ -126,4 +126,15 @@ impl<T: Transport> RequestBody for Source<T> {
     fn is_ended(&self) -> bool {
         matches!(self.state, State::Ended)
     }
+
+    fn discard_ready(&mut self) -> Result<(), u16> {
+        while self.shared.has_unread() && !self.is_ended() {
+            match self.take() {
+                Err(BodyError::Status(status, _)) => return Err(status),
+                Err(_) | Ok(None) => return Ok(()),
+                Ok(Some(_)) => {}
+            }
+        }
+        Ok(())
+    }
 }
