@@ -10,4 +10,4 @@ def unified(old: str, new: str, path: str, *, old_label: str = "on the host", ne
     lines = difflib.unified_diff(
         old.splitlines(), new.splitlines(), f"{path} ({old_label})", f"{path} ({new_label})", lineterm=""
     )
-    return "\n".join(lines)
+    return "\n".join(lines).replace("\0", "\ufffd")  # PostgreSQL keeps no NUL

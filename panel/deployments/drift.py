@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +32,8 @@ from panel.hosts.locks import HostBusy, host_lock
 from panel.hosts.models import EngineInstall, Host, HostOperation
 from panel.rendering.spec import RenderedFile
 from panel.websites.models import Site
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,14 @@ def drift_check(host: Host) -> list[Drift]:
             return _record(host, managed, _look(host, managed))
     except HostBusy:
         return list(drifts_open(host))
+
+
+def drift_check_quietly(host: Host) -> None:
+    """The check that comes by itself: a host that cannot be asked shows that on its own page."""
+    try:
+        drift_check(host)
+    except ApplicationError as error:
+        logger.info("%s was not checked for drift: %s", host, error.message)
 
 
 def drift_errand(operation: HostOperation) -> dict[str, Any]:

@@ -68,6 +68,8 @@ def failure_record(deployment: Deployment, token: str, error: str) -> None:
 def _not_succeeded(deployment: Deployment) -> None:
     for item in deployment.items.select_related("site"):
         SiteState.objects.update_or_create(site=item.site, defaults={"last_failure": deployment})
+    if deployment.plan["after"].get("enabled") is False:  # still there, so still wanted there
+        Site.objects.filter(deployment_items__deployment=deployment).update(enabled=True)
     then = deployment.plan["after"].get("then")
     if then:
         Deployment.objects.filter(uuid=then, status=DeploymentStatus.PLANNED).update(

@@ -6,7 +6,7 @@ A plan is stored as JSON with its deployment:
      "installs": [id],                                                 in the order they are reloaded
      "files":    [{"path", "site", "install", "action": put|link|remove|keep, "mode", "sha256", "link", "secret",
                    "old_sha256", "expect", "found_sha256", "diff"}],
-     "warnings": [{"site", "where", "text"}],
+     "warnings": [{"site", "where", "text", "nearest"}],     what the server cannot say, and what stands instead
      "drifted":  [path],            edited on the host since the last deployment
      "checked":  bool, "unchecked": why the host could not be asked,
      "after":    {...}}             what services do with the rows when it is confirmed or has succeeded
@@ -24,6 +24,7 @@ from panel.deployments import diffs, host_agent
 from panel.deployments.models import InstallState, PinnedFile, Revision, SiteState, SiteStatus
 from panel.deployments.rendered import FileRecord, blobs_keep, contents, records_of, spec_of
 from panel.hosts.models import EngineInstall, Host, HostStatus
+from panel.rendering.capabilities import differences
 from panel.rendering.spec import SiteSpec
 from panel.websites import freeze
 from panel.websites.models import Site
@@ -237,7 +238,11 @@ def _warnings(change: Change) -> list[dict[str, str]]:
     if change.new is None:
         return []
     install = change.new.install
-    return [_pin_line(row) for row in PinnedFile.objects.filter(site=change.site, install=install)]
+    lines = [
+        {"site": change.site.name, "where": item.field.lstrip("/"), "text": item.what, "nearest": item.nearest}
+        for item in differences(spec_of(change.new), freeze.install_spec(install))
+    ]
+    return lines + [_pin_line(row) for row in PinnedFile.objects.filter(site=change.site, install=install)]
 
 
 def _pin_line(pin: PinnedFile) -> dict[str, str]:

@@ -12,6 +12,7 @@ from uuid import UUID, uuid4
 
 from django.core.exceptions import ValidationError
 from django.db import transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from panel.accounts.models import User
@@ -210,6 +211,8 @@ def deployment_confirm(*, actor: User, deployment: Deployment, accept_drift: boo
         raise Conflict(f"{deployment} was confirmed or discarded before; nothing was done again.")
     _refuse_drift(batch, accept_drift)
     with transaction.atomic():
+        # One confirmation of a site at a time; SQLite's transactions exclude each other anyway.
+        list(Site.objects.select_for_update().filter(pk__in=[item.site_id for item in items]).order_by("pk"))
         _refuse_busy(items)
         for item in items:
             _refuse_stale(item)
@@ -289,10 +292,18 @@ def deployment_cancel(*, actor: User, deployment: Deployment) -> Deployment:
         rows = Deployment.objects.filter(batch=deployment.batch, status__in=_CANCELLABLE)
         if not rows.filter(pk=deployment.pk).exists():
             raise Conflict(f"{deployment} runs or has ended: it cannot be taken back any more. Roll back instead.")
+        _take_back_disabling(rows)
         rows.update(status=DeploymentStatus.CANCELLED, finished_at=timezone.now())
         deployment.refresh_from_db()
         audit_record(actor=actor, action="deployment.cancel", target=deployment)
     return deployment
+
+
+def _take_back_disabling(rows: QuerySet[Deployment]) -> None:
+    """Confirming disabled the sites; they stay on their host after all."""
+    for row in rows.filter(confirmed_at__isnull=False):
+        if row.plan["after"].get("enabled") is False:
+            Site.objects.filter(deployment_items__deployment=row).update(enabled=True)
 
 
 _CANCELLABLE = (DeploymentStatus.PLANNED, DeploymentStatus.QUEUED)

@@ -34,4 +34,4 @@ def check_drift() -> None:
 
 @shared_task
 def check_host_drift(host: int) -> None:
-    drift.drift_check(Host.objects.get(pk=host))
+    drift.drift_check_quietly(Host.objects.get(pk=host))

@@ -241,6 +241,31 @@ def test_disable_takes_off_every_file(people: Cast) -> None:
     assert live_revision(site) is None
 
 
+@pytest.mark.parametrize("how", ["refused by the host", "taken back"])
+def test_a_site_that_could_not_be_taken_off_stays_enabled(people: Cast, how: str) -> None:
+    site = shop(people)
+    live(people, site)
+    deployment = services.site_disable(actor=people.owner, site=site)
+    assert deployment is not None
+    services.deployment_confirm(actor=people.owner, deployment=deployment)
+    assert not Site.objects.get().enabled
+    if how == "taken back":
+        services.deployment_cancel(actor=people.owner, deployment=deployment)
+    else:
+        carried_out(deployment, "rolled_back", "no")
+    assert Site.objects.get().enabled
+    assert live_revision(site) is not None
+
+
+def test_what_the_server_cannot_say_is_in_the_plan(people: Cast) -> None:
+    site = shop(people, install=people.apache)
+    websites.location_create(
+        actor=people.owner, block=site.blocks.get(), pattern="/", handler="static", rate_limit_rps=5
+    )
+    warnings = planned(people, site).plan["warnings"]
+    assert any("rate_limit" in line["where"] and line["nearest"] for line in warnings)
+
+
 def test_a_live_site_is_not_forgotten_behind_the_hosts_back(people: Cast) -> None:
     site = shop(people)
     live(people, site)
