@@ -19,6 +19,7 @@ from panel.websites import freeze
 from panel.websites.logs import log_roots, site_logs
 from panel.websites.models import Site
 from panel.websites.views.base import page_of, site_get, site_render
+from panel.websites.views.notes import site_differences, words
 
 LOG_LINES = 200
 
@@ -49,6 +50,7 @@ def raw(request: Request, name: str) -> HttpResponse:
     context: dict[str, Any] = {"install": install, "installs": install_choices(site)}
     if install is not None:
         fetched = freeze.fetched(site)
+        context["remarks"] = [words(item, install) for item in site_differences(site, install)]
         try:
             context["files"] = site_files(fetched, install, freeze.spec_of_fetched(fetched, install))
         except ValidationError as error:

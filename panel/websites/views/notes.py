@@ -1,12 +1,58 @@
-"""What a site's server cannot say or says otherwise, for showing beside the fields."""
+"""What a site's server says otherwise than the site does, for showing beside the fields."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from panel.hosts.models import EngineInstall
+from panel.rendering.capabilities import Difference, differences
+from panel.websites import freeze
 from panel.websites.models import Location, ServerBlock, Site
 
+# Members of the SiteSpec that have another name in the form.
+_FIELDS = {"tls": "certificate", "basic_auth": "basic_auth_realm", "rate_limit": "rate_limit_rps"}
+Notes = dict[str, list[str]]
 
-def notes_for(
-    site: Site, *, block: ServerBlock | None = None, location: Location | None = None
-) -> dict[str, list[str]]:
-    """Remarks by field name for one block or location as it is saved now; empty without a server."""
-    return {}
+
+def words(difference: Difference, install: EngineInstall) -> str:
+    """One remark: what the server does otherwise, and what is rendered instead."""
+    nearest = f" {difference.nearest}" if difference.nearest else ""
+    return f"{install.get_engine_display()}: {difference.what}{nearest}"
+
+
+def site_differences(site: Site, install: EngineInstall) -> list[Difference]:
+    fetched = freeze.fetched(site)
+    return differences(freeze.spec_of_fetched(fetched, install), freeze.install_spec(install))
+
+
+def notes_for(site: Site, *, block: ServerBlock | None = None, location: Location | None = None) -> Notes:
+    """Remarks by field name about one block or location as it is saved now; `other` are those of no single field.
+
+    Empty for what is not saved yet and for a site without a server.
+    """
+    part = location or block
+    if site.install is None or part is None:
+        return {}
+    return _by_field(site_differences(site, site.install), site.install, _place(site, part))
+
+
+def _place(site: Site, part: ServerBlock | Location) -> str:
+    """The JSON pointer of a block or location in its site's SiteSpec."""
+    block = part.block if isinstance(part, Location) else part
+    place = f"/blocks/{list(site.blocks.values_list('pk', flat=True)).index(block.pk)}/"
+    if isinstance(part, Location):
+        place += f"locations/{list(block.locations.values_list('pk', flat=True)).index(part.pk)}/"
+    return place
+
+
+def _by_field(found: Iterable[Difference], install: EngineInstall, place: str) -> Notes:
+    notes: Notes = {}
+    for difference in found:
+        if not f"{difference.field}/".startswith(place):
+            continue
+        member = difference.field.removeprefix(place).split("/")[0]
+        if member == "locations":
+            continue  # shown with the location itself
+        name = "other" if member in ("", "snippet") else _FIELDS.get(member, member)
+        notes.setdefault(name, []).append(words(difference, install))
+    return notes
