@@ -19,7 +19,7 @@ T = TypeVar("T")
 class ConfirmNameForm(forms.Form):
     """Asks for the name of what will be lost, as the last check before it is."""
 
-    confirm = forms.CharField(label="", required=False, strip=True)
+    confirm = forms.CharField(label="", strip=True)
 
     def __init__(self, *args: Any, expected: str, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -56,7 +56,7 @@ def site_create(request: Request) -> HttpResponse:
     return render(request, "websites/create.html", context, status=422 if form.errors else 200)
 
 
-def _urls(site: Site) -> list[str]:
+def urls_of(site: Site) -> list[str]:
     """Where the site answers, for following: names that a browser can open, with their ports."""
     found = []
     listens = list(Listen.objects.filter(block__site=site).order_by("-tls", "port"))
@@ -81,7 +81,7 @@ def detail(request: Request, name: str) -> HttpResponse:
         "detail",
         "websites/detail.html",
         problems=[(problem, problem_url(site, problem.where)) for problem in checks.site_problems(site)],
-        urls=_urls(site),
+        urls=urls_of(site),
         domains=domains_of(site),
         drifts=drifts,
         certificates=Certificate.objects.filter(blocks__site=site).distinct(),
