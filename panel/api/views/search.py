@@ -18,7 +18,7 @@ _KINDS = {"sites": "site", "link": "domain", "hosts": "host", "certificate": "ce
 
 class HitSerializer(serializers.Serializer[Any]):
     kind = serializers.ChoiceField(choices=list(_KINDS.values()))
-    label = serializers.CharField()
+    label = serializers.CharField()  # type: ignore[assignment]
     detail = serializers.CharField(allow_blank=True)
     page = serializers.CharField(help_text="The panel's page about it.")
 
