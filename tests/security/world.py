@@ -9,6 +9,8 @@ import hashlib
 from dataclasses import dataclass
 from uuid import UUID
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from django.utils import timezone
 
 from panel.accounts.models import ApiToken, Role, Team, User
@@ -46,8 +48,9 @@ OPERATION = UUID("70010000-0000-4000-8000-000000000003")
 NAME = "zzz-owned"
 HOST = "zhost"
 BCRYPT = "$2y$12$" + "SECRETbasicauth".ljust(53, "a")
+HOST_KEY = Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()).decode()
 SECRETS = {
-    "host key": "SECRET-HOST-PRIVATE-KEY",
+    "host key": HOST_KEY.splitlines()[2],
     "host password": "SECRET-HOST-PASSWORD",
     "sudo password": "SECRET-SUDO-PASSWORD",
     "certificate key": "SECRET-CERTIFICATE-KEY",
@@ -124,8 +127,9 @@ def _host() -> tuple[Host, EngineInstall]:
         username="root",
         status="unreachable",
         site_roots=["/srv/www"],
-        private_key=SECRETS["host key"],
+        private_key=HOST_KEY,
         password=SECRETS["host password"],
+        use_sudo=True,
         sudo_password=SECRETS["sudo password"],
     )
     paths = {
@@ -238,7 +242,7 @@ def _benchmarks(site: Site, install: EngineInstall, team: Team) -> None:
     parameters = {
         "name": NAME,
         "tool": "ab",
-        "arguments": {"requests": 100, "concurrency": 1, "keepalive": True, "tls": False, "protocol": "h1"},
+        "arguments": {"requests": 100, "concurrency": 1, "keepalive": True, "tls": False},
         "paths": ["/"],
         "rounds": 1,
         "warmup_s": 0,

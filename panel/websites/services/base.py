@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
+from django.core.exceptions import ValidationError
 from django.db import models, transaction
 from django.db.models import F
 from django.utils import timezone
@@ -41,7 +42,18 @@ def assign(instance: models.Model, values: Mapping[str, Any]) -> None:
             raise ApplicationError(
                 f"A {kind} has no member “{name}”. It has: {', '.join(sorted(allowed))}.", field=name, code="unknown"
             )
+        _check_kind(instance, name, value)
         setattr(instance, name, value)
+
+
+def _check_kind(instance: models.Model, name: str, value: Any) -> None:
+    """Django would turn any object into text, and words into truth; JSON has kinds of its own, so mixing them is a
+    mistake of the caller."""
+    field = instance._meta.get_field(name)
+    if isinstance(field, models.CharField | models.TextField) and value is not None and not isinstance(value, str):
+        raise ValidationError({name: "This is a text: write it in quotes."})
+    if isinstance(field, models.BooleanField) and value is not None and not isinstance(value, bool):
+        raise ValidationError({name: "This is true or false."})
 
 
 def version_bump(instance: BaseModel, expected_version: int | None) -> None:
