@@ -5,19 +5,18 @@ A draft may have problems (the page shows them); a plan may not. Clashes with ot
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from django.core.exceptions import ValidationError
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from panel.hosts.models import EngineInstall
 from panel.websites import certificates
-from panel.websites.models import Listen, ServerBlock, Site
+from panel.websites.models import Listen, ServerBlock, ServerName, Site
 
 _ANY = {"", "0.0.0.0", "::"}  # noqa: S104 - compared with, not bound to
 
@@ -127,71 +126,74 @@ def _log_problems(where: str, block: ServerBlock, install: EngineInstall, served
 
 
 def site_clashes(site: Site, install: EngineInstall) -> list[Problem]:
-    """Names and listens that another enabled site of the install, or another server of the host, already has."""
+    """Names and listens that another enabled site of the install, or another server of the host, already has.
+
+    A few queries for each listen, however many sites the host has.
+    """
     own = list(site.blocks.prefetch_related("listens", "names"))
     problems = _own_clashes(own)
-    others = _other_listens(site, install)
     for index, block in enumerate(own):
-        names = {item.name for item in block.names.all()}
+        names = [item.name for item in block.names.all()]
         for listen in block.listens.all():
-            for other in others:
-                problems += _clash(f"blocks/{index}", listen, names, other, install)
+            others = _others(site, install, listen)
+            problems += _port_clash(f"blocks/{index}", listen, others.exclude(block__site__install=install))
+            same = others.filter(block__site__install=install, address=listen.address)
+            problems += _listen_clashes(f"blocks/{index}", listen, same)
+            problems += _name_clashes(f"blocks/{index}", listen, names, same)
     return list(dict.fromkeys(problems))
 
 
-def _other_listens(site: Site, install: EngineInstall) -> QuerySet[Listen]:
-    ports = Listen.objects.filter(block__site=site).values("port")
-    return (
-        Listen.objects.filter(block__site__enabled=True, block__site__install__host=install.host, port__in=ports)
-        .exclude(block__site=site)
-        .select_related("block__site__install__host")
-        .prefetch_related("block__names")
-    )
+def _others(site: Site, install: EngineInstall, listen: Listen) -> QuerySet[Listen]:
+    """The listens of the host's other enabled sites on the same port."""
+    rows = Listen.objects.filter(port=listen.port, block__site__enabled=True, block__site__install__host=install.host)
+    return rows.exclude(block__site=site).select_related("block__site__install__host").order_by("block__site__name")
 
 
-def _overlaps(first: str, second: str) -> bool:
-    """Whether two addresses would want the same socket when different programs listen on them."""
-    if first == second:
-        return True
-
-    def family(address: str) -> int:
-        return ipaddress.ip_address(address).version if address else 4
-
-    return family(first) == family(second) and (first in _ANY or second in _ANY)
+def _overlapping(address: str) -> Q:
+    """Addresses that want the same socket as `address` when different programs listen on them."""
+    is_v6 = ":" in address
+    family = Q(address__contains=":") if is_v6 else ~Q(address__contains=":")
+    return family if address in _ANY else family & Q(address__in=[address, *_ANY])
 
 
-def _clash(where: str, listen: Listen, names: set[str], other: Listen, install: EngineInstall) -> Iterable[Problem]:
-    theirs = other.block.site
-    if listen.port != other.port:
-        return
-    if theirs.install_id != install.pk:
-        if _overlaps(listen.address, other.address):
-            yield Problem(
-                f"{where}/listens",
-                _("%(listen)s is taken by %(server)s for the site %(site)s: use another port, or move one of them.")
-                % {"listen": listen, "server": theirs.install, "site": theirs.name},
-            )
-        return
-    if listen.address != other.address:
-        return
-    if listen.tls != other.tls:
+def _port_clash(where: str, listen: Listen, others: QuerySet[Listen]) -> Iterable[Problem]:
+    other = others.filter(_overlapping(listen.address)).first()
+    if other is not None:
+        theirs = other.block.site
+        yield Problem(
+            f"{where}/listens",
+            _("%(listen)s is taken by %(server)s for the site %(site)s: use another port, or move one of them.")
+            % {"listen": listen, "server": theirs.install, "site": theirs.name},
+        )
+
+
+def _listen_clashes(where: str, listen: Listen, same: QuerySet[Listen]) -> Iterable[Problem]:
+    other = same.exclude(tls=listen.tls).first()
+    if other is not None:
         yield Problem(
             f"{where}/listens",
             _("The site %(site)s speaks %(how)s on %(listen)s; one port cannot do both.")
-            % {"site": theirs.name, "how": "TLS" if other.tls else _("without TLS"), "listen": listen},
+            % {"site": other.block.site.name, "how": "TLS" if other.tls else _("without TLS"), "listen": listen},
         )
-    if listen.default_server and other.default_server:
+    other = same.filter(default_server=True).first() if listen.default_server else None
+    if other is not None:
         yield Problem(
             f"{where}/listens",
             _("The site %(site)s is already the default server of %(listen)s: only one can be.")
-            % {"site": theirs.name, "listen": listen},
+            % {"site": other.block.site.name, "listen": listen},
         )
-    shared = sorted(names & {item.name for item in other.block.names.all()})
-    if shared:
+
+
+def _name_clashes(where: str, listen: Listen, names: list[str], same: QuerySet[Listen]) -> Iterable[Problem]:
+    taken: dict[str, list[str]] = {}
+    rows = ServerName.objects.filter(name__in=names, block__in=same.order_by().values("block"))
+    for name, theirs in rows.order_by("name").values_list("name", "block__site__name"):
+        taken.setdefault(theirs, []).append(name)
+    for theirs, shared in sorted(taken.items()):
         yield Problem(
             f"{where}/names",
             _("%(names)s on %(listen)s already leads to the site %(site)s: take it from there first.")
-            % {"names": ", ".join(shared), "listen": listen, "site": theirs.name},
+            % {"names": ", ".join(shared), "listen": listen, "site": theirs},
         )
 
 

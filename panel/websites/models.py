@@ -210,6 +210,7 @@ class ServerName(models.Model):
     class Meta:
         ordering = ["position", "pk"]
         constraints = [models.UniqueConstraint(fields=["block", "name"], name="websites_server_name_once")]
+        indexes = [models.Index(fields=["name"], name="websites_server_name")]  # who else has this name
 
     def __str__(self) -> str:
         return self.name

@@ -303,3 +303,32 @@ def test_freezing_costs_no_query_for_fetched_sites(people: Cast, django_assert_n
     with django_assert_num_queries(0):
         for site in sites:
             freeze.spec_of_fetched(site, people.nginx)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "clash"),
+    [
+        ("", "127.0.0.1", True),
+        ("127.0.0.1", "", True),
+        ("", "::", False),
+        ("::", "::1", True),
+        ("127.0.0.1", "127.0.0.2", False),
+        ("127.0.0.1", "127.0.0.1", True),
+    ],
+)
+def test_servers_share_a_port_only_on_different_addresses(people: Cast, first: str, second: str, clash: bool) -> None:
+    shop(people, address=first)
+    other = {"name": "shop-2", "domains": ["other.example"], "install": people.apache, "address": second}
+    if clash:
+        with pytest.raises(ValidationError, match="is taken by nginx on web-1"):
+            shop(people, **other)
+    else:
+        shop(people, **other)
+
+
+def test_checking_costs_the_same_however_many_sites_there_are(people: Cast, django_assert_max_num_queries: Any) -> None:
+    for index in range(12):
+        shop(people, name=f"shop-{index}", domains=[f"s{index}.example", f"www.s{index}.example"])
+    site = shop(people)
+    with django_assert_max_num_queries(14):
+        assert checks.site_problems(site) == []
