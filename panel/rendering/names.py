@@ -11,6 +11,7 @@ from typing import Literal
 
 from panel.rendering import checks
 from panel.rendering.errors import NotExpressible
+from panel.rendering.pcre import search
 
 Kind = Literal["exact", "leading", "dot", "trailing", "regex"]
 
@@ -50,3 +51,31 @@ def _ascii(name: str) -> str:
 def regex_source(name: str) -> str:
     """The regular expression of a `~` name."""
     return name[1:]
+
+
+def _beats(name: str, host: str) -> tuple[int, int] | None:
+    """How good `name` is for `host`, smaller first; None when it does not fit. Regular expressions come later."""
+    name = name.lower()
+    form = kind(name)
+    if form == "exact" and name == host:
+        return (0, 0)
+    if form == "dot" and host == name[1:]:
+        return (0, 0)
+    if form in ("leading", "dot") and host.endswith(name.removeprefix("*")) and host != name.removeprefix("*"):
+        return (1, -len(name.removeprefix("*")))
+    if form == "trailing" and host.startswith(name[:-1]) and len(host) > len(name) - 1:
+        return (2, -len(name))
+    return None
+
+
+def best(host: str, names: list[tuple[int, str]]) -> tuple[int, str] | None:
+    """Of (server block's number, name) pairs in configuration order, the one nginx chooses for `host`."""
+    ranked = [
+        (rank, pair) for pair in names if kind(pair[1]) != "regex" and (rank := _beats(pair[1], host)) is not None
+    ]
+    if ranked:
+        return min(ranked, key=lambda item: item[0])[1]
+    for number, name in names:
+        if kind(name) == "regex" and search(regex_source(name), host, nocase=True) is not None:
+            return number, name
+    return None

@@ -9,9 +9,10 @@ from __future__ import annotations
 from panel.rendering import exclusive, handlers
 from panel.rendering.apache.quoting import RAW_URI, Interpolator, one_quote, rewrite_regex, target
 from panel.rendering.checks import version_of
+from panel.rendering.choice import with_slash
 from panel.rendering.errors import NotExpressible
 from panel.rendering.exclusive import Condition
-from panel.rendering.locations import Place
+from panel.rendering.locations import Locations, Place
 from panel.rendering.spec import InstallSpec
 from panel.rendering.tree import Directive, directive
 
@@ -130,6 +131,18 @@ def _subject(place: Place, item: str, root: str, words: Interpolator, field: str
     if alias:
         return words.in_target(alias, field)
     return target(root.rstrip("/")) + words.in_target(item.rstrip("/"), field)
+
+
+def missing_slashes(found: Locations) -> list[Directive]:
+    """nginx redirects to a proxying prefix where only its final / is missing, before it tries anything else."""
+    rules: list[Directive] = []
+    for place in found.prefixes:
+        bare = place.pattern[:-1]
+        if place == with_slash(found, bare) and not any(item.pattern == bare for item in found.exact):
+            pattern = rewrite_regex(f"^{exclusive.quote(bare)}$", f"{place.pointer}/pattern")
+            url = one_quote(target(place.pattern), f"{place.pointer}/pattern")
+            rules.append(directive("RewriteRule", pattern, url, "[R=301,L]"))
+    return rules
 
 
 def to_https(port: int, install: InstallSpec) -> list[Directive]:

@@ -170,7 +170,7 @@ def _locations(
     found = locations_of(source, at)
     name = server_name(spec, source)
     sections: list[Node] = []
-    rules: list[Node] = []
+    rules: list[Node] = [*rewriting.missing_slashes(found)]
     for place, condition in conditions(found).items():
         words = rewriting.interpolator(place, name)
         rules += rewriting.rules(place, condition, source.root, words, rewriting.raw_uri_flag(install))

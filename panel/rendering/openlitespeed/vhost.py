@@ -135,6 +135,8 @@ def _rewrite(spec: SiteSpec, install: InstallSpec, number: int, found: Locations
     if source.redirect_to_https:
         secure = [listen for listen in source.listens if listen.tls]
         rules += _to_https(secure[0].port if secure else 443)
+    if not prefixes_suffice(found):  # a prefix context adds the slash by itself
+        rules += rewriting.missing_slashes(found)
     for place, condition in conditions(found).items():
         handlers.check(place.location, place.pointer)
         if not _has_body(place.location):

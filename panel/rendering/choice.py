@@ -1,0 +1,70 @@
+"""Which location answers a path, with the reasons: nginx's search, told step by step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from panel.rendering.locations import Locations, Place
+from panel.rendering.pcre import search
+
+
+@dataclass(frozen=True)
+class Choice:
+    """`place` is None when none fits, or when the answer is a redirect to the same path with a slash."""
+
+    place: Place | None
+    reasons: tuple[str, ...]
+    captures: dict[str, str] = field(default_factory=dict)
+    slash: bool = False
+
+
+def choose(found: Locations, path: str) -> Choice:
+    """nginx's order: exact; else the longest prefix, final with ^~; else regular expressions in order."""
+    for place in found.exact:
+        if place.pattern == path:
+            return Choice(place, (f"location {place.label} is exactly this path, which ends the search",))
+    reasons = [f"location {place.label} is not exactly this path" for place in found.exact]
+    if slashed := with_slash(found, path):
+        return Choice(
+            None, (*reasons, f"location {slashed.label} hands on what lies below it: 301 adds the /"), slash=True
+        )
+    fitting = [place for place in found.prefixes if path.startswith(place.pattern)]
+    reasons += [
+        f"location {place.label} is no beginning of this path" for place in found.prefixes if place not in fitting
+    ]
+    if not fitting:
+        return _regex(found, path, None, reasons)
+    longest = fitting[0]
+    reasons += [f"location {place.label} begins like this path, but {longest.label} is longer" for place in fitting[1:]]
+    if longest.location.match == "^~":
+        reasons.append(
+            f"location {longest.label} is the longest beginning; ^~ ends the search before regular expressions"
+        )
+        return Choice(longest, tuple(reasons))
+    reasons.append(f"location {longest.label} is the longest beginning and is kept in mind")
+    return _regex(found, path, longest, reasons)
+
+
+def with_slash(found: Locations, path: str) -> Place | None:
+    """A proxying prefix that ends in / where only the / is missing; nginx then redirects before anything else."""
+    if any(place.pattern == path for place in found.prefixes):
+        return None
+    for place in found.prefixes:
+        if place.pattern == path + "/" and place.location.handler in ("proxy", "php"):
+            return place
+    return None
+
+
+def _regex(found: Locations, path: str, longest: Place | None, reasons: list[str]) -> Choice:
+    for number, place in enumerate(found.regexes):
+        captures = search(place.pattern, path, nocase=place.location.match == "~*")
+        if captures is None:
+            reasons.append(f"location {place.label} does not match")
+            continue
+        over = f" and wins over {longest.label}" if longest else ""
+        reasons.append(f"location {place.label} is the first regular expression that matches{over}")
+        reasons += [f"location {item.label} is not tried any more" for item in found.regexes[number + 1 :]]
+        return Choice(place, tuple(reasons), captures)
+    if longest is None:
+        return Choice(None, (*reasons, "no location fits; the server block itself answers"))
+    return Choice(longest, (*reasons, f"no regular expression matches, so {longest.label} answers"))

@@ -1,0 +1,189 @@
+"""Which location answers a URL, and why. Pure; the rules are nginx's, which every engine is rendered to follow."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from panel.rendering import names
+from panel.rendering.choice import Choice, choose
+from panel.rendering.locations import Place, locations_of
+from panel.rendering.normalise import BadPath, normalise, split_target
+from panel.rendering.outcome import Outcome, of_block, of_place
+from panel.rendering.spec import Listen, ServerBlock, SiteSpec
+
+StepName = Literal["listener", "server", "path", "location", "answer"]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a client asks. `path` may hold a query; `address` is the server's own, "" when it does not matter."""
+
+    scheme: Literal["http", "https"]
+    host: str
+    port: int
+    path: str = "/"
+    address: str = ""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One decision: its result in a sentence, and the reasons that led there, in order."""
+
+    name: StepName
+    text: str
+    reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """`block` and `location` are JSON pointers into `site`'s spec, "" where the search ended before them."""
+
+    steps: tuple[Step, ...]
+    outcome: Outcome
+    site: str = ""
+    block: str = ""
+    location: str = ""
+
+
+@dataclass(frozen=True)
+class _Host:
+    """A server block that listens on the chosen socket."""
+
+    spec: SiteSpec
+    number: int
+    listen: Listen
+
+    @property
+    def block(self) -> ServerBlock:
+        return self.spec.blocks[self.number]
+
+    @property
+    def pointer(self) -> str:
+        return f"/blocks/{self.number}"
+
+    @property
+    def label(self) -> str:
+        names_ = " ".join(self.block.names) or "without a name"
+        return f"server block {self.number + 1} of {self.spec.name} ({names_})"
+
+
+def explain(specs: Sequence[SiteSpec], request: Request) -> Explanation:
+    """Everything that happens to `request` on a server with these sites. Raises NotExpressible for expressions that
+    only PCRE can read."""
+    hosts, listener = _listener(specs, request)
+    if not hosts:
+        return Explanation((listener,), Outcome("error", text=listener.text))
+    if hosts[0].listen.tls != (request.scheme == "https"):
+        return _wrong_scheme(hosts[0], listener)
+    host, server = _server(hosts, request)
+    target, query = split_target(request.path)
+    try:
+        path = normalise(target)
+    except BadPath as error:
+        step = Step("path", f"400: {error}")
+        return Explanation((listener, server, step), Outcome("return", status=400), host.spec.name, host.pointer)
+    changed = "as it came" if path == target else f"“{target}” decoded, with dot segments and double slashes resolved"
+    steps = [listener, server, Step("path", f"{path}", (changed,))]
+    if host.block.redirect_to_https and not host.listen.tls:
+        return _to_https(host, request, steps)
+    return _location(host, path, query, request, steps)
+
+
+def _listener(specs: Sequence[SiteSpec], request: Request) -> tuple[list[_Host], Step]:
+    """The blocks of the socket that takes the connection: that of its very address, else of all addresses."""
+    found: dict[str, list[_Host]] = {}
+    for spec in sorted(specs, key=lambda item: item.name):
+        for number, block in enumerate(spec.blocks):
+            for listen in block.listens:
+                if listen.port == request.port:
+                    found.setdefault(listen.address, []).append(_Host(spec, number, listen))
+    every = "::" if _is_v6(request.address) else ""
+    for address in (request.address, every):
+        if address in found and (address or not request.address or address == every):
+            where = f"{address or 'every IPv4 address'}, port {request.port}"
+            return found[address], Step("listener", f"{len(found[address])} server blocks listen on {where}")
+    return [], Step("listener", f"nothing listens on port {request.port} of this address; the connection is refused")
+
+
+def _is_v6(address: str) -> bool:
+    return bool(address) and ipaddress.ip_address(address).version == 6
+
+
+def _wrong_scheme(host: _Host, listener: Step) -> Explanation:
+    if host.listen.tls:
+        text = "400: plain HTTP was sent to a port that speaks TLS"
+        return Explanation((listener, Step("server", text)), Outcome("return", status=400, text=text), host.spec.name)
+    text = "the TLS handshake fails: this port speaks plain HTTP"
+    return Explanation((listener, Step("server", text)), Outcome("error", text=text), host.spec.name)
+
+
+_FITS: dict[names.Kind, str] = {
+    "exact": "is exactly the host",
+    "dot": "is the host or a name above it",
+    "leading": "is its longest *. wildcard",
+    "trailing": "is its longest .* wildcard",
+    "regex": "is the first regular expression that matches it",
+}
+
+
+def _server(hosts: list[_Host], request: Request) -> tuple[_Host, Step]:
+    host = host_of(request.host)
+    pairs = [(number, name) for number, item in enumerate(hosts) for name in item.block.names]
+    if found := names.best(host, pairs):
+        chosen = hosts[found[0]]
+        return chosen, Step("server", f"{chosen.label} answers", (f"{found[1]} {_FITS[names.kind(found[1])]}, {host}",))
+    chosen = next((item for item in hosts if item.listen.default_server), hosts[0])
+    why = (
+        "it is the default server"
+        if chosen.listen.default_server
+        else "it is the first, and none is the default server"
+    )
+    return chosen, Step("server", f"{chosen.label} answers", (f"no name fits {host or 'an empty host'}", why))
+
+
+def host_of(value: str) -> str:
+    """A Host header as names are compared: lower case, without port and final dot."""
+    bare = value.lower()
+    if bare.startswith("["):
+        return bare.split("]")[0] + "]"
+    return bare.partition(":")[0].removesuffix(".")
+
+
+def _to_https(host: _Host, request: Request, steps: list[Step]) -> Explanation:
+    secure = [listen for listen in host.block.listens if listen.tls]
+    port = secure[0].port if secure else 443
+    url = f"https://{host_of(request.host)}{'' if port == 443 else f':{port}'}{request.path}"
+    step = Step("answer", f"301 to {url}", ("the server block sends plain HTTP to HTTPS",))
+    outcome = Outcome("return", status=301, text=url)
+    return Explanation((*steps, step), outcome, host.spec.name, host.pointer)
+
+
+def _location(host: _Host, path: str, query: str, request: Request, steps: list[Step]) -> Explanation:
+    found = locations_of(host.block, host.pointer)
+    choice = choose(found, path)
+    chosen = choice.place
+    steps = [*steps, Step("location", _chosen(choice, chosen), choice.reasons)]
+    if choice.slash:
+        outcome = Outcome("return", status=301, text=f"{path}/" + (f"?{query}" if query else ""))
+    elif chosen is None:
+        outcome = of_block(host.block, path)
+    else:
+        variables = {
+            "uri": path, "args": query, "query_string": query, "is_args": "?" if query else "",
+            "request_uri": request.path, "host": host_of(request.host), "http_host": request.host,
+            "scheme": request.scheme, "https": "on" if request.scheme == "https" else "",
+            "server_port": str(request.port), "server_name": next(iter(host.block.names), ""),
+        }  # fmt: skip
+        outcome = of_place(host.spec, host.block, chosen, found, path, variables | choice.captures)
+    pointer = chosen.pointer if chosen else ""
+    step = Step("answer", outcome.sentence(), outcome.notes)
+    return Explanation((*steps, step), outcome, host.spec.name, host.pointer, pointer)
+
+
+def _chosen(choice: Choice, place: Place | None) -> str:
+    if choice.slash:
+        return "the path lacks only its final /"
+    return f"location {place.label} answers" if place else "no location answers"

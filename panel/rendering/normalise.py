@@ -1,0 +1,47 @@
+"""A request's path as nginx matches it: decoded, slashes merged, dot segments resolved.
+
+Source: ngx_http_parse_complex_uri (http/ngx_http_parse.c), with merge_slashes on.
+"""
+
+from __future__ import annotations
+
+import re
+
+_ENCODED = re.compile(rb"%([0-9A-Fa-f]{2})")
+
+
+class BadPath(ValueError):
+    """A path that nginx answers with 400 before it looks at any server block."""
+
+
+def split_target(target: str) -> tuple[str, str]:
+    """Path and query of a request target; a fragment ends both."""
+    path, _, query = target.split("#", 1)[0].partition("?")
+    return path, query
+
+
+def normalise(path: str) -> str:
+    """The decoded, normalised path. Bytes that are not UTF-8 stay as surrogates, so nothing is lost."""
+    if not path.startswith("/"):
+        raise BadPath(f"“{path}” does not begin with /")
+    raw = path.encode("utf-8", "surrogateescape")
+    if re.search(rb"%(?![0-9A-Fa-f]{2})", raw):
+        raise BadPath(f"“{path}” holds a % that encodes nothing; write %25")
+    decoded = _ENCODED.sub(lambda found: bytes([int(found[1], 16)]), raw)
+    if b"\0" in decoded:
+        raise BadPath("the path holds an encoded NUL")
+    return _resolve(decoded).decode("utf-8", "surrogateescape")
+
+
+def _resolve(path: bytes) -> bytes:
+    segments: list[bytes] = []
+    parts = path.split(b"/")[1:]
+    for part in parts:
+        if part == b"..":
+            if not segments:
+                raise BadPath("the path climbs above the root")
+            segments.pop()
+        elif part not in (b"", b"."):
+            segments.append(part)
+    trailing = b"/" if parts[-1] in (b"", b".", b"..") and segments else b""
+    return b"/" + b"/".join(segments) + trailing

@@ -1,0 +1,113 @@
+"""What a location does with a request: the files it would look for, the upstream it asks, the answer it gives."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from panel.rendering import handlers, variables
+from panel.rendering.choice import choose
+from panel.rendering.locations import Locations, Place
+from panel.rendering.spec import ServerBlock, SiteSpec
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """`files` are tried in order; `otherwise` says what happens when none is there. `status` where it is certain."""
+
+    kind: Literal["files", "php", "proxy", "return", "deny", "error"]
+    status: int | None = None
+    text: str = ""  # URL, body or target
+    files: tuple[str, ...] = ()
+    otherwise: str = ""
+    notes: tuple[str, ...] = ()
+
+    def sentence(self) -> str:
+        if self.kind == "files":
+            return f"the first of {', '.join(self.files)} that is there; else {self.otherwise}"
+        if self.kind == "php":
+            return f"PHP at {self.text} runs {self.files[0]} if it is there; else {self.otherwise}"
+        if self.kind == "proxy":
+            return f"the upstream is asked for {self.text}"
+        if self.kind == "return":
+            return f"{self.status}{f' {self.text}' if self.text else ''}"
+        return "403: the location refuses" if self.kind == "deny" else self.text
+
+
+def of_block(block: ServerBlock, path: str) -> Outcome:
+    return _files(block.root, path, path, block.index)
+
+
+def of_place(
+    spec: SiteSpec, block: ServerBlock, place: Place, found: Locations, path: str, values: dict[str, str]
+) -> Outcome:
+    source = place.location
+    notes = _notes(place)
+    if source.handler == "deny":
+        return Outcome("deny", status=403)
+    if source.handler == "return":
+        return Outcome("return", status=source.return_code, text=expand(source.return_value, values))
+    if source.handler == "proxy":
+        return Outcome("proxy", text=_upstream(spec, place, path), notes=notes)
+    file = _mapped(block, place, path, values)
+    if source.handler == "php":
+        _, pool = handlers.pool_of(spec, source, place.pointer)
+        script = re.sub(r"^(.+?\.php)/.*$", r"\1", file) if source.split_path_info else file
+        return Outcome("php", text=pool.address, files=(script,), otherwise="404", notes=notes)
+    if source.try_files:
+        return _tried(block, place, found, path, values, notes)
+    plain = _files(source.root or block.root, path, file, source.index or block.index)
+    return Outcome(plain.kind, files=plain.files, otherwise=plain.otherwise, notes=notes)
+
+
+def expand(text: str, values: dict[str, str]) -> str:
+    """Variables that are known beforehand; the others stay as they are written."""
+    parts = variables.parse(text, "/", captures=frozenset(values))
+    return "".join(part if isinstance(part, str) else values.get(part.name, f"${part.name}") for part in parts)
+
+
+def _notes(place: Place) -> tuple[str, ...]:
+    source = place.location
+    notes = [f"{rule.action} {rule.source}" for rule in source.access_rules]
+    if notes:
+        notes = [f"access rules are asked first: {', '.join(notes)}"]
+    if source.basic_auth is not None:
+        notes.append(f"a password is asked for “{source.basic_auth.realm}”")
+    return tuple(notes)
+
+
+def _mapped(block: ServerBlock, place: Place, path: str, values: dict[str, str]) -> str:
+    source = place.location
+    if source.alias and place.is_regex:
+        return expand(source.alias, values)
+    if source.alias:
+        return source.alias + path[len(place.pattern) :]
+    return (source.root or block.root).rstrip("/") + path
+
+
+def _files(root: str, path: str, file: str, index: tuple[str, ...]) -> Outcome:
+    if path.endswith("/"):
+        return Outcome("files", files=tuple(file + name for name in index or ("index.html",)), otherwise="403")
+    return Outcome("files", files=(file,), otherwise="404; a folder is redirected to with a final /")
+
+
+def _tried(
+    block: ServerBlock, place: Place, found: Locations, path: str, values: dict[str, str], notes: tuple[str, ...]
+) -> Outcome:
+    *items, last = place.location.try_files
+    files = [_mapped(block, place, expand(item, values), values) for item in items]
+    if last.startswith("="):
+        return Outcome("files", files=tuple(files), otherwise=last[1:], notes=notes)
+    target = expand(last, values)
+    choice = choose(found, target.split("?")[0])
+    label = f"location {choice.place.label}" if choice.place else "the server block"
+    return Outcome("files", files=tuple(files), otherwise=f"{target}, which {label} answers", notes=notes)
+
+
+def _upstream(spec: SiteSpec, place: Place, path: str) -> str:
+    source = place.location
+    _, upstream = handlers.upstream_of(spec, source, place.pointer)
+    rest = source.proxy_uri + path[len(place.pattern) :] if source.proxy_uri else path
+    servers = ", ".join(server.address for server in upstream.servers if not server.down)
+    return f"{rest} at {upstream.name} ({servers})"

@@ -1,0 +1,193 @@
+"""“Which location answers?” says what real servers do, and why."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from panel.rendering import render, render_install
+from panel.rendering.explain import Explanation, Request, explain
+from panel.rendering.normalise import BadPath, normalise
+from panel.rendering.spec import InstallSpec, Listen, Location, ServerBlock, SiteSpec, TlsFiles
+from tests.rendering.cases import nested, proxy, redirects, tls, wordpress
+from tests.rendering.generated import HOSTS, NAMES, locations, named, proxied, requests, site
+from tests.rendering.servers import write_files
+from tests.support.apache import ApacheInstance
+from tests.support.http import ask
+from tests.support.nginx import NginxInstance
+from tests.support.ports import free_port
+from tests.support.waiting import eventually
+
+
+class Live:
+    """A real server that takes one generated site after the other; a second site tells when it has taken it."""
+
+    def __init__(self, engine: str, root: Path) -> None:
+        self.server = NginxInstance(root) if engine == "nginx" else ApacheInstance(root)
+        self.port = free_port()
+        self.install = InstallSpec(engine, "sites", str(root), str(root / "log"), own_ports=frozenset())  # type: ignore[arg-type]
+        self.generation = 0
+        self.root = root
+
+    def take(self, spec: SiteSpec) -> None:
+        self.generation += 1
+        text = f"generation {self.generation}"
+        answer = Location("", "/", "return", return_code=200, return_value=text)
+        probe = SiteSpec("probe", (ServerBlock((Listen(self.port),), ("probe.invalid",), locations=(answer,)),))
+        for link in (self.root / "sites-enabled").iterdir():
+            link.unlink()
+        files = [file for item in (spec, probe) for file in render(item, self.install)]
+        write_files([*files, *render_install([spec, probe], self.install)], self.root)
+        before = self.workers()
+        self.server.start() if self.generation == 1 else self.server.reload()
+        # After a reload an old process may take a request yet, so they must all be gone.
+        assert eventually(lambda: not before & self.workers(), every_s=0.01)
+        assert eventually(lambda: ask(self.port, host="probe.invalid").text == text, every_s=0.01)
+
+    def workers(self) -> set[str]:
+        pid = self.server.pid
+        return set() if pid is None else set(Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+
+    def stop(self) -> None:
+        self.server.stop()
+
+    def answer(self, path: str, host: str = "a.test") -> str:
+        found = ask(self.port, path, host=host)
+        return found.text if found.status == 200 else str(found.status)
+
+
+@pytest.fixture(scope="module", params=["nginx", "apache"])
+def live(request: pytest.FixtureRequest) -> Iterator[Live]:
+    with tempfile.TemporaryDirectory(prefix="pd-") as folder:
+        Path(folder).chmod(0o755)
+        server = Live(request.param, Path(folder))
+        yield server
+        server.stop()
+
+
+def said(explanation: Explanation) -> str:
+    """The answer in the words of a generated site, whose root is there and empty."""
+    if explanation.outcome.kind == "files":
+        return "403" if explanation.steps[2].text == "/" else "404"
+    return explanation.outcome.text or str(explanation.outcome.status)
+
+
+@settings(max_examples=25, deadline=None)
+@given(found=locations, asked=requests)
+def test_the_location_is_the_one_that_answers(live: Live, found: list[tuple[str, str]], asked: list[str]) -> None:
+    spec = site(found, live.port, str(live.root / "www"))
+    live.take(spec)
+    for path in asked:
+        explanation = explain([spec], Request("http", "a.test", live.port, path))
+        assert live.answer(path) == said(explanation), (path, explanation.steps)
+
+
+@settings(max_examples=15, deadline=None)
+@given(names=st.lists(st.lists(st.sampled_from(NAMES), max_size=3, unique=True), min_size=1, max_size=4))
+def test_the_server_block_is_the_one_that_answers(live: Live, names: list[list[str]]) -> None:
+    taken: set[str] = set()
+    blocks = [[name for name in block if name not in taken and not taken.add(name)] for block in names]  # type: ignore[func-returns-value]
+    if isinstance(live.server, ApacheInstance):
+        return _apache_names(live, blocks)
+    spec = named(blocks, live.port)
+    live.take(spec)
+    for host in HOSTS:
+        explanation = explain([spec], Request("http", host, live.port))
+        assert live.answer("/", host) == said(explanation), (host, explanation.steps[1])
+    return None
+
+
+def _apache_names(live: Live, blocks: list[list[str]]) -> None:
+    """One name a block: what Apache's order of virtual hosts can say exactly. It has no regular expressions."""
+    single = [[name] for block in blocks for name in block if not name.startswith("~")]
+    if not single:
+        return
+    spec = named(single, live.port)
+    live.take(spec)
+    for host in HOSTS:
+        explanation = explain([spec], Request("http", host, live.port))
+        if "no name fits" not in explanation.steps[1].reasons[0]:
+            assert live.answer("/", host) == said(explanation), (host, explanation.steps[1])
+
+
+def test_a_proxied_prefix_without_its_slash_is_redirected(live: Live) -> None:
+    spec = proxied(live.port)
+    live.take(spec)
+    for path in ("/api", "/apix", "/p", "/"):
+        explanation = explain([spec], Request("http", "a.test", live.port, path))
+        expected = str(explanation.outcome.status) if explanation.outcome.status == 301 else said(explanation)
+        assert live.answer(path) == expected, path
+
+
+@pytest.mark.parametrize(
+    ("target", "path"),
+    [
+        ("/", "/"), ("/a//b", "/a/b"), ("/a/./b/../c", "/a/c"), ("/a/..", "/"), ("/a/b/..", "/a/"),
+        ("/%61%2fb", "/a/b"),
+        ("/a/.", "/a/"), ("/...", "/..."), ("/a%20b", "/a b"), ("/%C3%A9", "/é"), ("/%ff", "/\udcff"),
+    ],
+)  # fmt: skip
+def test_paths_are_normalised(target: str, path: str) -> None:
+    assert normalise(target) == path
+
+
+@pytest.mark.parametrize("target", ["a", "/..", "/a/../..", "/%2e%2e/", "/%", "/%zz", "/%00", ""])
+def test_paths_that_servers_refuse(target: str) -> None:
+    with pytest.raises(BadPath):
+        normalise(target)
+
+
+def test_steps_name_every_decision() -> None:
+    explanation = explain([nested()], Request("http", "nested.example", 80, "/docs/old/%2e/x.PNG?y=1"))
+    assert [step.name for step in explanation.steps] == ["listener", "server", "path", "location", "answer"]
+    assert explanation.location == "/blocks/0/locations/6"
+    assert "location /docs/old/ is the longest beginning and is kept in mind" in explanation.steps[3].reasons
+    assert explanation.outcome.files == ("/srv/nested/docs/old/x.PNG",)
+
+
+def test_outcomes() -> None:
+    def ask_for(spec: SiteSpec, host: str, path: str, port: int = 80) -> Explanation:
+        return explain([spec], Request("https" if port == 443 else "http", host, port, path))
+
+    page = ask_for(wordpress(), "blog.example", "/post/1?q=2", 443).outcome
+    assert page.files == ("/srv/blog/post/1", "/srv/blog/post/1/")
+    assert page.otherwise == r"/index.php?q=2, which location ~ \.php$ answers"
+    assert ask_for(wordpress(), "blog.example", "/x.php", 443).outcome.files == ("/srv/blog/x.php",)
+    assert ask_for(wordpress(), "blog.example", "/uploads/x.php", 443).outcome.kind == "deny"
+    assert ask_for(wordpress(), "blog.example", "/a?b").outcome.text == "https://blog.example/a?b"
+    assert ask_for(redirects(), "www.example.net", "/user/12").outcome.text == "/people/12"
+    assert ask_for(redirects(), "example.net", "/a%20b?c").outcome.text == "https://www.example.net/a%20b?c"
+    assert ask_for(proxy(), "app.example", "/api/list").outcome.text == "/v2/list at app (127.0.0.1:8080)"
+    assert ask_for(nested(), "nested.example", "/photos/2001/x.jpg").outcome.files == ("/srv/photos/2001-x.jpg",)
+    assert ask_for(nested(), "nested.example", "/").outcome.files == ("/srv/home/home.html",)
+    assert ask_for(nested(), "nested.example", "/docs/a/b").outcome.files == ("/srv/manuals/a/b",)
+
+
+def test_where_the_search_ends_before_a_server_block() -> None:
+    assert "nothing listens" in explain([tls()], Request("http", "secure.example", 8080)).steps[-1].text
+    assert explain([tls()], Request("http", "secure.example", 443)).outcome.status == 400
+    assert "handshake" in explain([tls()], Request("https", "secure.example", 80)).outcome.text
+    assert explain([tls()], Request("http", "secure.example", 80, "/../x")).outcome.status == 400
+
+
+def test_an_address_of_its_own_takes_the_connection() -> None:
+    own = SiteSpec("own", (ServerBlock((Listen(80, "10.0.0.1"),), ("own.test",), root="/srv/own"),))
+    every = SiteSpec("every", (ServerBlock((Listen(80), Listen(80, "::")), ("every.test",), root="/srv/e"),))
+    assert explain([own, every], Request("http", "every.test", 80, address="10.0.0.1")).site == "own"
+    assert explain([own, every], Request("http", "own.test", 80, address="10.0.0.2")).site == "every"
+    assert explain([own, every], Request("http", "own.test", 80, address="fd00::1")).site == "every"
+
+
+def test_a_default_server_takes_unknown_names() -> None:
+    secure = TlsFiles("t", "/t.pem", "/t.key")
+    first = SiteSpec("a", (ServerBlock((Listen(443, tls=True),), ("a.test",), root="/srv/a", tls=secure),))
+    default = SiteSpec(
+        "b", (ServerBlock((Listen(443, tls=True, default_server=True),), ("b.test",), root="/srv/b", tls=secure),)
+    )
+    assert explain([first, default], Request("https", "none.test", 443)).site == "b"
+    assert explain([first], Request("https", "none.test", 443)).site == "a"
