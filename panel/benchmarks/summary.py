@@ -40,6 +40,15 @@ def _latency(name: str) -> Callable[[Measured], float | None]:
     return read
 
 
+def _mean(measured: Measured) -> float | None:
+    """None when it is below what the report can tell: ab's whole milliseconds, siege's hundredths of a second."""
+    if measured.metrics is None:
+        return None
+    latency = measured.metrics.latency_ms
+    least = latency.mean_resolution or latency.resolution
+    return latency.mean if latency.mean is not None and latency.mean >= least else None
+
+
 def _metric(name: str) -> Callable[[Measured], float | None]:
     return lambda measured: getattr(measured.metrics, name) if measured.metrics else None
 
@@ -55,7 +64,7 @@ FIGURES: tuple[Figure, ...] = (
     Figure("latency_p95", "Latency, 95 %", "ms", _latency("p95"), "lower", False, 3),
     Figure("latency_p99", "Latency, 99 %", "ms", _latency("p99"), "lower", True, 3),
     Figure("latency_p99_9", "Latency, 99.9 %", "ms", _latency("p99_9"), "lower", False, 3),
-    Figure("latency_mean", "Latency, mean", "ms", _latency("mean"), "lower", False, 3),
+    Figure("latency_mean", "Latency, mean", "ms", _mean, "lower", False, 3),
     Figure("latency_max", "Longest request", "ms", _latency("max"), "lower", False, 3),
     Figure("cpu_per_1000", "CPU per 1,000 requests", "s", _all_cpu, "lower", True, 4),
     Figure("server_cpu", "Server CPU", "%", lambda m: m.cpu_percent("server")),

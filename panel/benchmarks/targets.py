@@ -8,7 +8,7 @@ from __future__ import annotations
 from panel.benchmarks.arguments import Arguments
 from panel.benchmarks.commands import Endpoint
 from panel.core.errors import ApplicationError
-from panel.deployments.models import Revision
+from panel.deployments.models import Revision, SiteState, SiteStatus
 from panel.hosts.models import Connection, Engine, EngineInstall, HostStatus
 from panel.rendering.spec import Listen, ServerBlock, SiteSpec, from_json
 from panel.websites.models import Site
@@ -26,12 +26,12 @@ _APPLICATION = ["php-fpm*", "lsphp*"]
 
 def live_revision(site: Site) -> Revision:
     """What stands on the host now. ApplicationError when the site is not deployed, or its host is not ready."""
-    state = getattr(site, "state", None)
-    if state is None or state.revision is None or state.status == "disabled":
+    state = SiteState.objects.filter(site=site).select_related("revision__install__host").first()
+    if state is None or state.revision is None or state.status == SiteStatus.DISABLED:
         raise ApplicationError(
             f"{site.name} is not deployed, so there is nothing to measure. Deploy it first.", field="sites"
         )
-    revision: Revision = state.revision
+    revision = state.revision
     host = revision.install.host
     if host.connection != Connection.LOCAL and host.status != HostStatus.READY:
         raise ApplicationError(

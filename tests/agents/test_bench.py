@@ -202,6 +202,13 @@ def test_a_url_file_that_leads_elsewhere_is_refused(agent: AgentProcess) -> None
         agent.call("bench", request("127.0.0.1:65000", argv, input_files=files))
 
 
+def test_siege_over_tls_needs_the_name_to_lead_to_the_site(agent: AgentProcess) -> None:
+    files = {"siegerc": SIEGE, "urls": "https://shop.invalid:65000/\n"}
+    argv = ["siege", "-R", "{workdir}/siegerc", "-f", "{workdir}/urls"]
+    with pytest.raises(AgentError, match=r"add '127\.0\.0\.1 shop\.invalid' to /etc/hosts"):
+        agent.call("bench", request("127.0.0.1:65000", argv, input_files=files))
+
+
 def test_answers_tell_what_a_site_serves(agent: AgentProcess, site: tuple[str, NginxInstance]) -> None:
     port = int(site[0].split(":")[1])
     asked = {"address": "127.0.0.1", "port": port, "path": "/", "tls": False, "gzip": False}

@@ -18,7 +18,7 @@ from panel.hosts.models import Connection, EngineInstall, Host, HostStatus, Layo
 from panel.remote import pool
 from panel.rendering.spec import to_json
 from panel.websites.freeze import site_spec
-from panel.websites.models import Listen, ServerBlock, ServerName, Site
+from panel.websites.models import Listen, PhpPool, ServerBlock, ServerName, Site
 from tests.support.nginx import NginxInstance
 from tests.support.ports import free_port
 
@@ -119,6 +119,19 @@ class Stand:
 
     def serve(self, site: Site, text: str) -> None:
         (self.nginx.root / "www" / site.name / "index.html").write_text(text)
+
+    def serve_php(self, site: Site, address: str) -> None:
+        """A page that works a little and is different every time, by the PHP pool at `address`."""
+        root = self.nginx.root
+        script = root / "www" / site.name / "time.php"
+        script.write_text("<?php $x = ''; for ($i = 0; $i < 2000; $i++) { $x = md5($x); } echo $x, microtime(true);")
+        config = root / "conf.d" / f"{site.name}.conf"
+        handler = f"include /etc/nginx/fastcgi_params; fastcgi_param SCRIPT_FILENAME {script}; fastcgi_pass {address};"
+        before, named = config.read_text().split("server_name", 1)
+        config.write_text(f"{before} location ~ php$ {{ {handler} }} server_name{named}")
+        self.nginx.reload()
+        PhpPool.objects.create(site=site, name="php", address=address)
+        deployed(site, number=2)
 
 
 @pytest.fixture

@@ -64,6 +64,12 @@ def test_ab() -> None:
     assert found.availability_percent == 100
 
 
+@pytest.mark.parametrize("name", ["ab-tls", "h2load-h2", "wrk-two-paths-tls"])
+def test_over_tls_the_named_site_answered_and_not_the_default_server(name: str) -> None:
+    """The recording's default server answers 421 to whatever does not name the site in SNI and Host."""
+    assert (parsed(name).failed, parsed(name).non2xx) == (0, 0)
+
+
 def test_ab_non_2xx() -> None:
     found = parsed("ab-missing")
     assert (found.failed, found.non2xx, found.availability_percent) == (0, 50, 0)

@@ -16,6 +16,7 @@ from panel.benchmarks.services import run_cancel, run_create, run_repeat, scenar
 from panel.hosts.locks import host_lock
 from panel.hosts.models import HostLock
 from tests.benchmarks.conftest import QUICK, Stand, deployed
+from tests.support.php import PhpFpm
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -64,6 +65,24 @@ def test_every_tool(operator: User, stand: Stand, tool: str, arguments: dict[str
     assert counted.metrics["requests"] > 100
     assert counted.metrics["failed"] == 0
     assert run.summary["targets"][0]["figures"]["throughput_rps"]["rounds"] == 1
+
+
+def test_the_application_is_watched_apart_from_the_server(operator: User, stand: Stand) -> None:
+    with PhpFpm(stand.nginx.root / "php") as php:
+        stand.serve_php(stand.one, php.address)
+        arguments = {**QUICK, "protocol": "h1", "dynamic": True}
+        values = {"tool": "h2load", "arguments": arguments, "paths": ["/time.php"], "rounds": 1, "warmup_s": 1}
+        scenario = scenario_create(actor=operator, name="PHP", **values)
+        run = executed(run_create(actor=operator, scenario=scenario, sites=[stand.one]))
+    assert run.error == ""
+    figures = run.summary["targets"][0]["figures"]
+    row = Round.objects.get(target__run=run, number=1)
+    assert row.metrics["non2xx"] == row.metrics["failed"] == 0
+    assert row.metrics["cpu_s"]["application"] > row.metrics["cpu_s"]["server"] > 0
+    assert figures["application_cpu"]["value"] > 0
+    assert figures["application_rss"]["value"] > 1_000_000
+    both = 1000 * (row.metrics["cpu_s"]["application"] + row.metrics["cpu_s"]["server"]) / row.metrics["requests"]
+    assert figures["cpu_per_1000"]["value"] == pytest.approx(both)
 
 
 def test_different_content_is_refused_with_the_difference(operator: User, scenario: Scenario, stand: Stand) -> None:

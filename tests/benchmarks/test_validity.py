@@ -161,6 +161,14 @@ def test_a_summary_has_medians_intervals_and_paired_ratios() -> None:
     assert "latency_p99_9" not in found["targets"][0]["figures"]
 
 
+def test_a_mean_below_what_the_tool_can_tell_is_left_out() -> None:
+    coarse = Latency(0.001, mean=0.0, mean_resolution=1.0)
+    figures = summarize(three(latency=coarse), {})["targets"][0]["figures"]
+    assert "latency_mean" not in figures
+    figures = summarize(three(latency=Latency(0.001, mean=2.0, mean_resolution=1.0)), {})["targets"][0]["figures"]
+    assert figures["latency_mean"]["value"] == 2.0
+
+
 def test_a_summary_of_nothing() -> None:
     assert summarize([], {}) == {"targets": [], "ratios": []}
 
