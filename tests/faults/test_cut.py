@@ -27,9 +27,11 @@ class Cut:
 
     def __init__(self, sshd: SshServer, state: Path, point: str) -> None:
         self.state = state
-        settings = f"PADDOCK_AGENT_STATE={state} PADDOCK_AGENT_TEST=1 PADDOCK_AGENT_FAULT=hold:{point}"
-        config = sshd.root / "sshd_config"
-        config.write_text(config.read_text() + f"SetEnv {settings}\n")
+        sshd.environment = {
+            "PADDOCK_AGENT_STATE": str(state),
+            "PADDOCK_AGENT_TEST": "1",
+            "PADDOCK_AGENT_FAULT": f"hold:{point}",
+        }
         sshd.start()
         self.target = Target(
             name="web1",

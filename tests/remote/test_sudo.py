@@ -48,8 +48,7 @@ def install_sudo(sshd: SshServer, *, asks: bool) -> Path:
     record = sshd.root / "sudo.log"
     (folder / "sudo").write_text(SUDO.format(record=str(record), asks=asks))
     (folder / "sudo").chmod(0o755)
-    config = sshd.root / "sshd_config"
-    config.write_text(config.read_text() + f"SetEnv PATH={folder}:/usr/bin:/bin\n")
+    sshd.environment["PATH"] = f"{folder}:/usr/bin:/bin"
     sshd.stop()
     sshd.start()
     return record

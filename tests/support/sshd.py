@@ -27,6 +27,7 @@ MaxStartups 200
 MaxSessions 200
 Subsystem sftp internal-sftp
 LogLevel VERBOSE
+SetEnv {environment}
 """
 
 
@@ -36,7 +37,8 @@ def make_key(path: Path) -> None:
 
 
 class SshServer:
-    """`private_key` opens it as `username`; `host_key` is the line to pin ("ssh-ed25519 AAAA...")."""
+    """`private_key` opens it as `username`; `host_key` is the line to pin ("ssh-ed25519 AAAA..."). `environment` is
+    what its sessions find set, read at the next start."""
 
     def __init__(self, root: Path) -> None:
         root.mkdir(parents=True, exist_ok=True)
@@ -46,7 +48,8 @@ class SshServer:
         make_key(root / "client_key")
         (root / "authorized_keys").write_text((root / "client_key.pub").read_text())
         self.new_host_key()
-        (root / "sshd_config").write_text(CONFIG.format(port=self.port, root=root))
+        # Each of these hosts has its own agent's journal and lock, though they share a machine.
+        self.environment = {"PADDOCK_AGENT_STATE": str(root / "agent-state")}
         # sshd wants its privilege separation folder to be there when it runs as root.
         if os.geteuid() == 0:
             Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
@@ -68,6 +71,9 @@ class SshServer:
         return (self.root / "client_key").read_text()
 
     def start(self) -> Self:
+        environment = " ".join(f"{name}={value}" for name, value in self.environment.items())
+        config = CONFIG.format(port=self.port, root=self.root, environment=environment)
+        (self.root / "sshd_config").write_text(config)
         self.process.start()
         self.process.wait_for_port(self.port)
         return self
