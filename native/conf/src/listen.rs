@@ -66,6 +66,19 @@ fn addresses(word: &str) -> std::result::Result<Vec<ListenAddr>, String> {
         }
         return Ok(vec![ListenAddr::Unix(path.into())]);
     }
+    if let Some((first, last)) = port_range(word) {
+        let mut all = Vec::new();
+        for port in first.1..=last {
+            let (host, _) = split_port(first.0)?;
+            let host = if host.is_empty() { "*" } else { host };
+            all.extend(
+                resolve(&format!("{host}:{port}"), 80)?
+                    .into_iter()
+                    .map(ListenAddr::Inet),
+            );
+        }
+        return Ok(all);
+    }
     let found = match parse_digits(word) {
         Some(port) if (1..=65535).contains(&port) => {
             vec![SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), port as u16)]
@@ -74,6 +87,24 @@ fn addresses(word: &str) -> std::result::Result<Vec<ListenAddr>, String> {
         None => resolve(word, 80)?,
     };
     Ok(found.into_iter().map(ListenAddr::Inet).collect())
+}
+
+/// `host:first-last`: the host, and the ports.
+fn port_range(word: &str) -> Option<((&str, u16), u16)> {
+    let after_bracket = word.rfind(']').map_or(0, |i| i + 1);
+    let colon = word[after_bracket..].rfind(':').map(|i| after_bracket + i);
+    let (host, ports) = match colon {
+        Some(i) => (&word[..i], &word[i + 1..]),
+        None => ("*", word),
+    };
+    let (first, last) = ports.split_once('-')?;
+    let port = |t: &str| {
+        parse_digits(t)
+            .filter(|p| (1..=65535).contains(p))
+            .map(|p| p as u16)
+    };
+    let (first, last) = (port(first)?, port(last)?);
+    (first <= last).then_some(((host, first), last))
 }
 
 /// Reads one `listen` directive into one entry for each address it names.

@@ -165,11 +165,16 @@ pub struct Exchange {
     pub chunked: bool,
     pub source: Box<dyn RequestBody>,
     pub received: Option<Received>,
+    /// The start of a body that is passed on as it comes.
+    pub early_body: Bytes,
     pub response: Response,
     pub keepalive: bool,
     pub internal: bool,
     /// No rewrite has replaced the part of the URI that the location matched.
     pub location_valid: bool,
+    /// `try_files` inside a regex location: the URI goes behind the alias.
+    pub add_uri_to_alias: bool,
+    pub realip_done: bool,
     /// Fields of an answer whose `X-Accel-Redirect` is followed.
     pub carried: Vec<(Vec<u8>, Vec<u8>)>,
     pub carried_type: Option<Vec<u8>>,
@@ -225,10 +230,13 @@ impl Exchange {
             chunked: false,
             source: Box::new(NoBody),
             received: None,
+            early_body: Bytes::new(),
             response: Response::default(),
             keepalive: true,
             internal: false,
             location_valid: true,
+            add_uri_to_alias: false,
+            realip_done: false,
             carried: Vec::new(),
             carried_type: None,
             error_page: false,

@@ -3,7 +3,7 @@
 
 use crate::body::Body;
 use crate::exchange::{Exchange, Response};
-use crate::{access, errors, filters, handlers, limits, realip, rewrite, uri};
+use crate::{access, errors, escape, filters, handlers, limits, realip, rewrite, uri};
 use gallop_conf::locations::Found;
 use gallop_conf::model::{Handler, Level, Location, VerifyClient};
 use gallop_http::message::Version;
@@ -107,6 +107,9 @@ fn choose_server(ex: &mut Exchange) -> Result<(), &'static str> {
     if host.is_none() && ex.version() == Version::Http11 {
         return Err("client sent HTTP/1.1 request without \"Host\" header");
     }
+    if has_duplicate(ex) {
+        return Err("client sent duplicate header line");
+    }
     if let Some(host) = &host {
         validate_host(host).ok_or("client sent invalid host header")?;
     }
@@ -134,6 +137,31 @@ fn choose_server(ex: &mut Exchange) -> Result<(), &'static str> {
     }
     ex.loc = ex.server.root.clone();
     Ok(())
+}
+
+/// Fields that may come only once.
+fn has_duplicate(ex: &Exchange) -> bool {
+    const ONCE: [&str; 9] = [
+        "if-modified-since",
+        "if-unmodified-since",
+        "if-match",
+        "if-none-match",
+        "content-range",
+        "if-range",
+        "expect",
+        "authorization",
+        "proxy-authorization",
+    ];
+    let once = |name: &[u8]| {
+        ONCE.iter()
+            .position(|n| name.eq_ignore_ascii_case(n.as_bytes()))
+    };
+    let mut seen = 0u32;
+    ex.head.iter().filter_map(|(name, _)| once(name)).any(|i| {
+        let twice = seen & (1 << i) != 0;
+        seen |= 1 << i;
+        twice
+    })
 }
 
 /// A host without its port and last dot, lower case; `None` if it is malformed.
@@ -187,7 +215,8 @@ pub async fn run(ex: &mut Exchange, refused: Option<u16>) -> bool {
     let mut start = match refused {
         Some(status) => Start::Status(status),
         None => {
-            realip::apply(ex);
+            let root = ex.server.root.clone();
+            realip::apply(ex, &root);
             Start::Server
         }
     };
@@ -242,9 +271,20 @@ fn internal(ex: &mut Exchange, uri: Vec<u8>, args: Vec<u8>) -> Start {
     ex.uri_changed = true;
     ex.internal = true;
     ex.location_valid = true;
-    ex.response = Response::default();
+    ex.add_uri_to_alias = false;
+    keep_fields(ex);
     ex.loc = ex.server.root.clone();
     Start::Server
+}
+
+/// What an error page's answer keeps of the one it replaces.
+fn keep_fields(ex: &mut Exchange) {
+    let old = std::mem::take(&mut ex.response);
+    ex.response = Response {
+        location: old.location,
+        headers: old.headers,
+        ..Response::default()
+    };
 }
 
 fn named(ex: &mut Exchange, name: &str) -> Start {
@@ -259,7 +299,7 @@ fn named(ex: &mut Exchange, name: &str) -> Start {
         return Start::Status(500);
     }
     ex.internal = true;
-    ex.response = Response::default();
+    keep_fields(ex);
     match ex.server.root.children.named(name) {
         Some(location) => Start::Named(location.clone()),
         None => {
@@ -364,7 +404,7 @@ fn choose_location(ex: &mut Exchange) -> Option<Flow> {
             }
         }
         Found::AutoRedirect(location) => {
-            let mut target = location.name.as_bytes().to_vec();
+            let mut target = escape::escaped(location.name.as_bytes(), escape::Use::Uri);
             if !ex.uri.args.is_empty() {
                 target.push(b'?');
                 target.extend_from_slice(&ex.uri.args);
@@ -388,6 +428,8 @@ async fn after_rewrite(ex: &mut Exchange) -> Flow {
         }
     }
     update_location(ex);
+    let location = ex.loc.clone();
+    realip::apply(ex, &location);
     let limit = ex.loc.conf.client_max_body_size.unwrap_or(1 << 20);
     if let Some(length) = ex.content_length {
         if !ex.is_subrequest() && limit != 0 && length > limit {
@@ -501,6 +543,7 @@ pub fn absolute_location(ex: &Exchange, location: &[u8]) -> Vec<u8> {
 /// Counts and logs a finished request, and gives back what it held.
 pub fn finish(ex: &mut Exchange) {
     crate::log::access(ex);
+    crate::log::flush_turn();
     ex.guards.clear();
     ex.response.body = Body::Empty;
 }

@@ -2,14 +2,13 @@
 
 use crate::exchange::Exchange;
 use gallop_conf::cidr::Cidr;
-use gallop_conf::model::{items, RealIpHeader, RealIpSource};
+use gallop_conf::model::{items, Location, RealIpHeader, RealIpSource};
 use std::net::{IpAddr, SocketAddr};
 
-/// Replaces the client's address, if the peer is trusted; the server's own settings apply.
-pub fn apply(ex: &mut Exchange) {
-    let loc = ex.server.root.clone();
+/// Replaces the client's address, if the peer is trusted; once for each request.
+pub fn apply(ex: &mut Exchange, loc: &Location) {
     let trusted = items(&loc.conf.set_real_ip_from);
-    if trusted.is_empty() || ex.is_subrequest() {
+    if trusted.is_empty() || ex.is_subrequest() || ex.realip_done {
         return;
     }
     let default = RealIpSource::Known(RealIpHeader::XRealIp);
@@ -24,6 +23,7 @@ pub fn apply(ex: &mut Exchange) {
             if let Some(addr) = source.filter(|_| trusted.iter().any(|n| n.contains(ex.client))) {
                 ex.client = Some(addr.ip());
                 ex.client_port = addr.port();
+                ex.realip_done = true;
             }
             return;
         }
@@ -32,6 +32,7 @@ pub fn apply(ex: &mut Exchange) {
     if let Some((ip, port)) = last_untrusted(ex.client, &fields, trusted, recursive) {
         ex.client = Some(ip);
         ex.client_port = port.unwrap_or(0);
+        ex.realip_done = true;
     }
 }
 

@@ -7,10 +7,12 @@ use bytes::Bytes;
 use gallop_conf::model::{InFile, Level};
 use gallop_runtime::timeout;
 use std::fs::{File, OpenOptions};
+use std::future::poll_fn;
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::task::Poll;
 
 /// Reads the whole body into `ex.received`; a flow ends the request instead.
 pub async fn read(ex: &mut Exchange) -> Result<(), Flow> {
@@ -54,28 +56,59 @@ pub async fn read(ex: &mut Exchange) -> Result<(), Flow> {
     Ok(())
 }
 
+/// Takes the part of the body that came with the head; it may be all of it.
+pub async fn read_ready(ex: &mut Exchange) -> Result<(), Flow> {
+    let limit = ex.loc.conf.client_body_buffer_size.unwrap_or(16 * 1024) as usize;
+    let mut early: Vec<u8> = Vec::new();
+    while early.len() < limit {
+        let next = poll_fn(|cx| Poll::Ready(ex.source.poll_data(cx))).await;
+        match next {
+            Poll::Pending => break,
+            Poll::Ready(Ok(Some(data))) => early.extend_from_slice(&data),
+            Poll::Ready(Ok(None)) => {
+                ex.request_length += early.len() as u64;
+                ex.received = Some(Received::Memory(Bytes::from(early)));
+                return Ok(());
+            }
+            Poll::Ready(Err(e)) => return Err(refuse(ex, e)),
+        }
+        check_size(ex, early.len() as u64)?;
+    }
+    ex.early_body = Bytes::from(early);
+    Ok(())
+}
+
 /// The next piece of the body, or how the request ends.
 pub async fn next(ex: &mut Exchange) -> Result<Option<Bytes>, Flow> {
     let ms = ex.loc.conf.client_body_timeout.unwrap_or(60_000);
     match timeout(ms, ex.next_body()).await {
         Ok(Ok(data)) => Ok(data),
-        Ok(Err(BodyError::Status(status, reason))) => {
+        Ok(Err(e)) => Err(refuse(ex, e)),
+        Err(_) => Err(refuse(ex, BodyError::TimedOut)),
+    }
+}
+
+/// How a request ends whose body cannot be read.
+pub fn refuse(ex: &mut Exchange, e: BodyError) -> Flow {
+    match e {
+        BodyError::Status(status, reason) => {
             ex.log(Level::Error, reason);
             ex.keepalive = false;
-            Err(Flow::Status(status))
+            Flow::Status(status)
         }
-        Ok(Err(BodyError::Closed(_))) => {
+        BodyError::Closed(_) => {
             ex.log(Level::Info, "client prematurely closed connection");
             ex.response.status = 400;
-            Err(Flow::Close)
+            Flow::Close
         }
-        Ok(Err(BodyError::TimedOut)) | Err(_) => {
+        BodyError::TimedOut => {
+            let doing = "while reading client request body";
             ex.log(
                 Level::Info,
-                "client timed out (110: Connection timed out) while reading client request body",
+                &format!("client timed out (110: Connection timed out) {doing}"),
             );
             ex.response.status = 408;
-            Err(Flow::Close)
+            Flow::Close
         }
     }
 }

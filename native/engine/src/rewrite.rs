@@ -41,7 +41,12 @@ fn run_ops(ex: &mut Exchange, location: &Arc<Location>, ops: &[Op], changed: &mu
     for op in ops {
         let next = match op {
             Op::Nop => Next::Go,
-            Op::Break => Next::Stop,
+            Op::Break => {
+                if *changed {
+                    ex.location_valid = false;
+                }
+                Next::Stop
+            }
             Op::Set { var, value } => {
                 let text = template::eval(ex, value);
                 set(ex, *var, &text);

@@ -19,7 +19,8 @@ pub fn try_files(ex: &mut Exchange, rule: &TryFiles) -> Flow {
         if meta.is_dir() != file.test_dir {
             continue;
         }
-        ex.uri.path = uri_of(ex, name, file.test_dir);
+        ex.add_uri_to_alias = alias_len(ex) == Some(0);
+        ex.uri.path = uri_of(ex, name);
         ex.uri_changed = true;
         return Flow::Next;
     }
@@ -71,16 +72,13 @@ fn disk_path(ex: &Exchange, name: &[u8]) -> Option<PathBuf> {
     Some(std::ffi::OsString::from_vec(bytes).into())
 }
 
-fn uri_of(ex: &Exchange, name: Vec<u8>, folder: bool) -> Vec<u8> {
+fn uri_of(ex: &Exchange, name: Vec<u8>) -> Vec<u8> {
     let mut uri = name;
     if let Some(n) = alias_len(ex).filter(|&n| n > 0) {
         let prefix = &ex.uri.path[..n.min(ex.uri.path.len())];
         if !uri.starts_with(prefix) {
             uri = [prefix, &uri].concat();
         }
-    }
-    if folder && !uri.ends_with(b"/") {
-        uri.push(b'/');
     }
     uri
 }

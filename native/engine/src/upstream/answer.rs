@@ -11,7 +11,7 @@ use crate::uri::is_unsafe;
 use gallop_conf::model::{items, Level, UpConf};
 use gallop_conf::values::parse_size;
 use gallop_http::fastcgi;
-use gallop_http::h1::ResponseHead;
+use gallop_http::h1::{parse_length, ResponseHead};
 
 /// An upstream's head, whatever protocol brought it.
 #[derive(Debug, Default)]
@@ -26,7 +26,7 @@ pub struct Head {
 }
 
 impl Head {
-    pub fn from_http(head: &ResponseHead) -> Head {
+    pub fn from_http(head: &ResponseHead) -> Result<Head, &'static str> {
         let fields: Vec<_> = head.iter().map(|(n, v)| (n.to_vec(), v.to_vec())).collect();
         let reason = head.text(head.reason).to_vec();
         let mut out = Head {
@@ -36,8 +36,9 @@ impl Head {
             ..Head::default()
         };
         out.reason = Some(reason).filter(|r| !r.is_empty());
+        out.check_framing()?;
         out.read_framing();
-        out
+        Ok(out)
     }
 
     pub fn from_fastcgi(head: &fastcgi::ResponseHead, bytes: &[u8]) -> Head {
@@ -63,6 +64,37 @@ impl Head {
             .iter()
             .find(|(n, _)| n.eq_ignore_ascii_case(name.as_bytes()))
             .map(|(_, v)| v.as_slice())
+    }
+
+    /// An answer whose length could be read in two ways is not passed on.
+    fn check_framing(&self) -> Result<(), &'static str> {
+        let all = |name: &str| {
+            let named = |f: &&(Vec<u8>, Vec<u8>)| f.0.eq_ignore_ascii_case(name.as_bytes());
+            self.fields
+                .iter()
+                .filter(named)
+                .map(|f| f.1.as_slice())
+                .collect::<Vec<_>>()
+        };
+        let (lengths, codings) = (all("content-length"), all("transfer-encoding"));
+        if lengths.len() > 1 || codings.len() > 1 {
+            return Err("upstream sent duplicate header line");
+        }
+        if lengths.first().is_some_and(|v| parse_length(v).is_none()) {
+            return Err("upstream sent invalid \"Content-Length\" header");
+        }
+        if codings
+            .first()
+            .is_some_and(|v| !v.eq_ignore_ascii_case(b"chunked"))
+        {
+            return Err("upstream sent unknown \"Transfer-Encoding\"");
+        }
+        if !lengths.is_empty() && !codings.is_empty() {
+            return Err(
+                "upstream sent \"Content-Length\" and \"Transfer-Encoding\" at the same time",
+            );
+        }
+        Ok(())
     }
 
     fn read_framing(&mut self) {
@@ -118,6 +150,14 @@ fn is_ignored(conf: &UpConf, name: &str) -> bool {
 /// Makes the upstream's answer this request's, or follows what it asks for.
 pub async fn apply(ex: &mut Exchange, plan: &Plan, head: Head, mut body: UpstreamBody) -> Flow {
     let conf = plan.conf.clone();
+    if !is_ignored(&conf, "x-accel-limit-rate") {
+        let rate = head
+            .get("x-accel-limit-rate")
+            .and_then(|v| parse_size(std::str::from_utf8(v).ok()?));
+        if rate.is_some() {
+            ex.limit_rate.set(rate);
+        }
+    }
     if let Some(flow) = accel_redirect(ex, &conf, &head) {
         return flow;
     }
@@ -226,14 +266,6 @@ fn copy_head(ex: &mut Exchange, plan: &Plan, head: &Head) {
             continue;
         }
         copy_field(ex, plan, name, value.clone());
-    }
-    if !is_ignored(&conf, "x-accel-limit-rate") {
-        let rate = head
-            .get("x-accel-limit-rate")
-            .and_then(|v| parse_size(std::str::from_utf8(v).ok()?));
-        if rate.is_some() {
-            ex.limit_rate.set(rate);
-        }
     }
     if let Some(charset) = head
         .get("x-accel-charset")

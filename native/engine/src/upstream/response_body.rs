@@ -77,7 +77,8 @@ impl Decoder {
                     Ok(Some(len)) if len > limit => Err(too_big()),
                     Ok(Some(len)) => {
                         input.drain(..len);
-                        Ok(Some(Head::from_http(&head)))
+                        let doing = "while reading response header from upstream";
+                        Head::from_http(&head).map(Some).map_err(|e| format!("{e} {doing}"))
                     }
                     Ok(None) if input.len() >= limit => Err(too_big()),
                     Ok(None) => Ok(None),
@@ -357,6 +358,12 @@ impl UpstreamBody {
             flush: plan.conf.buffering == Some(false),
             pending_flush: false,
         }
+    }
+
+    /// When the try began, in milliseconds.
+    pub fn since(mut self, began: u64) -> UpstreamBody {
+        self.started = began;
+        self
     }
 
     pub fn set_unbuffered(&mut self, unbuffered: bool) {

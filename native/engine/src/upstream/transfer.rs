@@ -82,6 +82,11 @@ pub async fn run(ex: &mut Exchange, plan: Plan) -> Flow {
             return flow;
         }
     }
+    if !buffered && !ex.is_subrequest() {
+        if let Err(flow) = received::read_ready(ex).await {
+            return flow;
+        }
+    }
     let abortable = ex.abortable.clone();
     abortable.set(!plan.conf.ignore_client_abort.unwrap_or(false) && !ex.is_subrequest());
     let flow = attempts(ex, &plan, buffered).await;
@@ -108,10 +113,11 @@ async fn attempts(ex: &mut Exchange, plan: &Plan, replayable: bool) -> Flow {
         ex.attempts.push(attempt(plan, &chosen, group_start));
         group_start = false;
         let index = chosen.index;
+        let began = now_ms();
         let failure = match one(ex, plan, &chosen).await {
             Tried::Flow(flow) => return flow,
             Tried::Answer(head, conn, decoder, rest, complete) => {
-                note_head(ex, &head, started);
+                note_head(ex, &head, began);
                 let bit = next::of_status(head.status);
                 let more = tried.iter().filter(|t| **t).count() < plan.group.tries();
                 if bit != 0
@@ -122,7 +128,7 @@ async fn attempts(ex: &mut Exchange, plan: &Plan, replayable: bool) -> Flow {
                     if !matches!(head.status, 403 | 404) {
                         chosen.failed();
                     }
-                    finish_attempt(ex, started);
+                    finish_attempt(ex, began);
                     continue;
                 }
                 if bit
@@ -135,6 +141,7 @@ async fn attempts(ex: &mut Exchange, plan: &Plan, replayable: bool) -> Flow {
                     chosen.succeeded();
                 }
                 let body = UpstreamBody::new(ex, plan, conn, decoder, rest, complete, chosen);
+                let body = body.since(began);
                 return answer::apply(ex, plan, *head, body).await;
             }
             Tried::Failed(failure) => failure,
@@ -147,7 +154,7 @@ async fn attempts(ex: &mut Exchange, plan: &Plan, replayable: bool) -> Flow {
             chosen.failed();
         }
         drop(chosen);
-        finish_attempt(ex, started);
+        finish_attempt(ex, began);
         let status = failure.status();
         if let Some(a) = ex.attempts.last_mut() {
             a.status = status;
@@ -430,6 +437,10 @@ impl Outgoing {
             let data = std::mem::take(data);
             out.frame(&data);
             out.end();
+        } else if matches!(out.feed, Feed::Client) {
+            let early = ex.early_body.clone();
+            out.body = early.len() as u64;
+            out.frame(&early);
         }
         out
     }

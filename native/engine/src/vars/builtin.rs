@@ -76,7 +76,7 @@ fn request(ex: &Exchange, b: B, out: &mut Vec<u8>) -> Option<bool> {
                 _ => Some(false),
             },
         },
-        B::ContentType => some(out, ex.head.get("content-type")),
+        B::ContentType => Some(joined(ex, "content-type", out)),
         B::HttpXForwardedFor => Some(joined(ex, "x-forwarded-for", out)),
         B::DocumentRoot => {
             root(ex, out);
@@ -100,7 +100,10 @@ fn request(ex: &Exchange, b: B, out: &mut Vec<u8>) -> Option<bool> {
             None => text(out, &ex.uri.path),
         },
         B::FastcgiPathInfo => some(out, ex.fastcgi_path_info.as_deref().or(Some(b""))),
-        B::RemoteUser => some(out, ex.remote_user.as_deref()),
+        B::RemoteUser => match &ex.remote_user {
+            Some(user) => text(out, user),
+            None => some(out, crate::access::credentials(ex).map(|c| c.0).as_deref()),
+        },
         B::RequestId => {
             let mut id = ex.request_id.borrow_mut();
             text(out, id.get_or_insert_with(random_id).as_bytes())

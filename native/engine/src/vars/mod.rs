@@ -138,7 +138,7 @@ pub fn argument<'a>(args: &'a [u8], name: &str) -> Option<&'a [u8]> {
 
 /// A cookie's value out of one `Cookie` field.
 fn cookie<'a>(field: &'a [u8], name: &str) -> Option<&'a [u8]> {
-    field.split(|&c| c == b';' || c == b',').find_map(|part| {
+    field.split(|&c| c == b';').find_map(|part| {
         let part = part.trim_ascii_start();
         let eq = memchr::memchr(b'=', part)?;
         let named = part[..eq]
@@ -211,6 +211,7 @@ pub fn filename(ex: &Exchange, out: &mut Vec<u8>) {
     match root.alias {
         None => out.extend_from_slice(&ex.uri.path),
         Some(Alias::Prefix(n)) => out.extend_from_slice(ex.uri.path.get(n..).unwrap_or(b"")),
+        Some(Alias::Whole) if ex.add_uri_to_alias => out.extend_from_slice(&ex.uri.path),
         Some(Alias::Whole) => {}
     }
 }

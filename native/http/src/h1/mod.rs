@@ -6,6 +6,6 @@ mod request;
 mod response;
 
 pub use chunked::{ChunkDecoder, ChunkError, Decoded};
-pub use framing::{body_framing, BodyFraming};
+pub use framing::{body_framing, parse_length, BodyFraming};
 pub use request::{parse, HeadError, Limits, Parsed};
 pub use response::{parse_response, ResponseError, ResponseHead};

@@ -92,10 +92,10 @@ fn take_bytes(all: &[u8], at: usize, len: usize) -> Bytes {
 
 impl<T: Transport> RequestBody for Source<T> {
     fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, BodyError>> {
-        if matches!(self.state, State::Ended) {
-            return Poll::Ready(Ok(None));
-        }
         loop {
+            if matches!(self.state, State::Ended) && self.interim.is_empty() {
+                return Poll::Ready(Ok(None));
+            }
             if self.shared.has_unread() {
                 // A client that did not wait needs no invitation.
                 self.interim = b"";
@@ -111,6 +111,9 @@ impl<T: Transport> RequestBody for Source<T> {
                     Ok(n) => self.interim = &self.interim[n..],
                     Err(e) => return Poll::Ready(Err(BodyError::Closed(e))),
                 }
+            }
+            if matches!(self.state, State::Ended) {
+                return Poll::Ready(Ok(None));
             }
             match ready!(self.shared.poll_read_more(cx)) {
                 Ok(0) => {

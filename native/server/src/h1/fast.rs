@@ -123,7 +123,7 @@ fn log<T: Transport>(driver: &Driver<T>, head: &Head, entry: &fast::Prebuilt, le
     ex.response.content_length = Some(ex.body_sent);
     ex.request_length = len as u64;
     ex.complete = true;
-    gallop_engine::finish(&mut ex);
+    gallop_engine::log::access(&ex);
 }
 
 /// Remembers an answer just made, if its location and request allow it.

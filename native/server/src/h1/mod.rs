@@ -226,7 +226,7 @@ impl<T: Transport> Driver<T> {
                 self.shared.release();
             }
             if phase.is_none() {
-                phase = Some(if started || self.idle_ms.is_none() {
+                phase = Some(if started {
                     Phase::new(&worker, |s| &s.counters.reading)
                 } else {
                     Phase::new(&worker, |s| &s.counters.waiting)

@@ -8,7 +8,7 @@ use gallop_engine::body::read_range;
 use gallop_engine::fast::MAX_BODY;
 use gallop_engine::{log, status, time, Body, Chunk, Exchange};
 use gallop_http::message::Version;
-use gallop_runtime::{sleep, timeout, unix_time};
+use gallop_runtime::{race, sleep, timeout, unix_time, Either};
 use std::fs::File;
 use std::future::poll_fn;
 use std::io;
@@ -41,6 +41,12 @@ fn framing(ex: &mut Exchange) -> Framing {
     let r = &ex.response;
     if ex.header_only || r.status == 304 || r.status == 204 || r.status < 200 {
         return Framing::None;
+    }
+    let chunkable =
+        ex.version() == Version::Http11 && ex.loc.conf.chunked_transfer_encoding != Some(false);
+    if chunkable && !r.trailers.is_empty() {
+        ex.response.content_length = None;
+        return Framing::Chunked;
     }
     if r.content_length.is_some() {
         return Framing::Length;
@@ -139,30 +145,47 @@ impl<'a, T: Transport> Output<'a, T> {
     }
 
     /// Bytes that may be sent now; waits when the limit is reached.
-    async fn allowance(&self, want: u64) -> u64 {
+    async fn allowance(&self, want: u64) -> io::Result<u64> {
         let Some((rate, after)) = self.rate else {
-            return want;
+            return Ok(want);
         };
         loop {
             let seconds = (unix_time() / 1000).saturating_sub(self.started) + 1;
             let limit = rate * seconds + after;
             if limit > self.sent {
-                return want.min(limit - self.sent);
+                return Ok(want.min(limit - self.sent));
             }
-            sleep((self.sent - limit) * 1000 / rate + 1).await;
+            self.rest((self.sent - limit) * 1000 / rate + 1).await?;
         }
     }
 
-    async fn pace(&self, n: u64) {
+    /// Waits for the limit's sake, unless the client leaves.
+    async fn rest(&self, ms: u64) -> io::Result<()> {
+        let gone = poll_fn(|cx| {
+            let _ = self.shared.io.poll_readable(cx);
+            if self.shared.io.is_hung_up() {
+                std::task::Poll::Ready(())
+            } else {
+                std::task::Poll::Pending
+            }
+        });
+        match race(sleep(ms), gone).await {
+            Either::First(()) => Ok(()),
+            Either::Second(()) => Err(io::Error::other("client prematurely closed connection")),
+        }
+    }
+
+    async fn pace(&self, n: u64) -> io::Result<()> {
         if let Some((rate, after)) = self.rate {
             if self.sent > after {
                 let over = n.min(self.sent - after);
                 let delay = over * 1000 / rate;
                 if delay > 0 {
-                    sleep(delay).await;
+                    self.rest(delay).await?;
                 }
             }
         }
+        Ok(())
     }
 
     /// Writes what was gathered.
@@ -170,7 +193,7 @@ impl<'a, T: Transport> Output<'a, T> {
         let buf = std::mem::take(&mut self.buf);
         let mut at = 0;
         while at < buf.len() {
-            let n = self.allowance((buf.len() - at) as u64).await as usize;
+            let n = self.allowance((buf.len() - at) as u64).await? as usize;
             let part = &buf[at..at + n];
             let write = poll_fn(|cx| self.shared.io.poll_write(cx, part, more));
             let n = timeout(self.timeout, write)
@@ -179,7 +202,7 @@ impl<'a, T: Transport> Output<'a, T> {
             at += n;
             self.sent += n as u64;
             if at < buf.len() {
-                self.pace(n as u64).await;
+                self.pace(n as u64).await?;
             }
         }
         self.buf = buf;
@@ -196,7 +219,7 @@ impl<'a, T: Transport> Output<'a, T> {
     ) -> io::Result<()> {
         self.drain(true).await?;
         while len > 0 {
-            let n = self.allowance(len.min(max)).await;
+            let n = self.allowance(len.min(max)).await?;
             let write = poll_fn(|cx| self.shared.io.poll_send_file(cx, file, offset, n));
             let n = timeout(self.timeout, write)
                 .await
@@ -207,7 +230,7 @@ impl<'a, T: Transport> Output<'a, T> {
             (offset, len) = (offset + n, len - n);
             self.sent += n;
             if len > 0 {
-                self.pace(n).await;
+                self.pace(n).await?;
             }
         }
         Ok(())
