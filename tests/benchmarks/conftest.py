@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from panel.remote import pool
 from panel.rendering.spec import to_json
 from panel.websites.freeze import site_spec
 from panel.websites.models import Listen, PhpPool, ServerBlock, ServerName, Site
+from tests.support.apache import ApacheInstance
 from tests.support.nginx import NginxInstance
 from tests.support.ports import free_port
 
@@ -111,11 +113,35 @@ def scenario(operator: User) -> Scenario:
     )
 
 
+@dataclass(frozen=True)
+class Other:
+    server: ApacheInstance
+    site: Site
+
+
 class Stand:
     """Two sites on one running nginx: `one` and `two`, the same content."""
 
     def __init__(self, nginx: NginxInstance, one: Site, two: Site) -> None:
         self.nginx, self.one, self.two = nginx, one, two
+
+    def apache(self, name: str) -> Other:
+        """The same page on an Apache of its own, on the same host; not started yet."""
+        root, port = self.nginx.root / "apache", free_port()
+        root.mkdir()
+        server = ApacheInstance(root)
+        (root / "www" / "index.html").write_text("x" * 100)
+        (root / "conf.d" / "site.conf").write_text(
+            f"Listen 127.0.0.1:{port}\n<VirtualHost 127.0.0.1:{port}>\nServerName {name}.example\n"
+            f"DocumentRoot {root}/www\n<Directory {root}/www>\nRequire all granted\n</Directory>\n</VirtualHost>\n"
+        )
+        assert self.one.install is not None
+        install = EngineInstall.objects.create(
+            host=self.one.install.host, engine="apache", layout=Layout.CONF_D, version="2.4", paths=server.paths
+        )
+        site = make_site(name, self.one.team, install, port)
+        deployed(site)
+        return Other(server, site)
 
     def serve(self, site: Site, text: str) -> None:
         (self.nginx.root / "www" / site.name / "index.html").write_text(text)

@@ -53,6 +53,23 @@ def test_two_sites_are_measured_round_by_round(operator: User, scenario: Scenari
     assert not HostLock.objects.exclude(holder="").exists()
 
 
+def test_two_servers_are_compared(operator: User, stand: Stand) -> None:
+    """nginx and Apache, the same page: what the product exists for."""
+    values = {"tool": "wrk", "arguments": QUICK, "paths": ["/"], "rounds": 3, "warmup_s": 0}
+    scenario = scenario_create(actor=operator, name="Both", **values)
+    apache = stand.apache("three")
+    with apache.server:
+        run = executed(run_create(actor=operator, scenario=scenario, sites=[stand.one, apache.site]))
+    assert run.error == ""
+    for row in Round.objects.filter(target__run=run):
+        assert row.metrics["requests"] > 100
+        assert row.metrics["cpu_s"]["server"] > 0, row.target.label
+        assert max(sample[2] for sample in row.samples["server"]) > 1_000_000
+    ratio = run.summary["ratios"][0]
+    assert (ratio["label"], ratio["baseline"]) == ("three (Apache httpd, here)", "one (nginx, here)")
+    assert ratio["figures"]["cpu_per_1000"]["verdict"] == "higher", "Apache takes more CPU for a small file than nginx"
+
+
 @pytest.mark.parametrize(("tool", "arguments"), [("h2load", {}), ("wrk", {}), ("siege", {"keepalive": False})])
 def test_every_tool(operator: User, stand: Stand, tool: str, arguments: dict[str, object]) -> None:
     scenario = scenario_create(

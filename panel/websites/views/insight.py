@@ -9,7 +9,7 @@ from django.core.exceptions import ValidationError
 from django.http import Http404, HttpResponse
 from django.views.decorators.http import require_safe
 
-from panel.benchmarks.models import Run
+from panel.benchmarks.selectors import runs_visible
 from panel.core.errors import ApplicationError
 from panel.core.http import Request
 from panel.deployments.rendered import site_files
@@ -82,5 +82,5 @@ def logs(request: Request, name: str) -> HttpResponse:
 @require_safe
 def benchmarks(request: Request, name: str) -> HttpResponse:
     site = site_get(request, name)
-    runs = Run.objects.filter(targets__site=site).select_related("requested_by").distinct()
+    runs = runs_visible(request.user).filter(targets__site=site)
     return site_render(request, site, "benchmarks", "websites/benchmarks.html", page=page_of(request, runs))
