@@ -32,7 +32,12 @@ pub fn bind_all(
 fn bind_one(l: &Listener, threads: usize, before: &[Bound]) -> Result<Bound, String> {
     let old = before.iter().find(|b| b.addr == l.addr && b.quic == l.quic);
     let mut sockets = old.map_or(Vec::new(), |o| o.sockets.clone());
-    let wanted = if l.socket.reuseport { threads } else { 1 };
+    // A QUIC connection's datagrams must all reach the same thread.
+    let wanted = if l.socket.reuseport || l.quic {
+        threads
+    } else {
+        1
+    };
     while sockets.len() < wanted {
         sockets.push(Arc::new(open(l)?));
     }
@@ -90,19 +95,19 @@ fn open(l: &Listener) -> Result<OwnedFd, String> {
         }
         OwnedFd::from_raw_fd(fd)
     };
-    set_options(fd.as_raw_fd(), &l.addr, &l.socket)
+    set_options(fd.as_raw_fd(), &l.addr, &l.socket, l.quic)
         .map_err(|e| format!("setsockopt() {} failed ({})", l.addr, os_error(&e)))?;
     bind(fd.as_raw_fd(), &l.addr)
         .map_err(|e| format!("bind() to {} failed ({})", l.addr, os_error(&e)))?;
     Ok(fd)
 }
 
-fn set_options(fd: RawFd, addr: &ListenAddr, o: &SocketOptions) -> io::Result<()> {
+fn set_options(fd: RawFd, addr: &ListenAddr, o: &SocketOptions, quic: bool) -> io::Result<()> {
     let ListenAddr::Inet(inet) = addr else {
         return Ok(());
     };
     set_option(fd, libc::SOL_SOCKET, libc::SO_REUSEADDR, 1)?;
-    if o.reuseport {
+    if o.reuseport || quic {
         set_option(fd, libc::SOL_SOCKET, libc::SO_REUSEPORT, 1)?;
     }
     if inet.is_ipv6() {

@@ -7,6 +7,7 @@ mod listen;
 mod master;
 mod mux;
 mod process;
+mod quic;
 mod session;
 mod tls;
 mod transport;

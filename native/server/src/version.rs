@@ -25,6 +25,7 @@ const WITHOUT: &[&str] = &[
 const WITH: &[&str] = &[
     "http_ssl_module",
     "http_v2_module",
+    "http_v3_module",
     "http_realip_module",
     "http_auth_request_module",
     "http_stub_status_module",

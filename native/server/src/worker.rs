@@ -3,6 +3,7 @@
 use crate::listen::{inet_of, local_addr, Bound};
 use crate::master::threads;
 use crate::process::{self, Ids};
+use crate::quic;
 use crate::session;
 use crate::tls::Store;
 use gallop_conf::model::{Config, ErrorLog, Level, ListenAddr, Listener};
@@ -20,7 +21,12 @@ pub const FATAL: i32 = 2;
 
 /// Checks what only shows when the configuration is put to use.
 pub fn check(config: &Config) -> Result<(), String> {
-    Store::new(config).map(drop)
+    let tls = Store::new(config)?;
+    let listeners = config.http.as_ref().map_or(&[][..], |http| &http.listeners);
+    listeners
+        .iter()
+        .filter(|listener| listener.quic)
+        .try_for_each(|l| quic::check(l, &tls))
 }
 
 /// Runs the worker process to its end; its exit code.
@@ -121,8 +127,11 @@ struct Accepting {
 fn sockets_of(config: &Config, bound: &[Bound], index: usize) -> Vec<Accepting> {
     let listeners = config.http.as_ref().map_or(&[][..], |h| &h.listeners);
     let mut out = Vec::new();
-    for listener in listeners.iter().filter(|l| !l.quic) {
-        let Some(b) = bound.iter().find(|b| b.addr == listener.addr && !b.quic) else {
+    for listener in listeners {
+        let Some(b) = bound
+            .iter()
+            .find(|b| b.addr == listener.addr && b.quic == listener.quic)
+        else {
             continue;
         };
         let own = b.sockets.len() > 1;
@@ -177,7 +186,9 @@ async fn serve(worker: Rc<Worker>, tls: Arc<Store>, sockets: Vec<Accepting>) {
         let (worker, accepting) = (worker.clone(), accepting.clone());
         let tls = tls.clone();
         spawn(async move {
-            if let Err(e) = accept_loop(&worker, &tls, socket).await {
+            if socket.listener.quic {
+                serve_quic(worker, tls, socket).await;
+            } else if let Err(e) = accept_loop(&worker, &tls, socket).await {
                 worker.log(Level::Emerg, &format!("cannot wait for connections ({e})"));
             }
             accepting.set(accepting.get() - 1);
@@ -194,6 +205,13 @@ async fn serve(worker: Rc<Worker>, tls: Arc<Store>, sockets: Vec<Accepting>) {
         sleep(10).await;
     }
     worker.pool.clear();
+}
+
+async fn serve_quic(worker: Rc<Worker>, tls: Arc<Store>, socket: Accepting) {
+    match socket.fd.as_fd().try_clone_to_owned() {
+        Ok(fd) => quic::serve(worker, tls, socket.listener, fd).await,
+        Err(e) => worker.log(Level::Emerg, &format!("dup() failed ({e})")),
+    }
 }
 
 /// Gives buffered log lines and idle upstream connections their turn when nothing else happens.
@@ -315,12 +333,12 @@ fn connection(worker: &Worker, listener: &Listener, sock: &Sock, peer: Option<So
 }
 
 /// Counts an open connection for as long as it lives.
-struct ConnectionCount {
+pub struct ConnectionCount {
     worker: Rc<Worker>,
 }
 
 impl ConnectionCount {
-    fn new(worker: Rc<Worker>) -> Self {
+    pub fn new(worker: Rc<Worker>) -> Self {
         worker.connections.set(worker.connections.get() + 1);
         worker
             .shared

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use gallop_conf::model::{items, Location, Server};
 use gallop_engine::fast::{self, is_plain, FileMark, Origin};
 use gallop_engine::{Conn, Exchange, Worker};
+use gallop_http::h3::send;
 use gallop_http::head::RequestHead;
 use gallop_http::message::{Head, Version};
 use gallop_runtime::{coarse_ms, unix_time};
@@ -34,6 +35,8 @@ struct Answer {
     /// Second its date says.
     date: u64,
     body: Bytes,
+    /// Head and body in the frames of HTTP/3, made anew with each date.
+    blob: Option<Bytes>,
     server: Arc<Server>,
     location: Arc<Location>,
     host: String,
@@ -60,6 +63,8 @@ pub struct Found<'a> {
     pub section: &'a [u8],
     /// Its body, never empty.
     pub body: &'a Bytes,
+    /// Both as the frames of HTTP/3.
+    pub blob: Option<&'a Bytes>,
     /// Whether an access log wants to hear of it.
     pub logged: bool,
 }
@@ -111,6 +116,7 @@ pub fn find<R>(
         Some(send(Found {
             section: &answer.section,
             body: &answer.body,
+            blob: answer.blob.as_ref(),
             logged: !items(&answer.location.conf.access_log).is_empty(),
         }))
     })
@@ -176,7 +182,18 @@ impl Answer {
             self.date = now;
             let at = self.date_at;
             worker.with_date(|date| self.section[at..at + date.len()].copy_from_slice(date));
+            if self.coding == Coding::Qpack {
+                self.blob = Some(self.frames());
+            }
         }
+    }
+
+    fn frames(&self) -> Bytes {
+        let mut frames = Vec::with_capacity(self.section.len() + self.body.len() + 16);
+        send::push_head(&mut frames, &self.section);
+        send::push_data_header(&mut frames, self.body.len() as u64);
+        frames.extend_from_slice(&self.body);
+        frames.into()
     }
 }
 
@@ -264,6 +281,7 @@ pub fn remember(
         date_at,
         date: u64::MAX,
         body: body.clone(),
+        blob: None,
         server: ex.server.clone(),
         location: ex.loc.clone(),
         host: ex.host.clone(),

@@ -204,6 +204,9 @@ impl Endpoint {
         self.relay(key);
         let connection = connection(&mut self.connections, key)?;
         loop {
+            if connection.closed {
+                return None;
+            }
             if let Some(event) = connection.accepted.pop_front() {
                 return Some(event);
             }
@@ -402,9 +405,9 @@ impl Endpoint {
         data.server_name
     }
 
-    /// Connections that are not drained.
-    pub fn len(&self) -> usize {
-        self.inner.open_connections()
+    /// Whether all connections are drained.
+    pub fn is_empty(&self) -> bool {
+        self.inner.open_connections() == 0
     }
 }
 

@@ -1,4 +1,290 @@
-//! HTTP/3: UDP sockets, QUIC, and the requests it carries.
+//! HTTP/3: one task for each UDP socket of a thread, which moves datagrams in batches and serves all
+//! connections of that socket.
 
+mod connection;
 mod endpoint;
 mod udp;
+
+use crate::tls::Store;
+use connection::Connection;
+use endpoint::{Endpoint, Event, Key, Options};
+use gallop_conf::model::{Level, Listener, Server};
+use gallop_engine::Worker;
+use gallop_http::h3;
+use gallop_runtime::{deadline, Deadline, IoFd};
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+use std::time::{Duration, Instant};
+use udp::{Receiver, Sender, BATCH};
+
+/// Batches taken in before answers go out.
+const BATCHES: usize = 4;
+/// Milliseconds a connection without requests is kept after shutdown began.
+const CLOSE_AFTER_MS: u64 = 1000;
+
+/// All that the connections of one socket share.
+struct Hub {
+    worker: Rc<Worker>,
+    listener: Listener,
+    endpoint: RefCell<Endpoint>,
+    connections: RefCell<Vec<Option<Rc<Connection>>>>,
+    shared: RefCell<h3::Shared>,
+    config: h3::Config,
+    task: RefCell<Option<Waker>>,
+    touched: Cell<bool>,
+}
+
+/// Makes sure that a QUIC listener can be served.
+///
+/// # Errors
+/// What is wrong, and where.
+pub fn check(listener: &Listener, tls: &Store) -> Result<(), String> {
+    new_endpoint(listener, tls).map(drop)
+}
+
+fn new_endpoint(listener: &Listener, tls: &Store) -> Result<Endpoint, String> {
+    let server = &listener.endpoint.hosts.default;
+    let at =
+        |e: &dyn std::fmt::Display| format!("{e} in {}:{}", server.place.file, server.place.line);
+    let config = tls.quic_config(&listener.endpoint).map_err(|e| at(&e))?;
+    Endpoint::new(config, &options(server)).map_err(|e| at(&e))
+}
+
+fn options(server: &Server) -> Options {
+    let conf = &server.conf;
+    let idle = server.root.conf.keepalive_timeout.map_or(75_000, |t| t.0);
+    Options {
+        max_streams: conf.http3_max_concurrent_streams.unwrap_or(128).min(32_768) as u32,
+        stream_window: conf
+            .http3_stream_buffer_size
+            .unwrap_or(65_536)
+            .clamp(1024, 1 << 30) as u32,
+        idle: Duration::from_millis(idle.max(1000)),
+        retry: conf.quic_retry.unwrap_or(false),
+        gso: conf.quic_gso.unwrap_or(true),
+    }
+}
+
+fn h3_config(server: &Server) -> h3::Config {
+    let conf = &server.conf;
+    let (count, size) = conf.large_buffers();
+    h3::Config {
+        head: gallop_http::head::HeadLimits {
+            size: (count * size) as usize,
+            fields: conf.max_headers.unwrap_or(1000) as usize,
+        },
+        max_section: (count * size) as usize,
+        max_requests: server.root.conf.keepalive_requests.unwrap_or(1000),
+        max_streams: conf.http3_max_concurrent_streams.unwrap_or(128).min(32_768) as usize,
+    }
+}
+
+/// Serves a UDP socket until the worker shuts down and its connections are done.
+pub async fn serve(worker: Rc<Worker>, tls: Arc<Store>, listener: Listener, fd: OwnedFd) {
+    let endpoint = match new_endpoint(&listener, &tls) {
+        Ok(endpoint) => endpoint,
+        Err(message) => return worker.log(Level::Emerg, &message),
+    };
+    let hub = Rc::new(Hub {
+        config: h3_config(&listener.endpoint.hosts.default),
+        worker,
+        listener,
+        endpoint: RefCell::new(endpoint),
+        connections: RefCell::default(),
+        shared: RefCell::default(),
+        task: RefCell::default(),
+        touched: Cell::new(false),
+    });
+    if let Err(error) = hub.run(fd).await {
+        let message = format!("QUIC socket of {} failed ({error})", hub.listener.addr);
+        hub.worker.log(Level::Emerg, &message);
+    }
+}
+
+impl Hub {
+    async fn run(self: &Rc<Self>, fd: OwnedFd) -> io::Result<()> {
+        let v6 = matches!(&self.listener.addr,
+            gallop_conf::model::ListenAddr::Inet(addr) if addr.is_ipv6());
+        let io = IoFd::new(fd)?;
+        udp::prepare(io.raw(), v6)?;
+        io.set_readable();
+        let (mut receiver, mut sender) = (Receiver::default(), Sender::default());
+        let timer = deadline();
+        let mut ending = None;
+        loop {
+            let now = Instant::now();
+            self.receive(&io, &mut receiver, &mut sender, now)?;
+            self.endpoint.borrow_mut().handle_timeouts(now);
+            self.serve_active(&io, &mut sender, now)?;
+            flush(&io, &mut sender)?;
+            if self.worker.shutdown.is_set() {
+                let since = *ending.get_or_insert(now);
+                self.wind_down(now, now - since > Duration::from_millis(CLOSE_AFTER_MS));
+                if self.endpoint.borrow().is_empty() && sender.is_empty() {
+                    return Ok(());
+                }
+            }
+            self.wait(&io, &timer, &sender, ending.is_some()).await;
+        }
+    }
+
+    fn receive(
+        &self,
+        io: &IoFd,
+        receiver: &mut Receiver,
+        sender: &mut Sender,
+        now: Instant,
+    ) -> io::Result<()> {
+        for _ in 0..BATCHES {
+            if !io.is_readable() {
+                return Ok(());
+            }
+            let mut endpoint = self.endpoint.borrow_mut();
+            let taken = receiver.receive(io.raw(), |datagram| {
+                if sender.is_full() {
+                    // What does not fit is lost, as on any network.
+                    let _ = sender.flush(io.raw());
+                }
+                if !sender.is_full() {
+                    endpoint.receive(now, datagram, sender);
+                }
+            });
+            match taken {
+                // Fewer than asked for: the socket is empty, a new event will come.
+                Ok(n) if n < BATCH => io.clear_readable(),
+                Ok(_) => {}
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => io.clear_readable(),
+                // An earlier datagram of ours could not be delivered.
+                Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => {}
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
+    }
+
+    /// Serves every connection that something happened on, and gathers what it has to send.
+    fn serve_active(
+        self: &Rc<Self>,
+        io: &IoFd,
+        sender: &mut Sender,
+        now: Instant,
+    ) -> io::Result<()> {
+        self.touched.set(false);
+        loop {
+            if sender.is_full() {
+                flush(io, sender)?;
+                if sender.is_full() {
+                    // The socket takes no more; whoever is left stays on the list.
+                    return Ok(());
+                }
+            }
+            let next = self.endpoint.borrow_mut().next_active();
+            let Some(key) = next else { return Ok(()) };
+            self.serve_connection(key, now);
+            self.endpoint.borrow_mut().transmit(key, now, sender);
+        }
+    }
+
+    fn serve_connection(self: &Rc<Self>, key: Key, now: Instant) {
+        loop {
+            let event = self.endpoint.borrow_mut().poll(key);
+            let Some(event) = event else { break };
+            if event == Event::Closed {
+                if let Some(connection) = self.forget(key) {
+                    connection.lost();
+                }
+                return;
+            }
+            self.connection(key).event(event, now);
+        }
+        let known = self.connections.borrow().get(key).cloned().flatten();
+        if let Some(connection) = known {
+            connection.go_on(now);
+        }
+    }
+
+    /// The connection of this key, which may be new.
+    fn connection(self: &Rc<Self>, key: Key) -> Rc<Connection> {
+        let mut connections = self.connections.borrow_mut();
+        if key >= connections.len() {
+            connections.resize(key + 1, None);
+        }
+        connections[key]
+            .get_or_insert_with(|| Connection::new(self, key))
+            .clone()
+    }
+
+    fn forget(&self, key: Key) -> Option<Rc<Connection>> {
+        self.connections.borrow_mut().get_mut(key)?.take()
+    }
+
+    /// Has the socket's task look at a connection that a request's task changed.
+    fn touch(&self, key: Key) {
+        self.endpoint.borrow_mut().activate(key);
+        if !self.touched.replace(true) {
+            if let Some(task) = &*self.task.borrow() {
+                task.wake_by_ref();
+            }
+        }
+    }
+
+    /// After shutdown began: tells clients, and closes connections without requests.
+    fn wind_down(&self, now: Instant, impatient: bool) {
+        let connections: Vec<_> = self
+            .connections
+            .borrow()
+            .iter()
+            .flatten()
+            .cloned()
+            .collect();
+        for connection in connections {
+            connection.wind_down(now, impatient);
+        }
+    }
+
+    async fn wait(&self, io: &IoFd, timer: &Deadline, sender: &Sender, ending: bool) {
+        match self.endpoint.borrow().next_timeout() {
+            Some(due) => {
+                let left = due.saturating_duration_since(Instant::now());
+                timer.set(left.as_millis() as u64);
+            }
+            None if ending => timer.set(10),
+            None => timer.clear(),
+        }
+        poll_fn(|cx| {
+            let mut task = self.task.borrow_mut();
+            if !task.as_ref().is_some_and(|task| task.will_wake(cx.waker())) {
+                *task = Some(cx.waker().clone());
+            }
+            drop(task);
+            if self.touched.get() || io.poll_readable(cx).is_ready() {
+                return Poll::Ready(());
+            }
+            if !sender.is_empty() && io.poll_writable(cx).is_ready() {
+                return Poll::Ready(());
+            }
+            if !ending && self.worker.shutdown.poll_set(cx).is_ready() {
+                return Poll::Ready(());
+            }
+            timer.poll_over(cx)
+        })
+        .await;
+    }
+}
+
+/// Sends what is gathered; what the socket does not take stays.
+fn flush(io: &IoFd, sender: &mut Sender) -> io::Result<()> {
+    match sender.flush(io.raw()) {
+        Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+            io.clear_writable();
+            Ok(())
+        }
+        other => other,
+    }
+}

@@ -69,6 +69,7 @@ impl Alpn {
 #[derive(Clone)]
 pub struct Context {
     config: Arc<ServerConfig>,
+    pairs: Arc<Choice>,
     /// Judges client certificates after the handshake.
     pub judge: Option<Arc<dyn ClientCertVerifier>>,
 }
@@ -97,15 +98,22 @@ impl Context {
             Some(asks) => builder.with_client_cert_verifier(asks),
             None => builder.with_client_cert_verifier(WebPkiClientVerifier::no_client_auth()),
         };
-        let mut config = builder.with_cert_resolver(Arc::new(pairs(settings)?));
+        let pairs = Arc::new(pairs(settings)?);
+        let mut config = builder.with_cert_resolver(pairs.clone());
         config.alpn_protocols = alpn.names();
         config.ignore_client_order = settings.prefer_server_ciphers;
         config.max_early_data_size = early_data(settings, alpn);
         sessions(settings, &mut config)?;
         Ok(Self {
             config: Arc::new(config),
+            pairs,
             judge,
         })
+    }
+
+    /// The certificates.
+    pub fn pairs(&self) -> &Arc<Choice> {
+        &self.pairs
     }
 
     /// For rustls.

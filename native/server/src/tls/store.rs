@@ -1,9 +1,14 @@
 //! The TLS of all server blocks, made when the configuration is put to use and while its keys can
 //! still be read.
 
+use super::certificates::Choice;
 use super::{error, Alpn, Authorities, Client, Context, Result, Settings, Source, TlsError};
-use gallop_conf::model::{items, Config, Server, SessionCache, SrvConf, VerifyClient};
+use gallop_conf::model::{items, Config, Endpoint, Server, SessionCache, SrvConf, VerifyClient};
+use gallop_conf::names::VirtualHosts;
 use gallop_conf::template::Template;
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use rustls::ServerConfig;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -91,6 +96,59 @@ impl Store {
             Alpn::Http2 => Some(&tls.http2),
             Alpn::Http3 => tls.http3.as_ref(),
         }
+    }
+}
+
+impl Store {
+    /// The TLS of a QUIC listener: the settings of its default server with the certificate of
+    /// whichever server the client names.
+    ///
+    /// # Errors
+    /// The default server has no certificate.
+    pub fn quic_config(&self, endpoint: &Endpoint) -> Result<Arc<ServerConfig>> {
+        let default = &endpoint.hosts.default;
+        let Some(context) = self.context(default, Alpn::Http3) else {
+            return error("\"listen ... quic\" needs \"ssl_certificate\" in its default server");
+        };
+        let mut names = Names {
+            default: context.pairs().clone(),
+            hosts: endpoint.hosts.clone(),
+            pairs: HashMap::new(),
+        };
+        for server in endpoint.hosts.servers() {
+            if let Some(context) = self.context(server, Alpn::Http3) {
+                names.pairs.insert(key(server), context.pairs().clone());
+            }
+        }
+        let mut config = (**context.config()).clone();
+        config.cert_resolver = Arc::new(names);
+        Ok(Arc::new(config))
+    }
+}
+
+/// Certificates by the name that a client asks for.
+struct Names {
+    default: Arc<Choice>,
+    hosts: VirtualHosts,
+    pairs: HashMap<usize, Arc<Choice>>,
+}
+
+impl std::fmt::Debug for Names {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Names").finish_non_exhaustive()
+    }
+}
+
+impl ResolvesServerCert for Names {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let Some(name) = hello.server_name() else {
+            return self.default.pick(hello.signature_schemes());
+        };
+        let chosen = self.hosts.choose(&name.to_ascii_lowercase());
+        // A server block without certificates rejects the handshake.
+        self.pairs
+            .get(&key(chosen.server))?
+            .pick(hello.signature_schemes())
     }
 }
 

@@ -1,0 +1,581 @@
+//! One HTTP/3 connection and its requests.
+
+use super::endpoint::{End, Event, Key};
+use super::Hub;
+use crate::mux::{self, Coding, Mux, Queue};
+use bytes::Bytes;
+use gallop_conf::model::{Level, ListenAddr};
+use gallop_engine::exchange::TlsInfo;
+use gallop_engine::Conn;
+use gallop_http::h3::{self, send, ErrorCode};
+use gallop_http::head::{HeadError, RequestHead};
+use gallop_http::stream_table::StreamTable;
+use gallop_runtime::{coarse_ms, Notify};
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::io;
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
+
+/// Bytes taken from a stream at a time.
+const READ: usize = 64 * 1024;
+/// Bytes of a request's body that wait here before the stream is read on.
+const MAX_QUEUED: usize = 64 * 1024;
+/// Bytes of a response in one DATA frame at most.
+const MAX_DATA: usize = 64 * 1024;
+
+/// A stream whose response is not sent whole.
+#[derive(Default)]
+struct StreamState {
+    body: Option<Rc<Queue>>,
+    /// Bytes in the body's queue.
+    queued: usize,
+    /// The stream has bytes that were not read because the queue was full.
+    unread: bool,
+    /// The request has arrived whole.
+    received: bool,
+    writer: Option<Waker>,
+    gone: Option<Rc<Notify>>,
+    /// Bytes that QUIC did not take yet.
+    pending: VecDeque<Bytes>,
+    /// The response ends after `pending`.
+    ends: bool,
+}
+
+impl StreamState {
+    fn lost(self) {
+        if let Some(body) = self.body {
+            body.fail();
+        }
+        if let Some(gone) = self.gone {
+            gone.set();
+        }
+    }
+}
+
+pub struct Connection {
+    hub: Rc<Hub>,
+    key: Key,
+    h3: RefCell<h3::Connection>,
+    streams: RefCell<StreamTable<StreamState>>,
+    /// As the engine sees it; made with the first request.
+    conn: RefCell<Option<Rc<Conn>>>,
+    /// Our control stream.
+    control: Cell<Option<u64>>,
+    /// Streams to read on.
+    resumed: RefCell<Vec<u64>>,
+    closing: Cell<bool>,
+    _count: crate::worker::ConnectionCount,
+}
+
+impl Connection {
+    pub fn new(hub: &Rc<Hub>, key: Key) -> Rc<Self> {
+        let counters = &hub.worker.shared.counters;
+        counters.accepted.fetch_add(1, Ordering::Relaxed);
+        counters.handled.fetch_add(1, Ordering::Relaxed);
+        Rc::new(Self {
+            hub: hub.clone(),
+            key,
+            h3: RefCell::new(h3::Connection::new(hub.config)),
+            streams: RefCell::new(StreamTable::new(2)),
+            conn: RefCell::default(),
+            control: Cell::new(None),
+            resumed: RefCell::default(),
+            closing: Cell::new(false),
+            _count: crate::worker::ConnectionCount::new(hub.worker.clone()),
+        })
+    }
+
+    pub fn event(self: &Rc<Self>, event: Event, now: Instant) {
+        match event {
+            Event::Connected => self.open_control(),
+            Event::Readable(stream) => self.read(stream, now),
+            Event::Writable(stream) => self.write_on(stream),
+            Event::Stopped(stream) => self.stopped(stream, now),
+            Event::Closed => {}
+        }
+    }
+
+    /// Does what requests' tasks made possible.
+    pub fn go_on(self: &Rc<Self>, now: Instant) {
+        let resumed = std::mem::take(&mut *self.resumed.borrow_mut());
+        for stream in resumed {
+            self.read(stream, now);
+        }
+        let mut h3 = self.h3.borrow_mut();
+        if h3.is_used_up() && !h3.is_going_away() {
+            drop(h3);
+            self.say_goaway();
+            h3 = self.h3.borrow_mut();
+        }
+        if h3.is_going_away() && h3.open_requests() == 0 && self.streams.borrow().is_empty() {
+            drop(h3);
+            self.close(ErrorCode::NO_ERROR, "", now);
+        }
+    }
+
+    fn open_control(&self) {
+        let mut endpoint = self.hub.endpoint.borrow_mut();
+        // Every client allows the three streams that HTTP/3 needs (RFC 9114, section 6.2).
+        let Some(stream) = endpoint.open_uni(self.key) else {
+            return;
+        };
+        let mut hello = [send::control_stream(&self.hub.config).into()];
+        endpoint.write(self.key, stream, &mut hello);
+        self.control.set(Some(stream));
+    }
+
+    fn say_goaway(&self) {
+        let first_refused = self.h3.borrow_mut().shutdown();
+        let Some(control) = self.control.get() else {
+            return;
+        };
+        let mut goaway = Vec::new();
+        send::push_goaway(&mut goaway, first_refused);
+        let mut endpoint = self.hub.endpoint.borrow_mut();
+        endpoint.write(self.key, control, &mut [goaway.into()]);
+    }
+
+    /// The worker is shutting down.
+    pub fn wind_down(&self, now: Instant, impatient: bool) {
+        if !self.h3.borrow().is_going_away() {
+            self.say_goaway();
+            self.hub.touch(self.key);
+        }
+        let idle = self.streams.borrow().is_empty() && self.h3.borrow().open_requests() == 0;
+        if impatient && idle {
+            self.close(ErrorCode::NO_ERROR, "", now);
+        }
+    }
+
+    fn close(&self, code: ErrorCode, reason: &'static str, now: Instant) {
+        if self.closing.replace(true) {
+            return;
+        }
+        self.hub
+            .endpoint
+            .borrow_mut()
+            .close(self.key, now, code.0, reason);
+        self.hub.forget(self.key);
+        self.lost();
+    }
+
+    fn fail(&self, error: h3::Error, now: Instant) {
+        self.hub.worker.log(Level::Info, &error.to_string());
+        self.close(error.code, error.reason, now);
+    }
+
+    /// The connection is gone; so are its requests.
+    pub fn lost(&self) {
+        self.closing.set(true);
+        let mut streams = self.streams.borrow_mut();
+        let states: Vec<_> = streams
+            .iter_mut()
+            .map(|(_, state)| std::mem::take(state))
+            .collect();
+        *streams = StreamTable::new(2);
+        drop(streams);
+        states.into_iter().for_each(StreamState::lost);
+    }
+
+    fn read(self: &Rc<Self>, stream: u64, now: Instant) {
+        let mut chunks = Vec::new();
+        loop {
+            if self.closing.get() || self.is_full(stream) {
+                return;
+            }
+            chunks.clear();
+            let end = self
+                .hub
+                .endpoint
+                .borrow_mut()
+                .read(self.key, stream, READ, &mut chunks);
+            if end == End::Reset {
+                return self.reset_by_peer(stream, now);
+            }
+            let fin = end == End::Finished;
+            if chunks.is_empty() {
+                if fin {
+                    self.feed(stream, &Bytes::new(), true, now);
+                }
+                return;
+            }
+            for (n, chunk) in chunks.iter().enumerate() {
+                self.feed(stream, chunk, fin && n + 1 == chunks.len(), now);
+            }
+            if fin {
+                return;
+            }
+        }
+    }
+
+    /// Whether the stream's queue is full; it is read on when the queue is not.
+    fn is_full(&self, stream: u64) -> bool {
+        let mut streams = self.streams.borrow_mut();
+        let full = |state: &&mut StreamState| state.queued >= MAX_QUEUED;
+        match streams.get_mut(stream).filter(full) {
+            Some(state) => {
+                state.unread = true;
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn reset_by_peer(&self, stream: u64, now: Instant) {
+        if let Some(state) = self.streams.borrow_mut().remove(stream) {
+            state.lost();
+        }
+        self.hub
+            .endpoint
+            .borrow_mut()
+            .reset(self.key, stream, ErrorCode::REQUEST_CANCELLED.0);
+        let result = self.h3.borrow_mut().peer_reset(stream, now);
+        if let Err(error) = result {
+            self.fail(error, now);
+        }
+    }
+
+    fn stopped(&self, stream: u64, now: Instant) {
+        let known = self.streams.borrow().get(stream).is_some();
+        if known {
+            self.hub
+                .endpoint
+                .borrow_mut()
+                .stop(self.key, stream, ErrorCode::NO_ERROR.0);
+            self.reset_by_peer(stream, now);
+        }
+    }
+
+    /// Hands bytes of a stream to HTTP/3.
+    fn feed(self: &Rc<Self>, stream: u64, chunk: &Bytes, fin: bool, now: Instant) {
+        let mut input = &chunk[..];
+        while !self.closing.get() {
+            let mut shared = self.hub.shared.borrow_mut();
+            let event = self
+                .h3
+                .borrow_mut()
+                .receive(&mut shared, stream, &mut input, fin, now);
+            drop(shared);
+            match event {
+                Err(error) => return self.fail(error, now),
+                Ok(None) => return,
+                Ok(Some(event)) => {
+                    if self.h3_event(event, chunk) {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// True when the stream is not to be asked again.
+    fn h3_event(self: &Rc<Self>, event: h3::Event<'_>, chunk: &Bytes) -> bool {
+        match event {
+            h3::Event::Request {
+                stream,
+                head,
+                end_stream,
+            } => {
+                if !(end_stream && self.answer_now(stream, &head)) {
+                    self.start(stream, Ok(&head), end_stream);
+                }
+                end_stream
+            }
+            h3::Event::Malformed {
+                stream,
+                error,
+                end_stream,
+            } => {
+                self.start(stream, Err(error), true);
+                self.mark_received(stream, end_stream);
+                end_stream
+            }
+            h3::Event::Data {
+                stream,
+                data,
+                end_stream,
+            } => {
+                let mut streams = self.streams.borrow_mut();
+                if let Some(state) = streams.get_mut(stream) {
+                    state.received |= end_stream;
+                    if let Some(body) = &state.body {
+                        state.queued += data.len();
+                        body.push(chunk.slice_ref(data), end_stream);
+                    }
+                }
+                end_stream
+            }
+            h3::Event::StreamError { stream, code } => {
+                if let Some(state) = self.streams.borrow_mut().remove(stream) {
+                    state.lost();
+                }
+                let mut endpoint = self.hub.endpoint.borrow_mut();
+                endpoint.stop(self.key, stream, code.0);
+                endpoint.reset(self.key, stream, code.0);
+                true
+            }
+            h3::Event::Unwanted { stream } => {
+                let code = ErrorCode::STREAM_CREATION_ERROR.0;
+                self.hub.endpoint.borrow_mut().stop(self.key, stream, code);
+                false
+            }
+            h3::Event::GoAway => false,
+        }
+    }
+
+    /// Answers from what is prebuilt.
+    fn answer_now(&self, stream: u64, head: &Rc<RequestHead>) -> bool {
+        let conn = self.conn();
+        let sent = mux::find(&self.hub.worker, &conn, Coding::Qpack, head, |found| {
+            (found.blob.cloned(), found.logged)
+        });
+        let Some((Some(blob), logged)) = sent else {
+            return false;
+        };
+        let mut endpoint = self.hub.endpoint.borrow_mut();
+        let len = blob.len();
+        let mut chunks = [blob];
+        let taken = endpoint.write(self.key, stream, &mut chunks);
+        if taken == Some(len) {
+            endpoint.finish(self.key, stream);
+            self.h3.borrow_mut().request_done();
+        } else if taken.is_some() {
+            let [rest] = chunks;
+            let pending = VecDeque::from([rest]);
+            let state = StreamState {
+                pending,
+                ends: true,
+                received: true,
+                ..Default::default()
+            };
+            self.streams.borrow_mut().insert(stream, state);
+        }
+        drop(endpoint);
+        mux::log(&self.hub.worker, &conn, Coding::Qpack, head, logged);
+        true
+    }
+
+    fn start(self: &Rc<Self>, stream: u64, head: Result<&RequestHead, HeadError>, end: bool) {
+        let state = StreamState {
+            received: end,
+            ..Default::default()
+        };
+        self.streams.borrow_mut().insert(stream, state);
+        let (conn, mux) = (self.conn(), self.clone() as Rc<dyn Mux>);
+        let started = mux::start(&self.hub.worker, &conn, mux, stream, head, end);
+        if let Some(state) = self.streams.borrow_mut().get_mut(stream) {
+            state.body = started.body;
+            state.gone = Some(started.gone);
+        }
+    }
+
+    fn mark_received(&self, stream: u64, received: bool) {
+        if let Some(state) = self.streams.borrow_mut().get_mut(stream) {
+            state.received = received;
+        }
+    }
+
+    /// The connection as the engine sees it.
+    fn conn(&self) -> Rc<Conn> {
+        if let Some(conn) = &*self.conn.borrow() {
+            return conn.clone();
+        }
+        let conn = Rc::new(self.new_conn());
+        *self.conn.borrow_mut() = Some(conn.clone());
+        conn
+    }
+
+    fn new_conn(&self) -> Conn {
+        let hub = &self.hub;
+        let endpoint = hub.endpoint.borrow();
+        let local = match &hub.listener.addr {
+            ListenAddr::Inet(addr) => Some(*addr),
+            ListenAddr::Unix(_) => None,
+        };
+        let name = endpoint
+            .server_name(self.key)
+            .map(|name| name.to_ascii_lowercase());
+        let served = hub
+            .listener
+            .endpoint_for(local.map(|addr| addr.ip()))
+            .clone();
+        let server = name
+            .as_ref()
+            .map(|name| served.hosts.choose(name).server.clone());
+        Conn {
+            id: hub
+                .worker
+                .shared
+                .next_connection
+                .fetch_add(1, Ordering::Relaxed),
+            endpoint: served,
+            peer: endpoint.remote(self.key),
+            local,
+            local_name: String::new(),
+            requests: Cell::new(0),
+            started: coarse_ms(),
+            tls: Some(tls_info(name)),
+            proxy_protocol: None,
+            sni_server: RefCell::new(server),
+        }
+    }
+
+    /// Writes on where QUIC stopped taking bytes.
+    fn write_on(&self, stream: u64) {
+        let Some(Ok(())) = self.push(stream) else {
+            return;
+        };
+        let mut streams = self.streams.borrow_mut();
+        let Some(state) = streams.get_mut(stream) else {
+            return;
+        };
+        match state.writer.take() {
+            Some(writer) => writer.wake(),
+            None if state.ends => {
+                drop(streams);
+                self.finish(stream);
+            }
+            None => {}
+        }
+    }
+
+    /// Gives QUIC what waits: `Ok` when all of it is taken, `None` when it takes no more now.
+    fn push(&self, stream: u64) -> Option<io::Result<()>> {
+        let mut streams = self.streams.borrow_mut();
+        let Some(state) = streams.get_mut(stream) else {
+            return Some(Err(io::ErrorKind::BrokenPipe.into()));
+        };
+        let mut endpoint = self.hub.endpoint.borrow_mut();
+        while !state.pending.is_empty() {
+            let chunks = state.pending.make_contiguous();
+            match endpoint.write(self.key, stream, chunks) {
+                None => return Some(Err(io::ErrorKind::BrokenPipe.into())),
+                Some(0) => return None,
+                Some(_) => state.pending.retain(|chunk| !chunk.is_empty()),
+            }
+        }
+        Some(Ok(()))
+    }
+
+    /// The response is whole.
+    fn finish(&self, stream: u64) {
+        let Some(state) = self.streams.borrow_mut().remove(stream) else {
+            return;
+        };
+        let mut endpoint = self.hub.endpoint.borrow_mut();
+        endpoint.finish(self.key, stream);
+        if !state.received {
+            endpoint.stop(self.key, stream, ErrorCode::NO_ERROR.0);
+        }
+        drop(endpoint);
+        let mut h3 = self.h3.borrow_mut();
+        h3.forget(stream);
+        h3.request_done();
+    }
+
+    fn queue(&self, stream: u64, bytes: Bytes, ends: bool) {
+        if let Some(state) = self.streams.borrow_mut().get_mut(stream) {
+            state.pending.push_back(bytes);
+            state.ends = ends;
+        }
+    }
+
+    fn send_section(&self, stream: u64, section: &[u8], end: bool) {
+        let mut frame = Vec::with_capacity(section.len() + 4);
+        send::push_head(&mut frame, section);
+        self.queue(stream, frame.into(), end);
+        if matches!(self.push(stream), Some(Ok(()))) && end {
+            self.finish(stream);
+        }
+        self.hub.touch(self.key);
+    }
+}
+
+fn tls_info(name: Option<String>) -> TlsInfo {
+    TlsInfo {
+        protocol: "TLSv1.3".into(),
+        alpn: "h3".into(),
+        server_name: name.unwrap_or_default(),
+        client_verify: "NONE".into(),
+        ..TlsInfo::default()
+    }
+}
+
+impl Mux for Connection {
+    fn coding(&self) -> Coding {
+        Coding::Qpack
+    }
+
+    fn send_head(&self, stream: u64, section: &[u8], end: bool) {
+        self.send_section(stream, section, end);
+    }
+
+    fn send_interim(&self, stream: u64, section: &[u8]) {
+        self.send_section(stream, section, false);
+    }
+
+    fn poll_send(
+        &self,
+        cx: &mut Context<'_>,
+        stream: u64,
+        data: &mut Bytes,
+        end: bool,
+    ) -> Poll<io::Result<()>> {
+        loop {
+            match self.push(stream) {
+                Some(Err(error)) => return Poll::Ready(Err(error)),
+                Some(Ok(())) if data.is_empty() => {
+                    if end {
+                        self.finish(stream);
+                    }
+                    self.hub.touch(self.key);
+                    return Poll::Ready(Ok(()));
+                }
+                Some(Ok(())) => {
+                    let piece = data.split_to(data.len().min(MAX_DATA));
+                    let mut header = Vec::with_capacity(8);
+                    send::push_data_header(&mut header, piece.len() as u64);
+                    self.queue(stream, header.into(), false);
+                    self.queue(stream, piece, false);
+                }
+                None => break,
+            }
+        }
+        if let Some(state) = self.streams.borrow_mut().get_mut(stream) {
+            state.writer = Some(cx.waker().clone());
+        }
+        self.hub.touch(self.key);
+        Poll::Pending
+    }
+
+    fn send_trailers(&self, stream: u64, section: &[u8]) {
+        self.send_section(stream, section, true);
+    }
+
+    fn abort(&self, stream: u64) {
+        // Its task is the caller and ends by itself.
+        drop(self.streams.borrow_mut().remove(stream));
+        self.h3.borrow_mut().forget(stream);
+        let mut endpoint = self.hub.endpoint.borrow_mut();
+        endpoint.reset(self.key, stream, ErrorCode::INTERNAL_ERROR.0);
+        endpoint.stop(self.key, stream, ErrorCode::INTERNAL_ERROR.0);
+        drop(endpoint);
+        self.hub.touch(self.key);
+    }
+
+    fn released(&self, stream: u64, len: usize) {
+        let mut streams = self.streams.borrow_mut();
+        let Some(state) = streams.get_mut(stream) else {
+            return;
+        };
+        state.queued = state.queued.saturating_sub(len);
+        if state.queued < MAX_QUEUED && std::mem::take(&mut state.unread) {
+            self.resumed.borrow_mut().push(stream);
+            drop(streams);
+            self.hub.touch(self.key);
+        }
+    }
+}
