@@ -42,6 +42,7 @@ class Problem:
 def check(text: str, install: InstallSpec) -> list[Problem]:
     """Everything that is wrong with the snippet for this install; empty when it may be used."""
     policy = POLICIES[install.engine]
+    text = text.rstrip("\n")  # what is rendered: a backslash before the last newline would join what follows
     for number, line in enumerate(text.split("\n"), 1):
         for character in line:
             if (ord(character) < 32 and character != "\t") or ord(character) == 127:

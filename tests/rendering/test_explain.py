@@ -91,7 +91,9 @@ def test_the_location_is_the_one_that_answers(live: Live, found: list[tuple[str,
 @given(names=st.lists(st.lists(st.sampled_from(NAMES), max_size=3, unique=True), min_size=1, max_size=4))
 def test_the_server_block_is_the_one_that_answers(live: Live, names: list[list[str]]) -> None:
     taken: set[str] = set()
-    blocks = [[name for name in block if name not in taken and not taken.add(name)] for block in names]  # type: ignore[func-returns-value]
+    blocks = [
+        [name for name in block if name.lstrip(".") not in taken and not taken.add(name.lstrip("."))] for block in names
+    ]  # type: ignore[func-returns-value]
     if isinstance(live.server, ApacheInstance):
         return _apache_names(live, blocks)
     spec = named(blocks, live.port)
@@ -113,6 +115,12 @@ def _apache_names(live: Live, blocks: list[list[str]]) -> None:
         explanation = explain([spec], Request("http", host, live.port))
         if "no name fits" not in explanation.steps[1].reasons[0]:
             assert live.answer("/", host) == said(explanation), (host, explanation.steps[1])
+
+
+def test_a_name_beside_the_dotted_form_that_covers_it(live: Live) -> None:
+    spec = named([["*.test"], ["b.test", ".b.test"]], live.port)
+    live.take(spec)
+    assert [live.answer("/", host) for host in ("b.test", "x.b.test", "c.test")] == ["block 1", "block 1", "block 0"]
 
 
 def test_a_proxied_prefix_without_its_slash_is_redirected(live: Live) -> None:

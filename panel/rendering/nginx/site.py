@@ -103,6 +103,9 @@ def _listens(scope: Scope, listens: tuple[Listen, ...], at: str) -> list[Node]:
 
 def _names(source: ServerBlock, at: str) -> list[Node]:
     names = [check_name(name, f"{at}/names/{number}") for number, name in enumerate(source.names)]
+    # `.a` stands for `a` and `*.a`; nginx would ignore it altogether beside one of them.
+    covered = {form for name in names if name.startswith(".") for form in (name[1:], f"*{name}")}
+    names = [name for name in names if name not in covered]
     return [directive("server_name", *names)] if names else []
 
 

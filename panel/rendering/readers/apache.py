@@ -45,17 +45,18 @@ def _close(stack: list[tuple[str, int, tuple[str, ...], list[Read]]], line: str,
 
 def lines(text: str) -> Iterator[tuple[int, str]]:
     """Logical lines without comments and empty ones: a backslash at the end joins the next line."""
-    pending, first = "", 0
+    pending, first, joins = "", 0, False
     for number, line in enumerate(text.split("\n"), 1):
-        first = first if pending else number
+        first = first if joins else number
         if line.endswith("\\"):
-            pending += line[:-1]
+            pending, joins = pending + line[:-1], True
             continue
-        whole, pending = (pending + line).strip(BLANK), ""
+        whole = (pending + line).strip(BLANK)
         if whole and not whole.startswith("#"):
             yield first, whole
-    if pending.strip(BLANK):
-        yield first, pending.strip(BLANK)
+        pending, joins = "", False
+    if joins:
+        raise Unreadable(first, "the text ends in a backslash, which would join what follows it; remove it")
 
 
 def words(line: str, number: int) -> list[str]:

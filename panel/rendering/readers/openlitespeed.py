@@ -37,7 +37,7 @@ class _Reader:
             if not line.endswith("\\") or line.endswith("\\\\") or line.startswith("#"):
                 return number, joined + line
             joined += line[:-1]
-        return number, joined
+        raise Unreadable(number, "the text ends in a backslash, which would join what follows it; remove it")
 
     def _close(self, number: int) -> None:
         if len(self.stack) == 1:
