@@ -7,6 +7,8 @@ from typing import Any
 
 from django import forms
 from django.core.exceptions import ValidationError
+from django.db.models import Q, QuerySet
+from django.http import QueryDict
 from django.utils.translation import gettext_lazy as _
 
 from panel.accounts.models import Team, User
@@ -17,6 +19,7 @@ from panel.benchmarks.models import RunStatus, Scenario
 from panel.websites.models import Site
 
 ARGUMENT = "argument_"
+OFFERED = 30
 _PLAIN = ("name", "team", "rounds", "warmup_s", "timeout_s", "allowed_error_percent")
 
 
@@ -99,6 +102,8 @@ class ScenarioForm(forms.Form):
 
 
 class RunForm(forms.Form):
+    """`search` narrows which sites are offered; those chosen already stay. Any measurable site is accepted."""
+
     scenario = forms.ModelChoiceField(Scenario.objects.none(), label=_("Scenario"))
     sites = forms.ModelMultipleChoiceField(
         Site.objects.none(), label=_("Sites"), widget=forms.CheckboxSelectMultiple, to_field_name="name"
@@ -113,14 +118,29 @@ class RunForm(forms.Form):
     )
     title = forms.CharField(label=_("Title"), max_length=200, required=False)
 
-    def __init__(self, *args: Any, user: User, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, user: User, search: str = "", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         sites = selectors.sites_measurable(user)
         for name, rows in (("scenario", selectors.scenarios_visible(user)), ("sites", sites), ("baseline", sites)):
             field = self.fields[name]
             assert isinstance(field, forms.ModelChoiceField)
             field.queryset = rows
-        self.fields["sites"].label_from_instance = site_label  # type: ignore[attr-defined]
+        self._offer(sites, search)
+
+    def _offer(self, sites: QuerySet[Site], search: str) -> None:
+        """At most OFFERED sites stand in the page, however many there are."""
+        chosen = self.data.getlist("sites") if isinstance(self.data, QueryDict) else self.initial.get("sites", [])
+        kept = list(sites.filter(name__in=chosen[:OFFERED]))
+        found = sites.filter(Q(name__icontains=search) | Q(install__host__name__icontains=search)).exclude(
+            name__in=chosen
+        )
+        self.offered = kept + list(found[:OFFERED])
+        self.left_out = found.count() - len(self.offered) + len(kept)
+        choices = [(site.name, site_label(site)) for site in self.offered]
+        for name, first in (("sites", []), ("baseline", [("", _("The first of them"))])):
+            field = self.fields[name]
+            assert isinstance(field, forms.ModelChoiceField)
+            field.choices = [*first, *choices]
 
     def clean(self) -> dict[str, Any]:
         data = self.cleaned_data

@@ -73,8 +73,10 @@ def _filtered(rows: QuerySet[Run], form: RunFilterForm) -> QuerySet[Run]:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def run_create(request: Request) -> HttpResponse:
-    initial: dict[str, Any] = {"scenario": request.GET.get("scenario"), "sites": request.GET.getlist("site")}
-    form = RunForm(request.POST or None, user=request.user, initial=initial)
+    initial: dict[str, Any] = {name: request.GET.get(name) for name in ("scenario", "baseline", "title")}
+    initial["sites"] = request.GET.getlist("site") + request.GET.getlist("sites")
+    search = request.GET.get("q", "")[:100]
+    form = RunForm(request.POST or None, user=request.user, search=search, initial=initial)
     if request.method == "POST" and form.is_valid():
         try:
             run = services.run_create(
@@ -94,6 +96,7 @@ def run_create(request: Request) -> HttpResponse:
         "crumbs": crumbs(),
         "has_scenarios": selectors.scenarios_visible(request.user).exists(),
         "has_sites": selectors.sites_measurable(request.user).exists(),
+        "search": search,
     }
     return render(request, "benchmarks/run_form.html", context, status=422 if form.errors else 200)
 

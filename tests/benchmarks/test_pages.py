@@ -186,6 +186,22 @@ def test_a_run_is_started_with_the_chosen_baseline_first(
     assert [target.site for target in started.targets.all()] == [second, site]
 
 
+def test_of_many_sites_a_few_are_offered_and_the_rest_is_searched(
+    operator: User, scenario: Scenario, team: Team, install: EngineInstall
+) -> None:
+    for number in range(45):
+        deployed(make_site(f"shop-{number:02}", team, install, 8100 + number))
+    client, url = signed_in(operator), reverse("benchmarks:run-create")
+    page = text(client, url)
+    assert page.count('type="checkbox" name="sites"') == 30
+    assert "15 more sites: search for them above." in page
+    found = text(client, f"{url}?q=shop-44&sites=shop-03")
+    assert re.findall(r'name="sites" value="([^"]+)"', found) == ["shop-03", "shop-44"]
+    assert re.search(r'value="shop-03"[^>]*checked', found), "what is chosen stays chosen"
+    client.post(url, {"scenario": scenario.pk, "sites": ["shop-44"]})
+    assert Run.objects.get().targets.get().site == Site.objects.get(name="shop-44")
+
+
 def test_a_baseline_is_one_of_the_sites(operator: User, scenario: Scenario, site: Site, second: Site) -> None:
     form = {"scenario": scenario.pk, "sites": [site.name], "baseline": second.name}
     response = signed_in(operator).post(reverse("benchmarks:run-create"), form)
