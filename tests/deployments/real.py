@@ -23,6 +23,7 @@ class Machine:
 
     def __init__(self, root: Path, sshd: SshServer | None = None) -> None:
         self.root = root
+        self.sshd = sshd
         self.people: Cast = cast(str(root))
         self.host: Host = self.people.host
         self.host.site_roots = [str(root / "www")]

@@ -145,6 +145,44 @@ def test_a_killed_agent_leaves_the_old_or_the_new(
     assert not list(nginx.root.rglob(".paddock-*"))
 
 
+@pytest.mark.parametrize("point", ["journaled", "tested", "switched", "live"])
+def test_a_connection_that_is_cut_is_asked_again(remote: Machine, nginx: NginxInstance, point: str) -> None:
+    """The agent holds at `point` until its channel is gone, then goes on alone; the panel asks what became of it."""
+    sshd = remote.sshd
+    assert sshd is not None
+    sshd.stop()
+    sshd.environment |= {"PADDOCK_AGENT_TEST": "1", "PADDOCK_AGENT_FAULT": f"hold:{point}"}
+    sshd.start()
+    deployment = confirmed(remote, nginx)
+    pool.close()
+    results: list[execution.Attempt] = []
+
+    def work() -> None:
+        try:
+            results.append(execution.deployment_execute(deployment.uuid))
+        finally:
+            connection.close()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    reached = {"journaled": {"journal"}, "tested": {"test"}, "switched": {"switch"}, "live": {"reload", "start"}}[point]
+    assert eventually(lambda: deployment.steps.filter(name__in=reached, status="succeeded").exists(), timeout_s=20)
+    assert sshd.process.process is not None
+    listener = sshd.process.process.pid
+    children = Path(f"/proc/{listener}/task/{listener}/children").read_text().split()
+    assert children
+    for child in children:
+        os.kill(int(child), signal.SIGKILL)
+    thread.join(timeout=40)
+    assert results == [execution.Attempt.DONE]
+    deployment.refresh_from_db()
+    assert deployment.status == DeploymentStatus.SUCCEEDED, deployment.error
+    assert remote.answers("shop", "this is shop")
+    names = list(deployment.steps.values_list("name", flat=True))
+    assert names.count("switch") == 1
+    assert "probe" in names  # also what nobody was there to hear
+
+
 def test_a_busy_host_leaves_it_in_the_queue(machine: Machine, nginx: NginxInstance) -> None:
     deployment = confirmed(machine, nginx)
     with host_lock(machine.host, "benchmark 7"):
