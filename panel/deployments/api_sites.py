@@ -10,7 +10,7 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from panel.accounts.permissions import Action, require
+from panel.accounts.permissions import Action
 from panel.api.problems import ApiError, parameter_error
 from panel.api.serializers import EmptySerializer
 from panel.deployments import services
@@ -18,8 +18,11 @@ from panel.deployments.api import plans_answer
 from panel.deployments.models import Deployment, Revision
 from panel.deployments.rendered import site_files
 from panel.deployments.serializers import DeploymentDetailSerializer, RevisionSerializer, RollbackInput
+from panel.hosts.models import EngineInstall
+from panel.rendering import capabilities
 from panel.websites import freeze
 from panel.websites.api import Sites, install_named
+from panel.websites.models import Site
 from panel.websites.serializers import MoveInput
 
 _PLANS = {201: DeploymentDetailSerializer(many=True)}
@@ -33,11 +36,19 @@ class PreviewFile(serializers.Serializer[Any]):
     content = serializers.CharField(allow_null=True, help_text="null: a secret, or a link.")
 
 
+class DifferenceSerializer(serializers.Serializer[Any]):
+    field = serializers.CharField(help_text="A JSON pointer into the site's frozen form.")
+    engine = serializers.CharField()
+    severity = serializers.CharField()
+    what = serializers.CharField()
+    nearest = serializers.CharField(allow_blank=True)
+
+
 class DeployableSites(Sites):
     """Sites: what should be served, where and how. A change here reaches a host only by a deployment."""
 
     dry_run_actions = Sites.dry_run_actions | {"rollback", "disable", "take_off", "move"}
-    parameters = {**Sites.parameters, "preview": {"install"}}
+    parameters = {**Sites.parameters, "preview": {"install"}, "differences": {"install"}}
 
     def _planned(self, planned: Deployment | None) -> Response:
         """The plan to be confirmed; 204 when the site stood nowhere and the thing is done."""
@@ -83,18 +94,31 @@ class DeployableSites(Sites):
         assert install is not None
         return plans_answer(self, services.site_move(actor=self.actor, site=site, install=install))
 
-    @extend_schema(responses=PreviewFile(many=True))
-    @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])
-    def preview(self, request: Request, name: str = "") -> Response:
-        """The draft as it would be rendered, for its own server or `install`. Nothing is stored."""
-        site = self.get_object()
-        require(self.actor, Action.VIEW, site.team)
-        raw = request.query_params.get("install")
+    def _install_wanted(self, site: Site) -> EngineInstall:
+        """The server of `?install=`, else the site's own."""
+        raw = self.request.query_params.get("install")
         if raw is not None and not (raw.isascii() and raw.isdecimal() and len(raw) < 18):
             raise parameter_error("install", "Write the server's id: see /api/v1/installs/.")
         install = install_named(int(raw), "?install") if raw else site.install
         if install is None:
             raise ApiError("conflict", "Choose the server that this site runs on first, or name one with ?install=.")
+        return install
+
+    @extend_schema(responses=DifferenceSerializer(many=True))
+    @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])
+    def differences(self, request: Request, name: str = "") -> Response:
+        """What the server (or `install`) cannot say of this site, and the nearest that is rendered instead."""
+        site = self.get_object()
+        install = self._install_wanted(site)
+        found = capabilities.differences(freeze.site_spec(site, install), freeze.install_spec(install))
+        return Response(DifferenceSerializer(found, many=True).data)
+
+    @extend_schema(responses=PreviewFile(many=True))
+    @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])
+    def preview(self, request: Request, name: str = "") -> Response:
+        """The draft as it would be rendered, for its own server or `install`. Nothing is stored."""
+        site = self.get_object()
+        install = self._install_wanted(site)
         files = site_files(site, install, freeze.site_spec(site, install))
         return Response(
             [

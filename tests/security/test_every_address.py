@@ -113,3 +113,15 @@ def fingerprint() -> dict[str, list[object]]:
             kept = [sorted((key, str(value)) for key, value in row.items() if key not in skipped) for row in rows]
             found[model._meta.label] = kept  # type: ignore[assignment]
     return found
+
+
+def test_every_event_stream_refuses_pages_of_other_sites(world: World) -> None:
+    client = session_of(world.admin)
+    streams = [address for address in addresses() if "events" in address.path]
+    assert len(streams) >= 3, "deployments, runs and jobs have one each"
+    for address in streams:
+        path = address.path
+        assert client.get(path).status_code == 200, path
+        assert client.get(path, headers={"Origin": "https://evil.example"}).status_code == 403, path
+        assert client.get(path, headers={"Origin": "null"}).status_code == 403, path
+        assert client.get(path, headers={"Sec-Fetch-Site": "cross-site"}).status_code == 403, path
