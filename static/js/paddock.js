@@ -109,6 +109,17 @@
     }
   });
 
+  // --- a live region is left alone while nothing but the clock moved: focus and selection stay ---
+  const shown = new WeakMap();
+  const essence = (html) => html.replace(/<time[^]*?<\/time>/g, "").replace(/csrfmiddlewaretoken" value="[^"]*"/g, "");
+  document.addEventListener("htmx:beforeSwap", (event) => {
+    const region = event.detail.target;
+    if (!region.matches || !region.matches("[data-live]")) return;
+    const now = essence(event.detail.serverResponse);
+    if (shown.get(region) === now) event.detail.shouldSwap = false;
+    else requestAnimationFrame(() => { const next = document.getElementById(region.id); if (next) shown.set(next, now); });
+  });
+
   // --- unsaved changes: <form data-guard> ---
   let leaving = false;
   const snapshot = (form) => new URLSearchParams([...new FormData(form)].map(([name, value]) => [name, value instanceof File ? value.name : value])).toString();
