@@ -104,8 +104,12 @@ def _listener(specs: Sequence[SiteSpec], request: Request) -> tuple[list[_Host],
     for address in (request.address, every):
         if address in found and (address or not request.address or address == every):
             where = f"{address or 'every IPv4 address'}, port {request.port}"
-            return found[address], Step("listener", f"{len(found[address])} server blocks listen on {where}")
+            return found[address], Step("listener", f"{_blocks_listen(len(found[address]))} on {where}")
     return [], Step("listener", f"nothing listens on port {request.port} of this address; the connection is refused")
+
+
+def _blocks_listen(count: int) -> str:
+    return "1 server block listens" if count == 1 else f"{count} server blocks listen"
 
 
 def _is_v6(address: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import URLPattern, URLResolver, path
 
-from panel.websites.views import actions, blocks, certificates, insight, lists, parts, sites
+from panel.websites.views import actions, blocks, certificates, explain, insight, lists, parts, sites
 
 app_name = "websites"
 
@@ -47,6 +47,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("<slug:name>/php/+new/", parts.part_add, _pools, name="php_add"),
     path("<slug:name>/php/<int:pk>/", parts.part_edit, _pools, name="php_edit"),
     path("<slug:name>/php/<int:pk>/delete/", parts.part_delete, _pools, name="php_delete"),
+    path("<slug:name>/explain/", explain.explain, name="explain"),
     path("<slug:name>/raw/", insight.raw, name="raw"),
     path("<slug:name>/logs/", insight.logs, name="logs"),
     path("<slug:name>/benchmarks/", insight.benchmarks, name="benchmarks"),

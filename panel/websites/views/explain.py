@@ -1,0 +1,75 @@
+"""Which location answers? Worked out from the drafts, as the site's server would."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.auth.decorators import login_required
+from django.http import HttpResponse
+from django.urls import reverse
+from django.views.decorators.http import require_safe
+
+from panel.core.http import Request
+from panel.hosts.models import EngineInstall
+from panel.rendering.errors import NotExpressible
+from panel.rendering.explain import Explanation
+from panel.rendering.explain import Request as Question
+from panel.rendering.explain import explain as work_out
+from panel.websites import freeze
+from panel.websites.forms.explain import ExplainForm
+from panel.websites.models import Site
+from panel.websites.selectors import sites_visible
+from panel.websites.views.base import site_get, site_render
+from panel.websites.views.insight import install_wanted
+from panel.websites.views.sites import urls_of
+
+
+def _neighbours(site: Site, install: EngineInstall, port: int) -> list[Site]:
+    """The sites that take part: this one as drafted, and those that are enabled on its server and port."""
+    rows = Site.objects.filter(install=install, enabled=True, blocks__listens__port=port).exclude(pk=site.pk)
+    return list(freeze.with_parts(rows.distinct()))
+
+
+def _explained(site: Site, install: EngineInstall, question: Question) -> Explanation:
+    sites = [freeze.fetched(site), *_neighbours(site, install, question.port)]
+    return work_out([freeze.spec_of_fetched(item, install) for item in sites], question)
+
+
+def _target_url(site: Site, found: Explanation) -> str:
+    """The page of the block or location that answers, when it is one of `site`."""
+    if found.site != site.name or not found.block:
+        return ""
+    block = list(site.blocks.all())[int(found.block.split("/")[2])]
+    place = found.location.split("/")
+    locations = list(block.locations.all())
+    # A block's own try_files answers as a location that no row stands for.
+    if len(place) < 5 or int(place[4]) >= len(locations):
+        return reverse("websites:block", args=[site.name, block.pk])
+    return reverse("websites:location", args=[site.name, locations[int(place[4])].pk])
+
+
+@login_required
+@require_safe
+def explain(request: Request, name: str) -> HttpResponse:
+    site = site_get(request, name)
+    install = install_wanted(request, site)
+    form = ExplainForm(request.GET if "url" in request.GET else None)
+    context: dict[str, Any] = {"form": form, "install": install, "examples": urls_of(site)[:3]}
+    if form.is_valid() and form.question is not None and install is not None:
+        try:
+            found = _explained(site, install, form.question)
+        except NotExpressible as error:
+            form.add_error("url", error.message)
+        else:
+            context |= _answer(request, site, found)
+    is_part = request.htmx and request.htmx.target == "answer"
+    template = "websites/explain_part.html" if is_part else "websites/explain.html"
+    return site_render(request, site, "explain", template, **context)
+
+
+def _answer(request: Request, site: Site, found: Explanation) -> dict[str, Any]:
+    """The steps; where another team's site answers, only that it does."""
+    if found.site and found.site != site.name and not sites_visible(request.user).filter(name=found.site).exists():
+        return {"is_foreign": True}
+    url = _target_url(site, found)
+    return {"found": found, "target_url": url, "is_location": "/locations/" in url}

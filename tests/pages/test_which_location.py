@@ -1,0 +1,97 @@
+"""The page that says which location answers an address, for drafts too."""
+
+from __future__ import annotations
+
+import html
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from panel.websites import services
+from panel.websites.models import Location, Site
+from tests.pages.conftest import shop_definition
+from tests.support.cast import Cast
+
+URL = "/sites/shop/explain/"
+
+
+def text_of(answer: Any) -> str:
+    return html.unescape(answer.content.decode())
+
+
+@pytest.mark.parametrize(
+    ("address", "pattern"),
+    [
+        ("http://shop.example/health", "/health"),
+        ("http://www.shop.example/api/v1/items?x=1", "/api/"),
+        ("http://shop.example/a/../b/x.php", r"\.php$"),
+    ],
+)
+def test_the_location_that_answers_is_led_to(owner: Client, shop: Site, address: str, pattern: str) -> None:
+    page = text_of(owner.get(URL, {"url": address}))
+    location = Location.objects.get(pattern=pattern)
+    assert f'href="/sites/shop/locations/{location.pk}/"' in page
+    assert "server block 1 of shop (shop.example www.shop.example) answers" in page
+
+
+def test_files_of_the_server_block_answer_the_rest(owner: Client, shop: Site) -> None:
+    page = text_of(owner.get(URL, {"url": "http://shop.example/about.html"}))
+    assert "the first of /about.html that is there" in page
+    assert f'href="/sites/shop/blocks/{shop.blocks.get().pk}/"' in page
+
+
+def test_a_port_that_nobody_listens_on(owner: Client, shop: Site) -> None:
+    assert "nothing listens on port 8443" in text_of(owner.get(URL, {"url": "https://shop.example:8443/"}))
+
+
+def test_a_draft_without_a_server_can_be_asked(owner: Client, people: Cast) -> None:
+    services.site_define(actor=people.owner, data=shop_definition(people, install=None))
+    assert "/health" in text_of(owner.get(URL, {"url": "http://shop.example/health"}))
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("shop.example/x", "Write a whole address"),
+        ("ftp://shop.example/", "Write a whole address"),
+        ("http:///x", "Write a whole address"),
+        ("http://[::1/", "This is not an address"),
+        ("http://shop.example:99999/", "This is not an address"),
+        ("http://shop.example/a\u2028b", "no server setting can hold"),
+        ("", "This field is required."),
+    ],
+)
+def test_what_is_no_address_is_said(owner: Client, shop: Site, address: str, words: str) -> None:
+    answer = owner.get(URL, {"url": address})
+    assert answer.status_code == 200
+    assert words in text_of(answer)
+    assert "What happens" not in text_of(answer)
+
+
+def test_another_teams_site_that_answers_is_not_told(owner: Client, admin: Client, people: Cast, shop: Site) -> None:
+    block = {"listens": [{"port": 80}], "names": ["hidden.example"], "root": "/srv/www/b", "locations": []}
+    data = {"name": "secret-project", "team": "blog", "install": people.nginx.pk, "blocks": [block]}
+    services.site_define(actor=people.outsider, data=data)
+    page = text_of(owner.get(URL, {"url": "http://hidden.example/"}))
+    assert "A site of another team answers" in page
+    assert "secret-project" not in page
+    assert 'href="/sites/secret-project/"' in text_of(admin.get(URL, {"url": "http://hidden.example/"}))
+
+
+def test_as_one_types_only_the_answer_comes(owner: Client, shop: Site) -> None:
+    answer = owner.get(URL, {"url": "http://shop.example/health"}, HTTP_HX_REQUEST="true", HTTP_HX_TARGET="answer")
+    assert b"<html" not in answer.content
+    assert "What happens" in text_of(answer)
+
+
+def test_an_outsider_cannot_ask(outsider: Client, shop: Site) -> None:
+    assert outsider.get(URL, {"url": "http://shop.example/"}).status_code == 404
+
+
+def test_try_files_of_the_server_block_lead_to_the_block(owner: Client, people: Cast, shop: Site) -> None:
+    block = shop.blocks.get()
+    services.block_update(actor=people.owner, block=block, try_files=["$uri", "=404"])
+    page = text_of(owner.get(URL, {"url": "http://shop.example/about.html"}))
+    assert f'href="/sites/shop/blocks/{block.pk}/"' in page
+    assert "Edit this server block" in page
