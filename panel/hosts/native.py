@@ -1,11 +1,12 @@
-"""gallop on a host: its program uploaded when it is missing, its own main configuration, started."""
+"""Servers whose main configuration is the panel's own: gallop, whose program is uploaded when it is missing, and on
+the panel's own machine an nginx for an account that may not write the distribution's configuration."""
 
 from __future__ import annotations
 
 import hashlib
 import platform
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, cast
 from uuid import uuid4
 
 from django.conf import settings
@@ -29,14 +30,8 @@ def install(host: Host, agent: Session) -> tuple[EngineInstall, dict[str, Any]]:
     known = native_install_of(host)
     paths = known.paths if known else _paths(host, agent)
     version = _install_program(host, agent, paths["binary"])
-    control = EngineControl(
-        engine=Engine.NATIVE,
-        **{name: paths[name] for name in ("binary", "prefix", "main_config", "config_root", "pid_file")},
-    )
-    request = _main_configuration(host, agent, paths, engine_control(known) if known else control)
-    result = agent.call("apply", plain(request), timeout=UPLOAD_TIMEOUT_S)
-    if result["outcome"] not in ("applied", "unchanged"):
-        raise ApplicationError(f"gallop does not run on {host.name}: {result['error']}", code="install_failed")
+    control = engine_control(known) if known else _control(Engine.NATIVE, paths)
+    result = _applied(host, agent, paths, control)
     if known is None:
         known = install_create(
             actor=None,
@@ -50,6 +45,49 @@ def install(host: Host, agent: Session) -> tuple[EngineInstall, dict[str, Any]]:
     elif known.version != version:
         install_update(actor=None, install=known, version=version)
     return known, result
+
+
+def install_private_nginx(host: Host, agent: Session) -> EngineInstall | None:
+    """The distribution's nginx with configuration, logs and pid file below the panel's own folder; None without one.
+
+    For this machine when the panel does not run as root. Idempotent. Raises ApplicationError or RemoteError.
+    """
+    known = host.installs.filter(engine=Engine.NGINX, manages_main_config=True).first()
+    system = host.installs.filter(engine=Engine.NGINX, label="default", manages_main_config=False).first()
+    if known is None and system is None:
+        return None
+    source = known or system
+    assert source is not None
+    base = str(settings.LOCAL_HOST_ROOT / "nginx")
+    paths = known.paths if known else _below(base, source.paths["binary"], "nginx")
+    _applied(host, agent, paths, engine_control(known) if known else _control(Engine.NGINX, paths))
+    return known or install_create(
+        actor=None,
+        host=host,
+        engine=Engine.NGINX,
+        label="private",
+        paths=paths,
+        version=source.version,
+        modules=source.modules,
+        layout=Layout.CONF_D,
+        manages_main_config=True,
+        is_running=True,
+    )
+
+
+def _control(engine: str, paths: dict[str, str]) -> EngineControl:
+    names = ("binary", "prefix", "main_config", "config_root", "pid_file")
+    return EngineControl(engine=engine, **{name: paths[name] for name in names})
+
+
+def _applied(host: Host, agent: Session, paths: dict[str, str], control: EngineControl) -> dict[str, Any]:
+    """Main configuration in place and the server running, as one transaction of the agent."""
+    request = _main_configuration(host, agent, paths, control)
+    result = agent.call("apply", plain(request), timeout=UPLOAD_TIMEOUT_S)
+    if result["outcome"] not in ("applied", "unchanged"):
+        name = Engine(control.engine).label
+        raise ApplicationError(f"{name} does not run on {host.name}: {result['error']}", code="install_failed")
+    return result
 
 
 def _paths(host: Host, agent: Session) -> dict[str, str]:
@@ -67,13 +105,17 @@ def _paths(host: Host, agent: Session) -> dict[str, str]:
         }
     else:
         base = f"{agent.call('facts')['home']}/.local/share/paddock/gallop"
+    return _below(base, f"{base}/bin/gallop", "gallop")
+
+
+def _below(base: str, binary: str, name: str) -> dict[str, str]:
     return {
-        "binary": f"{base}/bin/gallop",
+        "binary": binary,
         "prefix": base,
-        "main_config": f"{base}/conf/gallop.conf",
+        "main_config": f"{base}/conf/{name}.conf",
         "config_root": f"{base}/conf",
         "log_dir": f"{base}/log",
-        "pid_file": f"{base}/run/gallop.pid",
+        "pid_file": f"{base}/run/{name}.pid",
     }
 
 
@@ -98,9 +140,12 @@ def _install_program(host: Host, agent: Session, path: str) -> str:
 
 
 def _main_configuration(host: Host, agent: Session, paths: dict[str, str], control: EngineControl) -> ApplyRequest:
-    spec = InstallSpec(engine="native", layout="conf_d", config_root=paths["config_root"], log_dir=paths["log_dir"])
+    engine = cast(Any, control.engine)
+    spec = InstallSpec(engine=engine, layout="conf_d", config_root=paths["config_root"], log_dir=paths["log_dir"])
     temporary = f"{paths['prefix']}/temp"
-    rendered = render_main(spec, user=_worker_account(host, agent), pid_file=paths["pid_file"], temp_dir=temporary)
+    rendered = render_main(
+        spec, user=_worker_account(host, agent, control.engine), pid_file=paths["pid_file"], temp_dir=temporary
+    )
     folders = [
         f"{paths['config_root']}/conf.d",
         paths["log_dir"],
@@ -110,22 +155,23 @@ def _main_configuration(host: Host, agent: Session, paths: dict[str, str], contr
     files = [FileChange(path, "directory") for path in dict.fromkeys([paths["prefix"], *folders]) if path != "/run"]
     files += [FileChange(item.path, "put", item.text, item.mode) for item in rendered]
     return ApplyRequest(
-        transaction=f"gallop-{uuid4().hex}",
+        transaction=f"main-{control.engine}-{uuid4().hex}",
         roots=_roots(paths),
         files=files,
         engines=[control],
     )
 
 
-def _worker_account(host: Host, agent: Session) -> str:
-    """Whom the workers of a server that root starts become: nobody, unless that account cannot reach the sites."""
+def _worker_account(host: Host, agent: Session, engine: str) -> str:
+    """Whom the workers of a server that root starts become: nobody, or whom the distribution built its nginx for,
+    unless such an account cannot reach the sites."""
     if agent.identity["uid"] != 0:
         return ""
     if host.connection == Connection.LOCAL:
         above = [settings.LOCAL_HOST_ROOT, *settings.LOCAL_HOST_ROOT.parents]
         if not all(folder.stat().st_mode & 0o001 for folder in above if folder.exists()):
             return "root"
-    return UNPRIVILEGED
+    return UNPRIVILEGED if engine == Engine.NATIVE else ""
 
 
 def _roots(paths: dict[str, str]) -> list[str]:

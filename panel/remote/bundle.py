@@ -20,7 +20,16 @@ from functools import lru_cache
 from pathlib import Path
 
 AGENTS = Path(__file__).resolve().parents[2] / "agents"
-MAIN = "from agents.host.main import main\n\nmain()\n"
+MAIN = """\
+import sys
+
+if sys.version_info < (3, 8):
+    sys.exit("Python 3.8 or newer is needed, this is %d.%d." % sys.version_info[:2])
+
+from agents.host.main import main
+
+main()
+"""
 EPOCH = (1980, 1, 1, 0, 0, 0)
 # Format 2 has no back references, whose presence depends on reference counts and so on what else the process did.
 # Python 3.14 has constants that format 2 cannot hold.

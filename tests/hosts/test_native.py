@@ -11,10 +11,13 @@ from typing import Any
 import pytest
 from django.core.management import call_command
 
+from agents.protocol import plain
 from panel.accounts.models import User
 from panel.hosts.execution import operation_execute
 from panel.hosts.models import EngineInstall, Host, HostOperation, JobStatus, OperationKind
+from panel.hosts.native import install_private_nginx
 from panel.hosts.services import operation_request, register_local_host
+from panel.hosts.targets import engine_control, target_for
 from panel.remote import pool
 from tests.support.gallop import gallop_binary
 from tests.support.waiting import eventually
@@ -81,6 +84,18 @@ def test_a_binary_that_does_not_run_there_is_reported(here: Host, admin: User, s
     assert operation.status == JobStatus.FAILED
     assert "does not run on this machine" in operation.error
     assert not EngineInstall.objects.exists()
+
+
+def test_an_nginx_of_its_own_for_an_account_without_rights(here: Host, admin: User) -> None:
+    operation = operation_request(actor=admin, host=here, kind=OperationKind.CHECK)
+    operation_execute(operation.uuid)
+    with pool.session(target_for(here)) as agent:
+        made = install_private_nginx(here, agent)
+        assert made is not None
+        assert install_private_nginx(here, agent) == made
+        status = agent.call("service", {"engine": plain(engine_control(made)), "action": "stop"})
+    assert (made.label, made.manages_main_config, status["running"]) == ("private", True, False)
+    assert Path(made.paths["config_root"]).is_relative_to(Path(here.site_roots[0]).parent)
 
 
 def test_the_command_prepares_this_machine(here: Host) -> None:

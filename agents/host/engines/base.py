@@ -149,7 +149,7 @@ class Engine:
                 message = "the server still has its old workers %g s after it was told to reload" % LIVE_TIMEOUT_S
                 raise EngineError(message, commands.Done([], 1, processes.added(before.logs)))
             time.sleep(pause)
-            pause = min(pause * 1.5, 0.05)
+            pause = min(pause * 1.5, 0.02)
 
     def stop(self) -> list[str]:
         """Stops the server and waits until it is gone; nothing to do when it does not run."""

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
+
 from django.conf import settings
 from django.core.management.base import BaseCommand
 
 from panel.core.errors import ApplicationError
 from panel.hosts.execution import operation_execute
-from panel.hosts.models import Engine, Host, HostOperation, OperationKind
+from panel.hosts.models import Host, HostOperation, OperationKind
+from panel.hosts.native import install_private_nginx
 from panel.hosts.services import register_local_host
+from panel.hosts.targets import target_for
+from panel.remote import pool
 
 
 class Command(BaseCommand):
@@ -18,8 +23,17 @@ class Command(BaseCommand):
         host = register_local_host()
         if host.facts_at is None:
             self._errand(host, OperationKind.CHECK)
-        if settings.GALLOP_BINARY.is_file() and not host.installs.filter(engine=Engine.NATIVE).exists():
+        if settings.GALLOP_BINARY.is_file():  # also starts it again after the machine was restarted
             self._errand(host, OperationKind.INSTALL_NATIVE)
+        if os.geteuid() != 0:
+            self._private_nginx(host)
+
+    def _private_nginx(self, host: Host) -> None:
+        try:
+            with pool.session(target_for(host)) as agent:
+                install_private_nginx(host, agent)
+        except ApplicationError as error:
+            self.stderr.write(error.message)
 
     def _errand(self, host: Host, kind: OperationKind) -> None:
         """Done here and now: no worker runs yet. A failure is told, and does not keep the panel from starting."""
