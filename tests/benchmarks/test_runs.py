@@ -40,7 +40,7 @@ def test_two_sites_are_measured_round_by_round(operator: User, scenario: Scenari
         assert row.metrics["non2xx"] == 0
         assert row.metrics["cpu_s"]["server"] > 0
         assert [phase[0] for phase in row.metrics["phases"]] == ["idle", "load", "idle"]
-        assert len(row.samples["server"]) >= 5
+        assert len(row.samples["server"]) >= 3
     one, _ = run.summary["targets"]
     assert one["figures"]["throughput_rps"]["rounds"] == 3
     assert one["figures"]["latency_p99"]["value"] > 0
