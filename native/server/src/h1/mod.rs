@@ -179,14 +179,16 @@ impl<T: Transport> Driver<T> {
 
     async fn run(&mut self) {
         loop {
-            let next = match self.next().await {
-                Some(next) => next,
-                None => return,
-            };
+            // Not between reading a head and taking it: until then it lies where all connections of
+            // the thread read theirs.
             self.batch += 1;
             if self.batch.is_multiple_of(BATCH) {
                 yield_now().await;
             }
+            let next = match self.next().await {
+                Some(next) => next,
+                None => return,
+            };
             let keep = match next {
                 Next::Answered => true,
                 Next::Partly { rest } => send::write_all(&self.shared.io, &rest).await.is_ok(),

@@ -1,0 +1,43 @@
+//! HTTP/1 against the real binary.
+
+mod common;
+
+use common::{free_port, Server};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+/// Connections that send many requests at once are made to take turns; none may get the answer to
+/// another's request.
+#[test]
+fn pipelines_on_many_connections_are_not_mixed_up() {
+    let port = free_port();
+    let http =
+        format!("server {{ listen 127.0.0.1:{port}; location / {{ return 200 \"<$uri>\"; }} }}");
+    let _server = Server::start(&http, |_| {});
+    let mut connections: Vec<TcpStream> = (0..8)
+        .map(|_| TcpStream::connect(("127.0.0.1", port)).unwrap())
+        .collect();
+    for (c, connection) in connections.iter_mut().enumerate() {
+        let request = |n| format!("GET /{c}-{n} HTTP/1.1\r\nHost: x\r\n\r\n");
+        let mut all: String = (0..200).map(request).collect();
+        all.push_str(&format!(
+            "GET /{c}-last HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+        ));
+        connection.write_all(all.as_bytes()).unwrap();
+    }
+    for (c, mut connection) in connections.into_iter().enumerate() {
+        let mut answers = String::new();
+        connection.read_to_string(&mut answers).unwrap();
+        let mut at = 0;
+        for n in (0..200).map(|n| n.to_string()).chain(["last".to_string()]) {
+            let want = format!("</{c}-{n}>");
+            let found = answers[at..].find(&want);
+            at += found.unwrap_or_else(|| panic!("no {want} in its place on connection {c}"));
+        }
+        assert_eq!(
+            answers.matches("HTTP/1.1 200").count(),
+            201,
+            "connection {c}"
+        );
+    }
+}
