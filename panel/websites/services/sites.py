@@ -41,6 +41,26 @@ def _listens(port: int, address: str, certificate: Certificate | None) -> list[d
     return [{"port": 80, "address": address}, secure] if port == 80 else [secure]
 
 
+def _short_parts(
+    listens: list[dict[str, Any]], domains: list[str], certificate: Certificate | None, root: str, upstream: str
+) -> dict[str, Any]:
+    """The one server block of the short form, and its upstream."""
+    if not domains:
+        listens = [{**listen, "default_server": True} for listen in listens]
+    block: dict[str, Any] = {
+        "listens": listens,
+        "names": domains,
+        "certificate": certificate.name if certificate else None,
+        "redirect_to_https": len(listens) == 2,
+        "root": root,
+        "index": ["index.html"] if root else [],
+    }
+    if not upstream:
+        return {"blocks": [block]}
+    block["locations"] = [{"pattern": "/", "handler": "proxy", "upstream": "app"}]
+    return {"blocks": [block], "upstreams": [{"name": "app", "servers": [{"address": upstream}]}]}
+
+
 @transaction.atomic
 def site_create(
     *,
@@ -66,22 +86,9 @@ def site_create(
         message = "Write either the folder with the site's files, or the upstream that answers (host:port)."
         raise ValidationError({"root": message})
     listens = _listens(port, address, certificate)
-    if not domains:
-        listens = [{**listen, "default_server": True} for listen in listens]
-    block: dict[str, Any] = {
-        "listens": listens,
-        "names": domains,
-        "certificate": certificate.name if certificate else None,
-        "redirect_to_https": len(listens) == 2,
-        "root": root,
-        "index": ["index.html"] if root else [],
-        "locations": [],
-    }
     data: dict[str, Any] = {"name": name, "team": team.slug, "install": install.pk if install else None}
-    data |= {"health_path": health_path, "notes": notes, "blocks": [block]}
-    if upstream:
-        data["upstreams"] = [{"name": "app", "servers": [{"address": upstream}]}]
-        block["locations"] = [{"pattern": "/", "handler": "proxy", "upstream": "app"}]
+    data |= {"health_path": health_path, "notes": notes}
+    data |= _short_parts(listens, domains, certificate, root, upstream)
     try:
         site = site_define(actor=actor, data=data)
     except ValidationError as error:
