@@ -12,6 +12,7 @@ from rest_framework.request import Request
 from panel.api.problems import parameter_error
 
 DEFAULT, MAXIMUM = 50, 1000
+_CURSOR = "Take the cursor from next or previous of an earlier answer."
 
 
 class Pages(CursorPagination):
@@ -37,9 +38,12 @@ class Pages(CursorPagination):
 
     def decode_cursor(self, request: Request) -> Any:
         try:
-            return super().decode_cursor(request)
+            cursor = super().decode_cursor(request)
         except NotFound as error:
-            raise parameter_error("cursor", "Take the cursor from next or previous of an earlier answer.") from error
+            raise parameter_error("cursor", _CURSOR) from error
+        if cursor is not None and "\0" in str(cursor.position or ""):  # which PostgreSQL cannot even compare with
+            raise parameter_error("cursor", _CURSOR)
+        return cursor
 
     def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> list[Any] | None:
         try:
@@ -47,7 +51,7 @@ class Pages(CursorPagination):
         except (ValidationError, ValueError, TypeError) as error:  # a position that is none of this ordering's
             if "cursor" not in request.query_params:
                 raise
-            raise parameter_error("cursor", "Take the cursor from next or previous of an earlier answer.") from error
+            raise parameter_error("cursor", _CURSOR) from error
 
     def get_schema_operation_parameters(self, view: Any) -> list[dict[str, Any]]:
         parameters = super().get_schema_operation_parameters(view)

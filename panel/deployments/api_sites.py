@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
 from rest_framework.decorators import action
 from rest_framework.request import Request
@@ -20,8 +20,11 @@ from panel.deployments.rendered import site_files
 from panel.deployments.serializers import DeploymentDetailSerializer, RevisionSerializer, RollbackInput
 from panel.hosts.models import EngineInstall
 from panel.rendering import capabilities
+from panel.rendering.errors import NotExpressible
 from panel.websites import freeze
 from panel.websites.api import Sites, install_named
+from panel.websites.explaining import explained
+from panel.websites.forms.explain import ExplainForm
 from panel.websites.models import Site
 from panel.websites.serializers import MoveInput
 
@@ -44,11 +47,41 @@ class DifferenceSerializer(serializers.Serializer[Any]):
     nearest = serializers.CharField(allow_blank=True)
 
 
+class ExplanationStep(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    text = serializers.CharField()
+    reasons = serializers.ListField(child=serializers.CharField())
+
+
+class ExplanationOutcome(serializers.Serializer[Any]):
+    kind = serializers.CharField()
+    status = serializers.IntegerField(allow_null=True)
+    text = serializers.CharField(allow_blank=True)
+    files = serializers.ListField(child=serializers.CharField())
+    otherwise = serializers.CharField(allow_blank=True)
+    notes = serializers.ListField(child=serializers.CharField())
+
+
+class ExplanationSerializer(serializers.Serializer[Any]):
+    """`block` and `location` are pointers into the site's definition. Another team's site is not named."""
+
+    site = serializers.CharField(allow_null=True)
+    block = serializers.CharField(allow_blank=True)
+    location = serializers.CharField(allow_blank=True)
+    steps = ExplanationStep(many=True)
+    outcome = ExplanationOutcome(allow_null=True)
+
+
 class DeployableSites(Sites):
     """Sites: what should be served, where and how. A change here reaches a host only by a deployment."""
 
     dry_run_actions = Sites.dry_run_actions | {"rollback", "disable", "take_off", "move"}
-    parameters = {**Sites.parameters, "preview": {"install"}, "differences": {"install"}}
+    parameters = {
+        **Sites.parameters,
+        "preview": {"install"},
+        "differences": {"install"},
+        "explain": {"url", "install"},
+    }
 
     def _planned(self, planned: Deployment | None) -> Response:
         """The plan to be confirmed; 204 when the site stood nowhere and the thing is done."""
@@ -112,6 +145,23 @@ class DeployableSites(Sites):
         install = self._install_wanted(site)
         found = capabilities.differences(freeze.site_spec(site, install), freeze.install_spec(install))
         return Response(DifferenceSerializer(found, many=True).data)
+
+    @extend_schema(responses=ExplanationSerializer, parameters=[OpenApiParameter("url", str, required=True)])
+    @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])
+    def explain(self, request: Request, name: str = "") -> Response:
+        """Which server block and location answer `url`, and why, step by step, from the server's drafts."""
+        site = self.get_object()
+        install = self._install_wanted(site)
+        form = ExplainForm({"url": request.query_params.get("url", "")})
+        if not form.is_valid() or form.question is None:
+            raise parameter_error("url", " ".join(map(str, form.errors.get("url", ["Write the address."]))))
+        try:
+            found = explained(site, install, form.question)
+        except NotExpressible as error:
+            raise parameter_error("url", error.message) from error
+        if found.site and found.site != site.name and not self.rows().filter(name=found.site).exists():
+            return Response({"site": None, "block": "", "location": "", "steps": [], "outcome": None})
+        return Response(ExplanationSerializer(found).data)
 
     @extend_schema(responses=PreviewFile(many=True))
     @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])

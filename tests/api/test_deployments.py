@@ -164,3 +164,13 @@ def test_jobs_that_are_not_there(caller: Caller) -> None:
     assert caller.get(f"jobs/{uuid4()}/").status_code == 404
     assert caller.post(f"jobs/{uuid4()}/cancel/").status_code == 404
     assert caller.get("jobs/1/").status_code == 404
+
+
+def test_which_location_answers(machine: Machine, caller: Caller, site: Site) -> None:  # noqa: F811
+    url = f"http://shop.example:{machine.port}/a/b"
+    found = caller.get(f"sites/shop/explain/?url={url}").json()
+    assert found["site"] == "shop" and found["block"] == "/blocks/0"
+    assert [step["name"] for step in found["steps"]][:2] == ["listener", "server"]
+    assert found["outcome"]["kind"] == "files"
+    assert pointers(caller.get("sites/shop/explain/")) == ["?url"]
+    assert pointers(caller.get("sites/shop/explain/?url=nonsense")) == ["?url"]

@@ -10,29 +10,15 @@ from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from panel.core.http import Request
-from panel.hosts.models import EngineInstall
 from panel.rendering.errors import NotExpressible
 from panel.rendering.explain import Explanation
-from panel.rendering.explain import Request as Question
-from panel.rendering.explain import explain as work_out
-from panel.websites import freeze
+from panel.websites.explaining import explained
 from panel.websites.forms.explain import ExplainForm
 from panel.websites.models import Site
 from panel.websites.selectors import sites_visible
 from panel.websites.views.base import site_get, site_render
 from panel.websites.views.insight import install_wanted
 from panel.websites.views.sites import urls_of
-
-
-def _neighbours(site: Site, install: EngineInstall, port: int) -> list[Site]:
-    """The sites that take part: this one as drafted, and those that are enabled on its server and port."""
-    rows = Site.objects.filter(install=install, enabled=True, blocks__listens__port=port).exclude(pk=site.pk)
-    return list(freeze.with_parts(rows.distinct()))
-
-
-def _explained(site: Site, install: EngineInstall, question: Question) -> Explanation:
-    sites = [freeze.fetched(site), *_neighbours(site, install, question.port)]
-    return work_out([freeze.spec_of_fetched(item, install) for item in sites], question)
 
 
 def _target_url(site: Site, found: Explanation) -> str:
@@ -57,7 +43,7 @@ def explain(request: Request, name: str) -> HttpResponse:
     context: dict[str, Any] = {"form": form, "install": install, "examples": urls_of(site)[:3]}
     if form.is_valid() and form.question is not None and install is not None:
         try:
-            found = _explained(site, install, form.question)
+            found = explained(site, install, form.question)
         except NotExpressible as error:
             form.add_error("url", error.message)
         else:
