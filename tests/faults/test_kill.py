@@ -59,7 +59,7 @@ def test_killed_again_while_recovering(point: str, nginx_sites: Sites, agent_fil
 
 
 @pytest.mark.parametrize("point", ["switched", "reloaded", "probed", "committed"])
-def test_killed_while_applying_to_apache(point: str, sites: Sites, agent_file: Path, tmp_path: Path) -> None:
+def test_killed_on_every_server(point: str, sites: Sites, agent_file: Path, tmp_path: Path) -> None:
     scene = Scene(sites)
     killed_at(point, scene, agent_file, tmp_path / "state")
     scene.assert_answers()
