@@ -1,0 +1,168 @@
+"""How the pages behave under hands and for screen readers: keys, dialogs, inline checks, unsaved input, axe."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from django.test import Client
+from playwright.sync_api import Browser, Page
+
+from panel.websites import services
+from panel.websites.models import Site
+from tests.pages.conftest import shop_definition, signed_in
+from tests.support.cast import Cast, cast
+
+# The browser's event loop runs in the thread that also asks the database.
+os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"
+PAGES = (
+    "/",
+    "/sites/",
+    "/sites/+new/",
+    "/sites/shop/",
+    "/sites/shop/blocks/",
+    "/sites/shop/explain/?url=http://shop.example/health",
+    "/sites/shop/raw/",
+    "/sites/shop/delete/",
+    "/sites/+certificates/",
+    "/hosts/",
+    "/hosts/+new/",
+    "/hosts/web-1/",
+    "/help/",
+)
+
+
+@pytest.fixture
+def people(transactional_db: None) -> Cast:
+    return cast()
+
+
+@pytest.fixture
+def shop(people: Cast) -> Site:
+    return services.site_define(actor=people.owner, data=shop_definition(people))
+
+
+def page_of(browser: Browser, url: str, client: Client, **options: Any) -> Page:
+    context = browser.new_context(base_url=url, **options)
+    session = client.cookies["paddock_session"].value
+    context.add_cookies([{"name": "paddock_session", "value": session, "url": url}])
+    page = context.new_page()
+    page.set_default_timeout(15_000)
+    return page
+
+
+@pytest.fixture
+def page(browser: Browser, live_server: Any, people: Cast, shop: Site) -> Iterator[Page]:
+    """A page of an administrator; whatever the browser complains about fails the test."""
+    page = page_of(browser, live_server.url, signed_in(people.admin))
+    complaints: list[str] = []
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+    yield page
+    page.context.close()
+    assert not complaints
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 320])
+def test_axe_finds_nothing_and_nothing_hangs_over(
+    browser: Browser, live_server: Any, people: Cast, shop: Site, scheme: Any, width: int
+) -> None:
+    size: Any = {"width": width, "height": 800}
+    page = page_of(browser, live_server.url, signed_in(people.admin), color_scheme=scheme, viewport=size)
+    wrong = []
+    for url in PAGES:
+        page.goto(url)
+        found = Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
+        wrong += [f"{url}: {item['id']} {item['nodes'][0]['html'][:120]}" for item in found]
+        root = "document.documentElement"
+        if page.evaluate(f"{root}.scrollWidth > {root}.clientWidth"):
+            wrong.append(f"{url}: wider than the window")
+    page.context.close()
+    assert not wrong, "\n".join(wrong)
+
+
+def test_everything_is_reached_by_keys(page: Page) -> None:
+    page.goto("/")
+    page.keyboard.press("/")
+    page.keyboard.type("shop.ex")
+    page.wait_for_selector(".results a")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/sites/shop/")
+    page.keyboard.press("g")
+    page.keyboard.press("h")
+    page.wait_for_url("**/hosts/")
+    page.keyboard.press("?")
+    page.wait_for_selector("#dialog[open] #keys-on")
+    page.uncheck("#keys-on")
+    page.keyboard.press("Escape")
+    assert page.locator("#dialog[open]").count() == 0
+    page.keyboard.press("/")
+    assert page.locator("#search-dialog[open]").count() == 0  # single keys are off now
+
+
+def test_a_deletion_waits_for_the_name_and_gives_the_focus_back(page: Page) -> None:
+    page.goto("/sites/shop/")
+    page.click("text=Delete")
+    page.wait_for_selector("#dialog[open] [data-confirm-name]")
+    assert page.is_disabled("#dialog [data-confirm-submit]")
+    page.keyboard.type("shop")
+    assert page.is_enabled("#dialog [data-confirm-submit]")
+    page.keyboard.press("Escape")
+    assert page.evaluate("document.activeElement.textContent").strip() == "Delete"
+    assert Site.objects.exists()
+
+
+def test_a_fault_is_said_as_one_types_and_goes_when_it_is_mended(page: Page, shop: Site) -> None:
+    page.goto(f"/sites/shop/blocks/{shop.blocks.get().pk}/")
+    page.fill("#id_names", "test..com")
+    page.wait_for_selector("#id_names-error p")
+    assert "two dots in a row" in page.inner_text("#id_names-error")
+    assert page.get_attribute("#id_names", "aria-invalid") == "true"
+    page.fill("#id_names", "shop.example")
+    page.wait_for_selector("#id_names:not([aria-invalid])")
+    assert page.inner_text("#id_names-error") == ""
+
+
+def test_input_that_is_not_saved_is_not_lost_without_asking(page: Page, shop: Site) -> None:
+    asked: list[str] = []
+    page.on("dialog", lambda dialog: (asked.append(dialog.type), dialog.dismiss()))
+    url = f"/sites/shop/blocks/{shop.blocks.get().pk}/"
+    page.goto(url)
+    page.fill("#id_root", "/srv/www/elsewhere")
+    assert page.is_visible("[data-unsaved]")
+    page.click("text=Cancel")
+    page.wait_for_timeout(300)
+    assert asked == ["beforeunload"]
+    assert page.url.endswith(url)
+    page.click("text=Save the draft")
+    page.wait_for_url("**/sites/shop/blocks/")
+    assert asked == ["beforeunload"]
+    assert shop.blocks.get().root == "/srv/www/elsewhere"
+
+
+def test_the_list_follows_what_is_typed(page: Page) -> None:
+    page.goto("/sites/")
+    page.fill(".toolbar input[type=search]", "nothing like it")
+    page.wait_for_selector("text=No site fits")
+    assert "q=nothing" in page.url
+    page.fill(".toolbar input[type=search]", "www.shop")
+    page.wait_for_selector("#list a.name")
+
+
+def test_it_works_without_scripts(browser: Browser, live_server: Any, people: Cast, shop: Site) -> None:
+    size: Any = {"width": 360, "height": 800}
+    page = page_of(browser, live_server.url, signed_in(people.owner), java_script_enabled=False, viewport=size)
+    page.goto("/")
+    page.click("nav >> text=Sites")
+    page.click("a.name >> text=shop")
+    page.click("text=Delete")
+    page.fill("[name=confirm]", "shop")
+    page.click("button >> text=Delete")
+    page.wait_for_url("**/sites/")
+    page.context.close()
+    assert not Site.objects.exists()
