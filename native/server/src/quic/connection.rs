@@ -104,16 +104,25 @@ impl Connection {
         for stream in resumed {
             self.read(stream, now);
         }
-        let mut h3 = self.h3.borrow_mut();
-        if h3.is_used_up() && !h3.is_going_away() {
-            drop(h3);
+        let h3 = self.h3.borrow();
+        let used_up = h3.is_used_up() && !h3.is_going_away();
+        drop(h3);
+        if used_up {
             self.say_goaway();
-            h3 = self.h3.borrow_mut();
         }
-        if h3.is_going_away() && h3.open_requests() == 0 && self.streams.borrow().is_empty() {
-            drop(h3);
+        let h3 = self.h3.borrow();
+        let going_away = h3.is_going_away();
+        drop(h3);
+        if going_away && self.is_idle() {
             self.close(ErrorCode::NO_ERROR, "", now);
         }
+    }
+
+    /// Whether every request was answered and every answer has arrived; only our control stream is
+    /// left. To close earlier would throw away what is on its way.
+    fn is_idle(&self) -> bool {
+        let answered = self.streams.borrow().is_empty() && self.h3.borrow().open_requests() == 0;
+        answered && self.hub.endpoint.borrow_mut().unacknowledged(self.key) <= 1
     }
 
     fn open_control(&self) {
@@ -144,8 +153,7 @@ impl Connection {
             self.say_goaway();
             self.hub.touch(self.key);
         }
-        let idle = self.streams.borrow().is_empty() && self.h3.borrow().open_requests() == 0;
-        if impatient && idle {
+        if impatient && self.is_idle() {
             self.close(ErrorCode::NO_ERROR, "", now);
         }
     }

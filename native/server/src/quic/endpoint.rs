@@ -315,8 +315,9 @@ impl Endpoint {
             return End::Reset;
         };
         let mut stream = connection.quic.recv_stream(id(stream));
+        // Read to its end already: two events may have told of the same bytes.
         let Ok(mut reader) = stream.read(true) else {
-            return End::Reset;
+            return End::Open;
         };
         let mut taken = 0;
         let end = loop {
@@ -378,6 +379,11 @@ impl Endpoint {
     pub fn open_uni(&mut self, key: Key) -> Option<u64> {
         let connection = connection(&mut self.connections, key)?;
         Some(u64::from(connection.quic.streams().open(Dir::Uni)?))
+    }
+
+    /// Streams with bytes that the client has not acknowledged, our control stream among them.
+    pub fn unacknowledged(&mut self, key: Key) -> usize {
+        connection(&mut self.connections, key).map_or(0, |c| c.quic.streams().send_streams())
     }
 
     /// Closes a connection; [`Event::Closed`] does not follow, its owner knows.

@@ -1,0 +1,167 @@
+//! HTTP/3 against the real binary.
+
+mod common;
+#[path = "common/h3.rs"]
+mod h3;
+
+use common::{free_port, Server};
+use h3::Client;
+use rustls::pki_types::CertificateDer;
+use std::path::Path;
+
+struct Site {
+    _server: Server,
+    port: u16,
+    certificate: CertificateDer<'static>,
+}
+
+impl Site {
+    fn start(server: &str, prepare: impl FnOnce(&Path)) -> Self {
+        let port = free_port();
+        let own = rcgen::generate_simple_self_signed(vec!["example.org".to_string()]).unwrap();
+        let http = format!(
+            "server {{ listen 127.0.0.1:{port} quic; ssl_certificate %%/cert.pem;\n\
+             ssl_certificate_key %%/key.pem; root %%/html;\n{server}\n}}"
+        );
+        let (certificate, key) = (own.cert.pem(), own.signing_key.serialize_pem());
+        let server = Server::start(&http, |folder| {
+            std::fs::write(folder.join("cert.pem"), certificate).unwrap();
+            std::fs::write(folder.join("key.pem"), key).unwrap();
+            std::fs::create_dir(folder.join("html")).unwrap();
+            prepare(&folder.join("html"));
+        });
+        let certificate = own.cert.der().clone();
+        Self {
+            _server: server,
+            port,
+            certificate,
+        }
+    }
+
+    fn client(&self) -> Client {
+        let mut client = Client::connect(self.port, self.certificate.clone());
+        client.run("the handshake", |client| client.connected);
+        client.greet();
+        client
+    }
+}
+
+fn pattern(len: usize) -> Vec<u8> {
+    (0..len).map(|n| (n * 31 % 251) as u8).collect()
+}
+
+#[test]
+fn files_small_and_large() {
+    let site = Site::start("", |html| {
+        std::fs::write(html.join("small.html"), "small").unwrap();
+        std::fs::write(html.join("large.bin"), pattern(3_000_000)).unwrap();
+    });
+    let mut client = site.client();
+    for _ in 0..3 {
+        let id = client.get("/small.html");
+        let answer = client.answer(id);
+        assert_eq!(
+            (&answer.status[..], &answer.body[..]),
+            ("200", &b"small"[..])
+        );
+        let field = |name: &str| answer.fields.iter().find(|(n, _)| n == name).is_some();
+        assert!(field("date") && field("etag") && field("last-modified"));
+    }
+    let id = client.get("/large.bin");
+    assert!(client.answer(id).body == pattern(3_000_000));
+    let id = client.get("/missing");
+    assert_eq!(client.answer(id).status, "404");
+}
+
+#[test]
+fn many_requests_at_once() {
+    let site = Site::start("location / { return 200 $uri; }", |_| {});
+    let mut client = site.client();
+    for round in 0..5 {
+        let ids: Vec<_> = (0..100)
+            .map(|n| (n, client.get(&format!("/{round}-{n}"))))
+            .collect();
+        for (n, id) in ids {
+            let want = format!("/{round}-{n}");
+            let answer = client.answer(id);
+            assert_eq!(answer.body, want.as_bytes(), "{answer:?}");
+        }
+    }
+}
+
+#[test]
+fn an_address_is_validated_first_where_it_shall_be() {
+    let site = Site::start("quic_retry on; location / { return 204; }", |_| {});
+    let mut client = site.client();
+    let id = client.get("/");
+    assert_eq!(client.answer(id).status, "204");
+}
+
+#[test]
+fn a_malformed_request_is_answered_with_400() {
+    let site = Site::start("location / { return 204; }", |_| {});
+    let mut client = site.client();
+    let id = client.request(&[(":method", "GET"), (":path", "/")]);
+    client.quic.send_stream(id).finish().unwrap();
+    assert_eq!(client.answer(id).status, "400");
+    let id = client.get("/");
+    assert_eq!(client.answer(id).status, "204");
+}
+
+#[test]
+fn a_broken_control_stream_ends_the_connection() {
+    let site = Site::start("location / { return 204; }", |_| {});
+    let mut client = Client::connect(site.port, site.certificate.clone());
+    client.run("the handshake", |client| client.connected);
+    client.uni(&[0, 7, 1, 0]);
+    client.run("the end", |client| client.closed.is_some());
+    let reason = client.closed.unwrap();
+    assert!(
+        reason.contains("266") || reason.contains("SETTINGS"),
+        "{reason}"
+    );
+    assert!(site.client().connected, "others are served");
+}
+
+/// Streams that are opened and reset at once, without end.
+#[test]
+fn rapid_reset_ends_the_connection_and_no_other() {
+    let site = Site::start(
+        "location / { return 204; } keepalive_requests 1000000;",
+        |_| {},
+    );
+    let (mut attacker, mut other) = (site.client(), site.client());
+    let mut opened = 0;
+    attacker.run("the end", |client| {
+        while client.closed.is_none()
+            && client
+                .quic
+                .streams()
+                .open(quinn_proto::Dir::Bi)
+                .is_some_and(|id| {
+                    client.quic.send_stream(id).write(&[1]).unwrap();
+                    client.quic.send_stream(id).reset(0x10cu32.into()).unwrap();
+                    client.quic.recv_stream(id).stop(0x10cu32.into()).unwrap();
+                    true
+                })
+        {
+            opened += 1;
+        }
+        client.closed.is_some()
+    });
+    assert!(opened < 5000, "{opened} streams");
+    assert!(attacker.closed.unwrap().contains("263"));
+    let id = other.get("/");
+    assert_eq!(other.answer(id).status, "204");
+}
+
+#[test]
+fn keepalive_requests_moves_clients_on() {
+    let site = Site::start("location / { return 204; } keepalive_requests 5;", |_| {});
+    let mut client = site.client();
+    for _ in 0..5 {
+        let id = client.get("/");
+        assert_eq!(client.answer(id).status, "204");
+    }
+    client.run("the end", |client| client.closed.is_some());
+}
