@@ -17,7 +17,7 @@ from tests.support.gallop import GallopInstance
 from tests.support.http import ask
 from tests.support.nginx import NginxInstance
 
-ENGINES = ("nginx", "apache")
+ENGINES = ("nginx", "apache", "native")
 
 
 @contextmanager

@@ -47,9 +47,13 @@ pub async fn serve(ex: &mut Exchange, pass: &FastcgiPass) -> Flow {
 
 /// Script name and path info of the URI, for variables.
 fn split_path(ex: &mut Exchange, conf: &UpConf) {
-    let uri = ex.uri.path.clone();
-    let split = conf.split_path_info.as_ref().and_then(|p| p.captures(&uri));
-    if let Some(groups) = split {
+    (ex.fastcgi_script_name, ex.fastcgi_path_info) = split(&ex.uri.path, conf);
+}
+
+/// The URI's script name and path info under a location's settings, each `None` where they leave the URI alone.
+/// Variables ask for them before the location's handler runs too: `try_files $fastcgi_script_name` does.
+pub fn split(uri: &[u8], conf: &UpConf) -> (Option<Vec<u8>>, Option<Vec<u8>>) {
+    if let Some(groups) = conf.split_path_info.as_ref().and_then(|p| p.captures(uri)) {
         let group = |i: usize| {
             groups
                 .get(i)
@@ -57,15 +61,12 @@ fn split_path(ex: &mut Exchange, conf: &UpConf) {
                 .flatten()
                 .map(|(a, z)| uri[a..z].to_vec())
         };
-        ex.fastcgi_script_name = group(1);
-        ex.fastcgi_path_info = group(2);
-        return;
+        return (group(1), group(2));
     }
-    ex.fastcgi_path_info = None;
-    ex.fastcgi_script_name = match &conf.index {
-        Some(index) if uri.ends_with(b"/") => Some([&uri[..], index.as_bytes()].concat()),
-        _ => None,
-    };
+    match &conf.index {
+        Some(index) if uri.ends_with(b"/") => (Some([uri, index.as_bytes()].concat()), None),
+        _ => (None, None),
+    }
 }
 
 /// The records before the body.

@@ -2,7 +2,7 @@
 
 mod answer;
 mod cookies;
-mod fastcgi;
+pub(crate) mod fastcgi;
 pub mod keepalive;
 mod proxy;
 mod request;

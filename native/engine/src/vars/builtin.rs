@@ -95,11 +95,14 @@ fn request(ex: &Exchange, b: B, out: &mut Vec<u8>) -> Option<bool> {
             filename(ex, out);
             Some(true)
         }
-        B::FastcgiScriptName => match &ex.fastcgi_script_name {
-            Some(name) => text(out, name),
-            None => text(out, &ex.uri.path),
-        },
-        B::FastcgiPathInfo => some(out, ex.fastcgi_path_info.as_deref().or(Some(b""))),
+        B::FastcgiScriptName => {
+            let name = ex.fastcgi_script_name.clone().or_else(|| fastcgi_split(ex).0);
+            text(out, name.as_deref().unwrap_or(&ex.uri.path))
+        }
+        B::FastcgiPathInfo => {
+            let info = ex.fastcgi_path_info.clone().or_else(|| fastcgi_split(ex).1);
+            some(out, Some(info.as_deref().unwrap_or(b"")))
+        }
         B::RemoteUser => match &ex.remote_user {
             Some(user) => text(out, user),
             None => some(out, crate::access::credentials(ex).map(|c| c.0).as_deref()),
@@ -462,4 +465,11 @@ fn pem(tls: &TlsInfo, out: &mut Vec<u8>) -> bool {
     }
     out.extend_from_slice(b"-----END CERTIFICATE-----\n");
     true
+}
+
+fn fastcgi_split(ex: &Exchange) -> (Option<Vec<u8>>, Option<Vec<u8>>) {
+    match &ex.loc.conf.fastcgi {
+        Some(conf) => crate::upstream::fastcgi::split(&ex.uri.path, conf),
+        None => (None, None),
+    }
 }
