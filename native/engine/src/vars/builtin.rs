@@ -96,7 +96,10 @@ fn request(ex: &Exchange, b: B, out: &mut Vec<u8>) -> Option<bool> {
             Some(true)
         }
         B::FastcgiScriptName => {
-            let name = ex.fastcgi_script_name.clone().or_else(|| fastcgi_split(ex).0);
+            let name = ex
+                .fastcgi_script_name
+                .clone()
+                .or_else(|| fastcgi_split(ex).0);
             text(out, name.as_deref().unwrap_or(&ex.uri.path))
         }
         B::FastcgiPathInfo => {
