@@ -48,6 +48,7 @@ pub fn load(
         vars: b.vars,
         files: source.files,
         prefix: prefix.to_path_buf(),
+        conf_prefix,
         warnings: b.warnings,
     })
 }

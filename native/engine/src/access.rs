@@ -85,6 +85,7 @@ async fn password(ex: &mut Exchange) -> Verdict {
     let Some(path) = template::eval_path(ex, file) else {
         return Verdict::Refuse(403);
     };
+    let path = ex.worker.shared.config.conf_prefix.join(path);
     let text = match std::fs::read(&path) {
         Ok(text) => text,
         Err(e) => {

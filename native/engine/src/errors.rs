@@ -55,7 +55,6 @@ fn send_page(ex: &mut Exchange, page: &ErrorPage, code: u16) -> Page {
         ex.error_status = status;
     }
     let target = template::eval(ex, &page.target);
-    ex.response.location = None;
     if target.first() == Some(&b'@') {
         return Page::Named(String::from_utf8_lossy(&target).into_owned());
     }

@@ -194,6 +194,8 @@ pub struct Exchange {
     pub client_port: u16,
     pub remote_user: Option<Vec<u8>>,
     pub request_length: u64,
+    /// The request had arrived before the answer to the one before was sent.
+    pub pipelined: bool,
     /// Whole answer and its body, in bytes.
     pub bytes_sent: u64,
     pub body_sent: u64,
@@ -253,6 +255,7 @@ impl Exchange {
             client_port: conn.peer.map_or(0, |p| p.port()),
             remote_user: None,
             request_length: 0,
+            pipelined: false,
             bytes_sent: 0,
             body_sent: 0,
             limit_rate: Cell::new(None),

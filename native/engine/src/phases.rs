@@ -201,10 +201,11 @@ pub fn validate_host(text: &[u8]) -> Option<(String, Option<u16>)> {
     if !inner.iter().all(|&c| allowed(c)) || inner.windows(2).any(|w| w == b"..") {
         return None;
     }
-    let name = name.strip_suffix(b".").unwrap_or(name);
-    if name.is_empty() {
-        return None;
-    }
+    let name = match name.strip_suffix(b".") {
+        Some(rest) => rest,
+        None if name.is_empty() => return None,
+        None => name,
+    };
     String::from_utf8(name.to_ascii_lowercase())
         .ok()
         .map(|n| (n, port))
@@ -471,6 +472,18 @@ fn update_location(ex: &mut Exchange) {
     {
         ex.keepalive = false;
     }
+    // Old browsers lose answers on connections that are kept; msie6 is the default.
+    let disable = conf.keepalive_disable.unwrap_or(1);
+    let agent = ex.head.get("user-agent").unwrap_or(b"");
+    let has = |needle: &str| memchr::memmem::find(agent, needle.as_bytes()).is_some();
+    let msie6 = disable & 1 != 0
+        && ex.head.method() == b"POST"
+        && ["MSIE 4.", "MSIE 5.", "MSIE 6."].iter().any(|n| has(n))
+        && !has("SV1");
+    let safari = disable & 2 != 0 && has("Mac OS X") && has("Safari/") && !has("Chrome/");
+    if msie6 || safari {
+        ex.keepalive = false;
+    }
 }
 
 async fn content(ex: &mut Exchange) -> Flow {
@@ -542,6 +555,14 @@ pub fn absolute_location(ex: &Exchange, location: &[u8]) -> Vec<u8> {
 
 /// Counts and logs a finished request, and gives back what it held.
 pub fn finish(ex: &mut Exchange) {
+    if let Some(last) = ex
+        .attempts
+        .last()
+        .filter(|a| a.times.response_ms.get().is_none())
+    {
+        let lasted = gallop_runtime::now_ms().saturating_sub(last.began);
+        last.times.response_ms.set(Some(lasted));
+    }
     crate::log::access(ex);
     crate::log::flush_turn();
     ex.guards.clear();

@@ -208,7 +208,7 @@ fn rewrite(ex: &mut Exchange, op: &Op, changed: &mut bool) -> Next {
             path.push(b'?');
             path.extend_from_slice(&args);
         }
-        ex.response.location = Some(path);
+        ex.response.location = Some(unescape_redirect(path));
         return Next::Flow(Flow::Status(*status));
     }
     if path.is_empty() {
@@ -234,6 +234,36 @@ fn rewrite(ex: &mut Exchange, op: &Op, changed: &mut bool) -> Next {
             Next::Go
         }
     }
+}
+
+/// Undoes the escaping of captures and arguments where a redirect's path does not need it.
+fn unescape_redirect(text: Vec<u8>) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut i = 0;
+    while i < text.len() {
+        let c = text[i];
+        if c == b'%' {
+            if let Some(decoded) = escape::hex_pair(&text[i + 1..]) {
+                if decoded > b'%' && decoded < 0x7f {
+                    out.push(decoded);
+                } else {
+                    out.extend_from_slice(&text[i..i + 3]);
+                }
+                i += 3;
+                if decoded == b'?' {
+                    break;
+                }
+                continue;
+            }
+        }
+        out.push(c);
+        i += 1;
+        if c == b'?' {
+            break;
+        }
+    }
+    out.extend_from_slice(&text[i..]);
+    out
 }
 
 /// Path and arguments of a replacement. Captures are escaped where they become arguments, or part

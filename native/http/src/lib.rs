@@ -8,6 +8,7 @@ pub mod h3;
 pub mod head;
 pub mod hpack;
 pub mod message;
+pub mod proxy_protocol;
 pub mod qpack;
 pub mod section_cache;
 pub mod stream_table;

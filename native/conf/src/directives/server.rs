@@ -180,7 +180,10 @@ fn server_name(b: &mut Builder, d: &Directive) -> Result<()> {
         let server = current(b);
         server
             .first_name
-            .get_or_insert_with(|| text.strip_prefix('.').unwrap_or(&text).to_lowercase());
+            .get_or_insert_with(|| match text.strip_prefix('~') {
+                Some(_) => text.clone(),
+                None => text.strip_prefix('.').unwrap_or(&text).to_lowercase(),
+            });
         server.names.push(name);
     }
     Ok(())

@@ -15,6 +15,8 @@ pub struct Config {
     pub files: Vec<SourceFile>,
     /// `-p`: logs, pid file and document roots are relative to it.
     pub prefix: PathBuf,
+    /// The configuration file's folder: included files, certificates and passwords are relative to it.
+    pub conf_prefix: PathBuf,
     /// Remarks that do not stop the server, as nginx's `[warn]`.
     pub warnings: Vec<String>,
 }

@@ -132,6 +132,18 @@ const HIDDEN: [&str; 13] = [
     "status",
 ];
 
+const ONCE: [&str; 9] = [
+    "content-type",
+    "last-modified",
+    "etag",
+    "expires",
+    "location",
+    "refresh",
+    "server",
+    "date",
+    "content-encoding",
+];
+
 fn is(name: &[u8], other: &str) -> bool {
     name.eq_ignore_ascii_case(other.as_bytes())
 }
@@ -261,8 +273,13 @@ fn copy_head(ex: &mut Exchange, plan: &Plan, head: &Head) {
     let conf = plan.conf.clone();
     ex.response.status = head.status;
     ex.response.reason.clone_from(&head.reason);
-    for (name, value) in &head.fields {
-        if !is_passed(&conf, name) {
+    for (i, (name, value)) in head.fields.iter().enumerate() {
+        // Of fields that come once only the first counts.
+        let again = ONCE.iter().any(|n| is(name, n))
+            && head.fields[..i]
+                .iter()
+                .any(|(n, _)| n.eq_ignore_ascii_case(name));
+        if again || !is_passed(&conf, name) {
             continue;
         }
         copy_field(ex, plan, name, value.clone());

@@ -42,6 +42,8 @@ pub struct Attempt {
     pub times: Rc<Totals>,
     pub headers: Vec<(Vec<u8>, Vec<u8>)>,
     pub trailers: RefCell<Vec<(Vec<u8>, Vec<u8>)>>,
+    /// Milliseconds (monotonic).
+    pub began: u64,
     /// The first after an internal redirect.
     pub new_group: bool,
 }

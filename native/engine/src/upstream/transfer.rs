@@ -215,6 +215,7 @@ fn attempt(plan: &Plan, chosen: &Chosen, new_group: bool) -> Attempt {
         url: format!("{}://{peer}{colon}{}", plan.scheme, plan.shown_uri),
         peer,
         new_group,
+        began: now_ms(),
         ..Attempt::default()
     }
 }
@@ -393,7 +394,8 @@ impl Outgoing {
                 at: 0,
                 len: *len,
             },
-            None if ex.source.is_ended() || ex.is_subrequest() => Feed::Bytes(Bytes::new()),
+            None if ex.is_subrequest() => Feed::Bytes(Bytes::new()),
+            None if ex.source.is_ended() && ex.early_body.is_empty() => Feed::Bytes(Bytes::new()),
             None => Feed::Client,
         };
         let (buf, feed, framing) = match &plan.protocol {
@@ -504,18 +506,33 @@ impl Outgoing {
                     self.end();
                 }
             }
-            Feed::Client => match ex.source.poll_data(cx) {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(Ok(Some(data))) => {
-                    self.body += data.len() as u64;
-                    if let Err(flow) = received::check_size(ex, self.body) {
-                        return Poll::Ready(Err(flow));
-                    }
-                    self.frame(&data);
-                }
-                Poll::Ready(Ok(None)) => self.end(),
+            Feed::Client => return self.poll_client(ex, cx),
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Outgoing {
+    /// Takes what the client has sent by now as one piece.
+    fn poll_client(&mut self, ex: &mut Exchange, cx: &mut Context<'_>) -> Poll<Result<(), Flow>> {
+        let mut piece: Vec<u8> = Vec::new();
+        let mut ended = false;
+        while !ended && (piece.len() as u64) < FILE_STEP {
+            match ex.source.poll_data(cx) {
+                Poll::Pending if piece.is_empty() => return Poll::Pending,
+                Poll::Pending => break,
+                Poll::Ready(Ok(Some(data))) => piece.extend_from_slice(&data),
+                Poll::Ready(Ok(None)) => ended = true,
                 Poll::Ready(Err(e)) => return Poll::Ready(Err(body_error(ex, e))),
-            },
+            }
+        }
+        self.body += piece.len() as u64;
+        if let Err(flow) = received::check_size(ex, self.body) {
+            return Poll::Ready(Err(flow));
+        }
+        self.frame(&piece);
+        if ended {
+            self.end();
         }
         Poll::Ready(Ok(()))
     }

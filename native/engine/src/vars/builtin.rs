@@ -230,7 +230,7 @@ fn connection(ex: &Exchange, b: B, out: &mut Vec<u8>) -> Option<bool> {
         B::ProxyProtocolServerAddr => endpoint_ip(out, pp.and_then(|p| p.destination)),
         B::ProxyProtocolServerPort => endpoint_port(out, pp.and_then(|p| p.destination)),
         B::Pid => show(out, std::process::id()),
-        B::Pipe => text(out, b"."),
+        B::Pipe => text(out, if ex.pipelined { b"p" } else { b"." }),
         B::NginxVersion => text(out, env!("CARGO_PKG_VERSION").as_bytes()),
         B::Msec => show(out, format_args!("{}.{:03}", wall / 1000, wall % 1000)),
         B::TimeLocal => {

@@ -154,6 +154,7 @@ pub async fn serve<T: Transport>(worker: Rc<Worker>, conn: Rc<Conn>, io: T, earl
         deadline: deadline(),
         idle_ms: None,
         batch: 0,
+        pipelined: false,
     };
     driver.run().await;
 }
@@ -166,6 +167,7 @@ struct Driver<T: Transport> {
     /// Milliseconds to wait for the next request; `None` for the first.
     idle_ms: Option<u64>,
     batch: u32,
+    pipelined: bool,
 }
 
 impl<T: Transport> Driver<T> {
@@ -207,6 +209,7 @@ impl<T: Transport> Driver<T> {
         let worker = self.worker.clone();
         let mut phase: Option<Phase> = None;
         let mut started = false;
+        self.pipelined = self.idle_ms.is_some() && self.shared.has_unread();
         self.deadline
             .set(self.idle_ms.unwrap_or_else(|| self.header_timeout()));
         loop {
@@ -319,6 +322,7 @@ impl<T: Transport> Driver<T> {
             .fetch_add(1, Ordering::Relaxed);
         self.shared.consume(len);
         ex.request_length = len as u64;
+        ex.pipelined = self.pipelined;
         let _phase = Phase::new(&self.worker, |s| &s.counters.writing);
         let refused = match bad {
             Some(error) => {

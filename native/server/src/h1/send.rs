@@ -334,18 +334,18 @@ fn timed_out() -> io::Error {
     )
 }
 
-/// Fields after a chunked body.
-fn trailers(ex: &Exchange, body: &mut Body, buf: &mut Vec<u8>) {
-    let own = items(&ex.loc.conf.add_trailer);
-    for header in own.iter().filter(|h| {
-        ex.response
-            .trailers
-            .iter()
-            .any(|(n, _)| *n == h.name.as_bytes())
-    }) {
+/// Fields after a chunked body. Each value may refer to those before it.
+fn trailers(ex: &mut Exchange, body: &mut Body, buf: &mut Vec<u8>) {
+    let announced = std::mem::take(&mut ex.response.trailers);
+    let loc = ex.loc.clone();
+    let own = items(&loc.conf.add_trailer).iter();
+    for header in own.filter(|h| announced.iter().any(|(n, _)| *n == h.name.as_bytes())) {
         let value = gallop_engine::phases::eval(ex, &header.value);
         if !value.is_empty() {
             field(buf, header.name.as_bytes(), &value);
+            ex.response
+                .trailers
+                .push((header.name.clone().into_bytes(), value));
         }
     }
     for (name, value) in body.trailers() {
