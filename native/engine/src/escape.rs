@@ -78,7 +78,7 @@ pub fn json(text: &[u8], out: &mut Vec<u8>) {
 /// For a log line: quotes, backslashes and everything unprintable as `\xHH`.
 pub fn log(text: &[u8], out: &mut Vec<u8>) {
     for &c in text {
-        if c < 0x20 || c >= 0x7f || c == b'"' || c == b'\\' {
+        if !(0x20..0x7f).contains(&c) || c == b'"' || c == b'\\' {
             out.extend_from_slice(&[
                 b'\\',
                 b'x',

@@ -59,6 +59,20 @@ impl Sock {
         poll_fn(|cx| self.poll_read(cx, buf)).await
     }
 
+    /// Waits until there is more than `known` bytes to read and looks at them without taking any.
+    pub async fn peek(&self, buf: &mut [u8], known: usize) -> io::Result<usize> {
+        loop {
+            self.io.readable().await;
+            match sys::peek(self.raw(), buf) {
+                Ok(n) if n > known || n == 0 || self.io.is_hung_up() => return Ok(n),
+                Ok(_) => self.io.clear_readable(),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => self.io.clear_readable(),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+    }
+
     /// Reads without waiting; `None` when nothing is there.
     pub fn try_read(&self, buf: &mut [u8]) -> io::Result<Option<usize>> {
         let mut cx = Context::from_waker(std::task::Waker::noop());

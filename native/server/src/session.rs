@@ -4,7 +4,9 @@ use crate::tls::{describe, Alpn, HandshakeError, Hello, Secure, Store, TlsStream
 use crate::transport::{Plain, Transport};
 use crate::{h1, h2};
 use gallop_conf::model::{Level, Server};
+use gallop_engine::exchange::ProxyProtocol;
 use gallop_engine::{Conn, Worker};
+use gallop_http::proxy_protocol;
 use gallop_runtime::{timeout, Sock};
 use std::future::poll_fn;
 use std::io;
@@ -15,9 +17,19 @@ use std::sync::Arc;
 const TLS_HANDSHAKE: u8 = 0x16;
 
 /// Serves a connection from its first byte to its end.
-pub async fn serve(worker: Rc<Worker>, tls: &Store, conn: Conn, sock: Sock) {
+pub async fn serve(worker: Rc<Worker>, tls: &Store, mut conn: Conn, sock: Sock) {
     let server = conn.endpoint.hosts.default.clone();
     let limit = server.conf.client_header_timeout.unwrap_or(60_000);
+    if conn.endpoint.proxy_protocol {
+        match timeout(limit, proxy_header(&sock)).await {
+            Ok(Ok(header)) => conn.proxy_protocol = Some(header),
+            Ok(Err(reason)) => {
+                let message = format!("*{} {reason} while reading PROXY protocol", conn.id);
+                return worker.log(Level::Error, &message);
+            }
+            Err(_) => return,
+        }
+    }
     if conn.endpoint.ssl {
         return secure(worker, tls, conn, sock, limit).await;
     }
@@ -35,6 +47,43 @@ pub async fn serve(worker: Rc<Worker>, tls: &Store, conn: Conn, sock: Sock) {
         h2::serve(worker, conn, io, early).await;
     } else {
         h1::serve(worker, conn, io, early).await;
+    }
+}
+
+/// Takes the PROXY protocol's header off the front of a connection.
+async fn proxy_header(sock: &Sock) -> Result<ProxyProtocol, String> {
+    let mut buffer = [0; 4096 + 16];
+    let mut known = 0;
+    loop {
+        let n = sock
+            .peek(&mut buffer, known)
+            .await
+            .map_err(|e| e.to_string())?;
+        if n <= known {
+            return Err("client closed connection".into());
+        }
+        known = n;
+        let parsed = proxy_protocol::parse(&buffer[..n]);
+        let Some((header, len)) = parsed.map_err(|_| "broken header: invalid PROXY protocol")?
+        else {
+            continue;
+        };
+        let mut at = 0;
+        while at < len {
+            let n = sock
+                .read(&mut buffer[at..len])
+                .await
+                .map_err(|e| e.to_string())?;
+            if n == 0 {
+                return Err("client closed connection".into());
+            }
+            at += n;
+        }
+        return Ok(ProxyProtocol {
+            source: header.source,
+            destination: header.destination,
+            tlvs: header.tlvs,
+        });
     }
 }
 

@@ -441,10 +441,13 @@ fn check_nesting(b: &mut Builder, d: &Directive, kind: &LocKind, name: &str) -> 
 }
 
 fn check_duplicate(b: &mut Builder, d: &Directive, kind: &LocKind, name: &str) -> Result<()> {
-    let same = |other: &LocKind| match (kind, other) {
-        (LocKind::Exact, LocKind::Exact) | (LocKind::Named, LocKind::Named) => true,
-        (LocKind::Prefix { .. }, LocKind::Prefix { .. }) => true,
-        _ => false,
+    let same = |other: &LocKind| {
+        matches!(
+            (kind, other),
+            (LocKind::Exact, LocKind::Exact)
+                | (LocKind::Named, LocKind::Named)
+                | (LocKind::Prefix { .. }, LocKind::Prefix { .. })
+        )
     };
     if b.node()
         .children

@@ -78,8 +78,6 @@ pub const TABLE: &[Spec] = &[
         let value = choice(d, &d.args()[0], choices)?;
         store(&mut b.loc().gzip_static, value, d)
     }),
-    simple("gunzip", HSL, ONE, Setter::Flag(|b| &mut b.loc().gunzip)),
-    simple("gunzip_buffers", HSL, TWO, Setter::Nothing),
     with("charset", HSLI, ONE, charset),
     with("charset_types", HSL, MORE, |b, d| {
         types(b, d, |l| &mut l.charset_types, "text/html")

@@ -47,6 +47,9 @@ impl std::fmt::Display for ListenAddr {
     }
 }
 
+/// `so_keepalive`: on or off, idle time and interval in seconds, count.
+pub type Keepalive = (bool, Option<u32>, Option<u32>, Option<u32>);
+
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SocketOptions {
     pub backlog: Option<i32>,
@@ -57,7 +60,7 @@ pub struct SocketOptions {
     pub deferred: bool,
     pub fastopen: Option<i32>,
     /// `None` inside: the system's own setting; idle, interval (s) and count when given.
-    pub keepalive: Option<(bool, Option<u32>, Option<u32>, Option<u32>)>,
+    pub keepalive: Option<Keepalive>,
     pub multipath: bool,
     pub bind: bool,
 }

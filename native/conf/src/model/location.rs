@@ -384,7 +384,6 @@ inherited! {
         gzip_hash: u64,
         gzip_no_buffer: bool,
         gzip_static: GzipStatic,
-        gunzip: bool,
         limit_req: Arc<Vec<LimitReq>>,
         limit_req_log_level: LogLevel,
         limit_req_status: u64,

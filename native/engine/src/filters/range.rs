@@ -10,9 +10,7 @@ use std::collections::VecDeque;
 /// Applies `Range`; a status when none can be satisfied.
 pub fn apply(ex: &mut Exchange) -> Option<u16> {
     let r = &ex.response;
-    let Some(length) = r.content_length else {
-        return None;
-    };
+    let length = r.content_length?;
     if ex.version() < Version::Http10 || r.status != 200 || !r.allow_ranges {
         return None;
     }

@@ -3,7 +3,7 @@
 use super::answer::Head;
 use super::keepalive::UpstreamConn;
 use super::state::Chosen;
-use super::transfer::{Plan, Protocol};
+use super::transfer::{Plan, Protocol, Reply};
 use super::Totals;
 use crate::body::{BodyStream, Chunk};
 use crate::exchange::Exchange;
@@ -31,15 +31,13 @@ pub enum Decoder {
         keep: bool,
     },
     Fastcgi {
-        reader: RecordReader,
-        head: ResponseHeadParser,
+        reader: Box<RecordReader>,
+        head: Box<ResponseHeadParser>,
         keep: bool,
         /// Body bytes that came with the head.
         early: Vec<u8>,
         stderr: Vec<u8>,
         stdout_ended: bool,
-        length: Option<u64>,
-        has_head: bool,
     },
 }
 
@@ -56,14 +54,14 @@ impl Decoder {
                 keep: false,
             },
             Protocol::Fastcgi => Decoder::Fastcgi {
-                reader: RecordReader::default(),
-                head: ResponseHeadParser::new(plan.conf.buffer_size.unwrap_or(4096) as usize),
+                reader: Box::default(),
+                head: Box::new(ResponseHeadParser::new(
+                    plan.conf.buffer_size.unwrap_or(4096) as usize,
+                )),
                 keep: plan.conf.keep_conn.unwrap_or(false),
                 early: Vec::new(),
                 stderr: Vec::new(),
                 stdout_ended: false,
-                length: None,
-                has_head: false,
             },
         }
     }
@@ -101,7 +99,6 @@ impl Decoder {
             early,
             stderr,
             stdout_ended,
-            has_head,
             ..
         } = self
         else {
@@ -123,7 +120,6 @@ impl Decoder {
                     if let Some(parsed) = parsed {
                         early.extend_from_slice(data);
                         found = Some(Head::from_fastcgi(&parsed, head.bytes()));
-                        *has_head = true;
                     }
                 }
                 Some(Event::Stderr(data)) if stderr.len() < MAX_STDERR => {
@@ -176,9 +172,7 @@ impl Decoder {
                     }
                 };
             }
-            Decoder::Fastcgi { length, .. } => {
-                *length = if is_head { None } else { head.content_length };
-            }
+            Decoder::Fastcgi { .. } => {}
         }
     }
 
@@ -327,15 +321,7 @@ pub struct UpstreamBody {
 }
 
 impl UpstreamBody {
-    pub fn new(
-        ex: &Exchange,
-        plan: &Plan,
-        conn: UpstreamConn,
-        decoder: Decoder,
-        input: Vec<u8>,
-        request_sent: bool,
-        chosen: Chosen,
-    ) -> UpstreamBody {
+    pub fn new(ex: &Exchange, plan: &Plan, reply: Reply, chosen: Chosen) -> (Head, UpstreamBody) {
         let times = ex
             .attempts
             .last()
@@ -343,12 +329,12 @@ impl UpstreamBody {
             .unwrap_or_default();
         let idle = deadline();
         idle.set(plan.conf.read_ms());
-        UpstreamBody {
+        let body = UpstreamBody {
             worker: ex.worker.clone(),
-            conn: Some(conn),
-            decoder,
-            input,
-            request_sent,
+            conn: Some(reply.conn),
+            decoder: reply.decoder,
+            input: reply.rest,
+            request_sent: reply.request_sent,
             chosen: Some(chosen),
             group: plan.index,
             times,
@@ -357,7 +343,8 @@ impl UpstreamBody {
             read_ms: plan.conf.read_ms(),
             flush: plan.conf.buffering == Some(false),
             pending_flush: false,
-        }
+        };
+        (reply.head, body)
     }
 
     /// When the try began, in milliseconds.

@@ -69,8 +69,8 @@ impl Chosen {
         state.fails += 1;
         state.accessed = now;
         state.checked = now;
-        if peer.max_fails > 0 {
-            state.effective_weight -= i64::from(peer.weight / peer.max_fails);
+        if let Some(step) = peer.weight.checked_div(peer.max_fails) {
+            state.effective_weight -= i64::from(step);
             state.effective_weight = state.effective_weight.max(0);
         }
     }

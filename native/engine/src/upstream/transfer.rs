@@ -64,9 +64,20 @@ impl Failure {
     }
 }
 
+/// An answer whose head has come.
+pub struct Reply {
+    pub head: Head,
+    pub conn: UpstreamConn,
+    pub decoder: Decoder,
+    /// Bytes that came behind the head.
+    pub rest: Vec<u8>,
+    /// The whole request was sent.
+    pub request_sent: bool,
+}
+
 /// A try's outcome.
 pub enum Tried {
-    Answer(Box<Head>, UpstreamConn, Decoder, Vec<u8>, bool),
+    Answer(Box<Reply>),
     Failed(Failure),
     /// The client's side ended the request.
     Flow(Flow),
@@ -116,8 +127,9 @@ async fn attempts(ex: &mut Exchange, plan: &Plan, replayable: bool) -> Flow {
         let began = now_ms();
         let failure = match one(ex, plan, &chosen).await {
             Tried::Flow(flow) => return flow,
-            Tried::Answer(head, conn, decoder, rest, complete) => {
-                note_head(ex, &head, began);
+            Tried::Answer(reply) => {
+                let head = &reply.head;
+                note_head(ex, head, began);
                 let bit = next::of_status(head.status);
                 let more = tried.iter().filter(|t| **t).count() < plan.group.tries();
                 if bit != 0
@@ -140,9 +152,8 @@ async fn attempts(ex: &mut Exchange, plan: &Plan, replayable: bool) -> Flow {
                 } else {
                     chosen.succeeded();
                 }
-                let body = UpstreamBody::new(ex, plan, conn, decoder, rest, complete, chosen);
-                let body = body.since(began);
-                return answer::apply(ex, plan, *head, body).await;
+                let (head, body) = UpstreamBody::new(ex, plan, *reply, chosen);
+                return answer::apply(ex, plan, head, body.since(began)).await;
             }
             Tried::Failed(failure) => failure,
         };
@@ -627,7 +638,13 @@ async fn exchange(ex: &mut Exchange, plan: &Plan, mut conn: UpstreamConn) -> Tri
             Ok(Some(head)) => {
                 log_stderr(ex, &mut decoder);
                 decoder.start_body(&head, ex.method() == b"HEAD");
-                return Tried::Answer(Box::new(head), conn, decoder, input, out.is_done());
+                return Tried::Answer(Box::new(Reply {
+                    head,
+                    conn,
+                    decoder,
+                    rest: input,
+                    request_sent: out.is_done(),
+                }));
             }
             Err(message) => {
                 log_stderr(ex, &mut decoder);

@@ -156,11 +156,11 @@ fn upstream_cookie(ex: &Exchange, name: &str, out: &mut Vec<u8>) -> bool {
         .headers
         .iter()
         .filter(|(n, _)| n.eq_ignore_ascii_case(b"set-cookie"));
-    let value = fields.filter_map(|(_, v)| {
+    let mut value = fields.filter_map(|(_, v)| {
         let first = v.split(|&c| c == b';').next()?;
         cookie(first, name)
     });
-    put(value.last(), out)
+    put(value.next_back(), out)
 }
 
 fn proxy_protocol_tlv(ex: &Exchange, name: &str, out: &mut Vec<u8>) -> bool {

@@ -1,0 +1,304 @@
+//! The real binary over HTTP/1: files, locations, refusals, reload, proxying.
+
+#[path = "common/site.rs"]
+mod site;
+
+use site::{check, configuration, read_all, upstream, Folder, Server};
+use std::io::{Read, Write};
+
+const FILES: &str = "server { listen 127.0.0.1:{port}; server_name localhost; root html;
+    location /old { return 301 /new; }
+    location /text { default_type text/plain; return 200 \"$uri?$args\"; }
+    location = /exact { return 204; }
+    location ~ \\.php$ { return 403; }
+    location ^~ /pics/ { try_files $uri =410; }
+    location /app/ { try_files $uri $uri/ /index.html; }
+}";
+
+fn files() -> Server {
+    let folder = Folder::new();
+    folder.write("html/index.html", "front page\n");
+    folder.write("html/digits", "0123456789");
+    folder.write("html/dir/index.html", "dir page\n");
+    Server::start_in(folder, FILES)
+}
+
+fn body(answer: &str) -> &str {
+    answer.split_once("\r\n\r\n").map_or("", |(_, body)| body)
+}
+
+#[test]
+fn files_and_locations_are_answered_as_nginx_answers_them() {
+    let server = files();
+    for (uri, status, text) in [
+        ("/", "200 OK", "front page\n"),
+        ("/dir/", "200 OK", "dir page\n"),
+        ("/dir", "301 Moved Permanently", "301"),
+        ("/nothing", "404 Not Found", "404 Not Found"),
+        ("/old", "301 Moved Permanently", "301"),
+        ("/text/a%20b?c=d", "200 OK", "/text/a b?c=d"),
+        ("/exact", "204 No Content", ""),
+        ("/x.php", "403 Forbidden", "403"),
+        ("/pics/x.php", "410 Gone", "410"),
+        ("/app/whatever", "200 OK", "front page\n"),
+        ("/%2e%2e/etc/passwd", "400 Bad Request", "400"),
+    ] {
+        let answer = server.get(uri, "");
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {status}\r\n")),
+            "{uri}: {answer}"
+        );
+        assert!(body(&answer).contains(text), "{uri}: {answer}");
+    }
+}
+
+#[test]
+fn ranges_and_conditions_hold() {
+    let server = files();
+    let whole = server.get("/digits", "");
+    let etag = whole
+        .lines()
+        .find_map(|l| l.strip_prefix("ETag: "))
+        .expect("an etag")
+        .to_string();
+    let part = server.get("/digits", "Range: bytes=2-4\r\n");
+    assert!(part.contains("206 Partial Content") && part.contains("Content-Range: bytes 2-4/10"));
+    assert_eq!(body(&part), "234");
+    let none = server.get("/digits", &format!("If-None-Match: {etag}\r\n"));
+    assert!(none.starts_with("HTTP/1.1 304 "), "{none}");
+    assert_eq!(body(&none), "");
+    let beyond = server.get("/digits", "Range: bytes=20-\r\n");
+    assert!(beyond.contains("416 Requested Range") && beyond.contains("Content-Range: bytes */10"));
+    let several = server.get("/digits", "Range: bytes=0-0,9-9\r\n");
+    assert!(several.contains("multipart/byteranges"), "{several}");
+}
+
+#[test]
+fn requests_that_could_be_read_in_two_ways_are_refused() {
+    let server = files();
+    for request in [
+        "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+        "GET / HTTP/1.1\r\n\r\n",
+        "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nx",
+        "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost : a\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: a\r\n b\r\n\r\n",
+        "GET /\x01 HTTP/1.1\r\nHost: a\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: a\r\nX: \0\r\n\r\n",
+    ] {
+        let answer = server.raw(request);
+        assert!(answer.starts_with("HTTP/1.1 400 "), "{request:?}: {answer}");
+        assert!(answer.contains("Connection: close"), "{request:?}: {answer}");
+    }
+    let unknown = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip\r\n\r\n";
+    assert!(server.raw(unknown).starts_with("HTTP/1.1 501 "));
+    assert!(server
+        .raw("GET / HTTP/3.0\r\n\r\n")
+        .starts_with("HTTP/1.1 505 "));
+    let long = format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "x".repeat(9000));
+    assert!(server.raw(&long).starts_with("HTTP/1.1 414 "));
+}
+
+#[test]
+fn one_connection_carries_many_requests_also_pipelined() {
+    let server = files();
+    let mut stream = server.connect();
+    let one = "GET /digits HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let last = "GET /digits HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    stream
+        .write_all(format!("{one}{one}{one}{last}").as_bytes())
+        .expect("sent");
+    let answers = read_all(&mut stream);
+    assert_eq!(answers.matches("HTTP/1.1 200 OK").count(), 4, "{answers}");
+    assert_eq!(answers.matches("0123456789").count(), 4);
+}
+
+#[test]
+fn a_changed_file_shows_even_when_it_was_answered_before() {
+    let server = files();
+    for _ in 0..3 {
+        assert!(server.get("/digits", "").ends_with("0123456789"));
+    }
+    server.folder.write("html/digits", "changed");
+    std::thread::sleep(std::time::Duration::from_millis(120));
+    assert!(server.get("/digits", "").ends_with("changed"));
+}
+
+#[test]
+fn a_body_over_the_limit_is_refused() {
+    let server = Server::start(
+        "server { listen 127.0.0.1:{port}; client_max_body_size 10; location / { proxy_pass http://127.0.0.1:1; } }",
+    );
+    let known = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 11\r\n\r\n";
+    assert!(server.raw(known).starts_with("HTTP/1.1 413 "));
+    let chunked =
+        "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nb\r\n01234567890\r\n0\r\n\r\n";
+    assert!(server.raw(chunked).starts_with("HTTP/1.1 413 "));
+}
+
+#[test]
+fn a_proxied_request_is_passed_on_clean_and_its_answer_comes_back() {
+    let (port, requests) = upstream(vec![
+        "HTTP/1.1 201 Made\r\nContent-Length: 2\r\nX-A: b\r\n\r\nok".into(),
+    ]);
+    let server = Server::start(&format!(
+        "server {{ listen 127.0.0.1:{{port}}; location /in/ {{
+            proxy_pass http://127.0.0.1:{port}/out/; proxy_set_header X-Real-IP $remote_addr; }} }}"
+    ));
+    let answer = server.raw(
+        "POST /in/a?b HTTP/1.1\r\nHost: h\r\nConnection: close, X-Drop\r\nX-Drop: 1\r\nX-Keep: 2\r\n\
+         Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+    );
+    assert!(answer.starts_with("HTTP/1.1 201 Made\r\n"), "{answer}");
+    assert!(
+        answer.contains("X-A: b") && answer.ends_with("ok"),
+        "{answer}"
+    );
+    let seen = requests.recv().expect("the upstream was asked");
+    assert!(seen.starts_with("POST /out/a?b HTTP/1.1\r\n"), "{seen}");
+    assert!(
+        seen.contains("X-Real-IP: 127.0.0.1") && seen.contains("X-Keep: 2"),
+        "{seen}"
+    );
+    assert!(
+        seen.contains("Content-Length: 3\r\n") && seen.ends_with("abc"),
+        "{seen}"
+    );
+    assert!(
+        !seen.contains("X-Drop") && !seen.to_lowercase().contains("transfer-encoding"),
+        "{seen}"
+    );
+}
+
+#[test]
+fn the_next_server_answers_when_one_is_dead() {
+    let (port, _requests) = upstream(vec![
+        "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nlive".into()
+    ]);
+    let dead = site::free_port();
+    let server = Server::start(&format!(
+        "upstream u {{ server 127.0.0.1:{dead}; server 127.0.0.1:{port} backup; }}
+         log_format up \"$upstream_addr $upstream_status\"; access_log access.log up;
+         server {{ listen 127.0.0.1:{{port}}; location / {{ proxy_pass http://u; }} }}"
+    ));
+    assert!(server.get("/", "").ends_with("live"));
+    let expected = format!("127.0.0.1:{dead}, 127.0.0.1:{port} 502, 200");
+    server.wait_for("the log line", |s| s.log("access.log").contains(&expected));
+}
+
+#[test]
+fn an_answer_with_two_lengths_is_not_passed_on() {
+    let broken = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nabc";
+    let (port, _requests) = upstream(vec![broken.into()]);
+    let server = Server::start(&format!(
+        "server {{ listen 127.0.0.1:{{port}}; location / {{ proxy_pass http://127.0.0.1:{port}; }} }}"
+    ));
+    assert!(server.get("/", "").starts_with("HTTP/1.1 502 "));
+}
+
+#[test]
+fn reload_takes_the_new_configuration_and_loses_no_connection() {
+    let server = files();
+    let mut old = server.connect();
+    old.write_all(b"GET /digits HTTP/1.1\r\nHost: localhost\r\n")
+        .expect("half a request");
+    let text = configuration(&format!(
+        "server {{ listen 127.0.0.1:{}; location / {{ return 200 new; }} }}",
+        server.port
+    ));
+    server.folder.write("nginx.conf", &text);
+    let out = server.run(&["-s", "reload"]);
+    assert!(
+        out.status.success(),
+        "{}",
+        String::from_utf8_lossy(&out.stderr)
+    );
+    server.wait_for("the new configuration", |s| s.get("/", "").ends_with("new"));
+    old.write_all(b"\r\n").expect("the other half");
+    let mut answer = [0; 15];
+    old.read_exact(&mut answer).expect("the old worker answers");
+    assert_eq!(&answer, b"HTTP/1.1 200 OK");
+    server.folder.write("nginx.conf", "nonsense;");
+    server.signal("HUP");
+    server.wait_for("the refusal", |s| {
+        s.log("error.log")
+            .contains("unknown directive \"nonsense\"")
+    });
+    assert!(
+        server.get("/", "").ends_with("new"),
+        "a refused configuration changes nothing"
+    );
+    assert!(server.end("QUIT"));
+}
+
+#[test]
+fn logs_are_opened_anew() {
+    let server = files();
+    server.get("/digits", "");
+    server.wait_for("the line", |s| s.log("access.log").contains("/digits"));
+    let old = server.folder.0.join("access.log");
+    std::fs::rename(&old, server.folder.0.join("access.1")).expect("rotated");
+    server.signal("USR1");
+    server.wait_for("the new file", |_| old.exists());
+    server.get("/dir/", "");
+    server.wait_for("the new line", |s| s.log("access.log").contains("/dir/"));
+}
+
+#[test]
+fn configurations_are_refused_in_nginx_s_words() {
+    let http = |inner: &str| {
+        format!(
+            "events {{}}\nhttp {{ access_log off; server {{ listen 127.0.0.1:9;\n{inner}\n}} }}\n"
+        )
+    };
+    for (inner, words) in [
+        (
+            "nosuch on;",
+            "unknown directive \"nosuch\" in DIR/nginx.conf:3",
+        ),
+        (
+            "root a b;",
+            "invalid number of arguments in \"root\" directive in DIR/nginx.conf:3",
+        ),
+        (
+            "root a; root b;",
+            "\"root\" directive is duplicate in DIR/nginx.conf:3",
+        ),
+        (
+            "worker_processes 1;",
+            "\"worker_processes\" directive is not allowed here in DIR/nginx.conf:3",
+        ),
+        (
+            "location / {",
+            "unexpected end of file, expecting \"}\" in DIR/nginx.conf:5",
+        ),
+        (
+            "sendfile maybe;",
+            "invalid value \"maybe\" in \"sendfile\" directive, it must be \"on\" or \"off\"",
+        ),
+        (
+            "include missing.conf;",
+            "open() \"DIR/missing.conf\" failed (2: No such file or directory)",
+        ),
+        (
+            "return 200 $nothing_sets_this;",
+            "unknown \"nothing_sets_this\" variable",
+        ),
+        (
+            "location /a {} location /a {}",
+            "duplicate location \"/a\" in DIR/nginx.conf:3",
+        ),
+        (
+            "location / { proxy_pass ftp://x; }",
+            "invalid URL prefix in DIR/nginx.conf:3",
+        ),
+    ] {
+        let (accepted, said) = check(&http(inner));
+        assert!(
+            !accepted && said.contains(&format!("gallop: [emerg] {words}")),
+            "{inner}: {said}"
+        );
+    }
+    let (accepted, said) = check(&http("root html;"));
+    assert!(accepted && said.contains("test is successful"), "{said}");
+}
