@@ -108,9 +108,7 @@ impl Body {
 
 /// Appends a range of a file; an error if the file is shorter now.
 pub fn read_range(file: &File, offset: u64, len: u64, out: &mut Vec<u8>) -> io::Result<()> {
-    let start = out.len();
-    out.resize(start + len as usize, 0);
-    std::os::unix::fs::FileExt::read_exact_at(file, &mut out[start..], offset)
+    gallop_runtime::append_file(file, offset, len as usize, out)
 }
 
 type Step<S> = Pin<Box<dyn Future<Output = (S, Option<io::Result<Chunk>>)>>>;

@@ -137,6 +137,33 @@ pub fn send_file(socket: RawFd, file: &File, offset: u64, len: u64) -> io::Resul
     }
 }
 
+/// Appends `len` bytes of a file from `offset` on, into memory that is not cleared first.
+pub fn append_file(file: &File, mut offset: u64, len: usize, out: &mut Vec<u8>) -> io::Result<()> {
+    let end = out.len() + len;
+    out.reserve(len);
+    while out.len() < end {
+        let left = end - out.len();
+        let room = out.spare_capacity_mut().as_mut_ptr();
+        // SAFETY: `reserve` made room for all that is left, and the kernel writes no more than that.
+        let n = unsafe { libc::pread(file.as_raw_fd(), room.cast(), left, offset as libc::off_t) };
+        match n {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            n if n < 0 => {
+                let error = io::Error::last_os_error();
+                if error.kind() != io::ErrorKind::Interrupted {
+                    return Err(error);
+                }
+            }
+            n => {
+                // SAFETY: the kernel initialised these bytes, which lie within the capacity.
+                unsafe { out.set_len(out.len() + n as usize) };
+                offset += n as u64;
+            }
+        }
+    }
+    Ok(())
+}
+
 pub fn close_write(fd: RawFd) {
     // SAFETY: shutdown takes no pointers; an error means the peer is gone already.
     unsafe {
@@ -197,5 +224,23 @@ pub trait Listening {
             OwnedFd::from_raw_fd(check(fd)?)
         };
         Ok((fd, addr, len))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_of_a_file_is_appended_or_nothing_is_made_up() {
+        let path = std::env::temp_dir().join(format!("gallop-sys-{}", std::process::id()));
+        std::fs::write(&path, b"0123456789").expect("a file");
+        let file = File::open(&path).expect("the file");
+        let mut out = b"x".to_vec();
+        append_file(&file, 2, 3, &mut out).expect("a part");
+        assert_eq!(out, b"x234");
+        let error = append_file(&file, 8, 3, &mut out).expect_err("too short");
+        assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
+        std::fs::remove_file(&path).expect("the file is ours");
     }
 }

@@ -2,14 +2,19 @@
 
 use super::TlsStream;
 use crate::transport::Transport;
-use std::cell::RefCell;
+use gallop_runtime::append_file;
+use std::cell::{Cell, RefCell};
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::task::{Context, Poll};
 
 /// Bytes of a file sealed at a time: four full records.
 const FILE_PIECE: usize = 64 * 1024;
+
+thread_local! {
+    /// Memory for a piece of a file, used again and again.
+    static PIECE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
 
 /// A finished handshake's stream.
 pub struct Secure {
@@ -65,8 +70,17 @@ impl Transport for Secure {
         let mut stream = self.stream.borrow_mut();
         // What was sealed before must go first, or a slow client would pile it up here.
         std::task::ready!(stream.poll_flush(cx))?;
-        let mut piece = vec![0; FILE_PIECE.min(len as usize)];
-        let n = file.read_at(&mut piece, offset)?;
+        let mut piece = PIECE.take();
+        piece.clear();
+        let want = FILE_PIECE.min(len as usize);
+        let read = append_file(file, offset, want, &mut piece);
+        if read
+            .as_ref()
+            .is_err_and(|e| e.kind() != io::ErrorKind::UnexpectedEof)
+        {
+            read?;
+        }
+        let n = piece.len();
         let mut sealed = 0;
         while sealed < n {
             match stream.poll_write(cx, &piece[sealed..n])? {
@@ -74,6 +88,7 @@ impl Transport for Secure {
                 Poll::Pending => break,
             }
         }
+        PIECE.set(piece);
         Self::send_some(&mut stream, cx)?;
         if sealed == 0 && n > 0 {
             return Poll::Pending;

@@ -1,0 +1,160 @@
+//! TLS against the real binary, with rustls' client.
+
+mod common;
+
+use common::{free_port, Server};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::time::Duration;
+
+struct Authority(CertifiedIssuer<'static, KeyPair>);
+
+impl Authority {
+    fn new(name: &str) -> Self {
+        let mut params = CertificateParams::new(vec![]).unwrap();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
+    }
+
+    /// Certificate and key as PEM.
+    fn issue(&self, name: &str) -> (String, String) {
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(vec![name.to_string()]).unwrap();
+        (
+            params.signed_by(&key, &self.0).unwrap().pem(),
+            key.serialize_pem(),
+        )
+    }
+}
+
+struct Site {
+    server: Server,
+    port: u16,
+    authority: Authority,
+}
+
+impl Site {
+    /// Two server blocks on a TLS port; `more` goes into the second.
+    fn start(more: &str) -> Self {
+        let port = free_port();
+        let authority = Authority::new("authority");
+        let block = |name: &str, more: &str| {
+            format!(
+                "server {{ listen 127.0.0.1:{port} ssl; server_name {name};\n\
+                 ssl_certificate %%/{name}.pem; ssl_certificate_key %%/{name}.key;\n\
+                 location / {{ return 200 \"{name} $ssl_protocol $ssl_client_verify\"; }} {more} }}\n"
+            )
+        };
+        let http = block("one.example", "") + &block("two.example", more);
+        let server = Server::start(&http, |folder| {
+            for name in ["one.example", "two.example"] {
+                let (certificate, key) = authority.issue(name);
+                std::fs::write(folder.join(format!("{name}.pem")), certificate).unwrap();
+                std::fs::write(folder.join(format!("{name}.key")), key).unwrap();
+            }
+            std::fs::write(folder.join("ca.pem"), authority.0.pem()).unwrap();
+        });
+        Self {
+            server,
+            port,
+            authority,
+        }
+    }
+
+    /// The answer to a request for `/`, the client showing `own`.
+    fn get(&self, name: &str, own: Option<(String, String)>) -> std::io::Result<String> {
+        let mut roots = RootCertStore::empty();
+        roots.add(self.authority.0.der().clone()).unwrap();
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let builder = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots);
+        let config = match own {
+            None => builder.with_no_client_auth(),
+            Some((certificate, key)) => {
+                let chain = vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()];
+                let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
+                builder.with_client_auth_cert(chain, key).unwrap()
+            }
+        };
+        let server_name = ServerName::try_from(name.to_string()).unwrap();
+        let tls = ClientConnection::new(Arc::new(config), server_name).unwrap();
+        let socket = TcpStream::connect(("127.0.0.1", self.port))?;
+        socket.set_read_timeout(Some(Duration::from_secs(10)))?;
+        let mut stream = StreamOwned::new(tls, socket);
+        write!(
+            stream,
+            "GET / HTTP/1.1\r\nHost: {name}\r\nConnection: close\r\n\r\n"
+        )?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        Ok(answer)
+    }
+}
+
+#[test]
+fn the_name_chooses_certificate_and_server() {
+    let site = Site::start("");
+    for name in ["one.example", "two.example"] {
+        let answer = site.get(name, None).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        assert!(
+            answer.ends_with(&format!("{name} TLSv1.3 NONE")),
+            "{answer}"
+        );
+    }
+    // The default server's certificate is not for this name.
+    assert!(site.get("three.example", None).is_err());
+}
+
+#[test]
+fn bad_and_missing_client_certificates_are_answered_with_400() {
+    let more = "ssl_verify_client on; ssl_client_certificate %%/ca.pem;";
+    let site = Site::start(more);
+    let friend = site.authority.issue("friend");
+    let stranger = Authority::new("another").issue("stranger");
+    let good = site.get("two.example", Some(friend)).unwrap();
+    assert!(good.ends_with("two.example TLSv1.3 SUCCESS"), "{good}");
+    let missing = site.get("two.example", None).unwrap();
+    assert!(
+        missing.contains("400 No required SSL certificate was sent"),
+        "{missing}"
+    );
+    let bad = site.get("two.example", Some(stranger)).unwrap();
+    assert!(bad.contains("400 The SSL certificate error"), "{bad}");
+    assert!(site
+        .get("one.example", None)
+        .unwrap()
+        .starts_with("HTTP/1.1 200"));
+}
+
+#[test]
+fn a_rejected_name_gets_an_alert() {
+    let site = Site::start("ssl_reject_handshake on;");
+    let error = site.get("two.example", None).unwrap_err().to_string();
+    assert!(error.contains("UnrecognisedName"), "{error}");
+    assert!(site.get("one.example", None).is_ok());
+}
+
+#[test]
+fn cleartext_on_a_tls_port_is_told_so() {
+    let site = Site::start("");
+    let mut socket = TcpStream::connect(("127.0.0.1", site.port)).unwrap();
+    socket
+        .write_all(b"GET / HTTP/1.1\r\nHost: one.example\r\nConnection: close\r\n\r\n")
+        .unwrap();
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).unwrap();
+    assert!(
+        answer.contains("The plain HTTP request was sent to HTTPS port"),
+        "{answer}"
+    );
+    assert!(!site.server.errors().contains("[alert]"));
+}
