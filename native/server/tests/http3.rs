@@ -10,7 +10,7 @@ use rustls::pki_types::CertificateDer;
 use std::path::Path;
 
 struct Site {
-    _server: Server,
+    server: Server,
     port: u16,
     certificate: CertificateDer<'static>,
 }
@@ -32,7 +32,7 @@ impl Site {
         });
         let certificate = own.cert.der().clone();
         Self {
-            _server: server,
+            server,
             port,
             certificate,
         }
@@ -164,4 +164,23 @@ fn keepalive_requests_moves_clients_on() {
         assert_eq!(client.answer(id).status, "204");
     }
     client.run("the end", |client| client.closed.is_some());
+}
+
+#[test]
+fn a_server_that_quits_says_so_and_finishes_its_answers() {
+    let mut site = Site::start("", |html| {
+        std::fs::write(html.join("large.bin"), pattern(5_000_000)).unwrap();
+    });
+    let mut client = site.client();
+    let id = client.get("/large.bin");
+    client.run("the first bytes", |client| client.answers.contains_key(&id));
+    let quitting = std::thread::spawn(move || (site.server.quit(), site));
+    let answer = client.answer(id);
+    assert!(
+        answer.body == pattern(5_000_000),
+        "{} bytes",
+        answer.body.len()
+    );
+    client.run("the end", |client| client.closed.is_some());
+    assert!(quitting.join().unwrap().0, "the server still runs");
 }

@@ -91,6 +91,7 @@ pub struct Endpoint {
     local: Arc<ServerConfig>,
     remote: Arc<ServerConfig>,
     retry: bool,
+    accepting: bool,
 }
 
 impl Endpoint {
@@ -119,6 +120,7 @@ impl Endpoint {
             local,
             remote,
             retry: options.retry,
+            accepting: true,
         })
     }
 
@@ -145,6 +147,11 @@ impl Endpoint {
 
     fn incoming(&mut self, now: Instant, incoming: Incoming, out: &mut Sender) {
         let buffer = out.buffer();
+        if !self.accepting {
+            // The client tries again, and reaches whoever listens on the socket now.
+            self.inner.ignore(incoming);
+            return;
+        }
         if self.retry && !incoming.remote_address_validated() {
             // Fails only when it cannot be retried, which validation rules out.
             if let Ok(transmit) = self.inner.retry(incoming, buffer) {
@@ -179,6 +186,11 @@ impl Endpoint {
             closed: false,
         });
         self.activate(key);
+    }
+
+    /// Takes no new connections from now on.
+    pub fn stop_accepting(&mut self) {
+        self.accepting = false;
     }
 
     /// Puts a connection on the list of those to look at.

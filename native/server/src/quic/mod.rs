@@ -27,6 +27,9 @@ const BATCHES: usize = 4;
 /// Milliseconds a connection without requests is kept after shutdown began.
 const CLOSE_AFTER_MS: u64 = 1000;
 
+/// Milliseconds between looks at what is left after shutdown began.
+const WIND_DOWN_MS: u64 = 10;
+
 /// All that the connections of one socket share.
 struct Hub {
     worker: Rc<Worker>,
@@ -124,6 +127,7 @@ impl Hub {
             flush(&io, &mut sender)?;
             if self.worker.shutdown.is_set() {
                 let since = *ending.get_or_insert(now);
+                self.endpoint.borrow_mut().stop_accepting();
                 self.wind_down(now, now - since > Duration::from_millis(CLOSE_AFTER_MS));
                 if self.endpoint.borrow().is_empty() && sender.is_empty() {
                     return Ok(());
@@ -250,11 +254,11 @@ impl Hub {
 
     async fn wait(&self, io: &IoFd, timer: &Deadline, sender: &Sender, ending: bool) {
         match self.endpoint.borrow().next_timeout() {
+            _ if ending => timer.set(WIND_DOWN_MS),
             Some(due) => {
                 let left = due.saturating_duration_since(Instant::now());
                 timer.set(left.as_millis() as u64);
             }
-            None if ending => timer.set(10),
             None => timer.clear(),
         }
         poll_fn(|cx| {

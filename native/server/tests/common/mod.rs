@@ -1,5 +1,8 @@
 //! A server of its own for each test: the real binary in a folder that goes away.
 
+// Not every test uses all of it.
+#![allow(dead_code)]
+
 use std::net::{TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
@@ -56,6 +59,20 @@ impl Server {
             std::thread::sleep(Duration::from_millis(10));
         }
         server
+    }
+
+    /// Asks the server to finish what it is doing and end; whether it did within ten seconds.
+    pub fn quit(&mut self) -> bool {
+        let pid = self.child.id().to_string();
+        Command::new("kill").args(["-QUIT", &pid]).status().unwrap();
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while Instant::now() < deadline {
+            if self.child.try_wait().unwrap().is_some() {
+                return true;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        false
     }
 
     pub fn errors(&self) -> String {
