@@ -201,11 +201,10 @@ pub fn validate_host(text: &[u8]) -> Option<(String, Option<u16>)> {
     if !inner.iter().all(|&c| allowed(c)) || inner.windows(2).any(|w| w == b"..") {
         return None;
     }
-    let name = match name.strip_suffix(b".") {
-        Some(rest) => rest,
-        None if name.is_empty() => return None,
-        None => name,
-    };
+    let name = name.strip_suffix(b".").unwrap_or(name);
+    if name.is_empty() {
+        return None;
+    }
     String::from_utf8(name.to_ascii_lowercase())
         .ok()
         .map(|n| (n, port))

@@ -2,6 +2,7 @@
 
 use super::cookies;
 use super::response_body::UpstreamBody;
+use super::spool::Spooled;
 use super::transfer::Plan;
 use crate::body::Body;
 use crate::exchange::{Exchange, Upgrade};
@@ -212,8 +213,16 @@ pub async fn apply(ex: &mut Exchange, plan: &Plan, head: Head, mut body: Upstrea
             ex.response.content_length = Some(0);
         }
         Body::Empty
-    } else {
+    } else if body.is_unbuffered() {
         Body::Stream(Box::new(body))
+    } else {
+        let name = if plan.pass.is_some() {
+            "proxy_temp"
+        } else {
+            "fastcgi_temp"
+        };
+        let folder = ex.worker.shared.config.prefix.join(name);
+        Body::Stream(Box::new(Spooled::new(body, &conf, folder)))
     };
     Flow::Done
 }
