@@ -59,6 +59,7 @@ pub fn begin(ex: &mut Exchange) -> Begin {
     ex.uri = parsed;
     ex.header_only = ex.head.method() == b"HEAD";
     if !ok {
+        ex.uri.path.clear();
         ex.log(Level::Info, "client sent invalid request");
         return Begin::Refuse(400);
     }
@@ -531,14 +532,15 @@ pub fn absolute_location(ex: &Exchange, location: &[u8]) -> Vec<u8> {
         return location.to_vec();
     }
     let scheme = if ex.tls { "https" } else { "http" };
-    let host = if conf.server_name_in_redirect == Some(true) || ex.host.is_empty() {
-        if ex.server.name.is_empty() {
-            ex.conn
-                .local
-                .map_or(ex.conn.local_name.clone(), |a| a.ip().to_string())
-        } else {
-            ex.server.name.clone()
-        }
+    let own_name = conf.server_name_in_redirect == Some(true) && !ex.server.name.is_empty();
+    let host = if own_name {
+        ex.server.name.clone()
+    } else if ex.host.is_empty() {
+        let name = ex.conn.local_name.clone();
+        ex.conn.local.map_or(name, |a| match a.ip() {
+            std::net::IpAddr::V6(v6) => format!("[{v6}]"),
+            v4 => v4.to_string(),
+        })
     } else {
         ex.host.clone()
     };
