@@ -20,7 +20,10 @@ LOAD_TOOLS = ("ab", "h2load", "wrk", "siege")
 
 def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
     """{"hostname", "kernel", "machine", "os": {"id", "version", "name"}, "cpus", "cpu_model", "memory_bytes",
-    "python", "uid", "home", "systemd", "namespaces", "tools": {name: path}, "engines": [see detect.engines]}."""
+    "python", "uid", "home", "gallop_base", "systemd", "namespaces", "tools": {name: path}, "engines": [...]}.
+
+    "engines" is what detect.engines gives.
+    "gallop_base" is where gallop is to live, "" for the usual places: the account's PADDOCK_GALLOP_BASE."""
     return {
         "hostname": platform.node(),
         "kernel": platform.release(),
@@ -32,6 +35,7 @@ def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[st
         "python": "%d.%d.%d" % sys.version_info[:3],
         "uid": os.geteuid(),
         "home": os.path.expanduser("~"),
+        "gallop_base": os.environ.get("PADDOCK_GALLOP_BASE", ""),
         "systemd": detect.has_systemd(),
         "namespaces": namespace.is_supported(),
         "tools": {name: path for name, path in ((name, commands.find(name)) for name in LOAD_TOOLS) if path},

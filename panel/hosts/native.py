@@ -91,9 +91,12 @@ def _applied(host: Host, agent: Session, paths: dict[str, str], control: EngineC
 
 
 def _paths(host: Host, agent: Session) -> dict[str, str]:
-    """Where it lives: the places of the system for root, below the panel's folder or the home folder otherwise."""
+    """Where it lives: where the host's account says, the places of the system for root, or the home folder."""
+    facts = agent.call("facts")
     if host.connection == Connection.LOCAL:
         base = str(settings.LOCAL_HOST_ROOT / "gallop")
+    elif facts["gallop_base"]:
+        base = facts["gallop_base"]
     elif agent.identity["uid"] == 0:
         return {
             "binary": "/usr/local/lib/paddock/gallop",
@@ -104,7 +107,7 @@ def _paths(host: Host, agent: Session) -> dict[str, str]:
             "pid_file": "/run/gallop.pid",
         }
     else:
-        base = f"{agent.call('facts')['home']}/.local/share/paddock/gallop"
+        base = f"{facts['home']}/.local/share/paddock/gallop"
     return _below(base, f"{base}/bin/gallop", "gallop")
 
 

@@ -3,6 +3,7 @@
 (() => {
   const region = document.getElementById("deployment-live");
   if (!region || !region.dataset.events || !window.EventSource) return;
+  let reload = 0;
   const source = new EventSource(region.dataset.events);
   source.addEventListener("live", (event) => {
     const open = new Set([...region.querySelectorAll("details[open]")].map((item) => indexOf(item)));
@@ -12,8 +13,10 @@
   source.addEventListener("done", () => {
     source.close();
     // Badges, buttons and the rest of the batch stand outside the region.
-    window.setTimeout(() => window.location.reload(), 400);
+    reload = window.setTimeout(() => window.location.reload(), 400);
   });
+  // Whoever is on the way to another page must not be brought back.
+  window.addEventListener("beforeunload", () => window.clearTimeout(reload));
   window.addEventListener("pagehide", () => source.close());
 
   function indexOf(details) {

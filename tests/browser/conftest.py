@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Error, Page, sync_playwright
 
 from tests.support.gallop import gallop_binary
 from tests.support.ports import free_port
@@ -61,6 +61,8 @@ def panel() -> Iterator[Panel]:
         process.stop(sig=signal.SIGINT, timeout_s=30)
         ARTIFACTS.mkdir(exist_ok=True)
         shutil.copy(process.output, ARTIFACTS / "panel.log")
+        assert "==> stopped" in process.said(), process.said()
+        assert eventually(lambda: not running_below(home / "home")), running_below(home / "home")
         shutil.rmtree(home, ignore_errors=True)
 
 
@@ -87,6 +89,15 @@ class Eyes:
         # A refused form answers 422 or 409 on purpose; the browser logs every such answer.
         if message.type == "error" and not re.search(r"status of 4(09|22)", message.text):
             self.complaints.append(message.text)
+
+    def visit(self, url: str) -> None:
+        """Goes there, even when the page before reloads itself at that moment, as live pages do at their end."""
+        try:
+            self.page.goto(url)
+        except Error as error:
+            if "ERR_ABORTED" not in error.message and "interrupted" not in error.message:
+                raise
+            self.page.goto(url)
 
     def shot(self, name: str) -> None:
         """Keeps a picture of the whole page in tests/artifacts."""

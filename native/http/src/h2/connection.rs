@@ -235,8 +235,7 @@ impl<T: Default> Connection<T> {
             ));
         }
         if self.state == State::FirstSettings {
-            // An acknowledgement of ours is one too: clients that have nothing to set send only that.
-            if header.kind != frame::SETTINGS {
+            if header.kind != frame::SETTINGS || header.has(frame::ACK) {
                 return Err(Error::protocol("client sent no SETTINGS frame first"));
             }
             self.state = State::Open;

@@ -20,8 +20,7 @@ class Command(BaseCommand):
         self.say("database")
         call_command("migrate", interactive=False, verbosity=0)
         self.collect_static()
-        if settings.LOCAL_HOST:
-            self.say("this machine as the first host")
+        self.say("this machine as the first host")
         call_command("register_local_host")
         call_command("make_setup_link")
 

@@ -46,6 +46,7 @@ class Command(BaseCommand):
         finally:
             self.say("stopping")
             supervisor.stop()
+            run_to_end(lambda: call_command("stop_idle_servers"))
         self.say("stopped")
 
     def say(self, text: str) -> None:
@@ -94,7 +95,6 @@ def programs(address: str, port: int) -> list[Program]:
             log_level="warning",
             access_log=False,
             server_header=False,
-            proxy_headers=False,  # whom to believe is PADDOCK_TRUSTED_PROXIES' business
             timeout_graceful_shutdown=3,
         )
 

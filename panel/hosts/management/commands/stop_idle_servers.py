@@ -1,0 +1,33 @@
+"""`manage.py stop_idle_servers`: what `make run` does last, so that an unused server does not outlive it."""
+
+from __future__ import annotations
+
+from django.core.management.base import BaseCommand
+
+from agents.protocol import plain
+from panel.core.errors import ApplicationError
+from panel.deployments.models import SiteState, SiteStatus
+from panel.hosts.models import Connection, EngineInstall
+from panel.hosts.services.installs import running_set
+from panel.hosts.targets import engine_control, target_for
+from panel.remote import pool
+
+
+class Command(BaseCommand):
+    help = "Stop the servers that the panel keeps on its own machine unless they serve a site."
+
+    def handle(self, *args: object, **options: object) -> None:
+        serving = SiteState.objects.filter(status__in=(SiteStatus.LIVE, SiteStatus.DRIFTED)).values("revision__install")
+        installs = EngineInstall.objects.filter(
+            host__connection=Connection.LOCAL, manages_main_config=True, is_running=True
+        )
+        for install in installs.exclude(pk__in=serving).select_related("host"):
+            self._stop(install)
+
+    def _stop(self, install: EngineInstall) -> None:
+        request = {"engine": plain(engine_control(install)), "action": "stop"}
+        try:
+            with pool.session(target_for(install.host)) as agent:
+                running_set(install, bool(agent.call("service", request)["running"]))
+        except ApplicationError as error:
+            self.stderr.write(error.message)
