@@ -7,11 +7,14 @@ class DeploymentsConfig(AppConfig):
 
     def ready(self) -> None:
         from panel.deployments.drift import drift_errand
-        from panel.deployments.guards import removal_guard
+        from panel.deployments.guards import paths_standing, removal_guard
         from panel.hosts.execution import ERRANDS
         from panel.hosts.models import OperationKind
+        from panel.websites.paths import standing
         from panel.websites.services.base import removal_guards
 
         ERRANDS[OperationKind.DRIFT] = drift_errand
         if removal_guard not in removal_guards:
             removal_guards.append(removal_guard)
+        if paths_standing not in standing:
+            standing.append(paths_standing)

@@ -6,7 +6,11 @@ from django.utils import timezone
 
 from panel.core.errors import ApplicationError, Conflict
 from panel.deployments.models import Deployment, DeploymentItem, DeploymentStatus, SiteState, SiteStatus
+from panel.deployments.planning import live_revision
+from panel.deployments.rendered import spec_of
+from panel.hosts.models import Host
 from panel.websites.models import Site
+from panel.websites.paths import spec_paths
 
 _ADVICE = {
     "delete": "Delete it on its page, which takes it off that server first.",
@@ -32,3 +36,9 @@ def history_forget(site: Site) -> None:
     plans.update(status=DeploymentStatus.CANCELLED, finished_at=timezone.now())
     SiteState.objects.filter(site=site).delete()
     DeploymentItem.objects.filter(site=site).delete()
+
+
+def paths_standing(site: Site, host: Host) -> set[str]:
+    """The paths that the site serves and logs to on `host` now."""
+    live = live_revision(site)
+    return set(spec_paths(spec_of(live)).values()) if live and live.install.host_id == host.pk else set()

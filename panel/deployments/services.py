@@ -21,9 +21,9 @@ from panel.audit.services import audit_record
 from panel.core.errors import ApplicationError, Conflict
 from panel.deployments.models import Deployment, DeploymentItem, DeploymentKind, DeploymentStatus, Revision
 from panel.deployments.planning import Change, live_revision, plan_make
-from panel.deployments.rendered import revision_keep
+from panel.deployments.rendered import revision_keep, spec_of
 from panel.hosts.models import EngineInstall, Host
-from panel.websites import checks, freeze
+from panel.websites import checks, freeze, paths
 from panel.websites.models import Site
 from panel.websites.services import site_delete as site_forget
 from panel.websites.services import site_enable
@@ -36,7 +36,7 @@ def _require_all(actor: User, sites: Iterable[Site]) -> None:
         require(actor, Action.DEPLOY, site.team)
 
 
-def _check_sites(sites: Sequence[Site], install: EngineInstall | None = None) -> None:
+def _check_sites(actor: User, sites: Sequence[Site], install: EngineInstall | None = None) -> None:
     """A draft may be invalid; a plan may not. Raises ValidationError keyed by place, with the site's name before it
     when there are several."""
     faults: dict[str, list[str]] = {}
@@ -45,7 +45,7 @@ def _check_sites(sites: Sequence[Site], install: EngineInstall | None = None) ->
         if not site.enabled:
             message = f"{site} is disabled: enable it first, then deploy it."
             faults.setdefault(f"{prefix}enabled", []).append(message)
-        for problem in checks.site_problems(site, install):
+        for problem in checks.site_problems(site, install, actor=actor):
             faults.setdefault(prefix + problem.where, []).append(problem.message)
     if faults:
         raise ValidationError(faults)
@@ -107,7 +107,7 @@ def deployment_plan(
 
 
 def _deploy_changes(actor: User, sites: Sequence[Site]) -> list[tuple[Host, Change]]:
-    _check_sites(sites)
+    _check_sites(actor, sites)
     changes = []
     for site in freeze.with_parts(Site.objects.filter(pk__in=[site.pk for site in sites])):
         assert site.install is not None
@@ -146,8 +146,18 @@ def site_rollback(*, actor: User, site: Site, revision: Revision) -> Deployment:
         )
     if not site.enabled:
         raise ApplicationError(f"{site} is disabled: enable it first.", field="enabled")
+    _check_old_paths(actor, site, revision)
     change = Change(site, live_revision(site), revision)
     return _by_host(actor, DeploymentKind.ROLLBACK, [(revision.install.host, change)], {})[0]
+
+
+def _check_old_paths(actor: User, site: Site, revision: Revision) -> None:
+    """What was the site's when the revision was made may be another team's by now. Raises ValidationError."""
+    host = revision.install.host
+    named = paths.spec_paths(spec_of(revision))
+    faults = checks.path_clashes(actor, site, host, kept=paths.standing_paths(site, host), named=named)
+    if faults:
+        raise ValidationError({"revision": [fault.message for fault in faults]})
 
 
 def site_disable(*, actor: User, site: Site) -> Deployment | None:
@@ -181,7 +191,7 @@ def site_move(*, actor: User, site: Site, install: EngineInstall) -> list[Deploy
     old = _live_or_refuse(site)
     if old.install_id == install.pk:
         raise ApplicationError(f"{site} is already on {install}.", field="install")
-    _check_sites([site], install)
+    _check_sites(actor, [site], install)
     new = revision_keep(actor=actor, site=site, install=install)
     batch, after = uuid4(), {"install": install.pk}
     if old.install.host_id == install.host_id:

@@ -16,10 +16,9 @@ from panel.api import etags
 from panel.api.base import Resource, all_or_none, require_sudo
 from panel.api.problems import ApiError, parameter_error
 from panel.api.serializers import EmptySerializer
-from panel.hosts.logs import log_tail
 from panel.hosts.models import EngineInstall
 from panel.websites import checks, services
-from panel.websites.logs import log_roots, site_logs
+from panel.websites.logs import site_log_tail, site_logs
 from panel.websites.models import Certificate, Site
 from panel.websites.selectors import certificates_visible, sites_visible
 from panel.websites.serializers import (
@@ -180,7 +179,7 @@ class Sites(Resource):
     @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])
     def problems(self, request: Request, name: str = "") -> Response:
         """What keeps the site from being deployed; empty when nothing does."""
-        found = checks.site_problems(self.get_object())
+        found = checks.site_problems(self.get_object(), actor=self.actor)
         return Response([{"pointer": f"/{item.where}", "detail": item.message} for item in found])
 
     @extend_schema(responses=LogSerializer)
@@ -198,7 +197,7 @@ class Sites(Resource):
         if not (raw.isascii() and raw.isdecimal() and 1 <= int(raw[:6]) <= 5000):
             raise parameter_error("lines", "Write a whole number from 1 to 5000.")
         chosen = choices[wanted]
-        lines = log_tail(site.install.host, chosen.path, roots=log_roots(site.install), lines=int(raw))
+        lines = site_log_tail(self.actor, site, chosen, lines=int(raw))
         return Response({"logs": [{"log": chosen.key, "path": chosen.path}], "lines": lines})
 
 

@@ -5,7 +5,7 @@ A draft may have problems (the page shows them); a plan may not. Clashes with ot
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -14,8 +14,10 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from panel.hosts.models import EngineInstall
-from panel.websites import certificates
+from panel.accounts.models import User
+from panel.accounts.permissions import Action, may
+from panel.hosts.models import EngineInstall, Host
+from panel.websites import certificates, paths
 from panel.websites.models import Listen, ServerBlock, ServerName, Site
 
 _ANY = {"", "0.0.0.0", "::"}  # noqa: S104 - compared with, not bound to
@@ -33,8 +35,8 @@ class Problem:
         return self.where.rpartition("/")[2]
 
 
-def site_problems(site: Site, install: EngineInstall | None = None) -> list[Problem]:
-    """All that keeps `site` from being planned on `install` (default: its own). Empty: a plan can be made."""
+def site_problems(site: Site, install: EngineInstall | None = None, *, actor: User) -> list[Problem]:
+    """All that keeps `actor` from planning `site` on `install` (default: its own). Empty: a plan can be made."""
     install = install or site.install
     if install is None:
         return [Problem("install", _("Choose the server that this site runs on."))]
@@ -51,7 +53,8 @@ def site_problems(site: Site, install: EngineInstall | None = None) -> list[Prob
             problems.append(
                 Problem(f"upstreams/{index}/servers", _("%s has no server that is in use: add one.") % upstream)
             )
-    return problems + site_clashes(site, install)
+    kept = paths.standing_paths(site, install.host)
+    return problems + site_clashes(site, install) + path_clashes(actor, site, install.host, kept=kept)
 
 
 def _block_problems(where: str, block: ServerBlock) -> Iterable[Problem]:
@@ -217,6 +220,35 @@ def _own_clashes(blocks: list[ServerBlock]) -> list[Problem]:
                         )
                     )
     return problems
+
+
+def path_clashes(
+    actor: User, site: Site, host: Host, *, kept: Set[str] = frozenset(), named: Mapping[str, str] | None = None
+) -> list[Problem]:
+    """Paths of `site` (or `named`, by place) on `host` that would show another team's files; `kept` are left alone.
+
+    None for an administrator, who may share folders between teams. The same few queries whatever else the host has.
+    """
+    if may(actor, Action.ADMINISTER):
+        return []
+    found = paths.site_paths(site) if named is None else named
+    asked = {where: path for where, path in found.items() if path not in kept}
+    foreign = paths.foreign_paths(asked.values(), site.team, host)
+    return [Problem(where, paths.refusal(path, host)) for where, path in asked.items() if path in foreign]
+
+
+def refuse_foreign_paths(actor: User, site: Site, *, kept: Set[str] = frozenset(), field: str = "") -> None:
+    """Called after every change of a site's paths, team or server; it need not be enabled, since its logs can be read.
+
+    Raises ValidationError at `field`, by default at that of each path.
+    """
+    if site.install is None:
+        return
+    faults: dict[str, list[str]] = {}
+    for problem in path_clashes(actor, site, site.install.host, kept=kept):
+        faults.setdefault(field or problem.field, []).append(problem.message)
+    if faults:
+        raise ValidationError(faults)
 
 
 def refuse_clashes(site: Site) -> None:

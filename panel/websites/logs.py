@@ -1,13 +1,16 @@
-"""Which logs on its host belong to a site."""
+"""Which logs on its host belong to a site, and reading them."""
 
 from __future__ import annotations
 
+from django.core.exceptions import PermissionDenied
 from django.utils.translation import gettext as _
 
 from panel.accounts.models import User
 from panel.accounts.permissions import Action, may
-from panel.hosts.logs import Log
+from panel.core.errors import ApplicationError
+from panel.hosts.logs import Log, log_tail
 from panel.hosts.models import EngineInstall
+from panel.websites import paths
 from panel.websites.models import Site
 
 
@@ -31,3 +34,17 @@ def site_logs(user: User, site: Site) -> list[Log]:
 def log_roots(install: EngineInstall) -> list[str]:
     """The folders on the host that a log may lie in."""
     return [root for root in [*install.host.site_roots, install.paths.get("log_dir", "")] if root]
+
+
+def site_log_tail(user: User, site: Site, log: Log, *, lines: int) -> list[str]:
+    """At most `lines` lines from the end of one of `site_logs`.
+
+    Raises PermissionDenied when the file is, holds or lies in what is not the site's team's, whatever the site says:
+    it may have been written before that was refused. RemoteError and Conflict as `log_tail` does.
+    """
+    if site.install is None:
+        raise ApplicationError(_("%s is on no server yet: it has no logs.") % site, field="install")
+    host = site.install.host
+    if not may(user, Action.ADMINISTER) and paths.foreign_paths([log.path], site.team, host):
+        raise PermissionDenied(paths.refusal(log.path, host))
+    return log_tail(host, log.path, roots=log_roots(site.install), lines=lines)

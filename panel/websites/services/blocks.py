@@ -13,7 +13,7 @@ from panel.accounts.models import User
 from panel.accounts.permissions import Action, require
 from panel.audit.services import audit_record
 from panel.core.errors import ApplicationError
-from panel.websites import checks
+from panel.websites import checks, paths
 from panel.websites.models import Certificate, Listen, Location, ServerBlock, ServerName, Site
 from panel.websites.services.base import assign, remove, store, touch
 
@@ -55,13 +55,30 @@ def names_set(block: ServerBlock, names: Iterable[str]) -> None:
         row.save()
 
 
-def _children(block: ServerBlock, listens: Iterable[ListenValues] | None, names: Iterable[str] | None) -> None:
+def _children(
+    actor: User,
+    block: ServerBlock,
+    listens: Iterable[ListenValues] | None,
+    names: Iterable[str] | None,
+    kept: set[str],
+) -> None:
     if listens is not None:
         listens_set(block, listens)
     if names is not None:
         names_set(block, names)
     touch(block.site)
     checks.refuse_clashes(block.site)
+    checks.refuse_foreign_paths(actor, block.site, kept=kept)
+
+
+def _kept(site: Site) -> set[str]:
+    """What the site names now; the change about to be made is not asked about it again."""
+    return paths.kept_paths(site, site.team, site.install.host if site.install else None)
+
+
+def _location_children(actor: User, site: Site, kept: set[str]) -> None:
+    touch(site)
+    checks.refuse_foreign_paths(actor, site, kept=kept)
 
 
 def _check_certificate(site: Site, values: Mapping[str, Any]) -> None:
@@ -76,13 +93,14 @@ def block_create(
     """`listens`: [{"port": 80, "address": "", "tls": false, ...}]; `names`: ["a.example", "*.a.example"]."""
     _check_certificate(site, values)
     block = ServerBlock(site=site, position=_next_position(site.blocks))
+    kept = _kept(site)
     store(
         actor=actor,
         team=site.team,
         instance=block,
         action="block.create",
         values=values,
-        children=lambda: _children(block, listens, names),
+        children=lambda: _children(actor, block, listens, names, kept),
     )
     return block
 
@@ -98,6 +116,7 @@ def block_update(
 ) -> ServerBlock:
     """Change the named members; `listens` and `names` replace the old ones whole, None leaves them."""
     _check_certificate(block.site, values)
+    kept = _kept(block.site)
     store(
         actor=actor,
         team=block.site.team,
@@ -105,7 +124,7 @@ def block_update(
         action="block.update",
         values=values,
         expected_version=expected_version,
-        children=lambda: _children(block, listens, names),
+        children=lambda: _children(actor, block, listens, names, kept),
     )
     return block
 
@@ -123,19 +142,21 @@ def block_delete(*, actor: User, block: ServerBlock, expected_version: int | Non
 def location_create(*, actor: User, block: ServerBlock, **values: Any) -> Location:
     """A location at the end of the block's list; `values` are the model's members."""
     location = Location(block=block, position=_next_position(block.locations))
+    kept = _kept(block.site)
     store(
         actor=actor,
         team=block.site.team,
         instance=location,
         action="location.create",
         values=values,
-        children=lambda: touch(block.site),
+        children=lambda: _location_children(actor, block.site, kept),
     )
     return location
 
 
 def location_update(*, actor: User, location: Location, expected_version: int | None = None, **values: Any) -> Location:
     site = location.block.site
+    kept = _kept(site)
     store(
         actor=actor,
         team=site.team,
@@ -143,7 +164,7 @@ def location_update(*, actor: User, location: Location, expected_version: int | 
         action="location.update",
         values=values,
         expected_version=expected_version,
-        children=lambda: touch(site),
+        children=lambda: _location_children(actor, site, kept),
     )
     return location
 

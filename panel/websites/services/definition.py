@@ -13,7 +13,7 @@ Members left out have the model's default. Faults are ValidationErrors keyed by 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from contextlib import contextmanager
 from typing import Any
 
@@ -25,7 +25,7 @@ from panel.accounts.permissions import Action, may, require
 from panel.audit.services import SECRET, audit_record
 from panel.core.errors import ApplicationError
 from panel.hosts.models import EngineInstall
-from panel.websites import checks
+from panel.websites import checks, paths
 from panel.websites.models import Certificate, Location, PhpPool, RawSnippet, ServerBlock, Site, Upstream
 from panel.websites.services.base import assign, editable_fields, removal_guards, version_bump
 from panel.websites.services.blocks import listens_set, names_set
@@ -281,6 +281,15 @@ def _place(site: Site, install: EngineInstall | None) -> None:
     site.install = install
 
 
+def _refuse_clashes(actor: User, site: Site, named: Set[str]) -> None:
+    if site.install is None:
+        return
+    problems = checks.site_clashes(site, site.install) if site.enabled else []
+    problems += checks.path_clashes(actor, site, site.install.host, kept=named)
+    if problems:
+        raise ValidationError({problem.where: problem.message for problem in problems})
+
+
 @transaction.atomic
 def site_define(*, actor: User, data: Data, site: Site | None = None, expected_version: int | None = None) -> Site:
     """Create a site from its definition, or make `site` exactly that. Nothing changes unless all of it is good."""
@@ -293,10 +302,12 @@ def site_define(*, actor: User, data: Data, site: Site | None = None, expected_v
         before = site_export(site)
     _check_snippets(actor, before or {}, data)
     kept = _kept_users(site)
+    old = site.install if site else None
+    install = _install(apart.get("install")) if "install" in apart or site is None else old
+    named = paths.kept_paths(site, team, install.host if install else None)
     target = site or Site()
     target.team = team
-    if "install" in apart or site is None:
-        _place(target, _install(apart.get("install")))
+    _place(target, install)
     assign(target, plain)
     target.full_clean()
     if site is not None:
@@ -304,10 +315,7 @@ def site_define(*, actor: User, data: Data, site: Site | None = None, expected_v
         _clear(site)
     target.save()
     _Builder(actor, target, kept).build(data)
-    if target.enabled and target.install:
-        problems = checks.site_clashes(target, target.install)
-        if problems:
-            raise ValidationError({problem.where: problem.message for problem in problems})
+    _refuse_clashes(actor, target, named)
     action = "site.define" if site else "site.create"
     audit_record(actor=actor, action=action, target=target, before=before, after=site_export(target))
     return target

@@ -10,7 +10,7 @@ from django.db import transaction
 from panel.accounts.models import Team, User
 from panel.accounts.permissions import Action, require
 from panel.hosts.models import EngineInstall
-from panel.websites import checks
+from panel.websites import checks, paths
 from panel.websites.models import Certificate, Site
 from panel.websites.services.base import removal_guards, remove, store
 from panel.websites.services.definition import site_define, site_export
@@ -93,7 +93,7 @@ def site_create(
         site = site_define(actor=actor, data=data)
     except ValidationError as error:
         raise _to_short_form(error.message_dict) from error
-    problems = checks.site_problems(site) if install else []
+    problems = checks.site_problems(site, actor=actor) if install else []
     if problems:
         raise _to_short_form({problem.where: [problem.message] for problem in problems})
     return site
@@ -113,6 +113,7 @@ def site_update(
             raise ValidationError({"team": message})
         Site.objects.filter(pk=site.pk).update(team=team)
         site.team = team
+        checks.refuse_foreign_paths(actor, site, field="team")
     store(
         actor=actor,
         team=site.team,
@@ -125,6 +126,11 @@ def site_update(
     return site
 
 
+def _refuse_install(actor: User, site: Site, kept: set[str]) -> None:
+    checks.refuse_clashes(site)
+    checks.refuse_foreign_paths(actor, site, kept=kept, field="install")
+
+
 @transaction.atomic
 def site_install_set(
     *, actor: User, site: Site, install: EngineInstall | None, expected_version: int | None = None
@@ -134,6 +140,7 @@ def site_install_set(
     if install != site.install:
         for guard in removal_guards:
             guard(site, "move")
+    kept = paths.kept_paths(site, site.team, install.host if install else None)
     site.install = install
     Site.objects.filter(pk=site.pk).update(install=install)
     store(
@@ -143,7 +150,7 @@ def site_install_set(
         action="site.install",
         values={},
         expected_version=expected_version,
-        children=lambda: checks.refuse_clashes(site),
+        children=lambda: _refuse_install(actor, site, kept),
     )
     return site
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
-from django.core.exceptions import ValidationError
+from django.core.exceptions import PermissionDenied, ValidationError
 from django.http import Http404, HttpResponse
 from django.views.decorators.http import require_safe
 
@@ -13,10 +13,9 @@ from panel.benchmarks.selectors import runs_visible
 from panel.core.errors import ApplicationError
 from panel.core.http import Request
 from panel.deployments.rendered import site_files
-from panel.hosts.logs import log_tail
 from panel.hosts.models import EngineInstall
 from panel.websites import freeze
-from panel.websites.logs import log_roots, site_logs
+from panel.websites.logs import site_log_tail, site_logs
 from panel.websites.models import Site
 from panel.websites.views.base import page_of, site_get, site_render
 from panel.websites.views.notes import site_differences, words
@@ -70,10 +69,12 @@ def logs(request: Request, name: str) -> HttpResponse:
     context: dict[str, Any] = {"logs": choices, "chosen": chosen, "is_followed": request.GET.get("follow") == "1"}
     if chosen is not None and site.install is not None:
         try:
-            lines = log_tail(site.install.host, chosen.path, roots=log_roots(site.install), lines=LOG_LINES)
+            lines = site_log_tail(request.user, site, chosen, lines=LOG_LINES)
             context["text"] = "\n".join(lines)
         except ApplicationError as error:
             context["fault"] = error.message
+        except PermissionDenied as error:  # the page stays, so that another log can be chosen
+            context["fault"] = str(error)
     is_part = request.htmx and request.htmx.target == "log"
     return site_render(request, site, "logs", "components/log.html" if is_part else "websites/logs.html", **context)
 

@@ -80,7 +80,9 @@ def detail(request: Request, name: str) -> HttpResponse:
         site,
         "detail",
         "websites/detail.html",
-        problems=[(problem, problem_url(site, problem.where)) for problem in checks.site_problems(site)],
+        problems=[
+            (problem, problem_url(site, problem.where)) for problem in checks.site_problems(site, actor=request.user)
+        ],
         urls=urls_of(site),
         domains=domains_of(site),
         drifts=drifts,

@@ -1,0 +1,108 @@
+"""Whose a path on a host is: what one team serves from or logs to, no other team's site may name.
+
+Site roots and log folders are shared by all teams on a host, and the server reads them all. So a path that a team's
+site uses is that team's, with all above and below it; an administrator may decide otherwise. Paths are compared as
+text: links on the host are not followed (the agent's own checks do that when it reads a log).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import PurePosixPath
+from typing import Any
+
+from django.db.models import Model
+from django.utils.translation import gettext as _
+
+from panel.accounts.models import Team
+from panel.hosts.models import EngineInstall, Host
+from panel.rendering.spec import SiteSpec
+from panel.websites.models import Location, ServerBlock, Site
+
+BLOCK = ("root", "access_log", "error_log")
+LOCATION = ("root", "alias")
+# Written for all sites of a server, whatever their team; the names that the servers' packages give them.
+_COMMON_LOGS = ("access.log", "error.log", "other_vhosts_access.log", "stderr.log")
+
+# Apps that build on this one (deployments) say here which paths a site serves on a host already: they were allowed
+# when they were deployed, perhaps by an administrator, and its operators may go on deploying them.
+standing: list[Callable[[Site, Host], set[str]]] = []
+
+
+def _members(where: str, owner: Any, names: Iterable[str]) -> Iterator[tuple[str, str]]:
+    for name in names:
+        path = getattr(owner, name)
+        if path not in ("", "off"):
+            yield f"{where}/{name}", path
+
+
+def _named(blocks: Iterable[tuple[Any, Iterable[Any]]]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for index, (block, locations) in enumerate(blocks):
+        found |= _members(f"blocks/{index}", block, BLOCK)
+        for number, location in enumerate(locations):
+            found |= _members(f"blocks/{index}/locations/{number}", location, LOCATION)
+    return found
+
+
+def site_paths(site: Site) -> dict[str, str]:
+    """The paths of `site` on its host by their place in its definition (blocks/0/root). Two queries."""
+    blocks = site.blocks.prefetch_related("locations")
+    return _named((block, block.locations.all()) for block in blocks)
+
+
+def spec_paths(spec: SiteSpec) -> dict[str, str]:
+    """The same of a frozen site."""
+    return _named((block, block.locations) for block in spec.blocks)
+
+
+def kept_paths(site: Site | None, team: Team, host: Host | None) -> set[str]:
+    """What `site` names already on `host` for `team`: naming it again changes nothing."""
+    if site is None or site.install is None or host is None:
+        return set()
+    if site.team_id != team.pk or site.install.host_id != host.pk:
+        return set()
+    return set(site_paths(site).values())
+
+
+def standing_paths(site: Site, host: Host) -> set[str]:
+    return {path for paths in standing for path in paths(site, host)}
+
+
+def _rows(model: type[Model], names: tuple[str, ...], to_site: str, team: Team, host: Host) -> Iterator[str]:
+    rows = model._default_manager.filter(**{f"{to_site}__install__host": host}).exclude(**{f"{to_site}__team": team})
+    for row in rows.order_by().values_list(*names).distinct():
+        yield from (path for path in row if path not in ("", "off"))
+
+
+def _taken(team: Team, host: Host) -> Iterator[PurePosixPath]:
+    """Every path on `host` that is not for `team`: other teams' sites, enabled or not, and the servers' own logs."""
+    for path in _rows(ServerBlock, BLOCK, "site", team, host):
+        yield PurePosixPath(path)
+    for path in _rows(Location, LOCATION, "block__site", team, host):
+        yield PurePosixPath(path)
+    for paths in EngineInstall.objects.filter(host=host).values_list("paths", flat=True):
+        if folder := paths.get("log_dir"):
+            yield from (PurePosixPath(folder, name) for name in _COMMON_LOGS)
+
+
+def foreign_paths(paths: Iterable[str], team: Team, host: Host) -> set[str]:
+    """Those of `paths` that equal, lie in or contain a path on `host` that is not `team`'s. Three queries."""
+    asked = set(paths)
+    if not asked:
+        return set()
+    taken = set(_taken(team, host))
+    above = {parent for path in taken for parent in path.parents}
+    return {
+        path
+        for path in asked
+        if (own := PurePosixPath(path)) in taken or own in above or not taken.isdisjoint(own.parents)
+    }
+
+
+def refusal(path: str, host: Host) -> str:
+    """Names only what was asked for: whose files they are is not for everyone to know."""
+    return _(
+        "%(path)s on %(host)s is, holds or lies in files that are not this team's. Write another path, or ask an "
+        "administrator to make this change."
+    ) % {"path": path, "host": host}
