@@ -14,7 +14,8 @@ from panel.accounts.services.setup import setup_complete, setup_link_ensure, set
 from panel.audit.models import AuditEntry
 from panel.core.errors import ApplicationError
 
-pytestmark = pytest.mark.django_db
+# The link lies in one file of the data folder: no two of these at once.
+pytestmark = [pytest.mark.django_db, pytest.mark.xdist_group("setup_link")]
 GOOD = {"username": "ada", "email": "", "password": "a long first secret", "again": "a long first secret"}
 
 
@@ -103,3 +104,10 @@ def test_a_weak_password_leaves_the_secret_good() -> None:
     with pytest.raises(ValidationError):
         setup_complete(secret=secret, username="ada", password="password1234")
     assert setup_complete(secret=secret, username="ada", password="a long first secret").is_admin
+
+
+def test_preparing_makes_the_link_but_leaves_printing_it_to_run(capsys: pytest.CaptureFixture[str]) -> None:
+    call_command("prepare")
+    assert setup_link_path().read_text().strip() not in capsys.readouterr().out
+    call_command("make_setup_link")
+    assert setup_link_path().read_text().strip() in capsys.readouterr().out

@@ -22,7 +22,7 @@ class Command(BaseCommand):
         self.collect_static()
         self.say("this machine as the first host")
         call_command("register_local_host")
-        call_command("make_setup_link")
+        call_command("make_setup_link", verbosity=0)  # `run` prints the whole address
 
     def say(self, text: str) -> None:
         self.stdout.write(f"==> {text}")
