@@ -8,6 +8,7 @@ import json
 from typing import Any
 
 from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
 from django.http import HttpResponse
 from django.utils import timezone
 from rest_framework.request import Request
@@ -19,6 +20,7 @@ from panel.api.problems import ApiError
 
 HEADER = "HTTP_IDEMPOTENCY_KEY"
 KEPT = dt.timedelta(hours=24)
+ABANDONED = dt.timedelta(minutes=2)  # far longer than a call takes: its process died before it answered
 _KEPT_HEADERS = ("Location", "ETag", "Content-Type")
 _MAX_KEY = 255
 
@@ -56,6 +58,8 @@ def claim(request: Request, user: User) -> IdempotencyRecord | None:
         first = IdempotencyRecord.objects.filter(user=user, key=key).first()
     if first is not None and first.fingerprint != fingerprint:
         raise ApiError("key-reused", "This Idempotency-Key was used for another call in the last 24 hours.")
+    if first is not None and first.status is None and _take_over(first):
+        return first
     if first is None or first.status is None:
         raise ApiError("in-progress", "The first call with this Idempotency-Key is not answered yet.")
     response = HttpResponse(first.body, status=first.status, headers=first.headers)
@@ -63,8 +67,26 @@ def claim(request: Request, user: User) -> IdempotencyRecord | None:
     raise Replay(response)
 
 
+def _take_over(record: IdempotencyRecord) -> bool:
+    """Whether the call that was cut off before its answer is now the caller's to do; of several repeats one wins.
+
+    `created_at` tells whose the record is: a first call that answers after all finds it changed, and leaves it alone.
+    """
+    now = timezone.now()
+    left = IdempotencyRecord.objects.filter(pk=record.pk, status=None, created_at=record.created_at)
+    if not left.filter(created_at__lt=now - ABANDONED).update(created_at=now):
+        return False
+    record.created_at = now
+    return True
+
+
+def _own(record: IdempotencyRecord) -> QuerySet[IdempotencyRecord]:
+    """The record, unless a repeat took it over."""
+    return IdempotencyRecord.objects.filter(pk=record.pk, created_at=record.created_at)
+
+
 def release(record: IdempotencyRecord) -> None:
-    record.delete()
+    _own(record).delete()
 
 
 def keep(record: IdempotencyRecord, response: Response, hidden: tuple[str, ...]) -> None:
@@ -83,7 +105,8 @@ def _without(body: str, hidden: tuple[str, ...]) -> str:
 
 def _store(record: IdempotencyRecord, response: HttpResponse, hidden: tuple[str, ...]) -> None:
     body = response.content.decode()
-    record.status = response.status_code
-    record.headers = {name: response.headers[name] for name in _KEPT_HEADERS if name in response.headers}
-    record.body = _without(body, hidden) if hidden and body and response.status_code < 400 else body
-    record.save()
+    _own(record).update(
+        status=response.status_code,
+        headers={name: response.headers[name] for name in _KEPT_HEADERS if name in response.headers},
+        body=_without(body, hidden) if hidden and body and response.status_code < 400 else body,
+    )

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from unittest.mock import patch
 
 import pytest
+from django.http import HttpResponse
 from django.test import Client
+from django.utils import timezone
 
 from panel.accounts.models import Team
+from panel.api import idempotency
 from panel.api.models import IdempotencyRecord
 from panel.audit.models import AuditEntry
 from panel.websites.models import Site
@@ -318,6 +322,39 @@ def test_a_call_under_way_is_409(people: Cast, owner: Caller) -> None:
     assert answer.status_code == 409 and answer.json()["type"].endswith("/in-progress/")
 
 
+def cut_off(seconds: int) -> IdempotencyRecord:
+    """The record as a process leaves it that dies while it answers."""
+    started = timezone.now() - dt.timedelta(seconds=seconds)
+    IdempotencyRecord.objects.update(status=None, headers={}, body="", created_at=started)
+    return IdempotencyRecord.objects.get()
+
+
+def test_a_call_that_was_cut_off_may_be_repeated_after_two_minutes(owner: Caller) -> None:
+    owner.post("sites/", SITE, Idempotency_Key="abc")
+    Site.objects.all().delete()  # what the first call did was rolled back with it
+    cut_off(110)
+    assert owner.post("sites/", SITE, Idempotency_Key="abc").status_code == 409
+    cut_off(121)
+    other = owner.post("sites/", SITE | {"name": "other"}, Idempotency_Key="abc")
+    assert other.json()["type"].endswith("/key-reused/"), "only the same call takes it over"
+    assert owner.post("sites/", SITE, Idempotency_Key="abc").status_code == 201
+    again = owner.post("sites/", SITE, Idempotency_Key="abc")
+    assert again.status_code == 201 and again["Idempotency-Replayed"] == "true"
+    assert Site.objects.count() == 1
+
+
+def test_of_two_repeats_one_takes_over_and_a_late_first_call_leaves_its_answer_alone(owner: Caller) -> None:
+    owner.post("sites/", SITE, Idempotency_Key="abc")
+    first, second, third = cut_off(121), IdempotencyRecord.objects.get(), IdempotencyRecord.objects.get()
+    assert idempotency._take_over(second) and not idempotency._take_over(third)
+    idempotency.release(first)
+    idempotency._store(first, HttpResponse("late"), ())
+    assert IdempotencyRecord.objects.get().status is None
+    idempotency._store(second, HttpResponse("answer"), ())
+    kept = IdempotencyRecord.objects.get()
+    assert (kept.status, kept.body) == (200, "answer")
+
+
 def test_a_failure_of_the_panel_is_not_kept(owner: Caller) -> None:
     with patch("panel.websites.api.services.site_define", side_effect=RuntimeError):
         assert owner.post("sites/", SITE, Idempotency_Key="abc").status_code == 500
@@ -325,10 +362,6 @@ def test_a_failure_of_the_panel_is_not_kept(owner: Caller) -> None:
 
 
 def test_keys_are_forgotten_after_a_day(owner: Caller) -> None:
-    import datetime as dt
-
-    from django.utils import timezone
-
     owner.post("sites/", SITE, Idempotency_Key="abc")
     IdempotencyRecord.objects.update(created_at=timezone.now() - dt.timedelta(hours=25))
     assert owner.post("sites/", SITE | {"name": "other"}, Idempotency_Key="abc").status_code == 201
