@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import stat
+from pathlib import Path
+from typing import Any
 
 import pytest
 from django.core.exceptions import ValidationError
@@ -13,6 +15,7 @@ from panel.accounts.models import Role, SetupSecret, User
 from panel.accounts.services.setup import setup_complete, setup_link_ensure, setup_link_path
 from panel.audit.models import AuditEntry
 from panel.core.errors import ApplicationError
+from panel.core.management.commands.run import static_fingerprint
 
 # The link lies in one file of the data folder: no two of these at once.
 pytestmark = [pytest.mark.django_db, pytest.mark.xdist_group("setup_link")]
@@ -106,7 +109,12 @@ def test_a_weak_password_leaves_the_secret_good() -> None:
     assert setup_complete(secret=secret, username="ada", password="a long first secret").is_admin
 
 
-def test_preparing_makes_the_link_but_leaves_printing_it_to_run(capsys: pytest.CaptureFixture[str]) -> None:
+def test_preparing_makes_the_link_but_leaves_printing_it_to_run(
+    capsys: pytest.CaptureFixture[str], settings: Any, tmp_path: Path
+) -> None:
+    settings.HOME, settings.STATIC_ROOT, settings.LOCAL_HOST_ROOT = tmp_path, tmp_path / "static", tmp_path / "host"
+    settings.STATIC_ROOT.mkdir()
+    (settings.STATIC_ROOT / ".fingerprint").write_text(static_fingerprint())  # collecting takes long and is not asked
     call_command("prepare")
     assert setup_link_path().read_text().strip() not in capsys.readouterr().out
     call_command("make_setup_link")
