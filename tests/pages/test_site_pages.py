@@ -171,3 +171,15 @@ def test_search_finds_only_what_one_may_see(owner: Client, outsider: Client, sho
     part = owner.get("/search/?q=shop", HTTP_HX_REQUEST="true", HTTP_HX_TARGET="palette-results")
     assert b"<html" not in part.content
     assert "Type two letters or more" in text_of(owner.get("/search/?q=s"))
+
+
+def test_a_clone_gets_its_server_and_port_in_one_step(owner: Client, people: Cast, shop: Site) -> None:
+    given = {"name": "shop-2", "domains": "", "install": people.apache.pk, "port": "99999"}
+    refused = owner.post("/sites/shop/clone/", given)
+    assert refused.status_code == 422
+    assert "65535" in refused.content.decode()
+    assert owner.post("/sites/shop/clone/", given | {"name": "shop-2", "domains": "two.example"}).status_code == 422
+    assert not Site.objects.filter(name="shop-2").exists()
+    done = owner.post("/sites/shop/clone/", given | {"domains": "two.example", "port": "8099"})
+    assert done.status_code == 302, done.content.decode()
+    assert Site.objects.get(name="shop-2").install == people.apache

@@ -142,6 +142,16 @@ def test_enabling_meets_the_same_rules(people: Cast) -> None:
     services.site_enable(actor=people.owner, site=copy, enabled=True)
 
 
+def test_a_copy_for_another_server_keeps_the_names_and_is_enabled(people: Cast) -> None:
+    site = shop(people)
+    with pytest.raises(ValidationError, match="is taken by nginx on web-1"):
+        services.site_clone(actor=people.owner, site=site, name="copy", install=people.apache)
+    copy = services.site_clone(actor=people.owner, site=site, name="copy", install=people.apache, port=8081)
+    assert (copy.enabled, copy.install) == (True, people.apache)
+    assert list(copy.blocks.get().names.values_list("name", flat=True)) == ["shop.example"]
+    assert {listen.port for listen in copy.blocks.get().listens.filter(tls=False)} == {8081}
+
+
 def test_a_definition_comes_back_as_it_went_in(people: Cast) -> None:
     site = shop(people)
     block = site.blocks.get()

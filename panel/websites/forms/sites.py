@@ -222,7 +222,25 @@ class SiteCloneForm(forms.Form):
         label=_("Domains of the copy"),
         to_text=lines.names_to_text,
         from_text=lines.names_from_text,
-        help_text=_("They take the place of the original's names. None: the copy keeps them and starts disabled."),
+        help_text=_(
+            "They take the place of the original's names. None: the copy keeps them, and starts disabled unless it "
+            "has another server or port."
+        ),
+    )
+    install = forms.ModelChoiceField(
+        label=_("Runs on"),
+        required=False,
+        queryset=EngineInstall.objects.select_related("host"),
+        empty_label=_("The original's server"),
+    )
+    port = forms.IntegerField(
+        label=_("Port"),
+        required=False,
+        min_value=1,
+        max_value=65535,
+        help_text=_(
+            "Of what it listens on without TLS. Empty: the original's. Two servers of a host cannot share one."
+        ),
     )
 
     def clean_domains(self) -> list[str]:

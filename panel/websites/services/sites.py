@@ -160,18 +160,33 @@ def site_enable(*, actor: User, site: Site, enabled: bool, expected_version: int
     return site_update(actor=actor, site=site, expected_version=expected_version, enabled=enabled)
 
 
-def site_clone(*, actor: User, site: Site, name: str, domains: list[str] | None = None) -> Site:
-    """A copy under another name. With `domains` they replace the names of its blocks; without, the copy keeps the
-    names and starts disabled, since two sites cannot answer to one name."""
+def site_clone(
+    *,
+    actor: User,
+    site: Site,
+    name: str,
+    domains: list[str] | None = None,
+    install: EngineInstall | None = None,
+    port: int | None = None,
+) -> Site:
+    """A copy under another name; `install` and `port` (of its listens without TLS) take the place of the original's.
+
+    With `domains` they replace the names of its blocks. Without, the copy keeps the names; on the same server and
+    port it then starts disabled, since two sites cannot answer to one name there.
+    """
     require(actor, Action.VIEW, site.team)
     data = site_export(site, with_secrets=True) | {"name": name}
-    if domains is None:
+    if install is not None:
+        data["install"] = install.pk
+    if domains is None and install in (None, site.install) and port is None:
         data["enabled"] = False
-    else:
-        for block in data["blocks"]:
+    for block in data["blocks"]:
+        if domains is not None:
             block["names"] = domains
-            for listen in block["listens"]:
-                listen["default_server"] = False
+        for listen in block["listens"]:
+            listen["default_server"] = listen["default_server"] and domains is None
+            if port is not None and not listen["tls"]:
+                listen["port"] = port
     return site_define(actor=actor, data=data)
 
 

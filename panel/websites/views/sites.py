@@ -158,7 +158,7 @@ def clone(request: Request, name: str) -> HttpResponse:
             copy = attempt(
                 form,
                 lambda: services.site_clone(
-                    actor=request.user, site=site, name=data["name"], domains=data["domains"] or None
+                    actor=request.user, site=site, **(data | {"domains": data["domains"] or None})
                 ),
             )
             if copy is not None:
