@@ -14,7 +14,8 @@ A plan is stored as JSON with its deployment:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +31,7 @@ from panel.websites import freeze
 from panel.websites.models import Site
 
 LIVE = (SiteStatus.LIVE, SiteStatus.DRIFTED)
+LOOKS_AT_ONCE = 32  # hosts; most of the time of each is waiting
 
 
 @dataclass(frozen=True)
@@ -97,8 +99,14 @@ def signature(record: FileRecord) -> str:
 
 
 def live_revision(site: Site) -> Revision | None:
-    state = SiteState.objects.filter(site=site, status__in=LIVE).select_related("revision__install__host").first()
-    return state.revision if state else None
+    return live_revisions([site]).get(site.pk)
+
+
+def live_revisions(sites: Iterable[Site]) -> dict[int, Revision]:
+    """What stands of each site, by its id; a site that stands nowhere is left out."""
+    rows = SiteState.objects.filter(site__in=[site.pk for site in sites], status__in=LIVE)
+    states = rows.select_related("revision__install__host")
+    return {state.site_id: state.revision for state in states if state.revision}
 
 
 def live_states(install: EngineInstall, without: Iterable[Site] = ()) -> list[SiteState]:
@@ -107,13 +115,29 @@ def live_states(install: EngineInstall, without: Iterable[Site] = ()) -> list[Si
     return list(rows.select_related("site", "revision").order_by("site__name"))
 
 
-def plan_make(host: Host, changes: Sequence[Change]) -> dict[str, Any]:
-    """The plan for one host. Asks the host what lies there, when it can be reached."""
-    installs = _installs(changes)
-    entries = [entry for change in changes for entry in _site_entries(change)]
-    for install in installs:
-        entries += install_entries(install, changes)
-    unchecked = _look(host, entries, roots_of(installs))
+def plans_make(hosts: Mapping[Host, Sequence[Change]]) -> list[dict[str, Any]]:
+    """The plan for each host, in that order. All hosts that can be reached are asked at once what lies there."""
+    drafts = [_Draft(host, changes) for host, changes in hosts.items()]
+    if len(drafts) == 1:
+        return [_plan(drafts[0], _look(drafts[0]))]
+    with ThreadPoolExecutor(LOOKS_AT_ONCE) as threads:
+        return [_plan(draft, unchecked) for draft, unchecked in zip(drafts, threads.map(_look, drafts), strict=True)]
+
+
+class _Draft:
+    """A plan before its host was asked."""
+
+    def __init__(self, host: Host, changes: Sequence[Change]) -> None:
+        self.host = host
+        self.changes = changes
+        self.installs = _installs(changes)
+        self.entries = [entry for change in changes for entry in _site_entries(change)]
+        for install in self.installs:
+            self.entries += install_entries(install, changes)
+
+
+def _plan(draft: _Draft, unchecked: str) -> dict[str, Any]:
+    changes, installs, entries = draft.changes, draft.installs, draft.entries
     return {
         "sites": [_site_line(change) for change in changes],
         "installs": [install.pk for install in installs],
@@ -182,8 +206,10 @@ def install_entries(install: EngineInstall, changes: Sequence[Change]) -> list[_
     return [_Entry(path, "", install.pk, old.get(path), new.get(path)) for path in sorted(old.keys() | new.keys())]
 
 
-def _look(host: Host, entries: Sequence[_Entry], roots: Sequence[str]) -> str:
-    """Note on each entry what else lies there; the reason when the host could not be asked."""
+def _look(draft: _Draft) -> str:
+    """Note on each entry what else lies there; the reason when the host could not be asked. Makes no query: it runs
+    in threads, which would each open a connection to the database."""
+    host, entries, roots = draft.host, draft.entries, roots_of(draft.installs)
     if host.status != HostStatus.READY:
         return host.status_detail or f"{host} is {host.get_status_display().lower()}."
     secrets = {entry.path for entry in entries for record in (entry.old, entry.new) if record and record.secret}

@@ -6,7 +6,7 @@ on the host, or the server changed since, the plan is refused as stale.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -20,7 +20,7 @@ from panel.accounts.permissions import Action, require
 from panel.audit.services import audit_record
 from panel.core.errors import ApplicationError, Conflict
 from panel.deployments.models import Deployment, DeploymentItem, DeploymentKind, DeploymentStatus, Revision
-from panel.deployments.planning import Change, live_revision, plan_make
+from panel.deployments.planning import Change, live_revision, live_revisions, plans_make
 from panel.deployments.rendered import revision_keep, spec_of
 from panel.hosts.models import EngineInstall, Host
 from panel.websites import checks, freeze, paths
@@ -36,19 +36,21 @@ def _require_all(actor: User, sites: Iterable[Site]) -> None:
         require(actor, Action.DEPLOY, site.team)
 
 
-def _check_sites(actor: User, sites: Sequence[Site], install: EngineInstall | None = None) -> None:
-    """A draft may be invalid; a plan may not. Raises ValidationError keyed by place, with the site's name before it
-    when there are several."""
+def _check_sites(actor: User, sites: Sequence[Site], install: EngineInstall | None = None) -> list[Site]:
+    """The sites with their parts. A draft may be invalid; a plan may not: raises ValidationError keyed by place, with
+    the site's name before it when there are several."""
+    sites = list(freeze.with_parts(Site.objects.filter(pk__in=[site.pk for site in sites])))
     faults: dict[str, list[str]] = {}
     for site in sites:
         prefix = f"{site.name}/" if len(sites) > 1 else ""
         if not site.enabled:
             message = f"{site} is disabled: enable it first, then deploy it."
             faults.setdefault(f"{prefix}enabled", []).append(message)
-        for problem in checks.site_problems(site, install, actor=actor):
+        for problem in checks.site_problems(site, install, actor=actor, is_fetched=True):
             faults.setdefault(prefix + problem.where, []).append(problem.message)
     if faults:
         raise ValidationError(faults)
+    return sites
 
 
 def _unique(sites: Iterable[Site]) -> list[Site]:
@@ -58,19 +60,27 @@ def _unique(sites: Iterable[Site]) -> list[Site]:
     return found
 
 
-def _store(
-    actor: User, host: Host, kind: DeploymentKind, changes: Sequence[Change], batch: UUID, after: dict[str, Any]
-) -> Deployment:
-    plan = plan_make(host, changes)
-    plan["after"] = after
+def _plan_and_store(
+    actor: User, hosts: Mapping[Host, Sequence[Change]], kind: DeploymentKind, batch: UUID, after: dict[str, Any]
+) -> list[Deployment]:
+    plans = plans_make(hosts)
     with transaction.atomic():
-        deployment = Deployment.objects.create(host=host, kind=kind, batch=batch, plan=plan, requested_by=actor)
-        DeploymentItem.objects.bulk_create(
-            DeploymentItem(deployment=deployment, site=change.site, revision=change.new, previous=change.old)
-            for change in changes
-        )
-        names = [change.site.name for change in changes]
-        audit_record(actor=actor, action="deployment.plan", target=deployment, after={"kind": kind, "sites": names})
+        return [
+            _store(actor, host, kind, changes, batch, plan | {"after": dict(after)})
+            for (host, changes), plan in zip(hosts.items(), plans, strict=True)
+        ]
+
+
+def _store(
+    actor: User, host: Host, kind: DeploymentKind, changes: Sequence[Change], batch: UUID, plan: dict[str, Any]
+) -> Deployment:
+    deployment = Deployment.objects.create(host=host, kind=kind, batch=batch, plan=plan, requested_by=actor)
+    DeploymentItem.objects.bulk_create(
+        DeploymentItem(deployment=deployment, site=change.site, revision=change.new, previous=change.old)
+        for change in changes
+    )
+    names = [change.site.name for change in changes]
+    audit_record(actor=actor, action="deployment.plan", target=deployment, after={"kind": kind, "sites": names})
     return deployment
 
 
@@ -81,8 +91,7 @@ def _by_host(
     hosts: dict[Host, list[Change]] = {}
     for host, change in changes:
         hosts.setdefault(host, []).append(change)
-    batch = uuid4()
-    return [_store(actor, host, kind, hosts[host], batch, after) for host in sorted(hosts, key=str)]
+    return _plan_and_store(actor, {host: hosts[host] for host in sorted(hosts, key=str)}, kind, uuid4(), after)
 
 
 def deployment_plan(
@@ -107,12 +116,11 @@ def deployment_plan(
 
 
 def _deploy_changes(actor: User, sites: Sequence[Site]) -> list[tuple[Host, Change]]:
-    _check_sites(actor, sites)
-    changes = []
-    for site in freeze.with_parts(Site.objects.filter(pk__in=[site.pk for site in sites])):
+    changes, live = [], live_revisions(sites)
+    for site in _check_sites(actor, sites):
         assert site.install is not None
         new = revision_keep(actor=actor, site=site, install=site.install, is_fetched=True)
-        changes.append((site.install.host, Change(site, live_revision(site), new)))
+        changes.append((site.install.host, Change(site, live.get(site.pk), new)))
     return changes
 
 
@@ -195,9 +203,10 @@ def site_move(*, actor: User, site: Site, install: EngineInstall) -> list[Deploy
     new = revision_keep(actor=actor, site=site, install=install)
     batch, after = uuid4(), {"install": install.pk}
     if old.install.host_id == install.host_id:
-        return [_store(actor, install.host, DeploymentKind.MOVE, [Change(site, old, new)], batch, after)]
-    first = _store(actor, install.host, DeploymentKind.MOVE, [Change(site, None, new)], batch, after)
-    second = _store(actor, old.install.host, DeploymentKind.MOVE, [Change(site, old, None)], batch, {})
+        hosts = {install.host: [Change(site, old, new)]}
+        return _plan_and_store(actor, hosts, DeploymentKind.MOVE, batch, after)
+    (first,) = _plan_and_store(actor, {install.host: [Change(site, None, new)]}, DeploymentKind.MOVE, batch, after)
+    (second,) = _plan_and_store(actor, {old.install.host: [Change(site, old, None)]}, DeploymentKind.MOVE, batch, {})
     first.plan["after"]["then"] = str(second.uuid)
     second.plan["after"]["waits_for"] = str(first.uuid)
     for deployment in (first, second):
@@ -215,7 +224,8 @@ def deployment_confirm(*, actor: User, deployment: Deployment, accept_drift: boo
     files were edited on the host and `accept_drift` is false: they would be overwritten.
     """
     batch = list(Deployment.objects.filter(batch=deployment.batch).select_related("host").order_by("pk"))
-    items = [item for row in batch for item in row.items.select_related("site__team", "revision", "previous")]
+    rows = DeploymentItem.objects.filter(deployment__batch=deployment.batch).order_by("deployment", "pk")
+    items = list(rows.select_related("deployment", "site__team", "revision__install__host", "previous"))
     _require_all(actor, [item.site for item in items])
     if any(row.status != DeploymentStatus.PLANNED or row.confirmed_at for row in batch):
         raise Conflict(f"{deployment} was confirmed or discarded before; nothing was done again.")
@@ -224,8 +234,7 @@ def deployment_confirm(*, actor: User, deployment: Deployment, accept_drift: boo
         # One confirmation of a site at a time; SQLite's transactions exclude each other anyway.
         list(Site.objects.select_for_update().filter(pk__in=[item.site_id for item in items]).order_by("pk"))
         _refuse_busy(items)
-        for item in items:
-            _refuse_stale(item)
+        _refuse_stale(items)
         for row in batch:
             _confirm_row(actor, row)
     return batch
@@ -250,9 +259,17 @@ def _refuse_busy(items: Sequence[DeploymentItem]) -> None:
         raise Conflict(f"{item.site} is being deployed already. Wait until that has ended, then plan again.")
 
 
-def _refuse_stale(item: DeploymentItem) -> None:
-    kind, site = item.deployment.kind, item.site
-    live = live_revision(site)
+def _refuse_stale(items: Sequence[DeploymentItem]) -> None:
+    """With what the database holds now, read in a constant number of queries."""
+    sites = {site.pk: site for site in freeze.with_parts(Site.objects.filter(pk__in=[item.site_id for item in items]))}
+    live = live_revisions(sites.values())
+    for item in items:
+        _refuse_stale_item(item, sites[item.site_id], live.get(item.site_id))
+
+
+def _refuse_stale_item(item: DeploymentItem, site: Site, live: Revision | None) -> None:
+    """`site` was fetched with its parts just now."""
+    kind = item.deployment.kind
     waits = kind == DeploymentKind.MOVE and item.previous is None
     if not waits and live != item.previous:
         raise Conflict(
@@ -261,7 +278,7 @@ def _refuse_stale(item: DeploymentItem) -> None:
         )
     if kind not in (DeploymentKind.DEPLOY, DeploymentKind.MOVE) or item.revision is None:
         return
-    if revision_keep(actor=None, site=site, install=item.revision.install) != item.revision:
+    if revision_keep(actor=None, site=site, install=item.revision.install, is_fetched=True) != item.revision:
         raise Conflict(
             f"This plan is stale: {site} was changed since it was made. Plan again to see what would change."
         )
@@ -271,9 +288,10 @@ def _confirm_row(actor: User, row: Deployment) -> None:
     waits = "waits_for" in row.plan["after"]
     status = DeploymentStatus.PLANNED if waits else DeploymentStatus.QUEUED
     rows = Deployment.objects.filter(pk=row.pk, status=DeploymentStatus.PLANNED, confirmed_at=None)
-    if not rows.update(status=status, confirmed_at=timezone.now()):
+    confirmed_at = timezone.now()
+    if not rows.update(status=status, confirmed_at=confirmed_at):
         raise Conflict(f"{row} was confirmed by someone else just now.")
-    row.refresh_from_db()
+    row.status, row.confirmed_at = status, confirmed_at
     if row.plan["after"].get("enabled") is False:
         for item in row.items.select_related("site"):
             if item.site.enabled:

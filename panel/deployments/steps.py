@@ -15,6 +15,7 @@ from panel.deployments.models import Deployment, Step, StepStatus
 
 logger = logging.getLogger(__name__)
 _MEMBERS = {item.name for item in fields(StepEvent)}
+_COLUMNS = ["name", "status", "argv", "exit_code", "output", "started_at", "finished_at"]
 
 
 def _time(seconds: float) -> datetime.datetime | None:
@@ -34,27 +35,28 @@ def _values(event: StepEvent) -> dict[str, Any]:
 
 
 class Recorder:
-    """Writes each event of one deployment as it comes. Never raises: a page that shows less is no reason to leave a
-    host alone in the middle of a transaction; `steps_replace` puts it right afterwards."""
+    """Writes each event of one deployment as it comes, with one statement. Never raises: a page that shows less is no
+    reason to leave a host alone in the middle of a transaction; `steps_replace` puts it right afterwards."""
 
     def __init__(self, deployment: Deployment) -> None:
         self._deployment = deployment
         self._position = Step.objects.filter(deployment=deployment).count()
+        self._running: Step | None = None
 
     def __call__(self, data: dict[str, Any]) -> None:
         try:
-            self._write(StepEvent(**{name: value for name, value in data.items() if name in _MEMBERS}))
+            self._hear(StepEvent(**{name: value for name, value in data.items() if name in _MEMBERS}))
         except (DatabaseError, TypeError, ValueError):
             logger.exception("a step of deployment %s could not be written", self._deployment.uuid)
 
-    def _write(self, event: StepEvent) -> None:
-        running = Step.objects.filter(
-            deployment=self._deployment, name=event.name, status=StepStatus.RUNNING, position=self._position - 1
-        )
-        if running.update(**_values(event)):
-            return
-        Step.objects.create(deployment=self._deployment, position=self._position, **_values(event))
-        self._position += 1
+    def _hear(self, event: StepEvent) -> None:
+        values, row = _values(event), self._running
+        if row is not None and row.name == event.name:
+            Step.objects.filter(pk=row.pk).update(**values)
+        else:
+            row = Step.objects.create(deployment=self._deployment, position=self._position, **values)
+            self._position += 1
+        self._running = row if event.status == StepStatus.RUNNING else None
 
 
 @transaction.atomic
@@ -62,10 +64,10 @@ def steps_replace(deployment: Deployment, events: Sequence[StepEvent]) -> None:
     """Make the rows what the agent's own journal says."""
     if not events:
         return
-    rows = {row.position: row for row in Step.objects.filter(deployment=deployment)}
-    for position, event in enumerate(events):
-        row = rows.pop(position, None) or Step(deployment=deployment, position=position)
-        for name, value in _values(event).items():
-            setattr(row, name, value)
-        row.save()
-    Step.objects.filter(pk__in=[row.pk for row in rows.values()]).delete()
+    Step.objects.bulk_create(
+        (Step(deployment=deployment, position=number, **_values(event)) for number, event in enumerate(events)),
+        update_conflicts=True,
+        unique_fields=["deployment", "position"],
+        update_fields=_COLUMNS,
+    )
+    Step.objects.filter(deployment=deployment, position__gte=len(events)).delete()

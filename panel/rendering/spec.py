@@ -7,6 +7,7 @@ Values are meanings, not syntax: nothing here is quoted for any server. JSON for
 from __future__ import annotations
 
 import dataclasses
+import functools
 import types
 import typing
 from dataclasses import dataclass, field
@@ -193,9 +194,15 @@ def to_json(value: Any) -> Any:
 T = typing.TypeVar("T")
 
 
+@functools.cache
+def _hints(kind: type) -> dict[str, Any]:
+    """Resolved once: it costs more than everything else in `from_json` together."""
+    return typing.get_type_hints(kind)
+
+
 def from_json(kind: type[T], data: dict[str, Any]) -> T:
     """The inverse of `to_json` for one of this module's dataclasses. Unknown members raise TypeError."""
-    hints = typing.get_type_hints(kind)
+    hints = _hints(typing.cast(typing.Hashable, kind))
     unknown = set(data) - set(hints)
     if unknown:
         raise TypeError(f"{kind.__name__} has no member {', '.join(sorted(unknown))}")

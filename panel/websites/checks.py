@@ -17,7 +17,7 @@ from django.utils.translation import gettext as _
 from panel.accounts.models import User
 from panel.accounts.permissions import Action, may
 from panel.hosts.models import EngineInstall, Host
-from panel.websites import certificates, paths
+from panel.websites import certificates, freeze, paths
 from panel.websites.models import Listen, ServerBlock, ServerName, Site
 
 _ANY = {"", "0.0.0.0", "::"}  # noqa: S104 - compared with, not bound to
@@ -35,26 +35,33 @@ class Problem:
         return self.where.rpartition("/")[2]
 
 
-def site_problems(site: Site, install: EngineInstall | None = None, *, actor: User) -> list[Problem]:
-    """All that keeps `actor` from planning `site` on `install` (default: its own). Empty: a plan can be made."""
+def site_problems(
+    site: Site, install: EngineInstall | None = None, *, actor: User, is_fetched: bool = False
+) -> list[Problem]:
+    """All that keeps `actor` from planning `site` on `install` (default: its own). Empty: a plan can be made.
+
+    `is_fetched`: the site came from freeze.with_parts just now.
+    """
+    site = site if is_fetched else freeze.fetched(site)
     install = install or site.install
     if install is None:
         return [Problem("install", _("Choose the server that this site runs on."))]
-    blocks = list(site.blocks.select_related("certificate").prefetch_related("listens", "names", "locations"))
+    blocks = list(site.blocks.all())
     if not blocks:
         return [Problem("blocks", _("Add a server block: the listens and names that this site answers on."))]
     problems: list[Problem] = []
     for index, block in enumerate(blocks):
         problems += _block_problems(f"blocks/{index}", block)
         problems += _path_problems(f"blocks/{index}", block, install)
-    for index, upstream in enumerate(site.upstreams.prefetch_related("servers")):
+    for index, upstream in enumerate(site.upstreams.all()):
         servers = list(upstream.servers.all())
         if not any(not server.down and not server.backup for server in servers):
             problems.append(
                 Problem(f"upstreams/{index}/servers", _("%s has no server that is in use: add one.") % upstream)
             )
     kept = paths.standing_paths(site, install.host)
-    return problems + site_clashes(site, install) + path_clashes(actor, site, install.host, kept=kept)
+    clashes = _clashes(site, install, blocks)
+    return problems + clashes + path_clashes(actor, site, install.host, kept=kept)
 
 
 def _block_problems(where: str, block: ServerBlock) -> Iterable[Problem]:
@@ -133,7 +140,10 @@ def site_clashes(site: Site, install: EngineInstall) -> list[Problem]:
 
     A few queries for each listen, however many sites the host has.
     """
-    own = list(site.blocks.prefetch_related("listens", "names"))
+    return _clashes(site, install, list(site.blocks.prefetch_related("listens", "names")))
+
+
+def _clashes(site: Site, install: EngineInstall, own: list[ServerBlock]) -> list[Problem]:
     problems = _own_clashes(own)
     for index, block in enumerate(own):
         names = [item.name for item in block.names.all()]

@@ -34,6 +34,9 @@ def _host(root: Path, number: int, client_key: Path) -> FleetHost:
     for suffix in ("", ".pub"):
         shutil.copy(f"{client_key}{suffix}", root / "ssh" / f"client_key{suffix}")
     (root / "ssh" / "authorized_keys").write_text(Path(f"{client_key}.pub").read_text())
+    # bash sources ~/.bashrc for sshd's outermost shell: what this machine's account has there (150 ms of version
+    # managers, say) is no part of what is measured, for any of the tools.
+    sshd.environment["SHLVL"] = "1"
     nginx = NginxInstance(root / "nginx")
     port = free_port()
     (nginx.root / "conf.d" / "base.conf").write_text(
