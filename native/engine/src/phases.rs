@@ -59,6 +59,7 @@ pub fn begin(ex: &mut Exchange) -> Begin {
     ex.uri = parsed;
     ex.header_only = ex.head.method() == b"HEAD";
     if !ok {
+        ex.uri.path.clear();
         ex.log(Level::Info, "client sent invalid request");
         return Begin::Refuse(400);
     }
@@ -201,11 +202,10 @@ pub fn validate_host(text: &[u8]) -> Option<(String, Option<u16>)> {
     if !inner.iter().all(|&c| allowed(c)) || inner.windows(2).any(|w| w == b"..") {
         return None;
     }
-    let name = match name.strip_suffix(b".") {
-        Some(rest) => rest,
-        None if name.is_empty() => return None,
-        None => name,
-    };
+    let name = name.strip_suffix(b".").unwrap_or(name);
+    if name.is_empty() {
+        return None;
+    }
     String::from_utf8(name.to_ascii_lowercase())
         .ok()
         .map(|n| (n, port))
@@ -532,14 +532,15 @@ pub fn absolute_location(ex: &Exchange, location: &[u8]) -> Vec<u8> {
         return location.to_vec();
     }
     let scheme = if ex.tls { "https" } else { "http" };
-    let host = if conf.server_name_in_redirect == Some(true) || ex.host.is_empty() {
-        if ex.server.name.is_empty() {
-            ex.conn
-                .local
-                .map_or(ex.conn.local_name.clone(), |a| a.ip().to_string())
-        } else {
-            ex.server.name.clone()
-        }
+    let own_name = conf.server_name_in_redirect == Some(true) && !ex.server.name.is_empty();
+    let host = if own_name {
+        ex.server.name.clone()
+    } else if ex.host.is_empty() {
+        let name = ex.conn.local_name.clone();
+        ex.conn.local.map_or(name, |a| match a.ip() {
+            std::net::IpAddr::V6(v6) => format!("[{v6}]"),
+            v4 => v4.to_string(),
+        })
     } else {
         ex.host.clone()
     };

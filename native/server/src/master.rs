@@ -5,7 +5,9 @@ use crate::cli::{Options, Signal, HELP, PID};
 use crate::listen::{self, Bound};
 use crate::process::{self, Fork, Ids, Pid};
 use crate::{version, worker};
-use gallop_conf::model::{AccessTarget, Config, ErrorLog, Level, LogTarget, Workers};
+use gallop_conf::model::{
+    AccessTarget, Config, ErrorLog, Handler, Level, LogTarget, UpConf, Workers,
+};
 use gallop_conf::parser::SourceFile;
 use gallop_engine::log;
 use std::io::Write;
@@ -258,6 +260,42 @@ fn open_logs(options: &Options, config: &Config) -> Result<(), String> {
     Ok(())
 }
 
+/// Makes the folders of temporary files, for the workers to write to.
+fn make_temp_folders(config: &Config, ids: Option<&Ids>, logs: &[ErrorLog]) {
+    let mut folders = std::collections::BTreeSet::new();
+    for server in config.http.iter().flat_map(|h| &h.servers) {
+        visit(&server.root, &mut |loc| {
+            let conf = &loc.conf;
+            let default = |name: &str| config.prefix.join(name);
+            let body = conf.client_body_temp_path.clone();
+            folders.insert(body.unwrap_or_else(|| default("client_body_temp")));
+            let of = |up: &Option<Arc<UpConf>>| up.as_ref().and_then(|u| u.temp_path.clone());
+            match &loc.handler {
+                Some(Handler::Proxy(_)) => {
+                    folders.insert(of(&conf.proxy).unwrap_or_else(|| default("proxy_temp")));
+                }
+                Some(Handler::Fastcgi(_)) => {
+                    folders.insert(of(&conf.fastcgi).unwrap_or_else(|| default("fastcgi_temp")));
+                }
+                _ => {}
+            }
+        });
+    }
+    for folder in folders {
+        let made = std::fs::create_dir_all(&folder);
+        let owned = made.and_then(|()| match ids {
+            Some(ids) => std::os::unix::fs::chown(&folder, Some(ids.uid), None),
+            None => Ok(()),
+        });
+        if let Err(e) = owned {
+            // Only requests that need a temporary file suffer.
+            let words = gallop_conf::parser::os_error(&e);
+            let message = format!("mkdir() \"{}\" failed ({words})", folder.display());
+            log::error_to(logs, Level::Warn, &message);
+        }
+    }
+}
+
 /// Calls `f` for a location and all below it.
 pub fn visit(
     loc: &gallop_conf::model::Location,
@@ -292,6 +330,7 @@ impl Master {
         let ids = user(&config)?;
         let logs = error_logs(&options, &config);
         let bound = bind(&config, &[])?;
+        make_temp_folders(&config, ids.as_ref(), &logs);
         if config.main.daemon.unwrap_or(true) {
             daemonize()?;
         }
@@ -432,6 +471,7 @@ impl Master {
         let stale = listen::stale_unix(&self.bound, &bound);
         let old_pid = pid_path(&self.config);
         self.logs = error_logs(&self.options, &config);
+        make_temp_folders(&config, ids.as_ref(), &self.logs);
         for warning in &config.warnings {
             self.log(Level::Warn, warning);
         }

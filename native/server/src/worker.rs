@@ -6,7 +6,7 @@ use crate::process::{self, Ids};
 use crate::quic;
 use crate::session;
 use crate::tls::Store;
-use gallop_conf::model::{Config, ErrorLog, Level, ListenAddr, Listener};
+use gallop_conf::model::{Config, ErrorLog, Handler, Level, ListenAddr, Listener};
 use gallop_engine::{log, Conn, Shared, Worker};
 use gallop_runtime::{race, sleep, spawn, Either, Handle, IoFd, Listening, Runtime, Sock};
 use std::cell::{Cell, RefCell};
@@ -22,11 +22,32 @@ pub const FATAL: i32 = 2;
 /// Checks what only shows when the configuration is put to use.
 pub fn check(config: &Config) -> Result<(), String> {
     let tls = Store::new(config)?;
+    refuse_tls_upstreams(config)?;
     let listeners = config.http.as_ref().map_or(&[][..], |http| &http.listeners);
     listeners
         .iter()
         .filter(|listener| listener.quic)
         .try_for_each(|l| quic::check(l, &tls))
+}
+
+/// TLS towards upstreams is not offered: better refused now than a 502 for every request.
+fn refuse_tls_upstreams(config: &Config) -> Result<(), String> {
+    let mut found = None;
+    for server in config.http.iter().flat_map(|h| &h.servers) {
+        crate::master::visit(&server.root, &mut |location| {
+            if let Some(Handler::Proxy(pass)) = &location.handler {
+                if pass.https {
+                    found.get_or_insert_with(|| pass.host.clone());
+                }
+            }
+        });
+    }
+    match found {
+        Some(host) => Err(format!(
+            "\"proxy_pass https://{host}\" is not supported: gallop has no TLS towards upstreams, use http://"
+        )),
+        None => Ok(()),
+    }
 }
 
 /// Runs the worker process to its end; its exit code.

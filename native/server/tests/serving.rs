@@ -302,3 +302,43 @@ fn configurations_are_refused_in_nginx_s_words() {
     let (accepted, said) = check(&http("root html;"));
     assert!(accepted && said.contains("test is successful"), "{said}");
 }
+
+#[test]
+fn a_slow_client_does_not_hold_the_upstream_up() {
+    use std::net::TcpListener;
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = listener.local_addr().expect("its address").port();
+    let size = 16 << 20;
+    let (sender, done) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("asked");
+        let mut request = [0; 4096];
+        let _ = stream.read(&mut request);
+        let head =
+            format!("HTTP/1.1 200 OK\r\nContent-Length: {size}\r\nConnection: close\r\n\r\n");
+        stream.write_all(head.as_bytes()).expect("head");
+        let text: Vec<u8> = (0..size).map(|i| b'a' + (i / 1000 % 26) as u8).collect();
+        let sent = stream.write_all(&text).is_ok();
+        let _ = sender.send((sent, text));
+    });
+    let server = Server::start(&format!(
+        "server {{ listen 127.0.0.1:{{port}}; location / {{ proxy_pass http://127.0.0.1:{port}; }} }}"
+    ));
+    let mut client = server.connect();
+    client
+        .write_all(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        .expect("sent");
+    let limit = std::time::Duration::from_secs(10);
+    let (sent, text) = done
+        .recv_timeout(limit)
+        .expect("the upstream is done before the client reads");
+    assert!(sent);
+    let mut answer = Vec::new();
+    client.read_to_end(&mut answer).expect("read");
+    let head = answer
+        .windows(4)
+        .position(|w| w == b"\r\n\r\n")
+        .expect("a head")
+        + 4;
+    assert!(answer[head..] == text[..], "the body is whole and in order");
+}

@@ -75,7 +75,7 @@ pub const TABLE: &[Spec] = &[
         let size = parse_size(&d.args()[0])
             .filter(|&n| n > 0)
             .ok_or_else(|| invalid_value(d))?;
-        store(&mut b.srv().http2_chunk_size, size, d)
+        store(&mut b.loc().http2_chunk_size, size, d)
     }),
     simple(
         "http2_body_preread_size",

@@ -92,11 +92,13 @@ pub const PROXY: &[Spec] = shared!(
         with("proxy_cookie_domain", HSL, Arity(1, 2), |b, d| cookie_rule(
             b,
             d,
+            true,
             |u| &mut u.cookie_domain
         )),
         with("proxy_cookie_path", HSL, Arity(1, 2), |b, d| cookie_rule(
             b,
             d,
+            false,
             |u| &mut u.cookie_path
         )),
         with("proxy_cookie_flags", HSL, MORE, cookie_flags),
@@ -467,11 +469,25 @@ fn rewrite_rule(b: &mut Builder, d: &Directive, from: &str, to: &str) -> Result<
 fn cookie_rule(
     b: &mut Builder,
     d: &Directive,
+    domain: bool,
     get: fn(&mut UpConf) -> &mut List<RedirectRule>,
 ) -> Result<()> {
     let rule = match d.args() {
         [word] if word == "off" => RedirectRule::Off,
-        [from, to] => rewrite_rule(b, d, from.strip_prefix('.').unwrap_or(from), to)?,
+        // Domains match in any case, and their leading dots do not count.
+        [from, to] if domain => match from.strip_prefix('~') {
+            Some(source) => {
+                let source = source.strip_prefix('*').unwrap_or(source);
+                let pattern = b.pattern(source, true, &d.place)?;
+                let to = b.template(to, &d.place)?;
+                RedirectRule::Regex { pattern, to }
+            }
+            None => {
+                let bare = |text: &'_ str| text.strip_prefix('.').unwrap_or(text).to_string();
+                rewrite_rule(b, d, &bare(from), &bare(to))?
+            }
+        },
+        [from, to] => rewrite_rule(b, d, from, to)?,
         [word, ..] => return Err(invalid_parameter(d, word)),
         [] => return Err(invalid_value(d)),
     };

@@ -159,7 +159,6 @@ inherited! {
         allow_connect: bool,
         http2: bool,
         http2_max_concurrent_streams: u64,
-        http2_chunk_size: u64,
         http2_body_preread_size: u64,
         http2_recv_buffer_size: u64,
         http3: bool,

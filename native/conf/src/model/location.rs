@@ -318,6 +318,7 @@ inherited! {
         lingering_time: u64,
         lingering_timeout: u64,
         send_timeout: u64,
+        http2_chunk_size: u64,
         send_lowat: u64,
         sendfile: bool,
         sendfile_max_chunk: u64,

@@ -38,7 +38,7 @@ pub async fn apply(ex: &mut Exchange) -> Flow {
 /// Fields of an upstream's answer that sent the request here with `X-Accel-Redirect`.
 fn carry(ex: &mut Exchange) {
     for (name, value) in std::mem::take(&mut ex.carried) {
-        if !name.eq_ignore_ascii_case(b"accept-ranges") {
+        if !(ex.response.allow_ranges && name.eq_ignore_ascii_case(b"accept-ranges")) {
             ex.response.headers.push((name, value));
         }
     }

@@ -2,6 +2,7 @@
 
 use super::cookies;
 use super::response_body::UpstreamBody;
+use super::spool::Spooled;
 use super::transfer::Plan;
 use crate::body::Body;
 use crate::exchange::{Exchange, Upgrade};
@@ -12,6 +13,7 @@ use gallop_conf::model::{items, Level, UpConf};
 use gallop_conf::values::parse_size;
 use gallop_http::fastcgi;
 use gallop_http::h1::{parse_length, ResponseHead};
+use gallop_http::message::Version;
 
 /// An upstream's head, whatever protocol brought it.
 #[derive(Debug, Default)]
@@ -148,9 +150,13 @@ fn is(name: &[u8], other: &str) -> bool {
     name.eq_ignore_ascii_case(other.as_bytes())
 }
 
-fn is_passed(conf: &UpConf, name: &[u8]) -> bool {
+fn is_passed(conf: &UpConf, name: &[u8], http1: bool) -> bool {
     let listed = |list: &[String]| list.iter().any(|n| is(name, n));
     let passed = listed(items(&conf.pass_headers));
+    // What the server could speak instead concerns only clients of HTTP/1.1.
+    if http1 && is(name, "upgrade") {
+        return true;
+    }
     let of_connection = HIDDEN[..4].iter().any(|n| is(name, n));
     !of_connection && (passed || !(HIDDEN.iter().any(|n| is(name, n)) || listed(conf.hidden())))
 }
@@ -212,8 +218,16 @@ pub async fn apply(ex: &mut Exchange, plan: &Plan, head: Head, mut body: Upstrea
             ex.response.content_length = Some(0);
         }
         Body::Empty
-    } else {
+    } else if body.is_unbuffered() {
         Body::Stream(Box::new(body))
+    } else {
+        let name = if plan.pass.is_some() {
+            "proxy_temp"
+        } else {
+            "fastcgi_temp"
+        };
+        let folder = ex.worker.shared.config.prefix.join(name);
+        Body::Stream(Box::new(Spooled::new(body, &conf, folder)))
     };
     Flow::Done
 }
@@ -273,13 +287,14 @@ fn copy_head(ex: &mut Exchange, plan: &Plan, head: &Head) {
     let conf = plan.conf.clone();
     ex.response.status = head.status;
     ex.response.reason.clone_from(&head.reason);
+    let http1 = ex.version() == Version::Http11 && head.status != 101;
     for (i, (name, value)) in head.fields.iter().enumerate() {
         // Of fields that come once only the first counts.
         let again = ONCE.iter().any(|n| is(name, n))
             && head.fields[..i]
                 .iter()
                 .any(|(n, _)| n.eq_ignore_ascii_case(name));
-        if again || !is_passed(&conf, name) {
+        if again || !is_passed(&conf, name, http1) {
             continue;
         }
         copy_field(ex, plan, name, value.clone());
@@ -353,7 +368,7 @@ fn set_content_type(ex: &mut Exchange, value: Vec<u8>) {
 }
 
 fn upgrade(ex: &mut Exchange, plan: &Plan, head: Head, body: UpstreamBody) -> Flow {
-    if ex.head.get("upgrade").is_none() || ex.version() != gallop_http::message::Version::Http11 {
+    if ex.head.get("upgrade").is_none() || ex.version() != Version::Http11 {
         ex.log(Level::Error, "upstream sent unexpected 101 answer");
         return Flow::Status(502);
     }

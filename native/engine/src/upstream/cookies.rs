@@ -108,16 +108,15 @@ fn change(ex: &Exchange, cookie: Vec<u8>, name: &str, rules: &[RedirectRule]) ->
         return cookie;
     };
     let domain = name == "domain";
-    let value = &cookie[start..end];
-    let value = if domain {
-        value.strip_prefix(b".").unwrap_or(value)
-    } else {
-        value
-    };
+    // A domain's leading dot is kept, whatever the rest becomes.
+    let dot = usize::from(domain && cookie[start..end].starts_with(b"."));
     for rule in rules {
         if matches!(rule, RedirectRule::Off) {
             return cookie;
         }
+        let plain = matches!(rule, RedirectRule::Prefix { .. });
+        let start = if plain { start + dot } else { start };
+        let value = &cookie[start..end];
         let changed = match rule {
             // A domain must match whole, in any case.
             RedirectRule::Prefix { from, to } if domain => value

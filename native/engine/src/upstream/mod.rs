@@ -7,6 +7,7 @@ pub mod keepalive;
 mod proxy;
 mod request;
 mod response_body;
+mod spool;
 pub mod state;
 mod transfer;
 

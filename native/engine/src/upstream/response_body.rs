@@ -353,6 +353,10 @@ impl UpstreamBody {
         self
     }
 
+    pub fn is_unbuffered(&self) -> bool {
+        self.flush
+    }
+
     pub fn set_unbuffered(&mut self, unbuffered: bool) {
         self.flush = unbuffered;
     }

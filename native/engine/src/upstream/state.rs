@@ -208,6 +208,7 @@ impl Group {
             Balance::RoundRobin => self.round_robin(states, tried, false, false),
             Balance::LeastConn => self.round_robin(states, tried, false, true),
             Balance::IpHash => self.ip_hash(hint, states, tried),
+            Balance::Hash { .. } if hint.key.is_empty() => None,
             Balance::Hash {
                 consistent: true, ..
             } => self.on_ring(hint, states, tried),

@@ -248,11 +248,15 @@ fn finish_attempt(ex: &mut Exchange, started: u64) {
 /// Tries one server.
 async fn one(ex: &mut Exchange, plan: &Plan, chosen: &Chosen) -> Tried {
     let started = now_ms();
+    // Connections that differ in any of this must not stand in for one another.
+    let bind = plan.conf.bind.as_ref().and_then(|b| b.addr.as_ref());
+    let bind = bind.map_or(Vec::new(), |t| template::eval(ex, t));
     let key = format!(
-        "{}|{}|{}",
+        "{}|{}|{}|{}",
         plan.scheme,
         chosen.peer().addr,
-        plan.default_name
+        plan.default_name,
+        String::from_utf8_lossy(&bind)
     );
     let pooled = plan.index.and_then(|_| ex.worker.pool.take(&key));
     let conn = match pooled {

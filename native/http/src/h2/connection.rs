@@ -235,7 +235,8 @@ impl<T: Default> Connection<T> {
             ));
         }
         if self.state == State::FirstSettings {
-            if header.kind != frame::SETTINGS || header.has(frame::ACK) {
+            // An acknowledgement of ours is one too: clients that have nothing to set send only that.
+            if header.kind != frame::SETTINGS {
                 return Err(Error::protocol("client sent no SETTINGS frame first"));
             }
             self.state = State::Open;

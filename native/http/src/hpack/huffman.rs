@@ -19,6 +19,9 @@ const LENGTHS: [u8; 257] = [
     30,
 ];
 
+/// Section 5.2 allows 7 bits. Encoders that add a whole byte to a code that needs none are about, and
+/// nginx takes what they send; no string can be read in two ways for it.
+const MAX_PADDING: u32 = 8;
 const EOS: u16 = 256;
 const LONGEST: usize = 30;
 const SHORTEST: usize = 5;
@@ -142,7 +145,7 @@ impl Bits<'_> {
 /// Appends the decoded string to `out`. The result is at most 8/5 of the input's length.
 ///
 /// # Errors
-/// [`Error::Huffman`] for the end-of-string symbol, for padding of 8 bits or more, and for padding
+/// [`Error::Huffman`] for the end-of-string symbol, for padding of more than a byte, and for padding
 /// that is not the start of that symbol (section 5.2).
 pub fn decode(input: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
     out.reserve(input.len() * 8 / SHORTEST);
@@ -161,7 +164,7 @@ pub fn decode(input: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
         if len != 0 && len <= bits.have {
             out.push(symbol);
             bits.consume(len);
-        } else if bits.have < 8 && is_padding(&bits) {
+        } else if bits.have <= MAX_PADDING && is_padding(&bits) {
             return Ok(());
         } else {
             let (symbol, len) = decode_long(&bits)?;

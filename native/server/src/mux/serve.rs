@@ -309,7 +309,20 @@ impl<'a> Sender<'a> {
                 return Ok(());
             }
         }
+        if let Some(size) = self.chunk_size() {
+            while data.len() > size {
+                let piece = data.split_to(size);
+                self.send_now(piece, false).await?;
+            }
+        }
         self.send_now(data, end).await
+    }
+
+    /// The largest DATA frame, where `http2_chunk_size` says.
+    fn chunk_size(&self) -> Option<usize> {
+        let size = self.ex.loc.conf.http2_chunk_size?;
+        let applies = self.mux.coding() == Coding::Hpack;
+        applies.then_some(size as usize)
     }
 
     /// Bytes that may be sent now; waits when the limit is reached.

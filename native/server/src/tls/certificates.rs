@@ -78,12 +78,11 @@ pub fn load_pair(certificate: &Source, key: &Source) -> Result<CertifiedKey> {
         .map_err(|e| TlsError(format!("cannot load certificate key \"{key}\": {e}")))?;
     let pair = CertifiedKey::new(chain, signer);
     match pair.keys_match() {
-        Ok(()) | Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::Unknown)) => {
-            Ok(pair)
-        }
-        Err(e) => error(format!(
-            "certificate \"{certificate}\" and key \"{key}\" do not belong together: {e}"
-        )),
+        Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::KeyMismatch)) => error(
+            format!("certificate \"{certificate}\" and key \"{key}\" do not belong together"),
+        ),
+        // Anything else means that they cannot be compared, as with certificates of version 1.
+        _ => Ok(pair),
     }
 }
 

@@ -1,0 +1,254 @@
+//! Reading an upstream's answer ahead of the client: what a slow client has not taken yet waits in
+//! memory, then in a temporary file, so that the upstream is free for others.
+
+use super::response_body::UpstreamBody;
+use crate::body::{BodyStream, Chunk};
+use bytes::Bytes;
+use gallop_conf::model::UpConf;
+use gallop_runtime::{race, spawn, Either, Notify};
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::fs::{File, OpenOptions};
+use std::future::poll_fn;
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{ready, Context, Poll, Waker};
+
+/// Answers shorter than this fit into the socket's buffer and need no task of their own.
+const INLINE: u64 = 32 * 1024;
+
+/// A temporary file: bytes between the two offsets wait.
+struct Temp {
+    file: Arc<File>,
+    read: u64,
+    written: u64,
+}
+
+/// What the reading task and the client's side share.
+struct Shared {
+    memory: RefCell<VecDeque<Bytes>>,
+    held: Cell<usize>,
+    temp: RefCell<Option<Temp>>,
+    ended: RefCell<Option<io::Result<()>>>,
+    reader: RefCell<Option<Waker>>,
+    /// Room was made.
+    drained: Notify,
+    /// The client's side is gone.
+    dropped: Notify,
+}
+
+/// Limits of what waits, in bytes.
+#[derive(Clone)]
+struct Limits {
+    memory: usize,
+    file: u64,
+    folder: PathBuf,
+}
+
+enum State {
+    Inline {
+        body: Box<UpstreamBody>,
+        passed: u64,
+    },
+    Ahead(Rc<Shared>),
+    Ended,
+}
+
+/// The body as the client's side takes it.
+pub struct Spooled {
+    state: State,
+    limits: Limits,
+}
+
+impl Spooled {
+    pub fn new(body: UpstreamBody, conf: &UpConf, folder: PathBuf) -> Spooled {
+        let (count, size) = conf.buffers.unwrap_or((8, 4096));
+        let limits = Limits {
+            memory: (count * size) as usize,
+            file: conf.max_temp_file_size.unwrap_or(1 << 30),
+            folder: conf.temp_path.clone().unwrap_or(folder),
+        };
+        Spooled {
+            state: State::Inline {
+                body: Box::new(body),
+                passed: 0,
+            },
+            limits,
+        }
+    }
+}
+
+impl BodyStream for Spooled {
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Chunk>>> {
+        match &mut self.state {
+            State::Ended => return Poll::Ready(None),
+            State::Inline { body, passed } if *passed < INLINE => {
+                let next = ready!(body.poll_next(cx));
+                if let Some(Ok(chunk)) = &next {
+                    *passed += chunk.len();
+                }
+                return Poll::Ready(next);
+            }
+            State::Inline { .. } => {
+                let shared = Rc::new(Shared {
+                    memory: RefCell::default(),
+                    held: Cell::new(0),
+                    temp: RefCell::new(None),
+                    ended: RefCell::new(None),
+                    reader: RefCell::new(None),
+                    drained: Notify::default(),
+                    dropped: Notify::default(),
+                });
+                let state = std::mem::replace(&mut self.state, State::Ahead(shared.clone()));
+                if let State::Inline { body, .. } = state {
+                    spawn(read_ahead(*body, shared, self.limits.clone()));
+                }
+            }
+            State::Ahead(_) => {}
+        }
+        let State::Ahead(shared) = &self.state else {
+            return Poll::Ready(None);
+        };
+        let next = ready!(shared.poll_take(cx));
+        if !matches!(next, Some(Ok(_))) {
+            self.state = State::Ended;
+        }
+        Poll::Ready(next)
+    }
+}
+
+impl Drop for Spooled {
+    fn drop(&mut self) {
+        if let State::Ahead(shared) = &self.state {
+            shared.dropped.set();
+        }
+    }
+}
+
+impl Shared {
+    fn poll_take(&self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Chunk>>> {
+        if let Some(data) = self.memory.borrow_mut().pop_front() {
+            self.held.set(self.held.get() - data.len());
+            self.drained.set();
+            return Poll::Ready(Some(Ok(Chunk::Data(data))));
+        }
+        if let Some(temp) = &mut *self.temp.borrow_mut() {
+            let len = temp.written - temp.read;
+            if len > 0 {
+                let chunk = Chunk::File {
+                    file: temp.file.clone(),
+                    offset: temp.read,
+                    len,
+                };
+                temp.read = temp.written;
+                self.drained.set();
+                return Poll::Ready(Some(Ok(chunk)));
+            }
+        }
+        if let Some(result) = self.ended.borrow_mut().take() {
+            return Poll::Ready(result.err().map(Err));
+        }
+        *self.reader.borrow_mut() = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    fn wake(&self) {
+        if let Some(waker) = self.reader.borrow_mut().take() {
+            waker.wake();
+        }
+    }
+
+    /// Bytes wait in the file: later ones must go behind them.
+    fn in_file(&self) -> bool {
+        self.temp
+            .borrow()
+            .as_ref()
+            .is_some_and(|t| t.read < t.written)
+    }
+
+    /// Keeps a piece; `false` when there is no room yet.
+    fn put(&self, data: &Bytes, limits: &Limits) -> io::Result<bool> {
+        let fits = self.held.get() == 0 || self.held.get() + data.len() <= limits.memory;
+        if !self.in_file() && fits {
+            self.held.set(self.held.get() + data.len());
+            self.memory.borrow_mut().push_back(data.clone());
+            return Ok(true);
+        }
+        let mut temp = self.temp.borrow_mut();
+        let used = temp.as_ref().map_or(0, |t| t.written);
+        if used + data.len() as u64 > limits.file {
+            return Ok(false);
+        }
+        if temp.is_none() {
+            // Where no file can be made the upstream waits for the client instead.
+            let Ok(file) = unnamed_file(limits) else {
+                return Ok(false);
+            };
+            *temp = Some(Temp {
+                file: Arc::new(file),
+                read: 0,
+                written: 0,
+            });
+        }
+        if let Some(temp) = &mut *temp {
+            temp.file.write_all_at(data, temp.written)?;
+            temp.written += data.len() as u64;
+        }
+        Ok(true)
+    }
+}
+
+/// A file that nobody else can name, and that is gone when it is closed.
+fn unnamed_file(limits: &Limits) -> io::Result<File> {
+    std::fs::create_dir_all(&limits.folder)?;
+    let name = format!("{:010}-{}", crate::worker_unique(), std::process::id());
+    let path = limits.folder.join(name);
+    let mut options = OpenOptions::new();
+    let file = options
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&path)?;
+    std::fs::remove_file(&path)?;
+    Ok(file)
+}
+
+/// Reads the upstream's answer to its end, as far as there is room.
+async fn read_ahead(mut body: UpstreamBody, shared: Rc<Shared>, limits: Limits) {
+    let result = loop {
+        let next = poll_fn(|cx| body.poll_next(cx));
+        let next = match race(shared.dropped.wait(), next).await {
+            Either::First(()) => return,
+            Either::Second(next) => next,
+        };
+        match next {
+            None => break Ok(()),
+            Some(Err(e)) => break Err(e),
+            Some(Ok(Chunk::Data(data))) => match keep(&shared, &data, &limits).await {
+                Ok(true) => shared.wake(),
+                Ok(false) => return,
+                Err(e) => break Err(e),
+            },
+            Some(Ok(_)) => {}
+        }
+    };
+    *shared.ended.borrow_mut() = Some(result);
+    shared.wake();
+}
+
+/// Waits for room where there is none; `false` when the client's side is gone.
+async fn keep(shared: &Shared, data: &Bytes, limits: &Limits) -> io::Result<bool> {
+    loop {
+        shared.drained.reset();
+        if shared.put(data, limits)? {
+            return Ok(true);
+        }
+        if let Either::First(()) = race(shared.dropped.wait(), shared.drained.wait()).await {
+            return Ok(false);
+        }
+    }
+}
