@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# One set of generated values for everybody, so that a change is judged by what it did. HYPOTHESIS_PROFILE=explore looks
+# for new ones.
+settings.register_profile("fixed", derandomize=True, print_blob=True)
+settings.register_profile("explore", print_blob=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from dataclasses import fields, is_dataclass
+from functools import lru_cache
 
 from panel.rendering.errors import NotExpressible
 from panel.rendering.roots import is_below
@@ -107,8 +109,31 @@ def port(value: int, field: str) -> int:
     return value
 
 
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+
+
+@lru_cache
+def _field_names(kind: type) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind) if field.name != "snippet")  # snippets name the line
+
+
+def no_control_characters(value: object, at: str) -> None:
+    """No text anywhere in a spec holds one, also where an engine leaves the field out; line feeds and tabs are up to
+    each field's own check."""
+    if isinstance(value, str):
+        if _CONTROL.search(value):
+            text(value, at, lines=True)
+    elif isinstance(value, tuple):
+        for number, item in enumerate(value):
+            no_control_characters(item, f"{at}/{number}")
+    elif is_dataclass(value) and not isinstance(value, type):
+        for name in _field_names(type(value)):
+            no_control_characters(getattr(value, name), f"{at}/{name}")
+
+
 def site(spec: SiteSpec) -> None:
     """Names that reach paths, zones and upstream names; references that must lead somewhere."""
+    no_control_characters(spec, "")
     word(spec.name, SITE_NAME, "/name", "a site's name; use a-z, 0-9 and -")
     if not spec.blocks:
         raise refuse("/blocks", f"site {spec.name} has no server block; add one")

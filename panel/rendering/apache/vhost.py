@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from posixpath import dirname
 
-from panel.rendering import checks, names, snippets
+from panel.rendering import checks, handlers, names, snippets
 from panel.rendering.apache import rewriting
 from panel.rendering.apache.quoting import Interpolator, expression, plain
 from panel.rendering.apache.section import body_limit, gzip, header_line, index_files, section
@@ -168,6 +168,8 @@ def _locations(
     spec: SiteSpec, install: InstallSpec, source: ServerBlock, everywhere: tuple[Header, ...], at: str
 ) -> list[Node]:
     found = locations_of(source, at)
+    for place in found.places:
+        handlers.check(place.location, place.pointer)
     name = server_name(spec, source)
     sections: list[Node] = []
     rules: list[Node] = [*rewriting.missing_slashes(found)]

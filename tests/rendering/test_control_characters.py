@@ -1,0 +1,27 @@
+"""A control character has no place in any value on any server, so it is refused before an engine quotes it."""
+
+from __future__ import annotations
+
+import pytest
+
+from panel.rendering import render
+from panel.rendering.errors import NotExpressible
+from panel.rendering.spec import InstallSpec
+from tests.rendering.hostile import FIELDS, located
+
+
+@pytest.mark.parametrize("engine", ["nginx", "native", "apache", "openlitespeed"])
+@pytest.mark.parametrize("character", ["\0", "\x01", "\r", "\x1b", "\x7f"])
+@pytest.mark.parametrize("field", FIELDS)
+def test_no_field_takes_a_control_character(field: str, character: str, engine: str) -> None:
+    install = InstallSpec(engine, "conf_d", "/etc/server", "/var/log", site_roots=("/srv",))
+    for value in (character, f"a{character}b"):
+        with pytest.raises(NotExpressible):
+            render(FIELDS[field](value), install)
+
+
+@pytest.mark.parametrize("engine", ["nginx", "native", "apache", "openlitespeed"])
+def test_a_status_that_no_server_answers_with_is_refused(engine: str) -> None:
+    install = InstallSpec(engine, "conf_d", "/etc/server", "/var/log", site_roots=("/srv",))
+    with pytest.raises(NotExpressible, match="use 200 to 599"):
+        render(located(handler="return", return_code=99, return_value="gone"), install)
