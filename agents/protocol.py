@@ -52,7 +52,7 @@ OPERATIONS = (
     "drift",  # {"files": [{"path", "sha256"}], "roots"} -> {"differing": [{"path", "sha256", "content"}]}
     "service",  # {"engine": EngineControl, "action": start|stop|reload|status} -> {"running", "pid", "workers", ...}
     "tail",  # {"path", "lines", "roots", "follow"} -> {"lines": [...]}; with follow, events {"lines": [...]}
-    "install",  # {"source", "sha256", "path"}: put an uploaded program in its place
+    "install",  # {"source", "sha256", "path", "engine"}: an uploaded program in its place, and running
     "bench",  # BenchRequest -> BenchResult; progress events
     "sample",  # {"trees": {name: sources} | "pids": [...], "seconds", "hz"} -> CPU and RSS of process trees over time
     "answers",  # {"requests": [what to ask which listener]} -> {"answers": [{"status", "sha256", "encoding", ...}]}

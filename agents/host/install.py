@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 
-from agents.host import commands, paths, state
+from agents.host import commands, paths, state, upgrade
 from agents.host.errors import Refusal
 
 TYPE_CHECKING = False
@@ -19,12 +19,12 @@ PART = 1 << 20
 
 
 def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
-    """{"source", "sha256", "path"} -> {"path", "installed": whether anything had to be done, "version": what the
-    program answers to -v}.
+    """{"source", "sha256", "path", "engine": its EngineControl or nothing} -> {"path", "installed": whether anything
+    had to be done, "version": what the program answers to -v}. A server that runs from `path` is running the new
+    program afterwards, or the old one, in place again, when the new one refuses its configuration or does not start.
 
     `source` is a file that the login uploaded; it is read once, into the place it shall have, and what was read is
-    what is compared with `sha256`, so that nobody can exchange it in between. The program that a running server was
-    started from stays as it is: the new one gets a new inode.
+    what is compared with `sha256`, so that nobody can exchange it in between.
     """
     wanted = args.get("sha256")
     path = paths.check_shape(args.get("path"))
@@ -34,7 +34,8 @@ def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[st
     if installed:
         with state.host_lock():
             os.makedirs(folder, 0o755, exist_ok=True)
-            _copy(str(args.get("source")), path, str(wanted))
+            draft = _copy(str(args.get("source")), path, str(wanted))
+            upgrade.put(draft, path, args.get("engine"))
     said = commands.run([path, "-v"], timeout_s=10.0)
     if said.exit_code != 0:
         raise Refusal("failed", "%s does not run on this machine: %s" % (path, said.output))
@@ -53,7 +54,8 @@ def _digest(path: str) -> str:
     return digest.hexdigest()
 
 
-def _copy(source: str, path: str, wanted: str) -> None:
+def _copy(source: str, path: str, wanted: str) -> str:
+    """The checked copy beside `path`."""
     draft = os.path.join(os.path.dirname(path), ".%s.%d" % (os.path.basename(path), os.getpid()))
     try:
         descriptor = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -71,5 +73,4 @@ def _copy(source: str, path: str, wanted: str) -> None:
     if digest.hexdigest() != wanted:
         os.unlink(draft)
         raise Refusal("refused", "the uploaded file is not the one that was announced; upload it again")
-    os.rename(draft, path)
-    state.sync_folder(os.path.dirname(path))
+    return draft

@@ -29,8 +29,8 @@ def install(host: Host, agent: Session) -> tuple[EngineInstall, dict[str, Any]]:
     """(the install, the agent's ApplyResult). Idempotent. Raises ApplicationError or RemoteError."""
     known = native_install_of(host)
     paths = known.paths if known else _paths(host, agent)
-    version = _install_program(host, agent, paths["binary"])
     control = engine_control(known) if known else _control(Engine.NATIVE, paths)
+    version = _install_program(host, agent, control)
     result = _applied(host, agent, paths, control)
     if known is None:
         known = install_create(
@@ -122,12 +122,12 @@ def _below(base: str, binary: str, name: str) -> dict[str, str]:
     }
 
 
-def _install_program(host: Host, agent: Session, path: str) -> str:
-    """Uploads the bundled program unless the host has it; its version."""
+def _install_program(host: Host, agent: Session, control: EngineControl) -> str:
+    """Uploads the bundled program unless the host has it, and lets a running server go on with it; its version."""
     program = settings.GALLOP_BINARY
     if not program.is_file():
         raise ApplicationError(
-            f"The bundled gallop is not built: {program} is missing. Run `make build`, or name it by PADDOCK_GALLOP.",
+            f"The bundled gallop is not built: {program} is missing. Run `make native`, or name it by PADDOCK_GALLOP.",
             code="not_built",
         )
     machine = host.facts.get("machine") or platform.machine()
@@ -137,7 +137,7 @@ def _install_program(host: Host, agent: Session, path: str) -> str:
         )
     digest = hashlib.sha256(program.read_bytes()).hexdigest()
     source = agent.upload(program, f"gallop-{digest}")
-    args = {"source": source, "sha256": digest, "path": path}
+    args = {"source": source, "sha256": digest, "path": control.binary, "engine": plain(control)}
     said = str(agent.call("install", args, timeout=UPLOAD_TIMEOUT_S)["version"])
     return said.rpartition("/")[2].split()[0][:40] if "/" in said else said[:40]
 

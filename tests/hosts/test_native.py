@@ -86,6 +86,47 @@ def test_a_binary_that_does_not_run_there_is_reported(here: Host, admin: User, s
     assert not EngineInstall.objects.exists()
 
 
+def running_program(server: EngineInstall) -> str:
+    return os.readlink(f"/proc/{Path(server.paths['pid_file']).read_text().strip()}/exe")
+
+
+def test_a_newer_program_replaces_the_running_one(here: Host, admin: User, settings: Any, tmp_path: Path) -> None:
+    install(here, admin)
+    server = EngineInstall.objects.get()
+    newer = tmp_path / "gallop"
+    newer.write_bytes(Path(gallop_binary()).read_bytes() + b"newer")
+    settings.GALLOP_BINARY = newer
+    operation = install(here, admin)
+    assert operation.status == JobStatus.SUCCEEDED, operation.error
+    assert running_program(server) == server.paths["binary"]  # and not "... (deleted)"
+    assert Path(server.paths["binary"]).read_bytes().endswith(b"newer")
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ('case "$*" in *-t*) echo "[emerg] no such directive" >&2; exit 1;; esac', "no such directive"),
+        ('case "$*" in *-t*) exit 0;; *-v*) exit 0;; esac; echo "cannot start" >&2; exit 1', "cannot start"),
+    ],
+    ids=["refuses the configuration", "does not start"],
+)
+def test_a_newer_program_that_fails_leaves_the_former_one_running(
+    script: str, words: str, here: Host, admin: User, settings: Any, tmp_path: Path
+) -> None:
+    install(here, admin)
+    server = EngineInstall.objects.get()
+    before = Path(server.paths["binary"]).read_bytes()
+    broken = tmp_path / "gallop"
+    broken.write_text(f"#!/bin/sh\n{script}\n")
+    settings.GALLOP_BINARY = broken
+    operation = install(here, admin)
+    assert operation.status == JobStatus.FAILED
+    assert words in operation.error
+    assert Path(server.paths["binary"]).read_bytes() == before
+    assert running_program(server) == server.paths["binary"]
+    assert sorted(path.name for path in Path(server.paths["binary"]).parent.iterdir()) == ["gallop"]
+
+
 def test_an_nginx_of_its_own_for_an_account_without_rights(here: Host, admin: User) -> None:
     operation = operation_request(actor=admin, host=here, kind=OperationKind.CHECK)
     operation_execute(operation.uuid)
