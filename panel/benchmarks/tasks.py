@@ -7,6 +7,7 @@ from uuid import UUID
 from celery import shared_task
 
 from panel.benchmarks import execution
+from panel.hosts.claims import Attempt
 
 BUSY_RETRY_S = 2
 
@@ -14,7 +15,7 @@ BUSY_RETRY_S = 2
 @shared_task
 def run(uuid: str) -> None:
     """Carry out one run. A message for one that another worker has does nothing."""
-    if execution.run_execute(UUID(uuid)) == execution.Attempt.BUSY:
+    if execution.run_execute(UUID(uuid)) == Attempt.BUSY:
         run.apply_async((uuid,), countdown=BUSY_RETRY_S)
 
 

@@ -1,26 +1,19 @@
 """Carrying out a confirmed deployment: claim it, hand it to the host's agent, write down what happened.
 
-The row is the truth. A worker owns it while `claimed_by` is its token and `heartbeat_at` is fresh; the transaction id
-on the host is the deployment's uuid, so that whoever asks again gets the first outcome instead of a second attempt.
+The row is the truth (hosts/claims.py); the transaction id on the host is the deployment's uuid, so that whoever asks
+again gets the first outcome instead of a second attempt.
 """
 
 from __future__ import annotations
 
 import datetime
 import logging
-import os
-import socket
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
-from enum import StrEnum
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
-from django.db import connection, transaction
-from django.db.models import Q
+from django.db import transaction
 from django.utils import timezone
 
 from agents.protocol import ApplyRequest, ApplyResult, FileChange
@@ -31,31 +24,35 @@ from panel.deployments.planning import Change, install_entries, live_states, roo
 from panel.deployments.probes import guards_of, probes_of
 from panel.deployments.rendered import contents, spec_of
 from panel.deployments.steps import Recorder
-from panel.hosts.locks import HeldLock, HostBusy, host_lock
+from panel.hosts import claims
+from panel.hosts.claims import Attempt, Claim
+from panel.hosts.locks import HostBusy, host_lock
 from panel.hosts.models import EngineInstall, Host
 from panel.remote.errors import CallTimeout, ConnectionLost, OperationRefused
 
 logger = logging.getLogger(__name__)
 
-HEARTBEAT_S = 5.0
-ORPHANED_AFTER = datetime.timedelta(seconds=30)
 ASK_EVERY_S = 2.0
 # A host that was cut off in the middle is asked this long; its agent finishes or undoes meanwhile.
 ASK_FOR_S = 600.0
 
 
-def worker_token() -> str:
-    """Unique for every claim: a worker that comes back from a long sleep must see that it lost its row."""
-    return f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:8]}"
-
-
-# --- claiming ---
-
-
-def _claim(uuid: UUID, token: str) -> bool:
-    now = timezone.now()
-    rows = Deployment.objects.filter(uuid=uuid, status=DeploymentStatus.QUEUED)
-    return bool(rows.update(status=DeploymentStatus.RUNNING, claimed_by=token, heartbeat_at=now))
+def deployment_execute(uuid: UUID) -> Attempt:
+    """Claim and carry out one queued deployment."""
+    claim = Claim(Deployment)
+    if not claim.take([uuid]):
+        return Attempt.NOTHING
+    deployment = Deployment.objects.select_related("host", "requested_by").get(uuid=uuid)
+    try:
+        with host_lock(deployment.host, f"deployment {uuid}") as locks, claim.heartbeat(locks):
+            _carry_out(deployment, claim.token)
+    except HostBusy as error:
+        _release(deployment, claim.token, error.message)
+        return Attempt.BUSY
+    except Exception as error:
+        _broke(deployment, claim.token, error)
+        raise
+    return Attempt.DONE
 
 
 def _release(deployment: Deployment, token: str, reason: str) -> None:
@@ -63,59 +60,6 @@ def _release(deployment: Deployment, token: str, reason: str) -> None:
     logger.info("deployment %s waits: %s", deployment.uuid, reason)
     rows = Deployment.objects.filter(pk=deployment.pk, claimed_by=token, status=DeploymentStatus.RUNNING)
     rows.update(status=DeploymentStatus.QUEUED, claimed_by="", heartbeat_at=None)
-
-
-@contextmanager
-def _heartbeat(pk: int, token: str, lock: HeldLock) -> Iterator[None]:
-    """Says every few seconds that this worker lives, to the row and to the host's lock."""
-    done = threading.Event()
-
-    def beat() -> None:
-        try:
-            while not done.wait(HEARTBEAT_S):
-                rows = Deployment.objects.filter(pk=pk, claimed_by=token, status=DeploymentStatus.RUNNING)
-                if not rows.update(heartbeat_at=timezone.now()):
-                    return
-                lock.extend()
-        except HostBusy:
-            logger.exception("deployment %s lost the lock of its host", pk)
-        finally:
-            connection.close()
-
-    thread = threading.Thread(target=beat, name=f"heartbeat {pk}", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        thread.join()
-
-
-class Attempt(StrEnum):
-    NOTHING = "nothing"  # not queued, or another worker has it
-    BUSY = "busy"  # its host is; it waits in the queue
-    DONE = "done"  # ended, or left in the queue to be asked about
-
-
-def deployment_execute(uuid: UUID) -> Attempt:
-    """Claim and carry out one queued deployment."""
-    token = worker_token()
-    if not _claim(uuid, token):
-        return Attempt.NOTHING
-    deployment = Deployment.objects.select_related("host", "requested_by").get(uuid=uuid)
-    try:
-        with (
-            host_lock(deployment.host, f"deployment {uuid}") as lock,
-            _heartbeat(deployment.pk, token, lock),
-        ):
-            _carry_out(deployment, token)
-    except HostBusy as error:
-        _release(deployment, token, error.message)
-        return Attempt.BUSY
-    except Exception as error:
-        _broke(deployment, token, error)
-        raise
-    return Attempt.DONE
 
 
 def _broke(deployment: Deployment, token: str, error: Exception) -> None:
@@ -129,11 +73,7 @@ def _broke(deployment: Deployment, token: str, error: Exception) -> None:
 
 def orphans_queue() -> list[UUID]:
     """Put deployments whose worker is gone back into the queue; all that wait to be carried out, oldest first."""
-    silent = Q(heartbeat_at=None) | Q(heartbeat_at__lt=timezone.now() - ORPHANED_AFTER)
-    orphans = Deployment.objects.filter(silent, status=DeploymentStatus.RUNNING)
-    orphans.update(status=DeploymentStatus.QUEUED, claimed_by="", heartbeat_at=None)
-    waiting = Deployment.objects.filter(status=DeploymentStatus.QUEUED).order_by("confirmed_at", "pk")
-    return list(waiting.values_list("uuid", flat=True))
+    return claims.orphans_queue(Deployment, "confirmed_at", "pk")
 
 
 # --- carrying out ---

@@ -7,6 +7,7 @@ from uuid import UUID
 from celery import shared_task
 
 from panel.deployments import drift, execution
+from panel.hosts.claims import Attempt
 from panel.hosts.models import Host, HostStatus
 
 BUSY_RETRY_S = 2
@@ -15,7 +16,7 @@ BUSY_RETRY_S = 2
 @shared_task
 def run(uuid: str) -> None:
     """Carry out one deployment. A message for one that another worker has does nothing."""
-    if execution.deployment_execute(UUID(uuid)) == execution.Attempt.BUSY:
+    if execution.deployment_execute(UUID(uuid)) == Attempt.BUSY:
         run.apply_async((uuid,), countdown=BUSY_RETRY_S)
 
 

@@ -12,6 +12,7 @@ from panel.accounts.models import ApiToken
 from panel.api import stream
 from panel.deployments import execution
 from panel.deployments.models import Deployment
+from panel.hosts.claims import Attempt
 from panel.hosts.models import Engine
 from panel.websites.models import Site
 from tests.api.caller import Caller, caller_of, pointers
@@ -38,7 +39,7 @@ def plan(caller: Caller, **values: object) -> str:
 
 
 def carry_out(uuid: str) -> None:
-    assert execution.deployment_execute(Deployment.objects.get(uuid=uuid).uuid) == execution.Attempt.DONE
+    assert execution.deployment_execute(Deployment.objects.get(uuid=uuid).uuid) == Attempt.DONE
 
 
 def collect(caller: Caller, uuid: str) -> list[tuple[str, object]]:

@@ -13,6 +13,7 @@ from panel.accounts.models import User
 from panel.benchmarks import execution
 from panel.benchmarks.models import Round, Run, RunStatus, Scenario
 from panel.benchmarks.services import run_cancel, run_create, run_repeat, scenario_create
+from panel.hosts.claims import Attempt
 from panel.hosts.locks import host_lock
 from panel.hosts.models import HostLock
 from tests.benchmarks.conftest import QUICK, Stand, deployed
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def executed(run: Run) -> Run:
-    assert execution.run_execute(run.uuid) == execution.Attempt.DONE
+    assert execution.run_execute(run.uuid) == Attempt.DONE
     return Run.objects.get(pk=run.pk)
 
 
@@ -170,14 +171,14 @@ def test_cancel_ends_the_tool_and_keeps_what_was_measured(operator: User, stand:
 def test_a_queued_run_is_cancelled_at_once(operator: User, scenario: Scenario, stand: Stand) -> None:
     run = run_create(actor=operator, scenario=scenario, sites=[stand.one])
     assert run_cancel(actor=operator, run=run).status == RunStatus.CANCELLED
-    assert execution.run_execute(run.uuid) == execution.Attempt.NOTHING
+    assert execution.run_execute(run.uuid) == Attempt.NOTHING
 
 
 def test_a_busy_host_leaves_the_run_in_the_queue(operator: User, scenario: Scenario, stand: Stand) -> None:
     run = run_create(actor=operator, scenario=scenario, sites=[stand.one])
     assert stand.one.install is not None
     with host_lock(stand.one.install.host, "deployment 1"):
-        assert execution.run_execute(run.uuid) == execution.Attempt.BUSY
+        assert execution.run_execute(run.uuid) == Attempt.BUSY
     run.refresh_from_db()
     assert run.status == RunStatus.QUEUED
     assert "busy with deployment 1" in run.progress
@@ -187,7 +188,7 @@ def test_a_busy_host_leaves_the_run_in_the_queue(operator: User, scenario: Scena
 def test_a_run_is_carried_out_once(operator: User, scenario: Scenario, stand: Stand) -> None:
     run = run_create(actor=operator, scenario=scenario, sites=[stand.one])
     Run.objects.filter(pk=run.pk).update(status=RunStatus.RUNNING, claimed_by="another", heartbeat_at=timezone.now())
-    assert execution.run_execute(run.uuid) == execution.Attempt.NOTHING
+    assert execution.run_execute(run.uuid) == Attempt.NOTHING
     assert execution.orphans_end() == 0
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from panel.deployments import execution, services
 from panel.deployments.models import Deployment, DeploymentStatus
+from panel.hosts.claims import Attempt
 from panel.hosts.models import Engine, EngineInstall, Host, HostStatus, Layout
 from panel.websites import services as websites
 from panel.websites.models import Site
@@ -71,7 +72,7 @@ class Machine:
     def run(self, deployment: Deployment, *, accept_drift: bool = False) -> Deployment:
         """Confirm a plan and be the worker that carries it out."""
         services.deployment_confirm(actor=self.people.owner, deployment=deployment, accept_drift=accept_drift)
-        assert execution.deployment_execute(deployment.uuid) == execution.Attempt.DONE
+        assert execution.deployment_execute(deployment.uuid) == Attempt.DONE
         deployment.refresh_from_db()
         return deployment
 

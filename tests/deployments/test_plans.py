@@ -11,7 +11,7 @@ from django.utils import timezone
 from agents.protocol import ApplyResult, StepEvent
 from panel.audit.models import AuditEntry
 from panel.core.errors import ApplicationError, Conflict
-from panel.deployments import execution, outcomes, probes, services
+from panel.deployments import outcomes, probes, services
 from panel.deployments.models import (
     Blob,
     Deployment,
@@ -23,6 +23,7 @@ from panel.deployments.models import (
     SiteStatus,
 )
 from panel.deployments.planning import live_revision
+from panel.hosts.claims import Claim
 from panel.hosts.models import Engine, Host
 from panel.rendering import spec
 from panel.websites import services as websites
@@ -49,7 +50,7 @@ def planned(people: Cast, *sites: Site) -> Deployment:
 
 def carried_out(deployment: Deployment, outcome: str = "applied", error: str = "") -> None:
     """The panel's side of an outcome that the agent reported."""
-    token = execution.worker_token()
+    token = Claim(Deployment).token
     rows = Deployment.objects.filter(pk=deployment.pk)
     rows.update(status=DeploymentStatus.RUNNING, claimed_by=token, started_at=timezone.now())
     deployment.refresh_from_db()

@@ -17,6 +17,8 @@ from django.utils import timezone
 
 from panel.deployments import execution, services, tasks
 from panel.deployments.models import Deployment, DeploymentStatus, SiteState, SiteStatus
+from panel.hosts import claims
+from panel.hosts.claims import Attempt
 from panel.hosts.locks import host_lock
 from panel.hosts.models import Engine, HostLock
 from panel.remote import pool
@@ -66,7 +68,7 @@ def worker(deployment: Deployment, home: Path, fault: str) -> subprocess.Popen[b
 
 def test_two_workers_carry_out_a_deployment_once(machine: Machine, nginx: NginxInstance) -> None:
     deployment = confirmed(machine, nginx)
-    results: list[execution.Attempt] = []
+    results: list[Attempt] = []
     barrier = threading.Barrier(4)
 
     def work() -> None:
@@ -105,9 +107,9 @@ def test_a_killed_worker_is_followed_by_another(
     deployment.refresh_from_db()
     assert deployment.status == DeploymentStatus.RUNNING
     assert execution.orphans_queue() == []  # its heartbeat is still fresh
-    Deployment.objects.update(heartbeat_at=timezone.now() - execution.ORPHANED_AFTER * 2)
+    Deployment.objects.update(heartbeat_at=timezone.now() - claims.ORPHANED_AFTER * 2)
     assert execution.orphans_queue() == [deployment.uuid]
-    assert execution.deployment_execute(deployment.uuid) == execution.Attempt.DONE
+    assert execution.deployment_execute(deployment.uuid) == Attempt.DONE
     deployment.refresh_from_db()
     assert deployment.status == DeploymentStatus.SUCCEEDED, deployment.error
     assert machine.answers("shop", "this is shop")
@@ -155,7 +157,7 @@ def test_a_connection_that_is_cut_is_asked_again(remote: Machine, nginx: NginxIn
     sshd.start()
     deployment = confirmed(remote, nginx)
     pool.close()
-    results: list[execution.Attempt] = []
+    results: list[Attempt] = []
 
     def work() -> None:
         try:
@@ -174,7 +176,7 @@ def test_a_connection_that_is_cut_is_asked_again(remote: Machine, nginx: NginxIn
     for child in children:
         os.kill(int(child), signal.SIGKILL)
     thread.join(timeout=40)
-    assert results == [execution.Attempt.DONE]
+    assert results == [Attempt.DONE]
     deployment.refresh_from_db()
     assert deployment.status == DeploymentStatus.SUCCEEDED, deployment.error
     assert remote.answers("shop", "this is shop")
@@ -186,10 +188,10 @@ def test_a_connection_that_is_cut_is_asked_again(remote: Machine, nginx: NginxIn
 def test_a_busy_host_leaves_it_in_the_queue(machine: Machine, nginx: NginxInstance) -> None:
     deployment = confirmed(machine, nginx)
     with host_lock(machine.host, "benchmark 7"):
-        assert execution.deployment_execute(deployment.uuid) == execution.Attempt.BUSY
+        assert execution.deployment_execute(deployment.uuid) == Attempt.BUSY
         deployment.refresh_from_db()
         assert deployment.status == DeploymentStatus.QUEUED
-    assert execution.deployment_execute(deployment.uuid) == execution.Attempt.DONE
+    assert execution.deployment_execute(deployment.uuid) == Attempt.DONE
     assert HostLock.objects.get().holder == ""
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.db import connection
 from django.utils import timezone
 
-from panel.hosts.locks import HostBusy, host_lock
+from panel.hosts.locks import HeldLocks, HostBusy, host_lock, host_locks
 from panel.hosts.models import Host, HostLock
 
 pytestmark = pytest.mark.django_db
@@ -83,3 +84,35 @@ def test_of_many_at_once_exactly_one_gets_it(host: Host) -> None:
         results = list(threads.map(attempt, range(8)))
     assert results.count(True) == 1
     assert len(refused) == 7
+
+
+def test_several_hosts_are_held_together_or_not_at_all(host: Host) -> None:
+    other = Host.objects.create(name="web2", address="192.0.2.2", username="root")
+    refused = pytest.raises(HostBusy, match="web2 is busy with deployment 1")
+    with host_lock(other, "deployment 1"), refused, host_locks({host: "run 2", other: "run 2"}):
+        raise AssertionError("taken though one was busy")
+    assert HostLock.objects.get(host=host).holder == ""
+    with host_locks({host: "run 2", other: "run 2"}):
+        assert set(HostLock.objects.values_list("holder", flat=True)) == {"run 2"}
+
+
+def test_of_several_hosts_those_that_are_free_are_taken(host: Host) -> None:
+    other = Host.objects.create(name="web2", address="192.0.2.2", username="root")
+    locks = HeldLocks()
+    with host_lock(other, "run 1"):
+        busy = locks.take({host: "deployment 2", other: "deployment 3"})
+        assert [error.message.split(".")[0] for error in busy.values()] == ["web2 is busy with run 1"]
+        locks.extend()
+        locks.release([host])
+        assert HostLock.objects.get(host=host).holder == ""
+        assert HostLock.objects.get(host=other).holder == "run 1"
+
+
+def test_many_hosts_cost_as_many_queries_as_one(host: Host, django_assert_max_num_queries: Any) -> None:
+    hosts = [Host.objects.create(name=f"many{n}", address="192.0.2.9", username="root") for n in range(30)]
+    locks = HeldLocks()
+    with django_assert_max_num_queries(16):
+        assert locks.take({one: f"deployment {one.pk}" for one in hosts}) == {}
+        locks.extend()
+        locks.release()
+    assert set(HostLock.objects.values_list("holder", flat=True)) == {""}

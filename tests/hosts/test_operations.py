@@ -13,8 +13,9 @@ from django.utils import timezone
 
 from panel.accounts.models import User
 from panel.core.errors import Conflict
-from panel.hosts import execution
-from panel.hosts.execution import Attempt, operation_execute, orphans_queue
+from panel.hosts import claims
+from panel.hosts.claims import Attempt
+from panel.hosts.execution import operation_execute, orphans_queue
 from panel.hosts.locks import host_lock
 from panel.hosts.models import Connection, EngineInstall, Host, HostOperation, HostStatus, JobStatus, OperationKind
 from panel.hosts.services import install_create, operation_cancel, operation_request, register_local_host
@@ -120,7 +121,7 @@ def test_an_errand_is_done_by_one_worker_only(here: Host, admin: User) -> None:
     operation = operation_request(actor=admin, host=here, kind=OperationKind.CHECK)
     assert operation_request(actor=admin, host=here, kind=OperationKind.CHECK).pk == operation.pk
     assert operation_execute(operation.uuid) == Attempt.DONE
-    assert operation_execute(operation.uuid) == Attempt.TAKEN
+    assert operation_execute(operation.uuid) == Attempt.NOTHING
 
 
 def test_a_busy_host_leaves_the_errand_waiting(here: Host, admin: User, sites: Sites) -> None:
@@ -139,7 +140,7 @@ def test_a_busy_host_leaves_the_errand_waiting(here: Host, admin: User, sites: S
 
 def test_what_a_dead_worker_left_is_queued_again(here: Host, admin: User) -> None:
     operation = operation_request(actor=admin, host=here, kind=OperationKind.CHECK)
-    stale = timezone.now() - execution.ORPHANED_AFTER - timedelta(seconds=1)
+    stale = timezone.now() - claims.ORPHANED_AFTER - timedelta(seconds=1)
     HostOperation.objects.update(status=JobStatus.RUNNING, claimed_by="gone:1:x", heartbeat_at=stale)
     assert orphans_queue() == [operation.uuid]
     assert operation_execute(operation.uuid) == Attempt.DONE
@@ -148,7 +149,7 @@ def test_what_a_dead_worker_left_is_queued_again(here: Host, admin: User) -> Non
 def test_only_what_nobody_began_can_be_taken_back(here: Host, admin: User) -> None:
     operation = operation_request(actor=admin, host=here, kind=OperationKind.CHECK)
     assert operation_cancel(actor=admin, operation=operation).status == JobStatus.CANCELLED
-    assert operation_execute(operation.uuid) == Attempt.TAKEN
+    assert operation_execute(operation.uuid) == Attempt.NOTHING
     HostOperation.objects.update(status=JobStatus.RUNNING)
     with pytest.raises(Conflict, match="has begun already"):
         operation_cancel(actor=admin, operation=operation)

@@ -1,0 +1,78 @@
+"""A worker owns what it claimed as long as it says that it lives, and nothing that another has."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from panel.hosts import claims
+from panel.hosts.claims import Claim
+from panel.hosts.locks import host_lock
+from panel.hosts.models import Host, HostLock, HostOperation, JobStatus, OperationKind
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def queued(count: int) -> list[HostOperation]:
+    host = Host.objects.create(name="web1", address="192.0.2.1", username="root")
+    return [HostOperation.objects.create(host=host, kind=OperationKind.CHECK) for _ in range(count)]
+
+
+def test_what_one_worker_claimed_another_does_not_get() -> None:
+    rows = queued(3)
+    first, second = Claim(HostOperation), Claim(HostOperation)
+    assert first.take([rows[0].uuid, rows[1].uuid]) == 2
+    assert second.take([row.uuid for row in rows]) == 1
+    assert set(first.rows) == set(rows[:2])
+    assert list(second.rows) == rows[2:]
+
+
+def test_what_is_released_may_be_claimed_again() -> None:
+    rows = queued(2)
+    first, second = Claim(HostOperation), Claim(HostOperation)
+    first.take([row.uuid for row in rows])
+    first.release([rows[0].pk])
+    assert second.take([row.uuid for row in rows]) == 1
+    assert list(first.rows) == [rows[1]]
+
+
+def test_a_worker_that_lost_its_rows_changes_nothing() -> None:
+    (row,) = queued(1)
+    asleep, awake = Claim(HostOperation), Claim(HostOperation)
+    asleep.take([row.uuid])
+    HostOperation.objects.update(heartbeat_at=timezone.now() - claims.ORPHANED_AFTER * 2)
+    assert claims.orphans_queue(HostOperation) == [row.uuid]
+    awake.take([row.uuid])
+    asleep.release([row.pk])
+    assert asleep.rows.update(status=JobStatus.FAILED) == 0
+    assert list(awake.rows) == [row]
+
+
+def test_the_heartbeat_reaches_rows_and_locks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claims, "HEARTBEAT_S", 0.05)
+    rows = queued(2)
+    claim = Claim(HostOperation)
+    claim.take([row.uuid for row in rows])
+    old = timezone.now() - timedelta(hours=1)
+    HostOperation.objects.update(heartbeat_at=old)
+    with host_lock(rows[0].host, "test") as locks, claim.heartbeat(locks):
+        HostLock.objects.update(expires_at=old)
+        assert eventually(lambda: not HostOperation.objects.filter(heartbeat_at=old).exists(), timeout_s=20)
+        assert eventually(lambda: not HostLock.objects.filter(expires_at=old).exists(), timeout_s=20)
+
+
+def test_the_heartbeat_goes_on_for_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claims, "HEARTBEAT_S", 0.05)
+    ended, runs = queued(2)
+    claim = Claim(HostOperation)
+    claim.take([ended.uuid, runs.uuid])
+    with claim.heartbeat():
+        claim.rows.filter(pk=ended.pk).update(status=JobStatus.SUCCEEDED)
+        old = timezone.now() - timedelta(hours=1)
+        HostOperation.objects.update(heartbeat_at=old)
+        assert eventually(lambda: not claim.rows.filter(heartbeat_at=old).exists(), timeout_s=20)
+    ended.refresh_from_db()
+    assert ended.heartbeat_at == old
