@@ -279,3 +279,5 @@ LOGGING = {
 GALLOP_BINARY = Path(env.text("PADDOCK_GALLOP", str(BASE_DIR / "native" / "target" / "release" / "gallop")))
 # Where on the panel's own machine embedded mode keeps sites, logs and the native server's files.
 LOCAL_HOST_ROOT = HOME / "host"
+# Whether the panel's own machine is a host too; in a container it is not.
+LOCAL_HOST = env.boolean("PADDOCK_LOCAL_HOST", True)

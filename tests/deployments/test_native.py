@@ -12,6 +12,7 @@ from panel.hosts.models import Engine
 from panel.websites import services as websites
 from tests.deployments.real import Machine
 from tests.deployments.test_moves import move, served_by
+from tests.support.apache import ApacheInstance
 from tests.support.gallop import GallopInstance
 from tests.support.nginx import NginxInstance
 
@@ -48,3 +49,26 @@ def test_what_gallop_refuses_is_rolled_back_in_its_own_words(machine: Machine, g
     assert deployment.status == DeploymentStatus.ROLLED_BACK
     assert "maybe" in deployment.error
     assert machine.answers("shop", "this is shop")
+
+
+@pytest.fixture
+def apache(server_root: Path) -> Iterator[ApacheInstance]:
+    """Installed, not running, with the same sites' folder."""
+    server = ApacheInstance(server_root / "apache")
+    (server_root / "apache" / "www").rmdir()
+    (server_root / "apache" / "www").symlink_to(server_root / "www")
+    yield server
+    server.stop()
+
+
+def test_through_all_three_servers_on_one_port(
+    machine: Machine, nginx: NginxInstance, apache: ApacheInstance, gallop: GallopInstance
+) -> None:
+    first, second = machine.install(nginx, Engine.NGINX), machine.install(apache, Engine.APACHE)
+    third = machine.install(gallop, Engine.NATIVE)
+    site = machine.site("shop", first)
+    machine.deploy(site)
+    for install, name in ((second, "apache"), (third, "gallop"), (first, "nginx")):
+        move(machine, site, install)
+        assert machine.answers("shop", "this is shop")
+        assert name in served_by(machine)

@@ -7,6 +7,7 @@ from panel.hosts.services.hosts import (
     host_trust_key,
     host_update,
     register_local_host,
+    register_ssh_host,
 )
 from panel.hosts.services.installs import install_create, install_delete, install_update
 from panel.hosts.services.operations import operation_cancel, operation_request
@@ -23,4 +24,5 @@ __all__ = [
     "operation_cancel",
     "operation_request",
     "register_local_host",
+    "register_ssh_host",
 ]

@@ -146,6 +146,24 @@ def register_local_host() -> Host:
     return host
 
 
+def register_ssh_host(*, name: str, host_key: str, **values: Any) -> Host:
+    """A host whose key is known beforehand, as the two of docker-compose.yml are; the same row, untouched, when a
+    host of that name is there already. A new one is checked as soon as a worker runs.
+
+    `values`: as for `host_create`. Raises ValidationError, ApplicationError.
+    """
+    known = Host.objects.filter(name=name).first()
+    if known is not None:
+        return known
+    parse_key_line(host_key)
+    line = " ".join(host_key.split()[:2])
+    host = Host(connection=Connection.SSH, status=HostStatus.READY, host_key=line)
+    with transaction.atomic():
+        store(actor=None, instance=host, action="host.register", values={"name": name, **values}, members=MEMBERS)
+        operation_request(actor=None, host=host, kind=OperationKind.CHECK)
+    return host
+
+
 def _open_to_workers() -> None:
     """A server that root starts serves by unprivileged workers: they must be able to pass to the sites' folder, and
     to nothing else that lies beside it."""

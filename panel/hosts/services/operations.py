@@ -19,15 +19,20 @@ UNFINISHED = (JobStatus.QUEUED, JobStatus.RUNNING)
 
 
 @transaction.atomic
-def operation_request(*, actor: User, host: Host, kind: str, params: dict[str, Any] | None = None) -> HostOperation:
+def operation_request(
+    *, actor: User | None, host: Host, kind: str, params: dict[str, Any] | None = None
+) -> HostOperation:
     """Queues an errand and wakes a worker. The same errand that still waits is answered with, not queued twice.
+
+    `actor` None is the panel itself.
 
     SERVICE takes {"install": pk, "action": start|stop|reload}; the other kinds take nothing.
     Raises PermissionDenied, ValidationError.
     """
-    require(actor, Action.ADMINISTER)
+    if actor is not None:
+        require(actor, Action.ADMINISTER)
     operation = HostOperation(host=host, kind=kind, params=_checked(host, kind, params or {}), requested_by=actor)
-    operation.full_clean(exclude=["result", "claimed_by", "heartbeat_at", "started_at", "finished_at"])
+    operation.full_clean(exclude=["requested_by", "result", "claimed_by", "heartbeat_at", "started_at", "finished_at"])
     waiting = HostOperation.objects.filter(host=host, kind=kind, status=JobStatus.QUEUED)
     for known in waiting:
         if known.params == operation.params:

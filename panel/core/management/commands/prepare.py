@@ -20,7 +20,8 @@ class Command(BaseCommand):
         self.say("database")
         call_command("migrate", interactive=False, verbosity=0)
         self.collect_static()
-        self.say("this machine as the first host")
+        if settings.LOCAL_HOST:
+            self.say("this machine as the first host")
         call_command("register_local_host")
         call_command("make_setup_link", verbosity=0)  # `run` prints the whole address
 

@@ -95,6 +95,7 @@ def programs(address: str, port: int) -> list[Program]:
             log_level="warning",
             access_log=False,
             server_header=False,
+            proxy_headers=False,  # whom to believe is PADDOCK_TRUSTED_PROXIES' business
             timeout_graceful_shutdown=3,
         )
 

@@ -1,4 +1,7 @@
-"""`manage.py register_local_host`: this machine as the first host, looked at, with gallop on it. Safe to run again."""
+"""`manage.py register_local_host`: this machine as the first host, looked at, with gallop on it. Safe to run again.
+
+PADDOCK_LOCAL_HOST=0 says that this machine is no host; then nothing is done.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,8 @@ class Command(BaseCommand):
     help = "Register this machine as a host, find its servers, install the bundled gallop for it."
 
     def handle(self, *args: object, **options: object) -> None:
+        if not settings.LOCAL_HOST:
+            return
         host = register_local_host()
         if host.facts_at is None:
             self._errand(host, OperationKind.CHECK)

@@ -1,0 +1,73 @@
+"""`manage.py register_demo_hosts DIR`: the two demo hosts of docker-compose.yml. Safe to run again.
+
+DIR is what scripts/compose-secrets.sh made: `demo_key`, which opens both, and `demo_host_key.pub`, which both show.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from pathlib import Path
+
+from django.core.exceptions import ValidationError
+from django.core.management.base import BaseCommand, CommandError
+
+from panel.core.errors import ApplicationError
+from panel.hosts.models import Host
+from panel.hosts.services import register_ssh_host
+
+NAMES = ("demo-nginx", "demo-apache")
+
+
+class Command(BaseCommand):
+    help = "Register the demo hosts of docker-compose.yml with their pinned keys, and have them checked."
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("folder", type=Path, metavar="DIR", help="holds demo_key and demo_host_key.pub")
+        parser.add_argument(
+            "--host",
+            action="append",
+            metavar="NAME[=ADDRESS[:PORT]]",
+            help=f"a host to register, once for each (default: {' and '.join(NAMES)}, port 22)",
+        )
+        parser.add_argument("--username", default="root")
+        parser.add_argument("--site-root", default="/var/www", help="where document roots and logs may lie there")
+
+    def handle(self, *args: object, **options: object) -> None:
+        folder = Path(str(options["folder"]))
+        shared = {
+            "host_key": read(folder / "demo_host_key.pub"),
+            "private_key": read(folder / "demo_key"),
+            "username": str(options["username"]),
+            "site_roots": [str(options["site_root"])],
+        }
+        given = options["host"]
+        for text in given if isinstance(given, list) else NAMES:
+            self.register(text, shared)
+
+    def register(self, text: str, shared: Mapping[str, object]) -> None:
+        name, address, port = parsed(text)
+        known = Host.objects.filter(name=name).exists()
+        try:
+            host = register_ssh_host(name=name, address=address, port=port, **shared)  # type: ignore[arg-type]
+        except ValidationError as error:
+            raise CommandError(f"{name} is not registered: {' '.join(error.messages)}") from None
+        except ApplicationError as error:
+            raise CommandError(f"{name} is not registered: {error.message}") from None
+        self.stdout.write(f"==> {host.name} is registered already" if known else f"==> {host.name} registered")
+
+
+def read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="ascii")
+    except (OSError, UnicodeDecodeError) as error:
+        raise CommandError(f"{path} cannot be read: {error}. scripts/compose-secrets.sh makes it.") from None
+
+
+def parsed(text: str) -> tuple[str, str, int]:
+    """(name, address, port) of NAME[=ADDRESS[:PORT]]; the address is the name unless told."""
+    name, _, rest = text.partition("=")
+    address, _, port = rest.partition(":")
+    if port and not port.isdecimal():
+        raise CommandError(f"--host {text}: {port} is no port. Write NAME=ADDRESS:PORT.")
+    return name, address or name, int(port or 22)
