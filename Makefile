@@ -7,13 +7,16 @@ BIN := $(VENV)/bin
 CARGO ?= cargo
 export PORT
 
-.PHONY: help run test deps native lint lock perf compare clean
+.PHONY: help run test deps native lint lock perf compare conformance clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 run: $(VENV)/run.stamp native ## start the panel, its worker and its scheduler here (PORT=8000, PADDOCK_HOME=.paddock)
 	@exec $(BIN)/python manage.py run --port $(PORT)
+
+conformance: $(VENV)/dev.stamp native ## compare every server on generated sites (500 x 100 requests)
+	@exec $(BIN)/python -m tests.conformance
 
 test: ## install what the tests need, then run all of them
 	@scripts/deps.sh test

@@ -44,6 +44,16 @@ class Condition:
         lookaheads = "".join(f"(?!{_from_start(item)})" for item in self.but_not)
         return f"^{lookaheads}{_from_start(self.own)}"
 
+    def below_root(self) -> str:
+        """The same, for a section whose expression also sees targets as they came: it matches none without a first /.
+
+        A target such as `http://other/x` would else become part of the URL that a proxy asks.
+        """
+        start = _from_start(self.own)
+        if start.startswith("/"):
+            return self.as_one()
+        return f"^(?=/){''.join(f'(?!{_from_start(item)})' for item in self.but_not)}{start}"
+
 
 def conditions(locations: Locations) -> dict[Place, Condition]:
     """For each place, when it answers."""

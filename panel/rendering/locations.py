@@ -6,6 +6,7 @@ ends the search if it is `^~`; else the first matching regular expression in ord
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -28,6 +29,11 @@ class Place:
     @property
     def is_prefix(self) -> bool:
         return self.location.match in ("", "^~")
+
+    @property
+    def is_fixed(self) -> bool:
+        """Answers by itself, with nothing that depends on which part of the path it matched."""
+        return self.location.handler == "return" and not re.search(r"\$(?:\d|\{\d|uri)", self.location.return_value)
 
     @property
     def pattern(self) -> str:

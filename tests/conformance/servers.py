@@ -1,53 +1,90 @@
-"""The same site on every real server: rendered, started under a main file that the panel wrote, asked."""
+"""The same sites on every real server: rendered, started under a main file that the panel wrote."""
 
 from __future__ import annotations
 
 import re
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from panel.rendering import render, render_install, render_main
 from panel.rendering.spec import InstallSpec, SiteSpec
+from tests.conformance.wire import Connection, Request
 from tests.rendering.servers import write_certificates, write_files
 from tests.support.apache import ApacheInstance
 from tests.support.gallop import GallopInstance
-from tests.support.http import ask
 from tests.support.nginx import NginxInstance
 
-ENGINES = ("nginx", "apache", "native")
+Server = NginxInstance | ApacheInstance
+
+
+@dataclass(frozen=True)
+class Engine:
+    """One way to run the sites. `name` is the engine's in the table that a run prints."""
+
+    name: str
+    engine: str
+    modules: frozenset[str] = frozenset()
+
+    def server(self, home: Path) -> Server:
+        kinds = {"nginx": NginxInstance, "native": GallopInstance, "apache": ApacheInstance}
+        return kinds[self.engine](home)  # type: ignore[no-any-return]
+
+    def install(self, root: Path, home: Path, binary: str) -> InstallSpec:
+        return InstallSpec(
+            self.engine,  # type: ignore[arg-type]
+            "sites",
+            str(home),
+            str(home / "log"),
+            _version(binary),
+            modules=self.modules,
+            site_roots=(str(root),),
+            own_ports=frozenset(),
+        )
+
+
+NGINX = Engine("nginx", "nginx")
+ENGINES = (
+    NGINX,
+    Engine("apache-event", "apache"),
+    Engine("apache-prefork", "apache", frozenset({"mpm_prefork"})),
+    Engine("gallop", "native"),
+)
+
+
+def engines() -> list[Engine]:
+    """nginx first."""
+    return list(ENGINES)
 
 
 @contextmanager
-def serving(engine: str, spec: SiteSpec, root: Path, port: int) -> Iterator[None]:
-    """`spec` answers on `port` while the block runs; logs and configuration lie below `root`."""
-    server: NginxInstance | ApacheInstance
-    kinds = {"nginx": NginxInstance, "native": GallopInstance, "apache": ApacheInstance}
-    home = root / engine
-    server = kinds[engine](home)
-    install = InstallSpec(
-        engine,  # type: ignore[arg-type]
-        "sites",
-        str(home),
-        str(home / "log"),
-        _version(server.binary),
-        site_roots=(str(root),),
-        own_ports=frozenset(),
-    )
+def serving(engine: Engine, specs: Sequence[SiteSpec], root: Path, port: int) -> Iterator[InstallSpec]:
+    """`specs` answer on `port` while the block runs; logs and configuration lie below `root`."""
+    home = root / engine.name
+    server = engine.server(home)
+    install = engine.install(root, home, server.binary)
     main, *more = render_main(
         install, user="www-data", workers=1, pid_file=server.paths["pid_file"], temp_dir=str(home / "tmp")
     )
-    write_files([*more, *render(spec, install), *render_install([spec], install)], root)
+    for old in [*home.glob("sites-*/*.conf"), *home.glob("conf.d/*.conf")]:
+        old.unlink()
+    files = [file for spec in specs for file in render(spec, install)]
+    write_files([*more, *files, *render_install(specs, install)], root)
     (home / "tmp").mkdir(exist_ok=True)
     server.main_config.write_text(main.text)
-    write_certificates(spec)
+    for spec in specs:
+        write_certificates(spec)
     with server:
         _wait(port, home)
-        yield
+        yield install
+    _ended(server)
 
 
+@cache
 def _version(binary: str) -> str:
     done = subprocess.run([binary, "-v"], capture_output=True, text=True)
     found = re.search(r"\d+\.\d+\.\d+", done.stdout + done.stderr)
@@ -56,13 +93,23 @@ def _version(binary: str) -> str:
 
 
 def _wait(port: int, home: Path) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 20
     while time.monotonic() < deadline:
+        connection = Connection(port, timeout_s=5)
         try:
-            ask(port, "/", host="nobody.invalid", timeout_s=2)
+            if connection.ask(Request("/", host="nobody.invalid")).status:
+                return
         except OSError:
-            time.sleep(0.02)
-        else:
-            return
+            pass
+        finally:
+            connection.close()
+        time.sleep(0.02)
     logs = "\n".join(path.read_text(errors="replace") for path in (home / "log").glob("*"))
     raise AssertionError(f"nothing listens on {port}:\n{logs}")
+
+
+def _ended(server: Server) -> None:
+    """The port is free again for the next server."""
+    deadline = time.monotonic() + 20
+    while server.pid is not None and time.monotonic() < deadline:
+        time.sleep(0.01)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from panel.rendering.spec import (
     AccessRule,
     BasicAuth,
@@ -14,44 +12,11 @@ from panel.rendering.spec import (
     PhpPool,
     ServerBlock,
     SiteSpec,
-    Upstream,
-    UpstreamServer,
 )
+from tests.conformance.expected import Expected, fixed, one
+from tests.conformance.world import World
 
 PASSWORD = "$2y$05$aPEPaqOSr./rOPtGVeuICuuxFbxf3aW.gVp75hjfUyg3UYVgWTTCG"  # bcrypt of "password"
-
-
-@dataclass(frozen=True)
-class Expected:
-    """One request and its answer. `body` and `headers` count only where given; an empty header must be absent."""
-
-    path: str
-    status: int
-    body: str | None = None
-    headers: dict[str, str] = field(default_factory=dict)
-    host: str = "a.test"
-    sent: dict[str, str] = field(default_factory=dict)
-    method: str = "GET"
-
-
-@dataclass(frozen=True)
-class World:
-    """What the sites refer to on this machine."""
-
-    port: int
-    www: str
-    backend: str
-    php: str
-
-
-def fixed(match: str, pattern: str, text: str) -> Location:
-    return Location(match, pattern, "return", return_code=200, return_value=text)  # type: ignore[arg-type]
-
-
-def one(world: World, name: str, *locations: Location, **more: object) -> SiteSpec:
-    block = ServerBlock((Listen(world.port),), ("a.test",), root=world.www, locations=locations, **more)  # type: ignore[arg-type]
-    upstream = Upstream("app", (UpstreamServer(world.backend),))
-    return SiteSpec(name, (block,), upstreams=(upstream,), php_pools=(PhpPool("php", world.php),))
 
 
 FILES = {

@@ -95,7 +95,9 @@ def test_nginx_leaves_out_backups_when_balancing_by_address() -> None:
 
 
 def test_apache_without_a_needed_module_says_which() -> None:
-    install = InstallSpec("apache", "conf_d", "/etc/httpd", "/var/log", "2.4.62", modules=frozenset({"alias", "dir"}))
+    install = InstallSpec(
+        "apache", "conf_d", "/etc/httpd", "/var/log", "2.4.62", modules=frozenset({"alias", "allowmethods", "dir"})
+    )
     spec = site(block(headers=(Header("X-A", "b"),)))
     assert [item.what for item in differences(spec, install)] == [
         "Apache does not load mod_headers, which this site needs"

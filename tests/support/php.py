@@ -20,16 +20,17 @@ listen.mode = 0666
 pm = static
 pm.max_children = 2
 clear_env = yes
+security.limit_extensions = {extensions}
 """
 
 
 class PhpFpm:
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, extensions: str = ".php") -> None:
         root.mkdir(parents=True, exist_ok=True)
         self.root = root
         self.socket = root / "fpm.sock"
         user = "user = www-data\ngroup = www-data" if os.geteuid() == 0 else ""
-        (root / "fpm.conf").write_text(CONFIG.format(root=root, user=user))
+        (root / "fpm.conf").write_text(CONFIG.format(root=root, user=user, extensions=extensions))
         binary = tool("php-fpm8.2", "php-fpm8.4", "php-fpm8.3", "php-fpm")
         self.process = ServerProcess([binary, "-F", "-y", str(root / "fpm.conf")], root / "fpm.out")
 

@@ -63,7 +63,7 @@ def _listen(specs: Sequence[SiteSpec], install: InstallSpec) -> list[Node]:
             for listen in source.listens:
                 address = checks.listen_address(listen.address, f"/blocks/{number}/listens")
                 wanted.setdefault(checks.port(listen.port, f"/blocks/{number}/listens"), set()).add(address)
-    lines: list[Node] = []
+    lines: list[Node] = [directive("TraceEnable", "Off")]
     for port, addresses in sorted(wanted.items()):
         if port in install.own_ports:
             continue

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from panel.rendering.apache.modules import mpm
 from panel.rendering.apache.quoting import line, plain
 from panel.rendering.spec import InstallSpec, RenderedFile
 from panel.rendering.tree import Node, block, directive, print_tree
 
 MODULES = (
-    "mpm_event authn_core authn_file authz_core authz_host authz_user auth_basic alias autoindex dir env expires "
+    "allowmethods authn_core authn_file authz_core authz_host authz_user auth_basic alias autoindex dir env expires "
     "filter deflate headers http2 log_config mime negotiation proxy proxy_http proxy_fcgi proxy_balancer "
     "lbmethod_byrequests lbmethod_bybusyness slotmem_shm socache_shmcb reqtimeout rewrite setenvif ssl unixd"
 )
@@ -30,9 +31,10 @@ def main(install: InstallSpec, *, user: str, workers: int, pid_file: str, temp_d
         directive("ServerTokens", "Prod"),
         directive("ServerSignature", "Off"),
     ]
-    for name in MODULES.split():
-        if name not in skipped:
-            nodes.append(directive("LoadModule", f"{name}_module", f"{folder}/mod_{name}.so", gap=name == "mpm_event"))
+    chosen = mpm(install)
+    for name in [chosen, *MODULES.split()]:
+        if name not in skipped and not (name == "http2" and chosen == "mpm_prefork"):
+            nodes.append(directive("LoadModule", f"{name}_module", f"{folder}/mod_{name}.so", gap=name == chosen))
     form = '%h %l %u %t "%r" %>s %O "%{Referer}i" "%{User-Agent}i"'
     nodes += [
         directive("TypesConfig", "/etc/mime.types", gap=True),

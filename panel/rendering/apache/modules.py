@@ -11,12 +11,14 @@ OF_DIRECTIVE = {
     "RequestHeader": "headers",
     "Alias": "alias",
     "DirectoryIndex": "dir",
+    "FallbackResource": "dir",
     "SSLEngine": "ssl",
     "SSLProxyEngine": "ssl",
     "ExpiresActive": "expires",
     "AddOutputFilterByType": "deflate",
     "SetEnv": "env",
     "UnsetEnv": "env",
+    "AllowMethods": "allowmethods",
     "AuthType": "auth_basic",
     "AuthUserFile": "authn_file",
     "ProxyFCGISetEnvIf": "proxy_fcgi",
@@ -65,3 +67,9 @@ def missing(nodes: tuple[Node, ...], install: InstallSpec) -> set[str]:
         return set()
     loaded = {name.removeprefix("mod_").removesuffix("_module") for name in install.modules}
     return needed(nodes) - loaded
+
+
+def mpm(install: InstallSpec) -> str:
+    """The processing module that the install runs: one of three for the whole server, event where nothing is known."""
+    loaded = {name.removeprefix("mod_").removesuffix("_module") for name in install.modules}
+    return next((name for name in ("mpm_prefork", "mpm_worker") if name in loaded), "mpm_event")

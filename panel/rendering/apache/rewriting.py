@@ -13,7 +13,7 @@ from panel.rendering.choice import with_slash
 from panel.rendering.errors import NotExpressible
 from panel.rendering.exclusive import Condition
 from panel.rendering.locations import Locations, Place
-from panel.rendering.spec import InstallSpec
+from panel.rendering.spec import InstallSpec, Location
 from panel.rendering.tree import Directive, directive
 
 # THE_REQUEST holds the path as the client wrote it; an absolute request target is cut to its path, as nginx does.
@@ -39,12 +39,27 @@ def interpolator(place: Place, server_name: str) -> Interpolator:
     return Interpolator(server_name, captures, names)
 
 
-def rules(place: Place, condition: Condition, root: str, words: Interpolator, allow_mark: str) -> list[Directive]:
+def rules(
+    place: Place,
+    condition: Condition,
+    root: str,
+    words: Interpolator,
+    allow_mark: str,
+    fallback: Place | None = None,
+    *,
+    falls_back_later: bool = False,
+) -> list[Directive]:
+    """`fallback` is the location that answers the last item of the location's try_files, if one is known to.
+
+    `falls_back_later`: the server has FallbackResource, for locations that check who may come in.
+    """
     source = place.location
+    if falls_back_later and is_checked_first(source):
+        return []
     if source.handler == "return":
-        return _answer(place, condition, words, allow_mark)
+        return _answer(condition, [], place, words, allow_mark)
     if source.try_files and source.handler in ("static", "php"):
-        return _try_files(place, condition, source.root or root, words)
+        return _try_files(place, condition, source.root or root, words, allow_mark, fallback)
     return []
 
 
@@ -67,23 +82,29 @@ def rule(
     return found
 
 
-def _answer(place: Place, condition: Condition, words: Interpolator, allow_mark: str) -> list[Directive]:
+def _answer(
+    condition: Condition, tests: list[tuple[str, str]], place: Place, words: Interpolator, allow_mark: str
+) -> list[Directive]:
     source, at = place.location, place.pointer
     if source.return_code in handlers.REDIRECTS:
         url = words.in_target(source.return_value, f"{at}/return_value")
         mark = allow_mark if "$request_uri" in source.return_value else ""
         discard = "" if "?" in source.return_value or "$request_uri" in source.return_value else ",QSD"
-        return rule(condition, [], url, f"[R={source.return_code},NE{discard}{mark},L]", at)
+        return rule(condition, tests, url, f"[R={source.return_code},NE{discard}{mark},L]", at)
     return rule(condition, [], "-", f"[R={source.return_code},L]", at)
 
 
-def _try_files(place: Place, condition: Condition, root: str, words: Interpolator) -> list[Directive]:
+def _try_files(
+    place: Place, condition: Condition, root: str, words: Interpolator, allow_mark: str, fallback: Place | None
+) -> list[Directive]:
     """A rule for each file that is not the request's own, then one for when none is there."""
     source, at = place.location, place.pointer
     if not (root or source.alias):
         raise NotExpressible(f"{at}/try_files", "there is no root to look for files in; give the server block one")
     condition = with_rest(place, condition)
     *files, last = source.try_files
+    if last == "=404" and {item.rstrip("/") for item in files} == {"$uri"}:
+        return _no_folders(place, condition, root, words)
     missing: list[tuple[str, str]] = []
     found: list[Directive] = []
     comment = f"try_files of location {place.label}".replace("\n", " ")
@@ -96,6 +117,8 @@ def _try_files(place: Place, condition: Condition, root: str, words: Interpolato
             found += rule(condition, [*missing, (subject, test)], path, "[PT,L]", at, comment if not found else "")
         missing.append((subject, f"!{test}"))
     field = f"{at}/try_files/{len(files)}"
+    if fallback is not None and fallback.location.return_code in handlers.REDIRECTS and fallback.is_fixed:
+        return found + _answer(condition, missing, fallback, words, allow_mark)  # one rule for both steps
     if last.startswith("="):
         result, flags = "-", f"[R={int(last[1:])},L]"
     else:
@@ -103,11 +126,35 @@ def _try_files(place: Place, condition: Condition, root: str, words: Interpolato
     return found + rule(condition, missing, result, flags, at, comment if not found else "")
 
 
+def _no_folders(place: Place, condition: Condition, root: str, words: Interpolator) -> list[Directive]:
+    """What is not there is 404 to Apache anyway, after access was checked; only folders must be named."""
+    if "$uri/" in place.location.try_files:
+        return []
+    field = f"{place.pointer}/try_files"
+    folder = one_quote(_subject(place, "$uri", root, words, field), field)
+    comment = f"try_files of location {place.label}".replace("\n", " ")
+    return rule(condition, [(folder, "-d")], "-", "[R=404,L]", place.pointer, comment)
+
+
+def is_checked_first(source: Location) -> bool:
+    """Whether access is asked for before the fallback is chosen, as nginx does: with what FallbackResource can say."""
+    asks = bool(source.access_rules) or source.basic_auth is not None
+    *files, last = source.try_files or ("",)
+    plain = {item.rstrip("/") for item in files} == {"$uri"} and last.startswith("/")
+    return asks and plain and "$" not in without_args(last) and "?" not in without_args(last)
+
+
+def without_args(last: str) -> str:
+    """The path of a fallback that hands on the query as it came."""
+    for tail in ("$is_args$args", "?$args", "?$query_string"):
+        last = last.removesuffix(tail)
+    return last
+
+
 def _fallback(last: str, words: Interpolator, field: str) -> tuple[str, str]:
     """`?$args` and `$is_args$args` are what a rewrite keeps by itself; without them the query is dropped."""
-    for tail in ("$is_args$args", "?$args", "?$query_string"):
-        if last.endswith(tail):
-            return words.in_target(last.removesuffix(tail), field), "[PT,L]"
+    if (path := without_args(last)) != last:
+        return words.in_target(path, field), "[PT,L]"
     discard = "" if "?" in last else "QSD,"
     return words.in_target(last, field), f"[PT,{discard}L]"
 

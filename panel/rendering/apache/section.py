@@ -5,6 +5,7 @@ from __future__ import annotations
 from panel.rendering import checks, exclusive, expiry, handlers, snippets
 from panel.rendering.apache.access import require
 from panel.rendering.apache.quoting import Interpolator, expression, plain, regex
+from panel.rendering.apache.rewriting import is_checked_first, without_args
 from panel.rendering.apache.upstream import target_of
 from panel.rendering.exclusive import Condition, Expression
 from panel.rendering.headers import check as check_headers
@@ -17,14 +18,27 @@ REST = "PADDOCK_REST"  # the path's part after an aliased prefix
 
 
 def section(
-    spec: SiteSpec, install: InstallSpec, place: Place, condition: Condition, everywhere: tuple[Header, ...], name: str
+    spec: SiteSpec,
+    install: InstallSpec,
+    place: Place,
+    condition: Condition,
+    everywhere: tuple[Header, ...],
+    name: str,
+    *,
+    inside: bool = False,
 ) -> list[Node]:
-    """The location's section, or nothing when it says nothing that the virtual host does not."""
+    """The location's section, or nothing when it says nothing that the virtual host does not.
+
+    `inside`: another location's try_files leads to it, when rewrite rules are over.
+    """
     source, at = place.location, place.pointer
     words = _interpolator(place, name)
     body = [*_HANDLERS[source.handler](spec, place, words)]
+    if inside and source.handler == "return":
+        body += _return_inside(source)
     if source.handler != "deny":
-        body += [*require(source, at), *_limits(source), *gzip(source.gzip), *_expires(source, at)]
+        times = _expires_of_answer if source.handler == "return" else _expires
+        body += [*require(source, at), *_limits(source), *gzip(source.gzip), *times(source, at)]
         body += _headers(source, at, everywhere, words)
     if source.snippet:
         body.append(Raw(snippets.require(source.snippet, install, f"{at}/snippet")))
@@ -54,8 +68,8 @@ def _pattern(place: Place, condition: Condition, words: Interpolator) -> str:
     if place.is_regex and words.captures:
         numbers = {int(key): name for key, name in words.captures.items() if key.isdigit()}
         own = Expression(exclusive.named(condition.own.text, numbers), condition.own.nocase)
-        return Condition(own, condition.but_not).as_one()
-    return condition.as_one()
+        condition = Condition(own, condition.but_not)
+    return condition.below_root() if place.location.handler == "proxy" else condition.as_one()
 
 
 def _static(spec: SiteSpec, place: Place, words: Interpolator) -> list[Node]:
@@ -68,6 +82,8 @@ def _static(spec: SiteSpec, place: Place, words: Interpolator) -> list[Node]:
         lines.append(directive("Alias", _alias(place, words)))
     if source.index:
         lines.append(directive("DirectoryIndex", *index_files(source.index, f"{at}/index")))
+    if is_checked_first(source):
+        lines.append(directive("FallbackResource", plain(without_args(source.try_files[-1]), f"{at}/try_files")))
     if source.autoindex is not None:
         lines.append(directive("Options", "+Indexes" if source.autoindex else "-Indexes"))
     return lines
@@ -96,7 +112,8 @@ def _php(spec: SiteSpec, place: Place, words: Interpolator) -> list[Node]:
     # Only files that are there: PHP is never handed a path that it would have to guess a script from.
     split = r"%{REQUEST_FILENAME} =~ /\.php$/" if source.split_path_info else "-z %{PATH_INFO}"
     is_script = f"-f %{{REQUEST_FILENAME}} && {split}"
-    lines.append(block("If", is_script, body=[directive("SetHandler", handler)], gap=False))
+    runs = [directive("AllowMethods", "reset"), directive("SetHandler", handler)]
+    lines.append(block("If", is_script, body=runs, gap=False))
     if values := handlers.php_values(pool, f"/php_pools/{number}"):
         lines.append(directive("ProxyFCGISetEnvIf", "true", "PHP_VALUE", expression(values)))
     return [*lines, *_request_headers(source, at, words)]
@@ -132,10 +149,17 @@ def _return(spec: SiteSpec, place: Place, words: Interpolator) -> list[Node]:
     text = words.in_expression(source.return_value, field)
     if text[:1] in ("/", "h", "d"):  # would be taken for a path, a URL or the word default
         text = "\\" + text
+    whole = [directive("MaxRanges", "none")] if code == 200 else []  # a fixed answer has no parts to ask for
     return [
         directive("ErrorDocument", code, text or " "),
         directive("Header", "always", "set", "Content-Type", "text/plain"),
+        *whole,
     ]
+
+
+def _return_inside(source: Location) -> list[Node]:
+    """Redirects are given by the rule that leads here."""
+    return [] if source.return_code in handlers.REDIRECTS else [directive("Redirect", source.return_code)]
 
 
 def _deny(spec: SiteSpec, place: Place, words: Interpolator) -> list[Node]:
@@ -175,6 +199,26 @@ def _expires(source: Location, at: str) -> list[Node]:
         directive("ExpiresActive", "Off"),
         directive("Header", "set", "Expires", date),
         directive("Header", "set", "Cache-Control", control),
+    ]
+
+
+def _expires_of_answer(source: Location, at: str) -> list[Node]:
+    """A fixed answer passes through Apache's error handling, where mod_expires does nothing and headers need “always”.
+
+    nginx sends the two headers with these statuses only (ngx_http_headers_module.c).
+    """
+    if not source.expires or source.return_code not in (200, 201, 204, 206, 301, 302, 303, 304, 307, 308):
+        return []
+    found = expiry.parse(source.expires, f"{at}/expires")
+    if found.kind == "off":
+        return []
+    if found.kind == "time" and not found.no_cache:
+        when = "now" if found.modified else f"access plus {found.seconds} seconds"
+        return [directive("ExpiresActive", "On"), directive("ExpiresDefault", when)]
+    date, control = expiry.FOREVER if found.kind == "max" else expiry.NEVER
+    return [
+        directive("Header", "always", "set", "Expires", date),
+        directive("Header", "always", "set", "Cache-Control", control),
     ]
 
 

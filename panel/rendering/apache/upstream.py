@@ -65,9 +65,11 @@ def _parameters(spec: SiteSpec, upstream: Upstream) -> list[str]:
 def target_of(spec: SiteSpec, source: Location, at: str) -> tuple[str, list[str]]:
     """The URL without a path, and the parameters of ProxyPassMatch."""
     number, upstream = handlers.upstream_of(spec, source, at)
+    # Without a URI of its own nginx passes the path as the client wrote it.
+    raw = [] if source.proxy_uri else ["nocanon"]
     if not is_simple(upstream):
-        return balancer_name(spec, upstream, source.upstream_tls), []
+        return balancer_name(spec, upstream, source.upstream_tls), raw
     server = upstream.servers[0]
     url = _url(server, source.upstream_tls, f"/upstreams/{number}/servers/0/address")
     retry = [f"retry={server.fail_timeout_s}"]
-    return url, [*retry, *_parameters(spec, upstream)]
+    return url, [*raw, *retry, *_parameters(spec, upstream)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from posixpath import dirname
 
-from panel.rendering import checks, handlers, names, snippets
+from panel.rendering import checks, handlers, names, reach, snippets
 from panel.rendering.apache import rewriting
 from panel.rendering.apache.quoting import Interpolator, expression, plain
 from panel.rendering.apache.section import body_limit, gzip, header_line, index_files, section
@@ -38,6 +38,9 @@ def _host(spec: SiteSpec, source: ServerBlock, listens: tuple[Listen, ...], body
     addresses = dict.fromkeys(_address(listen, at) for listen in listens)
     protocols = ["h2" if listens[0].tls else "h2c"] if any(listen.http2 for listen in listens) else []
     lines: list[Node] = [directive("Protocols", *protocols, "http/1.1")] if protocols else []
+    if any(listen.port != (443 if listen.tls else 80) for listen in listens):
+        # Redirects to a path name the port that was asked, also where the client's Host does not.
+        lines.append(directive("UseCanonicalPhysicalPort", "On"))
     return block("VirtualHost", *addresses, body=[*_names(spec, source, at), *lines, *body])
 
 
@@ -95,7 +98,10 @@ def _files(source: ServerBlock, at: str) -> list[Node]:
         body = [
             directive("Options", *options),
             directive("AllowOverride", "None"),
+            directive("AllowMethods", "GET", "HEAD", "POST"),
             directive("Require", "all", "granted"),
+            # Not folders: a script that is their index file takes POST.
+            block("FilesMatch", ".", body=[directive("AllowMethods", "GET", "HEAD")], gap=False),
         ]
         lines.append(block("Directory", plain(folder, f"{at}/root"), body=body, gap=False))
     return lines
@@ -173,10 +179,12 @@ def _locations(
     name = server_name(spec, source)
     sections: list[Node] = []
     rules: list[Node] = [*rewriting.missing_slashes(found)]
+    fallbacks = {place: reach.by_fallback(place, found) for place in found.places}
     for place, condition in conditions(found).items():
         words = rewriting.interpolator(place, name)
-        rules += rewriting.rules(place, condition, source.root, words, rewriting.raw_uri_flag(install))
-        sections += section(spec, install, place, condition, everywhere, name)
+        flag, fallback = rewriting.raw_uri_flag(install), fallbacks[place]
+        rules += rewriting.rules(place, condition, source.root, words, flag, fallback, falls_back_later=True)
+        sections += section(spec, install, place, condition, everywhere, name, inside=place in fallbacks.values())
     if _mentions_raw_uri(source):
         rules = [*rewriting.RAW_URI_RULES, *rules]
     if any(location.upstream_tls for location in source.locations):

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
+from panel.rendering import reach
+from panel.rendering.apache.rewriting import is_checked_first
 from panel.rendering.capability import Context, Verdict, differs, missing
+from panel.rendering.errors import NotExpressible
+from panel.rendering.handlers import REDIRECTS
+from panel.rendering.locations import locations_of
 from panel.rendering.spec import Location
 
 
@@ -27,6 +34,42 @@ def _others_differ(member: str) -> Verdict:
     )
 
 
+def _read_by_another(context: Context) -> bool:
+    """Whether the index file of a folder is this location's, but the folder another's, and that would matter."""
+    source, block = context.owner, context.block
+    asks = bool(source.access_rules) or source.basic_auth is not None
+    if block is None or (source.handler in ("static", "php") and not asks):
+        return False
+    try:
+        found = locations_of(block, "")
+    except NotExpressible:
+        return False
+    return any(place.location is source for place in reach.by_index(block, found))
+
+
+def _skips_access(context: Context) -> bool:
+    """The path that is not there is the exception: that it is 404 shows after access was checked."""
+    source = context.owner
+    natural = source.try_files in (("$uri", "$uri/", "=404"), ("$uri/", "$uri", "=404"))
+    return bool(source.try_files) and not natural and not is_checked_first(source)
+
+
+def _runs_other_files(context: Context) -> bool:
+    source = context.owner
+    return source.split_path_info and not (source.match in ("~", "~*") and "\\.php" in source.pattern)
+
+
+def _puts_path_into_query(context: Context) -> bool:
+    """A redirect whose query holds what was decoded: the path, or a part of it."""
+    _, found, query = context.owner.return_value.partition("?")
+    return context.owner.return_code in REDIRECTS and bool(found) and bool(re.search(r"\$(?:uri|\{uri\}|\d)", query))
+
+
+_UNCHECKED = differs(
+    "Apache chooses the fallback of try_files before it asks who may come in, and then by the fallback's own location",
+    "set the same rules there",
+    _skips_access,
+)
 _OF_PHP = missing(
     "Apache has this for a whole virtual host only (ProxyTimeout)",
     "the server's own time-out",
@@ -80,12 +123,28 @@ APACHE: dict[str, tuple[Verdict, ...]] = {
         missing("Apache has no limit on requests (mod_ratelimit slows down bytes)", "no limit"),
     ),
     "Location.connection_limit": (missing("Apache has no limit on connections per address", "no limit"),),
+    "Location.handler": (
+        differs("where a folder's index file belongs to this location but the folder to another, Apache looks for the "
+                "file only", "the next index file, or 403", _read_by_another),
+        differs("Apache runs files that end in .php and serves other files as they are, where nginx asks PHP, which "
+                "refuses them", "end the pattern in \\.php$ to say which files are scripts", _runs_other_files),
+    ),
+    "Location.return_value": (
+        differs("Apache refuses with 403 to put a decoded path with blanks or control characters into the query of a "
+                "redirect, nginx sends it as it is", "403 for such paths; use $request_uri, which stays encoded",
+                _puts_path_into_query),
+    ),
+    "Location.access_rules": (_UNCHECKED,),
+    "Location.basic_auth": (_UNCHECKED,),
     "Location.try_files": (
         differs("when a file other than the request's own is found, Apache chooses the location for it anew",
                 "the same file, with that location's settings",
                 lambda context: any(item.rstrip("/") != "$uri" for item in context.owner.try_files[:-1])),
     ),
     "Location.return_code": (
+        differs("Apache gives no empty answer with this status", "an answer of one blank",
+                lambda context: 200 <= (context.owner.return_code or 0) < 300 and context.owner.return_code != 204
+                and not context.owner.return_value),
         differs("nginx's 444 closes the connection without an answer", "an answer with status 444",
                 lambda context: context.owner.return_code == 444),
     ),

@@ -70,7 +70,7 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
     "Location.return_code": (
         missing("OpenLiteSpeed has no fixed answers of status 2xx", "the location serves files; put one there",
                 lambda context: context.owner.handler == "return" and (context.owner.return_code or 0) < 300),
-        APACHE["Location.return_code"][0],
+        APACHE["Location.return_code"][1],
     ),
     "Location.return_value": (
         differs("OpenLiteSpeed answers errors with its own text", "the same status, another text",

@@ -85,12 +85,14 @@ fn parse(text: &[u8], length: u64, max: u64) -> Parsed {
         if i as u64 >= max {
             return Parsed::Whole;
         }
-        let Some(range) = parse_one(item.trim_ascii(), length) else {
+        let Some((start, end)) = parse_one(item.trim_ascii(), length) else {
             return Parsed::Unsatisfiable;
         };
-        if let Some((start, end)) = range {
+        if start < end {
             total = total.saturating_add(end - start);
             ranges.push((start, end));
+        } else if start == 0 {
+            return Parsed::Whole; // of an empty file, from its beginning
         }
     }
     if ranges.is_empty() {
@@ -103,8 +105,8 @@ fn parse(text: &[u8], length: u64, max: u64) -> Parsed {
     Parsed::Ranges(ranges)
 }
 
-/// `None`: malformed. `Some(None)`: beyond the end.
-fn parse_one(text: &[u8], length: u64) -> Option<Option<(u64, u64)>> {
+/// `None`: malformed. A start that is not before the end: beyond the file's.
+fn parse_one(text: &[u8], length: u64) -> Option<(u64, u64)> {
     let dash = memchr::memchr(b'-', text)?;
     let (first, last) = (text[..dash].trim_ascii(), text[dash + 1..].trim_ascii());
     let number = |t: &[u8]| -> Option<u64> {
@@ -117,19 +119,17 @@ fn parse_one(text: &[u8], length: u64) -> Option<Option<(u64, u64)>> {
             .ok()
             .filter(|&n| n <= i64::MAX as u64)
     };
-    let (start, end) = if first.is_empty() {
+    if first.is_empty() {
         let suffix = number(last)?;
-        (length.saturating_sub(suffix), length)
+        return Some((length.saturating_sub(suffix), length));
+    }
+    let start = number(first)?;
+    let end = if last.is_empty() {
+        length
     } else {
-        let start = number(first)?;
-        let end = if last.is_empty() {
-            length
-        } else {
-            number(last)?.saturating_add(1).min(length)
-        };
-        (start, end)
+        number(last)?.saturating_add(1).min(length)
     };
-    Some((start < end).then_some((start, end)))
+    Some((start, end))
 }
 
 fn single(ex: &mut Exchange, pieces: &VecDeque<Chunk>, start: u64, end: u64, length: u64) {

@@ -1,0 +1,52 @@
+"""The fixed cases of all kinds, each on a port of its own in one server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from panel.rendering.spec import SiteSpec
+from tests.conformance import found, guide, sites
+from tests.conformance.compare import answers
+from tests.conformance.expected import Expected
+from tests.conformance.servers import Engine, serving
+from tests.conformance.wire import Answer, Request
+from tests.conformance.world import World
+from tests.support.ports import free_port
+
+Case = Callable[[World], tuple[SiteSpec, list[Expected]]]
+
+CASES: tuple[Case, ...] = (*sites.SITES, *guide.SITES, *found.SITES)
+FILES = {**sites.FILES, **guide.FILES, **found.FILES}
+
+
+def run(engine: Engine, root: Path, world: World) -> tuple[int, list[str]]:
+    """How many requests were asked, and what was answered otherwise than expected."""
+    asked: list[tuple[str, int, SiteSpec, list[Expected]]] = []
+    for case in CASES:
+        port = free_port()
+        spec, requests = case(replace(world, port=port))
+        asked.append((case.__name__, port, spec, requests))
+    wrong: list[str] = []
+    with serving(engine, [spec for _, _, spec, _ in asked], root, asked[0][1]):
+        for name, port, _, requests in asked:
+            got = answers(port, [_request(item) for item in requests])
+            for expected, answer in zip(requests, got, strict=True):
+                if what := _wrong(expected, answer):
+                    wrong.append(f"{engine.name}, {name}: {_request(expected)}: {what}")
+    return sum(len(requests) for *_, requests in asked), wrong
+
+
+def _request(item: Expected) -> Request:
+    return Request(item.path, item.method, item.host, item.version, tuple(item.sent.items()), item.sent_body)
+
+
+def _wrong(expected: Expected, answer: Answer) -> str:
+    text = answer.body.decode(errors="replace")
+    if answer.status != expected.status:
+        return f"{answer.status}, not {expected.status}: {text[:200]}"
+    if expected.body is not None and text != expected.body:
+        return f"{text[:200]!r}, not {expected.body!r}"
+    got = {name: answer.headers.get(name, "") for name in expected.headers}
+    return f"{got}, not {expected.headers}" if got != expected.headers else ""

@@ -1,0 +1,133 @@
+"""What two servers answered, compared: status, body, and the headers that a site controls."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from panel.rendering.capabilities import differences
+from panel.rendering.spec import InstallSpec, SiteSpec
+from tests.conformance.explained import explanation
+from tests.conformance.generator import Generated
+from tests.conformance.servers import NGINX, Engine, serving
+from tests.conformance.wire import Answer, Broken, Connection, Request
+
+# What a SiteSpec decides of an answer's head. Everything else (Server, Date, ETag...) is the server's own.
+CONTROLLED = (
+    "location", "cache-control", "www-authenticate", "content-encoding", "x-one", "x-two", "x-app", "content-range",
+    "strict-transport-security", "alt-svc", "content-type",
+)  # fmt: skip
+_OWN_PAGE = re.compile(rb"<center>(nginx|gallop)[^<]*</center>|<address>Apache|<!DOCTYPE HTML PUBLIC")
+
+
+@dataclass(frozen=True)
+class Departure:
+    """One request that an engine answers otherwise than nginx does."""
+
+    engine: str
+    spec: SiteSpec
+    request: Request
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.engine}, site {self.spec.name}: {self.request}: {self.what}"
+
+
+@dataclass
+class Outcome:
+    """How many answers were compared with nginx's, how often a documented departure was met, and all others."""
+
+    compared: int = 0
+    known: Counter[str] = field(default_factory=Counter)
+    unexplained: list[Departure] = field(default_factory=list)
+
+    def add(self, other: Outcome) -> None:
+        self.compared += other.compared
+        self.known += other.known
+        self.unexplained += other.unexplained
+
+
+def answers(port: int, requests: Iterable[Request]) -> list[Answer]:
+    connection = Connection(port)
+    try:
+        return [_answer(connection, request) for request in requests]
+    finally:
+        connection.close()
+
+
+def _answer(connection: Connection, request: Request) -> Answer:
+    try:
+        return connection.ask(request)
+    except (Broken, TimeoutError) as error:
+        connection.close()
+        return Answer(-1, {}, f"{type(error).__name__}: {error}".encode())
+
+
+def difference(nginx: Answer, other: Answer) -> str:
+    """How `other` departs from nginx's answer; empty when it does not."""
+    if other.status != nginx.status:
+        return f"{other.status} {other.body[:80]!r}, nginx {nginx.status} {nginx.body[:80]!r}"
+    if nginx.status == 400:
+        return ""  # no request, so no site's headers
+    for name in CONTROLLED:
+        ours, theirs = _value(name, other), _value(name, nginx)
+        if ours != theirs:
+            return f"{nginx.status} {name}: {ours!r}, nginx {theirs!r}"
+    if ("expires" in nginx.headers) != ("expires" in other.headers):
+        return f"{nginx.status} expires: {other.headers.get('expires')!r}, nginx {nginx.headers.get('expires')!r}"
+    if nginx.body != other.body and not (_OWN_PAGE.search(nginx.body) and _is_own_page(other)):
+        return f"{nginx.status} body {other.body[:120]!r}, nginx {nginx.body[:120]!r}"
+    return ""
+
+
+def _is_own_page(answer: Answer) -> bool:
+    return answer.status >= 300 and _OWN_PAGE.search(answer.body) is not None
+
+
+def _value(name: str, answer: Answer) -> str:
+    value = answer.headers.get(name, "")
+    if name == "location":
+        return re.sub("%[0-9a-f]{2}", lambda found: found[0].upper(), value)  # equal: RFC 3986 section 6.2.2.1
+    if name == "content-type":
+        if _OWN_PAGE.search(answer.body) or not answer.body:
+            return ""  # the server's own page
+        return value.partition(";")[0].lower()
+    return value
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What an engine answered to one site's requests, and how it departs from the site by the capability table."""
+
+    answers: list[Answer]
+    shown: frozenset[str]
+
+
+def ask_all(engine: Engine, batch: Sequence[Generated], root: Path, port: int) -> list[Asked]:
+    with serving(engine, [item.spec for item in batch], root, port) as install:
+        return [Asked(answers(port, item.requests), _shown(item.spec, install)) for item in batch]
+
+
+def _shown(spec: SiteSpec, install: InstallSpec) -> frozenset[str]:
+    return frozenset(item.what for item in differences(spec, install))
+
+
+def departures(engines: Sequence[Engine], batch: Sequence[Generated], root: Path, port: int) -> Outcome:
+    """Every engine's answers beside nginx's."""
+    expected = ask_all(NGINX, batch, root, port)
+    count, found = 0, []
+    known: Counter[str] = Counter()
+    for engine in engines:
+        for item, ours, theirs in zip(batch, ask_all(engine, batch, root, port), expected, strict=True):
+            for request, answer, nginx in zip(item.requests, ours.answers, theirs.answers, strict=True):
+                count += 1
+                if not (what := difference(nginx, answer)):
+                    continue
+                if name := explanation(engine.name, ours.shown, request, nginx, answer):
+                    known[f"{engine.name}: {name}"] += 1
+                else:
+                    found.append(Departure(engine.name, item.spec, request, what))
+    return Outcome(count, known, found)

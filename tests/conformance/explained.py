@@ -1,0 +1,226 @@
+"""Departures from nginx that stand in the documentation: what differs, where, and why it is left so.
+
+Those that depend on a site are rows of `panel.rendering.capability`, shown in the editor; `shown` names the row's text
+and the departure counts only on sites that it is shown for. Each is as narrow as it can be, so that it hides nothing
+else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from panel.rendering.normalise import BadPath, normalise, split_target
+from tests.conformance.wire import Answer, Request
+
+APACHE = ("apache-event", "apache-prefork")
+
+
+@dataclass(frozen=True)
+class Case:
+    request: Request
+    nginx: Answer
+    other: Answer
+
+    @property
+    def statuses(self) -> tuple[int, int]:
+        """nginx's, then the other's."""
+        return self.nginx.status, self.other.status
+
+    @property
+    def path(self) -> str:
+        """As locations see it; empty where nginx refuses the request."""
+        target = self.request.target.removeprefix("http://")
+        target = target if target == self.request.target else "/" + target.partition("/")[2]
+        try:
+            return _normalised(target)
+        except BadPath:
+            return ""
+
+    def asks(self, header: str) -> bool:
+        return any(name == header for name, _ in self.request.headers)
+
+
+def _normalised(target: str) -> str:
+    return normalise(split_target(target)[0].encode("latin-1").decode("utf-8", "surrogateescape"))
+
+
+@dataclass(frozen=True)
+class Explained:
+    name: str
+    engines: tuple[str, ...]
+    text: str
+    applies: Callable[[Case], bool]
+    shown: str = ""
+
+
+def _looks_for_methods_first(case: Case) -> bool:
+    refused = case.request.method not in ("GET", "HEAD")
+    return refused and case.other.status == 405 and case.nginx.status in (301, 401, 403, 404)
+
+
+def _without_type(case: Case) -> bool:
+    unknown = case.nginx.headers.get("content-type") == "application/octet-stream"
+    same = case.nginx.status == case.other.status and case.nginx.body == case.other.body
+    return unknown and "content-type" not in case.other.headers and same
+
+
+def _same_path_otherwise_spelled(case: Case) -> bool:
+    ours, theirs = (answer.body.decode("latin-1").split(" ", 2) for answer in (case.other, case.nginx))
+    if len(ours) != 3 or len(theirs) != 3 or (ours[0], ours[2]) != (theirs[0], theirs[2]):
+        return False
+    if not (ours[1].startswith("/") and theirs[1].startswith("/")):
+        return False
+    return _normalised(ours[1]) == _normalised(theirs[1])
+
+
+def _folder_without_times(case: Case) -> bool:
+    ours, theirs = (answer.headers.get("location", "").lower() for answer in (case.other, case.nginx))
+    same = ours == theirs
+    return case.statuses == (301, 301) and same and "cache-control" not in case.other.headers
+
+
+def _empty_query(case: Case) -> bool:
+    ours, theirs = (answer.headers.get("location", "") for answer in (case.other, case.nginx))
+    return ours != theirs and ours.removesuffix("?") == theirs.removesuffix("?")
+
+
+EXPLAINED = (
+    Explained(
+        "fragment",
+        APACHE,
+        "A request target that holds a # is refused with 400; nginx cuts it there. No browser sends one.",
+        lambda case: "#" in case.request.target and case.other.status == 400,
+    ),
+    Explained(
+        "encoded NUL",
+        APACHE,
+        "A path with %00 is answered with 404, or by a fixed answer of the path; nginx refuses it with 400.",
+        lambda case: "%00" in case.request.target and case.nginx.status == 400,
+    ),
+    Explained(
+        "encoded line feed",
+        APACHE,
+        "In a path with %0A, $ in a location's expression matches at the very end only; on nginx also before a final "
+        "line feed.",
+        lambda case: "%0A" in case.request.target,
+    ),
+    Explained(
+        "absolute form",
+        APACHE,
+        "A request target with scheme and host (as sent to forward proxies) wins over the Host header, and PHP sees it "
+        "as it came in REQUEST_URI; nginx passes the Host header and takes scheme and host off.",
+        lambda case: case.request.target.startswith("http://") and case.statuses == (200, 200),
+    ),
+    Explained(
+        "odd spelling of a path",
+        APACHE,
+        "Where the path's own spelling (dot segments, needless or missing %XX) does not match the location's "
+        "expression, an application behind a proxy gets the path decoded and encoded anew; nginx passes it as it came.",
+        _same_path_otherwise_spelled,
+    ),
+    Explained(
+        "ranges of applications",
+        APACHE,
+        "Where a client asks for a range and the application answers as a whole, the range is cut out of the answer; "
+        "nginx passes it whole.",
+        lambda case: case.asks("Range") and case.nginx.status == 200 and case.other.status in (206, 416),
+    ),
+    Explained(
+        "range of an empty file",
+        APACHE,
+        "A range of an empty file is answered with the empty file; nginx answers 416.",
+        lambda case: case.asks("Range") and case.statuses == (416, 200) and not case.other.body,
+    ),
+    Explained(
+        "headers of 416",
+        (*APACHE, "gallop"),
+        "nginx before 1.23 sends the site's headers twice with an answer 416.",
+        lambda case: case.statuses == (416, 416),
+    ),
+    Explained(
+        "POST to a folder",
+        APACHE,
+        "POST to a folder is answered with its index file (nginx: 405), and with 404 where it has none (nginx: 403).",
+        lambda case: (
+            case.request.method not in ("GET", "HEAD")
+            and case.path.endswith("/")
+            and case.statuses in ((405, 200), (403, 404))
+        ),
+    ),
+    Explained(
+        "TRACE",
+        APACHE,
+        "TRACE is refused by files and applications, but a fixed answer is given to it too; nginx always refuses it.",
+        lambda case: case.request.method == "TRACE" and case.nginx.status == 405,
+    ),
+    Explained(
+        "methods first",
+        APACHE,
+        "A method that files do not take is refused with 405 before the file is looked for; nginx may say 404, 403, "
+        "401 or 301 where there is no file.",
+        _looks_for_methods_first,
+    ),
+    Explained(
+        "unknown file type",
+        APACHE,
+        "A file whose suffix has no MIME type is sent without a Content-Type; nginx sends application/octet-stream.",
+        _without_type,
+    ),
+    Explained(
+        "times of a folder's redirect",
+        APACHE,
+        "The redirect that adds a folder's / has no Cache-Control from “expires epoch”, “max” or a negative time.",
+        _folder_without_times,
+    ),
+    Explained(
+        "empty query",
+        APACHE,
+        "A lone ? at the end is kept where a folder's redirect drops it on nginx, and dropped from other redirects.",
+        _empty_query,
+    ),
+    Explained(
+        "final &",
+        APACHE,
+        "An empty $args after & in a fallback leaves no & behind; on nginx it does.",
+        lambda case: case.statuses == (200, 200) and case.nginx.body.replace(b"& ", b" ") == case.other.body,
+    ),
+    Explained(
+        "index file of another location",
+        APACHE,
+        "",
+        lambda case: case.path.endswith("/"),
+        shown="where a folder's index file belongs to this location",
+    ),
+    Explained(
+        "empty answer",
+        APACHE,
+        "",
+        lambda case: case.nginx.status == case.other.status and not case.nginx.body and case.other.body == b" ",
+        shown="Apache gives no empty answer with this status",
+    ),
+    Explained(
+        "decoded path in a query",
+        APACHE,
+        "",
+        lambda case: 300 < case.nginx.status < 309 and case.other.status == 403 and "%" in case.request.target,
+        shown="Apache refuses with 403 to put a decoded path",
+    ),
+    Explained(
+        "fallback before access",
+        APACHE,
+        "",
+        lambda case: case.nginx.status in (401, 403),
+        shown="Apache chooses the fallback of try_files before",
+    ),
+)
+
+
+def explanation(engine: str, shown: frozenset[str], request: Request, nginx: Answer, other: Answer) -> str:
+    """The name of the documented departure that this is, or nothing. `shown`: the site's computed differences."""
+    case = Case(request, nginx, other)
+    for item in EXPLAINED:
+        seen = not item.shown or any(text.startswith(item.shown) for text in shown)
+        if engine in item.engines and seen and item.applies(case):
+            return item.name
+    return ""

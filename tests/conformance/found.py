@@ -1,0 +1,107 @@
+"""What the generator found once: each stays here as a case, so that it stays repaired."""
+
+from __future__ import annotations
+
+from panel.rendering.spec import AccessRule, ErrorPage, Location, SiteSpec
+from tests.conformance.expected import Expected, fixed, one
+from tests.conformance.world import World
+
+FILES = {"found/index.php": "<?php echo $_SERVER['REQUEST_METHOD'], ' ', $_SERVER['REQUEST_URI'];", "found/a.txt": "a"}
+
+
+def methods_of_files(world: World) -> tuple[SiteSpec, list[Expected]]:
+    """Files take GET and HEAD; a folder whose index is a script takes POST."""
+    spec = one(
+        world,
+        "methods",
+        Location("", "/found/", "static", index=("index.php",)),
+        Location("~", r"\.php$", "php", php_pool="php"),
+    )
+    refused = [Expected("/found/a.txt", 405, method=method) for method in ("POST", "PUT", "DELETE", "OPTIONS", "TRACE")]
+    return spec, [
+        *refused,
+        Expected("/found/a.txt", 200, "a"),
+        Expected("/found/", 200, "POST /found/", method="POST", sent_body="a=1"),
+        Expected("/found/index.php", 200, "PUT /found/index.php", method="PUT"),
+    ]
+
+
+def fixed_answers(world: World) -> tuple[SiteSpec, list[Expected]]:
+    """No ranges of a fixed answer; times with those statuses that nginx gives them to."""
+
+    def go(path: str, code: int, value: str, expires: str) -> Location:
+        return Location("=", path, "return", return_code=code, return_value=value, expires=expires)
+
+    spec = one(
+        world,
+        "answers",
+        go("/text", 200, "some text", "epoch"),
+        go("/away", 302, "https://x.test/", "1h"),
+        go("/gone", 410, "gone", "max"),
+    )
+    return spec, [
+        Expected("/text", 200, "some text", {"cache-control": "no-cache"}, sent={"Range": "bytes=0-1"}),
+        Expected("/away", 302, headers={"cache-control": "max-age=3600", "location": "https://x.test/"}),
+        Expected("/gone", 410, "gone", {"cache-control": "", "expires": ""}),
+    ]
+
+
+def redirects_name_the_port(world: World) -> tuple[SiteSpec, list[Expected]]:
+    spec = one(world, "ports", Location("=", "/go", "return", return_code=301, return_value="/there"))
+    where = f"http://a.test:{world.port}"
+    return spec, [
+        Expected("/docs", 301, headers={"location": f"{where}/docs/"}),
+        Expected("/go", 301, headers={"location": f"{where}/there"}),
+    ]
+
+
+def paths_for_applications(world: World) -> tuple[SiteSpec, list[Expected]]:
+    """As the client wrote them; a target in absolute form never becomes part of the address that is asked."""
+    spec = one(world, "paths", Location("", "/", "proxy", upstream="app"), Location("~", "b", "proxy", upstream="app"))
+    told = "host=a.test ip=127.0.0.1 proto=http own=-"
+    return spec, [
+        Expected("/a%2Fc%3Fd?q=%2F", 200, f"GET /a%2Fc%3Fd?q=%2F {told}"),
+        Expected("/scope/@x%2fy", 200, f"GET /scope/@x%2fy {told}"),
+        Expected("http://a.test/ab", 200, f"GET /ab {told}"),
+    ]
+
+
+def fallbacks(world: World) -> tuple[SiteSpec, list[Expected]]:
+    """Access is asked before a fallback is chosen, and a fallback may be a fixed answer."""
+    nobody = (AccessRule("deny", "127.0.0.1"),)
+    spec = one(
+        world,
+        "fallbacks",
+        Location("", "/docs/", "static", try_files=("$uri", "$uri/", "=404"), access_rules=nobody),
+        Location("", "/other/", "static", try_files=("$uri", "/found/index.php?$args"), access_rules=nobody),
+        Location("", "/found/", "static", try_files=("$uri", "/found/index.php?$args")),
+        Location("", "/media/", "static", try_files=("$uri", "/moved")),
+        Location("", "/photos/", "static", try_files=("$uri", "/stop")),
+        Location("=", "/moved", "return", return_code=302, return_value="https://x.test$request_uri"),
+        Location("=", "/stop", "return", return_code=503, return_value="stop"),
+        Location("~", r"\.php$", "php", php_pool="php"),
+    )
+    return spec, [
+        Expected("/docs/none.txt", 403),
+        Expected("/other/none", 403),
+        Expected("/found/none?q=1", 200, "GET /found/none?q=1"),
+        Expected("/media/none?q=1", 302, headers={"location": "https://x.test/media/none?q=1"}),
+        Expected("/photos/none", 503, "stop"),
+        Expected("/photos/1999-me.jpg", 200, "photo"),
+    ]
+
+
+def refusals(world: World) -> tuple[SiteSpec, list[Expected]]:
+    """A folder without an index file is 403, below it 404, and both have the site's pages."""
+    pages = (ErrorPage((403, 404), "/404.html"),)
+    spec = one(world, "refusals", fixed("=", "/x", "x"), Location("", "/", "static"), error_pages=pages)
+    return spec, [
+        Expected("/empty/", 403, "my 404"),
+        Expected("/empty/none", 404, "my 404"),
+        Expected("/a%20b.txt/more", 404, "my 404"),
+        Expected("/%zz", 400),
+        Expected("/../x", 400),
+    ]
+
+
+SITES = (methods_of_files, fixed_answers, redirects_name_the_port, paths_for_applications, fallbacks, refusals)
