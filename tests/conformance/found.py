@@ -104,4 +104,18 @@ def refusals(world: World) -> tuple[SiteSpec, list[Expected]]:
     ]
 
 
-SITES = (methods_of_files, fixed_answers, redirects_name_the_port, paths_for_applications, fallbacks, refusals)
+def range_of_nothing(world: World) -> tuple[SiteSpec, list[Expected]]:
+    """An empty file has no part that begins at its beginning: it is sent whole."""
+    spec = one(world, "ranges", Location("", "/", "static"))
+    return spec, [Expected("/empty/.keep", 200, "", sent={"Range": "bytes=0-1"})]
+
+
+SITES = (
+    methods_of_files,
+    fixed_answers,
+    redirects_name_the_port,
+    paths_for_applications,
+    fallbacks,
+    refusals,
+    range_of_nothing,
+)
