@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from django.test import Client
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, Route, expect
 
 from panel.websites import services
 from panel.websites.models import Site
@@ -152,6 +152,22 @@ def test_the_list_follows_what_is_typed(page: Page) -> None:
     assert "q=nothing" in page.url
     page.fill(".toolbar input[type=search]", "www.shop")
     page.wait_for_selector("#list a.name")
+
+
+def test_a_click_while_the_page_still_asks_gets_the_answer_to_what_stands_there(page: Page) -> None:
+    """The page asks as one types. What is clicked meanwhile is asked next; nothing is torn off, nothing old wins."""
+    held: list[Route] = []
+    page.goto("/sites/shop/explain/")
+    page.route("**/explain/?url=*", lambda route: route.continue_() if held else held.append(route))
+    with page.expect_request("**/explain/?url=*"):
+        page.fill("[name=url]", "http://shop.example/api/cart")
+    page.fill("[name=url]", "http://shop.example/health")
+    page.get_by_role("button", name="Which location answers?").click()
+    held[0].continue_()
+    expect(page.locator(".explain-location")).to_contain_text("/health", timeout=15_000)
+    page.wait_for_url("**/explain/?url=*health")
+    page.reload()
+    expect(page.locator(".explain-location")).to_contain_text("/health")
 
 
 def test_it_works_without_scripts(browser: Browser, live_server: Any, people: Cast, shop: Site) -> None:

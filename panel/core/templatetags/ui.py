@@ -188,7 +188,7 @@ def _control_attrs(bound: BoundField, described_by: list[str], validate: str) ->
             "hx-trigger": "change, input changed delay:350ms",
             "hx-target": f"#{bound.auto_id}-error",
             "hx-swap": "outerHTML",
-            "hx-sync": "this:replace",
+            "hx-sync": "this:queue last",
             "hx-params": _without_secrets(bound.form),
             "hx-vals": json.dumps({"_field": bound.html_name}),
         }
