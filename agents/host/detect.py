@@ -1,8 +1,9 @@
-"""Which servers this machine has: the distribution's, and every other instance that is running.
+"""Which servers this machine has: the distribution's, and other running instances of this account.
 
 An engine is {"engine", "label", "version", "modules", "paths": {"binary", "prefix", "main_config", "config_root",
-"log_dir", "pid_file"}, "layout", "control", "unit", "running"}. What a server was built with it says itself; of its
-main file only single directives at the start of a line are looked at, to find where it writes.
+"log_dir", "pid_file"}, "layout", "control", "unit", "running", "private"}. `private` is an instance that somebody
+started beside the distribution's. What a server was built with it says itself; of its main file only single directives
+at the start of a line are looked at, to find where it writes.
 """
 
 from __future__ import annotations
@@ -21,16 +22,8 @@ LITESPEED = "/usr/local/lsws"
 
 
 def engines() -> list[dict[str, Any]]:
-    """All servers found, each with its own label among those of its engine."""
-    found = [*_nginx(), *_apache(), *_openlitespeed()]
-    taken: set[tuple[str, str]] = set()
-    for item in found:
-        label, number = item["label"], 2
-        while (item["engine"], item["label"]) in taken:
-            item["label"] = "%s-%d" % (label, number)
-            number += 1
-        taken.add((item["engine"], item["label"]))
-    return found
+    """All servers found. Two may have the same label: the panel tells them apart when it takes them in."""
+    return [*_nginx(), *_apache(), *_openlitespeed()]
 
 
 def has_systemd() -> bool:
@@ -72,6 +65,16 @@ def _mains(program: str) -> Iterator[tuple[int, list[str]]]:
         yield pid, argv.split("\0") if "\0" in argv else argv.split()
 
 
+def _is_ours(main_config: str) -> bool:
+    """Whether a private instance is this account's own. Root could write into another account's folder as well, but
+    what lies there is that account's to change at any moment, links included."""
+    try:
+        owners = [os.stat(path).st_uid for path in (main_config, os.path.dirname(main_config))]
+    except OSError:
+        return False  # it ended, and its folder went with it
+    return owners == [os.geteuid()] * 2
+
+
 def _mount_namespace(pid: str) -> str:
     try:
         return os.readlink("/proc/%s/ns/mnt" % pid)
@@ -98,6 +101,7 @@ def _made(engine: str, label: str, version: str, modules: list[str], paths: dict
         "control": "direct",
         "unit": "",
         "running": running,
+        "private": False,
     }
 
 
@@ -122,11 +126,11 @@ def _nginx() -> list[dict[str, Any]]:
         found.append(dict(made, unit=unit, control="systemd") if unit else made)
     for _, argv in _mains("nginx"):
         own_prefix = _argument(argv, "-p") or prefix
-        own = os.path.join(own_prefix, _argument(argv, "-c") or config)
-        if not os.path.exists(own) or own in [item["paths"]["main_config"] for item in found]:
+        own = os.path.normpath(os.path.join(own_prefix, _argument(argv, "-c") or config))
+        if not _is_ours(own) or own in [item["paths"]["main_config"] for item in found]:
             continue
         made = _made("nginx", _label(own), version, modules, _nginx_paths(binary, own_prefix, own, {}))
-        found.append(dict(made, running=True))
+        found.append(dict(made, running=True, private=True))
     return found
 
 
@@ -164,12 +168,12 @@ def _apache() -> list[dict[str, Any]]:
         found.append(dict(made, unit=unit, control="systemd") if unit else made)
     for _, argv in _mains(os.path.basename(binary)):
         own_root = _argument(argv, "-d") or root
-        own = os.path.join(own_root, _argument(argv, "-f") or config)
-        if not os.path.exists(own) or own in [item["paths"]["main_config"] for item in found]:
+        own = os.path.normpath(os.path.join(own_root, _argument(argv, "-f") or config))
+        if not _is_ours(own) or own in [item["paths"]["main_config"] for item in found]:
             continue
         paths = _apache_paths(binary, own_root, own, {})
         made = _made("apache", _label(own), version, _apache_modules(binary, own_root, own), paths)
-        found.append(dict(made, running=True))
+        found.append(dict(made, running=True, private=True))
     return found
 
 

@@ -28,14 +28,14 @@ def check(operation: HostOperation) -> dict[str, Any]:
         try:
             host_offer_key(actor=None, host=host)
         except RemoteError as error:
-            _seen(host, host.status, error.message)
+            Host.objects.filter(pk=host.pk).update(status_detail=error.message)  # trusted or not, as it is by now
             raise
         return {"offered_host_key": host.offered_host_key}
     try:
         with pool.session(target_for(host)) as agent:
             facts = agent.call("facts", timeout=FACTS_TIMEOUT_S)
             engines = facts.pop("engines")
-            installs_found(host, engines)
+            facts["other_servers"] = installs_found(host, engines)
             running = [_observe(agent, install) for install in host.installs.all()]
     except HostKeyChanged as error:
         Host.objects.filter(pk=host.pk).update(offered_host_key=error.offered)

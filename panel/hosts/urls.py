@@ -19,6 +19,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("<slug:name>/trust/", changes.trust, name="trust"),
     path("<slug:name>/ask/<slug:errand>/", changes.ask, name="ask"),
     path("<slug:name>/service/", changes.service, name="service"),
+    path("<slug:name>/servers/+adopt/", changes.adopt, name="adopt"),
+    path("<slug:name>/servers/<int:pk>/forget/", changes.forget, name="forget"),
     path("<slug:name>/servers/<int:pk>/stop/", changes.stop, name="stop"),
     path("<slug:name>/operations/<int:pk>/cancel/", changes.cancel, name="cancel"),
 ]

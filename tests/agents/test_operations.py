@@ -108,7 +108,7 @@ def test_facts_name_the_machine_and_its_servers(agent: AgentProcess) -> None:
     facts = agent.call("facts")
     assert facts["memory_bytes"] > 100 * 1024 * 1024
     assert facts["os"]["id"]
-    default = {item["engine"]: item for item in facts["engines"] if item["label"] == "default"}
+    default = {item["engine"]: item for item in facts["engines"] if not item["private"]}
     assert default["nginx"]["paths"]["main_config"] == "/etc/nginx/nginx.conf"
     assert default["nginx"]["layout"] == "sites"
     assert default["apache"]["paths"]["pid_file"].endswith("apache2.pid")

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.core.exceptions import ValidationError
+from django.db import connection
 from django.utils import timezone
 
 from panel.accounts.models import User
@@ -18,7 +22,8 @@ from panel.hosts.claims import Attempt
 from panel.hosts.execution import operation_execute, orphans_queue
 from panel.hosts.locks import host_lock
 from panel.hosts.models import Connection, EngineInstall, Host, HostOperation, HostStatus, JobStatus, OperationKind
-from panel.hosts.services import install_create, operation_cancel, operation_request, register_local_host
+from panel.hosts.services import install_adopt, install_create, operation_cancel, operation_request, register_local_host
+from panel.hosts.services.installs import installs_found
 from panel.remote import pool
 from tests.agents.sites import Sites
 from tests.support.nginx import NginxInstance
@@ -57,18 +62,66 @@ def test_this_machine_is_registered_once(here: Host) -> None:
     assert Path(here.site_roots[0]).is_dir()
 
 
-def test_a_running_private_server_is_found_with_its_paths(here: Host, admin: User, sites: Sites) -> None:
+def test_a_private_server_is_shown_and_left_alone_until_it_is_taken_in(here: Host, admin: User, sites: Sites) -> None:
     operation = ask(here, admin, OperationKind.CHECK)
     assert operation.status == JobStatus.SUCCEEDED, operation.error
-    found = here.installs.get(paths__main_config=str(sites.server.main_config))
+    main_config = str(sites.server.main_config)
+    assert not here.installs.filter(paths__main_config=main_config).exists()
+    assert here.installs.filter(engine="nginx", paths__main_config="/etc/nginx/nginx.conf").exists()
+    here.refresh_from_db()
+    found = install_adopt(actor=admin, host=here, engine="nginx", main_config=main_config)
     assert found.paths == sites.server.paths
     assert found.is_running
     assert "http_ssl_module" in found.modules
     assert found.version
+    here.refresh_from_db()
+    assert main_config not in [item["paths"]["main_config"] for item in here.facts["other_servers"]]
+    with pytest.raises(Conflict, match="found no such server"):
+        install_adopt(actor=admin, host=here, engine="nginx", main_config=main_config)
     sites.server.stop()
     ask(here, admin, OperationKind.CHECK)
     found.refresh_from_db()
     assert not found.is_running
+
+
+def test_a_server_in_another_accounts_folder_is_not_even_shown(here: Host, admin: User, sites: Sites) -> None:
+    os.chown(sites.server.root, 65534, 65534)
+    ask(here, admin, OperationKind.CHECK)
+    here.refresh_from_db()
+    seen = [item["paths"]["main_config"] for item in here.facts["other_servers"]]
+    assert str(sites.server.main_config) not in seen
+
+
+def found_server(label: str, main_config: str) -> dict[str, Any]:
+    """One server as the agent reports it (agents/host/detect.py)."""
+    names = ("binary", "prefix", "config_root", "log_dir", "pid_file")
+    paths = {**{name: f"/srv/{label}/{name}" for name in names}, "main_config": main_config}
+    plain: dict[str, Any] = {"engine": "nginx", "label": label, "version": "1.22.1", "modules": [], "paths": paths}
+    return {**plain, "layout": "sites", "control": "direct", "unit": "", "running": True, "private": False}
+
+
+def test_two_checks_at_once_add_a_server_once(here: Host) -> None:
+    """The check that follows a trusted key and one that is asked for at the same moment."""
+    servers = [found_server(f"one-{number}", f"/srv/one-{number}/nginx.conf") for number in range(5)]
+    begin = threading.Barrier(4)
+
+    def check(_: int) -> list[dict[str, Any]]:
+        try:
+            begin.wait(20)
+            return installs_found(here, servers)
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(4) as threads:
+        assert list(threads.map(check, range(4))) == [[]] * 4
+    assert here.installs.count() == 5
+
+
+def test_an_odd_server_does_not_hide_the_others(here: Host) -> None:
+    odd, plain = found_server("odd", "relative/nginx.conf"), found_server("plain", "/srv/plain/nginx.conf")
+    (left,) = installs_found(here, [odd, plain])
+    assert "absolute path" in left["fault"]
+    assert [row.label for row in here.installs.all()] == ["plain"]
 
 
 def test_a_server_is_stopped_started_and_reloaded(here: Host, admin: User, sites: Sites) -> None:

@@ -130,6 +130,36 @@ def test_errands_are_asked_for_and_taken_back(admin: Client, people: Cast) -> No
     assert first.status == JobStatus.CANCELLED
 
 
+def test_a_server_that_was_found_is_taken_in_and_forgotten(admin: Client, owner: Client, people: Cast) -> None:
+    main_config = "/opt/shop/nginx.conf"
+    found = {"engine": "nginx", "label": "shop", "version": "1.22.1", "modules": [], "layout": "conf_d", "unit": ""}
+    paths = {name: f"/opt/shop/{name}" for name in ("binary", "prefix", "config_root", "log_dir", "pid_file")}
+    found |= {"control": "direct", "running": False, "private": True, "paths": {**paths, "main_config": main_config}}
+    Host.objects.filter(name="web-1").update(facts={"other_servers": [found]})
+    assert main_config in text_of(admin.get("/hosts/web-1/"))
+    assert main_config not in text_of(owner.get("/hosts/web-1/"))
+    sent = {"engine": "nginx", "main_config": main_config}
+    assert owner.post("/hosts/web-1/servers/+adopt/", sent).status_code == 403
+    admin.post("/hosts/web-1/servers/+adopt/", sent | {"main_config": "/etc/shadow"})
+    assert not people.host.installs.filter(label="shop").exists()
+    admin.post("/hosts/web-1/servers/+adopt/", sent)
+    install = people.host.installs.get(label="shop")
+    assert install.paths["main_config"] == main_config
+    assert "Also running here" not in text_of(admin.get("/hosts/web-1/"))
+    forget = f"/hosts/web-1/servers/{install.pk}/forget/"
+    assert "goes on running" in text_of(admin.get(forget))
+    assert owner.post(forget).status_code == 403
+    assert people.host.installs.filter(label="shop").exists()
+    admin.post(forget)
+    assert not people.host.installs.filter(label="shop").exists()
+
+
+def test_a_server_with_sites_is_not_forgotten(admin: Client, people: Cast, shop: Site) -> None:
+    page = text_of(admin.post(f"/hosts/web-1/servers/{people.nginx.pk}/forget/", follow=True))
+    assert "cannot be deleted while sites stand there: shop" in page
+    assert people.host.installs.filter(pk=people.nginx.pk).exists()
+
+
 def test_a_server_is_started_and_stopping_it_names_its_sites(admin: Client, people: Cast, shop: Site) -> None:
     admin.post("/hosts/web-1/service/", {"install": people.nginx.pk, "action": "start"})
     assert HostOperation.objects.get().params == {"install": people.nginx.pk, "action": "start"}

@@ -9,7 +9,7 @@ from panel.hosts.services.hosts import (
     register_local_host,
     register_ssh_host,
 )
-from panel.hosts.services.installs import install_create, install_delete, install_update
+from panel.hosts.services.installs import install_adopt, install_create, install_delete, install_update
 from panel.hosts.services.operations import operation_cancel, operation_request
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "host_offer_key",
     "host_trust_key",
     "host_update",
+    "install_adopt",
     "install_create",
     "install_delete",
     "install_update",

@@ -97,10 +97,14 @@ def host_offer_key(*, actor: User | None, host: Host) -> Host:
     if host.connection == Connection.LOCAL:
         raise ApplicationError(f"{host.name} is this machine: there is no host key to confirm.", code="local_host")
     offered = ssh.offered_key(host.name, host.address, host.port)
-    host.offered_host_key = "" if offered == host.host_key else offered
-    if host.offered_host_key and host.host_key:
-        host.status = HostStatus.KEY_CHANGED
-    host.save(update_fields=["offered_host_key", "status", "updated_at"])
+    with transaction.atomic():
+        # While the host was asked, somebody may have trusted the key that another check brought.
+        row = Host.objects.select_for_update().get(pk=host.pk)
+        row.offered_host_key = "" if offered == row.host_key else offered
+        if row.offered_host_key and row.host_key:
+            row.status = HostStatus.KEY_CHANGED
+        row.save(update_fields=["offered_host_key", "status", "updated_at"])
+    host.refresh_from_db(fields=["host_key", "offered_host_key", "status", "updated_at"])
     return host
 
 

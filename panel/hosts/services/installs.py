@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.db.models import ProtectedError
 
@@ -69,34 +70,65 @@ def install_delete(*, actor: User, install: EngineInstall, expected_version: int
         raise Conflict(f"{install} cannot be deleted: revisions of sites that stood there are kept.") from None
 
 
-def installs_found(host: Host, engines: list[dict[str, Any]]) -> None:
+@transaction.atomic
+def installs_found(host: Host, engines: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Brings the rows of a host up to what the agent found: known servers are told apart by their main configuration.
 
     What an administrator may have set by hand (label, control, workers) is left; a server that is gone stays as not
-    running, because sites may belong to it.
+    running, because sites may belong to it. Returns what was found and not taken in: private instances, which an
+    administrator takes in by `install_adopt`, and servers that cannot be managed, with the reason as "fault".
     """
+    Host.objects.select_for_update().get(pk=host.pk)  # two checks at once would both add what they found
     known = {(row.engine, row.paths.get("main_config")): row for row in host.installs.all()}
+    others = []
     for found in engines:
         row = known.get((found["engine"], found["paths"]["main_config"]))
-        if row is None:
-            _add(host, found)
-            continue
-        changed = {
-            name: found[source]
-            for name, source in (("version", "version"), ("modules", "modules"))
-            if getattr(row, name) != found[source]
-        }
-        if changed:
-            install_update(actor=None, install=row, **changed)
+        if row is not None:
+            _refresh(row, found)
+        elif found["private"]:
+            others.append(found)
+        else:
+            try:
+                _add(None, host, found)
+            except ValidationError as error:  # one odd server must not hide the others
+                others.append({**found, "fault": " ".join(error.messages)})
+    return others
 
 
-def _add(host: Host, found: dict[str, Any]) -> None:
+def install_adopt(*, actor: User, host: Host, engine: str, main_config: str) -> EngineInstall:
+    """Takes in a server that the last check found and left alone. Raises Conflict when it found no such server."""
+    require(actor, Action.ADMINISTER)
+    for found in host.facts.get("other_servers", []):
+        if (found["engine"], found["paths"]["main_config"]) == (engine, main_config):
+            return _adopted(actor, host, found)
+    raise Conflict(f"The last check of {host.name} found no such server: {main_config}. Check the host again.")
+
+
+@transaction.atomic
+def _adopted(actor: User, host: Host, found: dict[str, Any]) -> EngineInstall:
+    host = Host.objects.select_for_update().get(pk=host.pk)
+    for row in host.installs.filter(engine=found["engine"]):
+        if row.paths.get("main_config") == found["paths"]["main_config"]:
+            return row  # somebody else took it in just now
+    install = _add(actor, host, found)
+    host.facts["other_servers"] = [item for item in host.facts["other_servers"] if item != found]
+    host.save(update_fields=["facts"])
+    return install
+
+
+def _refresh(row: EngineInstall, found: dict[str, Any]) -> None:
+    changed = {name: found[name] for name in ("version", "modules") if getattr(row, name) != found[name]}
+    if changed:
+        install_update(actor=None, install=row, **changed)
+
+
+def _add(actor: User | None, host: Host, found: dict[str, Any]) -> EngineInstall:
     label, number = found["label"], 2
     while host.installs.filter(engine=found["engine"], label=label).exists():
         label = f"{found['label'][:58]}-{number}"
         number += 1
-    install_create(
-        actor=None,
+    install = install_create(
+        actor=actor,
         host=host,
         engine=found["engine"],
         paths=found["paths"],
@@ -106,8 +138,9 @@ def _add(host: Host, found: dict[str, Any]) -> None:
         layout=found["layout"],
         control=found["control"],
         unit=found["unit"],
-        is_running=found["running"],
     )
+    running_set(install, found["running"])
+    return install
 
 
 def running_set(install: EngineInstall, running: bool) -> None:

@@ -21,7 +21,7 @@ from panel.core.http import Request
 from panel.core.ui import Crumb
 from panel.hosts import selectors, services
 from panel.hosts.forms import HostForm
-from panel.hosts.models import Host, OperationKind
+from panel.hosts.models import EngineInstall, Host, OperationKind
 
 form_page = require_http_methods(["GET", "HEAD", "POST"])
 KINDS = {"check": OperationKind.CHECK, "drift": OperationKind.DRIFT, "install-gallop": OperationKind.INSTALL_NATIVE}
@@ -36,12 +36,23 @@ def _host(request: Request, name: str) -> Host:
     return host
 
 
-def _form_page(request: Request, form: HostForm, host: Host | None) -> HttpResponse:
+def _install(host: Host, pk: int) -> EngineInstall:
+    install = host.installs.filter(pk=pk).first()
+    if install is None:
+        raise Http404
+    return install
+
+
+def _crumbs(host: Host | None = None) -> list[Crumb]:
     crumbs = [Crumb(_("Hosts"), reverse("hosts:list"))]
     if host is not None:
         crumbs.append(Crumb(host.name, reverse("hosts:detail", args=[host.name])))
+    return crumbs
+
+
+def _form_page(request: Request, form: HostForm, host: Host | None) -> HttpResponse:
     status = 422 if form.is_bound and form.errors else 200
-    return render(request, "hosts/form.html", {"form": form, "host": host, "crumbs": crumbs}, status=status)
+    return render(request, "hosts/form.html", {"form": form, "host": host, "crumbs": _crumbs(host)}, status=status)
 
 
 @login_required
@@ -100,7 +111,7 @@ def delete(request: Request, name: str) -> HttpResponse:
         "text": _("On the machine itself nothing changes."),
         "losses": selectors.host_losses(host),
         "cancel_url": reverse("hosts:detail", args=[host.name]),
-        "crumbs": [Crumb(_("Hosts"), reverse("hosts:list"))],
+        "crumbs": _crumbs(host),
     }
     return render(request, "hosts/confirm.html", context, status=422 if form.is_bound else 200)
 
@@ -166,9 +177,7 @@ def service(request: Request, name: str) -> HttpResponse:
 def stop(request: Request, name: str, pk: int) -> HttpResponse:
     """Stopping a server takes its sites off the net, so it asks first and names them."""
     host = _host(request, name)
-    install = host.installs.filter(pk=pk).first()
-    if install is None:
-        raise Http404
+    install = _install(host, pk)
     if request.method == "POST":
         return _errand(request, host, OperationKind.SERVICE, install=install.pk, action="stop")
     sites = list(install.sites.filter(enabled=True).values_list("name", flat=True)[:20])
@@ -176,9 +185,43 @@ def stop(request: Request, name: str, pk: int) -> HttpResponse:
         "title": _("Stop %s?") % install,
         "text": _("Until it is started again these sites do not answer:") if sites else _("No site stands on it."),
         "losses": sites,
+        "losses_are_said": True,
         "verb": _("Stop it"),
         "cancel_url": reverse("hosts:detail", args=[host.name]),
-        "crumbs": [Crumb(_("Hosts"), reverse("hosts:list"))],
+        "crumbs": _crumbs(host),
+    }
+    return render(request, "hosts/confirm.html", context)
+
+
+@login_required
+@require_POST
+def adopt(request: Request, name: str) -> HttpResponse:
+    """Take in a server that the last check found beside the distribution's."""
+    host = _host(request, name)
+    engine, main_config = request.POST.get("engine", ""), request.POST.get("main_config", "")
+    return _asked(
+        request,
+        host,
+        lambda: services.install_adopt(actor=request.user, host=host, engine=engine, main_config=main_config),
+        _("The server is managed from now on. Nothing was changed on it."),
+    )
+
+
+@login_required
+@form_page
+def forget(request: Request, name: str, pk: int) -> HttpResponse:
+    """A server that shall not be managed any more; it goes on running."""
+    host = _host(request, name)
+    install = _install(host, pk)
+    if request.method == "POST":
+        words = _("%s is not managed any more. It goes on running as it is.") % install
+        return _asked(request, host, lambda: services.install_delete(actor=request.user, install=install), words)
+    context = {
+        "title": _("Stop managing %s?") % install,
+        "text": _("On the machine nothing changes: it goes on running. A check can find it again."),
+        "verb": _("Stop managing it"),
+        "cancel_url": reverse("hosts:detail", args=[host.name]),
+        "crumbs": _crumbs(host),
     }
     return render(request, "hosts/confirm.html", context)
 

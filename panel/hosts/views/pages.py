@@ -21,7 +21,7 @@ from panel.hosts import selectors
 from panel.hosts.forms import HostFilterForm
 from panel.hosts.listing import ORDERINGS, hosts_filtered, hosts_listed
 from panel.hosts.logs import Log, log_tail
-from panel.hosts.models import Host, JobStatus
+from panel.hosts.models import Engine, Host, JobStatus
 from panel.websites.selectors import sites_visible
 
 PER_PAGE = 50
@@ -67,9 +67,15 @@ def _live_context(request: Request, host: Host) -> dict[str, Any]:
         "operations": operations,
         "is_busy": any(item.status in UNFINISHED for item in operations),
         "installs": host.installs.all(),
+        "others": _others(host),
         "facts": _facts(host),
         "may_administer": may(request.user, Action.ADMINISTER),
     }
+
+
+def _others(host: Host) -> list[dict[str, Any]]:
+    """Servers that the last check found and nobody has taken in, with the name of their engine in words."""
+    return [{**item, "name": Engine(item["engine"]).label} for item in host.facts.get("other_servers", [])]
 
 
 def _facts(host: Host) -> list[tuple[str, Any]]:
