@@ -221,7 +221,9 @@ impl Builder {
             explicit: false,
             peers: Vec::new(),
             balance: Balance::RoundRobin,
-            keepalive: 32,
+            // Only what an upstream block declares keeps connections.
+            keepalive: 0,
+            keepalive_local: true,
             keepalive_requests: 1000,
             keepalive_timeout: 60_000,
             keepalive_time: 3_600_000,

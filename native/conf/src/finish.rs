@@ -193,6 +193,7 @@ fn finish_location(mut node: LocNode, outer: &LocConf) -> Location {
     merge_upstream(&mut node.conf.proxy, &outer.proxy);
     merge_upstream(&mut node.conf.fastcgi, &outer.fastcgi);
     node.conf.inherit(outer);
+    give_settings(&mut node);
     let handler = node.handler.clone();
     let nameless = |mut inner: LocNode| {
         // An `if` keeps the handler of the location around it unless it has its own.
@@ -228,6 +229,19 @@ fn finish_location(mut node: LocNode, outer: &LocConf) -> Location {
         internal: node.internal.unwrap_or(false),
         limit_except,
         children,
+    }
+}
+
+/// Whatever passes requests on has settings, if only the defaults.
+fn give_settings(node: &mut LocNode) {
+    match node.handler {
+        Some(Handler::Proxy(_)) => {
+            node.conf.proxy.get_or_insert_with(Arc::default);
+        }
+        Some(Handler::Fastcgi(_)) => {
+            node.conf.fastcgi.get_or_insert_with(Arc::default);
+        }
+        _ => {}
     }
 }
 

@@ -175,6 +175,8 @@ pub struct Exchange {
     /// `try_files` inside a regex location: the URI goes behind the alias.
     pub add_uri_to_alias: bool,
     pub realip_done: bool,
+    /// Two `if`s were entered of which only the first passes requests on.
+    pub stranded: bool,
     /// Fields of an answer whose `X-Accel-Redirect` is followed.
     pub carried: Vec<(Vec<u8>, Vec<u8>)>,
     pub carried_type: Option<Vec<u8>>,
@@ -239,6 +241,7 @@ impl Exchange {
             location_valid: true,
             add_uri_to_alias: false,
             realip_done: false,
+            stranded: false,
             carried: Vec::new(),
             carried_type: None,
             error_page: false,

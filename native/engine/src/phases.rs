@@ -396,6 +396,7 @@ async fn from_chosen(ex: &mut Exchange) -> Flow {
 
 fn choose_location(ex: &mut Exchange) -> Option<Flow> {
     let server = ex.server.clone();
+    ex.stranded = false;
     match server.root.children.choose(&ex.uri.path) {
         Found::Location { location, matched } => {
             ex.loc = location.clone();
@@ -492,6 +493,7 @@ async fn content(ex: &mut Exchange) -> Flow {
         Some(Handler::Fastcgi(pass)) => crate::upstream::fastcgi(ex, &pass).await,
         Some(Handler::StubStatus) => handlers::stub_status(ex),
         Some(Handler::EmptyGif) => handlers::empty_gif(ex),
+        None if ex.stranded => Flow::Status(500),
         None => handlers::files(ex).await,
     }
 }

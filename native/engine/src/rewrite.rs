@@ -5,7 +5,7 @@ use crate::escape::{self, Use};
 use crate::exchange::Exchange;
 use crate::phases::Flow;
 use crate::{template, vars};
-use gallop_conf::model::{Cond, FileTest, Level, Location, Op, RewriteFlag};
+use gallop_conf::model::{Cond, FileTest, Handler, Level, Location, Op, RewriteFlag};
 use gallop_conf::template::{Part, Template};
 use gallop_conf::values::parse_size;
 use gallop_conf::vars::{Builtin, VarId, VarKind};
@@ -58,6 +58,12 @@ fn run_ops(ex: &mut Exchange, location: &Arc<Location>, ops: &[Op], changed: &mu
                     continue;
                 }
                 if let Some(inner) = conf.and_then(|i| location.ifs.get(i)) {
+                    // As in nginx, what an earlier `if` chose to answer with stays chosen, but a
+                    // location without an upstream has nowhere to pass the request on to.
+                    let passes = |l: &Location| {
+                        matches!(l.handler, Some(Handler::Proxy(_) | Handler::Fastcgi(_)))
+                    };
+                    ex.stranded = inner.handler.is_none() && (ex.stranded || passes(&ex.loc));
                     ex.loc = inner.clone();
                 }
                 run_ops(ex, location, ops, changed)

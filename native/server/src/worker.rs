@@ -5,8 +5,8 @@ use crate::master::threads;
 use crate::process::{self, Ids};
 use crate::quic;
 use crate::session;
-use crate::tls::Store;
-use gallop_conf::model::{Config, ErrorLog, Handler, Level, ListenAddr, Listener};
+use crate::tls::{Store, UpstreamConnector, Upstreams};
+use gallop_conf::model::{Config, ErrorLog, Level, ListenAddr, Listener};
 use gallop_engine::{log, Conn, Shared, Worker};
 use gallop_runtime::{race, sleep, spawn, Either, Handle, IoFd, Listening, Runtime, Sock};
 use std::cell::{Cell, RefCell};
@@ -22,32 +22,12 @@ pub const FATAL: i32 = 2;
 /// Checks what only shows when the configuration is put to use.
 pub fn check(config: &Config) -> Result<(), String> {
     let tls = Store::new(config)?;
-    refuse_tls_upstreams(config)?;
+    Upstreams::new(config)?;
     let listeners = config.http.as_ref().map_or(&[][..], |http| &http.listeners);
     listeners
         .iter()
         .filter(|listener| listener.quic)
         .try_for_each(|l| quic::check(l, &tls))
-}
-
-/// TLS towards upstreams is not offered: better refused now than a 502 for every request.
-fn refuse_tls_upstreams(config: &Config) -> Result<(), String> {
-    let mut found = None;
-    for server in config.http.iter().flat_map(|h| &h.servers) {
-        crate::master::visit(&server.root, &mut |location| {
-            if let Some(Handler::Proxy(pass)) = &location.handler {
-                if pass.https {
-                    found.get_or_insert_with(|| pass.host.clone());
-                }
-            }
-        });
-    }
-    match found {
-        Some(host) => Err(format!(
-            "\"proxy_pass https://{host}\" is not supported: gallop has no TLS towards upstreams, use http://"
-        )),
-        None => Ok(()),
-    }
 }
 
 /// Runs the worker process to its end; its exit code.
@@ -76,6 +56,10 @@ pub fn run(
         Ok(store) => Arc::new(store),
         Err(message) => return alert(message),
     };
+    let upstreams = match Upstreams::new(&config) {
+        Ok(upstreams) => Arc::new(upstreams),
+        Err(message) => return alert(message),
+    };
     if let Some(ids) = ids {
         if let Err(e) = process::drop_privileges(ids) {
             return alert(format!("setuid({}) failed ({e})", ids.uid));
@@ -89,10 +73,10 @@ pub fn run(
     let mut joins = Vec::new();
     for index in 0..count {
         let (shared, ended, handles) = (shared.clone(), ended.clone(), handles.clone());
-        let tls = tls.clone();
+        let (tls, upstreams) = (tls.clone(), upstreams.clone());
         let sockets = sockets_of(&config, bound, index);
         joins.push(std::thread::spawn(move || {
-            thread(shared, tls, sockets, &handles);
+            thread(shared, tls, upstreams, sockets, &handles);
             ended.fetch_add(1, Ordering::SeqCst);
             // The signal loop looks whether all threads have ended.
             let _ = process::kill(std::process::id() as process::Pid, libc::SIGALRM);
@@ -169,6 +153,7 @@ fn sockets_of(config: &Config, bound: &[Bound], index: usize) -> Vec<Accepting> 
 fn thread(
     shared: Arc<Shared>,
     tls: Arc<Store>,
+    upstreams: Arc<Upstreams>,
     sockets: Vec<Accepting>,
     handles: &Mutex<Vec<Handle>>,
 ) {
@@ -188,6 +173,7 @@ fn thread(
         .unwrap_or_else(|e| e.into_inner())
         .push(runtime.handle());
     let worker = Rc::new(Worker::new(shared));
+    *worker.connector.borrow_mut() = Some(Rc::new(UpstreamConnector::new(upstreams)));
     let watcher = worker.clone();
     runtime.before_wait(move || {
         log::flush_turn();

@@ -47,10 +47,11 @@ pub const TABLE: &[Spec] = &[
                 d.args()[0]
             ))
         })?;
-        match d.args().get(1).map(String::as_str) {
-            None | Some("local") => {}
+        b.up().keepalive_local = match d.args().get(1).map(String::as_str) {
+            None => false,
+            Some("local") => true,
             Some(other) => return Err(invalid_parameter(d, other)),
-        }
+        };
         b.up().keepalive = n;
         Ok(())
     }),
@@ -81,6 +82,7 @@ fn upstream(b: &mut Builder, d: &Directive) -> Result<()> {
     }
     let mut group = b.http().upstreams[index].clone();
     group.explicit = true;
+    group.keepalive = 32;
     b.upstream = Some(group);
     let result = b.apply_in(UPS, d);
     let group = b.upstream.take().expect("the group set above");

@@ -58,6 +58,8 @@ pub struct Upstream {
     pub balance: Balance,
     /// Idle connections kept per thread; 0 turns the pool off.
     pub keepalive: u64,
+    /// Connections are kept for the location that opened them.
+    pub keepalive_local: bool,
     pub keepalive_requests: u64,
     /// Milliseconds.
     pub keepalive_timeout: u64,
@@ -177,6 +179,15 @@ pub struct BindAddr {
     pub transparent: bool,
 }
 
+/// How long certificates that variables name are kept.
+#[derive(Clone, Debug)]
+pub struct CertificateCache {
+    pub max: u64,
+    /// Milliseconds without use, and since it was read.
+    pub inactive: u64,
+    pub valid: u64,
+}
+
 inherited! {
     /// Settings that `proxy_*` and `fastcgi_*` share, and those of each.
     pub struct UpConf {
@@ -227,6 +238,7 @@ inherited! {
         ssl_session_reuse: bool,
         ssl_protocols: Arc<Vec<String>>,
         ssl_ciphers: String,
+        ssl_certificate_cache: Option<CertificateCache>,
         index: String,
         split_path_info: Pattern,
         keep_conn: bool,

@@ -88,6 +88,7 @@ pub fn group_of(
         peers: vec![peer],
         balance: Balance::RoundRobin,
         keepalive: 0,
+        keepalive_local: true,
         keepalive_requests: 1000,
         keepalive_timeout: 60_000,
         keepalive_time: 3_600_000,

@@ -397,6 +397,7 @@ mod tests {
             peers: weights.iter().enumerate().map(peer).collect(),
             balance,
             keepalive: 0,
+            keepalive_local: true,
             keepalive_requests: 1000,
             keepalive_timeout: 60_000,
             keepalive_time: 60_000,

@@ -245,23 +245,65 @@ fn finish_attempt(ex: &mut Exchange, started: u64) {
     }
 }
 
+/// Who a TLS server should be, and who this server is to it.
+struct TlsNames {
+    name: String,
+    certificate: Option<(String, String)>,
+}
+
+fn tls_names(ex: &Exchange, plan: &Plan) -> TlsNames {
+    let eval =
+        |t: &template::Template| String::from_utf8_lossy(&template::eval(ex, t)).into_owned();
+    let conf = &plan.conf;
+    // Variables may leave the path relative.
+    let base = &ex.worker.shared.config.conf_prefix;
+    let path = |t: &template::Template| match eval(t) {
+        text if text.is_empty() || text.starts_with("data:") => text,
+        text => base.join(text).to_string_lossy().into_owned(),
+    };
+    let certificate = conf.ssl_certificate.as_ref().map(path);
+    TlsNames {
+        name: match &conf.ssl_name {
+            Some(t) => eval(t),
+            None => plan.default_name.clone(),
+        },
+        certificate: certificate.zip(conf.ssl_certificate_key.as_ref().map(path)),
+    }
+}
+
+/// Where an idle connection may be used again: connections that differ in any of this must not stand
+/// in for one another.
+fn pool_key(ex: &Exchange, plan: &Plan, chosen: &Chosen, tls: Option<&TlsNames>) -> String {
+    use std::fmt::Write;
+    let bind = plan.conf.bind.as_ref().and_then(|b| b.addr.as_ref());
+    let bind = bind.map_or(Vec::new(), |t| template::eval(ex, t));
+    let mut key = format!(
+        "{:?}|{}|{}|{}",
+        plan.index,
+        plan.scheme,
+        chosen.peer().addr,
+        String::from_utf8_lossy(&bind)
+    );
+    // Settings are the same where their address is. Writing into a string cannot fail.
+    let place = Arc::as_ptr(&plan.conf);
+    if plan.group.conf.keepalive_local {
+        let _ = write!(key, "|{place:p}");
+    }
+    if let Some(tls) = tls {
+        let _ = write!(key, "|{place:p}|{}|{:?}", tls.name, tls.certificate);
+    }
+    key
+}
+
 /// Tries one server.
 async fn one(ex: &mut Exchange, plan: &Plan, chosen: &Chosen) -> Tried {
     let started = now_ms();
-    // Connections that differ in any of this must not stand in for one another.
-    let bind = plan.conf.bind.as_ref().and_then(|b| b.addr.as_ref());
-    let bind = bind.map_or(Vec::new(), |t| template::eval(ex, t));
-    let key = format!(
-        "{}|{}|{}|{}",
-        plan.scheme,
-        chosen.peer().addr,
-        plan.default_name,
-        String::from_utf8_lossy(&bind)
-    );
+    let tls = plan.tls.then(|| tls_names(ex, plan));
+    let key = pool_key(ex, plan, chosen, tls.as_ref());
     let pooled = plan.index.and_then(|_| ex.worker.pool.take(&key));
     let conn = match pooled {
         Some(conn) => conn,
-        None => match open(ex, plan, chosen, key).await {
+        None => match open(ex, plan, chosen, key, tls).await {
             Ok(conn) => conn,
             Err(failure) => return Tried::Failed(failure),
         },
@@ -277,6 +319,7 @@ async fn open(
     plan: &Plan,
     chosen: &Chosen,
     key: String,
+    tls: Option<TlsNames>,
 ) -> Result<UpstreamConn, Failure> {
     let to = match &chosen.peer().addr {
         PeerAddr::Inet(a) => ConnectTo::Inet(*a),
@@ -314,13 +357,12 @@ async fn open(
             return Err(failed(next::TIMEOUT, message.into()));
         }
     };
-    let stream: Box<dyn super::keepalive::Stream> = if plan.tls {
-        match handshake(ex, plan, sock).await {
+    let stream: Box<dyn super::keepalive::Stream> = match tls {
+        Some(tls) => match handshake(ex, plan, sock, tls).await {
             Ok(stream) => stream,
             Err((kind, message)) => return Err(failed(kind, message)),
-        }
-    } else {
-        Box::new(sock)
+        },
+        None => Box::new(sock),
     };
     Ok(UpstreamConn {
         stream,
@@ -335,6 +377,7 @@ async fn handshake(
     ex: &Exchange,
     plan: &Plan,
     sock: gallop_runtime::Sock,
+    tls: TlsNames,
 ) -> Result<Box<dyn super::keepalive::Stream>, (u32, String)> {
     let Some(connector) = ex.worker.connector.borrow().clone() else {
         return Err((
@@ -342,19 +385,10 @@ async fn handshake(
             "TLS to upstreams is not offered by this build".into(),
         ));
     };
-    let name = match &plan.conf.ssl_name {
-        Some(t) => String::from_utf8_lossy(&template::eval(ex, t)).into_owned(),
-        None => plan.default_name.clone(),
-    };
-    let eval = |t: &Option<template::Template>| {
-        t.as_ref()
-            .map(|t| String::from_utf8_lossy(&template::eval(ex, t)).into_owned())
-    };
-    let certificate = eval(&plan.conf.ssl_certificate).zip(eval(&plan.conf.ssl_certificate_key));
     let request = TlsRequest {
         conf: &plan.conf,
-        name: &name,
-        certificate,
+        name: &tls.name,
+        certificate: tls.certificate,
     };
     match timeout(plan.conf.connect_ms(), connector.connect(sock, &request)).await {
         Ok(Ok(stream)) => Ok(stream),

@@ -1,4 +1,4 @@
-//! TLS towards clients, with rustls on aws-lc-rs.
+//! TLS towards clients and upstreams, with rustls on aws-lc-rs.
 //!
 //! Each server block has a [`Context`] of its own, chosen by the name in the client's hello; what a
 //! context cannot do because rustls cannot is an error when the configuration is read, never a
@@ -8,11 +8,14 @@ mod certificates;
 mod ciphers;
 mod context;
 mod info;
+mod peer;
 mod store;
 mod stream;
 mod tickets;
 mod transport;
+mod upstream;
 mod verify;
+mod x509;
 
 pub use certificates::Source;
 pub use context::{Alpn, Context, Settings};
@@ -20,6 +23,7 @@ pub use info::describe;
 pub use store::Store;
 pub use stream::{HandshakeError, Hello, TlsStream};
 pub use transport::Secure;
+pub use upstream::{UpstreamConnector, Upstreams};
 pub use verify::{client_verdict, Authorities, Client, Verdict};
 
 /// Why a context cannot be made; the words follow nginx's where it has some.

@@ -3,9 +3,10 @@
 use super::Context as TlsContext;
 use gallop_runtime::Sock;
 use rustls::server::{Accepted, Acceptor};
-use rustls::ServerConnection;
+use rustls::{ConnectionCommon, ServerConnection, SideData};
 use std::future::poll_fn;
 use std::io::{self, IoSlice, Read, Write};
+use std::ops::DerefMut;
 use std::task::{ready, Context, Poll, Waker};
 
 /// Sealed bytes that may wait for the socket before no more plain ones are taken.
@@ -14,10 +15,10 @@ const MAX_UNSENT: usize = 128 * 1024;
 /// The fatal alert `unrecognized_name` (RFC 6066, section 3) as a record.
 const UNRECOGNIZED_NAME: [u8; 7] = [0x15, 3, 3, 0, 2, 2, 112];
 
-/// Plain bytes in and out; records underneath.
-pub struct TlsStream {
+/// Plain bytes in and out; records underneath. `C` is the side this is.
+pub struct TlsStream<C = ServerConnection> {
     sock: Sock,
-    tls: ServerConnection,
+    tls: C,
 }
 
 /// Why a handshake failed.
@@ -116,7 +117,7 @@ impl Hello {
     /// The connection broke off, or the two sides cannot agree; the alert was sent.
     pub async fn finish(self, context: &TlsContext) -> Result<TlsStream, HandshakeError> {
         let Self { sock, accepted } = self;
-        let mut tls = match accepted.into_connection(context.config().clone()) {
+        let tls = match accepted.into_connection(context.config().clone()) {
             Ok(tls) => tls,
             Err((error, mut alert)) => {
                 let mut bytes = Vec::new();
@@ -127,10 +128,7 @@ impl Hello {
                 return Err(HandshakeError::Tls(error));
             }
         };
-        tls.set_buffer_limit(Some(MAX_UNSENT));
-        let mut stream = TlsStream { sock, tls };
-        poll_fn(|cx| stream.poll_handshake(cx)).await?;
-        Ok(stream)
+        TlsStream::handshake(sock, tls).await
     }
 }
 
@@ -163,7 +161,22 @@ fn poll_hello(
     }
 }
 
-impl TlsStream {
+impl<C, D> TlsStream<C>
+where
+    C: DerefMut<Target = ConnectionCommon<D>>,
+    D: SideData,
+{
+    /// Finishes a handshake that `tls` has begun.
+    ///
+    /// # Errors
+    /// The connection broke off, or the two sides cannot agree; the alert was sent.
+    pub async fn handshake(sock: Sock, mut tls: C) -> Result<Self, HandshakeError> {
+        tls.set_buffer_limit(Some(MAX_UNSENT));
+        let mut stream = TlsStream { sock, tls };
+        poll_fn(|cx| stream.poll_handshake(cx)).await?;
+        Ok(stream)
+    }
+
     fn poll_handshake(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), HandshakeError>> {
         loop {
             // What is to be sent goes first: an alert, or our part of the handshake.
@@ -268,7 +281,7 @@ impl TlsStream {
     }
 
     /// The session.
-    pub fn session(&self) -> &ServerConnection {
+    pub fn session(&self) -> &C {
         &self.tls
     }
 

@@ -110,7 +110,7 @@ fn add_roots(roots: &mut RootCertStore, path: Option<&PathBuf>) -> Result<()> {
     Ok(())
 }
 
-fn revocations(path: &PathBuf) -> Result<Vec<CertificateRevocationListDer<'static>>> {
+pub fn revocations(path: &PathBuf) -> Result<Vec<CertificateRevocationListDer<'static>>> {
     let broken = |e: &dyn std::fmt::Display| {
         TlsError(format!("cannot load CRL \"{}\": {e}", path.display()))
     };

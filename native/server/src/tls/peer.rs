@@ -1,0 +1,237 @@
+//! Certificates of upstream servers (`proxy_ssl_verify`).
+
+use super::certificates::{chain, Source};
+use super::verify::revocations;
+use super::x509::Certificate;
+use super::{Result, TlsError};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::WebPkiServerVerifier;
+use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Whose certificates are taken.
+#[derive(Debug)]
+pub struct Judge {
+    chains: Arc<WebPkiServerVerifier>,
+    /// The trusted certificates themselves.
+    roots: Vec<CertificateDer<'static>>,
+    /// Certificates between an upstream's and a trusted one.
+    depth: usize,
+    revocation: bool,
+}
+
+/// Proves that an upstream holds its certificate's key, and asks the judge whose it is.
+#[derive(Debug)]
+pub struct Upstream {
+    algorithms: WebPkiSupportedAlgorithms,
+    /// `None`: any certificate will do, as is nginx's default.
+    judge: Option<Judge>,
+}
+
+impl Judge {
+    /// Trusts the certificates of `trusted`, and what they sign unless `revoked` lists it.
+    ///
+    /// # Errors
+    /// A file cannot be read or holds nothing of use.
+    pub fn new(
+        trusted: &Path,
+        revoked: Option<&PathBuf>,
+        depth: u64,
+        crypto: &Arc<CryptoProvider>,
+    ) -> Result<Self> {
+        let roots = chain(&Source::File(trusted.to_path_buf()))?;
+        let mut store = RootCertStore::empty();
+        for root in &roots {
+            store.add(root.clone()).map_err(|e| {
+                TlsError(format!(
+                    "cannot use certificate authority in \"{}\": {e}",
+                    trusted.display()
+                ))
+            })?;
+        }
+        let builder = WebPkiServerVerifier::builder_with_provider(store.into(), crypto.clone());
+        let builder = match revoked {
+            Some(path) => builder.with_crls(revocations(path)?),
+            None => builder,
+        };
+        let chains = builder
+            .build()
+            .map_err(|e| TlsError(format!("upstream verification: {e}")))?;
+        Ok(Self {
+            chains,
+            roots,
+            depth: usize::try_from(depth).unwrap_or(usize::MAX),
+            revocation: revoked.is_some(),
+        })
+    }
+
+    fn check(
+        &self,
+        own: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        algorithms: &WebPkiSupportedAlgorithms,
+        now: UnixTime,
+    ) -> std::result::Result<(), Error> {
+        let parsed = Certificate::parse(own).ok_or(CertificateError::BadEncoding)?;
+        let judged = self
+            .chains
+            .verify_server_cert(own, intermediates, name, &[], now);
+        match judged {
+            Ok(_) => {}
+            Err(Error::InvalidCertificate(
+                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+            )) => check_name(&parsed, name)?,
+            Err(e) => {
+                // What webpki takes from nobody: version 1, and authorities that serve themselves.
+                let lists = self.roots.iter().any(|root| root == own);
+                if !lists && !self.is_signed_by_root(&parsed, algorithms) {
+                    return Err(e);
+                }
+                check_time(&parsed, now)?;
+                check_name(&parsed, name)?;
+                return Ok(());
+            }
+        }
+        if self.steps(&parsed, intermediates) > self.depth {
+            return Err(Error::General("certificate chain too long".into()));
+        }
+        Ok(())
+    }
+
+    /// Whether a trusted certificate signed it. Without a chain there is nothing to look up in a
+    /// list of revoked ones, so such a list rules this out.
+    fn is_signed_by_root(&self, own: &Certificate<'_>, known: &WebPkiSupportedAlgorithms) -> bool {
+        let roots = self.roots.iter().filter_map(|r| Certificate::parse(r));
+        let mut issuers = roots.filter(|root| root.subject == own.issuer);
+        !self.revocation && issuers.any(|root| root.has_signed(own, known))
+    }
+
+    /// Certificates between `own` and the first that a trusted one issued.
+    fn steps(&self, own: &Certificate<'_>, intermediates: &[CertificateDer<'_>]) -> usize {
+        let roots: Vec<_> = self
+            .roots
+            .iter()
+            .filter_map(|r| Certificate::parse(r))
+            .collect();
+        let parsed: Vec<_> = intermediates
+            .iter()
+            .filter_map(|i| Certificate::parse(i))
+            .collect();
+        let mut issuer = own.issuer;
+        for step in 0..=parsed.len() {
+            if roots.iter().any(|root| root.subject == issuer) {
+                return step;
+            }
+            match parsed.iter().find(|c| c.subject == issuer) {
+                Some(next) => issuer = next.issuer,
+                None => break,
+            }
+        }
+        parsed.len()
+    }
+}
+
+fn check_time(own: &Certificate<'_>, now: UnixTime) -> std::result::Result<(), Error> {
+    let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
+    if now < own.not_before {
+        return Err(CertificateError::NotValidYet.into());
+    }
+    if now > own.not_after {
+        return Err(CertificateError::Expired.into());
+    }
+    Ok(())
+}
+
+fn check_name(own: &Certificate<'_>, name: &ServerName<'_>) -> std::result::Result<(), Error> {
+    if own.is_for(&name.to_str()) {
+        return Ok(());
+    }
+    Err(CertificateError::NotValidForName.into())
+}
+
+impl Upstream {
+    pub fn new(judge: Option<Judge>, crypto: &CryptoProvider) -> Self {
+        let algorithms = crypto.signature_verification_algorithms;
+        Self { algorithms, judge }
+    }
+
+    fn check_signature(
+        &self,
+        message: &[u8],
+        own: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+        only_first: bool,
+    ) -> std::result::Result<HandshakeSignatureValid, Error> {
+        let certificate = Certificate::parse(own).ok_or(CertificateError::BadEncoding)?;
+        let mapping = self.algorithms.mapping.iter();
+        let mut algorithms = mapping
+            .filter(|(scheme, _)| *scheme == signed.scheme)
+            .map(|(_, algorithms)| *algorithms);
+        let algorithms = algorithms.next().unwrap_or_default();
+        // TLS 1.3 names the curve in the scheme: only the first of the list has it.
+        let algorithms = if only_first {
+            algorithms.get(..1).unwrap_or_default()
+        } else {
+            algorithms
+        };
+        if certificate.has_made(message, signed.signature(), algorithms) {
+            return Ok(HandshakeSignatureValid::assertion());
+        }
+        Err(CertificateError::BadSignature.into())
+    }
+}
+
+impl ServerCertVerifier for Upstream {
+    fn verify_server_cert(
+        &self,
+        own: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        _: &[u8],
+        now: UnixTime,
+    ) -> std::result::Result<ServerCertVerified, Error> {
+        if let Some(judge) = &self.judge {
+            judge.check(own, intermediates, name, &self.algorithms, now)?;
+        }
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        own: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> std::result::Result<HandshakeSignatureValid, Error> {
+        self.check_signature(message, own, signed, false)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        own: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> std::result::Result<HandshakeSignatureValid, Error> {
+        use SignatureScheme as S;
+        // Schemes that TLS 1.3 forbids (RFC 8446, section 4.2.3).
+        let old = matches!(
+            signed.scheme,
+            S::RSA_PKCS1_SHA1
+                | S::ECDSA_SHA1_Legacy
+                | S::RSA_PKCS1_SHA256
+                | S::RSA_PKCS1_SHA384
+                | S::RSA_PKCS1_SHA512
+        );
+        if old {
+            return Err(rustls::PeerMisbehaved::SignedHandshakeWithUnadvertisedSigScheme.into());
+        }
+        self.check_signature(message, own, signed, true)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,270 @@
+//! TLS towards upstream servers (`proxy_pass https://`).
+
+use super::certificates::{load_pair, Source};
+use super::peer::{Judge, Upstream};
+use super::{ciphers, error, Result, TlsError, TlsStream};
+use gallop_conf::model::{items, Config, Handler, UpConf};
+use gallop_conf::template::Template;
+use gallop_engine::upstream::keepalive::{Connector, Handshake, Stream, TlsRequest};
+use gallop_runtime::{now_ms, Sock};
+use rustls::client::{ResolvesClientCert, Resumption};
+use rustls::pki_types::ServerName;
+use rustls::sign::CertifiedKey;
+use rustls::{ClientConfig, ClientConnection, SignatureScheme};
+use std::cell::RefCell;
+use std::collections::hash_map::{Entry, HashMap};
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+/// Sessions remembered for each place in the configuration.
+const SESSIONS: usize = 256;
+
+/// The TLS of every place that passes requests on, made while its keys can still be read.
+#[derive(Default)]
+pub struct Upstreams {
+    configs: HashMap<usize, Arc<ClientConfig>>,
+}
+
+/// Settings are shared by the places that inherit them, so their address names them.
+fn key(conf: &UpConf) -> usize {
+    std::ptr::from_ref(conf) as usize
+}
+
+impl Upstreams {
+    /// Makes the TLS of every `proxy_pass` to an `https://` URL, or to one of variables.
+    ///
+    /// # Errors
+    /// What is wrong in `proxy_ssl_*`, and in which location.
+    pub fn new(config: &Config) -> std::result::Result<Self, String> {
+        let mut made = Self::default();
+        let mut failed = None;
+        for server in config.http.iter().flat_map(|h| &h.servers) {
+            crate::master::visit(&server.root, &mut |location| {
+                let Some(Handler::Proxy(pass)) = &location.handler else {
+                    return;
+                };
+                let Some(conf) = location.conf.proxy.as_ref() else {
+                    return;
+                };
+                if !pass.https && pass.url.is_none() {
+                    return;
+                }
+                if let Err(e) = made.add(conf) {
+                    let place = format!("{e} in location \"{}\"", location.name);
+                    failed.get_or_insert(place);
+                }
+            });
+        }
+        failed.map_or(Ok(made), Err)
+    }
+
+    fn add(&mut self, conf: &Arc<UpConf>) -> Result<()> {
+        if let Entry::Vacant(place) = self.configs.entry(key(conf)) {
+            place.insert(Arc::new(client_config(conf)?));
+        }
+        Ok(())
+    }
+}
+
+fn client_config(conf: &UpConf) -> Result<ClientConfig> {
+    if conf.ssl_password_file.is_some() {
+        return error(
+            "\"proxy_ssl_password_file\" is not supported: decrypt the key with \"openssl pkey\"",
+        );
+    }
+    let crypto = Arc::new(ciphers::crypto(conf.ssl_ciphers.as_deref(), None)?);
+    let versions = ciphers::versions(items(&conf.ssl_protocols))?;
+    let judge = match (conf.ssl_verify, &conf.ssl_trusted_certificate) {
+        (Some(true), Some(trusted)) => {
+            let depth = conf.ssl_verify_depth.unwrap_or(1);
+            Some(Judge::new(trusted, conf.ssl_crl.as_ref(), depth, &crypto)?)
+        }
+        (Some(true), None) => {
+            return error("no proxy_ssl_trusted_certificate for proxy_ssl_verify");
+        }
+        _ => None,
+    };
+    let verifier = Arc::new(Upstream::new(judge, &crypto));
+    let mut config = ClientConfig::builder_with_provider(crypto)
+        .with_protocol_versions(&versions)
+        .map_err(|e| TlsError(format!("proxy_ssl_protocols and proxy_ssl_ciphers: {e}")))?
+        .dangerous()
+        .with_custom_certificate_verifier(verifier)
+        .with_no_client_auth();
+    if let Some((certificate, key)) = fixed_pair(conf)? {
+        let pair = load_pair(&Source::new(&certificate), &Source::new(&key))?;
+        config.client_auth_cert_resolver = Arc::new(Own(Arc::new(pair)));
+    }
+    config.enable_sni = conf.ssl_server_name == Some(true);
+    config.resumption = if conf.ssl_session_reuse == Some(false) {
+        Resumption::disabled()
+    } else {
+        Resumption::in_memory_sessions(SESSIONS)
+    };
+    Ok(config)
+}
+
+/// The paths of a certificate without variables.
+fn fixed_pair(conf: &UpConf) -> Result<Option<(String, String)>> {
+    let Some(certificate) = &conf.ssl_certificate else {
+        return Ok(None);
+    };
+    let text = |t: &Template| {
+        t.as_literal()
+            .map(|text| String::from_utf8_lossy(text).into_owned())
+    };
+    let Some(certificate) = text(certificate) else {
+        return Ok(None);
+    };
+    if certificate.is_empty() {
+        return Ok(None);
+    }
+    let Some(own_key) = &conf.ssl_certificate_key else {
+        return error(format!(
+            "no \"proxy_ssl_certificate_key\" is defined for certificate \"{certificate}\""
+        ));
+    };
+    Ok(text(own_key).map(|own_key| (certificate, own_key)))
+}
+
+/// Always shows the same certificate.
+#[derive(Debug)]
+struct Own(Arc<CertifiedKey>);
+
+impl ResolvesClientCert for Own {
+    fn resolve(&self, _: &[&[u8]], schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        self.0.key.choose_scheme(schemes)?;
+        Some(self.0.clone())
+    }
+
+    fn has_certs(&self) -> bool {
+        true
+    }
+}
+
+/// A certificate that variables named, loaded before.
+struct Loaded {
+    pair: Arc<CertifiedKey>,
+    /// Milliseconds (monotonic).
+    loaded: u64,
+    used: u64,
+}
+
+/// Makes one thread's connections.
+pub struct UpstreamConnector {
+    shared: Arc<Upstreams>,
+    /// By place, certificate and key.
+    loaded: RefCell<HashMap<(usize, String, String), Loaded>>,
+}
+
+impl UpstreamConnector {
+    pub fn new(shared: Arc<Upstreams>) -> Self {
+        Self {
+            shared,
+            loaded: RefCell::default(),
+        }
+    }
+
+    fn config(&self, request: &TlsRequest<'_>) -> Result<Arc<ClientConfig>> {
+        let Some(config) = self.shared.configs.get(&key(request.conf)) else {
+            return error("no TLS was made ready for this location");
+        };
+        let fixed = |t: &Option<Template>| t.as_ref().is_none_or(|t| t.as_literal().is_some());
+        if fixed(&request.conf.ssl_certificate) && fixed(&request.conf.ssl_certificate_key) {
+            return Ok(config.clone());
+        }
+        let mut config = (**config).clone();
+        if let Some((certificate, own_key)) = &request.certificate {
+            if !certificate.is_empty() {
+                let pair = self.pair(request.conf, certificate, own_key)?;
+                config.client_auth_cert_resolver = Arc::new(Own(pair));
+            }
+        }
+        // A session would be one of whichever certificate began it.
+        config.resumption = Resumption::disabled();
+        Ok(Arc::new(config))
+    }
+
+    /// A pair that variables name, kept as `proxy_ssl_certificate_cache` says.
+    fn pair(&self, conf: &UpConf, certificate: &str, own_key: &str) -> Result<Arc<CertifiedKey>> {
+        let load = || load_pair(&Source::new(certificate), &Source::new(own_key)).map(Arc::new);
+        let Some(Some(cache)) = &conf.ssl_certificate_cache else {
+            return load();
+        };
+        let now = now_ms();
+        let id = (key(conf), certificate.to_string(), own_key.to_string());
+        let mut loaded = self.loaded.borrow_mut();
+        loaded.retain(|(place, _, _), l| {
+            *place != id.0 || (now - l.used <= cache.inactive && now - l.loaded <= cache.valid)
+        });
+        if let Some(known) = loaded.get_mut(&id) {
+            known.used = now;
+            return Ok(known.pair.clone());
+        }
+        let pair = load()?;
+        if loaded.keys().filter(|k| k.0 == id.0).count() as u64 >= cache.max {
+            let mut own: Vec<_> = loaded.iter().filter(|(k, _)| k.0 == id.0).collect();
+            own.sort_by_key(|(_, l)| l.used);
+            let oldest = own.first().map(|(k, _)| (*k).clone());
+            oldest.map(|k| loaded.remove(&k));
+        }
+        let entry = Loaded {
+            pair: pair.clone(),
+            loaded: now,
+            used: now,
+        };
+        loaded.insert(id, entry);
+        Ok(pair)
+    }
+}
+
+/// The name to ask for: without the port, and an address where it is none that DNS could know.
+fn server_name(name: &str) -> ServerName<'static> {
+    let bare = match name.rsplit_once(':') {
+        Some((host, port)) if port.bytes().all(|c| c.is_ascii_digit()) => host,
+        _ => name,
+    };
+    let bare = bare.trim_start_matches('[').trim_end_matches(']');
+    let unnamed = ServerName::IpAddress(IpAddr::from([0, 0, 0, 0]).into());
+    ServerName::try_from(bare.to_string()).unwrap_or(unnamed)
+}
+
+impl Connector for UpstreamConnector {
+    fn connect(&self, sock: Sock, request: &TlsRequest<'_>) -> Handshake {
+        let config = self.config(request);
+        let name = server_name(request.name);
+        Box::pin(async move {
+            let other = |e: &dyn std::fmt::Display| io::Error::other(e.to_string());
+            let config = config.map_err(|e| other(&e))?;
+            let session = ClientConnection::new(config, name).map_err(|e| other(&e))?;
+            let stream = TlsStream::handshake(sock, session).await;
+            let stream = stream.map_err(|e| other(&e))?;
+            Ok(Box::new(ToUpstream(RefCell::new(stream))) as Box<dyn Stream>)
+        })
+    }
+}
+
+/// A finished handshake's stream.
+struct ToUpstream(RefCell<TlsStream<ClientConnection>>);
+
+impl Stream for ToUpstream {
+    fn poll_read(&self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
+        self.0.borrow_mut().poll_read(cx, buf)
+    }
+
+    fn poll_write(&self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        self.0.borrow_mut().poll_write(cx, buf)
+    }
+
+    fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.0.borrow_mut().poll_flush(cx)
+    }
+}
+
+impl Drop for ToUpstream {
+    fn drop(&mut self) {
+        self.0.borrow_mut().close();
+    }
+}

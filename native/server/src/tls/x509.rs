@@ -1,0 +1,303 @@
+//! What must be read out of an X.509 certificate (RFC 5280, section 4.1) itself: rustls takes none of
+//! version 1, which have no extensions, and knows no common names. Servers inside a network still
+//! show both, and OpenSSL takes them.
+
+use rustls::crypto::WebPkiSupportedAlgorithms;
+use rustls::pki_types::SignatureVerificationAlgorithm;
+
+/// The parts of a certificate, as they stand in it.
+#[derive(Debug)]
+pub struct Certificate<'a> {
+    /// What is signed.
+    signed: &'a [u8],
+    /// Contents of the names, each a SEQUENCE.
+    pub issuer: &'a [u8],
+    pub subject: &'a [u8],
+    /// Seconds since 1970.
+    pub not_before: i64,
+    pub not_after: i64,
+    key_algorithm: &'a [u8],
+    key: &'a [u8],
+    extensions: Option<&'a [u8]>,
+    signature_algorithm: &'a [u8],
+    signature: &'a [u8],
+}
+
+const BIT_STRING: u8 = 0x03;
+const OBJECT: u8 = 0x06;
+const SEQUENCE: u8 = 0x30;
+const SET: u8 = 0x31;
+const UTC_TIME: u8 = 0x17;
+const GENERALIZED_TIME: u8 = 0x18;
+const VERSION: u8 = 0xa0;
+const EXTENSIONS: u8 = 0xa3;
+/// `dNSName` among the general names.
+const DNS_NAME: u8 = 0x82;
+
+/// id-at-commonName and id-ce-subjectAltName.
+const COMMON_NAME: &[u8] = &[0x55, 4, 3];
+const SUBJECT_ALT_NAME: &[u8] = &[0x55, 29, 17];
+
+/// Takes one element (tag, contents) off the front of DER.
+fn element<'a>(input: &mut &'a [u8]) -> Option<(u8, &'a [u8])> {
+    let (&tag, rest) = input.split_first()?;
+    let (&first, mut rest) = rest.split_first()?;
+    let mut len = usize::from(first);
+    if first >= 0x80 {
+        let count = usize::from(first & 0x7f);
+        if !(1..=3).contains(&count) {
+            return None;
+        }
+        let (digits, after) = rest.split_at_checked(count)?;
+        len = digits.iter().fold(0, |n, d| (n << 8) | usize::from(*d));
+        rest = after;
+    }
+    let (contents, after) = rest.split_at_checked(len)?;
+    *input = after;
+    Some((tag, contents))
+}
+
+fn expect<'a>(input: &mut &'a [u8], tag: u8) -> Option<&'a [u8]> {
+    element(input)
+        .filter(|(found, _)| *found == tag)
+        .map(|(_, contents)| contents)
+}
+
+/// The bits of a BIT STRING of whole bytes.
+fn bits<'a>(input: &mut &'a [u8]) -> Option<&'a [u8]> {
+    match expect(input, BIT_STRING)?.split_first()? {
+        (0, bits) => Some(bits),
+        _ => None,
+    }
+}
+
+/// Seconds since 1970 of a UTCTime or GeneralizedTime, which must end in `Z`.
+fn time(input: &mut &[u8]) -> Option<i64> {
+    let (tag, text) = element(input)?;
+    let text = std::str::from_utf8(text.strip_suffix(b"Z")?).ok()?;
+    let (year, rest) = match tag {
+        UTC_TIME => {
+            let short: i64 = text.get(..2)?.parse().ok()?;
+            (short + if short < 50 { 2000 } else { 1900 }, text.get(2..)?)
+        }
+        GENERALIZED_TIME => (text.get(..4)?.parse().ok()?, text.get(4..)?),
+        _ => return None,
+    };
+    let field = |i: usize| rest.get(2 * i..2 * i + 2)?.parse::<i64>().ok();
+    let (month, day) = (field(0)?, field(1)?);
+    if rest.len() != 10 || !(1..=12).contains(&month) {
+        return None;
+    }
+    let days = days_since_epoch(year, month, day);
+    Some(days * 86_400 + field(2)? * 3600 + field(3)? * 60 + field(4)?)
+}
+
+/// Days from 1970-01-01 in the Gregorian calendar.
+fn days_since_epoch(year: i64, month: i64, day: i64) -> i64 {
+    // Years that begin in March put the leap day at their end.
+    let year = if month <= 2 { year - 1 } else { year };
+    let in_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    let era = year.div_euclid(400);
+    let of_era = year.rem_euclid(400);
+    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + in_year - 719_468
+}
+
+impl<'a> Certificate<'a> {
+    /// Takes a certificate apart; `None` if it is malformed.
+    pub fn parse(der: &'a [u8]) -> Option<Certificate<'a>> {
+        let mut outer = der;
+        let mut whole = expect(&mut outer, SEQUENCE)?;
+        let before = whole;
+        let mut body = expect(&mut whole, SEQUENCE)?;
+        let signed = &before[..before.len() - whole.len()];
+        let signature_algorithm = expect(&mut whole, SEQUENCE)?;
+        let signature = bits(&mut whole)?;
+        if body.first() == Some(&VERSION) {
+            element(&mut body)?;
+        }
+        // Serial number and signature algorithm.
+        element(&mut body)?;
+        element(&mut body)?;
+        let issuer = expect(&mut body, SEQUENCE)?;
+        let mut validity = expect(&mut body, SEQUENCE)?;
+        let (not_before, not_after) = (time(&mut validity)?, time(&mut validity)?);
+        let subject = expect(&mut body, SEQUENCE)?;
+        let mut key_info = expect(&mut body, SEQUENCE)?;
+        let key_algorithm = expect(&mut key_info, SEQUENCE)?;
+        let key = bits(&mut key_info)?;
+        let mut extensions = None;
+        while !body.is_empty() {
+            let (tag, mut contents) = element(&mut body)?;
+            if tag == EXTENSIONS {
+                extensions = Some(expect(&mut contents, SEQUENCE)?);
+            }
+        }
+        Some(Certificate {
+            signed,
+            issuer,
+            subject,
+            not_before,
+            not_after,
+            key_algorithm,
+            key,
+            extensions,
+            signature_algorithm,
+            signature,
+        })
+    }
+
+    /// `dNSName`s of the subject's alternative names.
+    pub fn dns_names(&self) -> Vec<&'a [u8]> {
+        let mut names = Vec::new();
+        let mut extensions = self.extensions.unwrap_or_default();
+        while let Some(mut extension) = expect(&mut extensions, SEQUENCE) {
+            if expect(&mut extension, OBJECT) != Some(SUBJECT_ALT_NAME) {
+                continue;
+            }
+            let mut last = None;
+            while let Some((_, contents)) = element(&mut extension) {
+                last = Some(contents);
+            }
+            let mut list = last.unwrap_or_default();
+            let mut list = expect(&mut list, SEQUENCE).unwrap_or_default();
+            while let Some((tag, name)) = element(&mut list) {
+                if tag == DNS_NAME {
+                    names.push(name);
+                }
+            }
+        }
+        names
+    }
+
+    /// The subject's common names.
+    pub fn common_names(&self) -> Vec<&'a [u8]> {
+        let mut names = Vec::new();
+        let mut parts = self.subject;
+        while let Some(mut set) = expect(&mut parts, SET) {
+            while let Some(mut attribute) = expect(&mut set, SEQUENCE) {
+                if expect(&mut attribute, OBJECT) == Some(COMMON_NAME) {
+                    names.extend(element(&mut attribute).map(|(_, text)| text));
+                }
+            }
+        }
+        names
+    }
+
+    /// Whether the certificate is for this host, as OpenSSL finds it: by the alternative names if
+    /// there are any, else by the common names.
+    pub fn is_for(&self, host: &str) -> bool {
+        let names = self.dns_names();
+        let names = if names.is_empty() {
+            self.common_names()
+        } else {
+            names
+        };
+        names.iter().any(|name| matches(name, host.as_bytes()))
+    }
+
+    /// Whether this certificate's key signed `other`.
+    pub fn has_signed(&self, other: &Certificate<'_>, known: &WebPkiSupportedAlgorithms) -> bool {
+        let fits = |a: &&&dyn SignatureVerificationAlgorithm| {
+            a.signature_alg_id().as_ref() == other.signature_algorithm
+                && a.public_key_alg_id().as_ref() == self.key_algorithm
+        };
+        let mut algorithms = known.all.iter().filter(fits);
+        algorithms.any(|a| {
+            a.verify_signature(self.key, other.signed, other.signature)
+                .is_ok()
+        })
+    }
+
+    /// Whether this certificate's key made a handshake's signature with one of `algorithms`.
+    pub fn has_made(
+        &self,
+        message: &[u8],
+        signature: &[u8],
+        algorithms: &[&dyn SignatureVerificationAlgorithm],
+    ) -> bool {
+        algorithms
+            .iter()
+            .filter(|a| a.public_key_alg_id().as_ref() == self.key_algorithm)
+            .any(|a| a.verify_signature(self.key, message, signature).is_ok())
+    }
+}
+
+/// A name of a certificate, perhaps with a wildcard for its first label, and a host.
+fn matches(name: &[u8], host: &[u8]) -> bool {
+    if name.eq_ignore_ascii_case(host) {
+        return !name.is_empty();
+    }
+    let Some(parent) = name.strip_prefix(b"*.") else {
+        return false;
+    };
+    let dot = host.iter().position(|&c| c == b'.');
+    // The wildcard stands for one label, and not for that of a top-level domain.
+    dot.is_some_and(|i| i > 0 && host[i + 1..].eq_ignore_ascii_case(parent))
+        && parent.contains(&b'.')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rcgen::{CertificateParams, DnType, KeyPair};
+
+    fn certificate(common: &str, names: &[&str]) -> Vec<u8> {
+        let names: Vec<String> = names.iter().map(|n| n.to_string()).collect();
+        let mut params = CertificateParams::new(names).expect("names");
+        params.distinguished_name.push(DnType::CommonName, common);
+        let key = KeyPair::generate().expect("a key");
+        params.self_signed(&key).expect("signed").der().to_vec()
+    }
+
+    #[test]
+    fn alternative_names_count_before_common_names() {
+        let der = certificate("cn.example", &["a.example", "*.b.example"]);
+        let parsed = Certificate::parse(&der).expect("parsed");
+        for (host, expected) in [
+            ("a.example", true),
+            ("A.EXAMPLE", true),
+            ("x.b.example", true),
+            ("x.y.b.example", false),
+            ("b.example", false),
+            ("cn.example", false),
+        ] {
+            assert_eq!(parsed.is_for(host), expected, "{host}");
+        }
+        let der = certificate("cn.example", &[]);
+        let parsed = Certificate::parse(&der).expect("parsed");
+        assert!(parsed.is_for("cn.example") && !parsed.is_for("a.example"));
+    }
+
+    #[test]
+    fn a_certificate_signed_by_itself_verifies_until_a_byte_is_changed() {
+        let known = rustls::crypto::aws_lc_rs::default_provider().signature_verification_algorithms;
+        let der = certificate("a", &["a.example"]);
+        let parsed = Certificate::parse(&der).expect("parsed");
+        assert!(parsed.has_signed(&parsed, &known));
+        let mut broken = der.clone();
+        let at = der
+            .windows(9)
+            .position(|w| w == b"a.example")
+            .expect("name");
+        broken[at] = b'b';
+        let broken = Certificate::parse(&broken).expect("parsed");
+        assert!(!parsed.has_signed(&broken, &known));
+    }
+
+    #[test]
+    fn no_prefix_of_a_certificate_is_one() {
+        let der = certificate("a", &["a.example"]);
+        assert!((0..der.len()).all(|n| Certificate::parse(&der[..n]).is_none()));
+    }
+
+    #[test]
+    fn times_are_counted_from_1970() {
+        let at = |text: &str, tag: u8| {
+            let der = [&[tag, text.len() as u8], text.as_bytes()].concat();
+            time(&mut &der[..])
+        };
+        assert_eq!(at("700101000000Z", UTC_TIME), Some(0));
+        assert_eq!(at("20240229120000Z", GENERALIZED_TIME), Some(1_709_208_000));
+        assert_eq!(at("240229120000", UTC_TIME), None);
+    }
+}

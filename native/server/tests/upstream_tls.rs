@@ -1,0 +1,120 @@
+//! TLS towards upstreams, with the real binary on both sides.
+
+#[path = "common/site.rs"]
+#[allow(dead_code)]
+mod site;
+
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use site::{Folder, Server};
+
+/// A folder with an authority, an upstream's certificate it signed, a client's, and a stranger's.
+fn folder() -> Folder {
+    let folder = Folder::new();
+    let authority_key = KeyPair::generate().expect("a key");
+    let mut params = CertificateParams::new(Vec::<String>::new()).expect("parameters");
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority = params.self_signed(&authority_key).expect("signed");
+    folder.write("ca.crt", &authority.pem());
+    let issuer = Issuer::new(params, authority_key);
+    for (file, name) in [("up", "up.example"), ("client", "client.example")] {
+        let key = KeyPair::generate().expect("a key");
+        let params = CertificateParams::new(vec![name.to_string()]).expect("parameters");
+        let signed = params.signed_by(&key, &issuer).expect("signed");
+        folder.write(&format!("{file}.crt"), &signed.pem());
+        folder.write(&format!("{file}.key"), &key.serialize_pem());
+    }
+    let key = KeyPair::generate().expect("a key");
+    let params = CertificateParams::new(vec!["up.example".to_string()]).expect("parameters");
+    folder.write(
+        "stranger.crt",
+        &params.self_signed(&key).expect("signed").pem(),
+    );
+    folder
+}
+
+/// An upstream over TLS that tells what it saw, and locations that ask it.
+fn server(locations: &str) -> Server {
+    let port = site::free_port();
+    let http = format!(
+        "server {{ listen 127.0.0.1:{port} ssl; ssl_certificate up.crt; ssl_certificate_key up.key;
+             ssl_verify_client optional; ssl_client_certificate ca.crt; ssl_session_cache builtin;
+             location / {{ return 200 \"sni=$ssl_server_name client=$ssl_client_verify reused=$ssl_session_reused \
+                 protocol=$ssl_protocol\"; }} }}
+         server {{ listen 127.0.0.1:{{port}}; {} }}",
+        locations.replace("UP", &format!("https://127.0.0.1:{port}"))
+    );
+    Server::start_in(folder(), &http)
+}
+
+#[test]
+fn a_certificate_is_verified_by_authority_and_name() {
+    let server = server(
+        "proxy_ssl_verify on; proxy_ssl_trusted_certificate ca.crt;
+         location /right { proxy_pass UP; proxy_ssl_name up.example; }
+         location /name { proxy_pass UP; proxy_ssl_name other.example; }
+         location /address { proxy_pass UP; }
+         location /authority { proxy_pass UP; proxy_ssl_name up.example;
+             proxy_ssl_trusted_certificate stranger.crt; }
+         location /unverified { proxy_pass UP; proxy_ssl_verify off; }",
+    );
+    assert!(server.get("/right", "").contains("200 OK"));
+    assert!(server.get("/unverified", "").contains("200 OK"));
+    for wrong in ["/name", "/address", "/authority"] {
+        assert!(server.get(wrong, "").contains("502 Bad Gateway"), "{wrong}");
+    }
+    let log = server.log("error.log");
+    assert!(log.contains("while SSL handshaking to upstream"), "{log}");
+}
+
+#[test]
+fn the_name_is_sent_only_where_it_is_asked_for() {
+    let server = server(
+        "location /off { proxy_pass UP; proxy_ssl_name up.example; }
+         location /on { proxy_pass UP; proxy_ssl_name up.example; proxy_ssl_server_name on; }
+         location /port { proxy_pass UP; proxy_ssl_name $arg_name; proxy_ssl_server_name on; }",
+    );
+    assert!(server.get("/off", "").contains("sni= "));
+    assert!(server.get("/on", "").contains("sni=up.example "));
+    assert!(server.get("/port?name=a.b:123", "").contains("sni=a.b "));
+}
+
+#[test]
+fn a_client_certificate_is_shown_also_one_that_variables_name() {
+    let server = server(
+        "location /none { proxy_pass UP; }
+         location /own { proxy_pass UP; proxy_ssl_certificate client.crt; proxy_ssl_certificate_key client.key; }
+         location /named { proxy_pass UP; proxy_ssl_certificate $arg_c.crt; proxy_ssl_certificate_key $arg_c.key;
+             proxy_ssl_certificate_cache max=2; }",
+    );
+    assert!(server.get("/none", "").contains("client=NONE"));
+    assert!(server.get("/own", "").contains("client=SUCCESS"));
+    assert!(server.get("/named?c=client", "").contains("client=SUCCESS"));
+    assert!(server.get("/named?c=missing", "").contains("502 Bad"));
+}
+
+#[test]
+fn sessions_are_resumed_unless_switched_off() {
+    let server = server(
+        "location /on { proxy_pass UP; }
+         location /off { proxy_pass UP; proxy_ssl_session_reuse off; }
+         location /old { proxy_pass UP; proxy_ssl_protocols TLSv1.2; }",
+    );
+    assert!(server.get("/on", "").contains("reused=. "));
+    assert!(server.get("/on", "").contains("reused=r "));
+    assert!(server.get("/off", "").contains("reused=. "));
+    assert!(server.get("/off", "").contains("reused=. "));
+    assert!(server.get("/old", "").contains("protocol=TLSv1.2"));
+}
+
+#[test]
+fn verification_without_an_authority_is_refused() {
+    let text = site::configuration(
+        "server { listen 127.0.0.1:1; location /a { proxy_pass https://127.0.0.1:2; proxy_ssl_verify on; } }",
+    );
+    let (accepted, said) = site::check(&text);
+    assert!(!accepted);
+    assert!(
+        said.contains("no proxy_ssl_trusted_certificate for proxy_ssl_verify in location \"/a\""),
+        "{said}"
+    );
+}
