@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
@@ -43,6 +44,10 @@ def snapshot(instance: Model) -> dict[str, Any]:
     return values
 
 
+# An object, and what it was and is: from `snapshot`, None when it did or does not exist.
+Change = tuple[Model, dict[str, Any] | None, dict[str, Any] | None]
+
+
 def audit_record(
     *,
     actor: User | None,
@@ -52,17 +57,26 @@ def audit_record(
     after: dict[str, Any] | None = None,
 ) -> AuditEntry:
     """One row: `action` is noun.verb; `before` and `after` come from `snapshot` (None: did or does not exist)."""
+    (entry,) = audit_record_all(actor=actor, action=action, targets=[(target, before, after)])
+    return entry
+
+
+def audit_record_all(*, actor: User | None, action: str, targets: Iterable[Change]) -> list[AuditEntry]:
+    """The same for many objects with one statement."""
     origin = caller.get()
-    return AuditEntry.objects.create(
-        actor=actor,
-        actor_label=actor.username if actor else "system",
-        token_prefix=origin.token_prefix,
-        action=action,
-        object_type=target._meta.label_lower,
-        object_id=str(target.pk),
-        object_label=str(target)[:200],
-        before=before,
-        after=after,
-        request_id=current_request_id() if current_request_id() != "-" else "",
-        address=origin.address,
+    return AuditEntry.objects.bulk_create(
+        AuditEntry(
+            actor=actor,
+            actor_label=actor.username if actor else "system",
+            token_prefix=origin.token_prefix,
+            action=action,
+            object_type=target._meta.label_lower,
+            object_id=str(target.pk),
+            object_label=str(target)[:200],
+            before=before,
+            after=after,
+            request_id=current_request_id() if current_request_id() != "-" else "",
+            address=origin.address,
+        )
+        for target, before, after in targets
     )

@@ -158,7 +158,7 @@ def drift_adopt(*, actor: User, drift: Drift) -> PinnedFile:
         raise ApplicationError(f"What lies at {drift.path} is not a text file that could be adopted. Overwrite it.")
     if old.secret:
         raise ApplicationError("A private key or password file is not adopted: upload it on the site's page instead.")
-    (kept,) = blobs_keep([RenderedFile(drift.path, drift.found, mode=old.mode)])
+    (kept,) = blobs_keep({0: [RenderedFile(drift.path, drift.found, mode=old.mode)]})[0]
     pin, _created = PinnedFile.objects.update_or_create(
         site=site,
         install=drift.install,

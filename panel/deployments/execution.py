@@ -1,74 +1,45 @@
-"""Carrying out a confirmed deployment: claim it, hand it to the host's agent, write down what happened.
+"""Carrying out confirmed deployments: claim them, hand them to their hosts' agents, write down what happened.
 
 The row is the truth (hosts/claims.py); the transaction id on the host is the deployment's uuid, so that whoever asks
 again gets the first outcome instead of a second attempt.
+
+Deployments are carried out by the batch: each has a thread that waits for its host (sending.py) and touches no
+database, while the worker's own thread writes what all of them report, a few times a second, for all at once.
 """
 
 from __future__ import annotations
 
-import datetime
 import logging
+import queue
 import time
-from dataclasses import asdict
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
 from uuid import UUID
 
 from django.db import transaction
+from django.db.models.functions import Coalesce
 from django.utils import timezone
 
-from agents.protocol import ApplyRequest, ApplyResult, FileChange
 from panel.core.errors import ApplicationError
-from panel.deployments import host_agent, outcomes
+from panel.deployments import outcomes
 from panel.deployments.models import Deployment, DeploymentStatus
-from panel.deployments.planning import Change, install_entries, live_states, roots_of
-from panel.deployments.probes import guards_of, probes_of
-from panel.deployments.rendered import contents, spec_of
+from panel.deployments.outcomes import End
+from panel.deployments.requests import jobs_make
+from panel.deployments.sending import Job, Verdict, deliver
 from panel.deployments.steps import Recorder
 from panel.hosts import claims
 from panel.hosts.claims import Attempt, Claim
-from panel.hosts.locks import HostBusy, host_lock
-from panel.hosts.models import EngineInstall, Host
-from panel.remote.errors import CallTimeout, ConnectionLost, OperationRefused
+from panel.hosts.locks import HeldLocks
+from panel.hosts.models import Host
 
 logger = logging.getLogger(__name__)
 
-ASK_EVERY_S = 2.0
-# A host that was cut off in the middle is asked this long; its agent finishes or undoes meanwhile.
-ASK_FOR_S = 600.0
+AT_ONCE = 64  # deployments of one batch, all in flight together
+# What is heard in between is written together; a page asks about twice as seldom.
+WRITE_EVERY_S = 0.2
 
-
-def deployment_execute(uuid: UUID) -> Attempt:
-    """Claim and carry out one queued deployment."""
-    claim = Claim(Deployment)
-    if not claim.take([uuid]):
-        return Attempt.NOTHING
-    deployment = Deployment.objects.select_related("host", "requested_by").get(uuid=uuid)
-    try:
-        with host_lock(deployment.host, f"deployment {uuid}") as locks, claim.heartbeat(locks):
-            _carry_out(deployment, claim.token)
-    except HostBusy as error:
-        _release(deployment, claim.token, error.message)
-        return Attempt.BUSY
-    except Exception as error:
-        _broke(deployment, claim.token, error)
-        raise
-    return Attempt.DONE
-
-
-def _release(deployment: Deployment, token: str, reason: str) -> None:
-    """Back into the queue: another try comes with the next sweep."""
-    logger.info("deployment %s waits: %s", deployment.uuid, reason)
-    rows = Deployment.objects.filter(pk=deployment.pk, claimed_by=token, status=DeploymentStatus.RUNNING)
-    rows.update(status=DeploymentStatus.QUEUED, claimed_by="", heartbeat_at=None)
-
-
-def _broke(deployment: Deployment, token: str, error: Exception) -> None:
-    """A fault of the panel itself. What may have reached the host is asked about; what did not has failed."""
-    if deployment.started_at is None:
-        words = f"The panel failed before it sent anything: {type(error).__name__}. Its log tells more. Plan again."
-        outcomes.failure_record(deployment, token, words)
-    else:
-        _release(deployment, token, f"the panel failed: {error!r}")
+_News = tuple[Job, dict[str, Any] | Verdict]
 
 
 def orphans_queue() -> list[UUID]:
@@ -76,44 +47,174 @@ def orphans_queue() -> list[UUID]:
     return claims.orphans_queue(Deployment, "confirmed_at", "pk")
 
 
-# --- carrying out ---
+def deployment_execute(uuid: UUID) -> Attempt:
+    """Claim and carry out one queued deployment."""
+    return deployments_execute([uuid])[uuid]
 
 
-def _carry_out(deployment: Deployment, token: str) -> None:
-    """`started_at` is set right before anything is sent: with it, an earlier attempt may have reached the host."""
-    attempted = deployment.started_at is not None
+def deployments_execute(uuids: Sequence[UUID]) -> dict[UUID, Attempt]:
+    """Claim those that are queued, at most AT_ONCE, and carry them out together."""
+    assert len(uuids) <= AT_ONCE
+    attempts = dict.fromkeys(uuids, Attempt.NOTHING)
+    claim = Claim(Deployment)
+    if not claim.take(uuids):
+        return attempts
+    rows = list(claim.rows.select_related("host", "requested_by").order_by("confirmed_at", "pk"))
+    attempts |= {row.uuid: Attempt.DONE for row in rows}
+    locks = HeldLocks()
     try:
-        known = host_agent.outcome(deployment.host, str(deployment.uuid)) if attempted else None
-    except ApplicationError as error:
-        _ask_later(deployment, token, error)
-        return
-    installs, files = _install_files(deployment)
-    if known is None:
-        known = _send(deployment, token, _request(deployment, installs, files))
-    if known is not None:
-        outcomes.result_record(deployment, token, known, {pk: records for pk, (records, _) in files.items()})
+        with claim.heartbeat(locks):
+            busy = _lock(claim, locks, rows)
+            attempts |= {row.uuid: Attempt.BUSY for row in busy}
+            _Batch(claim, locks).run([row for row in rows if row not in busy])
+    finally:
+        locks.release()
+    return attempts
 
 
-def _send(deployment: Deployment, token: str, request: ApplyRequest) -> ApplyResult | None:
-    """The agent's outcome; None when the row was ended or released here."""
-    rows = Deployment.objects.filter(pk=deployment.pk, claimed_by=token, status=DeploymentStatus.RUNNING)
-    if not rows.update(started_at=deployment.started_at or timezone.now()):
-        return None
-    deployment.refresh_from_db(fields=["started_at"])
+def _lock(claim: Claim, locks: HeldLocks, rows: Sequence[Deployment]) -> list[Deployment]:
+    """Takes the hosts' locks; those that must wait, because another deployment or somebody else has theirs, are
+    released and returned."""
+    first: dict[Host, Deployment] = {}
+    for row in rows:
+        first.setdefault(row.host, row)
+    refused = locks.take({host: f"deployment {row.uuid}" for host, row in first.items()})
+    waits = [row for row in rows if row.host in refused or first[row.host] is not row]
+    _release(claim, waits, "its host is busy")
+    return waits
+
+
+def _release(claim: Claim, rows: Iterable[Deployment], reason: str) -> None:
+    """Back into the queue: another try comes with the next sweep."""
+    waits = list(rows)
+    for row in waits:
+        logger.info("deployment %s waits: %s", row.uuid, reason)
+    if waits:
+        claim.release(row.pk for row in waits)
+
+
+class _Batch:
+    """What one claim holds, from the first query to the last row written."""
+
+    def __init__(self, claim: Claim, locks: HeldLocks) -> None:
+        self._claim = claim
+        self._locks = locks
+        self._news: queue.SimpleQueue[_News] = queue.SimpleQueue()
+        self._recorder = Recorder()
+
+    def run(self, rows: Sequence[Deployment]) -> None:
+        """Each of `rows` ends, or is released."""
+        jobs = self._prepared(rows)
+        jobs = self._begun(jobs)
+        if not jobs:
+            return
+        with ThreadPoolExecutor(len(jobs), thread_name_prefix="deployment") as threads:
+            for job in jobs:
+                threads.submit(self._deliver, job)
+            self._write_until_ended(jobs)
+
+    # --- before anything is sent ---
+
+    def _prepared(self, rows: Sequence[Deployment]) -> list[Job]:
+        """Their requests. What cannot be prepared is told apart and does not hold the others up."""
+        return _each_or_all(rows, jobs_make, self._broke)
+
+    def _begun(self, jobs: Sequence[Job]) -> list[Job]:
+        """Sets `started_at`: with it, an attempt may have reached the host. Those that are owned still."""
+        now = timezone.now()
+        pks = [job.deployment.pk for job in jobs]
+        owned = self._claim.rows.filter(pk__in=pks)
+        count = owned.update(started_at=Coalesce("started_at", now)) if pks else 0
+        kept = set(pks) if count == len(pks) else set(owned.values_list("pk", flat=True))
+        for job in jobs:
+            job.deployment.started_at = job.deployment.started_at or now
+        left = [job for job in jobs if job.deployment.pk in kept]
+        self._recorder.resume(job.deployment for job in left if job.attempted)
+        return left
+
+    # --- in flight ---
+
+    def _deliver(self, job: Job) -> None:
+        """In a thread of its own: no query is made here."""
+        try:
+            verdict = deliver(job, lambda data: self._news.put((job, data)))
+        except Exception as error:  # noqa: BLE001 - told to the thread that writes, which logs it
+            verdict = Verdict(broke=error)
+        self._news.put((job, verdict))
+
+    def _write_until_ended(self, jobs: Sequence[Job]) -> None:
+        """Writes what is heard until all have ended: at once when nothing is in flight any more, else together with
+        what comes within WRITE_EVERY_S."""
+        open_jobs = {job.deployment.pk for job in jobs}
+        while open_jobs:
+            ended = []
+            until = time.monotonic() + WRITE_EVERY_S
+            for job, said in self._heard(until):
+                if isinstance(said, Verdict):
+                    ended.append((job, said))
+                    open_jobs.discard(job.deployment.pk)
+                    if not open_jobs:
+                        break
+                else:
+                    self._recorder.hear(job.deployment, said)
+            self._settle(ended)
+            self._recorder.write()
+
+    def _heard(self, until: float) -> Iterable[_News]:
+        while (left := until - time.monotonic()) > 0:
+            try:
+                yield self._news.get(timeout=left)
+            except queue.Empty:
+                return
+
+    # --- afterwards ---
+
+    def _settle(self, ended: Sequence[tuple[Job, Verdict]]) -> None:
+        for job, verdict in ended:
+            if verdict.broke is not None:
+                self._broke(job.deployment, verdict.broke)
+            elif verdict.waits:
+                _release(self._claim, [job.deployment], verdict.waits)
+        ends = [verdict.end for _, verdict in ended if verdict.end is not None]
+        self._recorder.forget(end.deployment for end in ends)
+        _each_or_all(ends, self._record, lambda end, error: self._broke(end.deployment, error))
+        self._locks.release([job.deployment.host for job, _ in ended])
+        for job, verdict in ended:
+            if verdict.drift:
+                look_for_drift(job.deployment.host)
+
+    def _record(self, ends: Sequence[End]) -> list[End]:
+        outcomes.ends_record(self._claim, ends)
+        return list(ends)
+
+    def _broke(self, deployment: Deployment, error: Exception) -> None:
+        """A fault of the panel itself. What may have reached the host is asked about; what did not has failed."""
+        logger.error("deployment %s broke", deployment.uuid, exc_info=error)
+        if deployment.started_at is None:
+            words = error.message if isinstance(error, ApplicationError) else type(error).__name__
+            words = f"The panel failed before it sent anything: {words}. Its log tells more. Plan again."
+            outcomes.ends_record(self._claim, [End(deployment, DeploymentStatus.FAILED, words)])
+        else:
+            _release(self._claim, [deployment], f"the panel failed: {error!r}")
+
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def _each_or_all(
+    items: Sequence[T], work: Callable[[Sequence[T]], list[R]], broke: Callable[[T, Exception], None]
+) -> list[R]:
+    """`work` for all at once; when that fails, for each alone, so that one that is broken harms no other."""
+    if not items:
+        return []
     try:
-        return host_agent.apply(deployment.host, request, Recorder(deployment))
-    except (ConnectionLost, CallTimeout) as error:
-        return _ask_again(deployment, token, error)
-    except OperationRefused as error:
-        if error.retry:
-            _release(deployment, token, error.message)
-            return None
-        outcomes.failure_record(deployment, token, f"{error.message} Nothing was changed on the host.")
-        if error.code == "drift":
-            look_for_drift(deployment.host)
-    except ApplicationError as error:
-        outcomes.failure_record(deployment, token, f"{error.message} Nothing was changed on the host.")
-    return None
+        return work(items)
+    except Exception as error:  # noqa: BLE001 - handed on below, with what it belongs to
+        if len(items) == 1:
+            broke(items[0], error)
+            return []
+    return [made for item in items for made in _each_or_all([item], work, broke)]
 
 
 def look_for_drift(host: Host) -> None:
@@ -121,98 +222,3 @@ def look_for_drift(host: Host) -> None:
     from panel.deployments.tasks import check_host_drift  # tasks import this module
 
     transaction.on_commit(lambda: check_host_drift.delay(host.pk), robust=True)
-
-
-def _ask_again(deployment: Deployment, token: str, cause: ApplicationError) -> ApplyResult | None:
-    """The answer was lost, not the work: ask until the host says what became of it. None: it never began, or the row
-    was ended here."""
-    error = cause
-    deadline = time.monotonic() + ASK_EVERY_S * 5
-    while time.monotonic() < deadline:
-        time.sleep(ASK_EVERY_S)
-        try:
-            known = host_agent.outcome(deployment.host, str(deployment.uuid))
-        except ApplicationError as again:
-            error = again
-            continue
-        if known is None:
-            _release(deployment, token, f"{cause.message} The host had not begun.")
-        return known
-    _ask_later(deployment, token, error)
-    return None
-
-
-def _ask_later(deployment: Deployment, token: str, error: ApplicationError) -> None:
-    """Leave the question to the next sweep, or say after ASK_FOR_S that nobody answers."""
-    assert deployment.started_at is not None
-    if timezone.now() - deployment.started_at < datetime.timedelta(seconds=ASK_FOR_S):
-        _release(deployment, token, error.message)
-        return
-    outcomes.failure_record(
-        deployment,
-        token,
-        f"The connection broke while the host was at work, and it has not answered since: {error.message} "
-        "Its agent finishes or undoes by itself; once the host answers, check it for drift to see what stands there.",
-    )
-
-
-# --- what is sent ---
-
-_InstallFiles = dict[int, tuple[list[dict[str, Any]], list[dict[str, Any]]]]
-
-
-def _install_files(deployment: Deployment) -> tuple[list[EngineInstall], _InstallFiles]:
-    """For each server: its own files as they will stand, and as planned changes. They follow from the sites that are
-    live now, under the lock; another deployment may have ended since the plan was shown."""
-    rows = EngineInstall.objects.select_related("host").in_bulk(deployment.plan["installs"])
-    installs = [rows[pk] for pk in deployment.plan["installs"]]
-    items = deployment.items.select_related("site", "revision__install", "previous__install")
-    changes = [Change(item.site, item.previous, item.revision) for item in items]
-    shown = {file["path"]: file for file in deployment.plan["files"] if not file["site"]}
-    found: _InstallFiles = {}
-    for install in installs:
-        entries = install_entries(install, changes)
-        stand = [asdict(entry.new) for entry in entries if entry.new]
-        found[install.pk] = (stand, [entry.as_change(shown.get(entry.path)) for entry in entries])
-    return installs, found
-
-
-def _request(deployment: Deployment, installs: list[EngineInstall], files: _InstallFiles) -> ApplyRequest:
-    wanted = [file for file in deployment.plan["files"] if file["site"]]
-    for _stand, changes in files.values():
-        wanted += changes
-    texts = contents(file["sha256"] for file in wanted)
-    items = list(deployment.items.select_related("site", "revision"))
-    probes = [
-        probe for item in items if item.revision for probe in probes_of(spec_of(item.revision), item.site.health_path)
-    ]
-    changed = [item.site for item in items]
-    others = [state for install in installs for state in live_states(install, without=changed)]
-    return ApplyRequest(
-        transaction=str(deployment.uuid),
-        roots=roots_of(installs),
-        files=[_change(file, texts) for file in wanted if not _is_done(file)],
-        engines=host_agent.controls(installs),
-        probes=list(dict.fromkeys(probes)),
-        guards=guards_of((spec_of(state.revision), state.site.health_path) for state in others if state.revision),
-    )
-
-
-def _is_done(file: dict[str, Any]) -> bool:
-    """A file to be removed that was found to be gone."""
-    return bool(file["action"] == "remove" and file["found_sha256"] == "")
-
-
-def _change(file: dict[str, Any], texts: dict[str, str]) -> FileChange:
-    if file["action"] == "remove":
-        return FileChange(file["path"], "remove", expect=file["expect"], secret=file["secret"])
-    if file["link"]:
-        return FileChange(file["path"], "link", target=file["link"], expect=file["expect"])
-    return FileChange(
-        file["path"],
-        "put",
-        content=texts[file["sha256"]],
-        mode=file["mode"],
-        expect=file["expect"],
-        secret=file["secret"],
-    )

@@ -1,14 +1,16 @@
-"""What the panel writes down when a deployment has ended: its row, the sites' states, what follows."""
+"""What the panel writes down when deployments have ended: their rows, the sites' states, what follows."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from django.db import transaction
 from django.utils import timezone
 
-from agents.protocol import ApplyResult
-from panel.audit.services import audit_record, snapshot
+from agents.protocol import ApplyResult, StepEvent
+from panel.audit.services import audit_record, audit_record_all, snapshot
 from panel.deployments import steps
 from panel.deployments.guards import history_forget
 from panel.deployments.models import (
@@ -22,6 +24,7 @@ from panel.deployments.models import (
     SiteState,
     SiteStatus,
 )
+from panel.hosts.claims import Claim
 from panel.websites.models import Site
 
 STATUS_OF = {
@@ -32,37 +35,53 @@ STATUS_OF = {
 }
 
 
-def end(deployment: Deployment, token: str, status: DeploymentStatus, error: str = "") -> bool:
-    """Write the final status, unless this worker lost its claim. The caller's transaction."""
-    rows = Deployment.objects.filter(pk=deployment.pk, claimed_by=token, status=DeploymentStatus.RUNNING)
-    if not rows.update(status=status, error=error, finished_at=timezone.now()):
-        return False
-    deployment.refresh_from_db()
-    after = {"status": status, "error": error[:2000]}
-    audit_record(actor=None, action="deployment.end", target=deployment, after=after)
-    return True
+@dataclass(frozen=True)
+class End:
+    """How one deployment ended. `steps` is empty when its agent was not heard; `install_files`: what stands of each
+    server's own files now if it succeeded."""
+
+    deployment: Deployment
+    status: DeploymentStatus
+    error: str = ""
+    steps: Sequence[StepEvent] = ()
+    install_files: Mapping[int, list[dict[str, Any]]] = field(default_factory=dict)
+
+
+def end_of(deployment: Deployment, result: ApplyResult, install_files: Mapping[int, list[dict[str, Any]]]) -> End:
+    """The agent's outcome."""
+    return End(deployment, STATUS_OF[result.outcome], result.error, result.steps, install_files)
 
 
 @transaction.atomic
-def result_record(
-    deployment: Deployment, token: str, result: ApplyResult, install_files: dict[int, list[dict[str, Any]]]
-) -> None:
-    """The agent's outcome. `install_files`: what stands of each server's own files if it was applied."""
-    steps.steps_replace(deployment, result.steps)
-    status = STATUS_OF[result.outcome]
-    if not end(deployment, token, status, result.error):
-        return
-    if status == DeploymentStatus.SUCCEEDED:
-        _succeeded(deployment, install_files)
-    else:
-        _not_succeeded(deployment)
+def ends_record(claim: Claim, ends: Sequence[End]) -> None:
+    """Write all of it down, except for deployments that the worker lost. As many queries for many as for one, besides
+    those for what failed or has something to follow."""
+    rows = claim.rows.filter(pk__in=[end.deployment.pk for end in ends])
+    owned = set(rows.select_for_update(no_key=True).order_by("pk").values_list("pk", flat=True))
+    mine = [end for end in ends if end.deployment.pk in owned]
+    steps.steps_replace({end.deployment.pk: end.steps for end in mine})
+    _rows_end(claim, mine)
+    audit_record_all(
+        actor=None,
+        action="deployment.end",
+        targets=[(end.deployment, None, {"status": end.status, "error": end.error[:2000]}) for end in mine],
+    )
+    _succeeded([end for end in mine if end.status == DeploymentStatus.SUCCEEDED])
+    for end in mine:
+        if end.status != DeploymentStatus.SUCCEEDED:
+            _not_succeeded(end.deployment)
 
 
-@transaction.atomic
-def failure_record(deployment: Deployment, token: str, error: str) -> None:
-    """Nothing could be handed over, or the host never said what became of it; `error` says which."""
-    if end(deployment, token, DeploymentStatus.FAILED, error):
-        _not_succeeded(deployment)
+def _rows_end(claim: Claim, ends: Sequence[End]) -> None:
+    now = timezone.now()
+    alike: dict[tuple[DeploymentStatus, str], list[Deployment]] = {}
+    for end in ends:
+        alike.setdefault((end.status, end.error), []).append(end.deployment)
+    for (status, error), deployments in alike.items():
+        rows = claim.rows.filter(pk__in=[deployment.pk for deployment in deployments])
+        rows.update(status=status, error=error, finished_at=now)
+        for deployment in deployments:
+            deployment.status, deployment.error, deployment.finished_at = status, error, now
 
 
 def _not_succeeded(deployment: Deployment) -> None:
@@ -79,16 +98,32 @@ def _not_succeeded(deployment: Deployment) -> None:
         )
 
 
-def _succeeded(deployment: Deployment, install_files: dict[int, list[dict[str, Any]]]) -> None:
-    for install, files in install_files.items():
-        InstallState.objects.update_or_create(install_id=install, defaults={"files": files})
-    for item in deployment.items.select_related("site", "revision"):
-        _state_set(deployment, item)
-    _drift_close(deployment)
-    after = deployment.plan["after"]
+def _succeeded(ends: Sequence[End]) -> None:
+    if not ends:
+        return
+    now = timezone.now()
+    InstallState.objects.bulk_create(
+        [
+            InstallState(install_id=install, files=files, updated_at=now)
+            for end in ends
+            for install, files in end.install_files.items()
+        ],
+        update_conflicts=True,
+        unique_fields=["install"],
+        update_fields=["files", "updated_at"],
+    )
+    deployments = {end.deployment.pk: end.deployment for end in ends}
+    items = list(DeploymentItem.objects.filter(deployment__in=deployments))
+    _states_set(items, deployments)
+    _drift_close(items, deployments)
+    for deployment in deployments.values():
+        _follow(deployment, deployment.plan["after"])
+
+
+def _follow(deployment: Deployment, after: dict[str, Any]) -> None:
     if after.get("install"):
         Site.objects.filter(deployment_items__deployment=deployment).update(install_id=after["install"])
-    for site in Site.objects.filter(pk__in=after.get("delete", [])):
+    for site in Site.objects.filter(pk__in=after["delete"]) if after.get("delete") else ():
         _site_forget(deployment, site)
     if after.get("then"):
         _queue(after["then"])
@@ -101,25 +136,35 @@ def _site_forget(deployment: Deployment, site: Site) -> None:
     site.delete()
 
 
-def _state_set(deployment: Deployment, item: DeploymentItem) -> None:
-    if item.revision is None and deployment.kind == DeploymentKind.MOVE:
-        return  # taken off here after it was put up elsewhere: its state says where
-    status = SiteStatus.LIVE if item.revision else SiteStatus.DISABLED
-    values = {"status": status, "revision": item.revision, "deployed_at": timezone.now(), "last_failure": None}
-    SiteState.objects.update_or_create(site=item.site, defaults=values)
+def _states_set(items: Sequence[DeploymentItem], deployments: Mapping[int, Deployment]) -> None:
+    now = timezone.now()
+    states = []
+    for item in items:
+        if item.revision_id is None and deployments[item.deployment_id].kind == DeploymentKind.MOVE:
+            continue  # taken off here after it was put up elsewhere: its state says where
+        status = SiteStatus.LIVE if item.revision_id else SiteStatus.DISABLED
+        states.append(SiteState(site_id=item.site_id, status=status, revision_id=item.revision_id, deployed_at=now))
+    SiteState.objects.bulk_create(
+        states,
+        update_conflicts=True,
+        unique_fields=["site"],
+        update_fields=["status", "revision", "deployed_at", "last_failure"],
+    )
 
 
-def _drift_close(deployment: Deployment) -> None:
+def _drift_close(items: Sequence[DeploymentItem], deployments: Mapping[int, Deployment]) -> None:
     """Every planned path now holds what was planned, so what was found there before is gone."""
-    paths = [file["path"] for file in deployment.plan["files"]]
-    Drift.objects.filter(
-        site__deployment_items__deployment=deployment, path__in=paths, resolution=DriftResolution.OPEN
-    ).update(resolution=DriftResolution.OVERWRITTEN, resolved_at=timezone.now())
+    planned = {(item.site_id, file["path"]) for item in items for file in deployments[item.deployment_id].plan["files"]}
+    open_rows = Drift.objects.filter(resolution=DriftResolution.OPEN, site__in=[item.site_id for item in items])
+    gone = [pk for pk, site, path in open_rows.values_list("pk", "site_id", "path") if (site, path) in planned]
+    if gone:
+        values = {"resolution": DriftResolution.OVERWRITTEN, "resolved_at": timezone.now()}
+        Drift.objects.filter(pk__in=gone).update(**values)
 
 
 def _queue(uuid: str) -> None:
-    from panel.deployments.services import wake_worker
+    from panel.deployments.services import wake_workers
 
     rows = Deployment.objects.filter(uuid=uuid, status=DeploymentStatus.PLANNED)
     if rows.update(status=DeploymentStatus.QUEUED):
-        wake_worker(Deployment.objects.get(uuid=uuid))
+        wake_workers([Deployment.objects.get(uuid=uuid)])

@@ -26,12 +26,12 @@ from panel.deployments.models import InstallState, PinnedFile, Revision, SiteSta
 from panel.deployments.rendered import FileRecord, blobs_keep, contents, records_of, spec_of
 from panel.hosts.models import EngineInstall, Host, HostStatus
 from panel.rendering.capabilities import differences
-from panel.rendering.spec import SiteSpec
+from panel.rendering.spec import RenderedFile, SiteSpec
 from panel.websites import freeze
 from panel.websites.models import Site
 
 LIVE = (SiteStatus.LIVE, SiteStatus.DRIFTED)
-LOOKS_AT_ONCE = 32  # hosts; most of the time of each is waiting
+LOOKS_AT_ONCE = 64  # hosts; most of the time of each is waiting
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Change:
 
 
 @dataclass
-class _Entry:
+class Entry:
     """One path of a plan."""
 
     path: str
@@ -109,19 +109,46 @@ def live_revisions(sites: Iterable[Site]) -> dict[int, Revision]:
     return {state.site_id: state.revision for state in states if state.revision}
 
 
-def live_states(install: EngineInstall, without: Iterable[Site] = ()) -> list[SiteState]:
-    """The sites that stand on an install now, by name."""
-    rows = SiteState.objects.filter(status__in=LIVE, revision__install=install).exclude(site__in=list(without))
-    return list(rows.select_related("site", "revision").order_by("site__name"))
+def live_states(installs: Iterable[EngineInstall]) -> dict[int, list[SiteState]]:
+    """The sites that stand on each install now, by its id; by name."""
+    found: dict[int, list[SiteState]] = {install.pk: [] for install in installs}
+    rows = SiteState.objects.filter(status__in=LIVE, revision__install__in=found)
+    for state in rows.select_related("site", "revision").order_by("site__name"):
+        assert state.revision is not None
+        found[state.revision.install_id].append(state)
+    return found
 
 
 def plans_make(hosts: Mapping[Host, Sequence[Change]]) -> list[dict[str, Any]]:
-    """The plan for each host, in that order. All hosts that can be reached are asked at once what lies there."""
+    """The plan for each host, in that order, with the same few queries for many as for one. All hosts that can be
+    reached are asked at once what lies there."""
     drafts = [_Draft(host, changes) for host, changes in hosts.items()]
+    groups = {install: draft.changes for draft in drafts for install in draft.installs}
+    entries = install_entries(groups, live_states(groups))
+    for draft in drafts:
+        draft.entries += [entry for install in draft.installs for entry in entries[install.pk]]
     if len(drafts) == 1:
-        return [_plan(drafts[0], _look(drafts[0]))]
-    with ThreadPoolExecutor(LOOKS_AT_ONCE) as threads:
-        return [_plan(draft, unchecked) for draft, unchecked in zip(drafts, threads.map(_look, drafts), strict=True)]
+        unchecked = [_look(drafts[0])]
+    else:
+        with ThreadPoolExecutor(LOOKS_AT_ONCE) as threads:
+            unchecked = list(threads.map(_look, drafts))
+    texts = _texts(entry for draft in drafts for entry in draft.entries)
+    pins = _pins(hosts.values())
+    return [_plan(draft, words, texts, pins) for draft, words in zip(drafts, unchecked, strict=True)]
+
+
+def _texts(entries: Iterable[Entry]) -> dict[str, str]:
+    return contents(
+        record.sha256 for entry in entries for record in (entry.old, entry.new) if record and not record.secret
+    )
+
+
+def _pins(groups: Iterable[Sequence[Change]]) -> dict[tuple[int, int], list[PinnedFile]]:
+    """The adopted texts of the sites by site and install."""
+    pins: dict[tuple[int, int], list[PinnedFile]] = {}
+    for pin in PinnedFile.objects.filter(site__in=[change.site for changes in groups for change in changes]):
+        pins.setdefault((pin.site_id, pin.install_id), []).append(pin)
+    return pins
 
 
 class _Draft:
@@ -132,17 +159,17 @@ class _Draft:
         self.changes = changes
         self.installs = _installs(changes)
         self.entries = [entry for change in changes for entry in _site_entries(change)]
-        for install in self.installs:
-            self.entries += install_entries(install, changes)
 
 
-def _plan(draft: _Draft, unchecked: str) -> dict[str, Any]:
+def _plan(
+    draft: _Draft, unchecked: str, texts: dict[str, str], pins: dict[tuple[int, int], list[PinnedFile]]
+) -> dict[str, Any]:
     changes, installs, entries = draft.changes, draft.installs, draft.entries
     return {
         "sites": [_site_line(change) for change in changes],
         "installs": [install.pk for install in installs],
-        "files": _files(entries),
-        "warnings": [line for change in changes for line in _warnings(change)],
+        "files": [_file(entry, texts) for entry in entries],
+        "warnings": [line for change in changes for line in _warnings(change, pins)],
         "drifted": [entry.path for entry in entries if entry.found is not None],
         "checked": not unchecked,
         "unchecked": unchecked,
@@ -178,32 +205,44 @@ def _site_line(change: Change) -> dict[str, Any]:
     }
 
 
-def _site_entries(change: Change) -> list[_Entry]:
+def _site_entries(change: Change) -> list[Entry]:
     old = records_of(change.old.files) if change.old else {}
     new = records_of(change.new.files) if change.new else {}
     entries = []
     for path in sorted(old.keys() | new.keys()):
         revision = change.new if path in new else change.old
         assert revision is not None
-        entries.append(_Entry(path, change.site.name, revision.install_id, old.get(path), new.get(path)))
+        entries.append(Entry(path, change.site.name, revision.install_id, old.get(path), new.get(path)))
     return entries
 
 
-def install_records(install: EngineInstall, changes: Sequence[Change]) -> list[FileRecord]:
-    """The server's own files for all sites that will stand on it after `changes`, stored. A main configuration that
-    the panel manages is not among them: it changes with the server (hosts.native), not with sites."""
-    live = live_states(install, without=[change.site for change in changes])
-    specs: list[SiteSpec] = [spec_of(state.revision) for state in live if state.revision]
-    specs += [spec_of(change.new) for change in changes if change.new and change.new.install_id == install.pk]
-    specs.sort(key=lambda spec: spec.name)
-    return blobs_keep(rendering.render_install(specs, freeze.install_spec(install)))
+def install_records(
+    groups: Mapping[EngineInstall, Sequence[Change]], live: Mapping[int, Sequence[SiteState]]
+) -> dict[int, list[FileRecord]]:
+    """Each server's own files for all sites that will stand on it after its changes, stored. A main configuration
+    that the panel manages is not among them: it changes with the server (hosts.native), not with sites."""
+    made: dict[int, list[RenderedFile]] = {}
+    for install, changes in groups.items():
+        changed = {change.site.pk for change in changes}
+        states = [state for state in live[install.pk] if state.site_id not in changed]
+        specs: list[SiteSpec] = [spec_of(state.revision) for state in states if state.revision]
+        specs += [spec_of(change.new) for change in changes if change.new and change.new.install_id == install.pk]
+        specs.sort(key=lambda spec: spec.name)
+        made[install.pk] = rendering.render_install(specs, freeze.install_spec(install))
+    return blobs_keep(made)
 
 
-def install_entries(install: EngineInstall, changes: Sequence[Change]) -> list[_Entry]:
-    state = InstallState.objects.filter(install=install).first()
-    old = records_of(state.files) if state else {}
-    new = {record.path: record for record in install_records(install, changes)}
-    return [_Entry(path, "", install.pk, old.get(path), new.get(path)) for path in sorted(old.keys() | new.keys())]
+def install_entries(
+    groups: Mapping[EngineInstall, Sequence[Change]], live: Mapping[int, Sequence[SiteState]]
+) -> dict[int, list[Entry]]:
+    """What becomes of each server's own files, by its id. `live` is from `live_states`."""
+    states = InstallState.objects.filter(install__in=list(groups))
+    stand = {state.install_id: records_of(state.files) for state in states}
+    entries: dict[int, list[Entry]] = {}
+    for pk, records in install_records(groups, live).items():
+        old, new = stand.get(pk, {}), {record.path: record for record in records}
+        entries[pk] = [Entry(path, "", pk, old.get(path), new.get(path)) for path in sorted(old.keys() | new.keys())]
+    return entries
 
 
 def _look(draft: _Draft) -> str:
@@ -225,14 +264,7 @@ def _look(draft: _Draft) -> str:
     return ""
 
 
-def _files(entries: Sequence[_Entry]) -> list[dict[str, Any]]:
-    texts = contents(
-        record.sha256 for entry in entries for record in (entry.old, entry.new) if record and not record.secret
-    )
-    return [_file(entry, texts) for entry in entries]
-
-
-def _file(entry: _Entry, texts: dict[str, str]) -> dict[str, Any]:
+def _file(entry: Entry, texts: dict[str, str]) -> dict[str, Any]:
     record = entry.new or entry.old
     assert record is not None
     before, after = shown(entry.old, texts), shown(entry.new, texts)
@@ -260,7 +292,7 @@ def shown(record: FileRecord | None, texts: dict[str, str]) -> str:
     return secret_words(record.sha256) if record.secret else texts.get(record.sha256, "")
 
 
-def _warnings(change: Change) -> list[dict[str, str]]:
+def _warnings(change: Change, pins: dict[tuple[int, int], list[PinnedFile]]) -> list[dict[str, str]]:
     if change.new is None:
         return []
     install = change.new.install
@@ -268,10 +300,10 @@ def _warnings(change: Change) -> list[dict[str, str]]:
         {"site": change.site.name, "where": item.field.lstrip("/"), "text": item.what, "nearest": item.nearest}
         for item in differences(spec_of(change.new), freeze.install_spec(install))
     ]
-    return lines + [_pin_line(row) for row in PinnedFile.objects.filter(site=change.site, install=install)]
+    return lines + [_pin_line(change.site, pin) for pin in pins.get((change.site.pk, install.pk), ())]
 
 
-def _pin_line(pin: PinnedFile) -> dict[str, str]:
+def _pin_line(site: Site, pin: PinnedFile) -> dict[str, str]:
     text = f"{pin.path} keeps the text that was adopted from the host on {pin.created_at:%Y-%m-%d}."
     nearest = "What the panel says about this file has no effect until the text is released on the drift page."
-    return {"site": pin.site.name, "where": "", "text": text, "nearest": nearest}
+    return {"site": site.name, "where": "", "text": text, "nearest": nearest}

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, cast
 
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
-from django.db.models import Max
+from django.db.models import Max, QuerySet
 
 from panel import rendering
 from panel.accounts.models import User
@@ -22,6 +22,7 @@ from panel.websites import freeze
 from panel.websites.models import Site
 
 KEY_MODE = 0o600
+QUERY_SIZE = 400  # names in one query; SQLite takes at least 999
 
 
 @dataclass(frozen=True)
@@ -44,24 +45,43 @@ def records_of(files: Iterable[dict[str, Any]]) -> dict[str, FileRecord]:
     return {item["path"]: FileRecord(**item) for item in files}
 
 
-def blobs_keep(files: Iterable[RenderedFile]) -> list[FileRecord]:
-    """Store the contents that are not there yet; the records that name them, by path."""
-    records: dict[str, FileRecord] = {}
-    blobs: dict[str, Blob] = {}
-    for file in files:
-        if file.link_target:
-            records[file.path] = FileRecord(file.path, file.mode, link=file.link_target)
-            continue
-        digest = sha256_of(file.text)
-        blobs[digest] = Blob(sha256=digest, content=file.text, is_secret=file.is_secret, size=len(file.text.encode()))
-        records[file.path] = FileRecord(file.path, file.mode, sha256=digest, secret=file.is_secret)
-    Blob.objects.bulk_create(blobs.values(), ignore_conflicts=True, batch_size=200)
-    return [records[path] for path in sorted(records)]
+def blobs_keep(groups: Mapping[int, Iterable[RenderedFile]]) -> dict[int, list[FileRecord]]:
+    """Store the contents that are not there yet; for each group the records that name its files, by path."""
+    records: dict[int, dict[str, FileRecord]] = {}
+    wanted: dict[str, RenderedFile] = {}
+    for key, files in groups.items():
+        named = records.setdefault(key, {})
+        for file in files:
+            if file.link_target:
+                named[file.path] = FileRecord(file.path, file.mode, link=file.link_target)
+                continue
+            digest = sha256_of(file.text)
+            wanted[digest] = file
+            named[file.path] = FileRecord(file.path, file.mode, sha256=digest, secret=file.is_secret)
+    known = {digest for part in _parts(wanted) for digest in _blobs(part).values_list("sha256", flat=True)}
+    new = [_blob(digest, file) for digest, file in wanted.items() if digest not in known]
+    Blob.objects.bulk_create(new, ignore_conflicts=True, batch_size=QUERY_SIZE)
+    return {key: [named[path] for path in sorted(named)] for key, named in records.items()}
+
+
+def _blob(digest: str, file: RenderedFile) -> Blob:
+    return Blob(sha256=digest, content=file.text, is_secret=file.is_secret, size=len(file.text.encode()))
+
+
+def _blobs(digests: Iterable[str]) -> QuerySet[Blob]:
+    return Blob.objects.filter(sha256__in=digests)
+
+
+def _parts(digests: Iterable[str]) -> Iterator[list[str]]:
+    """As many as a query can name."""
+    left = [digest for digest in dict.fromkeys(digests) if digest]
+    for start in range(0, len(left), QUERY_SIZE):
+        yield left[start : start + QUERY_SIZE]
 
 
 def contents(digests: Iterable[str]) -> dict[str, str]:
     """The texts of blobs by their SHA-256."""
-    return {blob.sha256: blob.content for blob in Blob.objects.filter(sha256__in={d for d in digests if d})}
+    return {blob.sha256: blob.content for part in _parts(digests) for blob in _blobs(part)}
 
 
 def _certificate_files(site: Site, install: EngineInstall) -> list[RenderedFile]:
@@ -76,58 +96,104 @@ def _certificate_files(site: Site, install: EngineInstall) -> list[RenderedFile]
     return list(files.values())
 
 
-def _pinned(site: Site, install: EngineInstall, files: list[RenderedFile]) -> list[RenderedFile]:
-    """The files with adopted texts in place of rendered ones."""
-    rows = PinnedFile.objects.filter(site=site, install=install).select_related("blob")
-    texts = {row.path: row.blob.content for row in rows}
-    return [
-        RenderedFile(file.path, texts[file.path], file.mode, is_secret=file.is_secret) if file.path in texts else file
-        for file in files
-    ]
+Pins = dict[tuple[int, int], dict[str, str]]
 
 
-def site_files(site: Site, install: EngineInstall, spec: SiteSpec) -> list[RenderedFile]:
+def _pins_of(sites: Iterable[Site]) -> Pins:
+    """The adopted texts by path, of each site on each install."""
+    pins: Pins = {}
+    for row in PinnedFile.objects.filter(site__in=[site.pk for site in sites]).select_related("blob"):
+        pins.setdefault((row.site_id, row.install_id), {})[row.path] = row.blob.content
+    return pins
+
+
+def site_files(site: Site, install: EngineInstall, spec: SiteSpec, pins: Pins | None = None) -> list[RenderedFile]:
     """Exactly what will lie on the host for this site. Raises ValidationError keyed by the place in the site."""
     try:
         files = rendering.render(spec, freeze.install_spec(install))
     except NotExpressible as error:
         where = error.field.lstrip("/")
         raise ValidationError({where: f"{install.get_engine_display()}: {error.message}"}) from error
-    return _pinned(site, install, [*files, *_certificate_files(site, install)])
+    texts = (_pins_of([site]) if pins is None else pins).get((site.pk, install.pk), {})
+    return [
+        RenderedFile(file.path, texts[file.path], file.mode, is_secret=file.is_secret) if file.path in texts else file
+        for file in [*files, *_certificate_files(site, install)]
+    ]
 
 
-def revision_keep(*, actor: User | None, site: Site, install: EngineInstall, is_fetched: bool = False) -> Revision:
-    """Freeze and render the site as it is now; the revision that holds exactly these files, new if there is none.
+def revision_keep(*, actor: User | None, site: Site, install: EngineInstall) -> Revision:
+    """Freeze and render the site as it is in the database now; the revision that holds exactly these files, new if
+    there is none."""
+    return revisions_keep(actor=actor, sites=[(freeze.fetched(site), install)])[site.pk]
 
-    `is_fetched`: the site came from freeze.with_parts just now.
-    """
-    site = site if is_fetched else freeze.fetched(site)
-    spec = freeze.spec_of_fetched(site, install)
-    return revision_of_records(actor, site, install, to_json(spec), blobs_keep(site_files(site, install, spec)))
+
+def revisions_keep(*, actor: User | None, sites: Sequence[tuple[Site, EngineInstall]]) -> dict[int, Revision]:
+    """The same for many sites, by their ids, with the same few queries. They came from freeze.with_parts just now."""
+    pins = _pins_of(site for site, _ in sites)
+    specs = {site.pk: freeze.spec_of_fetched(site, install) for site, install in sites}
+    records = blobs_keep({site.pk: site_files(site, install, specs[site.pk], pins) for site, install in sites})
+    wanted = [_draft(actor, site, install, to_json(specs[site.pk]), records[site.pk]) for site, install in sites]
+    return {row.site_id: row for row in _revisions_stored(wanted)}
+
+
+def _draft(
+    actor: User | None, site: Site, install: EngineInstall, spec: dict[str, Any], records: Sequence[FileRecord]
+) -> Revision:
+    """A revision that is not stored yet and has no number."""
+    files = [asdict(record) for record in sorted(records, key=lambda record: record.path)]
+    digest = sha256_of(json.dumps(files, sort_keys=True))
+    return Revision(site=site, install=install, spec=spec, files=files, digest=digest, created_by=actor)
 
 
 def revision_of_records(
     actor: User | None, site: Site, install: EngineInstall, spec: dict[str, Any], records: Sequence[FileRecord]
 ) -> Revision:
     """The revision of these stored files: equal files are the same revision."""
-    files = [asdict(record) for record in sorted(records, key=lambda record: record.path)]
-    digest = sha256_of(json.dumps(files, sort_keys=True))
-    found = Revision.objects.filter(site=site, install=install, digest=digest).first()
-    return found or _revision_new(actor, site, install, spec=spec, files=files, digest=digest)
+    return _revisions_stored([_draft(actor, site, install, spec, records)])[0]
 
 
-def _revision_new(actor: User | None, site: Site, install: EngineInstall, **values: Any) -> Revision:
+def _revisions_stored(drafts: Sequence[Revision]) -> list[Revision]:
+    """For each draft the stored revision with its files, itself if there was none."""
     for _attempt in range(5):
-        last = Revision.objects.filter(site=site).aggregate(last=Max("number"))["last"] or 0
+        found = _revisions_found(drafts)
+        new = [draft for draft in drafts if _key(draft) not in found]
         try:
             with transaction.atomic():
-                return Revision.objects.create(site=site, install=install, number=last + 1, created_by=actor, **values)
-        except IntegrityError:  # another plan of this site took the number, or stored these very files
-            found = Revision.objects.filter(site=site, install=install, digest=values["digest"]).first()
-            if found:
-                return found
-    raise AssertionError(f"five plans of {site.name} at once took every next revision number")
+                _numbers_give(new)
+                Revision.objects.bulk_create(new)
+        except IntegrityError:  # another plan of these sites took a number, or stored these very files
+            continue
+        return [found.get(_key(draft), draft) for draft in drafts]
+    names = ", ".join(draft.site.name for draft in drafts)
+    raise AssertionError(f"five plans of {names} at once took every next revision number")
+
+
+def _key(revision: Revision) -> tuple[int, int, str]:
+    return (revision.site_id, revision.install_id, revision.digest)
+
+
+def _revisions_found(drafts: Sequence[Revision]) -> dict[tuple[int, int, str], Revision]:
+    rows = Revision.objects.filter(
+        site__in=[draft.site_id for draft in drafts], digest__in=[draft.digest for draft in drafts]
+    )
+    found = {_key(row): row for row in rows}
+    for draft in drafts:
+        row = found.get(_key(draft))
+        if row is not None:
+            row.site, row.install = draft.site, draft.install
+    return found
+
+
+def _numbers_give(drafts: Sequence[Revision]) -> None:
+    rows = Revision.objects.filter(site__in=[draft.site_id for draft in drafts]).order_by().values_list("site")
+    last = dict(rows.annotate(last=Max("number"))) if drafts else {}
+    for draft in drafts:
+        draft.number = last.get(draft.site_id, 0) + 1
 
 
 def spec_of(revision: Revision) -> SiteSpec:
-    return from_json(SiteSpec, revision.spec)
+    """Read once for every object: it is immutable."""
+    spec = revision.__dict__.get("_spec")
+    if spec is None:
+        spec = revision.__dict__["_spec"] = from_json(SiteSpec, revision.spec)
+    return cast(SiteSpec, spec)

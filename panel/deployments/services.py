@@ -6,7 +6,7 @@ on the host, or the server changed since, the plan is refused as stale.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -17,11 +17,11 @@ from django.utils import timezone
 
 from panel.accounts.models import User
 from panel.accounts.permissions import Action, require
-from panel.audit.services import audit_record
+from panel.audit.services import audit_record, audit_record_all
 from panel.core.errors import ApplicationError, Conflict
 from panel.deployments.models import Deployment, DeploymentItem, DeploymentKind, DeploymentStatus, Revision
 from panel.deployments.planning import Change, live_revision, live_revisions, plans_make
-from panel.deployments.rendered import revision_keep, spec_of
+from panel.deployments.rendered import revision_keep, revisions_keep, spec_of
 from panel.hosts.models import EngineInstall, Host
 from panel.websites import checks, freeze, paths
 from panel.websites.models import Site
@@ -41,12 +41,13 @@ def _check_sites(actor: User, sites: Sequence[Site], install: EngineInstall | No
     the site's name before it when there are several."""
     sites = list(freeze.with_parts(Site.objects.filter(pk__in=[site.pk for site in sites])))
     faults: dict[str, list[str]] = {}
+    suspects = checks.clash_suspects(sites) if install is None else {site.pk for site in sites}
     for site in sites:
         prefix = f"{site.name}/" if len(sites) > 1 else ""
         if not site.enabled:
             message = f"{site} is disabled: enable it first, then deploy it."
             faults.setdefault(f"{prefix}enabled", []).append(message)
-        for problem in checks.site_problems(site, install, actor=actor, is_fetched=True):
+        for problem in checks.site_problems(site, install, actor=actor, is_fetched=True, may_clash=site.pk in suspects):
             faults.setdefault(prefix + problem.where, []).append(problem.message)
     if faults:
         raise ValidationError(faults)
@@ -63,25 +64,20 @@ def _unique(sites: Iterable[Site]) -> list[Site]:
 def _plan_and_store(
     actor: User, hosts: Mapping[Host, Sequence[Change]], kind: DeploymentKind, batch: UUID, after: dict[str, Any]
 ) -> list[Deployment]:
-    plans = plans_make(hosts)
+    plans = [plan | {"after": dict(after)} for plan in plans_make(hosts)]
     with transaction.atomic():
-        return [
-            _store(actor, host, kind, changes, batch, plan | {"after": dict(after)})
-            for (host, changes), plan in zip(hosts.items(), plans, strict=True)
-        ]
-
-
-def _store(
-    actor: User, host: Host, kind: DeploymentKind, changes: Sequence[Change], batch: UUID, plan: dict[str, Any]
-) -> Deployment:
-    deployment = Deployment.objects.create(host=host, kind=kind, batch=batch, plan=plan, requested_by=actor)
-    DeploymentItem.objects.bulk_create(
-        DeploymentItem(deployment=deployment, site=change.site, revision=change.new, previous=change.old)
-        for change in changes
-    )
-    names = [change.site.name for change in changes]
-    audit_record(actor=actor, action="deployment.plan", target=deployment, after={"kind": kind, "sites": names})
-    return deployment
+        rows = Deployment.objects.bulk_create(
+            Deployment(host=host, kind=kind, batch=batch, plan=plan, requested_by=actor)
+            for host, plan in zip(hosts, plans, strict=True)
+        )
+        DeploymentItem.objects.bulk_create(
+            DeploymentItem(deployment=row, site=change.site, revision=change.new, previous=change.old)
+            for row in rows
+            for change in hosts[row.host]
+        )
+        named = [(row, {"kind": kind, "sites": [change.site.name for change in hosts[row.host]]}) for row in rows]
+        audit_record_all(actor=actor, action="deployment.plan", targets=[(row, None, after) for row, after in named])
+    return rows
 
 
 def _by_host(
@@ -116,12 +112,12 @@ def deployment_plan(
 
 
 def _deploy_changes(actor: User, sites: Sequence[Site]) -> list[tuple[Host, Change]]:
-    changes, live = [], live_revisions(sites)
+    live, placed = live_revisions(sites), []
     for site in _check_sites(actor, sites):
         assert site.install is not None
-        new = revision_keep(actor=actor, site=site, install=site.install, is_fetched=True)
-        changes.append((site.install.host, Change(site, live.get(site.pk), new)))
-    return changes
+        placed.append((site, site.install))
+    new = revisions_keep(actor=actor, sites=placed)
+    return [(install.host, Change(site, live.get(site.pk), new[site.pk])) for site, install in placed]
 
 
 def _live_or_refuse(site: Site) -> Revision:
@@ -235,8 +231,7 @@ def deployment_confirm(*, actor: User, deployment: Deployment, accept_drift: boo
         list(Site.objects.select_for_update().filter(pk__in=[item.site_id for item in items]).order_by("pk"))
         _refuse_busy(items)
         _refuse_stale(items)
-        for row in batch:
-            _confirm_row(actor, row)
+        _confirm_rows(actor, batch)
     return batch
 
 
@@ -264,52 +259,52 @@ def _refuse_stale(items: Sequence[DeploymentItem]) -> None:
     sites = {site.pk: site for site in freeze.with_parts(Site.objects.filter(pk__in=[item.site_id for item in items]))}
     live = live_revisions(sites.values())
     for item in items:
-        _refuse_stale_item(item, sites[item.site_id], live.get(item.site_id))
+        waits = item.deployment.kind == DeploymentKind.MOVE and item.previous is None
+        if not waits and live.get(item.site_id) != item.previous:
+            raise Conflict(
+                f"This plan is stale: {item.site} stands as {live.get(item.site_id) or 'nothing'} now, not as "
+                f"{item.previous or 'nothing'}. Plan again to see what would change."
+            )
+    frozen = [
+        (sites[item.site_id], item.revision)
+        for item in items
+        if item.revision and item.deployment.kind in (DeploymentKind.DEPLOY, DeploymentKind.MOVE)
+    ]
+    now = revisions_keep(actor=None, sites=[(site, revision.install) for site, revision in frozen])
+    for site, revision in frozen:
+        if now[site.pk] != revision:
+            raise Conflict(
+                f"This plan is stale: {site} was changed since it was made. Plan again to see what would change."
+            )
 
 
-def _refuse_stale_item(item: DeploymentItem, site: Site, live: Revision | None) -> None:
-    """`site` was fetched with its parts just now."""
-    kind = item.deployment.kind
-    waits = kind == DeploymentKind.MOVE and item.previous is None
-    if not waits and live != item.previous:
-        raise Conflict(
-            f"This plan is stale: {site} stands as {live or 'nothing'} now, not as {item.previous or 'nothing'}. "
-            "Plan again to see what would change."
-        )
-    if kind not in (DeploymentKind.DEPLOY, DeploymentKind.MOVE) or item.revision is None:
-        return
-    if revision_keep(actor=None, site=site, install=item.revision.install, is_fetched=True) != item.revision:
-        raise Conflict(
-            f"This plan is stale: {site} was changed since it was made. Plan again to see what would change."
-        )
-
-
-def _confirm_row(actor: User, row: Deployment) -> None:
-    waits = "waits_for" in row.plan["after"]
-    status = DeploymentStatus.PLANNED if waits else DeploymentStatus.QUEUED
-    rows = Deployment.objects.filter(pk=row.pk, status=DeploymentStatus.PLANNED, confirmed_at=None)
+def _confirm_rows(actor: User, batch: Sequence[Deployment]) -> None:
     confirmed_at = timezone.now()
-    if not rows.update(status=status, confirmed_at=confirmed_at):
-        raise Conflict(f"{row} was confirmed by someone else just now.")
-    row.status, row.confirmed_at = status, confirmed_at
-    if row.plan["after"].get("enabled") is False:
-        for item in row.items.select_related("site"):
-            if item.site.enabled:
-                site_enable(actor=actor, site=item.site, enabled=False)
-    audit_record(actor=actor, action="deployment.confirm", target=row, after={"batch": str(row.batch)})
-    if not waits:
-        wake_worker(row)
+    for waits in (False, True):
+        rows = [row for row in batch if ("waits_for" in row.plan["after"]) == waits]
+        status = DeploymentStatus.PLANNED if waits else DeploymentStatus.QUEUED
+        planned = Deployment.objects.filter(status=DeploymentStatus.PLANNED, confirmed_at=None)
+        values = {"status": status, "confirmed_at": confirmed_at}
+        if rows and planned.filter(pk__in=[row.pk for row in rows]).update(**values) != len(rows):
+            raise Conflict(f"{rows[0]} was confirmed by someone else just now.")
+        for row in rows:
+            row.status, row.confirmed_at = status, confirmed_at
+    for row in batch:
+        if row.plan["after"].get("enabled") is False:
+            for item in row.items.select_related("site"):
+                if item.site.enabled:
+                    site_enable(actor=actor, site=item.site, enabled=False)
+    targets = [(row, None, {"batch": str(row.batch)}) for row in batch]
+    audit_record_all(actor=actor, action="deployment.confirm", targets=targets)
+    wake_workers([row for row in batch if row.status == DeploymentStatus.QUEUED])
 
 
-def wake_worker(deployment: Deployment) -> None:
-    """Tell a worker after the commit. A lost message costs time only: the sweep finds what is queued."""
-    from panel.deployments.tasks import run
+def wake_workers(deployments: Sequence[Deployment]) -> None:
+    """Tell workers after the commit. A lost message costs time only: the sweep finds what is queued."""
+    from panel.deployments.tasks import wake
 
-    _on_commit(lambda: run.delay(str(deployment.uuid)))
-
-
-def _on_commit(call: Callable[[], object]) -> None:
-    transaction.on_commit(lambda: call(), robust=True)
+    uuids = [row.uuid for row in deployments]
+    transaction.on_commit(lambda: wake(uuids), robust=True)
 
 
 def deployment_cancel(*, actor: User, deployment: Deployment) -> Deployment:

@@ -1,14 +1,15 @@
-"""The agent's events as Step rows, while they happen and once more when the outcome is known."""
+"""The agents' events as Step rows, while they happen and once more when the outcome is known."""
 
 from __future__ import annotations
 
 import datetime
 import logging
-from collections.abc import Sequence
-from dataclasses import fields
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any
 
-from django.db import DatabaseError, transaction
+from django.db import DatabaseError
+from django.db.models import Count, Max
 
 from agents.protocol import StepEvent
 from panel.deployments.models import Deployment, Step, StepStatus
@@ -22,52 +23,91 @@ def _time(seconds: float) -> datetime.datetime | None:
     return datetime.datetime.fromtimestamp(seconds, datetime.UTC) if seconds else None
 
 
-def _values(event: StepEvent) -> dict[str, Any]:
-    return {
-        "name": event.name,
-        "status": event.status,
-        "argv": event.argv,
-        "exit_code": event.exit_code,
-        "output": event.output.replace("\0", "\ufffd"),  # PostgreSQL keeps no NUL
-        "started_at": _time(event.started_at),
-        "finished_at": _time(event.finished_at),
-    }
+def _row(deployment: int, position: int, event: StepEvent) -> Step:
+    return Step(
+        deployment_id=deployment,
+        position=position,
+        name=event.name,
+        status=event.status,
+        argv=event.argv,
+        exit_code=event.exit_code,
+        output=event.output.replace("\0", "\ufffd"),  # PostgreSQL keeps no NUL
+        started_at=_time(event.started_at),
+        finished_at=_time(event.finished_at),
+    )
+
+
+def _store(rows: Iterable[Step]) -> None:
+    Step.objects.bulk_create(
+        rows, update_conflicts=True, unique_fields=["deployment", "position"], update_fields=_COLUMNS
+    )
+
+
+@dataclass
+class _Heard:
+    """What one deployment's agent said since it was last written."""
+
+    position: int = 0
+    running: str = ""
+    unwritten: dict[int, StepEvent] = field(default_factory=dict)
+
+    def add(self, event: StepEvent) -> None:
+        """The end of the step that runs takes its place; everything else is a new step."""
+        if self.running != event.name:
+            self.position += 1
+        self.unwritten[self.position - 1] = event
+        self.running = event.name if event.status == StepStatus.RUNNING else ""
 
 
 class Recorder:
-    """Writes each event of one deployment as it comes, with one statement. Never raises: a page that shows less is no
-    reason to leave a host alone in the middle of a transaction; `steps_replace` puts it right afterwards."""
+    """Keeps the events of some deployments and writes those that are new with one statement. Never raises: a page
+    that shows less is no reason to leave a host alone in the middle of a transaction; `steps_replace` puts it right
+    afterwards."""
 
-    def __init__(self, deployment: Deployment) -> None:
-        self._deployment = deployment
-        self._position = Step.objects.filter(deployment=deployment).count()
-        self._running: Step | None = None
+    def __init__(self) -> None:
+        self._heard: dict[int, _Heard] = {}
 
-    def __call__(self, data: dict[str, Any]) -> None:
+    def resume(self, deployments: Iterable[Deployment]) -> None:
+        """Steps of an earlier attempt stand; new ones follow them."""
+        counts = Step.objects.filter(deployment__in=list(deployments)).order_by().values("deployment")
+        for row in counts.annotate(count=Count("pk")):
+            self._heard[row["deployment"]] = _Heard(row["count"])
+
+    def hear(self, deployment: Deployment, data: Mapping[str, Any]) -> None:
         try:
-            self._hear(StepEvent(**{name: value for name, value in data.items() if name in _MEMBERS}))
-        except (DatabaseError, TypeError, ValueError):
-            logger.exception("a step of deployment %s could not be written", self._deployment.uuid)
+            event = StepEvent(**{name: value for name, value in data.items() if name in _MEMBERS})
+        except TypeError:
+            logger.exception("a step of deployment %s is not one", deployment.uuid)
+            return
+        self._heard.setdefault(deployment.pk, _Heard()).add(event)
 
-    def _hear(self, event: StepEvent) -> None:
-        values, row = _values(event), self._running
-        if row is not None and row.name == event.name:
-            Step.objects.filter(pk=row.pk).update(**values)
-        else:
-            row = Step.objects.create(deployment=self._deployment, position=self._position, **values)
-            self._position += 1
-        self._running = row if event.status == StepStatus.RUNNING else None
+    def forget(self, deployments: Iterable[Deployment]) -> None:
+        """Their outcome is known, and all their steps with it."""
+        for deployment in deployments:
+            self._heard.pop(deployment.pk, None)
+
+    def write(self) -> None:
+        rows = [
+            _row(deployment, position, event)
+            for deployment, heard in self._heard.items()
+            for position, event in heard.unwritten.items()
+        ]
+        for heard in self._heard.values():
+            heard.unwritten.clear()
+        try:
+            _store(rows)
+        except (DatabaseError, ValueError):
+            logger.exception("steps of %d deployments could not be written", len(self._heard))
 
 
-@transaction.atomic
-def steps_replace(deployment: Deployment, events: Sequence[StepEvent]) -> None:
-    """Make the rows what the agent's own journal says."""
-    if not events:
+def steps_replace(said: Mapping[int, Sequence[StepEvent]]) -> None:
+    """Make the rows of each deployment, by its key, what the agent's own journal says. The caller's transaction."""
+    said = {pk: events for pk, events in said.items() if events}
+    if not said:
         return
-    Step.objects.bulk_create(
-        (Step(deployment=deployment, position=number, **_values(event)) for number, event in enumerate(events)),
-        update_conflicts=True,
-        unique_fields=["deployment", "position"],
-        update_fields=_COLUMNS,
-    )
-    Step.objects.filter(deployment=deployment, position__gte=len(events)).delete()
+    _store(_row(pk, number, event) for pk, events in said.items() for number, event in enumerate(events))
+    last = Step.objects.filter(deployment__in=said).order_by().values("deployment").annotate(last=Max("position"))
+    for row in last:
+        events = said[row["deployment"]]
+        if row["last"] >= len(events):
+            Step.objects.filter(deployment=row["deployment"], position__gte=len(events)).delete()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from uuid import UUID
 
 from celery import shared_task
@@ -14,17 +15,24 @@ BUSY_RETRY_S = 2
 
 
 @shared_task
-def run(uuid: str) -> None:
-    """Carry out one deployment. A message for one that another worker has does nothing."""
-    if execution.deployment_execute(UUID(uuid)) == Attempt.BUSY:
-        run.apply_async((uuid,), countdown=BUSY_RETRY_S)
+def run(*uuids: str) -> None:
+    """Carry out some deployments together. A message for one that another worker has does nothing."""
+    attempts = execution.deployments_execute([UUID(uuid) for uuid in uuids])
+    busy = [str(uuid) for uuid, attempt in attempts.items() if attempt == Attempt.BUSY]
+    if busy:
+        run.apply_async(tuple(busy), countdown=BUSY_RETRY_S)
+
+
+def wake(uuids: Sequence[UUID]) -> None:
+    """One message for as many as are carried out together."""
+    for start in range(0, len(uuids), execution.AT_ONCE):
+        run.delay(*map(str, uuids[start : start + execution.AT_ONCE]))
 
 
 @shared_task
 def sweep() -> None:
     """Wake workers for everything that waits, what a dead worker left included."""
-    for uuid in execution.orphans_queue():
-        run.delay(str(uuid))
+    wake(execution.orphans_queue())
 
 
 @shared_task

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from django.core.exceptions import ValidationError
-from django.db.models import Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
@@ -36,11 +36,16 @@ class Problem:
 
 
 def site_problems(
-    site: Site, install: EngineInstall | None = None, *, actor: User, is_fetched: bool = False
+    site: Site,
+    install: EngineInstall | None = None,
+    *,
+    actor: User,
+    is_fetched: bool = False,
+    may_clash: bool = True,
 ) -> list[Problem]:
     """All that keeps `actor` from planning `site` on `install` (default: its own). Empty: a plan can be made.
 
-    `is_fetched`: the site came from freeze.with_parts just now.
+    `is_fetched`: the site came from freeze.with_parts just now. `may_clash`: whether it is one of `clash_suspects`.
     """
     site = site if is_fetched else freeze.fetched(site)
     install = install or site.install
@@ -59,9 +64,10 @@ def site_problems(
             problems.append(
                 Problem(f"upstreams/{index}/servers", _("%s has no server that is in use: add one.") % upstream)
             )
-    kept = paths.standing_paths(site, install.host)
-    clashes = _clashes(site, install, blocks)
-    return problems + clashes + path_clashes(actor, site, install.host, kept=kept)
+    problems += _clashes(site, install, blocks) if may_clash else _own_clashes(blocks)
+    if may(actor, Action.ADMINISTER):  # who may share folders between teams
+        return problems
+    return problems + path_clashes(actor, site, install.host, kept=paths.standing_paths(site, install.host))
 
 
 def _block_problems(where: str, block: ServerBlock) -> Iterable[Problem]:
@@ -154,6 +160,23 @@ def _clashes(site: Site, install: EngineInstall, own: list[ServerBlock]) -> list
             problems += _listen_clashes(f"blocks/{index}", listen, same)
             problems += _name_clashes(f"blocks/{index}", listen, names, same)
     return list(dict.fromkeys(problems))
+
+
+def clash_suspects(sites: Iterable[Site]) -> set[int]:
+    """The ids of those that may clash with another site, each on its own server; the others surely do not. One query
+    for all of them."""
+    own = Listen.objects.filter(block__site__in=[site.pk for site in sites])
+    own_names = ServerName.objects.filter(block=OuterRef(OuterRef(OuterRef("block")))).values("name")
+    shared_name = ServerName.objects.filter(block=OuterRef("block"), name__in=own_names)
+    both_default = Q(default_server=True) & Q(default_server=OuterRef("default_server"))
+    same_socket = Q(address=OuterRef("address")) & (~Q(tls=OuterRef("tls")) | both_default | Exists(shared_name))
+    others = Listen.objects.filter(
+        ~Q(block__site__install=OuterRef("block__site__install")) | same_socket,
+        port=OuterRef("port"),
+        block__site__enabled=True,
+        block__site__install__host=OuterRef("block__site__install__host"),
+    ).exclude(block__site=OuterRef("block__site"))
+    return set(own.filter(Exists(others)).order_by().values_list("block__site", flat=True))
 
 
 def _others(site: Site, install: EngineInstall, listen: Listen) -> QuerySet[Listen]:

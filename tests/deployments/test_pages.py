@@ -65,7 +65,7 @@ def test_work_is_never_done_on_get(people: Cast) -> None:
 def test_failure_shows_the_servers_own_words_escaped(people: Cast) -> None:
     deployment = planned(people, shop(people))
     services.deployment_confirm(actor=people.owner, deployment=deployment)
-    carried_out(deployment, "rolled_back", 'nginx: [emerg] unknown directive "<script>"')
+    carried_out(deployment, outcome="rolled_back", error='nginx: [emerg] unknown directive "<script>"')
     page = signed_in(people).get(url("detail", deployment.uuid)).content.decode()
     assert "nginx: [emerg] unknown directive &quot;&lt;script&gt;&quot;" in page
     assert "nginx -t" in page

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 from django.core.exceptions import PermissionDenied, ValidationError
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from agents.protocol import ApplyResult, StepEvent
@@ -24,7 +26,7 @@ from panel.deployments.models import (
 )
 from panel.deployments.planning import live_revision
 from panel.hosts.claims import Claim
-from panel.hosts.models import Engine, Host
+from panel.hosts.models import Engine, EngineInstall, Host, Layout
 from panel.rendering import spec
 from panel.websites import services as websites
 from panel.websites.models import Site
@@ -48,15 +50,15 @@ def planned(people: Cast, *sites: Site) -> Deployment:
     return deployment
 
 
-def carried_out(deployment: Deployment, outcome: str = "applied", error: str = "") -> None:
+def carried_out(*deployments: Deployment, outcome: str = "applied", error: str = "") -> None:
     """The panel's side of an outcome that the agent reported."""
-    token = Claim(Deployment).token
-    rows = Deployment.objects.filter(pk=deployment.pk)
-    rows.update(status=DeploymentStatus.RUNNING, claimed_by=token, started_at=timezone.now())
-    deployment.refresh_from_db()
+    claim = Claim(Deployment)
+    rows = Deployment.objects.filter(pk__in=[deployment.pk for deployment in deployments])
+    rows.update(status=DeploymentStatus.RUNNING, claimed_by=claim.token, started_at=timezone.now())
     result = ApplyResult(outcome, error, [StepEvent("test", "succeeded", ["nginx", "-t"], 0, "ok")])
-    outcomes.result_record(deployment, token, result, {})
-    deployment.refresh_from_db()
+    outcomes.ends_record(claim, [outcomes.end_of(deployment, result, {}) for deployment in deployments])
+    for deployment in deployments:
+        deployment.refresh_from_db()
 
 
 def live(people: Cast, site: Site) -> Deployment:
@@ -161,6 +163,25 @@ def test_sites_of_several_hosts_are_one_batch(people: Cast) -> None:
     assert {row.status for row in Deployment.objects.all()} == {DeploymentStatus.QUEUED}
 
 
+def test_many_hosts_cost_as_many_queries_as_one(people: Cast) -> None:
+    """Planned, confirmed and written down."""
+
+    def queries(count: int) -> int:
+        sites = []
+        for number in range(count):
+            host = Host.objects.create(name=f"host-{count}-{number}", status="unreachable", site_roots=["/srv/www"])
+            values = {"engine": Engine.NGINX, "layout": Layout.SITES, "paths": people.nginx.paths}
+            install = EngineInstall.objects.create(host=host, **values)
+            sites.append(shop(people, f"site-{count}-{number}", install=install))
+        with CaptureQueriesContext(connection) as captured:
+            (first, *others) = services.deployment_plan(actor=people.admin, sites=sites)
+            services.deployment_confirm(actor=people.admin, deployment=first)
+            carried_out(first, *others)
+        return len(captured)
+
+    assert queries(9) - 8 <= queries(2)  # `carried_out` itself reads each of them once
+
+
 def test_a_changed_site_makes_the_plan_stale(people: Cast) -> None:
     site = shop(people)
     deployment = planned(people, site)
@@ -204,7 +225,7 @@ def test_success_makes_it_live_failure_is_noted(people: Cast) -> None:
     websites.block_update(actor=people.owner, block=site.blocks.get(), autoindex=True)
     bad = planned(people, site)
     services.deployment_confirm(actor=people.owner, deployment=bad)
-    carried_out(bad, "rolled_back", "nginx: [emerg] unknown directive")
+    carried_out(bad, outcome="rolled_back", error="nginx: [emerg] unknown directive")
     state.refresh_from_db()
     assert bad.status == DeploymentStatus.ROLLED_BACK
     assert bad.error == "nginx: [emerg] unknown directive"
@@ -253,7 +274,7 @@ def test_a_site_that_could_not_be_taken_off_stays_enabled(people: Cast, how: str
     if how == "taken back":
         services.deployment_cancel(actor=people.owner, deployment=deployment)
     else:
-        carried_out(deployment, "rolled_back", "no")
+        carried_out(deployment, outcome="rolled_back", error="no")
     assert Site.objects.get().enabled
     assert live_revision(site) is not None
 
@@ -317,7 +338,7 @@ def test_a_move_that_fails_there_leaves_it_here(people: Cast) -> None:
     other = Host.objects.create(name="web-2", site_roots=["/srv/www"], status="unreachable", status_detail="away")
     up, down = services.site_move(actor=people.owner, site=site, install=install(other, Engine.NGINX, ""))
     services.deployment_confirm(actor=people.owner, deployment=up)
-    carried_out(up, "failed", "no")
+    carried_out(up, outcome="failed", error="no")
     down.refresh_from_db()
     assert down.status == DeploymentStatus.CANCELLED
     assert live_revision(site) == before

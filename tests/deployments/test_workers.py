@@ -33,9 +33,9 @@ django.setup()
 from uuid import UUID
 from django.conf import settings
 from pathlib import Path
-settings.LOCAL_HOST_ROOT = Path(sys.argv[2])
-from panel.deployments.execution import deployment_execute
-deployment_execute(UUID(sys.argv[1]))
+settings.LOCAL_HOST_ROOT = Path(sys.argv[1])
+from panel.deployments.execution import deployments_execute
+deployments_execute([UUID(uuid) for uuid in sys.argv[2:]])
 """
 
 
@@ -54,8 +54,8 @@ def database_url() -> str:
     return f"postgres://{user}{values['HOST']}:{values['PORT']}/{values['NAME']}"
 
 
-def worker(deployment: Deployment, home: Path, fault: str) -> subprocess.Popen[bytes]:
-    """A worker in a process of its own, whose agent stops at `fault`."""
+def worker(home: Path, fault: str, *deployments: Deployment) -> subprocess.Popen[bytes]:
+    """A worker in a process of its own, whose agents stop at `fault`."""
     env = os.environ | {
         "PADDOCK_DATABASE_URL": database_url(),
         "PADDOCK_ENCRYPTION_KEYS": ",".join(django_settings.ENCRYPTION_KEYS),
@@ -63,7 +63,8 @@ def worker(deployment: Deployment, home: Path, fault: str) -> subprocess.Popen[b
         "PADDOCK_AGENT_FAULT": fault,
         "DJANGO_SETTINGS_MODULE": "panel.settings",
     }
-    return subprocess.Popen([sys.executable, "-c", WORKER, str(deployment.uuid), str(home)], env=env, cwd=ROOT)
+    uuids = [str(deployment.uuid) for deployment in deployments]
+    return subprocess.Popen([sys.executable, "-c", WORKER, str(home), *uuids], env=env, cwd=ROOT)
 
 
 def test_two_workers_carry_out_a_deployment_once(machine: Machine, nginx: NginxInstance) -> None:
@@ -94,7 +95,7 @@ def test_a_killed_worker_is_followed_by_another(
     machine: Machine, nginx: NginxInstance, agent_home: Path, point: str
 ) -> None:
     deployment = confirmed(machine, nginx)
-    process = worker(deployment, agent_home, f"hold:{point}")
+    process = worker(agent_home, f"hold:{point}", deployment)
     try:
         reached = {"journaled": "journal", "tested": "test", "switched": "switch", "live": "start"}[point]
         reload_or_start = {"start", "reload"} if reached == "start" else {reached}

@@ -18,9 +18,8 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -126,8 +125,7 @@ class Controller:
         planned = time.perf_counter()
         batch = services.deployment_confirm(actor=self.admin, deployment=plans[0])
         confirmed = time.perf_counter()
-        with _worker() as threads:
-            list(threads.map(lambda row: _as_task(tasks.run, str(row.uuid)), batch))
+        self._work(tasks, [str(row.uuid) for row in batch])
         ended = time.perf_counter()
         measured = {
             "wall": ended - began,
@@ -145,6 +143,21 @@ class Controller:
         measured["file_bytes"] = plans[0].items.get().revision.files and _size(plans[0])
         return measured
 
+    def _work(self, tasks: Any, uuids: Sequence[str]) -> None:
+        """As a Celery worker does: each message in a thread, whose connection to the database is closed after it."""
+        from django.conf import settings
+        from django.db import connection
+
+        def work(part: Sequence[str]) -> None:
+            try:
+                tasks.run(*part)
+            finally:
+                connection.close()
+
+        size = tasks.execution.AT_ONCE
+        with ThreadPoolExecutor(settings.CELERY_WORKER_CONCURRENCY) as threads:
+            list(threads.map(work, [uuids[start : start + size] for start in range(0, len(uuids), size)]))
+
     def _edit(self, locations: Sequence[Any], mark: str) -> None:
         from panel.websites import services
 
@@ -156,25 +169,6 @@ def _size(deployment: Any) -> int:
     from panel.deployments.rendered import contents
 
     return sum(len(text) for text in contents(file["sha256"] for file in deployment.plan["files"]).values())
-
-
-@contextmanager
-def _worker() -> Iterator[ThreadPoolExecutor]:
-    """As many threads as a Celery worker of this installation has."""
-    from django.conf import settings
-
-    with ThreadPoolExecutor(settings.CELERY_WORKER_CONCURRENCY) as threads:
-        yield threads
-
-
-def _as_task(task: Any, argument: str) -> None:
-    """Celery closes the database connection after each task (celery.fixups.django)."""
-    from django.db import connection
-
-    try:
-        task(argument)
-    finally:
-        connection.close()
 
 
 def main(folder: Path) -> None:

@@ -12,7 +12,7 @@ from panel.core.errors import ApplicationError, Conflict
 from panel.hosts.models import Engine
 from panel.rendering import spec
 from panel.websites import checks, freeze, services
-from panel.websites.models import Handler, Match, RawSnippet, Site
+from panel.websites.models import Handler, Listen, Match, RawSnippet, ServerName, Site
 from tests.support.cast import Cast
 
 
@@ -342,3 +342,28 @@ def test_checking_costs_the_same_however_many_sites_there_are(people: Cast, djan
     site = shop(people)
     with django_assert_max_num_queries(17):
         assert checks.site_problems(site, actor=people.owner) == []
+
+
+@pytest.mark.parametrize("clash", ["", "name", "default", "tls", "server", "disabled"])
+def test_who_may_clash_is_found_for_many_sites_at_once(
+    people: Cast, clash: str, django_assert_num_queries: Any
+) -> None:
+    """Clashes are refused on saving; two requests at the same moment may still leave one behind."""
+    first, second = shop(people), shop(people, name="other", domains=["other.example"])
+    listens = Listen.objects.filter(block__site__in=[first, second])
+    if clash in ("name", "disabled"):
+        ServerName.objects.filter(block__site=second).update(name="shop.example")
+    elif clash == "default":
+        listens.update(default_server=True)
+    elif clash == "tls":
+        Listen.objects.filter(block__site=second).update(tls=True)
+    elif clash == "server":
+        Site.objects.filter(pk=second.pk).update(install=people.apache)
+    if clash == "disabled":
+        Site.objects.update(enabled=False)
+    with django_assert_num_queries(1):
+        suspects = checks.clash_suspects([first, second])
+    assert suspects == ({first.pk, second.pk} if clash not in ("", "disabled") else set())
+    for site in Site.objects.all():
+        assert site.install is not None
+        assert bool(checks.site_clashes(site, site.install)) == (site.pk in suspects)

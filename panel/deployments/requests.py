@@ -1,0 +1,95 @@
+"""What is sent: the transactions of many deployments, made with the same few queries as one."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from agents.protocol import ApplyRequest, FileChange
+from panel.deployments import host_agent
+from panel.deployments.models import Deployment, DeploymentItem, SiteState
+from panel.deployments.planning import Change, install_entries, live_states, roots_of
+from panel.deployments.probes import guards_of, probes_of
+from panel.deployments.rendered import contents, spec_of
+from panel.deployments.sending import Job
+from panel.hosts.models import EngineInstall
+
+_Changes = list[dict[str, Any]]
+
+
+def jobs_make(deployments: Sequence[Deployment]) -> list[Job]:
+    """Their transactions, as the sites stand now: under the hosts' locks, since others may have ended after the plans
+    were shown. Each server's own files follow from the sites that are live."""
+    items: dict[int, list[DeploymentItem]] = defaultdict(list)
+    rows = DeploymentItem.objects.filter(deployment__in=deployments).order_by("pk")
+    for item in rows.select_related("site", "revision__install", "previous__install"):
+        items[item.deployment_id].append(item)
+    wanted = {pk for deployment in deployments for pk in deployment.plan["installs"]}
+    installs = EngineInstall.objects.select_related("host").in_bulk(list(wanted))
+    drafts = [_Draft(row, [installs[pk] for pk in row.plan["installs"]], items[row.pk]) for row in deployments]
+    live = live_states(installs.values())
+    entries = install_entries({install: draft.changes for draft in drafts for install in draft.installs}, live)
+    for draft in drafts:
+        draft.add_install_files(entries)
+    texts = contents(file["sha256"] for draft in drafts for file in draft.files)
+    return [draft.job(texts, live) for draft in drafts]
+
+
+class _Draft:
+    """One deployment's transaction while it is put together."""
+
+    def __init__(self, deployment: Deployment, installs: list[EngineInstall], items: list[DeploymentItem]) -> None:
+        self.deployment = deployment
+        self.installs = installs
+        self.items = items
+        self.changes = [Change(item.site, item.previous, item.revision) for item in items]
+        self.files: _Changes = [file for file in deployment.plan["files"] if file["site"]]
+        self.stand: dict[int, _Changes] = {}
+
+    def add_install_files(self, entries: dict[int, list[Any]]) -> None:
+        """The servers' own files, with what was found on the host when the plan was confirmed."""
+        shown = {file["path"]: file for file in self.deployment.plan["files"] if not file["site"]}
+        for install in self.installs:
+            self.stand[install.pk] = [asdict(entry.new) for entry in entries[install.pk] if entry.new]
+            self.files += [entry.as_change(shown.get(entry.path)) for entry in entries[install.pk]]
+
+    def job(self, texts: dict[str, str], live: dict[int, list[SiteState]]) -> Job:
+        changed = {item.site_id for item in self.items}
+        others = [state for install in self.installs for state in live[install.pk] if state.site_id not in changed]
+        probes = [
+            probe
+            for item in self.items
+            if item.revision
+            for probe in probes_of(spec_of(item.revision), item.site.health_path)
+        ]
+        request = ApplyRequest(
+            transaction=str(self.deployment.uuid),
+            roots=roots_of(self.installs),
+            files=[_change(file, texts) for file in self.files if not _is_done(file)],
+            engines=host_agent.controls(self.installs),
+            probes=list(dict.fromkeys(probes)),
+            guards=guards_of((spec_of(state.revision), state.site.health_path) for state in others if state.revision),
+        )
+        return Job(self.deployment, request, self.stand, attempted=self.deployment.started_at is not None)
+
+
+def _is_done(file: dict[str, Any]) -> bool:
+    """A file to be removed that was found to be gone."""
+    return bool(file["action"] == "remove" and file["found_sha256"] == "")
+
+
+def _change(file: dict[str, Any], texts: dict[str, str]) -> FileChange:
+    if file["action"] == "remove":
+        return FileChange(file["path"], "remove", expect=file["expect"], secret=file["secret"])
+    if file["link"]:
+        return FileChange(file["path"], "link", target=file["link"], expect=file["expect"])
+    return FileChange(
+        file["path"],
+        "put",
+        content=texts[file["sha256"]],
+        mode=file["mode"],
+        expect=file["expect"],
+        secret=file["secret"],
+    )

@@ -1,0 +1,158 @@
+"""Deployments to several hosts at once: together they are quick, and none of them suffers from another."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from django.utils import timezone
+
+from panel.deployments import execution, services, tasks
+from panel.deployments.models import Deployment, DeploymentStatus, SiteState, SiteStatus
+from panel.hosts.claims import ORPHANED_AFTER, Attempt
+from panel.hosts.locks import host_lock
+from panel.hosts.models import Connection, Engine, EngineInstall, Host, HostLock, HostStatus, Layout
+from tests.deployments.real import Machine
+from tests.deployments.test_workers import worker
+from tests.support.http import ask
+from tests.support.nginx import NginxInstance
+from tests.support.ports import free_port
+from tests.support.waiting import eventually
+
+
+class Fleet:
+    """Three hosts with a server and a site each. They share this machine and its agents' journal."""
+
+    def __init__(self, machine: Machine, servers: list[NginxInstance]) -> None:
+        self.owner = machine.people.owner
+        self.ports = [free_port() for _ in servers]
+        sites = []
+        for server, port in zip(servers, self.ports, strict=True):
+            host = Host.objects.create(
+                name=f"many-{port}",
+                connection=Connection.LOCAL,
+                status=HostStatus.READY,
+                site_roots=[str(machine.root / "www")],
+            )
+            values = {"engine": Engine.NGINX, "paths": server.paths, "layout": Layout.SITES}
+            install = EngineInstall.objects.create(host=host, **values)
+            sites.append(machine.site(f"site-{port}", install, port=port))
+        self.planned = services.deployment_plan(actor=self.owner, sites=sites)
+        services.deployment_confirm(actor=self.owner, deployment=self.planned[0])
+
+    def execute(self) -> list[Attempt]:
+        return list(execution.deployments_execute([row.uuid for row in self.planned]).values())
+
+    def statuses(self) -> list[str]:
+        for row in self.planned:
+            row.refresh_from_db()
+        return [row.status for row in self.planned]
+
+    def assert_live(self) -> None:
+        assert self.statuses() == [DeploymentStatus.SUCCEEDED] * 3, [row.error for row in self.planned]
+        for port in self.ports:
+            wanted = f"this is site-{port}"
+            assert eventually(lambda: ask(port, "/", host=f"site-{port}.example").text == wanted, timeout_s=10)  # noqa: B023
+        assert list(SiteState.objects.values_list("status", flat=True)) == [SiteStatus.LIVE] * 3
+        for row in self.planned:
+            assert list(row.steps.values_list("name", flat=True)).count("switch") == 1
+        assert set(HostLock.objects.values_list("holder", flat=True)) == {""}
+
+
+@pytest.fixture
+def fleet(machine: Machine, server_root: Path) -> Iterator[Fleet]:
+    with ExitStack() as stack:
+        yield Fleet(machine, [stack.enter_context(NginxInstance(server_root / f"n{number}")) for number in range(3)])
+
+
+def test_all_of_a_batch_are_carried_out_together(fleet: Fleet) -> None:
+    assert fleet.execute() == [Attempt.DONE] * 3
+    fleet.assert_live()
+    assert fleet.execute() == [Attempt.NOTHING] * 3
+
+
+def test_one_message_wakes_a_worker_for_the_whole_batch(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    messages: list[tuple[str, ...]] = []
+    monkeypatch.setattr(tasks.run, "delay", lambda *uuids: messages.append(uuids))
+    tasks.sweep()
+    assert messages == [tuple(str(row.uuid) for row in fleet.planned)]
+    tasks.run(*messages[0])
+    fleet.assert_live()
+
+
+def test_a_busy_host_holds_up_nobody_else(fleet: Fleet) -> None:
+    first, second, third = fleet.planned
+    with host_lock(second.host, "benchmark 7"):
+        assert fleet.execute() == [Attempt.DONE, Attempt.BUSY, Attempt.DONE]
+        assert fleet.statuses() == [first.status, DeploymentStatus.QUEUED, third.status]
+    assert fleet.execute() == [Attempt.NOTHING, Attempt.DONE, Attempt.NOTHING]
+    fleet.assert_live()
+
+
+def test_what_cannot_be_prepared_fails_alone(fleet: Fleet) -> None:
+    broken = fleet.planned[1]
+    broken.plan["installs"] = [10**9]
+    broken.save(update_fields=["plan"])
+    assert fleet.execute() == [Attempt.DONE] * 3
+    assert fleet.statuses() == [DeploymentStatus.SUCCEEDED, DeploymentStatus.FAILED, DeploymentStatus.SUCCEEDED]
+    assert "before it sent anything" in broken.error
+    assert set(HostLock.objects.values_list("holder", flat=True)) == {""}
+
+
+def test_what_cannot_be_written_is_asked_again_and_harms_no_other(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The host is its witness: once the panel can write again, it learns what happened."""
+    victim, write = fleet.planned[1].pk, execution.outcomes.ends_record
+
+    def fails(claim: object, ends: list[execution.End]) -> None:
+        if any(end.deployment.pk == victim for end in ends):
+            raise ValueError("cannot be written")
+        write(claim, ends)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(execution.outcomes, "ends_record", fails)
+    fleet.execute()
+    assert fleet.statuses() == [DeploymentStatus.SUCCEEDED, DeploymentStatus.QUEUED, DeploymentStatus.SUCCEEDED]
+    monkeypatch.undo()
+    fleet.execute()
+    fleet.assert_live()
+
+
+def test_two_deployments_of_one_host_follow_each_other(machine: Machine, nginx: NginxInstance) -> None:
+    install = machine.install(nginx, Engine.NGINX)
+    plans = [machine.plan(machine.site(name, install)) for name in ("shop", "blog")]
+    for plan in plans:
+        services.deployment_confirm(actor=machine.people.owner, deployment=plan)
+    uuids = [plan.uuid for plan in plans]
+    assert execution.deployments_execute(uuids) == {uuids[0]: Attempt.DONE, uuids[1]: Attempt.BUSY}
+    assert execution.deployments_execute(uuids) == {uuids[0]: Attempt.NOTHING, uuids[1]: Attempt.DONE}
+    assert machine.answers("shop", "this is shop")
+    assert machine.answers("blog", "this is blog")
+
+
+@pytest.mark.parametrize("point", ["journaled", "switched"])
+def test_the_batch_of_a_killed_worker_is_taken_up(
+    fleet: Fleet, agent_home: Path, point: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process = worker(agent_home, f"hold:{point}", *fleet.planned)
+    try:
+        assert eventually(lambda: (agent_home / "agent" / "state" / "held").exists(), timeout_s=30)
+    finally:
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    assert fleet.statuses() == [DeploymentStatus.RUNNING] * 3
+    messages: list[tuple[str, ...]] = []
+    monkeypatch.setattr(tasks.run, "delay", lambda *uuids: messages.append(uuids))
+    tasks.sweep()
+    assert messages == []  # its heartbeat is still fresh
+    Deployment.objects.update(heartbeat_at=timezone.now() - ORPHANED_AFTER * 2)
+    tasks.sweep()
+    for _attempt in range(10):
+        fleet.execute()
+        if DeploymentStatus.QUEUED not in fleet.statuses():
+            break
+    fleet.assert_live()
