@@ -1,7 +1,7 @@
 """`python -m tests.conformance [--sites N] [--requests N] [--chance N]`: the fixed cases, then generated sites.
 
 Every engine is compared with nginx; the last line says which engines, how many requests, how many differences. Ends
-with 1 when a difference is not a documented one. PADDOCK_OPENLITESPEED names OpenLiteSpeed's folder where there is one.
+with 1 when a difference is not a documented one. OpenLiteSpeed does not take part yet.
 """
 
 from __future__ import annotations

@@ -69,11 +69,13 @@ def paths_for_applications(world: World) -> tuple[SiteSpec, list[Expected]]:
 def fallbacks(world: World) -> tuple[SiteSpec, list[Expected]]:
     """Access is asked before a fallback is chosen, and a fallback may be a fixed answer."""
     nobody = (AccessRule("deny", "127.0.0.1"),)
+    here = (AccessRule("allow", "127.0.0.1"), AccessRule("deny", "all"))
     spec = one(
         world,
         "fallbacks",
         Location("", "/docs/", "static", try_files=("$uri", "$uri/", "=404"), access_rules=nobody),
         Location("", "/other/", "static", try_files=("$uri", "/found/index.php?$args"), access_rules=nobody),
+        Location("", "/inside/", "static", try_files=("$uri", "$uri/", "/found/index.php?$args"), access_rules=here),
         Location("", "/found/", "static", try_files=("$uri", "/found/index.php?$args")),
         Location("", "/media/", "static", try_files=("$uri", "/moved")),
         Location("", "/photos/", "static", try_files=("$uri", "/stop")),
@@ -84,6 +86,8 @@ def fallbacks(world: World) -> tuple[SiteSpec, list[Expected]]:
     return spec, [
         Expected("/docs/none.txt", 403),
         Expected("/other/none", 403),
+        Expected("/inside/none?q=1", 200, "GET /inside/none?q=1"),
+        Expected("/inside/none?q=1", 200, "POST /inside/none?q=1", method="POST"),
         Expected("/found/none?q=1", 200, "GET /found/none?q=1"),
         Expected("/media/none?q=1", 302, headers={"location": "https://x.test/media/none?q=1"}),
         Expected("/photos/none", 503, "stop"),

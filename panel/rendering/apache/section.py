@@ -84,6 +84,8 @@ def _static(spec: SiteSpec, place: Place, words: Interpolator) -> list[Node]:
         lines.append(directive("DirectoryIndex", *index_files(source.index, f"{at}/index")))
     if is_checked_first(source):
         lines.append(directive("FallbackResource", plain(without_args(source.try_files[-1]), f"{at}/try_files")))
+        # What files allow would be asked of a path that is none, before the fallback is looked for.
+        lines.append(block("If", "! -e %{REQUEST_FILENAME}", body=[directive("AllowMethods", "reset")], gap=False))
     if source.autoindex is not None:
         lines.append(directive("Options", "+Indexes" if source.autoindex else "-Indexes"))
     return lines
