@@ -11,6 +11,7 @@ import os
 
 from agents.host import changes, faults, paths, probe
 from agents.host.engines import engine_for
+from agents.host.engines.base import EngineError
 from agents.host.errors import Refusal
 from agents.host.steps import Failed
 
@@ -18,6 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from agents.host.engines.base import Engine
     from agents.host.state import Journal
     from agents.host.steps import Steps
 
@@ -66,11 +68,7 @@ class Undo:
                     step.argv = server.stop()
             return
         with self._steps.step("reload") as step:
-            if server.pid():
-                before, step.argv = server.reload()
-                server.wait_live(before)
-            else:
-                step.argv = server.start().argv
+            step.argv = _running_with_the_old(server)
 
     def _prove(self) -> str:
         """The sites that answered before answer again, and as they did. Failed names those that do not."""
@@ -80,6 +78,20 @@ class Undo:
         if wrong:
             raise Failed("\n".join(wrong))
         return "\n".join("%s answers %d" % (probe.describe(item["probe"]), item["status"]) for item in asked)
+
+
+def _running_with_the_old(server: Engine) -> list[str]:
+    """A server that is just ending has a process and a pid file still, but reads nothing any more: it is started
+    again like one that was found dead."""
+    if server.pid():
+        try:
+            before, argv = server.reload()
+            server.wait_live(before)
+            return argv
+        except EngineError:
+            if server.pid():
+                raise
+    return server.start().argv
 
 
 def restore(entry: dict[str, Any], journal: Journal) -> str:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import socket
+import threading
 from pathlib import Path
 
 import pytest
@@ -84,6 +88,22 @@ def test_the_server_died_with_the_agent(nginx_sites: Sites, agent_file: Path, tm
     nginx_sites.server.stop()
     with AgentProcess(agent_file, tmp_path / "state") as agent:
         assert scene.assert_whole(agent) == "old"
+
+
+def test_the_server_is_ending_while_the_agent_recovers(nginx_sites: Sites, agent_file: Path, tmp_path: Path) -> None:
+    """Told to quit, nginx finishes the requests it has and no longer minds a reload; then it is gone."""
+    scene = Scene(nginx_sites)
+    killed_at("switch-1", scene, agent_file, tmp_path / "state")
+    with socket.create_connection(("127.0.0.1", nginx_sites.port)) as request:
+        request.sendall(b"GET / HTTP/1.1\r\nHost: shop.test\r\n")  # not finished yet
+        pid = nginx_sites.server.pid
+        assert pid is not None
+        os.kill(pid, signal.SIGQUIT)
+        end_of_request = threading.Timer(0.5, request.close)
+        end_of_request.start()
+        with AgentProcess(agent_file, tmp_path / "state") as agent:
+            assert scene.assert_whole(agent) == "old"
+        end_of_request.join()
 
 
 def test_an_edit_made_between_kill_and_recovery_is_kept_aside(

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Self
 
 from tests.support.process import tool
+from tests.support.waiting import end_and_wait, reload_and_wait, wait_until_running
 
 MODULES = (
     "access_compat alias allowmethods auth_basic authn_core authn_file authz_core authz_host authz_user autoindex "
@@ -87,15 +88,15 @@ class ApacheInstance:
         """Needs at least one `Listen` in the included files, as httpd itself does."""
         done = self._run("-k", "start")
         assert done.returncode == 0, done.stderr
+        wait_until_running(self.engine, self.paths)
         return self
 
     def reload(self) -> None:
-        done = self._run("-k", "graceful")
-        assert done.returncode == 0, done.stderr
+        reload_and_wait(self.engine, self.paths)
 
     def stop(self) -> None:
         if self.pid is not None:
-            self._run("-k", "stop")
+            end_and_wait(self.pid)
 
     @property
     def pid(self) -> int | None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Self
 
 from tests.support.process import tool
+from tests.support.waiting import end_and_wait, reload_and_wait, wait_until_running
 
 MAIN = """\
 user root;
@@ -68,15 +69,15 @@ class NginxInstance:
     def start(self) -> Self:
         done = self._run()
         assert done.returncode == 0, done.stderr
+        wait_until_running(self.engine, self.paths)
         return self
 
     def reload(self) -> None:
-        done = self._run("-s", "reload")
-        assert done.returncode == 0, done.stderr
+        reload_and_wait(self.engine, self.paths)
 
     def stop(self) -> None:
         if self.pid is not None:
-            self._run("-s", "stop")
+            end_and_wait(self.pid)
 
     @property
     def pid(self) -> int | None:

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import time
 from collections.abc import Callable
+from pathlib import Path
+
+from agents.host.engines import engine_for
+from agents.host.engines.base import Engine
+from agents.protocol import EngineControl, plain
 
 
 def eventually(check: Callable[[], bool], *, timeout_s: float = 10.0, every_s: float = 0.05) -> bool:
@@ -17,3 +25,39 @@ def eventually(check: Callable[[], bool], *, timeout_s: float = 10.0, every_s: f
             pass
         time.sleep(every_s)
     return False
+
+
+def end_and_wait(pid: int, *, timeout_s: float = 20.0) -> None:
+    """Ends a daemon by its process id, by signal: with a broken configuration `nginx -s stop` only complains."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGTERM)
+    assert eventually(lambda: _is_gone(pid), timeout_s=timeout_s, every_s=0.01), f"process {pid} does not end"
+
+
+def wait_until_running(engine: str, paths: dict[str, str]) -> None:
+    """Returns once a daemon has its pid file and its workers: its parent ends with success before that."""
+    server = _server(engine, paths)
+    assert eventually(lambda: bool(server.pid()) and server.has_workers()), f"{engine} does not run"
+
+
+def reload_and_wait(engine: str, paths: dict[str, str]) -> None:
+    """Tells a server to read its configuration again and returns once only the new one answers.
+
+    A server answers `-s reload` and `-k graceful` before it has done anything.
+    """
+    server = _server(engine, paths)
+    before, _ = server.reload()
+    server.wait_live(before)
+
+
+def _server(engine: str, paths: dict[str, str]) -> Engine:
+    control = EngineControl(engine=engine, **{name: value for name, value in paths.items() if name != "log_dir"})
+    return engine_for(plain(control))
+
+
+def _is_gone(pid: int) -> bool:
+    """A zombie is gone: it holds no port and no file."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
