@@ -5,11 +5,14 @@
     check.py lint     only what needs no servers
     check.py NAME...  single checks by name (see CHECKS)
 
-The first failure ends the run with its output already printed and its exit code.
+The first failure ends the run with its output already printed and its exit code. A test that failed beside others is
+run once more alone; when it passes then, it is named as unsteady at the end and does not fail the run: most such tests
+met a machine that was too slow for them. Each of them is a bug to be fixed (CONTRIBUTING.md).
 """
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -29,6 +32,10 @@ from tests.support.redis import Redis  # noqa: E402
 PYTHON = sys.executable
 BIN = Path(PYTHON).parent
 PROCESSES = str(max(2, os.cpu_count() or 2))
+MAX_UNSTEADY = 3  # more failures in one check are not chance
+TESTS_FAILED = 1  # pytest's exit code for that and nothing else
+
+unsteady: list[str] = []
 
 
 class Failed(Exception):
@@ -36,9 +43,13 @@ class Failed(Exception):
 
 
 def run(*argv: str, cwd: Path = ROOT, env: Mapping[str, str] | None = None) -> None:
-    code = subprocess.run(argv, cwd=cwd, env={**os.environ, **(env or {})}, stdin=subprocess.DEVNULL).returncode
+    code = code_of(*argv, cwd=cwd, env=env)
     if code != 0:
         raise Failed(f"{' '.join(argv)} ended with {code}")
+
+
+def code_of(*argv: str, cwd: Path = ROOT, env: Mapping[str, str] | None = None) -> int:
+    return subprocess.run(argv, cwd=cwd, env={**os.environ, **(env or {})}, stdin=subprocess.DEVNULL).returncode
 
 
 @contextmanager
@@ -101,9 +112,29 @@ def rust_tests() -> None:
     run("cargo", "test", "--release", "--locked", "--workspace", "--quiet", cwd=ROOT / "native")
 
 
-def pytest(*arguments: str, env: Mapping[str, str]) -> None:
+def pytest(*arguments: str, env: Mapping[str, str], cwd: Path = ROOT) -> None:
+    """One run of pytest; up to MAX_UNSTEADY tests that fail in it have a second try, alone."""
     with home() as folder:
-        run(PYTHON, "-m", "pytest", "-q", *arguments, env={**env, "PADDOCK_HOME": str(folder)})
+        env = {**env, "PADDOCK_HOME": str(folder / "panel")}
+        cache = folder / "cache"
+        argv = [PYTHON, "-m", "pytest", "-q", "-o", f"cache_dir={cache}"]
+        code = code_of(*argv, *arguments, cwd=cwd, env=env)
+        if code == 0:
+            return
+        failed = last_failed(cache)
+        if code != TESTS_FAILED or not 0 < len(failed) <= MAX_UNSTEADY:
+            raise Failed(f"pytest {' '.join(arguments)} ended with {code}")
+        print(f"==> once more, alone: {', '.join(failed)}", flush=True)
+        run(*argv, *failed, cwd=cwd, env=env)
+        unsteady.extend(failed)
+
+
+def last_failed(cache: Path) -> list[str]:
+    """Node ids of the tests that failed in pytest's last run with this cache folder."""
+    try:
+        return sorted(json.loads((cache / "v" / "cache" / "lastfailed").read_text()))
+    except FileNotFoundError:
+        return []
 
 
 def sqlite_tests() -> None:
@@ -159,6 +190,8 @@ def main(names: list[str]) -> int:
         times.append((name, time.monotonic() - began))
     for name, seconds in times:
         print(f"    {name:<22}{seconds:7.1f} s")
+    for test in unsteady:
+        print(f"==> UNSTEADY: {test} failed once and passed alone; its first failure is printed above")
     return 0
 
 

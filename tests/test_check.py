@@ -1,0 +1,57 @@
+"""`make test` gives a test that failed a second try, alone, and says so; it never passes one that fails twice."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+CALL = """
+import pathlib, sys
+sys.path.insert(0, "scripts")
+import check
+check.pytest("test_made.py", env={"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}, cwd=pathlib.Path(sys.argv[1]))
+print(check.unsteady)
+"""
+FAILS_ONCE = """
+from pathlib import Path
+def test_one():
+    before = Path(__file__).with_suffix(".ran")
+    was_there = before.exists()
+    before.touch()
+    assert was_there
+def test_two():
+    assert True
+"""
+
+
+def checked(folder: Path, text: str) -> subprocess.CompletedProcess[str]:
+    (folder / "test_made.py").write_text(text)
+    argv = [sys.executable, "-c", CALL, str(folder)]
+    return subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=120)
+
+
+def test_a_test_that_passes_alone_is_named_as_unsteady(tmp_path: Path) -> None:
+    done = checked(tmp_path, FAILS_ONCE)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "test_made.py::test_one" in done.stdout.splitlines()[-1]
+    assert "test_two" not in done.stdout.splitlines()[-1]
+
+
+def test_a_test_that_fails_twice_fails_the_run(tmp_path: Path) -> None:
+    done = checked(tmp_path, "def test_one():\n    assert 1 == 2\n")
+    assert done.returncode != 0
+    assert "once more, alone" in done.stdout
+
+
+def test_many_failures_have_no_second_try(tmp_path: Path) -> None:
+    done = checked(tmp_path, "".join(f"def test_{number}():\n    assert 0\n" for number in range(5)))
+    assert done.returncode != 0
+    assert "once more" not in done.stdout
+
+
+def test_a_file_that_cannot_be_read_has_no_second_try(tmp_path: Path) -> None:
+    done = checked(tmp_path, "import no_such_module\n")
+    assert done.returncode != 0
+    assert "once more" not in done.stdout
