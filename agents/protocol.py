@@ -36,6 +36,8 @@ __all__ = [
     "EngineControl",
     "FileChange",
     "Probe",
+    "StandRequest",
+    "StandServer",
     "StepEvent",
     "decode",
     "encode",
@@ -56,6 +58,7 @@ OPERATIONS = (
     "bench",  # BenchRequest -> BenchResult; progress events
     "sample",  # {"trees": {name: sources} | "pids": [...], "seconds", "hz"} -> CPU and RSS of process trees over time
     "answers",  # {"requests": [what to ask which listener]} -> {"answers": [{"status", "sha256", "encoding", ...}]}
+    "stand",  # StandRequest: private instances of the host's servers for one run; {"action": "end" | "left"}
     "fingerprint",  # {} -> kernel, CPUs, governor, boot id, load tools with versions: what a measurement depends on
     "cancel",  # {"id": id of a running request}
 )
@@ -157,6 +160,7 @@ class BenchRequest:
     input_files: dict[str, str] = field(default_factory=dict)  # name -> content, e.g. siege's URL list
     outputs: list[str] = field(default_factory=list)  # files the tool writes, to be sent back whole
     idle_s: float = 0.0  # watch this long before and after the load too
+    stand: str = ""  # the id of a stand: the target is one of its listeners, the load comes from its near side
 
 
 @dataclass(frozen=True)
@@ -173,6 +177,34 @@ class BenchResult:
     latency: dict[str, Any] = field(default_factory=dict)  # agents/host/latency.py; {} without a per-request log
     stopped: str = ""  # timeout | cancelled | failed: ended by the agent
     open_files: int = 0  # the limit the tool ran with
+    server_log: str = ""  # what a stand's servers wrote to their error logs meanwhile
+
+
+@dataclass(frozen=True)
+class StandServer:
+    """One private instance; its files lie in the folder `name` of the stand, its configuration in `server.conf`."""
+
+    name: str
+    kind: str  # nginx | native | apache | php-fpm | mariadb
+    listen: str  # address:port, or the name of a socket in its folder: it is up when that accepts connections
+    binary: str = ""  # php-fpm: "" is the host's newest
+
+
+@dataclass(frozen=True)
+class StandRequest:
+    """Set up, hold until `end` (or until the channel closes), take down. Events: {"state": "files" | "network" |
+    "server" | "up", ...}; "up" has {"folder", "servers": {name: {"pid"}}, "network": what the link measured}.
+    Result: {"left": what is still there, mostly nothing, "logs": {server: its last words}}."""
+
+    id: str
+    files: list[dict[str, Any]]  # {"path", "text", "mode"}; /PADDOCK-STAND in a text is the stand's folder
+    servers: list[StandServer]
+    listeners: list[str]  # address:port, all that may be a target
+    fill: list[dict[str, Any]] = field(default_factory=list)  # {"path", "bytes"}: pages of that size
+    folders: list[str] = field(default_factory=list)
+    network: dict[str, int] | None = None  # agents/host/link.py LIMITS; {}: as fast as it goes; None: no namespaces
+    programs: dict[str, dict[str, str]] = field(default_factory=dict)  # paddock-netem: {"source", "sha256"}, uploaded
+    action: str = "start"
 
 
 def plain(value: Any) -> Any:

@@ -11,9 +11,9 @@ import http.client
 import socket
 import ssl
 import threading
-from typing import Any, Callable, Dict
+from typing import Any, Callable, Dict, List, Optional
 
-from agents.host import targets
+from agents.host import stand, targets
 from agents.host.errors import Refusal
 
 MAX_REQUESTS = 1000
@@ -39,10 +39,13 @@ class _Connection(http.client.HTTPConnection):
         self.sock = context.wrap_socket(plain, server_hostname=self.host)
 
 
-def answer(asked: Dict[str, Any]) -> Dict[str, Any]:
+def answer(asked: Dict[str, Any], standing: Optional[List[str]] = None) -> Dict[str, Any]:
     """{"status", "sha256", "bytes", "encoding", "type"}, or {"error"} when there was no answer."""
-    port = "[%s]:%d" if ":" in asked["address"] else "%s:%d"
-    targets.require_own(targets.split_target(port % (asked["address"], asked["port"]))[0])
+    place = ("[%s]:%d" if ":" in asked["address"] else "%s:%d") % (asked["address"], asked["port"])
+    if standing is None:
+        targets.require_own(targets.split_target(place)[0])
+    elif place not in standing:
+        raise Refusal("refused", "%s is no listener of the stand; refused" % place)
     connection = _Connection(asked)
     try:
         headers = {"Accept-Encoding": "gzip" if asked["gzip"] else "identity", "Connection": "close"}
@@ -70,13 +73,21 @@ def answer(asked: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def run(args: Dict[str, Any], emit: Callable[[Dict[str, Any]], None], cancelled: threading.Event) -> Dict[str, Any]:
-    """{"requests": [{"address", "port", "host", "host_header", "path", "tls", "gzip"}]} -> {"answers": [...]}."""
+    """{"requests": [{"address", "port", "host", "host_header", "path", "tls", "gzip"}]} -> {"answers": [...]}.
+
+    With "stand" they are asked of that stand, from beside its servers: a slow link changes no answer.
+    """
     requests = args.get("requests", [])
     if len(requests) > MAX_REQUESTS:
         raise Refusal("invalid", "at most %d requests at once" % MAX_REQUESTS)
+    standing = None
+    if args.get("stand"):
+        found = stand.find(str(args["stand"]))
+        found.enter(far=True)
+        standing = found.listeners
     answers = []
     for asked in requests:
         if cancelled.is_set():
             break
-        answers.append(answer(asked))
+        answers.append(answer(asked, standing))
     return {"answers": answers}

@@ -16,7 +16,7 @@ import tempfile
 import threading
 import time
 
-from agents.host import latency, targets
+from agents.host import latency, stand, targets
 from agents.host.errors import Refusal
 from agents.host.sample import Sampler
 from agents.host.targets import Request
@@ -69,7 +69,12 @@ end
 def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
     """BenchRequest -> BenchResult (agents/protocol.py); Refusal, before anything runs, for what must not be run."""
     request = Request(args)
-    address, port = targets.check(request)
+    standing = stand.find(request.stand) if request.stand else None
+    address, port = (
+        targets.check(request, standing.listeners, isolated=standing.link is not None)
+        if standing
+        else targets.check(request)
+    )
     binary = shutil.which(request.argv[0])
     if binary is None:
         message = "%s is not installed on this host; install it, then run again" % request.argv[0]
@@ -78,7 +83,12 @@ def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[st
     try:
         _write_inputs(workdir, request)
         tool = _Tool(request, binary, workdir, address, port)
-        return _measure(tool, request, emit, cancelled)
+        if standing is None:
+            return _measure(tool, request, emit, cancelled)
+        standing.enter()
+        sizes = standing.log_sizes()
+        result = _measure(tool, request, emit, cancelled)
+        return dict(result, server_log=stand.added(sizes))
     finally:
         shutil.rmtree(workdir, ignore_errors=True)
 

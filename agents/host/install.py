@@ -34,7 +34,7 @@ def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[st
     if installed:
         with state.host_lock():
             os.makedirs(folder, 0o755, exist_ok=True)
-            draft = _copy(str(args.get("source")), path, str(wanted))
+            draft = checked_copy(str(args.get("source")), path, str(wanted))
             upgrade.put(draft, path, args.get("engine"))
     said = commands.run([path, "-v"], timeout_s=10.0)
     if said.exit_code != 0:
@@ -54,8 +54,8 @@ def _digest(path: str) -> str:
     return digest.hexdigest()
 
 
-def _copy(source: str, path: str, wanted: str) -> str:
-    """The checked copy beside `path`."""
+def checked_copy(source: str, path: str, wanted: str) -> str:
+    """A copy beside `path` whose digest is `wanted`; its name. Refusal when it is another."""
     draft = os.path.join(os.path.dirname(path), ".%s.%d" % (os.path.basename(path), os.getpid()))
     try:
         descriptor = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)

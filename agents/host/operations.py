@@ -33,6 +33,7 @@ MODULES = {
     "bench": "agents.host.bench",
     "sample": "agents.host.sample",
     "answers": "agents.host.answers",
+    "stand": "agents.host.stand",
     "fingerprint": "agents.host.fingerprint",
 }
 

@@ -49,6 +49,7 @@ class Request:
             self.input_files = {_text(name): _text(content) for name, content in args.get("input_files", {}).items()}
             self.outputs = [_text(name) for name in args.get("outputs", [])]
             self.idle_s = float(args.get("idle_s", 0.0))
+            self.stand = _text(args.get("stand", ""))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise Refusal("invalid", "not a benchmark request: %s: %s" % (type(error).__name__, error)) from None
         for name, value, high in (("timeout_s", self.timeout_s, MAX_TIMEOUT_S), ("idle_s", self.idle_s, MAX_IDLE_S)):
@@ -69,16 +70,23 @@ def file_name(name: str) -> str:
     return name
 
 
-def check(request: Request) -> tuple[str, int]:
-    """The address and port the tool will connect to; Refusal, with the reason, when it must not."""
+def check(request: Request, standing: list[str] | None = None, *, isolated: bool = False) -> tuple[str, int]:
+    """The address and port the tool will connect to; Refusal, with the reason, when it must not.
+
+    `standing`: the listeners of the stand that this agent itself set up for the run; nothing else is then a target.
+    `isolated`: from where the load comes, nothing but the stand can be reached.
+    """
     argv = request.argv
     if not argv or argv[0] not in TOOLS:
         raise Refusal("refused", "%r is not a load tool; it must be one of %s" % (argv[:1], ", ".join(TOOLS)))
     if not request.allowed or request.target not in request.allowed:
         raise Refusal("refused", "%s is not a listener of a managed site on this host; refused" % request.target)
     address, port = split_target(request.target)
-    require_own(address)
-    _check_arguments(request)
+    if standing is None:
+        require_own(address)
+    elif request.target not in standing:
+        raise Refusal("refused", "%s is no listener of the stand %s; refused" % (request.target, request.stand))
+    _check_arguments(request, isolated=isolated)
     _check_urls(request, address, port)
     return address, port
 
@@ -108,7 +116,7 @@ def require_own(address: str) -> None:
             raise Refusal("refused", "%s is not an address of this host; refused" % address) from None
 
 
-def _check_arguments(request: Request) -> None:
+def _check_arguments(request: Request, *, isolated: bool) -> None:
     argv, target, tool = request.argv, request.target, request.argv[0]
     for part in argv[1:]:
         if "\0" in part or "\n" in part or "\r" in part:
@@ -123,20 +131,20 @@ def _check_arguments(request: Request) -> None:
         if connect != ["--connect-to=" + target]:
             raise Refusal("refused", "h2load must be told --connect-to=%s, once" % target)
     if tool == "siege":
-        _check_siege(argv, request.input_files.get("siegerc", ""))
+        _check_siege(argv, request.input_files.get("siegerc", ""), isolated=isolated)
     if tool == "wrk" and argv.count("-s") == 1 and argv[argv.index("-s") + 1 :][:1] == ["{workdir}/wrk.lua"]:
         return
     if tool == "wrk":
         raise Refusal("refused", "wrk runs with the agent's own script only: -s {workdir}/wrk.lua")
 
 
-def _check_siege(argv: list[str], settings: str) -> None:
+def _check_siege(argv: list[str], settings: str, *, isolated: bool) -> None:
     if argv[1:3] != ["-R", "{workdir}/siegerc"]:
         raise Refusal("refused", "siege runs with the run's own configuration only: -R {workdir}/siegerc")
     for line in settings.splitlines():
         key, _, value = (part.strip() for part in line.partition("="))
-        # Pages and redirects may point anywhere.
-        elsewhere = key in ("parser", "follow-location") and value != "false"
+        # Pages and redirects may point anywhere; in a stand's own network there is nothing else to point at.
+        elsewhere = key in ("parser", "follow-location") and value != "false" and not isolated
         if key not in _SIEGE_SETTINGS or elsewhere:
             raise Refusal("refused", "%r may not be set in siege's configuration" % key)
 

@@ -65,14 +65,28 @@ class Command:
     outputs: list[str] = field(default_factory=list)
 
 
-def command(tool: Tool, arguments: Arguments, paths: list[str], endpoint: Endpoint, *, seconds: int = 0) -> Command:
-    """What to run for one round; `seconds` makes it a warm-up of that length instead."""
+def command(
+    tool: Tool,
+    arguments: Arguments,
+    paths: list[str],
+    endpoint: Endpoint,
+    *,
+    seconds: int = 0,
+    parser: bool = False,
+) -> Command:
+    """What to run for one round; `seconds` makes it a warm-up of that length instead.
+
+    `parser`: siege fetches what pages link to as well. Pages may link anywhere, so the agent allows it only in a
+    stand whose network leads nowhere else.
+    """
     values = dict(arguments)
     if seconds:
         values.update(duration_s=seconds)
         if "requests" in values:
             values.update(requests=None)
-    builders = {Tool.AB: _ab, Tool.H2LOAD: _h2load, Tool.WRK: _wrk, Tool.SIEGE: _siege}
+    if tool == Tool.SIEGE:
+        return _siege(values, paths, endpoint, parser=parser)
+    builders = {Tool.AB: _ab, Tool.H2LOAD: _h2load, Tool.WRK: _wrk}
     return builders[tool](values, paths, endpoint)
 
 
@@ -114,7 +128,7 @@ def _wrk(values: Arguments, paths: list[str], endpoint: Endpoint) -> Command:
     return Command(argv, {"urls": _lines(paths)} if len(paths) > 1 else {})
 
 
-def _siege(values: Arguments, paths: list[str], endpoint: Endpoint) -> Command:
+def _siege(values: Arguments, paths: list[str], endpoint: Endpoint, *, parser: bool) -> Command:
     concurrency = int(values["concurrency"] or 1)
     argv = ["siege", "-R", "{workdir}/siegerc", "-b", "-c", str(concurrency)]
     if values["duration_s"]:
@@ -123,7 +137,7 @@ def _siege(values: Arguments, paths: list[str], endpoint: Endpoint) -> Command:
         argv += ["-r", str(int(values["requests"] or concurrency) // concurrency)]
     base = endpoint.base_url if endpoint.tls else endpoint.direct_url
     argv += [] if endpoint.tls else ["-H", f"Host: {endpoint.authority}"]
-    # Neither parser nor redirects: both would take the load to wherever a page points.
+    # Redirects, like the parser, would take the load to wherever a page points.
     settings = {
         "accept-encoding": "gzip" if values["gzip"] else "",
         "benchmark": "true",
@@ -135,7 +149,7 @@ def _siege(values: Arguments, paths: list[str], endpoint: Endpoint) -> Command:
         "json_output": "true",
         "limit": str(concurrency + 1),
         "logging": "false",
-        "parser": "false",
+        "parser": "true" if parser else "false",
         "protocol": "HTTP/1.1",
         "quiet": "true",
         "show-logfile": "false",

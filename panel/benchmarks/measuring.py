@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from django.db.models import F
 from django.utils import timezone
 
 from agents.protocol import BenchRequest
-from panel.benchmarks import comparability, selectors, targets, validity
+from panel.benchmarks import comparability, selectors, stands, validity
+from panel.benchmarks.aims import Aim, site_aims
 from panel.benchmarks.arguments import Arguments
 from panel.benchmarks.choices import Tool
-from panel.benchmarks.commands import Command, Endpoint, command
+from panel.benchmarks.commands import Command, command
 from panel.benchmarks.measured import measured_json
-from panel.benchmarks.models import Round, Run, RunStatus, RunTarget
+from panel.benchmarks.models import Round, Run, RunStatus
 from panel.benchmarks.parsers import Output, ParseError, parse
+from panel.benchmarks.suites.definitions import stored_case
 from panel.benchmarks.summary import summarize
 from panel.core.errors import ApplicationError
-from panel.deployments.models import Revision
-from panel.hosts.targets import target_for
 from panel.remote import pool
-from panel.websites.models import Site
 
 SAMPLE_HZ = 5.0
 # Watched without load before and after each round, so that a picture shows where the load begins and ends.
@@ -37,19 +36,6 @@ class LostRun(Exception):
     """The row belongs to nobody or to another worker now."""
 
 
-@dataclass(frozen=True)
-class Aim:
-    """One target of the run, with all that is needed to measure it."""
-
-    row: RunTarget
-    revision: Revision
-    endpoint: Endpoint
-
-    @property
-    def host(self) -> str:
-        return self.revision.install.host.name
-
-
 class Measuring:
     def __init__(self, run: Run, token: str) -> None:
         self.run = run
@@ -57,18 +43,24 @@ class Measuring:
         self.tool = Tool(run.parameters["tool"])
         self.arguments: Arguments = run.parameters["arguments"]
         self.paths: list[str] = run.parameters["paths"]
-        self.aims = [self._aim(row) for row in run.targets.select_related("site", "revision__install__host")]
+        self.aims: list[Aim] = []
+        self.network: dict[str, Any] = {}
         self.after: dict[str, Any] = {}
-
-    def _aim(self, row: RunTarget) -> Aim:
-        if row.site is None or row.revision is None:
-            raise ApplicationError(f"{row.label} was deleted since this run was asked for. Start a new run.")
-        return Aim(row, row.revision, targets.endpoint(row.revision, self.arguments))
 
     # --- the whole ---
 
     def measure(self) -> None:
         """Raises Cancelled, LostRun, or an ApplicationError that ends the run as failed."""
+        if "stand" not in self.run.parameters:
+            self.aims = site_aims(self.run)
+            self._measure_all()
+            return
+        self._note("Setting up the servers")
+        with stands.standing(self.run, self._check) as stand:
+            self.aims, self.network = stand.aims, stand.network
+            self._measure_all()
+
+    def _measure_all(self) -> None:
         self._note("Looking at the hosts")
         before = self._fingerprint()
         self._require_tool(before)
@@ -95,8 +87,17 @@ class Measuring:
             min(host["cpus_usable"] for host in hosts),
             comparability.changes(self.run.fingerprint, self.after),
         )
+        reasons += self._network_reasons()
         self._save(summary=summarize(rounds, {aim.row.position: aim.row.engine for aim in self.aims}))
         return reasons
+
+    def _network_reasons(self) -> list[str]:
+        """A link that was not what was asked for; figures over it are those of another."""
+        if not self.network:
+            return []
+        network = stored_case(self.run.parameters["stand"]["case"]).network
+        found = network.deviations(self.network["measured"]) if network else []
+        return [f"The link was not like its profile: {words}." for words in found]
 
     # --- the row ---
 
@@ -122,7 +123,7 @@ class Measuring:
     # --- hosts ---
 
     def _call(self, aim: Aim, op: str, args: dict[str, Any], timeout: float, *, watch: bool = False) -> dict[str, Any]:
-        with pool.session(target_for(aim.revision.install.host)) as agent:
+        with pool.session(aim.remote) as agent:
             return agent.call(op, args, on_event=(lambda event: self._check()) if watch else None, timeout=timeout)
 
     def _fingerprint(self) -> dict[str, Any]:
@@ -138,23 +139,17 @@ class Measuring:
             comparability.check_answers(labels, self.paths, answers, dynamic=dynamic)
         return {
             "hosts": hosts,
+            **({"network": self.network} if self.network else {}),
             "targets": [self._described(aim, own) for aim, own in zip(self.aims, answers, strict=True)],
         }
 
     def _described(self, aim: Aim, answers: list[dict[str, Any]]) -> dict[str, Any]:
-        current = Site.objects.select_related("state__revision").get(pk=aim.revision.site_id)
-        install = aim.revision.install
         left_out = {"sha256", "bytes"} if self.arguments["dynamic"] else set()
         content = [{key: value for key, value in answer.items() if key not in left_out} for answer in answers]
-        revision = getattr(getattr(current, "state", None), "revision", None)
         return {
             "label": aim.row.label,
             "host": aim.host,
-            "engine": install.engine,
-            "version": install.version,
-            "workers": install.workers,
-            "revision": revision.number if revision else None,
-            "digest": revision.digest if revision else "",
+            **aim.server(),
             "base_url": aim.endpoint.base_url,
             "listener": aim.endpoint.target,
             "content": dict(zip(self.paths, content, strict=True)),
@@ -171,7 +166,8 @@ class Measuring:
         }
         asked = [{**common, "path": path} for path in self.paths]
         timeout = 20.0 * len(asked) + CALL_SPARE_S
-        answers: list[dict[str, Any]] = self._call(aim, "answers", {"requests": asked}, timeout)["answers"]
+        request = {"requests": asked, "stand": aim.stand}
+        answers: list[dict[str, Any]] = self._call(aim, "answers", request, timeout)["answers"]
         return answers
 
     def _require_tool(self, fingerprint: dict[str, Any]) -> None:
@@ -190,7 +186,8 @@ class Measuring:
     def _round(self, aim: Aim, number: int) -> None:
         """Number 0 is the warm-up: kept, never counted."""
         seconds = self.run.parameters["warmup_s"] if number == 0 else 0
-        built = command(self.tool, self.arguments, self.paths, aim.endpoint, seconds=seconds)
+        parser = bool(self.run.parameters.get("stand", {}).get("case", {}).get("parser"))
+        built = command(self.tool, self.arguments, self.paths, aim.endpoint, seconds=seconds, parser=parser)
         row = Round.objects.create(target=aim.row, number=number, argv=built.argv, started_at=timezone.now())
         request = self._request(aim, built, idle=number > 0)
         timeout = request.timeout_s + 2 * request.idle_s + CALL_SPARE_S
@@ -206,13 +203,14 @@ class Measuring:
         return BenchRequest(
             argv=built.argv,
             target=aim.endpoint.target,
-            allowed=targets.allowed(aim.revision),
+            allowed=aim.allowed,
             timeout_s=float(self.run.parameters["timeout_s"]),
             sample_hz=SAMPLE_HZ,
-            trees=targets.trees(aim.revision),
+            trees=aim.trees,
             input_files=built.input_files,
             outputs=built.outputs,
-            idle_s=IDLE_S if idle else 0.0,
+            idle_s=float(self.run.parameters.get("idle_s", IDLE_S)) if idle else 0.0,
+            stand=aim.stand,
         )
 
 

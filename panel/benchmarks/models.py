@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import uuid4
 
 from django.conf import settings
@@ -15,7 +16,7 @@ from panel.benchmarks.arguments import ArgumentError, clean, clean_paths
 from panel.benchmarks.choices import Tool
 from panel.core.models import BaseModel
 from panel.deployments.models import Revision
-from panel.hosts.models import EngineInstall
+from panel.hosts.models import EngineInstall, Host
 from panel.websites.models import Site
 
 # A round by time ends by itself; beyond this it hangs.
@@ -65,6 +66,40 @@ class Scenario(BaseModel):
             raise ValidationError(found)
 
 
+class SuiteStatus(models.TextChoices):
+    RUNNING = "running", _("Running")
+    FINISHED = "finished", _("Finished")  # every case has ended, each in its own way
+    CANCELLED = "cancelled", _("Cancelled")
+
+
+class SuiteRun(BaseModel):
+    """A published comparison on one host: its cases become runs, one after the other, `position` counts those begun."""
+
+    uuid = models.UUIDField(default=uuid4, unique=True, editable=False)
+    suite = models.CharField(max_length=40)
+    preset = models.CharField(max_length=8)
+    host = models.ForeignKey(Host, null=True, on_delete=models.SET_NULL, related_name="+")
+    host_name = models.CharField(max_length=63)
+    title = models.CharField(max_length=200)
+    plan = models.JSONField()  # the cases as they were, suites/definitions.py Case.stored()
+    setups = models.JSONField(default=list)  # [{"slug", "label", "install"}]
+    left_out = models.JSONField(default=list)  # why set-ups of the suite are not among them, in words
+    position = models.PositiveIntegerField(default=0)
+    status = models.CharField(max_length=12, choices=SuiteStatus.choices, default=SuiteStatus.RUNNING, db_index=True)
+    requested_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
+    finished_at = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ["-created_at", "-pk"]
+
+    def __str__(self) -> str:
+        return self.title
+
+    @property
+    def is_ended(self) -> bool:
+        return self.status != SuiteStatus.RUNNING
+
+
 class RunStatus(models.TextChoices):
     QUEUED = "queued", _("Queued")
     RUNNING = "running", _("Running")
@@ -80,8 +115,10 @@ ENDED = (RunStatus.FINISHED, RunStatus.INVALID, RunStatus.FAILED, RunStatus.CANC
 class Run(BaseModel):
     uuid = models.UUIDField(default=uuid4, unique=True, editable=False)
     scenario = models.ForeignKey(Scenario, null=True, on_delete=models.SET_NULL, related_name="runs")
+    suite_run = models.ForeignKey(SuiteRun, null=True, blank=True, on_delete=models.CASCADE, related_name="runs")
+    case = models.PositiveIntegerField(null=True, blank=True)  # its place in the suite's plan
     title = models.CharField(max_length=200)
-    parameters = models.JSONField()  # the scenario as it was
+    parameters = models.JSONField()  # the scenario as it was; of a suite, with "stand": what is set up for it
     status = models.CharField(max_length=12, choices=RunStatus.choices, default=RunStatus.QUEUED, db_index=True)
     reasons = models.JSONField(default=list)  # why invalid, in words
     error = models.TextField(blank=True)
@@ -97,6 +134,7 @@ class Run(BaseModel):
 
     class Meta:
         ordering = ["-created_at", "-pk"]
+        constraints = [models.UniqueConstraint(fields=["suite_run", "case"], name="benchmarks_run_once_per_case")]
 
     def __str__(self) -> str:
         return self.title
@@ -115,6 +153,7 @@ class RunTarget(models.Model):
     label = models.CharField(max_length=200)
     base_url = models.CharField(max_length=300)
     engine = models.CharField(max_length=16)
+    setup = models.CharField(max_length=40, blank=True)  # of a suite: which of its set-ups
 
     class Meta:
         ordering = ["position"]
@@ -122,6 +161,15 @@ class RunTarget(models.Model):
 
     def __str__(self) -> str:
         return self.label
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        """Nothing but a managed host's own can be aimed at: a deployed site, or a set-up of one of its servers."""
+        if self._state.adding:
+            is_site = self.site_id is not None and self.revision_id is not None
+            is_setup = bool(self.setup) and self.install_id is not None and "stand" in self.run.parameters
+            if not (is_site or is_setup):
+                raise ValueError("a benchmark's target is a deployed site or a set-up on a managed host, nothing else")
+        super().save(*args, **kwargs)
 
 
 class Round(models.Model):

@@ -9,9 +9,9 @@ from asgiref.sync import sync_to_async
 from django.db.models import Count, Prefetch, Q, QuerySet
 
 from panel.accounts.models import User
-from panel.accounts.permissions import visible
+from panel.accounts.permissions import Action, in_scope, visible
 from panel.benchmarks.measured import Measured, measured_from
-from panel.benchmarks.models import Round, Run, RunStatus, RunTarget, Scenario
+from panel.benchmarks.models import Round, Run, RunStatus, RunTarget, Scenario, SuiteRun
 from panel.deployments.models import SiteStatus
 from panel.websites.models import Site
 
@@ -27,13 +27,21 @@ def scenarios_visible(user: User) -> QuerySet[Scenario]:
 
 
 def runs_visible(user: User) -> QuerySet[Run]:
-    """Those all of whose sites the user may see; a run of deleted sites only is for administrators."""
+    """Those all of whose sites the user may see, and those of suites, which have none; a run of deleted sites only is
+    for administrators."""
     rows = Run.objects.select_related("scenario", "requested_by")
     if user.is_admin or not user.is_active:
         return visible(rows, user)
     teams = user.teams.all()
     foreign = RunTarget.objects.filter(site__isnull=False).exclude(site__team__in=teams)
-    return rows.filter(targets__site__team__in=teams).exclude(targets__in=foreign).distinct()
+    own = Q(targets__site__team__in=teams) | Q(suite_run__in=suites_visible(user))
+    return rows.filter(own).exclude(targets__in=foreign).distinct()
+
+
+def suites_visible(user: User) -> QuerySet[SuiteRun]:
+    """All of them: they are of hosts, which belong to no team."""
+    rows = SuiteRun.objects.select_related("host", "requested_by")
+    return rows if user.is_active and in_scope(user, Action.VIEW) else rows.none()
 
 
 def with_targets(rows: QuerySet[Run]) -> QuerySet[Run]:

@@ -97,6 +97,8 @@ def run_create(*, actor: User, scenario: Scenario, sites: Sequence[Site], title:
 @transaction.atomic
 def run_repeat(*, actor: User, run: Run) -> Run:
     """The same parameters and sites once more, the sites as they are deployed now."""
+    if run.suite_run_id is not None:
+        raise Conflict("This run is part of a suite: start the suite again, so that its cases stay comparable.")
     rows = list(run.targets.select_related("site"))
     sites = [target.site for target in rows if target.site is not None]
     if len(sites) < len(rows):
@@ -133,11 +135,12 @@ def _run_store(
             engine=revision.install.engine,
         )
     audit_record(actor=actor, action="run.create", target=run, after={"title": run.title, "parameters": parameters})
-    transaction.on_commit(lambda: _wake(run))
+    transaction.on_commit(lambda: run_wake(run))
     return run
 
 
-def _wake(run: Run) -> None:
+def run_wake(run: Run) -> None:
+    """Tells a worker that the run waits; the sweep does so too."""
     from panel.benchmarks.tasks import run as task  # tasks import services
 
     task.delay(str(run.uuid))

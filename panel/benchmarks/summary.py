@@ -53,6 +53,10 @@ def _metric(name: str) -> Callable[[Measured], float | None]:
     return lambda measured: getattr(measured.metrics, name) if measured.metrics else None
 
 
+def _transactions(measured: Measured) -> float | None:
+    return float(measured.metrics.good) if measured.metrics else None
+
+
 def _all_cpu(measured: Measured) -> float | None:
     return measured.cpu_per_1000(*(tree for tree in ("server", "application") if tree in measured.cpu_s))
 
@@ -75,6 +79,8 @@ FIGURES: tuple[Figure, ...] = (
         "application_rss", "Application memory, peak", "bytes", lambda m: m.peak_rss("application"), "lower", False, 0
     ),
     Figure("availability_percent", "Availability", "%", _metric("availability_percent"), "higher", False, 3),
+    Figure("transactions", "Transactions", "", _transactions, "higher", False, 0),
+    Figure("total_s", "Time for all requests", "s", _metric("duration_s"), "lower", False, 2),
     Figure("achieved_concurrency", "Requests under way", "", _metric("achieved_concurrency")),
 )
 BY_NAME = {figure.name: figure for figure in FIGURES}

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from celery import shared_task
 
-from panel.benchmarks import execution
+from panel.benchmarks import execution, suite_services
 from panel.hosts.claims import Attempt
 
 BUSY_RETRY_S = 2
@@ -15,13 +15,17 @@ BUSY_RETRY_S = 2
 @shared_task
 def run(uuid: str) -> None:
     """Carry out one run. A message for one that another worker has does nothing."""
-    if execution.run_execute(UUID(uuid)) == Attempt.BUSY:
+    attempt = execution.run_execute(UUID(uuid))
+    if attempt == Attempt.BUSY:
         run.apply_async((uuid,), countdown=BUSY_RETRY_S)
+    elif attempt == Attempt.DONE:
+        suite_services.suites_advance()
 
 
 @shared_task
 def sweep() -> None:
     """End what a dead worker left, and wake workers for everything that waits."""
     execution.orphans_end()
+    suite_services.suites_advance()
     for uuid in execution.waiting():
         run.delay(str(uuid))

@@ -3,8 +3,6 @@ the panel's own machine an nginx for an account that may not write the distribut
 
 from __future__ import annotations
 
-import hashlib
-import platform
 from pathlib import PurePosixPath
 from typing import Any, cast
 from uuid import uuid4
@@ -13,6 +11,7 @@ from django.conf import settings
 
 from agents.protocol import ApplyRequest, EngineControl, FileChange, plain
 from panel.core.errors import ApplicationError
+from panel.hosts import programs
 from panel.hosts.models import Connection, Engine, EngineInstall, Host, Layout
 from panel.hosts.services.installs import install_create, install_update, native_install_of
 from panel.hosts.targets import engine_control
@@ -124,20 +123,8 @@ def _below(base: str, binary: str, name: str) -> dict[str, str]:
 
 def _install_program(host: Host, agent: Session, control: EngineControl) -> str:
     """Uploads the bundled program unless the host has it, and lets a running server go on with it; its version."""
-    program = settings.GALLOP_BINARY
-    if not program.is_file():
-        raise ApplicationError(
-            f"The bundled gallop is not built: {program} is missing. Run `make native`, or name it by PADDOCK_GALLOP.",
-            code="not_built",
-        )
-    machine = host.facts.get("machine") or platform.machine()
-    if machine != platform.machine():
-        raise ApplicationError(
-            f"{host.name} is a {machine}; the bundled gallop is built for {platform.machine()}.", code="wrong_machine"
-        )
-    digest = hashlib.sha256(program.read_bytes()).hexdigest()
-    source = agent.upload(program, f"gallop-{digest}")
-    args = {"source": source, "sha256": digest, "path": control.binary, "engine": plain(control)}
+    uploaded = programs.upload(host, agent, settings.GALLOP_BINARY, "gallop", "PADDOCK_GALLOP")
+    args = {**uploaded, "path": control.binary, "engine": plain(control)}
     said = str(agent.call("install", args, timeout=UPLOAD_TIMEOUT_S)["version"])
     return said.rpartition("/")[2].split()[0][:40] if "/" in said else said[:40]
 

@@ -48,6 +48,7 @@ class LocalLink:
         environment = {
             "PATH": os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"),
             "PADDOCK_AGENT_STATE": str(self.folder / "state"),
+            **{name: os.environ[name] for name in ("TMPDIR",) if name in os.environ},
             **{name: value for name, value in os.environ.items() if name.startswith("PADDOCK_AGENT_")},
         }
         self._process = subprocess.Popen(

@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-NAMES = ("render", "lists", "deploy", "push")
+NAMES = ("render", "lists", "deploy", "push", "links")
 
 
 def main(names: list[str]) -> int:

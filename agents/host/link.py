@@ -1,0 +1,155 @@
+"""A link between two network namespaces: `near` is where the load comes from, `far` where the servers are.
+
+With a given bandwidth, delay and queue it is the bundled emulator, one process with a tun interface in each. When it
+or the keepers of the namespaces end, the kernel removes the interfaces with them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+
+from agents.host import commands, netns, paths
+from agents.host.errors import Refusal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict, List, Optional, Set
+
+PREFIX = "pdklink"
+NEAR, FAR = "10.77.0.1", "10.77.0.2"
+# name -> least, greatest; the emulator takes them as they are.
+LIMITS = {
+    "bandwidth_kbit": (8, 10_000_000),
+    "rtt_us": (0, 10_000_000),
+    "jitter_us": (0, 1_000_000),
+    "loss_ppm": (0, 1_000_000),
+    "queue_packets": (1, 1_000_000),
+}
+_MEASURE_S = 60.0
+
+
+def made(profile: Dict[str, Any], binary: str) -> Link:
+    """A link like `profile`; an empty one is as fast as the kernel, and leads nowhere else all the same."""
+    return Shaped(profile, binary) if profile else Direct()
+
+
+class Link:
+    """Two namespaces, and what connects them."""
+
+    def __init__(self) -> None:
+        self.near = netns.Keeper()
+        try:
+            self.far = netns.Keeper()
+            try:
+                self.connect()
+            except BaseException:
+                self.far.close()
+                raise
+        except BaseException:
+            self.near.close()
+            raise
+
+    def connect(self) -> None:
+        raise NotImplementedError
+
+    def measure(self) -> Dict[str, Any]:
+        """The link's own precision, {} where nothing was promised."""
+        return {}
+
+    def namespaces(self) -> Set[str]:
+        return {self.near.name(), self.far.name()}
+
+    def close(self) -> None:
+        self.far.close()
+        self.near.close()
+
+
+class Direct(Link):
+    """A pair of virtual Ethernet devices, by ip(8)."""
+
+    def connect(self) -> None:
+        near, far = str(self.near.process.pid), str(self.far.process.pid)
+        _ip(["link", "add", PREFIX + "0", "netns", near, "type", "veth", "peer", "name", PREFIX + "1", "netns", far])
+        for keeper, name, address in ((self.near, PREFIX + "0", NEAR), (self.far, PREFIX + "1", FAR)):
+            inside = ["nsenter", "--net=" + keeper.path, "--"]
+            _ip(["address", "add", address + "/30", "dev", name], inside)
+            _ip(["link", "set", name, "up"], inside)
+            _ip(["link", "set", "lo", "up"], inside)
+
+
+def _ip(arguments: List[str], inside: Optional[List[str]] = None) -> None:
+    ip = commands.find("ip")
+    if not ip:
+        raise Refusal("missing", "ip(8) is not installed on this host (package iproute2); install it, then run again")
+    done = commands.run((inside or []) + [ip] + arguments)
+    if done.exit_code != 0:
+        raise Refusal("failed", "the link could not be made: ip %s: %s" % (" ".join(arguments), done.output))
+
+
+class Shaped(Link):
+    """The bundled emulator: exact rate, delay and drop-tail queue, the same on every kernel."""
+
+    def __init__(self, profile: Dict[str, Any], binary: str) -> None:
+        self._argv = _arguments(profile)
+        paths.check_shape(binary)
+        if not os.access(binary, os.X_OK):
+            raise Refusal("missing", "the link emulator %s is not there, or may not be run" % binary)
+        self.binary = binary
+        super().__init__()
+
+    def connect(self) -> None:
+        self.process = self._started(self._argv)
+
+    def _places(self) -> List[str]:
+        return ["--near=%s,%s0,%s" % (self.near.path, PREFIX, NEAR), "--far=%s,%s1,%s" % (self.far.path, PREFIX, FAR)]
+
+    def _started(self, argv: List[str]) -> subprocess.Popen[bytes]:
+        process = subprocess.Popen(
+            netns.die_with_us([self.binary, "run", *self._places(), *argv]),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        assert process.stdout is not None and process.stderr is not None
+        if process.stdout.readline().strip() != b"ready":
+            process.kill()
+            words = process.stderr.read().decode("utf-8", "replace").strip()
+            process.communicate()
+            raise Refusal("failed", "the link could not be made: %s" % (words or "the emulator ended"))
+        return process
+
+    def measure(self) -> Dict[str, Any]:
+        """The link's own precision, measured over it: {"rtt_us", "rate_kbit", ...} of the emulator's `check`."""
+        argv = [self.binary, "check", *self._places(), *self._argv]
+        try:
+            done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=_MEASURE_S, check=False)
+        except subprocess.TimeoutExpired:
+            raise Refusal("failed", "the link could not be measured in %g s" % _MEASURE_S) from None
+        if done.returncode != 0:
+            words = done.stderr.decode("utf-8", "replace").strip()
+            raise Refusal("failed", "the link could not be measured: %s" % words)
+        found: Dict[str, Any] = json.loads(done.stdout)
+        return found
+
+    def close(self) -> None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.communicate(timeout=5.0)
+        self.process.kill()
+        self.process.wait()
+        super().close()
+
+
+def _arguments(profile: Dict[str, Any]) -> List[str]:
+    argv = []
+    for name, (low, high) in LIMITS.items():
+        value = profile.get(name)
+        if value is None:
+            continue
+        if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+            raise Refusal("invalid", "%s is %r; it must be a whole number from %d to %d" % (name, value, low, high))
+        argv.append("--%s=%d" % (name.replace("_", "-"), value))
+    return argv

@@ -1,0 +1,99 @@
+"""Network namespaces that live exactly as long as a process of ours: nothing is named, so nothing can be left behind.
+
+A keeper is a sleeping process in a new network namespace. Threads of the agent enter it with setns(2); children that
+such a thread starts are born there. When the last process inside ends, the kernel removes the namespace and every
+interface in it, whatever became of the agent.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+
+from agents.host.errors import Refusal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import List
+
+CLONE_NEWNET = 0x40000000
+_START_S = 10.0
+
+
+def mine() -> str:
+    """This thread's network namespace, as the kernel names it: `net:[4026531840]`."""
+    return os.readlink("/proc/thread-self/ns/net")
+
+
+def die_with_us(argv: List[str]) -> List[str]:
+    """`argv` as a process that is killed when the thread that starts it ends, where the host has setpriv(1)."""
+    setpriv = shutil.which("setpriv")
+    return [setpriv, "--pdeathsig=KILL", "--", *argv] if setpriv else argv
+
+
+class Keeper:
+    """A network namespace of its own. Needs root; Refusal where the kernel or the login does not allow it."""
+
+    def __init__(self) -> None:
+        unshare = shutil.which("unshare")
+        if unshare is None or os.geteuid() != 0:
+            raise Refusal(
+                "refused",
+                "network profiles need root and unshare(1) on the host; let the agent run as root or by sudo, or "
+                "choose no network profile",
+            )
+        argv = die_with_us([unshare, "--net", "--", "sleep", "infinity"])
+        self.process = subprocess.Popen(
+            argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
+        )
+        self._await(mine())
+
+    def _await(self, outside: str) -> None:
+        deadline = time.monotonic() + _START_S
+        while time.monotonic() < deadline:
+            if self.process.poll() is not None:
+                assert self.process.stderr is not None
+                words = self.process.stderr.read().decode("utf-8", "replace").strip()
+                raise Refusal("failed", "no network namespace could be made: %s" % words)
+            name = self.name()
+            if name and name != outside:
+                return
+            time.sleep(0.005)
+        self.close()
+        raise Refusal("failed", "no network namespace could be made in %g s" % _START_S)
+
+    @property
+    def path(self) -> str:
+        return "/proc/%d/ns/net" % self.process.pid
+
+    def name(self) -> str:
+        try:
+            return os.readlink(self.path)
+        except OSError:
+            return ""
+
+    def enter(self) -> None:
+        """Moves the calling thread into the namespace, for the rest of its life."""
+        enter(self.path)
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        if self.process.stderr is not None:
+            self.process.stderr.close()
+
+
+def enter(path: str) -> None:
+    """setns(2) for the calling thread; Python 3.8 has no call of its own."""
+    import ctypes
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        if libc.setns(descriptor, CLONE_NEWNET) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
+    finally:
+        os.close(descriptor)

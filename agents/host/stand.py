@@ -1,0 +1,163 @@
+"""A stand: private instances of the host's web servers with exactly the settings of a comparison, for one run.
+
+The servers that visitors use are neither reconfigured nor restarted: the stand has its own folder, processes, ports
+and, with a network profile, its own network. It lives while its request runs; whether that ends by `end`, by a closed
+channel or by a kill, nothing of it stays, and `left` says so from what the kernel shows.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import socket
+import threading
+
+from agents.host import link, processes, stand_files, stand_servers
+from agents.host.errors import Refusal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict, List, Optional, Set
+
+    from agents.host.operations import Emit
+
+_ID = re.compile(r"[a-z0-9-]{8,64}\Z")
+_live: Dict[str, Stand] = {}
+_lock = threading.Lock()
+
+
+def run(args: Dict[str, Any], emit: Emit, cancelled: threading.Event) -> Dict[str, Any]:
+    """StandRequest (agents/protocol.py). `start` goes on until `end` is asked for; its result says what is left."""
+    action = args.get("action")
+    if action == "left":
+        return {"removed": stand_files.sweep(), "left": left(set())}
+    ident = str(args.get("id"))
+    if not _ID.match(ident):
+        raise Refusal("invalid", "a stand's id is 8 to 64 of a-z, 0-9 and -")
+    if action == "end":
+        stand = _live.get(ident)
+        if stand is not None:
+            stand.finished.set()
+        return {"ended": stand is not None}
+    if action != "start":
+        raise Refusal("invalid", "action is one of start, end, left")
+    return _start(ident, args, emit, cancelled)
+
+
+def find(ident: str) -> Stand:
+    """The living stand of that id; Refusal when there is none (any more)."""
+    stand = _live.get(ident)
+    if stand is None:
+        raise Refusal("missing", "the stand %s does not run on this host (any more); run again" % ident)
+    return stand
+
+
+class Stand:
+    def __init__(self, ident: str, args: Dict[str, Any]) -> None:
+        stand_files.check(args)
+        self.ident = ident
+        self.finished = threading.Event()
+        self.listeners: List[str] = [str(item) for item in args.get("listeners", [])]
+        self.folder = stand_files.Folder()
+        self.servers: List[stand_servers.Server] = []
+        self.link: Optional[link.Link] = None
+        self.namespaces: Set[str] = set()
+
+    def build(self, args: Dict[str, Any], emit: Emit, cancelled: threading.Event) -> Dict[str, Any]:
+        emit({"state": "files"})
+        self.folder.write(args.get("files", []), args.get("fill", []), args.get("folders", []))
+        self.folder.programs(args.get("programs", {}))
+        self.servers = [stand_servers.made(item, self.folder.path) for item in args.get("servers", [])]
+        if args.get("network") is not None:
+            emit({"state": "network"})
+            self.link = link.made(args["network"], self.folder.program("paddock-netem"))
+            self.namespaces |= self.link.namespaces()
+        else:
+            _require_free(self.listeners)
+        keeper = self.link.far if self.link else None
+        for server in self.servers:
+            emit({"state": "server", "name": server.name})
+            server.start(keeper)
+            server.await_up(keeper, cancelled)
+            self.namespaces |= server.namespaces
+        precision = self.link.measure() if self.link else {}
+        return {
+            "state": "up",
+            "folder": self.folder.path,
+            "servers": {server.name: {"pid": server.pid} for server in self.servers},
+            "network": precision,
+        }
+
+    def enter(self, far: bool = False) -> None:
+        """Moves the calling thread to where the load comes from; `far`: to where the servers are."""
+        if self.link is not None:
+            (self.link.far if far else self.link.near).enter()
+
+    def dead(self) -> List[str]:
+        return [server.name for server in self.servers if not server.is_alive()]
+
+    def log_sizes(self) -> Dict[str, int]:
+        sizes: Dict[str, int] = {}
+        for server in self.servers:
+            sizes.update(server.log_sizes())
+        return sizes
+
+    def close(self) -> List[str]:
+        """Ends everything; returns what could not be ended, in words."""
+        for server in reversed(self.servers):
+            server.end()
+        if self.link is not None:
+            self.link.close()
+        self.folder.remove()
+        return left(self.namespaces, self.folder.path)
+
+
+def _start(ident: str, args: Dict[str, Any], emit: Emit, cancelled: threading.Event) -> Dict[str, Any]:
+    stand_files.sweep()
+    with _lock:
+        if _live:
+            raise Refusal("busy", "another comparison is set up on this host; try again when it has ended")
+        stand = _live[ident] = Stand(ident, args)
+    logs: Dict[str, str] = {}
+    try:
+        emit(stand.build(args, emit, cancelled))
+        while not (stand.finished.wait(0.1) or cancelled.is_set()):
+            dead = stand.dead()
+            if dead:
+                words = "\n".join(server.words() for server in stand.servers if server.name in dead)
+                raise Refusal("failed", "%s ended in the middle of the run:\n%s" % (", ".join(dead), words))
+        logs = {server.name: server.words() for server in stand.servers}
+    finally:
+        try:
+            remains = stand.close()
+        finally:
+            with _lock:
+                _live.pop(ident, None)
+    return {"left": remains, "logs": logs}
+
+
+def _require_free(listeners: List[str]) -> None:
+    for listener in listeners:
+        host, _, port = listener.rpartition(":")
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((host, int(port)))
+            except OSError as error:
+                raise Refusal("busy", "%s cannot be used for the stand: %s" % (listener, error.strerror)) from None
+
+
+def left(namespaces: Set[str], folder: str = "") -> List[str]:
+    """What of stands is still there: processes in their namespaces, interfaces of their links, folders nobody holds."""
+    found = ["process %d (%s)" % (pid, processes.title(pid)) for pid in stand_servers.inside(namespaces)]
+    with contextlib.suppress(OSError):
+        found += ["interface " + name for name in sorted(os.listdir("/sys/class/net")) if name.startswith(link.PREFIX)]
+    folders = [folder] if folder else stand_files.found()
+    held = {stand.folder.path for stand in _live.values()} - {folder}
+    return found + ["folder " + path for path in folders if os.path.exists(path) and path not in held]
+
+
+def added(sizes: Dict[str, int]) -> str:
+    """What the servers wrote to their logs since these were their sizes."""
+    return processes.added(sizes)

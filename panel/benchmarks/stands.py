@@ -1,0 +1,167 @@
+"""A stand for the length of a run: private instances of the host's servers, set up by its agent and taken down again.
+
+The agent holds the stand while its request runs, in a thread of this worker; it ends when the run ends, and also when
+this worker, the connection or the agent does.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from django.conf import settings as django_settings
+
+from panel.benchmarks.aims import Aim
+from panel.benchmarks.models import Run, RunTarget
+from panel.benchmarks.suites import SUITES
+from panel.benchmarks.suites import standing as standings
+from panel.benchmarks.suites.definitions import Case, Content, Settings, Setup, stored_case
+from panel.core.errors import ApplicationError
+from panel.hosts import programs as programs_of_panel
+from panel.hosts.models import EngineInstall
+from panel.hosts.targets import target_for
+from panel.remote import pool
+from panel.remote.errors import OperationRefused
+from panel.remote.target import Target
+
+START_S = 300.0
+_ATTEMPTS = 4  # ports are chosen here and may be taken there
+
+
+@dataclass(frozen=True)
+class Standing:
+    """`network` is what the link was asked to be and what was measured over it."""
+
+    aims: list[Aim]
+    network: dict[str, Any] = field(default_factory=dict)
+
+
+@contextmanager
+def standing(run: Run, check: Callable[[], None]) -> Iterator[Standing]:
+    """`check` is called while the stand is set up; what it raises takes it down again."""
+    rows = list(run.targets.select_related("install__host"))
+    installs = [_install(row) for row in rows]
+    host = installs[0].host
+    remote = target_for(host)
+    for attempt in range(1, _ATTEMPTS + 1):
+        plan = _plan(run, rows, installs, remote)
+        held = _Held(remote, plan.request.id, standings.request_json(plan.request))
+        try:
+            up = held.up(check)
+            break
+        except OperationRefused as error:
+            if error.code != "busy" or attempt == _ATTEMPTS:
+                raise
+    try:
+        aims = [
+            Aim(
+                row=row,
+                remote=remote,
+                host=host.name,
+                endpoint=place.endpoint,
+                allowed=plan.request.listeners,
+                trees={tree: [f"pid:{up['servers'][name]['pid']}"] for tree, name in place.trees.items()},
+                server=_described(place.setup, install),
+                stand=plan.request.id,
+            )
+            for row, install, place in zip(rows, installs, plan.places, strict=True)
+        ]
+        asked = plan.request.network
+        yield Standing(aims, {"asked": asked, "measured": up["network"]} if asked else {})
+    except OperationRefused as error:
+        # What became of the stand says more than that it is not there.
+        raise held.failure or error from error
+    finally:
+        held.end()
+
+
+def _install(row: RunTarget) -> EngineInstall:
+    if row.install is None:
+        raise ApplicationError(f"The server of {row.label} was deleted since this run was asked for. Start a new run.")
+    return row.install
+
+
+def _described(setup: Setup, install: EngineInstall) -> Callable[[], dict[str, Any]]:
+    words = {"engine": install.engine, "version": install.version, "workers": 0, "revision": None, "digest": ""}
+    return lambda: {**words, "setup": setup.slug}
+
+
+def _plan(run: Run, rows: list[RunTarget], installs: list[EngineInstall], remote: Target) -> standings.Plan:
+    stand = run.parameters["stand"]
+    suite = SUITES[stand["suite"]]
+    case: Case = stored_case(stand["case"])
+    content: Content = suite.content
+    settings: Settings = suite.settings
+    with pool.session(remote) as agent:
+        as_root = agent.identity["uid"] == 0
+        programs = {}
+        if case.network:
+            emulator = programs_of_panel.upload(
+                installs[0].host, agent, django_settings.NETEM_BINARY, "paddock-netem", "PADDOCK_NETEM"
+            )
+            programs["paddock-netem"] = emulator
+    by_engine = {install.engine: install for install in installs}
+    return standings.plan(
+        f"{run.uuid}",
+        case,
+        [suite.setup(row.setup) for row in rows],
+        content,
+        settings,
+        {engine: install.paths["binary"] for engine, install in by_engine.items()},
+        {engine: install.version for engine, install in by_engine.items()},
+        as_root=as_root,
+        isolated=case.parser,
+        programs=programs,
+    )
+
+
+class _Held:
+    """The agent's `stand` request, waited for in a thread of its own."""
+
+    def __init__(self, remote: Target, ident: str, request: dict[str, Any]) -> None:
+        self._remote, self._ident = remote, ident
+        self._events: SimpleQueue[dict[str, Any]] = SimpleQueue()
+        self.failure: BaseException | None = None
+        self.result: dict[str, Any] = {}
+        self._thread = threading.Thread(target=self._hold, args=(request,), name=f"stand {ident}", daemon=True)
+        self._thread.start()
+
+    def _hold(self, request: dict[str, Any]) -> None:
+        try:
+            with pool.session(self._remote) as agent:
+                self.result = agent.call("stand", request, on_event=self._events.put)
+        except BaseException as error:  # noqa: BLE001 - handed to the thread that waits
+            self.failure = error
+        self._events.put({"state": "ended"})
+
+    def up(self, check: Callable[[], None]) -> dict[str, Any]:
+        """What the agent says when everything answers. Raises what went wrong, and what `check` raises."""
+        try:
+            while True:
+                try:
+                    event = self._events.get(timeout=1.0)
+                except Empty:
+                    check()
+                    continue
+                if event["state"] == "up":
+                    return event
+                if event["state"] == "ended":
+                    raise self.failure or ApplicationError("The host's agent ended the set-up. Run it again.")
+                check()
+        except BaseException:
+            self.end()
+            raise
+
+    def end(self) -> None:
+        """Takes it down and waits for it. ApplicationError when something of it stayed, or had died meanwhile."""
+        if self._thread.is_alive():
+            with pool.session(self._remote) as agent:
+                agent.call("stand", {"action": "end", "id": self._ident}, timeout=30.0)
+        self._thread.join(60.0)
+        if self.result.get("left"):
+            remains = "; ".join(self.result["left"])
+            raise ApplicationError(f"After the run this was left on {self._remote.name}: {remains}.")

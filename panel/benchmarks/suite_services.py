@@ -1,0 +1,184 @@
+"""Everything that changes suite runs. A suite's cases become runs one after the other, each queued when its
+predecessor has ended, so that no worker waits for a host that the suite itself keeps busy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.db import transaction
+from django.db.models import F
+from django.utils import timezone
+
+from panel.accounts.models import User
+from panel.accounts.permissions import Action, require
+from panel.audit.services import audit_record
+from panel.benchmarks import services
+from panel.benchmarks.arguments import clean, clean_paths
+from panel.benchmarks.models import ENDED, Run, RunTarget, SuiteRun, SuiteStatus
+from panel.benchmarks.suites import SUITES
+from panel.benchmarks.suites.definitions import PRESETS, Case, Setup, Suite, setups_of, stored_case
+from panel.core.errors import ApplicationError, Conflict
+from panel.hosts.models import Connection, EngineInstall, Host, HostStatus
+
+
+@transaction.atomic
+def suite_start(*, actor: User, suite: str, preset: str, host: Host, setups: Sequence[str] = ()) -> SuiteRun:
+    """Freezes the suite for what `host` has installed, and queues its first case. No `setups` means all of them."""
+    require(actor, Action.BENCHMARK)
+    if suite not in SUITES:
+        raise ApplicationError(f"There is no suite “{suite}”; there are {', '.join(SUITES)}.", field="suite")
+    if preset not in PRESETS:
+        raise ApplicationError(f"There is no preset “{preset}”; there are {', '.join(PRESETS)}.", field="preset")
+    if host.connection != Connection.LOCAL and host.status != HostStatus.READY:
+        state = host.get_status_display().lower()
+        raise ApplicationError(f"{host.name} is {state}. Check the host first.", field="host")
+    definition = SUITES[suite]
+    _check_known(definition, setups)
+    available, left_out = _available(definition, host, setups)
+    if not available:
+        raise ApplicationError(f"{host.name} has none of the suite's servers. {' '.join(left_out)}", field="host")
+    slugs = [setup.slug for setup, _ in available]
+    cases = [case for case in definition.cases(PRESETS[PRESETS.index(preset)]) if setups_of(definition, case, slugs)]
+    row = SuiteRun(
+        suite=suite,
+        preset=preset,
+        host=host,
+        host_name=host.name,
+        title=f"{definition.title} on {host.name}"[:200],
+        plan=[case.stored() for case in cases],
+        setups=[{"slug": setup.slug, "label": setup.label, "install": install.pk} for setup, install in available],
+        left_out=left_out,
+        requested_by=actor,
+    )
+    row.save()
+    audit_record(actor=actor, action="suite.start", target=row, after={"suite": suite, "preset": preset})
+    transaction.on_commit(lambda: suite_advance(row))
+    return row
+
+
+def _check_known(definition: Suite, setups: Sequence[str]) -> None:
+    known = [setup.slug for setup in definition.setups]
+    for slug in setups:
+        if slug not in known:
+            raise ApplicationError(f"The suite has no set-up “{slug}”; it has {', '.join(known)}.", field="setups")
+
+
+def _available(
+    definition: Suite, host: Host, chosen: Sequence[str]
+) -> tuple[list[tuple[Setup, EngineInstall]], list[str]]:
+    """The set-ups whose server the host has, and in words why others are left out."""
+    installs: dict[str, EngineInstall] = {}
+    for install in host.installs.order_by("-pk"):
+        if install.engine not in installs or install.label == "default":
+            installs[install.engine] = install
+    available, left_out = [], []
+    for setup in definition.setups:
+        if chosen and setup.slug not in chosen:
+            continue
+        found = installs.get(setup.engine)
+        if found is None:
+            left_out.append(f"{setup.label} is left out: {host.name} has no {setup.engine_name}.")
+        else:
+            available.append((setup, found))
+    return available, left_out
+
+
+def suite_advance(row: SuiteRun) -> None:
+    """Queues the next case when the one before has ended; ends the suite after the last. Safe to call at any time."""
+    with transaction.atomic():
+        current = SuiteRun.objects.filter(pk=row.pk, status=SuiteStatus.RUNNING).first()
+        if current is None or current.runs.exclude(status__in=ENDED).exists():
+            return
+        rows = SuiteRun.objects.filter(pk=row.pk, status=SuiteStatus.RUNNING, position=current.position)
+        if current.position >= len(current.plan):
+            rows.update(status=SuiteStatus.FINISHED, finished_at=timezone.now(), row_version=F("row_version") + 1)
+            return
+        # Whoever counts the position up makes the run; a second worker finds it changed.
+        if rows.update(position=current.position + 1, row_version=F("row_version") + 1):
+            _case_queue(current, current.position)
+
+
+def _case_queue(row: SuiteRun, number: int) -> None:
+    definition = SUITES[row.suite]
+    case = stored_case(row.plan[number])
+    installs = {item["slug"]: item["install"] for item in row.setups}
+    setups = setups_of(definition, case, list(installs))
+    run = Run(
+        suite_run=row,
+        case=number,
+        title=f"{definition.title}: {case.title}"[:200],
+        parameters=_parameters(definition, case),
+        requested_by=row.requested_by,
+        progress="Waiting for a worker",
+    )
+    run.save()
+    for position, setup in enumerate(setups):
+        install = EngineInstall.objects.filter(pk=installs[setup.slug]).first()
+        if install is None:
+            _refused(run, f"The server of {setup.label} is not known any more. Start the suite again.")
+            return
+        RunTarget.objects.create(
+            run=run,
+            position=position,
+            install=install,
+            label=setup.label,
+            base_url="",
+            engine=install.engine,
+            setup=setup.slug,
+        )
+    transaction.on_commit(lambda: services.run_wake(run))
+
+
+def _refused(run: Run, words: str) -> None:
+    Run.objects.filter(pk=run.pk).update(status="failed", error=words, progress="", finished_at=timezone.now())
+
+
+def _parameters(definition: Suite, case: Case) -> dict[str, Any]:
+    return {
+        "name": case.title,
+        "tool": case.tool.value,
+        "arguments": clean(case.tool, case.arguments),
+        "paths": clean_paths(case.tool, list(case.paths)),
+        "rounds": case.rounds,
+        "warmup_s": case.warmup_s,
+        "timeout_s": case.timeout_s,
+        "allowed_error_percent": case.allowed_error_percent,
+        "idle_s": case.idle_s,
+        "stand": {"suite": definition.slug, "case": case.stored()},
+    }
+
+
+def require_suite(actor: User, row: SuiteRun) -> None:
+    require(actor, Action.BENCHMARK)
+
+
+@transaction.atomic
+def suite_cancel(*, actor: User, row: SuiteRun) -> SuiteRun:
+    """Ends the case that runs, and begins no other."""
+    require_suite(actor, row)
+    now = timezone.now()
+    rows = SuiteRun.objects.filter(pk=row.pk, status=SuiteStatus.RUNNING)
+    if not rows.update(status=SuiteStatus.CANCELLED, finished_at=now, row_version=F("row_version") + 1):
+        raise Conflict(f"{row.title} has already ended; there is nothing to cancel.")
+    for run in row.runs.exclude(status__in=ENDED):
+        services.run_cancel(actor=actor, run=run)
+    audit_record(actor=actor, action="suite.cancel", target=row)
+    row.refresh_from_db()
+    return row
+
+
+@transaction.atomic
+def suite_delete(*, actor: User, row: SuiteRun) -> None:
+    """With its runs, their rounds and their output."""
+    require_suite(actor, row)
+    if row.runs.exclude(status__in=ENDED).exists() or not row.is_ended:
+        raise Conflict(f"{row.title} is under way. Cancel it first, then delete it.")
+    audit_record(actor=actor, action="suite.delete", target=row, before={"title": row.title})
+    row.delete()
+
+
+def suites_advance() -> None:
+    """All that run: for the sweep, when a worker ended between a case and the next."""
+    for row in SuiteRun.objects.filter(status=SuiteStatus.RUNNING):
+        suite_advance(row)

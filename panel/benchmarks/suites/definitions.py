@@ -1,0 +1,169 @@
+"""What a suite is made of. Pure data: nothing here knows a host, a port or a row.
+
+A suite puts set-ups (a server with its settings) side by side in a stand and puts cases on them, one run each. Every
+value that decides a figure stands in the case, so that a run frozen from it can be repeated and judged.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from panel.benchmarks.arguments import Value
+from panel.benchmarks.choices import Tool
+
+PresetName = Literal["full", "short"]
+PRESETS: tuple[PresetName, ...] = ("short", "full")
+
+
+@dataclass(frozen=True)
+class Network:
+    """A link, alike in both directions. `queue_packets` counts those that wait for the bottleneck."""
+
+    bandwidth_mbps: float
+    rtt_ms: float
+    queue_packets: int = 1000
+    jitter_ms: float = 0.0
+    loss_percent: float = 0.0
+
+    def request(self) -> dict[str, int]:
+        """As the agent takes it (agents/host/link.py)."""
+        return {
+            "bandwidth_kbit": round(self.bandwidth_mbps * 1000),
+            "rtt_us": round(self.rtt_ms * 1000),
+            "queue_packets": self.queue_packets,
+            "jitter_us": round(self.jitter_ms * 1000),
+            "loss_ppm": round(self.loss_percent * 10_000),
+        }
+
+    def deviations(self, measured: dict[str, Any]) -> list[str]:
+        """Where the link that was measured (native/netem/src/measure.rs, to_json) is not this one, in words."""
+        found = []
+        rtt_ms = measured["rtt_us"]["p50"] / 1000
+        if abs(rtt_ms - self.rtt_ms) > max(1.0, 0.05 * self.rtt_ms) + self.jitter_ms:
+            found.append(f"its round trip took {rtt_ms:.2f} ms instead of {self.rtt_ms:g} ms")
+        for way, kbit in measured["rate_kbit"].items():
+            if abs(kbit / 1000 / self.bandwidth_mbps - 1) > 0.05 + self.loss_percent / 100:
+                found.append(f"{kbit / 1000:.2f} Mbit/s instead of {self.bandwidth_mbps:g} Mbit/s passed {way}")
+        sent, came = measured["burst"]
+        if came < sent and not self.loss_percent:
+            found.append(f"{sent - came} of {sent} packets were dropped before its queue was full")
+        return found
+
+    @property
+    def words(self) -> str:
+        parts = [f"{self.bandwidth_mbps:g} Mbit/s", f"{self.rtt_ms:g} ms"]
+        parts += [f"queue {self.queue_packets}"] if self.queue_packets != 1000 else []
+        parts += [f"jitter {self.jitter_ms:g} ms"] if self.jitter_ms else []
+        parts += [f"loss {self.loss_percent:g} %"] if self.loss_percent else []
+        return ", ".join(parts)
+
+
+@dataclass(frozen=True)
+class Setup:
+    """One server as it is compared. `protocols` are those it can be asked by; `published` its name in the source."""
+
+    slug: str
+    label: str
+    engine: Literal["nginx", "apache", "native"]
+    published: str = ""
+    mpm: str = "event"  # Apache's processing module
+    php_children: int = 0  # of its own php-fpm pool; 0: no PHP
+    protocols: tuple[str, ...] = ("h1", "h2")
+
+    @property
+    def engine_name(self) -> str:
+        return {"nginx": "nginx", "apache": "Apache httpd", "native": "gallop"}[self.engine]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Of every server in the stand; the access log is always off."""
+
+    workers: int = 0  # of nginx and gallop; 0: one for each CPU
+    keepalive_requests: int = 0  # on one connection; 0: the server's own default
+    one_process: bool = False  # Apache too serves from one process, with threads enough for the loads
+
+
+@dataclass(frozen=True)
+class Content:
+    """What is served: texts and pages of a given size, paths below the document root."""
+
+    texts: tuple[tuple[str, str], ...] = ()
+    sizes: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class Case:
+    """One load: becomes one run, with every set-up that can be asked like that as a target.
+
+    `figure` is what its table shows (summary.FIGURES). `source` and `row` lead to what was published.
+    """
+
+    slug: str
+    title: str
+    tool: Tool
+    arguments: dict[str, Value]
+    paths: tuple[str, ...]
+    figure: str = "throughput_rps"
+    rounds: int = 3
+    warmup_s: int = 2
+    timeout_s: int = 600
+    idle_s: float = 0.5
+    network: Network | None = None
+    source: str = ""
+    row: int = 0
+    sizes: tuple[tuple[str, int], ...] = ()  # beside the suite's content
+    parser: bool = False  # siege fetches what pages link to, in a network where nothing but the stand is to be reached
+    allowed_error_percent: float = 0.0
+
+    @property
+    def protocol(self) -> str:
+        return str(self.arguments.get("protocol", "h1"))
+
+    def stored(self) -> dict[str, Any]:
+        """As JSON, to be frozen."""
+        return {**asdict(self), "tool": self.tool.value}
+
+
+def stored_network(data: dict[str, Any] | None) -> Network | None:
+    return Network(**data) if data else None
+
+
+@dataclass(frozen=True)
+class Suite:
+    slug: str
+    title: str
+    about: str
+    source: str
+    setups: tuple[Setup, ...]
+    settings: Settings
+    content: Content
+    full: tuple[Case, ...]
+    short: tuple[Case, ...]
+    average: bool = False  # the source shows averages of rounds and ratings
+    not_measured: tuple[str, ...] = field(default=())
+
+    def cases(self, preset: PresetName) -> tuple[Case, ...]:
+        return self.full if preset == "full" else self.short
+
+    def setup(self, slug: str) -> Setup:
+        return next(setup for setup in self.setups if setup.slug == slug)
+
+
+def setups_of(suite: Suite, case: Case, chosen: list[str]) -> list[Setup]:
+    """Those of the chosen set-ups that speak the case's protocol."""
+    return [setup for setup in suite.setups if setup.slug in chosen and case.protocol in setup.protocols]
+
+
+def stored_case(data: dict[str, Any]) -> Case:
+    """The inverse of `Case.stored`."""
+    return Case(
+        **{
+            **data,
+            "tool": Tool(data["tool"]),
+            "paths": tuple(data["paths"]),
+            "network": stored_network(data["network"]),
+            "sizes": tuple((name, size) for name, size in data["sizes"]),
+        }
+    )

@@ -1,0 +1,105 @@
+"""`http3-2019`: h2load over shaped links, by HTTP/3 and, to see what the protocol is worth, HTTP/2 and HTTP/1.1."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+from panel.benchmarks.arguments import Value
+from panel.benchmarks.choices import Tool
+from panel.benchmarks.suites import published
+from panel.benchmarks.suites.definitions import Case, Content, Network, Settings, Setup, Suite
+
+SLUG = "http3-2019"
+PROTOCOLS = {"h3": "HTTP/3", "h2": "HTTP/2", "h1": "HTTP/1.1"}
+_NAMES = {"-n": "requests", "-c": "concurrency", "-m": "streams", "-t": "threads"}
+_TITLES = {
+    "small-short": "Small page, few requests on each connection",
+    "small-long": "Small page, many requests on each connection",
+    "small-multiplexed": "Small page, ten streams at once",
+    "small-million": "Small page, one million requests",
+    "file-10mb": "One file of 10 MB",
+    "file-100mb": "One file of 100 MB",
+    "file-1gb": "One file of 1 GB",
+    "shallow-queue": "One file of 10 MB through a deep and a shallow queue",
+}
+_MB = 1_000_000
+_SIZES = {"/10mb": 10 * _MB, "/100mb": 100 * _MB, "/1gb": 1000 * _MB, "/1mb": _MB, "/200kb": 200_000}
+
+
+def _arguments(words: str) -> dict[str, Value]:
+    parts = shlex.split(words)
+    return {_NAMES[name]: int(value) for name, value in zip(parts[::2], parts[1::2], strict=True)}
+
+
+def _case(source: dict[str, Any], number: int, row: dict[str, Any], protocol: str, **changed: Any) -> Case:
+    """One row of a published table by one protocol; `changed` shortens it."""
+    link = Network(row["bandwidth_mbps"], row.get("rtt_ms") or 0, row.get("queue_packets", 1000))
+    path = changed.get("path", source["path"])
+    arguments = {**_arguments(source["args"]), **changed.get("arguments", {})}
+    if protocol == "h1":
+        arguments["streams"] = 1
+    arguments |= {"protocol": protocol, "tls": True}
+    is_file = source["unit"] == "s"
+    return Case(
+        slug=f"{source['id']}-{number}-{protocol}",
+        title=f"{_TITLES[source['id']]}: {link.words}, {PROTOCOLS[protocol]}",
+        tool=Tool.H2LOAD,
+        arguments=arguments,
+        paths=(path,),
+        figure="total_s" if is_file else "throughput_rps",
+        rounds=changed.get("rounds", 3),
+        # A warm-up over a slow link would take as long as the round; the page cache is warm from the check before.
+        warmup_s=0 if is_file else changed.get("warmup_s", 2),
+        timeout_s=1800,
+        network=link,
+        source=source["id"],
+        row=number,
+        sizes=((path[1:], _SIZES[path]),) if path in _SIZES else (),
+    )
+
+
+def _full() -> tuple[Case, ...]:
+    return tuple(
+        _case(source, number, row, protocol)
+        for source in published.suite(SLUG)["cases"]
+        for number, row in enumerate(source["rows"])
+        for protocol in PROTOCOLS
+    )
+
+
+def _short() -> tuple[Case, ...]:
+    """Two of the loads and the shallow queue, at the shortest delay, with few requests and small files."""
+    chosen: dict[str, tuple[int, dict[str, Any]]] = {
+        "small-short": (2, {"arguments": {"requests": 400, "concurrency": 20}, "warmup_s": 0}),
+        "small-multiplexed": (2, {"arguments": {"requests": 2000, "concurrency": 10, "threads": 1}, "warmup_s": 0}),
+        "shallow-queue": (1, {"path": "/200kb"}),
+    }
+    cases = []
+    for source in published.suite(SLUG)["cases"]:
+        if source["id"] in chosen:
+            number, changed = chosen[source["id"]]
+            row = source["rows"][number]
+            cases += [_case(source, number, row, protocol, **changed) for protocol in PROTOCOLS]
+    return tuple(cases)
+
+
+SUITE = Suite(
+    slug=SLUG,
+    title="HTTP/3 over shaped links",
+    about=(
+        "A small page and large files over links of given bandwidth, delay and queue, by HTTP/3, HTTP/2 and HTTP/1.1 "
+        "with TLS, one worker for each server."
+    ),
+    source=published.suite(SLUG)["source"],
+    setups=(
+        Setup("nginx", "nginx", "nginx", "nginx"),
+        Setup("gallop", "gallop", "native", protocols=("h1", "h2", "h3")),
+        Setup("apache", "Apache", "apache"),
+    ),
+    # The published set-up allowed 10,000 requests a connection; a million over a hundred need as many and one more.
+    settings=Settings(workers=1, keepalive_requests=100_000_000, one_process=True),
+    content=Content(texts=(("index.html", "x" * 162 + "\n"),)),
+    full=_full(),
+    short=_short(),
+)

@@ -1,0 +1,123 @@
+"""Main configurations of a stand's servers: alike in what matters, otherwise each server's own defaults. Pure."""
+
+from __future__ import annotations
+
+from panel.benchmarks.suites.definitions import Settings, Setup
+from panel.rendering.apache.main import MODULES as APACHE_MODULES
+from panel.rendering.apache.quoting import line as apache_line
+from panel.rendering.nginx.main import TEMP_PATHS
+from panel.rendering.nginx.quoting import line as nginx_line
+from panel.rendering.nginx.types import FASTCGI_PARAMS, MIME_TYPES
+from panel.rendering.tree import Node, block, directive, print_tree
+
+# The agent writes what is true on its host in their place (agents/host/stand_files.py).
+ROOT = "/PADDOCK-STAND"
+MODULES = "/PADDOCK-APACHE-MODULES"
+USER, GROUP = "PADDOCK-USER", "PADDOCK-GROUP"
+
+
+def home(name: str) -> str:
+    return f"{ROOT}/{name}"
+
+
+def main(setup: Setup, settings: Settings, *, as_root: bool) -> dict[str, str]:
+    """{path below the stand: text} of the server's main file and what it includes."""
+    build = _apache if setup.engine == "apache" else _nginx
+    return build(setup, settings, as_root)
+
+
+def _nginx(setup: Setup, settings: Settings, as_root: bool) -> dict[str, str]:
+    place = home(setup.slug)
+    http: list[Node] = [
+        directive("include", "mime.types"),
+        directive("default_type", "application/octet-stream"),
+        directive("access_log", "off"),
+        directive("sendfile", "on"),
+        directive("tcp_nopush", "on"),
+        directive("keepalive_timeout", "65s"),
+        *([directive("keepalive_requests", settings.keepalive_requests)] if settings.keepalive_requests else []),
+        directive("types_hash_max_size", 2048),
+        *(directive(f"{name}_temp_path", f"{place}/temp/{name}") for name in TEMP_PATHS[setup.engine]),
+        directive("include", f"{place}/conf.d/*.conf"),
+    ]
+    nodes: list[Node] = [
+        directive("daemon", "off"),
+        *([directive("user", USER, GROUP)] if as_root else []),
+        directive("worker_processes", settings.workers or "auto"),
+        directive("pid", f"{place}/server.pid"),
+        directive("error_log", f"{place}/error.log", "warn"),
+        block("events", body=[directive("worker_connections", 4096)]),
+        block("http", body=http),
+    ]
+    types = [block("types", body=[directive(kind, *suffixes) for kind, suffixes in MIME_TYPES.items()], gap=False)]
+    params = [directive("fastcgi_param", name, value) for name, value in FASTCGI_PARAMS.items()]
+    trees = {"server.conf": nodes, "mime.types": types, "fastcgi_params": params}
+    return {
+        f"{setup.slug}/{name}": print_tree("nginx", nginx_line, "nginx.conf.j2", nodes=tree)
+        for name, tree in trees.items()
+    }
+
+
+def _apache(setup: Setup, settings: Settings, as_root: bool) -> dict[str, str]:
+    place = home(setup.slug)
+    nodes: list[Node] = [
+        directive("ServerRoot", place),
+        directive("ServerName", "localhost"),
+        directive("PidFile", f"{place}/server.pid"),
+        directive("DefaultRuntimeDir", place),
+        *([directive("User", USER), directive("Group", GROUP)] if as_root else []),
+        directive("ErrorLog", f"{place}/error.log"),
+        directive("LogLevel", "warn"),
+        directive("LoadModule", f"mpm_{setup.mpm}_module", f"{MODULES}/mod_mpm_{setup.mpm}.so"),
+        *(_module(name) for name in _modules(setup)),
+        *(_one_process() if settings.one_process else []),
+        *([directive("MaxKeepAliveRequests", 0)] if settings.keepalive_requests else []),
+        directive("TypesConfig", "/etc/mime.types"),
+        block("Directory", "/", body=[directive("AllowOverride", "None"), directive("Require", "all", "denied")]),
+        directive("IncludeOptional", "conf.d/*.conf"),
+    ]
+    return {f"{setup.slug}/server.conf": print_tree("apache", apache_line, "httpd.conf.j2", nodes=nodes)}
+
+
+def _modules(setup: Setup) -> list[str]:
+    # mod_http2 refuses to work in prefork.
+    left_out = {"http2"} if setup.mpm == "prefork" else set()
+    return [name for name in APACHE_MODULES.split() if not name.startswith("mpm_") and name not in left_out]
+
+
+def _module(name: str) -> Node:
+    """Loaded where it is a file: distributions build some of them into the program."""
+    path = f"{MODULES}/mod_{name}.so"
+    return block("IfFile", path, body=[directive("LoadModule", f"{name}_module", path)], gap=False)
+
+
+def _one_process() -> list[Node]:
+    threads = 128
+    names = {"ServerLimit": 1, "StartServers": 1, "ThreadLimit": threads, "ThreadsPerChild": threads}
+    return [directive(name, value) for name, value in {**names, "MaxRequestWorkers": threads}.items()]
+
+
+def php_fpm(setup: Setup, *, as_root: bool) -> dict[str, str]:
+    """A pool of the set-up's own, so that each is charged for what it uses."""
+    name = pool(setup)
+    lines = [
+        "[global]",
+        "daemonize = no",
+        f"error_log = {home(name)}/error.log",
+        "log_level = notice",
+        "[www]",
+        f"listen = {home(name)}/php.sock",
+        "listen.mode = 0666",
+        *([f"user = {USER}", f"group = {GROUP}"] if as_root else []),
+        "pm = dynamic",
+        f"pm.max_children = {setup.php_children}",
+        "pm.start_servers = 2",
+        "pm.min_spare_servers = 1",
+        f"pm.max_spare_servers = {setup.php_children}",
+        "php_admin_value[expose_php] = off",
+    ]
+    return {f"{name}/server.conf": "".join(f"{text}\n" for text in lines)}
+
+
+def pool(setup: Setup) -> str:
+    return f"{setup.slug}-php"

@@ -1,0 +1,81 @@
+"""`php-application-2020`: siege on a PHP application, CPU and memory of web server and PHP recorded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from panel.benchmarks.arguments import Value
+from panel.benchmarks.choices import Tool
+from panel.benchmarks.suites import published
+from panel.benchmarks.suites.definitions import Case, Content, Settings, Setup, Suite
+
+SLUG = "php-application-2020"
+PAGES = tuple(f"/index.php?p={number}" for number in range(21))
+IMAGES = tuple(f"/image{number}.png" for number in range(5))
+_IMAGE_SIZES = (12_000, 25_000, 48_000, 90_000, 160_000)
+_SHOP = (Path(__file__).parent / "shop" / "index.php").read_text(encoding="utf-8")
+_CHILDREN = 5
+
+
+def _case(
+    slug: str, title: str, concurrency: int, paths: tuple[str, ...], *, short: bool, parser: bool = False
+) -> Case:
+    arguments: dict[str, Value] = {
+        "concurrency": concurrency,
+        "duration_s": 3 if short else 60,
+        "keepalive": False,
+        "dynamic": slug == "phpinfo",
+    }
+    return Case(
+        slug=slug,
+        title=title,
+        tool=Tool.SIEGE,
+        arguments=arguments,
+        paths=paths,
+        figure="transactions",
+        rounds=3,
+        warmup_s=1 if short else 20,
+        timeout_s=120,
+        idle_s=0.5 if short else 10.0,
+        source=slug,
+        parser=parser,
+    )
+
+
+def _cases(*, short: bool) -> tuple[Case, ...]:
+    return (
+        _case("phpinfo", "phpinfo(), 5 at once", 5, ("/phpinfo.php",), short=short),
+        _case("static-files", "Five images, 15 at once", 15, IMAGES, short=short),
+        _case("app-warmup", "Browsing, one visitor", 1, PAGES, short=short, parser=True),
+        _case("app-browsing", "Browsing, 15 at once", 15, PAGES, short=short, parser=True),
+        _case("app-php-only", "The pages alone, 15 at once", 15, PAGES, short=short),
+        _case("app-php-only-c5", "The pages alone, 5 at once", 5, PAGES, short=short),
+    )
+
+
+SUITE = Suite(
+    slug=SLUG,
+    title="PHP application",
+    about=(
+        "siege on phpinfo(), on images and on an application, with and without what its pages link to; CPU and memory "
+        "of the web server and of PHP over time."
+    ),
+    source=published.suite(SLUG)["source"],
+    setups=(
+        Setup("nginx-fpm", "nginx + php-fpm", "nginx", "nginx", php_children=_CHILDREN),
+        Setup("apache-fpm", "Apache + php-fpm", "apache", "apache", php_children=_CHILDREN),
+        Setup("gallop-fpm", "gallop + php-fpm", "native", php_children=_CHILDREN),
+    ),
+    settings=Settings(),
+    content=Content(
+        texts=(
+            ("index.php", _SHOP),
+            ("phpinfo.php", "<?php phpinfo();\n"),
+            ("shop.css", "body { font-family: sans-serif; }\n" * 200),
+            ("shop.js", "// nothing happens here\n" * 300),
+        ),
+        sizes=tuple((path[1:], size) for path, size in zip(IMAGES, _IMAGE_SIZES, strict=True)),
+    ),
+    full=_cases(short=False),
+    short=_cases(short=True),
+)

@@ -1,0 +1,41 @@
+"""The figures that others published, read once. They are drawn beside one's own, as other people's hardware."""
+
+from __future__ import annotations
+
+import functools
+import json
+from pathlib import Path
+from typing import Any
+
+_FILE = Path(__file__).with_name("published.json")
+
+
+@functools.cache
+def suite(slug: str) -> dict[str, Any]:
+    """The publication of that id; KeyError when there is none."""
+    found = json.loads(_FILE.read_text(encoding="utf-8"))["suites"]
+    return next(item for item in found if item["id"] == slug)
+
+
+def case(slug: str, case_id: str) -> dict[str, Any] | None:
+    """{"args", "unit", "better", "rows" or "rounds" with "average" and "rating"}."""
+    cases: list[dict[str, Any]] = suite(slug)["cases"]
+    return next((item for item in cases if item["id"] == case_id), None)
+
+
+def value(slug: str, case_id: str, row: int, server: str) -> float | None:
+    """What was published for a server; None where nothing was."""
+    found = case(slug, case_id)
+    if found is None or not server:
+        return None
+    if "rows" in found:
+        printed = found["rows"][row].get(server) if row < len(found["rows"]) else None
+    else:
+        printed = found.get("average", {}).get(server)
+    return float(printed) if isinstance(printed, int | float) else None
+
+
+def servers(slug: str) -> dict[str, str]:
+    """Name -> version and settings, as the source gives them."""
+    found: dict[str, str] = suite(slug)["servers"]
+    return found

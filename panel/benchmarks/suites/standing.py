@@ -1,0 +1,141 @@
+"""From a case and its set-ups to what the agent sets up: files, servers, ports, and where each is asked. Pure."""
+
+from __future__ import annotations
+
+import datetime
+import random
+from dataclasses import dataclass
+from typing import Any
+
+from agents.protocol import StandRequest, StandServer, plain
+from panel.benchmarks.commands import Endpoint
+from panel.benchmarks.suites import mains
+from panel.benchmarks.suites.definitions import Case, Content, Network, Settings, Setup
+from panel.rendering import render, render_install
+from panel.rendering.spec import InstallSpec, Listen, Location, PhpPool, ServerBlock, SiteSpec, TlsFiles
+from panel.websites.certificates import self_signed
+
+NAME = "stand.test"
+FAR = "10.77.0.2"  # agents/host/link.py
+PORTS = range(20_000, 32_000)  # below where Linux takes ports for connections from
+WWW = f"{mains.ROOT}/www"
+_TLS = TlsFiles("stand", f"{mains.ROOT}/tls/stand.crt", f"{mains.ROOT}/tls/stand.key")
+
+
+@dataclass(frozen=True)
+class Place:
+    """One set-up in the stand: where it is asked, and which of the stand's servers are its process trees."""
+
+    setup: Setup
+    endpoint: Endpoint
+    trees: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Plan:
+    request: StandRequest
+    places: list[Place]
+
+
+def plan(
+    ident: str,
+    case: Case,
+    setups: list[Setup],
+    content: Content,
+    settings: Settings,
+    binaries: dict[str, str],
+    versions: dict[str, str],
+    *,
+    as_root: bool,
+    isolated: bool = False,
+    programs: dict[str, dict[str, str]] | None = None,
+) -> Plan:
+    """`binaries` and `versions` by engine, of the host's installs. Ports are new in every plan."""
+    address = FAR if case.network or isolated else "127.0.0.1"
+    ports = random.sample(PORTS, 2 * len(setups))
+    tls = bool(case.arguments.get("tls"))
+    files = _certificate() if tls else {}
+    files |= {f"www/{name}": text for name, text in content.texts}
+    servers: list[StandServer] = []
+    places: list[Place] = []
+    folders = ["www"]
+    for number, setup in enumerate(setups):
+        port = ports[number]
+        endpoint = Endpoint(address, port, NAME if tls else address, tls)
+        folders += [f"{setup.slug}/temp", f"{setup.slug}/conf.d"]
+        files |= mains.main(setup, settings, as_root=as_root)
+        files |= _site(setup, versions[setup.engine], address, port, tls=tls)
+        trees = {"server": setup.slug}
+        if setup.php_children:
+            files |= mains.php_fpm(setup, as_root=as_root)
+            servers.append(StandServer(mains.pool(setup), "php-fpm", "php.sock"))
+            trees["application"] = mains.pool(setup)
+        servers.append(StandServer(setup.slug, setup.engine, endpoint.target, binaries[setup.engine]))
+        places.append(Place(setup, endpoint, trees))
+    request = StandRequest(
+        id=ident,
+        files=[{"path": path, "text": text} for path, text in files.items()],
+        fill=[{"path": f"www/{name}", "bytes": size} for name, size in (*content.sizes, *case.sizes)],
+        folders=folders,
+        servers=servers,
+        listeners=[place.endpoint.target for place in places],
+        network=case.network.request() if case.network else ({} if isolated else None),
+        programs=programs or {},
+    )
+    return Plan(request, places)
+
+
+def request_json(request: StandRequest) -> dict[str, Any]:
+    data: dict[str, Any] = plain(request)
+    return data
+
+
+def _certificate() -> dict[str, str]:
+    bundle = self_signed([NAME], now=datetime.datetime.now(datetime.UTC), days=2)
+    return {"tls/stand.crt": bundle.certificate_pem, "tls/stand.key": bundle.private_key_pem}
+
+
+def _site(setup: Setup, version: str, address: str, port: int, *, tls: bool) -> dict[str, str]:
+    """The one site, as the product renders it for this server."""
+    install = InstallSpec(
+        engine=setup.engine,
+        layout="conf_d",
+        config_root=mains.home(setup.slug),
+        log_dir=mains.home(setup.slug),
+        version=version,
+        site_roots=(mains.ROOT,),
+        own_ports=frozenset(),
+    )
+    spec = site(setup, address, port, tls=tls)
+    files = [*render(spec, install), *render_install([spec], install)]
+    return {file.path.removeprefix(f"{mains.ROOT}/"): file.text for file in files}
+
+
+def site(setup: Setup, address: str, port: int, *, tls: bool) -> SiteSpec:
+    listen = Listen(
+        port=port,
+        address=address,
+        tls=tls,
+        http2=tls and "h2" in setup.protocols and setup.mpm != "prefork",
+        http3=tls and "h3" in setup.protocols,
+        default_server=True,
+    )
+    pools: tuple[PhpPool, ...] = ()
+    locations: tuple[Location, ...] = ()
+    if setup.php_children:
+        pools = (PhpPool("php", f"unix:{mains.home(mains.pool(setup))}/php.sock"),)
+        locations = (Location(match="~", pattern=r"\.php$", handler="php", php_pool="php"),)
+    block = ServerBlock(
+        listens=(listen,),
+        names=(NAME,),
+        root=WWW,
+        index=("index.php", "index.html") if setup.php_children else ("index.html",),
+        access_log="off",
+        tls=_TLS if tls else None,
+        locations=locations,
+    )
+    return SiteSpec(name="stand", blocks=(block,), php_pools=pools)
+
+
+def network_words(network: Network | None) -> str:
+    return network.words if network else "this machine's loopback"

@@ -1,0 +1,31 @@
+"""The programs that come with the panel, native/ built, and are uploaded to hosts."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+from pathlib import Path
+
+from panel.core.errors import ApplicationError
+from panel.hosts.models import Host
+from panel.remote.pool import Session
+
+
+def upload(host: Host, agent: Session, program: Path, name: str, setting: str) -> dict[str, str]:
+    """{"source": where it lies on the host, "sha256"}, as the agent takes it (agents/host/install.py).
+
+    `setting` is the environment variable that names another file. ApplicationError when it is not built, or not for
+    this host's machine.
+    """
+    if not program.is_file():
+        raise ApplicationError(
+            f"The bundled {name} is not built: {program} is missing. Run `make native`, or name it by {setting}.",
+            code="not_built",
+        )
+    machine = host.facts.get("machine") or platform.machine()
+    if machine != platform.machine():
+        raise ApplicationError(
+            f"{host.name} is a {machine}; the bundled {name} is built for {platform.machine()}.", code="wrong_machine"
+        )
+    digest = hashlib.sha256(program.read_bytes()).hexdigest()
+    return {"source": agent.upload(program, f"{name}-{digest}"), "sha256": digest}

@@ -1,0 +1,196 @@
+"""Stands and their links: real servers, real namespaces, the real zipapp; and that nothing of them is ever left."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agents.host import link
+from agents.host.errors import Refusal
+from agents.protocol import StandRequest, StandServer, plain
+from tests.agents.process import AgentError, AgentProcess
+from tests.support.netem import netem_binary
+from tests.support.ports import free_port
+from tests.support.process import tool
+from tests.support.waiting import eventually
+
+CONFIG = """daemon off;
+user PADDOCK-USER PADDOCK-GROUP;
+pid /PADDOCK-STAND/web/server.pid;
+error_log /PADDOCK-STAND/web/error.log;
+events { worker_connections 64; }
+http { access_log off; server { listen %s; root /PADDOCK-STAND/www; } }
+"""
+
+
+@pytest.fixture
+def temporary(server_root: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the agent makes its stands: a place of this test's own, which the servers' accounts can reach."""
+    folder = server_root / "temporary"
+    folder.mkdir(mode=0o755)
+    return folder
+
+
+@pytest.fixture
+def agents(agent_file: Path, tmp_path: Path, temporary: Path) -> Iterator[AgentProcess]:
+    agent = AgentProcess(agent_file, tmp_path / "state")
+    agent.env["TMPDIR"] = str(temporary)
+    with agent:
+        yield agent
+
+
+def program() -> dict[str, dict[str, str]]:
+    path = netem_binary()
+    return {"paddock-netem": {"source": str(path), "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}}
+
+
+def stand(port: int, *, address: str = "127.0.0.1", **more: Any) -> dict[str, Any]:
+    listen = f"{address}:{port}"
+    request = StandRequest(
+        id="stand-of-a-test",
+        files=[
+            {"path": "web/server.conf", "text": more.pop("config", CONFIG) % listen},
+            {"path": "www/page.html", "text": "a page"},
+        ],
+        servers=[StandServer("web", "nginx", listen, tool("nginx"))],
+        listeners=[listen],
+        folders=["web"],
+        **more,
+    )
+    data: dict[str, Any] = plain(request)
+    return data
+
+
+def up(agent: AgentProcess, request: dict[str, Any]) -> dict[str, Any]:
+    """Asks for the stand; the event that says it is up."""
+    ident = agent.send("stand", request)
+    while True:
+        message = agent.receive()
+        assert message["id"] == ident, message
+        assert message["type"] == "event", message
+        if message["data"]["state"] == "up":
+            found: dict[str, Any] = message["data"]
+            return found
+
+
+def asked(listener: str, path: str = "/page.html") -> dict[str, Any]:
+    address, port = listener.split(":")
+    question = {"address": address, "port": int(port), "host": "a.example", "host_header": "a.example"}
+    return {"requests": [{**question, "path": path, "tls": False, "gzip": False}], "stand": "stand-of-a-test"}
+
+
+def call(agent: AgentProcess, op: str, args: dict[str, Any]) -> dict[str, Any]:
+    """A request beside the stand's own, which goes on."""
+    ident = agent.send(op, args)
+    while True:
+        message = agent.receive()
+        if message["id"] == ident and message["type"] != "event":
+            if message["type"] == "error":
+                raise AgentError(message["data"])
+            data: dict[str, Any] = message["data"]
+            return data
+
+
+def ended(agent: AgentProcess) -> dict[str, Any]:
+    """Ends the stand; what its own request then answers."""
+    answers = [agent.send("stand", {"action": "end", "id": "stand-of-a-test"})]
+    while True:
+        message = agent.receive()
+        if message["id"] not in answers and message["type"] == "result":
+            data: dict[str, Any] = message["data"]
+            return data
+
+
+def ab(target: str) -> dict[str, Any]:
+    argv = ["ab", "-q", "-k", "-c", "2", "-n", "50", f"http://{target}/page.html"]
+    return {"argv": argv, "target": target, "allowed": [target], "timeout_s": 60, "trees": {}}
+
+
+def test_a_stand_answers_while_it_is_held_and_leaves_nothing(agents: AgentProcess, temporary: Path) -> None:
+    port = free_port()
+    told = up(agents, stand(port))
+    answer = call(agents, "answers", asked(f"127.0.0.1:{port}"))["answers"][0]
+    assert (answer["status"], answer["bytes"]) == (200, 6)
+    assert Path(told["folder"]).is_dir()
+    pid = told["servers"]["web"]["pid"]
+    assert ended(agents)["left"] == []
+    assert not Path(told["folder"]).exists()
+    assert not Path(f"/proc/{pid}").exists()
+    assert list(temporary.iterdir()) == []
+
+
+def test_load_goes_over_the_shaped_link_and_nowhere_else(agents: AgentProcess) -> None:
+    listener = f"{link.FAR}:8080"
+    network = {"bandwidth_kbit": 50_000, "rtt_us": 4_000, "queue_packets": 7}
+    told = up(agents, stand(8080, address=link.FAR, network=network, programs=program()))
+    measured = told["network"]
+    assert measured["rtt_us"]["min"] >= 4_000, "the delay is never shorter than asked for"
+    assert measured["burst"] == [8, 8], "what fills the queue and the wire passes whole"
+    assert 0 < measured["rate_kbit"]["forward"] <= 51_000
+    load = ab(listener)
+    result = call(agents, "bench", {**load, "stand": "stand-of-a-test"})
+    assert (result["exit_code"], "Complete requests:      50" in result["stdout"]) == (0, True), result
+    with pytest.raises(AgentError, match="no listener of the stand"):
+        call(agents, "bench", {**ab(f"{link.FAR}:8081"), "stand": "stand-of-a-test"})
+    with pytest.raises(AgentError, match="not an address of this host"):
+        call(agents, "bench", load)
+    assert ended(agents)["left"] == []
+
+
+def test_an_agent_that_is_killed_leaves_no_process_and_the_next_one_clears_up(
+    agent_file: Path, tmp_path: Path, temporary: Path
+) -> None:
+    killed = AgentProcess(agent_file, tmp_path / "state")
+    killed.env["TMPDIR"] = str(temporary)
+    with killed:
+        network = {"bandwidth_kbit": 100_000, "rtt_us": 0, "queue_packets": 100}
+        told = up(killed, stand(8080, address=link.FAR, network=network, programs=program()))
+        os.kill(killed.process.pid, signal.SIGKILL)
+    pid = told["servers"]["web"]["pid"]
+    assert eventually(lambda: not Path(f"/proc/{pid}").exists(), timeout_s=30)
+    following = AgentProcess(agent_file, tmp_path / "state")
+    following.env["TMPDIR"] = str(temporary)
+    with following as agent:
+        # The emulator and the keepers of its namespaces hold no lock; only the dead agent did.
+        assert agent.call("stand", {"action": "left"}) == {"removed": [told["folder"]], "left": []}
+    assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"config": "no directive at all%.0s;"}, "did not start"),
+        ({"fill": [{"path": "www/large", "bytes": 1 << 50}]}, "free some space"),
+        ({"fill": [{"path": "../large", "bytes": 1}]}, "not a plain path"),
+        ({"network": {"rtt_us": -1}}, "rtt_us is -1"),
+        ({"network": {"rtt_us": 1}}, "is not there"),
+        ({"programs": {"sh": {"source": "/bin/sh", "sha256": ""}}}, "no program of a stand"),
+        ({"programs": {"paddock-netem": {"source": __file__, "sha256": "0"}}}, "not the one that was announced"),
+    ],
+)
+def test_what_cannot_be_set_up_is_refused_in_words_and_taken_down(
+    agents: AgentProcess, temporary: Path, change: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(AgentError, match=words):
+        agents.call("stand", stand(free_port(), **change))
+    assert list(temporary.iterdir()) == []
+
+
+def test_a_server_that_dies_ends_the_stand_with_its_last_words(agents: AgentProcess, temporary: Path) -> None:
+    told = up(agents, stand(free_port()))
+    os.kill(told["servers"]["web"]["pid"], signal.SIGKILL)
+    message = agents.receive_result()
+    assert message["type"] == "error"
+    assert "web ended in the middle of the run" in message["data"]["message"]
+    assert list(temporary.iterdir()) == []
+
+
+def test_profiles_have_limits() -> None:
+    with pytest.raises(Refusal, match="bandwidth_kbit is 1; it must be a whole number from 8"):
+        link.Shaped({"bandwidth_kbit": 1}, str(netem_binary()))

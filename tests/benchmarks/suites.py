@@ -1,0 +1,45 @@
+"""A host with the real servers, and a worker that carries a suite out to its end."""
+
+from __future__ import annotations
+
+from panel.accounts.models import User
+from panel.benchmarks import execution
+from panel.benchmarks.models import Run, RunStatus, SuiteRun
+from panel.benchmarks.suite_services import suite_advance
+from panel.hosts.claims import Attempt
+from panel.hosts.models import Connection, EngineInstall, Host, HostStatus, Layout
+from tests.support.gallop import gallop_binary
+from tests.support.process import tool
+
+ENGINES = {"nginx": ("nginx",), "apache": ("apache2", "httpd")}
+
+
+def add_installs(host: Host) -> None:
+    """nginx, Apache and gallop as this machine has them; their own configuration is never touched by a suite."""
+    binaries = {engine: tool(*names) for engine, names in ENGINES.items()} | {"native": gallop_binary()}
+    for engine, binary in binaries.items():
+        paths = {"binary": binary, "config_root": f"/etc/{engine}", "main_config": f"/etc/{engine}/main.conf"}
+        EngineInstall.objects.create(
+            host=host, engine=engine, layout=Layout.CONF_D, version={"nginx": "1.22.1"}.get(engine, ""), paths=paths
+        )
+
+
+def local_host() -> Host:
+    return Host.objects.create(name="here", connection=Connection.LOCAL, status=HostStatus.READY, layout=Layout.CONF_D)
+
+
+def carried_out(row: SuiteRun) -> list[Run]:
+    """What workers and the sweep do between them, here one after the other."""
+    while not row.is_ended:
+        suite_advance(row)
+        for run in row.runs.filter(status=RunStatus.QUEUED):
+            assert execution.run_execute(run.uuid) == Attempt.DONE
+        row.refresh_from_db()
+    return list(row.runs.order_by("case"))
+
+
+def administrator(name: str = "admin") -> User:
+    user = User(username=name, role="admin")
+    user.set_unusable_password()
+    user.save()
+    return user
