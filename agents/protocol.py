@@ -53,6 +53,7 @@ OPERATIONS = (
     "rollback",  # {"transaction": id}: put back what that transaction replaced
     "drift",  # {"files": [{"path", "sha256"}], "roots"} -> {"differing": [{"path", "sha256", "content"}]}
     "service",  # {"engine": EngineControl, "action": start|stop|reload|status} -> {"running", "pid", "workers", ...}
+    "read",  # {"patterns", "roots"} -> {"files": [{"path", "real", "link", "mode", "sha256", "text"}], "skipped"}
     "tail",  # {"path", "lines", "roots", "follow"} -> {"lines": [...]}; with follow, events {"lines": [...]}
     "install",  # {"source", "sha256", "path", "engine"}: an uploaded program in its place, and running
     "bench",  # BenchRequest -> BenchResult; progress events

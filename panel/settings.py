@@ -50,12 +50,13 @@ INSTALLED_APPS = [
     "panel.hosts",
     "panel.websites",
     "panel.deployments",
+    "panel.imports",
     "panel.benchmarks",
     "panel.api",
 ]
 MIGRATION_MODULES = {
     label: f"migrations.{label}"
-    for label in ("accounts", "api", "audit", "benchmarks", "deployments", "hosts", "websites")
+    for label in ("accounts", "api", "audit", "benchmarks", "deployments", "hosts", "imports", "websites")
 }
 
 MIDDLEWARE = [

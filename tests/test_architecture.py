@@ -9,7 +9,19 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-APPS = ("core", "accounts", "audit", "hosts", "websites", "deployments", "benchmarks", "api", "rendering", "remote")
+APPS = (
+    "core",
+    "accounts",
+    "audit",
+    "hosts",
+    "websites",
+    "deployments",
+    "imports",
+    "benchmarks",
+    "api",
+    "rendering",
+    "remote",
+)
 
 # What each package may import of the project. Its own package is always allowed.
 MAY_IMPORT = {
@@ -21,6 +33,7 @@ MAY_IMPORT = {
     "hosts": {"core", "accounts", "audit", "remote", "rendering", "agents"},
     "websites": {"core", "accounts", "audit", "hosts", "rendering"},
     "deployments": {"core", "accounts", "audit", "hosts", "websites", "rendering", "remote", "agents"},
+    "imports": {"core", "accounts", "audit", "hosts", "websites", "deployments", "rendering", "remote", "agents"},
     "benchmarks": {"core", "accounts", "audit", "hosts", "websites", "deployments", "rendering", "remote", "agents"},
     "agents": set(),
 }

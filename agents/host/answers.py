@@ -17,6 +17,8 @@ from agents.host import stand, targets
 from agents.host.errors import Refusal
 
 MAX_REQUESTS = 1000
+# Headers that are different with every answer, or that say how and not what.
+_PASSING = {"date", "server", "connection", "keep-alive", "transfer-encoding", "content-length", "set-cookie", "age"}
 _TIMEOUT_S = 15.0
 _CHUNK = 256 * 1024
 
@@ -40,7 +42,8 @@ class _Connection(http.client.HTTPConnection):
 
 
 def answer(asked: Dict[str, Any], standing: Optional[List[str]] = None) -> Dict[str, Any]:
-    """{"status", "sha256", "bytes", "encoding", "type"}, or {"error"} when there was no answer."""
+    """{"status", "sha256", "bytes", "encoding", "type", "headers"}, or {"error"} when there was no answer. `headers`
+    are those that a configuration decides, names in lower case."""
     place = ("[%s]:%d" if ":" in asked["address"] else "%s:%d") % (asked["address"], asked["port"])
     if standing is None:
         targets.require_own(targets.split_target(place)[0])
@@ -69,7 +72,17 @@ def answer(asked: Dict[str, Any], standing: Optional[List[str]] = None) -> Dict[
         "bytes": size,
         "encoding": response.headers.get("Content-Encoding", ""),
         "type": response.headers.get("Content-Type", "").split(";")[0].strip().lower(),
+        "headers": _decided(response.headers),
     }
+
+
+def _decided(headers: Any) -> Dict[str, str]:
+    found: Dict[str, str] = {}
+    for name, value in headers.items():
+        low = name.lower()
+        if low not in _PASSING:
+            found[low] = "%s, %s" % (found[low], value) if low in found else value
+    return found
 
 
 def run(args: Dict[str, Any], emit: Callable[[Dict[str, Any]], None], cancelled: threading.Event) -> Dict[str, Any]:

@@ -28,6 +28,7 @@ MODULES = {
     "rollback": "agents.host.rollback",
     "drift": "agents.host.drift",
     "service": "agents.host.service",
+    "read": "agents.host.read",
     "tail": "agents.host.tail",
     "install": "agents.host.install",
     "bench": "agents.host.bench",

@@ -26,7 +26,7 @@ from panel.deployments import outcomes
 from panel.deployments.models import Deployment, DeploymentStatus
 from panel.deployments.outcomes import End
 from panel.deployments.requests import jobs_make
-from panel.deployments.sending import Job, Verdict, deliver
+from panel.deployments.sending import Before, Job, Verdict, deliver
 from panel.deployments.steps import Recorder
 from panel.hosts import claims
 from panel.hosts.claims import Attempt, Claim
@@ -39,7 +39,7 @@ AT_ONCE = 64  # deployments of one batch, all in flight together
 # What is heard in between is written together; a page asks about twice as seldom.
 WRITE_EVERY_S = 0.2
 
-_News = tuple[Job, dict[str, Any] | Verdict]
+_News = tuple[Job, dict[str, Any] | Before | Verdict]
 
 
 def orphans_queue() -> list[UUID]:
@@ -137,7 +137,7 @@ class _Batch:
     def _deliver(self, job: Job) -> None:
         """In a thread of its own: no query is made here."""
         try:
-            verdict = deliver(job, lambda data: self._news.put((job, data)))
+            verdict = deliver(job, lambda said: self._news.put((job, said)))
         except Exception as error:  # noqa: BLE001 - told to the thread that writes, which logs it
             verdict = Verdict(broke=error)
         self._news.put((job, verdict))
@@ -155,6 +155,8 @@ class _Batch:
                     open_jobs.discard(job.deployment.pk)
                     if not open_jobs:
                         break
+                elif isinstance(said, Before):
+                    outcomes.comparison_record(self._claim, job.deployment, said.comparison)
                 else:
                     self._recorder.hear(job.deployment, said)
             self._settle(ended)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from panel.remote import pool
 # A transaction on hundreds of sites tests and reloads once; what takes longer than this is asked about again.
 APPLY_TIMEOUT_S = 180.0
 ASK_TIMEOUT_S = 20.0
+ANSWERS_TIMEOUT_S = 120.0
 # How long a page waits for a host to say what lies there, before it shows the plan without that.
 LOOK_TIMEOUT_S = 8.0
 
@@ -68,6 +69,12 @@ def differing(
     files = [{"path": path, "sha256": mark, "secret": path in secrets} for path, mark in sorted(expected.items())]
     data = _call(host, "drift", {"files": files, "roots": sorted(roots)}, timeout_s)
     return {item["path"]: Found(item["path"], item["sha256"], item["content"]) for item in data["files"]}
+
+
+def answers(host: Host, questions: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What the host's own listeners answer to these requests (comparing.question), in that order."""
+    found: list[dict[str, Any]] = _call(host, "answers", {"requests": list(questions)}, ANSWERS_TIMEOUT_S)["answers"]
+    return found
 
 
 def controls(installs: Iterable[EngineInstall]) -> list[protocol.EngineControl]:

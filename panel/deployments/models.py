@@ -93,6 +93,8 @@ class Deployment(BaseModel):
         max_length=12, choices=DeploymentStatus.choices, default=DeploymentStatus.PLANNED, db_index=True
     )
     plan = models.JSONField(default=dict)  # planning.Plan as JSON
+    # deployments.comparing: what the adopted sites answered before and after
+    comparison = models.JSONField(null=True, default=None)
     error = models.TextField(blank=True)  # the server's own words
     requested_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
     confirmed_at = models.DateTimeField(null=True)
@@ -219,6 +221,34 @@ class PinnedFile(BaseModel):
     class Meta:
         ordering = ["path"]
         constraints = [models.UniqueConstraint(fields=["site", "install", "path"], name="deployments_pinned_once")]
+
+    def __str__(self) -> str:
+        return self.path
+
+
+class ReplacedFile(models.Model):
+    """A file of the host's own that sites were adopted from. The first deployment of each takes its lines away, and the
+    file when nothing else is said in it (deployments/replacing.py).
+
+    `parts` is [{"first", "last", "sites": [id]}]: lines that go once all those sites are deployed; `done` the ids of
+    those that are.
+    """
+
+    install = models.ForeignKey(EngineInstall, on_delete=models.CASCADE, related_name="replaced_files")
+    path = models.TextField()  # as the server's configuration names it
+    real = models.TextField(blank=True)  # where it lies when `path` is a link
+    link = models.TextField(blank=True)  # what the link holds
+    mode = models.PositiveIntegerField(default=0o644)
+    original = models.ForeignKey(Blob, on_delete=models.PROTECT, related_name="+")
+    parts = models.JSONField(default=list)
+    done = models.JSONField(default=list)
+    adopted_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["path", "pk"]
+        constraints = [
+            models.UniqueConstraint(fields=["install", "path", "original"], name="deployments_replaced_once")
+        ]
 
     def __str__(self) -> str:
         return self.path

@@ -24,6 +24,7 @@ from panel.deployments.models import (
     SiteState,
     SiteStatus,
 )
+from panel.deployments.replacing import replaced_done
 from panel.hosts.claims import Claim
 from panel.websites.models import Site
 
@@ -45,11 +46,17 @@ class End:
     error: str = ""
     steps: Sequence[StepEvent] = ()
     install_files: Mapping[int, list[dict[str, Any]]] = field(default_factory=dict)
+    comparison: dict[str, Any] | None = None  # what adopted sites answered before and after
 
 
-def end_of(deployment: Deployment, result: ApplyResult, install_files: Mapping[int, list[dict[str, Any]]]) -> End:
+def end_of(
+    deployment: Deployment,
+    result: ApplyResult,
+    install_files: Mapping[int, list[dict[str, Any]]],
+    comparison: dict[str, Any] | None = None,
+) -> End:
     """The agent's outcome."""
-    return End(deployment, STATUS_OF[result.outcome], result.error, result.steps, install_files)
+    return End(deployment, STATUS_OF[result.outcome], result.error, result.steps, install_files, comparison)
 
 
 @transaction.atomic
@@ -60,6 +67,9 @@ def ends_record(claim: Claim, ends: Sequence[End]) -> None:
     owned = set(rows.select_for_update(no_key=True).order_by("pk").values_list("pk", flat=True))
     mine = [end for end in ends if end.deployment.pk in owned]
     steps.steps_replace({end.deployment.pk: end.steps for end in mine})
+    for end in mine:
+        if end.comparison is not None:
+            comparison_record(claim, end.deployment, end.comparison)
     _rows_end(claim, mine)
     audit_record_all(
         actor=None,
@@ -82,6 +92,12 @@ def _rows_end(claim: Claim, ends: Sequence[End]) -> None:
         rows.update(status=status, error=error, finished_at=now)
         for deployment in deployments:
             deployment.status, deployment.error, deployment.finished_at = status, error, now
+
+
+def comparison_record(claim: Claim, deployment: Deployment, comparison: dict[str, Any]) -> None:
+    """Of a deployment that the worker owns still; else nothing is written."""
+    claim.rows.filter(pk=deployment.pk).update(comparison=comparison)
+    deployment.comparison = comparison
 
 
 def _not_succeeded(deployment: Deployment) -> None:
@@ -116,6 +132,7 @@ def _succeeded(ends: Sequence[End]) -> None:
     items = list(DeploymentItem.objects.filter(deployment__in=deployments))
     _states_set(items, deployments)
     _drift_close(items, deployments)
+    replaced_done([item.revision_id for item in items if item.revision_id])
     for deployment in deployments.values():
         _follow(deployment, deployment.plan["after"])
 

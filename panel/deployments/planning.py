@@ -22,8 +22,10 @@ from typing import Any
 from panel import rendering
 from panel.core.errors import ApplicationError
 from panel.deployments import diffs, host_agent
+from panel.deployments.changes import Change
 from panel.deployments.models import InstallState, PinnedFile, Revision, SiteState, SiteStatus
 from panel.deployments.rendered import FileRecord, blobs_keep, contents, records_of, spec_of
+from panel.deployments.replacing import Taken, replaced
 from panel.hosts.models import EngineInstall, Host, HostStatus
 from panel.rendering.capabilities import differences
 from panel.rendering.spec import RenderedFile, SiteSpec
@@ -32,15 +34,6 @@ from panel.websites.models import Site
 
 LIVE = (SiteStatus.LIVE, SiteStatus.DRIFTED)
 LOOKS_AT_ONCE = 64  # hosts; most of the time of each is waiting
-
-
-@dataclass(frozen=True)
-class Change:
-    """One site from what stands (`old`) to what will stand (`new`); None: nothing."""
-
-    site: Site
-    old: Revision | None
-    new: Revision | None
 
 
 @dataclass
@@ -125,7 +118,9 @@ def plans_make(hosts: Mapping[Host, Sequence[Change]]) -> list[dict[str, Any]]:
     drafts = [_Draft(host, changes) for host, changes in hosts.items()]
     groups = {install: draft.changes for draft in drafts for install in draft.installs}
     entries = install_entries(groups, live_states(groups))
+    taken = replaced([change for draft in drafts for change in draft.changes])
     for draft in drafts:
+        draft.take([row for install in draft.installs for row in taken.get(install.pk, ())])
         draft.entries += [entry for install in draft.installs for entry in entries[install.pk]]
     if len(drafts) == 1:
         unchecked = [_look(drafts[0])]
@@ -159,6 +154,15 @@ class _Draft:
         self.changes = changes
         self.installs = _installs(changes)
         self.entries = [entry for change in changes for entry in _site_entries(change)]
+
+    def take(self, rows: Iterable[Taken]) -> None:
+        """Adopted sites take the place of the host's own files that said them."""
+        known = {entry.path: entry for entry in self.entries}
+        for row in rows:
+            if row.path in known:
+                known[row.path].old = known[row.path].old or row.old
+            elif row.always:
+                self.entries.append(Entry(row.path, row.site, row.install, row.old, row.new))
 
 
 def _plan(

@@ -23,7 +23,7 @@ def host_for(block: ServerBlock) -> str | None:
     return None if block.names else "localhost"
 
 
-def _connect_to(listen: Listen) -> str:
+def connect_to(listen: Listen) -> str:
     if listen.address in ("", "0.0.0.0"):  # noqa: S104 - compared with, not bound to
         return "127.0.0.1"
     return "::1" if listen.address == "::" else listen.address
@@ -38,7 +38,7 @@ def probes_of(spec: SiteSpec, path: str) -> list[Probe]:
             if host is None and not listen.default_server:
                 continue
             name = host or "localhost"
-            probes.append(Probe(_connect_to(listen), listen.port, name, path=path, tls=listen.tls))
+            probes.append(Probe(connect_to(listen), listen.port, name, path=path, tls=listen.tls))
     return list(dict.fromkeys(probes))
 
 

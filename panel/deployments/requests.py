@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from agents.protocol import ApplyRequest, FileChange
-from panel.deployments import host_agent
+from agents.protocol import ApplyRequest, FileChange, Probe
+from panel.deployments import comparing, host_agent
+from panel.deployments.changes import Change
 from panel.deployments.models import Deployment, DeploymentItem, SiteState
-from panel.deployments.planning import Change, install_entries, live_states, roots_of
+from panel.deployments.planning import install_entries, live_states, roots_of
 from panel.deployments.probes import guards_of, probes_of
 from panel.deployments.rendered import contents, spec_of
+from panel.deployments.replacing import is_taking_over
 from panel.deployments.sending import Job
 from panel.hosts.models import EngineInstall
 
 _Changes = list[dict[str, Any]]
+# Requests to an adopted site whose status must be as before, or all is put back; each costs one on the host.
+MAX_TAKEOVER_GUARDS = 100
 
 
 def jobs_make(deployments: Sequence[Deployment]) -> list[Job]:
@@ -33,8 +37,9 @@ def jobs_make(deployments: Sequence[Deployment]) -> list[Job]:
     entries = install_entries({install: draft.changes for draft in drafts for install in draft.installs}, live)
     for draft in drafts:
         draft.add_install_files(entries)
+    taking = is_taking_over([change for draft in drafts for change in draft.changes])
     texts = contents(file["sha256"] for draft in drafts for file in draft.files)
-    return [draft.job(texts, live) for draft in drafts]
+    return [draft.job(texts, live, taking) for draft in drafts]
 
 
 class _Draft:
@@ -55,7 +60,13 @@ class _Draft:
             self.stand[install.pk] = [asdict(entry.new) for entry in entries[install.pk] if entry.new]
             self.files += [entry.as_change(shown.get(entry.path)) for entry in entries[install.pk]]
 
-    def job(self, texts: dict[str, str], live: dict[int, list[SiteState]]) -> Job:
+    def _compared(self, taking: Collection[int]) -> list[Probe]:
+        """What to ask of the sites that take over from the host's own files, before and after."""
+        return comparing.requests_of(
+            spec_of(item.revision) for item in self.items if item.revision and item.site_id in taking
+        )
+
+    def job(self, texts: dict[str, str], live: dict[int, list[SiteState]], taking: Collection[int]) -> Job:
         changed = {item.site_id for item in self.items}
         others = [state for install in self.installs for state in live[install.pk] if state.site_id not in changed]
         probes = [
@@ -64,15 +75,19 @@ class _Draft:
             if item.revision
             for probe in probes_of(spec_of(item.revision), item.site.health_path)
         ]
+        compared = self._compared(taking)
+        guards = guards_of((spec_of(state.revision), state.site.health_path) for state in others if state.revision)
+        guards += compared[:MAX_TAKEOVER_GUARDS]
         request = ApplyRequest(
             transaction=str(self.deployment.uuid),
             roots=roots_of(self.installs),
             files=[_change(file, texts) for file in self.files if not _is_done(file)],
             engines=host_agent.controls(self.installs),
             probes=list(dict.fromkeys(probes)),
-            guards=guards_of((spec_of(state.revision), state.site.health_path) for state in others if state.revision),
+            guards=list(dict.fromkeys(guards)),
         )
-        return Job(self.deployment, request, self.stand, attempted=self.deployment.started_at is not None)
+        attempted = self.deployment.started_at is not None
+        return Job(self.deployment, request, self.stand, attempted, tuple(compared))
 
 
 def _is_done(file: dict[str, Any]) -> bool:

@@ -4,19 +4,22 @@ any number of these may wait for their hosts at once."""
 from __future__ import annotations
 
 import datetime
+import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from django.utils import timezone
 
-from agents.protocol import ApplyRequest, ApplyResult
+from agents.protocol import ApplyRequest, ApplyResult, Probe
 from panel.core.errors import ApplicationError
-from panel.deployments import host_agent
+from panel.deployments import comparing, host_agent
 from panel.deployments.models import Deployment, DeploymentStatus
 from panel.deployments.outcomes import End, end_of
 from panel.remote.errors import CallTimeout, ConnectionLost, OperationRefused
+
+logger = logging.getLogger(__name__)
 
 ASK_EVERY_S = 2.0
 # A host that was cut off in the middle is asked this long; its agent finishes or undoes meanwhile.
@@ -26,12 +29,13 @@ ASK_FOR_S = 600.0
 @dataclass(frozen=True)
 class Job:
     """`attempted`: an earlier attempt may have reached the host. `install_files`: what stands of each server's own
-    files if it is applied."""
+    files if it is applied; `compared`: what adopted sites are asked before and after."""
 
     deployment: Deployment
     request: ApplyRequest
     install_files: Mapping[int, list[dict[str, Any]]]
     attempted: bool
+    compared: Sequence[Probe] = ()
 
 
 @dataclass(frozen=True)
@@ -44,7 +48,18 @@ class Verdict:
     drift: bool = False  # files were in the way that somebody edited on the host
 
 
-def deliver(job: Job, on_event: host_agent.OnEvent) -> Verdict:
+@dataclass(frozen=True)
+class Before:
+    """What adopted sites answered before anything was sent (comparing): to be written down at once, since afterwards
+    nobody can ask again."""
+
+    comparison: dict[str, Any]
+
+
+Tell = Callable[[dict[str, Any] | Before], None]
+
+
+def deliver(job: Job, tell: Tell) -> Verdict:
     """Carries one out, however long that takes."""
     if job.attempted:
         try:
@@ -53,14 +68,43 @@ def deliver(job: Job, on_event: host_agent.OnEvent) -> Verdict:
             return _ask_later(job, error)
         if known is not None:
             return _ended(job, known)
-    return _send(job, on_event)
+    before = _ask_before(job)
+    if before is not None:
+        tell(before)
+    return _send(job, tell, before)
 
 
-def _send(job: Job, on_event: host_agent.OnEvent) -> Verdict:
+def _ask_before(job: Job) -> Before | None:
+    """Two rounds, to know what changes by itself. A host that cannot answer now is no reason not to deploy to it."""
+    if not job.compared:
+        return None
+    questions = [comparing.question(probe) for probe in job.compared]
     try:
-        return _ended(job, host_agent.apply(job.deployment.host, job.request, on_event))
+        first, again = (host_agent.answers(job.deployment.host, questions) for _round in range(2))
+    except ApplicationError as error:
+        logger.warning("deployment %s is not compared: %s", job.deployment.uuid, error.message)
+        return None
+    return Before({"requests": comparing.begun(job.compared, first, again), "complete": False})
+
+
+def _ask_after(job: Job, before: Before | None) -> dict[str, Any] | None:
+    """The whole comparison, when there is a beginning of it: now, or by the worker that sent the transaction."""
+    begun = before.comparison if before is not None else job.deployment.comparison
+    if not begun or begun["complete"]:
+        return None
+    try:
+        after = host_agent.answers(job.deployment.host, [row["question"] for row in begun["requests"]])
+    except ApplicationError as error:
+        logger.warning("deployment %s is not compared: %s", job.deployment.uuid, error.message)
+        return None
+    return comparing.finished(begun["requests"], after)
+
+
+def _send(job: Job, tell: Tell, before: Before | None) -> Verdict:
+    try:
+        return _ended(job, host_agent.apply(job.deployment.host, job.request, tell), before)
     except (ConnectionLost, CallTimeout) as error:
-        return _ask_again(job, error)
+        return _ask_again(job, error, before)
     except OperationRefused as error:
         if error.retry:
             return Verdict(waits=error.message)
@@ -69,7 +113,7 @@ def _send(job: Job, on_event: host_agent.OnEvent) -> Verdict:
         return _failed(job, f"{error.message} Nothing was changed on the host.")
 
 
-def _ask_again(job: Job, cause: ApplicationError) -> Verdict:
+def _ask_again(job: Job, cause: ApplicationError, before: Before | None) -> Verdict:
     """The answer was lost, not the work: ask until the host says what became of it."""
     error = cause
     deadline = time.monotonic() + ASK_EVERY_S * 5
@@ -80,7 +124,7 @@ def _ask_again(job: Job, cause: ApplicationError) -> Verdict:
         except ApplicationError as again:
             error = again
             continue
-        return _ended(job, known) if known else Verdict(waits=f"{cause.message} The host had not begun.")
+        return _ended(job, known, before) if known else Verdict(waits=f"{cause.message} The host had not begun.")
     return _ask_later(job, error)
 
 
@@ -96,8 +140,9 @@ def _ask_later(job: Job, error: ApplicationError) -> Verdict:
     )
 
 
-def _ended(job: Job, result: ApplyResult) -> Verdict:
-    return Verdict(end_of(job.deployment, result, job.install_files))
+def _ended(job: Job, result: ApplyResult, before: Before | None = None) -> Verdict:
+    comparison = _ask_after(job, before) if result.outcome == "applied" else None
+    return Verdict(end_of(job.deployment, result, job.install_files, comparison))
 
 
 def _failed(job: Job, words: str, *, drift: bool = False) -> Verdict:

@@ -19,8 +19,9 @@ from panel.accounts.models import User
 from panel.accounts.permissions import Action, require
 from panel.audit.services import audit_record, audit_record_all
 from panel.core.errors import ApplicationError, Conflict
+from panel.deployments.changes import Change
 from panel.deployments.models import Deployment, DeploymentItem, DeploymentKind, DeploymentStatus, Revision
-from panel.deployments.planning import Change, live_revision, live_revisions, plans_make
+from panel.deployments.planning import live_revision, live_revisions, plans_make
 from panel.deployments.rendered import revision_keep, revisions_keep, spec_of
 from panel.hosts.models import EngineInstall, Host
 from panel.websites import checks, freeze, paths

@@ -16,6 +16,7 @@ from panel.hosts.validators import (
     validate_address,
     validate_install_paths,
     validate_name,
+    validate_ports,
     validate_site_roots,
     validate_unit,
     validate_username,
@@ -106,6 +107,8 @@ class EngineInstall(BaseModel):
     unit = models.CharField(max_length=120, blank=True, validators=[validate_unit])  # of systemd
     workers = models.PositiveIntegerField(default=0)  # 0: as many as CPUs
     manages_main_config = models.BooleanField(default=False)  # False: the distribution's main file is left alone
+    # Apache: ports that its own files open (`Listen`); null: nobody looked, 80 and 443 as distributions have it
+    own_ports = models.JSONField(null=True, blank=True, default=None, validators=[validate_ports])
     is_running = models.BooleanField(default=False)
 
     class Meta:

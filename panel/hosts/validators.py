@@ -114,3 +114,8 @@ def validate_install_paths(value: Any) -> None:
         validate_path(path)
     if value["config_root"] in NO_SITE_ROOTS:
         raise ValidationError(_("config_root is the server's own folder, such as /etc/nginx."), code="paths")
+
+
+def validate_ports(value: Any) -> None:
+    if not isinstance(value, list) or not all(type(item) is int and 0 < item < 65536 for item in value):
+        raise ValidationError(_("Write a list of ports, such as [80, 443]."), code="ports")

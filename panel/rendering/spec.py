@@ -13,6 +13,7 @@ import typing
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+DISTRIBUTION_PORTS = frozenset({80, 443})
 Match = Literal["=", "^~", "~", "~*", ""]
 HandlerKind = Literal["static", "php", "proxy", "return", "deny"]
 
@@ -168,7 +169,7 @@ class InstallSpec:
     version: str = ""
     modules: frozenset[str] = field(default_factory=frozenset)
     site_roots: tuple[str, ...] = ()  # folders that sites' files must lie in; raw directives may name no others
-    own_ports: frozenset[int] = frozenset({80, 443})  # Apache: its own files listen on these already
+    own_ports: frozenset[int] = DISTRIBUTION_PORTS  # Apache: its own files listen on these already
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,7 @@ def install_spec(install: EngineInstall) -> spec.InstallSpec:
         version=install.version,
         modules=frozenset(install.modules),
         site_roots=tuple(install.host.site_roots),
+        own_ports=frozenset(install.own_ports if install.own_ports is not None else spec.DISTRIBUTION_PORTS),
     )
 
 

@@ -66,6 +66,12 @@ class ApacheInstance:
         )
 
     @property
+    def version(self) -> str:
+        """As the panel knows it: 2.4.62."""
+        said = subprocess.run([self.binary, "-v"], capture_output=True, text=True, timeout=20, check=True).stdout
+        return said.split("Apache/", 1)[1].split()[0]
+
+    @property
     def paths(self) -> dict[str, str]:
         """What an EngineInstall of this server holds in `paths`."""
         return {

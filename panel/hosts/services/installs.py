@@ -16,7 +16,7 @@ from panel.hosts.models import Engine, EngineInstall, Host
 from panel.hosts.services.base import store, version_bump
 
 EDITABLE = frozenset(
-    {"label", "version", "modules", "paths", "layout", "control", "unit", "workers", "manages_main_config"}
+    {"label", "version", "modules", "paths", "layout", "control", "unit", "workers", "manages_main_config", "own_ports"}
 )
 MEMBERS = EDITABLE | {"engine", "is_running"}
 

@@ -7,12 +7,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Read:
-    """One directive: its name and unquoted arguments as the server gets them; with a `body` it is a block."""
+    """One directive: its name and unquoted arguments as the server gets them; with a `body` it is a block.
+
+    `line` and `end` are the lines it begins and ends on, counted from 1.
+    """
 
     name: str
     args: tuple[str, ...]
     line: int
     body: tuple[Read, ...] | None = None
+    end: int = 0
 
     def shape(self) -> object:
         """The tree without its values: what must not depend on any value."""

@@ -13,9 +13,9 @@ MAX_LINE_BYTES = 16 * 1024 * 1024
 def read(text: str) -> tuple[Read, ...]:
     """The directives of a file or snippet; section names keep their capitals. Raises Unreadable where httpd would."""
     stack: list[tuple[str, int, tuple[str, ...], list[Read]]] = [("", 0, (), [])]
-    for number, line in lines(text):
+    for number, end, line in lines(text):
         if line.startswith("</"):
-            _close(stack, line, number)
+            _close(stack, line, end)
         elif line.startswith("<"):
             if not line.rstrip(BLANK).endswith(">"):
                 raise Unreadable(number, f"“{line}” is not closed by >")
@@ -23,7 +23,7 @@ def read(text: str) -> tuple[Read, ...]:
             stack.append((name, number, tuple(args), []))
         else:
             name, *args = words(line, number)
-            stack[-1][3].append(Read(name, tuple(args), number))
+            stack[-1][3].append(Read(name, tuple(args), number, end=end))
     if len(stack) > 1:
         raise Unreadable(stack[-1][1], f"<{stack[-1][0]}> is never closed; end it with </{stack[-1][0]}>")
     return tuple(stack[0][3])
@@ -40,11 +40,12 @@ def _close(stack: list[tuple[str, int, tuple[str, ...], list[Read]]], line: str,
     if opened.lower() != name.lower():
         raise Unreadable(number, f"</{name}> stands where </{opened}> of line {where} is expected")
     stack.pop()
-    stack[-1][3].append(Read(opened, args, where, tuple(body)))
+    stack[-1][3].append(Read(opened, args, where, tuple(body), number))
 
 
-def lines(text: str) -> Iterator[tuple[int, str]]:
-    """Logical lines without comments and empty ones: a backslash at the end joins the next line."""
+def lines(text: str) -> Iterator[tuple[int, int, str]]:
+    """Logical lines without comments and empty ones, with the numbers of their first and last line: a backslash at
+    the end joins the next line."""
     pending, first, joins = "", 0, False
     for number, line in enumerate(text.split("\n"), 1):
         first = first if joins else number
@@ -53,7 +54,7 @@ def lines(text: str) -> Iterator[tuple[int, str]]:
             continue
         whole = (pending + line).strip(BLANK)
         if whole and not whole.startswith("#"):
-            yield first, whole
+            yield first, number, whole
         pending, joins = "", False
     if joins:
         raise Unreadable(first, "the text ends in a backslash, which would join what follows it; remove it")

@@ -108,7 +108,7 @@ class _Parser:
         if not words:
             raise Unreadable(token.line, f"unexpected “{token.text}”")
         body = self.directives(depth + 1) if token.text == "{" else None
-        return Read(words[0].text, tuple(word.text for word in words[1:]), words[0].line, body)
+        return Read(words[0].text, tuple(word.text for word in words[1:]), words[0].line, body, self.last)
 
     def _close(self, found: list[Read], words: list[Token], token: Token, depth: int) -> tuple[Read, ...]:
         if words:

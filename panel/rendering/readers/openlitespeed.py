@@ -43,7 +43,7 @@ class _Reader:
         if len(self.stack) == 1:
             raise Unreadable(number, "unexpected }: it would close the block around this text")
         name, args, where, body = self.stack.pop()
-        self.stack[-1][3].append(Read(name, args, where, tuple(body)))
+        self.stack[-1][3].append(Read(name, args, where, tuple(body), number))
 
     def _take(self, number: int, line: str) -> None:
         opens = line.endswith("{")
@@ -58,7 +58,7 @@ class _Reader:
         if opens:
             self.stack.append((key.lower(), args, number, []))
         else:
-            self.stack[-1][3].append(Read(key.lower(), args, number))
+            self.stack[-1][3].append(Read(key.lower(), args, number, end=self.position))
 
     def _until(self, tag: str, number: int) -> str:
         """The lines up to one whose first word is the tag, as they are."""

@@ -1,0 +1,107 @@
+"""Configuration files as they lie there, for the panel to read: nothing is changed, everything is bounded.
+
+A pattern may name a file, hold wildcards (sorted as glob(3) sorts them), or be a folder (everything below it). A link
+is followed when it ends below one of the roots; the answer says what it is called and where it leads.
+"""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import os
+import stat
+
+from agents.host import paths
+from agents.host.errors import Refusal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import threading
+    from typing import Any, Iterator
+
+    from agents.host.operations import Emit
+
+MAX_PATTERNS = 200
+MAX_FILES = 2000
+MAX_FILE = 1024 * 1024
+MAX_TOTAL = 8 * 1024 * 1024
+MAX_DEPTH = 6
+
+
+def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
+    """{"patterns": [...], "roots": [...]} -> {"files": [{"path", "real", "link", "mode", "sha256", "text"}],
+    "skipped": [{"path", "why"}]}. `link` is what a symbolic link holds; `text` has U+FFFD for bytes that are not UTF-8.
+    """
+    patterns = args.get("patterns")
+    if not isinstance(patterns, list) or not 0 < len(patterns) <= MAX_PATTERNS:
+        raise Refusal("invalid", "patterns is a list of 1 to %d paths" % MAX_PATTERNS)
+    roots = paths.resolve_roots(args.get("roots"))
+    files: list[dict[str, Any]] = []
+    skipped: list[dict[str, str]] = []
+    left = MAX_TOTAL
+    for pattern in patterns:
+        for path in _named(paths.check_shape(pattern)):
+            if cancelled.is_set():
+                return {"files": files, "skipped": skipped}
+            try:
+                found = _read(path, roots, left)
+            except FileNotFoundError:
+                continue
+            except Refusal as error:
+                skipped.append({"path": path, "why": error.message})
+                continue
+            left -= len(found["text"])
+            files.append(found)
+            if len(files) >= MAX_FILES:
+                raise Refusal("refused", "%s names more than %d files" % (pattern, MAX_FILES))
+    return {"files": files, "skipped": skipped}
+
+
+def _named(pattern: str) -> Iterator[str]:
+    found = sorted(glob.glob(pattern)) if any(character in pattern for character in "*?[") else [pattern]
+    for path in found:
+        if os.path.isdir(path):
+            yield from _below(path, MAX_DEPTH)
+        else:
+            yield path
+
+
+def _below(folder: str, depth: int) -> Iterator[str]:
+    try:
+        names = sorted(os.listdir(folder)) if depth else []
+    except OSError:
+        return
+    for name in names:
+        path = os.path.join(folder, name)
+        if os.path.isdir(path) and not os.path.islink(path):
+            yield from _below(path, depth - 1)
+        elif not name.startswith("."):
+            yield path
+
+
+def _read(path: str, roots: list[str], left: int) -> dict[str, Any]:
+    real = os.path.realpath(path)
+    if not any(paths.is_below(real, root) for root in roots):
+        raise Refusal("refused", "%s leads to %s, outside the folders that may be read" % (path, real), path=path)
+    link = os.readlink(path) if os.path.islink(path) else ""
+    descriptor = paths.open_file(real)
+    try:
+        info = os.fstat(descriptor)
+        if info.st_size > min(MAX_FILE, left):
+            raise Refusal("refused", "%s is larger than a configuration file can be" % path, path=path)
+        data = b""
+        while len(data) <= info.st_size:
+            part = os.read(descriptor, info.st_size + 1 - len(data))
+            if not part:
+                break
+            data += part
+    finally:
+        os.close(descriptor)
+    return {
+        "path": path,
+        "real": real,
+        "link": link,
+        "mode": stat.S_IMODE(info.st_mode),
+        "sha256": hashlib.sha256(data).hexdigest(),
+        "text": data.decode("utf-8", "replace"),
+    }

@@ -1,0 +1,17 @@
+"""What a deployment does to one site."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from panel.deployments.models import Revision
+from panel.websites.models import Site
+
+
+@dataclass(frozen=True)
+class Change:
+    """One site from what stands (`old`) to what will stand (`new`); None: nothing."""
+
+    site: Site
+    old: Revision | None
+    new: Revision | None

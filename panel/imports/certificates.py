@@ -1,0 +1,78 @@
+"""Certificates of imported sites: read where the configuration names them, kept in the panel with their keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from django.core.exceptions import ValidationError
+from django.utils import timezone
+
+from panel.accounts.models import Team, User
+from panel.core.errors import ApplicationError
+from panel.hosts.targets import target_for
+from panel.imports.mapping.common import free_name, slug
+from panel.imports.models import Import, ImportSource
+from panel.imports.report import CertificateFiles, FoundSite
+from panel.imports.sources import HostFiles
+from panel.remote import pool
+from panel.websites.certificates import bundle_read
+from panel.websites.models import Certificate
+from panel.websites.services import certificate_upload
+
+Bundles = dict[CertificateFiles, tuple[str, str]]  # certificate with chain, private key; both PEM
+
+
+def read(record: Import, sites: Iterable[FoundSite]) -> tuple[Bundles, list[str]]:
+    """The certificates that the sites name, and notes about those that could not be had. Raises RemoteError.
+
+    An uploaded folder is asked for none: private keys are not uploaded so.
+    """
+    wanted = {files: site.name for site in sites for files in site.certificates}
+    if not wanted:
+        return {}, []
+    if record.source != ImportSource.HOST:
+        return {}, [
+            f"{name}: upload its certificate, then choose it in the site" for name in sorted(set(wanted.values()))
+        ]
+    found: Bundles = {}
+    notes: list[str] = []
+    paths = record.install.paths
+    with pool.session(target_for(record.install.host)) as agent:
+        host = HostFiles(agent, (paths["config_root"], paths.get("prefix", "")))
+        for files, name in wanted.items():
+            texts = [host.find(path) if path else [] for path in (files.certificate, files.chain, files.key)]
+            if not texts[0] or not texts[2]:
+                missing = files.certificate if not texts[0] else files.key
+                notes.append(f"{name}: {missing} could not be read; choose a certificate in the site")
+                continue
+            chain = "\n".join(part[0].text for part in texts[:2] if part)
+            found[files] = (chain, texts[2][0].text)
+    return found, notes
+
+
+def keep(actor: User, team: Team, site: FoundSite, bundles: Bundles) -> tuple[dict[int, str], list[str]]:
+    """The names of the site's certificates by server block, stored unless the team has them, and what went wrong."""
+    names: dict[int, str] = {}
+    notes: list[str] = []
+    for files in site.certificates:
+        if files not in bundles:
+            continue
+        chain, key = bundles[files]
+        try:
+            names[files.block] = _kept(actor, team, site, chain, key)
+        except ApplicationError as error:
+            notes.append(f"{site.name}: {files.certificate}: {error.message}")
+        except ValidationError as error:
+            notes.append(f"{site.name}: {files.certificate}: {' '.join(error.messages)}")
+    return names, notes
+
+
+def _kept(actor: User, team: Team, site: FoundSite, chain: str, key: str) -> str:
+    bundle = bundle_read(chain, key, now=timezone.now())
+    known = Certificate.objects.filter(team=team, fingerprint=bundle.fingerprint).first()
+    if known is not None:
+        return known.name
+    wanted = slug(bundle.names[0].strip("*.") if bundle.names else site.name)
+    name = free_name(wanted, Certificate.objects.values_list("name", flat=True))
+    made = certificate_upload(actor=actor, team=team, name=name, certificate_pem=chain, private_key_pem=key)
+    return made.name

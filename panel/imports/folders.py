@@ -1,0 +1,48 @@
+"""Folders that imported sites serve from and the host does not give to its sites yet."""
+
+from __future__ import annotations
+
+import json
+import posixpath
+from collections.abc import Iterable
+
+from panel.hosts.validators import validate_site_roots
+from panel.imports.mapping.common import fits
+from panel.imports.reading import Node
+from panel.imports.report import FoundSite
+from panel.rendering.roots import is_below
+
+_WORDS = {"root": 0, "alias": -1, "documentroot": 0, "docroot": 0}
+_NEVER = (
+    "/etc",
+    "/proc",
+    "/sys",
+    "/dev",
+    "/boot",
+    "/root",
+    "/run",
+    "/bin",
+    "/sbin",
+    "/usr/bin",
+    "/usr/sbin",
+    "/usr/lib",
+)
+
+
+def folders_of(nodes: Iterable[Node], prefix: str) -> list[str]:
+    """The folders that document roots and aliases name, those that may never be given to sites left out."""
+    found: set[str] = set()
+    for top in nodes:
+        for node in top.all():
+            if node.low in _WORDS and node.args:
+                path = posixpath.normpath(posixpath.join(prefix, node.args[_WORDS[node.low]]))
+                if not path.startswith("//") and "$" not in path and "%" not in path and not is_below(path, _NEVER):
+                    found.add(path)
+    return sorted(path for path in found if not fits(validate_site_roots, [path]))
+
+
+def needed(site: FoundSite, folders: Iterable[str], roots: tuple[str, ...]) -> list[str]:
+    """Those of `folders` that the site names and `roots` do not hold, none within another."""
+    text = json.dumps(site.definition)
+    own = [folder for folder in folders if folder in text and not is_below(folder, roots)]
+    return [folder for folder in own if not any(folder != other and is_below(folder, (other,)) for other in own)]

@@ -1,0 +1,366 @@
+"""One Apache `<VirtualHost>` into a server block of the model."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from django.core.exceptions import ValidationError
+
+from panel.imports.mapping.common import Draft, fits, slug
+from panel.imports.reading import Node
+from panel.imports.report import CertificateFiles
+from panel.rendering.roots import is_below
+from panel.websites import shapes, validators
+
+TLS_ON = ("on", "optional")
+LEVELS = {"debug": "debug", "info": "info", "notice": "notice", "warn": "warn", "error": "error", "crit": "crit"}
+REDIRECTS = {"": 302, "temp": 302, "permanent": 301, "seeother": 303}
+PHP_FILES = (r"\.php$", r".+\.php$", r"\.ph(?:ar|p|tml)$", r".+\.ph(?:ar|p|tml)$", r".+\.ph(ar|p|tml)$")
+FPM = re.compile(r"proxy:(?:(?P<socket>unix:/[^|]+)\|fcgi://.*|fcgi://(?P<address>[^/]+)/?)\Z")
+TARGET = re.compile(r"(?P<scheme>https?)://(?P<server>[^/:]+|\[[^\]]+\])(?::(?P<port>\d+))?(?P<uri>/.*)?\Z")
+TO_HTTPS = re.compile(r"https://%\{(?:SERVER_NAME|HTTP_HOST)\}(?:%\{REQUEST_URI\}|/\$1)\Z")
+OWN = ("sslprotocol", "allowencodedslashes", "sslproxyengine")
+TLS_FILES = ("sslcertificatefile", "sslcertificatekeyfile", "sslcertificatechainfile")
+
+
+class Host:
+    """A virtual host in the making."""
+
+    def __init__(self, draft: Draft, node: Node, own: tuple[Node, ...], prefix: str) -> None:
+        self.draft = draft
+        self.node = node
+        self.own = own
+        self.prefix = prefix
+        self.where = f"blocks/{len(draft.blocks)}"
+        self.block: dict[str, Any] = {"listens": [], "names": [], "locations": []}
+        self.ended = False  # a redirect of everything took the location /
+
+    def values(self, low: str) -> list[str]:
+        return [node.value for node in self.own if node.low == low]
+
+    def path(self, value: str) -> str:
+        return posixpath.normpath(posixpath.join(self.prefix, value))
+
+
+def host(draft: Draft, node: Node, own: tuple[Node, ...], around: Sequence[Node], prefix: str, first: set[str]) -> None:
+    """Add the virtual host's block. `around` is what stands outside it; `first` remembers which addresses had one:
+    the first virtual host of an address is its default."""
+    made = Host(draft, node, own, prefix)
+    draft.blocks.append(made.block)
+    _listens(made, first)
+    _index(made, around)
+    for item in own:
+        take = _TAKERS.get(item.low)
+        why = take(made, item) if take else None
+        if why == "":
+            draft.note(item, "mapped", where=made.where)
+        elif why is not None and why.startswith("!"):
+            draft.note(item, "changed", why[1:], made.where)
+        elif why is not None and why.startswith("-"):
+            draft.note(item, "refused", why[1:], made.where)
+        else:
+            draft.snippet(made.block, _without_override(item), made.where, why or "")
+    _certificate(made)
+
+
+def _without_override(node: Node) -> Node:
+    """`AllowOverride None` is what the panel's own folders say, and what lies below them inherits."""
+    if node.body is None:
+        return node
+    kept = [item for item in node.body if (item.low, item.value.lower()) != ("allowoverride", "none")]
+    return replace(node, body=tuple(_without_override(item) for item in kept))
+
+
+def _listens(made: Host, first: set[str]) -> None:
+    tls = any(value.lower() in TLS_ON for value in made.values("sslengine"))
+    protocols = [word for node in made.own if node.low == "protocols" for word in node.args]
+    refused = []
+    for value in made.node.args:
+        address, _, port = value.rpartition(":")
+        address = {"*": "", "_default_": ""}.get(address, address.strip("[]"))
+        if not port.isdigit() or (address and fits(validators.validate_listen_address, address)):
+            refused.append(value)
+            continue
+        http2 = tls and "h2" in protocols
+        listen = {
+            "port": int(port),
+            "address": address,
+            "tls": tls,
+            "http2": http2,
+            "default_server": value not in first,
+        }
+        first.add(value)
+        made.block["listens"].append(listen)
+    note = f"no such listen in the model: {', '.join(refused)}" if refused else ""
+    made.draft.note(made.node, "refused" if refused else "mapped", note, made.where)
+
+
+def _index(made: Host, around: Sequence[Node]) -> None:
+    """The panel always writes DirectoryIndex: what the server's own files say is inherited so."""
+    if made.values("directoryindex"):
+        return
+    outside = [node for node in around if node.low == "directoryindex"]
+    names = list(outside[-1].args) if outside else ["index.html"]
+    names = [name for name in dict.fromkeys(names) if not fits(shapes.validate_index, [name])]
+    made.block["index"] = names
+
+
+def _certificate(made: Host) -> None:
+    found = [made.values(name)[:1] for name in TLS_FILES]
+    if any(item["tls"] for item in made.block["listens"]) and found[0]:
+        certificate, key, chain = (made.path(values[0]) if values else "" for values in found)
+        number = len(made.draft.blocks) - 1
+        made.draft.certificates.append(CertificateFiles(number, certificate, key or certificate, chain))
+
+
+# --- single directives: "" mapped, "!note" changed, "-note" refused, other words why it stays raw, None: it stays ---
+
+
+def _names(made: Host, node: Node) -> str | None:
+    if node.low == "servername":
+        name = node.value.partition("://")[2] or node.value
+        values: Sequence[str] = [name.partition(":")[0]]
+    else:
+        values = node.args
+    refused = []
+    for value in values:
+        try:
+            name = validators.server_name_normalized(value)
+        except ValidationError:
+            refused.append(value)
+            continue
+        if name not in made.block["names"]:
+            made.block["names"].append(name)
+    return f"-no such name in the model: {', '.join(refused)}" if refused else ""
+
+
+def _root(made: Host, node: Node) -> str | None:
+    path = made.path(node.value)
+    if why := fits(validators.validate_path, path):
+        return f"-{why}"
+    made.block["root"] = path
+    return ""
+
+
+def _directory_index(made: Host, node: Node) -> str | None:
+    names = [name for name in node.args if name != "disabled"]
+    if why := fits(shapes.validate_index, names):
+        return why
+    made.block["index"] = names
+    return ""
+
+
+def _directory(made: Host, node: Node) -> str | None:
+    """A folder's section says what the panel's own does, or it stays raw after that."""
+    roots = [made.path(value).rstrip("/") for value in made.values("documentroot")]
+    plain = made.path(node.value).rstrip("/") in roots and len(node.args) == 1
+    options = {word.lstrip("+").lower() for item in node.body or () if item.low == "options" for word in item.args}
+    for item in node.body or ():
+        if item.low == "allowoverride" and item.value.lower() != "none":
+            return "-AllowOverride: .htaccess files would no longer be read; put their lines into the site"
+        simple = item.low in ("options", "require", "allowoverride", "order", "allow")
+        plain = plain and simple and item.args not in (("all", "denied"),)
+        plain = plain and not (item.low == "require" and item.args != ("all", "granted"))
+    words = {"indexes", "followsymlinks", "multiviews", "-indexes", "none", "symlinksifownermatch", "-multiviews"}
+    if not plain or options - words:
+        return None
+    made.block["autoindex"] = "indexes" in options
+    if "multiviews" in options:
+        return "!files are no longer guessed from the beginnings of their names (MultiViews)"
+    return ""
+
+
+def _error_document(made: Host, node: Node) -> str | None:
+    if len(node.args) != 2 or not node.value.isdigit():
+        return "this form has no place in the model"
+    page = {"codes": [int(node.value)], "uri": node.args[1], "response": None}
+    pages = [*made.block.get("error_pages", []), page]
+    if fits(shapes.validate_error_pages, pages) or "%" in node.args[1]:
+        return "this form has no place in the model"
+    made.block["error_pages"] = pages
+    return ""
+
+
+def _log(made: Host, name: str, value: str) -> str | None:
+    path = made.path(value)
+    if made.block.get(name):
+        return "the model has one log of a kind"
+    if why := fits(validators.validate_log_path, path):
+        return why
+    log_dir = made.draft.install.log_dir
+    if log_dir and not is_below(path, (log_dir,)):
+        return f"it lies outside {log_dir}"
+    made.block[name] = path
+    return ""
+
+
+def _custom_log(made: Host, node: Node) -> str | None:
+    if node.args[1:] != ("combined",):
+        return "its format has no place in the model"
+    return _log(made, "access_log", node.value)
+
+
+def _error_log(made: Host, node: Node) -> str | None:
+    made.block["error_log_level"] = next(
+        (LEVELS[v.lower()] for v in made.values("loglevel") if v.lower() in LEVELS), "warn"
+    )
+    return _log(made, "error_log", node.value)
+
+
+def _log_level(made: Host, node: Node) -> str | None:
+    is_plain = len(node.args) == 1 and node.value.lower() in LEVELS
+    return "" if is_plain and made.values("errorlog") else "levels of modules have no place in the model"
+
+
+def _header(made: Host, node: Node) -> str | None:
+    args = [value for value in node.args if value.lower() not in ("onsuccess", "always")]
+    always = any(value.lower() == "always" for value in node.args[:1])
+    if len(args) != 3 or args[0].lower() != "set" or "%" in args[2] or args[2].startswith("expr="):
+        return "only fixed headers that are set have a place in the model"
+    row = {"name": args[1].rstrip(":"), "value": args[2], "always": always}
+    if fits(shapes.validate_headers, [row]) or "$" in args[2]:
+        return "its value has no place in the model"
+    made.block.setdefault("headers", []).append(row)
+    return ""
+
+
+def _alias(made: Host, node: Node) -> str | None:
+    """Only with a slash at both ends does the model's prefix mean the same paths."""
+    if len(node.args) != 2 or not (node.value.endswith("/") and node.args[1].endswith("/") and node.value != "/"):
+        return "without a final slash it means other paths than the model's locations"
+    if fits(validators.validate_path, node.args[1]) or fits(validators.validate_uri_path, node.value):
+        return "its path has no place in the model"
+    return _location(made, {"pattern": node.value, "alias": node.args[1]})
+
+
+def _location(made: Host, row: dict[str, Any]) -> str | None:
+    values = {"match": "", "handler": "static", **row}
+    keys = [(known["match"], known["pattern"]) for known in made.block["locations"]]
+    if made.ended or (values["match"], values["pattern"]) in keys:
+        return "another directive answers these paths already"
+    made.block["locations"].append(values)
+    return ""
+
+
+def _redirect(made: Host, node: Node) -> str | None:
+    """Everything to another site; of other paths Apache's redirects mean segments, and stay raw."""
+    args = list(node.args)
+    code: int | None = {"redirectpermanent": 301, "redirecttemp": 302}.get(node.low)
+    if code is None:
+        word = args[0].lower() if len(args) == 3 else ""
+        code = int(word) if word.isdigit() else REDIRECTS.get(word)
+        args = args[1:] if len(args) == 3 else args
+    if code is None or len(args) != 2 or args[0] != "/" or not re.fullmatch(r"https?://[^$%?]+/", args[1]):
+        return "the model has redirects of everything, or of single locations"
+    if code not in validators.REDIRECTS:
+        return "this status has no place in the model"
+    return _everything(made, code, args[1].rstrip("/") + "$request_uri")
+
+
+def _everything(made: Host, code: int, value: str) -> str | None:
+    row = {"pattern": "/", "handler": "return", "return_code": code, "return_value": value}
+    found = _location(made, row)
+    made.ended = made.ended or found == ""
+    return found
+
+
+def _rewrite(made: Host, node: Node) -> str | None:
+    """The one rule that everybody has; with conditions or others beside it all stay raw, in their order."""
+    others = [item for item in made.own if item.low in ("rewriterule", "rewritecond")]
+    if len(others) != 1 or not _is_to_https(others[0]):
+        return None
+    if node.low == "rewriteengine":
+        return ""
+    flags = others[0].args[2].strip("[]").lower().split(",")
+    code = next((flag[2:] for flag in flags if flag.startswith("r=")), "302")
+    number = int(code) if code.isdigit() else REDIRECTS.get(code)
+    return _everything(made, number, "https://$host$request_uri") if number in validators.REDIRECTS else None
+
+
+def _is_to_https(node: Node) -> bool:
+    if node.low != "rewriterule" or len(node.args) != 3 or not TO_HTTPS.match(node.args[1]):
+        return False
+    flags = node.args[2].strip("[]").lower().split(",")
+    everything = node.args[0] in ("^", "^/?(.*)", "^/(.*)$", "^/?(.*)$", "(.*)", "^(.*)$", "^.*$")
+    return everything and any(flag == "r" or flag.startswith("r=") for flag in flags)
+
+
+def _proxy_pass(made: Host, node: Node) -> str | None:
+    """A prefix and a URL that both end in a slash, or neither says a path."""
+    if len(node.args) < 2:
+        return None
+    path, url = node.args[:2]
+    match = TARGET.match(url)
+    if match is None or not path.startswith("/"):
+        return None
+    uri = match["uri"] or ""
+    if path.endswith("/") != uri.endswith("/") or (path != "/" and not path.endswith("/")):
+        return "-without a final slash on both it means other paths than the model's locations; write the slashes"
+    port = match["port"] or ("443" if match["scheme"] == "https" else "80")
+    address = f"{match['server']}:{port}"
+    if why := fits(validators.validate_upstream_address, address):
+        return f"-{why}"
+    servers = {"balancing": "round_robin", "keepalive": 16, "servers": [{"address": address}]}
+    row: dict[str, Any] = {"pattern": path, "handler": "proxy", "upstream_tls": match["scheme"] == "https"}
+    row["upstream"] = made.draft.named(made.draft.upstreams, slug(match["server"], "upstream"), servers)
+    row["proxy_uri"] = "" if uri == path else uri
+    if found := _location(made, row):
+        return f"-{found}"
+    kept = any(value.lower() == "on" for value in made.values("proxypreservehost"))
+    more = "; parameters are not carried over" if len(node.args) > 2 else ""
+    return f"!the upstream gets the client's Host{more}" if not kept or more else ""
+
+
+def _preserve_host(made: Host, node: Node) -> str | None:
+    return "" if node.value.lower() == "on" else "!the upstream gets the client's Host"
+
+
+def _files_match(made: Host, node: Node) -> str | None:
+    """PHP by FPM, as Debian's php-fpm configuration writes it."""
+    body = node.body or ()
+    handlers = [item for item in body if item.low == "sethandler"]
+    if node.value not in PHP_FILES or len(body) != 1 or not handlers:
+        return None
+    match = FPM.match(handlers[0].value)
+    address = (match["socket"] or match["address"]) if match else ""
+    if not address or fits(validators.validate_upstream_address, address):
+        return None
+    pool = made.draft.named(made.draft.php_pools, "php", {"address": address, "settings": {}})
+    pattern = r"\.php$" if "|" not in node.value else r"\.ph(?:ar|p|tml)$"
+    return _location(made, {"match": "~", "pattern": pattern, "handler": "php", "php_pool": pool})
+
+
+def _tls_file(made: Host, node: Node) -> str | None:
+    first = next(item for item in made.own if item.low == node.low)
+    return "" if node is first else "!the model has one certificate for a server block"
+
+
+_TAKERS: dict[str, Callable[[Host, Node], str | None]] = {
+    "servername": _names,
+    "serveralias": _names,
+    "documentroot": _root,
+    "directoryindex": _directory_index,
+    "directory": _directory,
+    "errordocument": _error_document,
+    "customlog": _custom_log,
+    "errorlog": _error_log,
+    "loglevel": _log_level,
+    "header": _header,
+    "alias": _alias,
+    "redirect": _redirect,
+    "redirectpermanent": _redirect,
+    "redirecttemp": _redirect,
+    "rewriteengine": _rewrite,
+    "rewriterule": _rewrite,
+    "proxypass": _proxy_pass,
+    "proxypreservehost": _preserve_host,
+    "filesmatch": _files_match,
+    "protocols": lambda made, node: "",
+    "sslengine": lambda made, node: "",
+    **dict.fromkeys(TLS_FILES, _tls_file),
+    **dict.fromkeys(OWN, lambda made, node: "!the panel writes its own"),
+}

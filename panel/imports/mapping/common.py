@@ -1,0 +1,163 @@
+"""What the mappings of all servers do alike: say what became of a directive, check values, write snippets."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.core.exceptions import ValidationError
+
+from panel.imports.reading import Node
+from panel.imports.report import CertificateFiles, FoundSite, Item, Outcome, shown
+from panel.rendering import snippets
+from panel.rendering.apache.quoting import line as apache_line
+from panel.rendering.errors import NotExpressible
+from panel.rendering.nginx.quoting import line as nginx_line
+from panel.rendering.spec import InstallSpec
+from panel.rendering.tree import Directive
+
+INDENT = "    "
+_UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800, "M": 2592000, "y": 31536000}
+_SIZES = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
+
+
+@dataclass
+class Draft:
+    """One site in the making: its definition, and what became of every directive."""
+
+    install: InstallSpec
+    items: list[Item] = field(default_factory=list)
+    upstreams: list[dict[str, Any]] = field(default_factory=list)
+    php_pools: list[dict[str, Any]] = field(default_factory=list)
+    blocks: list[dict[str, Any]] = field(default_factory=list)
+    certificates: list[CertificateFiles] = field(default_factory=list)
+
+    def note(self, node: Node, outcome: Outcome, note: str = "", where: str = "") -> None:
+        """One directive's fate. A block's stands for the directives in it only when they are no items themselves."""
+        self.items.append(Item(node.file, node.line, shown(node), outcome, note, where))
+
+    def snippet(self, owner: dict[str, Any], node: Node, where: str, why: str = "") -> None:
+        """Keep `node` as it is in the snippet of a block or location, unless a site may not hold it."""
+        try:
+            text = printed(node, self.install.engine)
+            problems = snippets.check(text, self.install)
+        except NotExpressible as error:
+            self.note(node, "refused", error.message, where)
+            return
+        if problems:
+            self.note(
+                node, "refused", "; ".join(f"{problem.directive} {problem.message}" for problem in problems), where
+            )
+            return
+        texts = owner.setdefault("snippets", {})
+        before = texts.get(self.install.engine, "")
+        texts[self.install.engine] = f"{before}\n{text}" if before else text
+        self.note(node, "snippet", why, where)
+
+    def definition(self, name: str) -> dict[str, Any]:
+        return {
+            "name": name,
+            "upstreams": self.upstreams,
+            "php_pools": self.php_pools,
+            "blocks": self.blocks,
+        }
+
+    def named(self, rows: list[dict[str, Any]], wanted: str, row: dict[str, Any]) -> str:
+        """The name of an equal row, or of `row` added under `wanted` or the next free name."""
+        for known in rows:
+            if {key: value for key, value in known.items() if key != "name"} == row:
+                return str(known["name"])
+        taken = {known["name"] for known in rows}
+        name, number = wanted, 2
+        while name in taken:
+            name, number = f"{wanted[:58]}-{number}", number + 1
+        rows.append({"name": name, **row})
+        return name
+
+
+def make_site(draft: Draft, name: str) -> FoundSite:
+    return FoundSite(name, draft.definition(name), draft.items, [], draft.certificates)
+
+
+def fits(check: Callable[[Any], object], value: Any) -> str:
+    """ "" when the model takes the value, else why it does not."""
+    try:
+        check(value)
+    except ValidationError as error:
+        return " ".join(error.messages)
+    except NotExpressible as error:
+        return error.message
+    return ""
+
+
+def seconds(value: str) -> float | None:
+    """nginx's and Apache's times: 60, 60s, 1m30s; None for what is none."""
+    if re.fullmatch(r"\d+", value):
+        return float(value)
+    if not re.fullmatch(r"(?:\d+(?:ms|[smhdwMy]))+", value):
+        return None
+    return sum(int(number) * _UNITS[unit] for number, unit in re.findall(r"(\d+)(ms|[smhdwMy])", value))
+
+
+def whole_seconds(value: str) -> int | None:
+    found = seconds(value)
+    return int(found) if found is not None and found == int(found) and found >= 1 else None
+
+
+def megabytes(value: str) -> int | None:
+    """A size as whole MiB; None when it is none."""
+    match = re.fullmatch(r"(\d+)([kKmMgG]?)", value)
+    if not match:
+        return None
+    size = int(match[1]) * _SIZES[match[2].lower()]
+    return size // 1024**2 if size % 1024**2 == 0 else None
+
+
+def slug(text: str, fallback: str = "site") -> str:
+    """A name of a-z, 0-9 and hyphens."""
+    found = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:60].strip("-")
+    return found or fallback
+
+
+def free_name(wanted: str, taken: Iterable[str]) -> str:
+    known, name, number = set(taken), wanted, 2
+    while name in known:
+        name, number = f"{wanted[:58]}-{number}", number + 1
+    return name
+
+
+def printed(node: Node, engine: str) -> str:
+    """A directive in its server's own words again."""
+    return "\n".join(_PRINTERS[engine](node, 0))
+
+
+def _nginx(node: Node, depth: int) -> list[str]:
+    words = INDENT * depth + nginx_line(Directive(node.name, node.args))
+    if node.body is None:
+        return [f"{words};"]
+    inner = [line for child in node.body for line in _nginx(child, depth + 1)]
+    return [f"{words} {{", *inner, INDENT * depth + "}"]
+
+
+def _apache(node: Node, depth: int) -> list[str]:
+    words = apache_line(Directive(node.name, node.args))
+    if node.body is None:
+        return [INDENT * depth + words]
+    inner = [line for child in node.body for line in _apache(child, depth + 1)]
+    return [f"{INDENT * depth}<{words}>", *inner, f"{INDENT * depth}</{node.name}>"]
+
+
+def _openlitespeed(node: Node, depth: int) -> list[str]:
+    value = node.value
+    if "\n" in value:
+        return [f"{node.name} <<<END_{node.name}", *value.split("\n"), f"END_{node.name}"]
+    words = INDENT * depth + " ".join(part for part in (node.name, value) if part)
+    if node.body is None:
+        return [words]
+    inner = [line for child in node.body for line in _openlitespeed(child, depth + 1)]
+    return [f"{words} {{", *inner, INDENT * depth + "}"]
+
+
+_PRINTERS = {"nginx": _nginx, "native": _nginx, "apache": _apache, "openlitespeed": _openlitespeed}

@@ -1,0 +1,270 @@
+"""Locations that hand requests on: proxy_pass and fastcgi_pass with everything that belongs to them."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from panel.imports.mapping.common import fits, slug, whole_seconds
+from panel.imports.reading import Node
+from panel.websites import shapes, validators
+
+if TYPE_CHECKING:
+    from panel.imports.mapping.nginx_location import Location
+
+PROXY_WORDS = frozenset(
+    {
+        *("proxy_pass", "proxy_set_header", "proxy_http_version", "proxy_connect_timeout", "proxy_read_timeout"),
+        *("proxy_send_timeout", "proxy_ssl_server_name", "proxy_ssl_name"),
+    }
+)
+# What the panel sends to every upstream unless the location says otherwise.
+DEFAULTS = {
+    "Host": "$http_host",
+    "X-Real-IP": "$remote_addr",
+    "X-Forwarded-For": "$proxy_add_x_forwarded_for",
+    "X-Forwarded-Proto": "$scheme",
+}
+TARGET = re.compile(r"(?P<scheme>https?)://(?P<server>unix:[^:]+|\[[^\]]+\](?::\d+)?|[^/:]+(?::\d+)?)(?P<uri>:?/.*)?")
+BALANCING = {"least_conn": "least_conn", "ip_hash": "ip_hash"}
+SERVER = {"weight": "weight", "max_fails": "max_fails", "fail_timeout": "fail_timeout_s"}
+SPLITS = (r"^(.+?\.php)(/.*)$", r"^(.+\.php)(/.+)$", r"^(.+\.php)(/.*)$", r"^(.+?\.php)(/.+)$", r"^(.+?\.php)(|/.*)$")
+SCRIPTS = ("$document_root$fastcgi_script_name", "$document_root/$fastcgi_script_name", "$request_filename")
+# fastcgi_params and fastcgi.conf as nginx's packages ship them; the panel includes the former.
+PARAMS = {
+    "QUERY_STRING": "$query_string",
+    "REQUEST_METHOD": "$request_method",
+    "CONTENT_TYPE": "$content_type",
+    "CONTENT_LENGTH": "$content_length",
+    "SCRIPT_NAME": "$fastcgi_script_name",
+    "REQUEST_URI": "$request_uri",
+    "DOCUMENT_URI": "$document_uri",
+    "DOCUMENT_ROOT": "$document_root",
+    "SERVER_PROTOCOL": "$server_protocol",
+    "REQUEST_SCHEME": "$scheme",
+    "HTTPS": "$https",
+    "GATEWAY_INTERFACE": "CGI/1.1",
+    "SERVER_SOFTWARE": "nginx/$nginx_version",
+    "REMOTE_ADDR": "$remote_addr",
+    "REMOTE_PORT": "$remote_port",
+    "REMOTE_USER": "$remote_user",
+    "SERVER_ADDR": "$server_addr",
+    "SERVER_PORT": "$server_port",
+    "SERVER_NAME": "$server_name",
+    "REDIRECT_STATUS": "200",
+}
+
+
+def proxy(place: Location) -> bool:
+    """Whether the model can say this proxy; if so it does, and its directives are noted."""
+    node = next(item for item in place.own if item.name == "proxy_pass")
+    match = TARGET.fullmatch(node.value)
+    if match is None or "$" in node.value:
+        return False
+    uri = (match["uri"] or "").removeprefix(":")
+    if uri and (place.is_regex or fits(validators.validate_uri_path, uri)):
+        return False
+    upstream = _upstream(place, match["server"], match["scheme"])
+    if upstream is None:
+        return False
+    place.row |= {
+        "handler": "proxy",
+        "upstream": upstream,
+        "proxy_uri": uri,
+        "upstream_tls": match["scheme"] == "https",
+    }
+    place.took(node)
+    _headers(place, match["server"])
+    _proxy_times(place, "proxy")
+    for item in place.own:
+        if item.name == "proxy_http_version":
+            is_same = item.value == "1.1"
+            place.took(item, "mapped" if is_same else "changed", "" if is_same else "the panel speaks HTTP/1.1")
+        elif item.name in ("proxy_ssl_server_name", "proxy_ssl_name"):
+            place.took(item, "changed", "the panel sends the request's own host name")
+    if not place.chain.effective("proxy_http_version"):
+        place.took(node, "changed", "the upstream is asked with HTTP/1.1 instead of 1.0")
+    return True
+
+
+def _upstream(place: Location, server: str, scheme: str) -> str | None:
+    """The name of the site's upstream for `server`; None when the model cannot say it."""
+    block = place.upstreams.get(server.lower())
+    if block is not None:
+        return _upstream_of(place, server.lower(), block)
+    has_port = server.startswith("unix:") or re.search(r":\d+$", server)
+    address = server if has_port else f"{server}:{443 if scheme == 'https' else 80}"
+    if fits(validators.validate_upstream_address, address):
+        return None
+    row = {"balancing": "round_robin", "keepalive": 0, "servers": [{"address": address}]}
+    return place.draft.named(place.draft.upstreams, slug(server.removeprefix("unix:"), "upstream"), row)
+
+
+def _upstream_of(place: Location, name: str, block: Node) -> str | None:
+    row: dict[str, Any] = {"balancing": "round_robin", "keepalive": 0, "servers": []}
+    for node in block.body or ():
+        if node.name in BALANCING and not node.args:
+            row["balancing"] = BALANCING[node.name]
+        elif node.name == "keepalive" and node.value.isdigit() and int(node.value) <= 1024:
+            row["keepalive"] = int(node.value)
+        elif node.name == "server" and (server := _server(node)) is not None:
+            row["servers"].append(server)
+        elif node.name != "zone":
+            return None
+    return place.draft.named(place.draft.upstreams, slug(name, "upstream"), row) if row["servers"] else None
+
+
+def _server(node: Node) -> dict[str, Any] | None:
+    """One `server` of an upstream; None when it has a parameter that the model lacks."""
+    address = node.value if node.value.startswith("unix:") or re.search(r":\d+$", node.value) else f"{node.value}:80"
+    if fits(validators.validate_upstream_address, address):
+        return None
+    found: dict[str, Any] = {"address": address}
+    for parameter in node.args[1:]:
+        name, _, value = parameter.partition("=")
+        if name in ("backup", "down"):
+            found[name] = True
+            continue
+        number = whole_seconds(value) if name == "fail_timeout" else int(value) if value.isdigit() else None
+        if name not in SERVER or number is None:
+            return None
+        found[SERVER[name]] = number
+    return found
+
+
+def _headers(place: Location, server: str) -> None:
+    """The headers that the upstream gets now, so that it gets the same from the panel's rendering."""
+    own = {item.args[0].lower(): item for item in place.chain.effective("proxy_set_header") if len(item.args) == 2}
+    kept: list[dict[str, Any]] = []
+    upgraded = own.get("upgrade") is not None and own["upgrade"].args[1] == "$http_upgrade"
+    for low, node in own.items():
+        name, value = node.args
+        is_ours = any(known.lower() == low and value == ours for known, ours in DEFAULTS.items())
+        value = value.replace("$proxy_host", server)
+        if is_ours or (low == "connection" and (upgraded or value == "")) or (low == "upgrade" and upgraded):
+            place.took(node)
+        elif fits(shapes.validate_headers, [{"name": name, "value": value}]) or not place.known([value]):
+            place.raw(node, "its value has no place in the model")
+            if any(known.lower() == low for known in DEFAULTS) or low == "connection":
+                place.took(node, "changed", "and the panel's own value goes out beside it")
+        else:
+            kept.append({"name": name, "value": value})
+            place.took(node)
+    place.row["websocket"] = upgraded
+    if "host" not in own:
+        kept.append({"name": "Host", "value": "localhost" if server.startswith("unix:") else server})
+    kept += [{"name": name, "value": ""} for name in DEFAULTS if name != "Host" and name.lower() not in own]
+    place.row["request_headers"] = kept
+
+
+def _proxy_times(place: Location, module: str) -> None:
+    own = {item.name: item for item in place.own}
+    for name, field in (
+        (f"{module}_connect_timeout", "connect_timeout_s"),
+        (f"{module}_read_timeout", "read_timeout_s"),
+    ):
+        if node := own.get(name):
+            value = whole_seconds(node.value)
+            if value is None:
+                place.took(node, "changed", "the model counts whole seconds; the default is used")
+            else:
+                place.row[field] = value
+                place.took(node)
+    send, read = own.get(f"{module}_send_timeout"), own.get(f"{module}_read_timeout")
+    if send:
+        same = read is not None and read.value == send.value
+        note = "" if same else "the model has one time for reading and sending"
+        place.took(send, "mapped" if same else "changed", note)
+
+
+def fastcgi(place: Location) -> frozenset[str] | None:
+    """The directive names that were taken; None when the model cannot say this location."""
+    node = next(item for item in place.own if item.name == "fastcgi_pass")
+    address = _single(place, node.value)
+    if address is None or fits(validators.validate_upstream_address, address):
+        return None
+    params = place.chain.effective("fastcgi_param")
+    script = next((item for item in reversed(params) if item.value == "SCRIPT_FILENAME"), None)
+    if script is None or script.args[1] not in (*SCRIPTS, "$realpath_root$fastcgi_script_name"):
+        return None
+    settings = _settings(params)
+    if settings is None:
+        return None
+    pool = place.draft.named(place.draft.php_pools, "php", {"address": address, "settings": settings})
+    place.row |= {"handler": "php", "php_pool": pool}
+    place.took(node)
+    _split(place)
+    for item in place.own:
+        if item.name == "fastcgi_param":
+            _param(place, item)
+    _proxy_times(place, "fastcgi")
+    times = {f"fastcgi_{name}_timeout" for name in ("connect", "read", "send")}
+    return frozenset(
+        {"fastcgi_pass", "fastcgi_param", "fastcgi_index", "fastcgi_split_path_info"} | times | _tried(place)
+    )
+
+
+def _single(place: Location, target: str) -> str | None:
+    """The address; an upstream of one server is that server's."""
+    block = place.upstreams.get(target.lower())
+    if block is None:
+        return target
+    servers = [node for node in block.body or () if node.name == "server"]
+    return servers[0].value if len(servers) == 1 and len(servers[0].args) == 1 else None
+
+
+def _settings(params: list[Node]) -> dict[str, str] | None:
+    """PHP settings that go with every request; None when there is one that the model does not allow."""
+    found: dict[str, str] = {}
+    for node in params:
+        if node.value not in ("PHP_VALUE", "PHP_ADMIN_VALUE"):
+            continue
+        for line in filter(None, (part.strip() for part in node.args[1].split("\n"))):
+            name, _, value = line.partition("=")
+            found[name.strip()] = value.strip()
+        if node.value == "PHP_ADMIN_VALUE" or fits(shapes.validate_php_settings, found):
+            return None
+    return found
+
+
+def _split(place: Location) -> None:
+    own = [item for item in place.own if item.name == "fastcgi_split_path_info"]
+    place.row["split_path_info"] = bool(own)
+    for node in own:
+        same = node.value == SPLITS[0]
+        place.took(node, "mapped" if same else "changed", "" if same else "the panel splits after the first .php")
+    indexes = [item for item in place.own if item.name == "fastcgi_index"]
+    for node in indexes:
+        place.took(node)
+        if node.value != "index.php" or place.is_regex:
+            place.row["index"] = [node.value]
+
+
+def _param(place: Location, node: Node) -> None:
+    name, value = node.args[0], node.args[1] if len(node.args) > 1 else ""
+    if PARAMS.get(name) == value or (name == "SCRIPT_FILENAME" and value == SCRIPTS[0]):
+        place.took(node)
+    elif name == "SCRIPT_FILENAME":
+        place.took(node, "changed", f"the panel sends {SCRIPTS[0]}")
+    elif name in ("PHP_VALUE", "PATH_INFO"):
+        place.took(node)
+    else:
+        place.raw(node)
+
+
+def _tried(place: Location) -> set[str]:
+    """What stands for the panel's own guard against paths that are no scripts, and what it writes itself."""
+    taken: set[str] = set()
+    tries = [item for item in place.own if item.name == "try_files"]
+    for node in tries:
+        if node.args == ("$fastcgi_script_name", "=404"):
+            place.took(node)
+            taken.add("try_files")
+    if not tries:
+        first = next(item for item in place.own if item.name == "fastcgi_pass")
+        place.took(first, "changed", "PHP is only handed scripts that are there; others are answered with 404")
+    sets = [item for item in place.own if item.name == "set"]
+    if place.row["split_path_info"] and [item.args for item in sets] == [("$path_info", "$fastcgi_path_info")]:
+        place.took(sets[0])
+        taken.add("set")
+    return taken

@@ -1,0 +1,336 @@
+"""One nginx `server` into a server block of the model."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from django.core.exceptions import ValidationError
+
+from panel.imports.mapping.common import Draft, fits, megabytes
+from panel.imports.mapping.nginx_location import REWRITES, header_fits, header_of, location, return_of
+from panel.imports.reading import Node
+from panel.imports.report import CertificateFiles
+from panel.rendering import variables
+from panel.rendering.handlers import REDIRECTS
+from panel.rendering.roots import is_below
+from panel.websites import shapes, validators
+
+ADDRESS = re.compile(r"(?:(?P<v6>\[[0-9A-Fa-f:.]+\])|(?P<v4>[0-9.]+\.[0-9.]+|\*|localhost))?:?(?P<port>\d+)?\Z")
+OWN_TLS = ("ssl_protocols", "ssl_session_cache", "ssl_session_timeout")
+TLS_WORDS = {"ssl_protocols": ("TLSv1.2", "TLSv1.3")}
+
+
+class Server:
+    """A server in the making. `http` are the directives around it, which it inherits."""
+
+    def __init__(self, draft: Draft, node: Node, http: Sequence[Node], upstreams: dict[str, Node], prefix: str) -> None:
+        self.draft = draft
+        self.node = node
+        self.own = tuple(node.body or ())
+        self.http = http
+        self.upstreams = upstreams
+        self.prefix = prefix
+        self.where = f"blocks/{len(draft.blocks)}"
+        self.block: dict[str, Any] = {"listens": [], "names": [], "locations": []}
+
+    def inherits(self, name: str) -> list[Node]:
+        return [node for node in self.own if node.name == name] or [node for node in self.http if node.name == name]
+
+    def raw(self, node: Node, why: str = "") -> None:
+        self.draft.snippet(self.block, node, self.where, why)
+
+
+def server(draft: Draft, node: Node, http: Sequence[Node], upstreams: dict[str, Node], prefix: str) -> dict[str, Any]:
+    """Add the server's block to `draft`."""
+    made = Server(draft, node, http, upstreams, prefix)
+    draft.blocks.append(made.block)
+    draft.note(node, "mapped", where=made.where)
+    _listens(made)
+    final = next((number for number, item in enumerate(made.own) if item.name == "return"), None)
+    for number, item in enumerate(made.own):
+        if item.name == "listen" or (item.name == "location" and final is None):
+            continue
+        if final is not None and number > final and item.name in REWRITES:
+            draft.note(item, "changed", "is never reached: the return before it ends every request", made.where)
+            continue
+        if item.name == "location":
+            draft.note(item, "changed", "is never reached: the server block's return ends every request", made.where)
+            continue
+        _take(made, item)
+    if final is None:
+        for item in made.own:
+            if item.name == "location":
+                location(draft, made.block, item, (made.own, http), upstreams, prefix)
+    _inherited_root(made)
+    _certificate(made)
+    return made.block
+
+
+def _inherited_root(made: Server) -> None:
+    """What is said around the server, or nginx's own default where nothing else says what it serves."""
+    outside = [node.value for node in made.http if node.name == "root"]
+    if "root" in made.block or not (outside or not made.block["locations"]):
+        return
+    path = posixpath.join(made.prefix, outside[-1] if outside else "html")
+    if not fits(validators.validate_path, path):
+        made.block["root"] = path
+
+
+def _take(made: Server, node: Node) -> None:
+    if node.name == "return":
+        _return(made, node)
+        return
+    take = _TAKERS.get(node.name)
+    why = take(made, node) if take and node.body is None else None
+    if why == "":
+        made.draft.note(node, "mapped", where=made.where)
+    elif why is not None and why.startswith("!"):
+        made.draft.note(node, "changed", why[1:], made.where)
+    else:
+        made.raw(node, why or "")
+
+
+# --- listen ---
+
+
+def listen_of(node: Node) -> tuple[dict[str, Any] | None, list[str]]:
+    """The listen, and its parameters that the model does not have; None when its address is none of the model's."""
+    match = ADDRESS.match(node.value)
+    if match is None or not (match["v6"] or match["v4"] or match["port"]):
+        return None, []
+    address = (match["v6"] or "").strip("[]") or {"*": "", "localhost": "127.0.0.1"}.get(match["v4"] or "", match["v4"])
+    address = "" if address in (None, "0.0.0.0") else address  # noqa: S104 - nginx's word for every address
+    if address and fits(validators.validate_listen_address, address):
+        return None, []
+    words = set(node.args[1:])
+    found = {"port": int(match["port"] or 80), "address": address}
+    for parameter, name in (("ssl", "tls"), ("http2", "http2"), ("default_server", "default_server")):
+        found[name] = parameter in words or (parameter == "default_server" and "default" in words)
+    known = {"ssl", "http2", "default_server", "default", "quic", "ipv6only=on"}
+    return found, sorted(words - known)
+
+
+def _listens(made: Server) -> None:
+    nodes = [node for node in made.own if node.name == "listen"]
+    for node in nodes:
+        found, unknown = listen_of(node)
+        if found is None or "proxy_protocol" in unknown:
+            made.draft.note(node, "refused", "the model has no such listen", made.where)
+            continue
+        _add_listen(made.block["listens"], found, is_quic="quic" in node.args)
+        note = f"{', '.join(unknown)} is not carried over" if unknown else ""
+        made.draft.note(node, "changed" if unknown else "mapped", note, made.where)
+    if not nodes:
+        made.block["listens"].append({"port": 80, "address": ""})
+    everywhere = {node.name: node.value for node in (*made.http, *made.own) if node.name in ("ssl", "http2")}
+    for item in made.block["listens"]:
+        item["tls"] = item.get("tls", False) or everywhere.get("ssl") == "on"
+        item["http2"] = item["tls"] and (item.get("http2", False) or everywhere.get("http2") == "on")
+
+
+def _add_listen(listens: list[dict[str, Any]], found: dict[str, Any], *, is_quic: bool) -> None:
+    """QUIC is a second `listen` of the same address in nginx, and a property of one in the model."""
+    same = [item for item in listens if (item["address"], item["port"]) == (found["address"], found["port"])]
+    target = same[0] if same else found
+    if not same:
+        listens.append(found)
+    if is_quic:
+        target |= {"http3": True, "tls": True}
+    for name in ("tls", "http2", "default_server"):
+        target[name] = target.get(name, False) or found[name]
+
+
+# --- single directives: "" mapped, "!note" changed, other words why it stays raw ---
+
+
+def _names(made: Server, node: Node) -> str:
+    refused = []
+    for name in node.args:
+        if name in ("_", ""):
+            continue
+        try:
+            made.block["names"].append(validators.server_name_normalized(name))
+        except ValidationError:
+            refused.append(name)
+    made.block["names"] = list(dict.fromkeys(made.block["names"]))
+    return f"!not carried over: {', '.join(refused)}" if refused else ""
+
+
+def _root(made: Server, node: Node) -> str:
+    path = posixpath.join(made.prefix, node.value)
+    if why := fits(validators.validate_path, path):
+        return why
+    made.block["root"] = path
+    return ""
+
+
+def _index(made: Server, node: Node) -> str:
+    if why := fits(shapes.validate_index, list(node.args)):
+        return why
+    made.block["index"] = list(node.args)
+    return ""
+
+
+def _known(values: Sequence[str]) -> bool:
+    return not any(fits(lambda value: variables.parse(value, "/"), value) for value in values)
+
+
+def _try_files(made: Server, node: Node) -> str:
+    """A server's try_files reaches no location; the model's own becomes its location / where it has none."""
+    if why := fits(shapes.validate_try_files, list(node.args)):
+        return why
+    if not _known(node.args):
+        return "it names a variable that the model does not know"
+    if any(item.name == "location" and item.args in (("/",), ("^~", "/")) for item in made.own):
+        return "!is never reached: location / answers everything"
+    made.block["try_files"] = list(node.args)
+    return ""
+
+
+def _autoindex(made: Server, node: Node) -> str:
+    made.block["autoindex"] = node.value == "on"
+    return ""
+
+
+def _error_page(made: Server, node: Node) -> str:
+    *codes, uri = node.args
+    response = None
+    if codes and codes[-1].startswith("="):
+        answer = codes.pop()[1:]
+        if not answer.isdigit():
+            return "this form has no place in the model"
+        response = int(answer)
+    if not codes or not all(code.isdigit() for code in codes):
+        return "this form has no place in the model"
+    page = {"codes": [int(code) for code in codes], "uri": uri, "response": response}
+    pages = [*made.block.get("error_pages", []), page]
+    if why := fits(shapes.validate_error_pages, pages) or ("$" in uri and "it names a variable"):
+        return why
+    made.block["error_pages"] = pages
+    return ""
+
+
+def _header(made: Server, node: Node) -> str:
+    if why := header_fits(node.args):
+        return why
+    if not _known(node.args[1:2]):
+        return "it names a variable that the model does not know"
+    made.block.setdefault("headers", []).append(header_of(node.args))
+    return ""
+
+
+def _access_log(made: Server, node: Node) -> str:
+    if node.value == "off":
+        made.block["access_log"] = "off"
+        return ""
+    if node.args[1:] not in ((), ("combined",)):
+        return "its format has no place in the model"
+    return _log(made, "access_log", node.value)
+
+
+def _log(made: Server, name: str, path: str) -> str:
+    if made.block.get(name):
+        return "the model has one log of a kind"
+    log_dir = made.draft.install.log_dir
+    if why := fits(validators.validate_log_path, path):
+        return why
+    if log_dir and not is_below(path, (log_dir,)):
+        return f"it lies outside {log_dir}"
+    made.block[name] = path
+    return ""
+
+
+def _error_log(made: Server, node: Node) -> str:
+    levels = ("debug", "info", "notice", "warn", "error", "crit")
+    level = node.args[1] if len(node.args) > 1 else "error"
+    if level not in levels:
+        return "the model has no such level"
+    if why := _log(made, "error_log", node.value):
+        return why
+    made.block["error_log_level"] = level
+    return ""
+
+
+def _gzip(made: Server, node: Node) -> str:
+    if node.value == "on" and [item.value for item in made.inherits("gzip_vary")] != ["on"]:
+        return "without gzip_vary the model cannot say it"
+    made.block["gzip"] = node.value
+    return ""
+
+
+def _vary(made: Server, node: Node) -> str:
+    compresses = any(item.name == "gzip" and item.value == "on" for item in made.own)
+    return "" if node.value == "on" and compresses else "only with gzip in the same server block"
+
+
+def _gzip_types(made: Server, node: Node) -> str:
+    if why := fits(shapes.validate_gzip_types, list(node.args)):
+        return why
+    made.block["gzip_types"] = list(node.args)
+    return ""
+
+
+def _body_size(made: Server, node: Node) -> str:
+    size = megabytes(node.value)
+    if size is None:
+        return "the model counts whole megabytes"
+    made.block["client_max_body_mb"] = size
+    return ""
+
+
+def _return(made: Server, node: Node) -> None:
+    """It ends every request, so it is the location / of a block that has no other."""
+    code, value = return_of(node)
+    where = f"{made.where}/locations/0"
+    row: dict[str, Any] = {"match": "", "pattern": "/"}
+    made.block["locations"].append(row)
+    is_redirect = value.startswith(("http://", "https://", "/", "$scheme://")) and code in REDIRECTS
+    if code is None or not _known([value]) or (value and not is_redirect):
+        made.draft.snippet(row, node, where, "the panel would say its media type")
+        return
+    row |= {"handler": "return", "return_code": code, "return_value": value}
+    made.draft.note(node, "mapped", where=where)
+
+
+def _own_tls(made: Server, node: Node) -> str:
+    return "" if TLS_WORDS.get(node.name) == node.args else "!the panel writes its own"
+
+
+def _certificate(made: Server) -> None:
+    """The last of each kind; several (RSA and ECDSA) are more than the model has."""
+    found = {name: made.inherits(name) for name in ("ssl_certificate", "ssl_certificate_key")}
+    if not any(item["tls"] for item in made.block["listens"]) or not all(found.values()):
+        return
+    # Relative to the folder of nginx.conf (ngx_conf_full_name), whatever file names them.
+    paths = [posixpath.join(made.draft.install.config_root, nodes[0].value) for nodes in found.values()]
+    made.draft.certificates.append(CertificateFiles(len(made.draft.blocks) - 1, *paths))
+
+
+def _certificate_line(made: Server, node: Node) -> str:
+    first = next(item for item in made.own if item.name == node.name)
+    return "" if node is first else "!the model has one certificate for a server block"
+
+
+_TAKERS: dict[str, Callable[[Server, Node], str]] = {
+    "server_name": _names,
+    "root": _root,
+    "index": _index,
+    "try_files": _try_files,
+    "autoindex": _autoindex,
+    "error_page": _error_page,
+    "add_header": _header,
+    "access_log": _access_log,
+    "error_log": _error_log,
+    "gzip": _gzip,
+    "gzip_vary": _vary,
+    "gzip_types": _gzip_types,
+    "client_max_body_size": _body_size,
+    "ssl": lambda made, node: "",
+    "http2": lambda made, node: "",
+    "ssl_certificate": _certificate_line,
+    "ssl_certificate_key": _certificate_line,
+    **dict.fromkeys(OWN_TLS, _own_tls),
+}

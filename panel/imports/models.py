@@ -1,0 +1,42 @@
+"""Configurations that were read, and what was adopted from them."""
+
+from __future__ import annotations
+
+from uuid import uuid4
+
+from django.conf import settings
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+from panel.core.fields import EncryptedTextField
+from panel.core.models import BaseModel
+from panel.hosts.models import EngineInstall
+
+
+class ImportSource(models.TextChoices):
+    HOST = "host", _("Read on the host")
+    UPLOAD = "upload", _("Uploaded folder")
+
+
+class Import(BaseModel):
+    """One reading of a server's configuration.
+
+    `content` is JSON {"report": imports.report.Report, "files": {path: SourceFile}}; encrypted, since configurations
+    hold passwords. `adopted` maps names in the report to the ids of the sites that were made.
+    """
+
+    uuid = models.UUIDField(default=uuid4, unique=True, editable=False)
+    install = models.ForeignKey(EngineInstall, on_delete=models.CASCADE, related_name="imports")
+    source = models.CharField(max_length=8, choices=ImportSource.choices)
+    filename = models.CharField(max_length=200, blank=True)  # of what was uploaded
+    content = EncryptedTextField()
+    sites_found = models.PositiveIntegerField(default=0)
+    faults_found = models.PositiveIntegerField(default=0)
+    adopted = models.JSONField(default=dict)
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
+
+    class Meta:
+        ordering = ["-created_at", "-pk"]
+
+    def __str__(self) -> str:
+        return f"{self.install}: {self.get_source_display()}"

@@ -1,0 +1,189 @@
+"""A live configuration as one tree: every file read by its server's exact grammar, includes followed.
+
+Pure: `Find` says which files a pattern names, be they on a host or in an uploaded folder. What cannot be read becomes
+a Fault with its file and line; everything else is read all the same.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+
+from panel.rendering.readers import Read, Unreadable, apache, nginx, openlitespeed
+
+MAX_DEPTH = 16
+MAX_FILES = 5000  # a file that is included twice counts twice
+MAX_TOTAL_BYTES = 16 * 1024 * 1024
+READERS = {"nginx": nginx.read, "native": nginx.read, "apache": apache.read, "openlitespeed": openlitespeed.read}
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """A file as it was found: `path` is the name it was asked for by, `real` where it lies and `link` what the link
+    holds when `path` is one. Not `exact`: it has bytes that are no UTF-8, so it cannot be written back."""
+
+    path: str
+    text: str
+    real: str = ""
+    link: str = ""
+    mode: int = 0o644
+    exact: bool = True
+
+
+@dataclass(frozen=True)
+class Node:
+    """A directive with where it stands (`line` to `end` of `file`); `via` are the includes that led there."""
+
+    name: str
+    args: tuple[str, ...]
+    file: str
+    line: int
+    end: int
+    body: tuple[Node, ...] | None = None
+    via: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def low(self) -> str:
+        return self.name.lower()
+
+    @property
+    def value(self) -> str:
+        return self.args[0] if self.args else ""
+
+    def all(self) -> Iterator[Node]:
+        yield self
+        for child in self.body or ():
+            yield from child.all()
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What could not be read, and where; `line` 0: the file itself."""
+
+    file: str
+    line: int
+    message: str
+
+
+@dataclass
+class Loaded:
+    nodes: tuple[Node, ...] = ()
+    faults: list[Fault] = field(default_factory=list)
+    files: dict[str, SourceFile] = field(default_factory=dict)
+
+
+Find = Callable[[str], list[SourceFile]]
+
+
+def apache_variables(envvars: str) -> dict[str, str]:
+    """What Debian's `envvars`, a shell script, gives Apache: its plain assignments."""
+    found: dict[str, str] = {"SUFFIX": ""}
+    for match in re.finditer(r"^\s*(?:export\s+)?(\w+)=([^\s;#]*)", envvars, re.MULTILINE):
+        value = match[2].strip("\"'")
+        found[match[1]] = re.sub(r"\$\{?(\w+)\}?", lambda inner: found.get(inner[1], ""), value)
+    return found
+
+
+def is_pattern(path: str) -> bool:
+    return any(character in path for character in "*?[")
+
+
+class Loader:
+    """Reads one configuration. `prefix` is the server's root; `variables` what Apache's `${NAME}` stand for."""
+
+    def __init__(self, engine: str, find: Find, prefix: str, variables: dict[str, str] | None = None) -> None:
+        self.engine = engine
+        self.find = find
+        self.prefix = prefix
+        self.variables = dict(variables or {})
+        self.loaded = Loaded()
+        self._bytes = self._reads = 0
+
+    def load(self, main: str) -> Loaded:
+        found = self.find(main)
+        if not found:
+            self._fault(main, 0, "the file is not there")
+        self.loaded.nodes = tuple(node for file in found for node in self._file(file, ()))
+        return self.loaded
+
+    def load_file(self, file: SourceFile) -> Loaded:
+        """One file by itself, as a fragment of a configuration."""
+        self.loaded.nodes = tuple(self._file(file, ()))
+        return self.loaded
+
+    def _fault(self, file: str, line: int, message: str) -> None:
+        self.loaded.faults.append(Fault(file, line, message))
+
+    def _file(self, file: SourceFile, via: tuple[tuple[str, int], ...]) -> list[Node]:
+        self._bytes += len(file.text)
+        self._reads += 1
+        known = self.loaded.files
+        if self._reads > MAX_FILES or self._bytes > MAX_TOTAL_BYTES:
+            self._fault(file.path, 0, "is left out: more than a configuration's files can be")
+            return []
+        known[file.path] = file
+        try:
+            found = READERS[self.engine](file.text)
+        except Unreadable as error:
+            self._fault(file.path, error.line, error.message)
+            return []
+        return self._nodes(found, file.path, via)
+
+    def _nodes(self, found: tuple[Read, ...], path: str, via: tuple[tuple[str, int], ...]) -> list[Node]:
+        nodes: list[Node] = []
+        for item in found:
+            args = tuple(self._expanded(value) for value in item.args) if self.engine == "apache" else item.args
+            body = None if item.body is None else tuple(self._nodes(item.body, path, via))
+            node = Node(item.name, args, path, item.line, max(item.line, item.end), body, via)
+            if node.low in ("include", "includeoptional") and body is None:
+                nodes += self._included(node)
+            elif self.engine == "openlitespeed" and node.low == "virtualhost":
+                nodes.append(self._with_own_file(node))
+            else:
+                self._define(node)
+                nodes.append(node)
+        return nodes
+
+    def _define(self, node: Node) -> None:
+        if self.engine == "apache" and node.low == "define" and node.args:
+            self.variables[node.args[0]] = node.args[1] if len(node.args) > 1 else ""
+
+    def _expanded(self, value: str) -> str:
+        """`${NAME}` as httpd replaces it; an unknown one stays, with httpd's own warning as our report's."""
+        return _VARIABLE.sub(lambda match: self.variables.get(match[1], match[0]), value)
+
+    def _base(self, node: Node) -> str:
+        return posixpath.dirname(node.file) if self.engine == "openlitespeed" else self.prefix
+
+    def _included(self, node: Node) -> list[Node]:
+        pattern = node.value.replace("$SERVER_ROOT", self.prefix)
+        if not pattern:
+            self._fault(node.file, node.line, f"{node.name} names no file")
+            return []
+        path = posixpath.normpath(posixpath.join(self._base(node), pattern))
+        if len(node.via) >= MAX_DEPTH or path in (node.file, *(place for place, _line in node.via)):
+            self._fault(node.file, node.line, f"{node.name} {pattern} leads back to itself")
+            return []
+        found = self.find(path)
+        if not found and not is_pattern(path) and node.low == "include":
+            self._fault(node.file, node.line, f"{path} is not there")
+        via = (*node.via, (node.file, node.line))
+        return [inner for file in found for inner in self._file(file, via)]
+
+    def _with_own_file(self, node: Node) -> Node:
+        """OpenLiteSpeed keeps a virtual host's settings in the file that `configFile` names."""
+        inside = {child.name: child.value for child in node.body or ()}
+        if "configfile" not in inside:
+            return node
+        root = inside.get("vhroot", "").replace("$SERVER_ROOT", self.prefix).replace("$VH_NAME", node.value)
+        path = inside["configfile"].replace("$SERVER_ROOT", self.prefix).replace("$VH_NAME", node.value)
+        path = posixpath.normpath(posixpath.join(self.prefix, path.replace("$VH_ROOT", root.rstrip("/"))))
+        found = self.find(path)
+        if not found:
+            self._fault(node.file, node.line, f"{path} is not there")
+            return node
+        own = [inner for file in found for inner in self._file(file, (*node.via, (node.file, node.line)))]
+        return replace(node, body=(*(node.body or ()), *own))

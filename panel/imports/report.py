@@ -1,0 +1,120 @@
+"""What an import found: sites, what became of every directive, and where each stands."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from panel.imports.reading import Fault, Node
+
+Outcome = Literal["mapped", "changed", "snippet", "refused", "kept"]
+OUTCOMES: tuple[Outcome, ...] = ("mapped", "changed", "snippet", "refused", "kept")
+
+
+@dataclass(frozen=True)
+class Item:
+    """One directive and what became of it.
+
+    `mapped`: the model says it. `changed`: the panel says nearly it; `note` tells the difference. `snippet`: kept as
+    raw directives of this engine. `refused`: neither; adopting the site loses it. `kept`: not part of a site; it stays
+    in the server's own files. `where` is its place in the site's definition.
+    """
+
+    file: str
+    line: int
+    text: str
+    outcome: Outcome
+    note: str = ""
+    where: str = ""
+
+
+@dataclass(frozen=True)
+class CertificateFiles:
+    """Which files the certificate of a server block was read from."""
+
+    block: int
+    certificate: str
+    key: str
+    chain: str = ""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Lines of a file that say this site, and go when it is adopted."""
+
+    file: str
+    first: int
+    last: int
+
+
+@dataclass
+class FoundSite:
+    """`definition` is what websites.services.site_define takes."""
+
+    name: str
+    definition: dict[str, Any]
+    items: list[Item] = field(default_factory=list)
+    parts: list[Part] = field(default_factory=list)
+    certificates: list[CertificateFiles] = field(default_factory=list)
+    folders: list[str] = field(default_factory=list)  # that the host does not give to its sites yet
+    problems: list[str] = field(default_factory=list)  # why the panel could not keep the definition
+
+    @property
+    def refused(self) -> list[Item]:
+        return [item for item in self.items if item.outcome == "refused"]
+
+    def counts(self) -> dict[str, int]:
+        return counted(self.items)
+
+
+@dataclass
+class Report:
+    """`items` are directives outside sites. `files` counts what was read. `ports` are those that Apache's own files
+    open, and go on opening."""
+
+    engine: str
+    sites: list[FoundSite] = field(default_factory=list)
+    items: list[Item] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+    files: int = 0
+    ports: list[int] = field(default_factory=list)
+
+    def all_items(self) -> Iterable[Item]:
+        for site in self.sites:
+            yield from site.items
+        yield from self.items
+
+
+def counted(items: Iterable[Item]) -> dict[str, int]:
+    found = Counter(item.outcome for item in items)
+    return {name: found[name] for name in OUTCOMES}
+
+
+def to_json(report: Report) -> dict[str, Any]:
+    return asdict(report)
+
+
+def from_json(data: dict[str, Any]) -> Report:
+    """The inverse of `to_json`."""
+    sites = [
+        FoundSite(
+            site["name"],
+            site["definition"],
+            [Item(**item) for item in site["items"]],
+            [Part(**part) for part in site["parts"]],
+            [CertificateFiles(**files) for files in site["certificates"]],
+            site["folders"],
+            site["problems"],
+        )
+        for site in data["sites"]
+    ]
+    items, faults = [Item(**item) for item in data["items"]], [Fault(**fault) for fault in data["faults"]]
+    return Report(data["engine"], sites, items, faults, data["files"], data["ports"])
+
+
+def shown(node: Node) -> str:
+    """A directive as a line of a report."""
+    text = " ".join((node.name, *node.args))
+    return (text[:197] + "…") if len(text) > 198 else text

@@ -1,0 +1,290 @@
+"""Reading a live or uploaded configuration, and adopting sites from it. Administrators only: what is read are files of
+the whole server, and what becomes raw directives is in the server's own words."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.db import transaction
+
+from panel.accounts.models import Team, User
+from panel.accounts.permissions import Action, require
+from panel.audit.services import audit_record
+from panel.core.errors import ApplicationError
+from panel.deployments.replacing import Original, originals_keep, says_nothing, without
+from panel.hosts.models import Engine, EngineInstall
+from panel.hosts.services import host_update
+from panel.hosts.services.installs import install_update
+from panel.hosts.targets import target_for
+from panel.imports import certificates, folders
+from panel.imports.mapping import mapped
+from panel.imports.mapping.common import free_name
+from panel.imports.models import Import, ImportSource
+from panel.imports.reading import Fault, Loaded, Loader, SourceFile, apache_variables
+from panel.imports.report import FoundSite, Report, from_json, to_json
+from panel.imports.sources import HostFiles, UploadedFiles
+from panel.remote import pool
+from panel.websites import freeze
+from panel.websites.models import Site
+from panel.websites.services import site_define
+
+
+@dataclass(frozen=True)
+class Adopted:
+    """The sites that were made, and what a person should know about them."""
+
+    sites: list[Site]
+    notes: list[str]
+
+
+# --- reading ---
+
+
+def import_read_host(*, actor: User, install: EngineInstall) -> Import:
+    """Read the configuration that `install` runs with, includes followed. Nothing is changed on the host.
+
+    Raises PermissionDenied, RemoteError.
+    """
+    require(actor, Action.ADMINISTER)
+    paths = install.paths
+    with pool.session(target_for(install.host)) as agent:
+        own = (paths["config_root"], paths.get("prefix", ""), paths["main_config"].rpartition("/")[0])
+        files = HostFiles(agent, own)
+        base = _base(install)
+        variables = _variables(files, install)
+        loaded = Loader(install.engine, files.find, base, variables).load(paths["main_config"])
+    loaded.faults += [Fault(path, 0, why) for path, why in files.skipped.items()]
+    return _keep(actor, install, ImportSource.HOST, "", loaded, paths.get("prefix") or paths["config_root"])
+
+
+def _base(install: EngineInstall) -> str:
+    """What relative includes are relative to: nginx's main file's folder, the other servers' root."""
+    if install.engine in ("nginx", "native"):
+        return str(install.paths["main_config"]).rpartition("/")[0]
+    return str(install.paths.get("prefix") or install.paths["config_root"])
+
+
+def _variables(files: HostFiles, install: EngineInstall) -> dict[str, str]:
+    if install.engine != "apache":
+        return {}
+    found = files.find(f"{install.paths['main_config'].rpartition('/')[0]}/envvars")
+    return apache_variables(found[0].text) if found else {}
+
+
+def import_read_upload(*, actor: User, install: EngineInstall, filename: str, data: bytes) -> Import:
+    """Read an uploaded zip or tar as a configuration of `install`'s server.
+
+    Raises ApplicationError, PermissionDenied.
+    """
+    require(actor, Action.ADMINISTER)
+    files = UploadedFiles(install.engine, filename, data)
+    variables = {"APACHE_LOG_DIR": install.paths.get("log_dir", "")}
+    if files.main:
+        loaded = Loader(install.engine, files.find, files.root, variables).load(files.main)
+    else:
+        loaded = Loaded()
+        for file in files.all():
+            loader = Loader(install.engine, files.find, files.root, variables)
+            part = loader.load_file(file)
+            loaded.nodes += part.nodes
+            loaded.faults += part.faults
+            loaded.files |= part.files
+    return _keep(actor, install, ImportSource.UPLOAD, filename[:200], loaded, files.root)
+
+
+def _keep(
+    actor: User, install: EngineInstall, source: ImportSource, filename: str, loaded: Loaded, prefix: str
+) -> Import:
+    spec = freeze.install_spec(install)
+    found = folders.folders_of(loaded.nodes, prefix)
+    report = mapped(loaded, dataclasses.replace(spec, site_roots=(*spec.site_roots, *found)), prefix)
+    for site in report.sites:
+        site.folders = folders.needed(site, found, spec.site_roots)
+        site.problems = _problems(actor, install, site)
+    parts = {part.file for site in report.sites for part in site.parts}
+    files = {path: dataclasses.asdict(file) for path, file in loaded.files.items() if path in parts}
+    record = Import(install=install, source=source, filename=filename, created_by=actor)
+    record.content = json.dumps({"report": to_json(report), "files": files})
+    record.sites_found, record.faults_found = len(report.sites), len(report.faults)
+    with transaction.atomic():
+        record.save()
+        after = {"install": str(install), "sites": [site.name for site in report.sites], "files": report.files}
+        audit_record(actor=actor, action="import.read", target=record, after=after)
+    return record
+
+
+class _Tried(Exception):
+    """Takes a trial back."""
+
+
+def _problems(actor: User, install: EngineInstall, site: FoundSite) -> list[str]:
+    """What keeps the panel from storing the site: a trial that is taken back."""
+    team = Team.objects.first()
+    if team is None:
+        return []
+    try:
+        with transaction.atomic():
+            name = free_name(site.name, Site.objects.values_list("name", flat=True))
+            data = {**site.definition, "name": name, "team": team.slug, "install": install.pk, "enabled": False}
+            site_define(actor=actor, data=data)
+            raise _Tried
+    except _Tried:
+        return []
+    except ValidationError as error:
+        return _words(error)
+    except ApplicationError as error:
+        return [error.message]
+
+
+def _words(error: ValidationError) -> list[str]:
+    if not hasattr(error, "error_dict"):
+        return list(error.messages)
+    return [f"{place}: {' '.join(texts)}" for place, texts in error.message_dict.items()]
+
+
+def report_of(record: Import) -> Report:
+    return from_json(json.loads(record.content)["report"])
+
+
+def files_of(record: Import) -> dict[str, SourceFile]:
+    """The files that the found sites stand in, as they were read."""
+    return {path: SourceFile(**item) for path, item in json.loads(record.content)["files"].items()}
+
+
+# --- adopting ---
+
+
+def import_adopt(
+    *,
+    actor: User,
+    record: Import,
+    names: Sequence[str],
+    team: Team,
+    accept_refused: bool = False,
+    add_folders: bool = False,
+) -> Adopted:
+    """Make drafts of the found sites `names`; nothing changes on the host before their first plan is confirmed, which
+    takes the place of the files they stood in.
+
+    `accept_refused`: directives that neither the model nor a snippet may hold are left out. `add_folders`: the host
+    gives the sites' document roots to its sites. Raises ApplicationError, ValidationError, PermissionDenied.
+    """
+    require(actor, Action.ADMINISTER)
+    report = report_of(record)
+    chosen = _chosen(record, report, names)
+    _refuse_losses(chosen, accept_refused)
+    _refuse_folders(chosen, add_folders)
+    bundles, notes = certificates.read(record, chosen)
+    with transaction.atomic():
+        host = record.install.host
+        wanted = sorted({folder for site in chosen for folder in site.folders} - set(host.site_roots))
+        if wanted:
+            host_update(actor=actor, host=host, site_roots=[*host.site_roots, *wanted])
+        sites: dict[str, Site] = {}
+        for found in chosen:
+            stored, more = certificates.keep(actor, team, found, bundles)
+            notes += more
+            sites[found.name] = _define(actor, record, found, team, stored)
+        if record.source == ImportSource.HOST:
+            if record.install.engine == Engine.APACHE and record.install.own_ports != report.ports:
+                install_update(actor=actor, install=record.install, own_ports=report.ports)
+            originals_keep(record.install, _originals(record, report, sites))
+        record.adopted = {**record.adopted, **{name: site.pk for name, site in sites.items()}}
+        record.save(update_fields=["adopted", "updated_at"])
+        after = {"sites": {name: site.name for name, site in sites.items()}, "folders": wanted}
+        audit_record(actor=actor, action="import.adopt", target=record, after=after)
+    return Adopted(list(sites.values()), notes)
+
+
+def _chosen(record: Import, report: Report, names: Sequence[str]) -> list[FoundSite]:
+    known = {site.name: site for site in report.sites}
+    unknown = [name for name in names if name not in known]
+    if unknown or not names:
+        words = f"There is no site {', '.join(unknown)} in this import." if unknown else "Choose at least one site."
+        raise ApplicationError(f"{words} Nothing was adopted.", field="sites")
+    standing = set(Site.objects.filter(pk__in=record.adopted.values()).values_list("pk", flat=True))
+    again = [name for name in names if record.adopted.get(name) in standing]
+    if again:
+        raise ApplicationError(f"Adopted already: {', '.join(again)}. Nothing was adopted again.", field="sites")
+    chosen = [known[name] for name in dict.fromkeys(names)]
+    for site in chosen:
+        if site.problems:
+            raise ApplicationError(f"{site.name} cannot be kept: {'; '.join(site.problems)}", field="sites")
+    return chosen
+
+
+def _refuse_losses(chosen: Sequence[FoundSite], accept: bool) -> None:
+    lost = [f"{item.file}:{item.line} {item.text} ({item.note})" for site in chosen for item in site.refused]
+    if lost and not accept:
+        raise ApplicationError(
+            f"{len(lost)} directives have no place in a site and would be lost: {'; '.join(lost[:5])}"
+            f"{'; …' if len(lost) > 5 else ''}. Look at them, then say that they may go.",
+            field="accept_refused",
+            code="refused",
+        )
+
+
+def _refuse_folders(chosen: Sequence[FoundSite], add: bool) -> None:
+    missing = sorted({folder for site in chosen for folder in site.folders})
+    if missing and not add:
+        raise ApplicationError(
+            f"These folders are not the host's folders for sites yet: {', '.join(missing)}. Say that they are added, "
+            "or add a folder above them on the host's page.",
+            field="add_folders",
+            code="folders",
+        )
+
+
+def _define(actor: User, record: Import, found: FoundSite, team: Team, certificates_: dict[int, str]) -> Site:
+    data: dict[str, Any] = {**found.definition, "team": team.slug, "install": record.install_id}
+    data["name"] = free_name(found.name, _taken(record, found))
+    data["blocks"] = [
+        {**block, "certificate": certificates_.get(number)} for number, block in enumerate(data["blocks"])
+    ]
+    return site_define(actor=actor, data=data)
+
+
+def _taken(record: Import, found: FoundSite) -> set[str]:
+    """Names of sites, and of files that stay beside this site's: its own file must not have their name."""
+    names = set(Site.objects.values_list("name", flat=True))
+    for path, file in files_of(record).items():
+        own = [dataclasses.asdict(part) for part in found.parts if part.file == path]
+        if own and not says_nothing(without(file.text, own), record.install.engine):
+            names.add((file.real or path).rpartition("/")[2].removesuffix(".conf"))
+    return names
+
+
+def _originals(record: Import, report: Report, sites: dict[str, Site]) -> list[Original]:
+    """What the first deployments take away, by file; files that could not be written back refuse the adoption."""
+    known = {**record.adopted, **{name: site.pk for name, site in sites.items()}}
+    users: dict[tuple[str, int, int], list[str]] = {}
+    for found in report.sites:
+        for part in found.parts:
+            users.setdefault((part.file, part.first, part.last), []).append(found.name)
+    ids: dict[str, dict[tuple[int, int], list[int]]] = {}
+    for (path, first, last), names in users.items():
+        # What several sites share goes when the last of them was adopted.
+        if set(names) & set(sites) and set(names) <= set(known):
+            ids.setdefault(path, {})[first, last] = [known[name] for name in names]
+    originals = []
+    for path, file in files_of(record).items():
+        if path not in ids:
+            continue
+        if not file.exact:
+            raise ApplicationError(f"{path} holds bytes that are no UTF-8: save it as UTF-8 and read it again.")
+        parts = tuple((first, last, tuple(pks)) for (first, last), pks in sorted(ids[path].items()))
+        originals.append(Original(path, file.text, file.mode, file.real, file.link, parts))
+    return originals
+
+
+@transaction.atomic
+def import_delete(*, actor: User, record: Import) -> None:
+    """Forget a reading. Sites that were adopted from it stay, and so does what they take the place of."""
+    require(actor, Action.ADMINISTER)
+    audit_record(actor=actor, action="import.delete", target=record)
+    record.delete()
