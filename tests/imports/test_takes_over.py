@@ -277,7 +277,9 @@ def test_apache_sites_answer_as_before(apache_remote: Machine, apache: ApacheIns
     asked += [("a.shop", "/"), ("away", "/x?y=1"), ("who", "/")]
 
     def answers() -> list[tuple[object, ...]]:
-        found = [(ask(machine.port, path, host=f"{name}.example"), name, path) for name, path in asked]
+        # The port stands in Host, as browsers say it: redirects to a path are told by it.
+        hosts = {name: f"{name}.example:{machine.port}" for name, _path in asked}
+        found = [(ask(machine.port, path, host=hosts[name]), name, path) for name, path in asked]
         return [
             (n, p, a.status, a.headers.get("location"), a.headers.get("x-site"), a.status < 300 and a.text)
             for a, n, p in found
