@@ -32,6 +32,17 @@ pub fn load(
     files.clone_from(&source.files);
     parsed?;
     b.apply_all(&source.directives)?;
+    finish(b, source.files)
+}
+
+/// Loads a configuration that stands in no file; `label` is its name in messages.
+pub fn load_text(prefix: &Path, label: &str, text: &str) -> Result<Config> {
+    let mut b = Builder::new(prefix, prefix);
+    b.apply_all(&parser::parse_text(label, text, prefix)?)?;
+    finish(b, Vec::new())
+}
+
+fn finish(mut b: Builder, files: Vec<SourceFile>) -> Result<Config> {
     if !b.seen.contains(&"events") {
         return Err(ConfError::new("no \"events\" section in configuration"));
     }
@@ -46,9 +57,9 @@ pub fn load(
         main: b.main,
         http,
         vars: b.vars,
-        files: source.files,
-        prefix: prefix.to_path_buf(),
-        conf_prefix,
+        files,
+        prefix: b.prefix,
+        conf_prefix: b.conf_prefix,
         warnings: b.warnings,
     })
 }

@@ -18,4 +18,4 @@ pub mod values;
 pub mod vars;
 
 pub use error::{ConfError, Place, Result};
-pub use finish::load;
+pub use finish::{load, load_text};

@@ -30,6 +30,12 @@ pub use phases::{begin, finish, run, Begin};
 pub use upstream::state::Balancers;
 pub use worker::{Shared, Worker};
 
+/// Readers of single header fields.
+pub mod fields {
+    pub use crate::filters::{lists_gzip, parse_ranges, Ranges};
+    pub use crate::realip::last_untrusted;
+}
+
 /// The product name without a version, and with it.
 pub const PRODUCT: &str = "gallop";
 pub const PRODUCT_VERSION: &str = concat!("gallop/", env!("CARGO_PKG_VERSION"));

@@ -37,6 +37,7 @@ pub fn parse(target: &[u8], merge_slashes: bool, out: &mut ParsedUri) -> bool {
                 break;
             }
             b'#' => break,
+            0 => return false,
             b'%' => {
                 let Some(decoded) = hex_pair(&target[i..]) else {
                     return false;
@@ -75,7 +76,7 @@ fn is_plain(target: &[u8]) -> bool {
     let mut before = 0;
     for &c in target {
         match c {
-            b'%' | b'?' | b'#' | b'+' => return false,
+            0 | b'%' | b'?' | b'#' | b'+' => return false,
             b'/' | b'.' if before == b'/' => return false,
             _ => before = c,
         }
@@ -163,6 +164,12 @@ mod tests {
             let got = path(target);
             assert_eq!(got.as_deref().unwrap_or("!"), expected, "{target}");
         }
+    }
+
+    #[test]
+    fn a_nul_is_refused_as_such_and_escaped() {
+        assert_eq!(path("/\0.."), None);
+        assert_eq!(path("/a%00"), None);
     }
 
     #[test]

@@ -1,28 +1,5 @@
-//! The gallop binary: command line, master and worker process.
+//! The gallop binary.
 
-mod cli;
-mod h1;
-mod h2;
-mod listen;
-mod master;
-mod mux;
-mod process;
-mod quic;
-mod session;
-mod tls;
-mod transport;
-mod version;
-mod worker;
-
-use std::process::ExitCode;
-
-fn main() -> ExitCode {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    match cli::parse(&args) {
-        Ok(options) => master::run(options),
-        Err(message) => {
-            eprintln!("gallop: {message}");
-            ExitCode::FAILURE
-        }
-    }
+fn main() -> std::process::ExitCode {
+    gallop_server::main()
 }

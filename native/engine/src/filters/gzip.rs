@@ -34,7 +34,7 @@ pub fn accepted(ex: &Exchange) -> bool {
 }
 
 /// `gzip` without `q=0` among the accepted encodings.
-fn lists_gzip(field: &[u8]) -> bool {
+pub fn lists_gzip(field: &[u8]) -> bool {
     field.split(|&c| c == b',').any(|item| {
         let mut parts = item.split(|&c| c == b';');
         let name = parts.next().unwrap_or(b"").trim_ascii();

@@ -9,7 +9,8 @@ mod range;
 use crate::exchange::Exchange;
 use crate::phases::Flow;
 
-pub use gzip::accepted as gzip_accepted;
+pub use gzip::{accepted as gzip_accepted, lists_gzip};
+pub use range::{parse as parse_ranges, Parsed as Ranges};
 
 /// Applies the filters; a status sends the request to its error page instead.
 pub async fn apply(ex: &mut Exchange) -> Flow {

@@ -69,8 +69,9 @@ fn if_range_holds(ex: &Exchange) -> bool {
     modified.is_some() && parse_http_date(condition) == modified
 }
 
+/// What a `Range` field asks for.
 #[derive(Debug, PartialEq, Eq)]
-enum Parsed {
+pub enum Parsed {
     /// Send everything.
     Whole,
     Unsatisfiable,
@@ -78,7 +79,8 @@ enum Parsed {
     Ranges(Vec<(u64, u64)>),
 }
 
-fn parse(text: &[u8], length: u64, max: u64) -> Parsed {
+/// Reads the field's value after `bytes=`, for content of `length` bytes and at most `max` ranges.
+pub fn parse(text: &[u8], length: u64, max: u64) -> Parsed {
     let mut ranges = Vec::new();
     let mut total = 0u64;
     for (i, item) in text.split(|&c| c == b',').enumerate() {

@@ -7,7 +7,7 @@ mod udp;
 
 use crate::tls::Store;
 use connection::Connection;
-use endpoint::{Endpoint, Event, Key, Options};
+use endpoint::Key;
 use gallop_conf::model::{Level, Listener, Server};
 use gallop_engine::Worker;
 use gallop_http::h3;
@@ -20,7 +20,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
-use udp::{Receiver, Sender, BATCH};
+use udp::BATCH;
+
+pub use endpoint::{End, Endpoint, Event, Options};
+pub use udp::{prepare, Datagram, Outgoing, Receiver, Sender};
 
 /// Batches taken in before answers go out.
 const BATCHES: usize = 4;

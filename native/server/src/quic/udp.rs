@@ -43,21 +43,29 @@ pub struct Receiver {
     arena: BytesMut,
     names: Box<[libc::sockaddr_storage; BATCH]>,
     controls: Box<[Control; BATCH]>,
+    /// For one datagram.
+    room: usize,
 }
 
 impl Default for Receiver {
     fn default() -> Self {
+        Self::with_room(DATAGRAM)
+    }
+}
+
+impl Receiver {
+    /// Takes datagrams of up to `room` bytes; longer ones are dropped.
+    pub fn with_room(room: usize) -> Self {
         // SAFETY: an all-zero sockaddr_storage is valid.
         let names = unsafe { zeroed::<[libc::sockaddr_storage; BATCH]>() };
         Self {
             arena: BytesMut::new(),
             names: Box::new(names),
             controls: Box::new([[0; CONTROL_WORDS]; BATCH]),
+            room,
         }
     }
-}
 
-impl Receiver {
     /// Takes up to [`BATCH`] datagrams that are there, handing each to `each`; how many.
     ///
     /// # Errors
@@ -65,7 +73,7 @@ impl Receiver {
     pub fn receive(&mut self, fd: RawFd, mut each: impl FnMut(Datagram)) -> io::Result<usize> {
         self.arena.clear();
         // Takes the old memory again once nobody reads from it any more.
-        self.arena.reserve(BATCH * DATAGRAM);
+        self.arena.reserve(BATCH * self.room);
         let mut iovs = self.iovecs();
         let mut messages = self.messages(&mut iovs);
         let flags = libc::MSG_DONTWAIT as _;
@@ -84,10 +92,10 @@ impl Receiver {
             return Err(io::Error::last_os_error());
         }
         for message in &messages[..n as usize] {
-            // SAFETY: this datagram's part is the next DATAGRAM bytes of the arena's capacity. The
+            // SAFETY: this datagram's part is the next `room` bytes of the arena's capacity. The
             // kernel initialised `msg_len` of them; the part is cut to those before anyone reads it.
-            unsafe { self.arena.set_len(DATAGRAM) };
-            let mut part = self.arena.split_to(DATAGRAM);
+            unsafe { self.arena.set_len(self.room) };
+            let mut part = self.arena.split_to(self.room);
             part.truncate(message.msg_len as usize);
             if message.msg_hdr.msg_flags & libc::MSG_TRUNC != 0 {
                 continue;
@@ -107,8 +115,8 @@ impl Receiver {
     fn iovecs(&mut self) -> [libc::iovec; BATCH] {
         let base: *mut u8 = self.arena.spare_capacity_mut().as_mut_ptr().cast();
         std::array::from_fn(|i| libc::iovec {
-            iov_base: base.wrapping_add(i * DATAGRAM).cast(),
-            iov_len: DATAGRAM,
+            iov_base: base.wrapping_add(i * self.room).cast(),
+            iov_len: self.room,
         })
     }
 
@@ -215,6 +223,17 @@ impl Sender {
     /// Whether nothing is queued.
     pub fn is_empty(&self) -> bool {
         self.queue.is_empty()
+    }
+
+    /// Takes what is queued out as single datagrams, for who carries them without a socket.
+    pub fn take(&mut self) -> Vec<Vec<u8>> {
+        let queued = self.queue.drain(..).zip(&self.buffers);
+        queued
+            .flat_map(|(outgoing, buffer)| {
+                let size = outgoing.segment.unwrap_or(buffer.len()).max(1);
+                buffer.chunks(size).map(<[u8]>::to_vec)
+            })
+            .collect()
     }
 
     /// Sends what is queued. What the kernel refuses is dropped, as any network might: QUIC sends it

@@ -1,0 +1,98 @@
+//! Every corpus, and damaged copies of it, through the entries of the fuzz targets: what a nightly
+//! compiler's fuzzer found stays found on a stable one.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Damaged copies of each input.
+const COPIES: usize = 4;
+/// The time an entry takes at most, however slow the machine: what is left of its corpus is left out.
+const LIMIT: Duration = Duration::from_secs(4);
+
+fn corpus(name: &str) -> Vec<(PathBuf, Vec<u8>)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../corpus")
+        .join(name);
+    let entries =
+        std::fs::read_dir(&folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
+    let mut paths: Vec<_> = entries
+        .map(|entry| entry.expect("an entry").path())
+        .collect();
+    paths.sort();
+    let read = |path: PathBuf| {
+        let bytes = std::fs::read(&path).expect("a corpus file");
+        (path, bytes)
+    };
+    paths.into_iter().map(read).collect()
+}
+
+/// A number that depends on nothing but the seed (xorshift).
+fn next(seed: &mut u64) -> usize {
+    *seed ^= *seed << 13;
+    *seed ^= *seed >> 7;
+    *seed ^= *seed << 17;
+    *seed as usize
+}
+
+/// Changes, drops, doubles or splices a few bytes.
+fn damage(bytes: &[u8], other: &[u8], seed: &mut u64) -> Vec<u8> {
+    let mut out = bytes.to_vec();
+    for _ in 0..=next(seed) % 3 {
+        let at = next(seed) % (out.len() + 1);
+        match next(seed) % 4 {
+            0 if at < out.len() => out[at] = next(seed) as u8,
+            1 => out.truncate(at),
+            2 => {
+                let tail = out[at..].to_vec();
+                out.extend_from_slice(&tail);
+            }
+            _ => out
+                .splice(at..at, other.iter().copied().take(64))
+                .for_each(drop),
+        }
+    }
+    out
+}
+
+fn replay(name: &str) {
+    let entries = gallop_fuzz_entries::ENTRIES;
+    let entry = entries
+        .iter()
+        .find(|(n, _)| *n == name)
+        .expect("a target")
+        .1;
+    let corpus = corpus(name);
+    assert!(!corpus.is_empty(), "{name} has no corpus");
+    let (mut seed, began) = (0x9e37_79b9_7f4a_7c15, Instant::now());
+    for (path, bytes) in &corpus {
+        if began.elapsed() > LIMIT {
+            return;
+        }
+        // Named before it is run: a crash names the input that makes it.
+        eprintln!("{}", path.display());
+        entry(bytes);
+        for _ in 0..COPIES {
+            let other = &corpus[next(&mut seed) % corpus.len()].1;
+            let input = damage(bytes, other, &mut seed);
+            eprintln!("damaged: {input:02x?}");
+            entry(&input);
+        }
+    }
+}
+
+macro_rules! targets {
+    ($($name:ident)*) => {
+        $(#[test]
+        fn $name() {
+            replay(stringify!($name));
+        })*
+
+        #[test]
+        fn every_target_is_replayed() {
+            let names: Vec<_> = gallop_fuzz_entries::ENTRIES.iter().map(|(name, _)| *name).collect();
+            assert_eq!(names, [$(stringify!($name)),*]);
+        }
+    };
+}
+
+targets! { configuration fastcgi fields h2 h3 hpack http1 qpack quic range }

@@ -1,0 +1,29 @@
+//! gallop: command line, master and worker process.
+
+mod cli;
+mod h1;
+mod h2;
+mod listen;
+mod master;
+mod mux;
+mod process;
+pub mod quic;
+mod session;
+mod tls;
+mod transport;
+mod version;
+mod worker;
+
+use std::process::ExitCode;
+
+/// What the binary does, from its command line to its exit code.
+pub fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    match cli::parse(&args) {
+        Ok(options) => master::run(options),
+        Err(message) => {
+            eprintln!("gallop: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
