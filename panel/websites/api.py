@@ -151,8 +151,13 @@ class Sites(Resource):
     @extend_schema(request=CloneInput, responses={201: SiteSerializer})
     @action(detail=True, methods=["post"])
     def clone(self, request: Request, name: str = "") -> Response:
-        """A copy under another name. Without `domains` it keeps the names and starts disabled."""
-        made = services.site_clone(actor=self.actor, site=self.get_object(), **self.body(CloneInput))
+        """A copy under another name; without `domains` it keeps the names.
+
+        On the same server and port it then starts disabled: two sites cannot answer to one name there.
+        """
+        values = self.body(CloneInput)
+        values["install"] = install_named(values.get("install"))
+        made = services.site_clone(actor=self.actor, site=self.get_object(), **values)
         return self.answer(made, status=201, location=f"/api/v1/sites/{made.name}/")
 
     @extend_schema(request=EmptySerializer, responses=SiteSerializer)

@@ -94,6 +94,16 @@ class QuickSite(StrictSerializer):
 class CloneInput(StrictSerializer):
     name = serializers.CharField(max_length=63)
     domains = serializers.ListField(child=serializers.CharField(max_length=253), required=False, allow_null=True)
+    install = serializers.IntegerField(
+        required=False, allow_null=True, min_value=1, help_text="null: the original's server."
+    )
+    port = serializers.IntegerField(
+        required=False,
+        allow_null=True,
+        min_value=1,
+        max_value=65535,
+        help_text="Of what it listens on without TLS. null: the original's.",
+    )
 
 
 class MoveInput(StrictSerializer):

@@ -56,6 +56,20 @@ def test_clone_enable_and_handing_over(owner: Caller, admin: Caller, shop: str) 
     assert owner.get("sites/shop/").status_code == 404
 
 
+def test_a_copy_takes_another_server_and_port(owner: Caller, people: Cast, shop: str) -> None:
+    body = {"name": "beside", "install": people.nginx.pk, "port": 8080}
+    made = owner.post("sites/shop/clone/", body)
+    assert made.status_code == 201, made.content
+    assert made.json()["install"] == people.nginx.pk and made.json()["enabled"] is True
+    copy = owner.get("sites/beside/definition/").json()
+    assert [listen["port"] for listen in copy["blocks"][0]["listens"]] == [8080]
+    assert copy["blocks"][0]["names"] == ["shop.example"]
+    for wrong in ({"install": 999}, {"port": 0}, {"port": 65536}):
+        refused = owner.post("sites/shop/clone/", {"name": "x"} | wrong)
+        assert refused.status_code == 422 and pointers(refused) == [f"/{next(iter(wrong))}"]
+    assert not Site.objects.filter(name="x").exists()
+
+
 def test_problems_say_what_keeps_it_from_being_deployed(owner: Caller, shop: str) -> None:
     assert [row["pointer"] for row in owner.get("sites/shop/problems/").json()] == ["/install"]
 
