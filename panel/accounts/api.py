@@ -6,6 +6,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 from drf_spectacular.utils import extend_schema
+from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -13,7 +14,9 @@ from panel.accounts import selectors
 from panel.accounts.models import ApiToken, Team, User
 from panel.accounts.permissions import Action, require
 from panel.accounts.serializers import (
+    CheckSerializer,
     MeSerializer,
+    ProfileInput,
     TeamSerializer,
     TokenInput,
     TokenMade,
@@ -22,16 +25,44 @@ from panel.accounts.serializers import (
     UserInput,
     UserSerializer,
 )
-from panel.accounts.services import tokens, users
+from panel.accounts.services import second_factor, tokens, users
 from panel.api.base import ApiMixin, Resource, require_sudo
+from panel.api.problems import ApiError
+from panel.api.serializers import EmptySerializer
 
 
 class MeView(ApiMixin):
     """Who the caller is."""
 
+    # Only in a session, see below: a token works for its owner and does not change who the owner is.
+    writes = Action.VIEW
+
     @extend_schema(responses=MeSerializer, operation_id="me_retrieve")
     def get(self, request: Request) -> Response:
         return Response(MeSerializer(self.actor).data)
+
+    @extend_schema(request=ProfileInput, responses=MeSerializer, operation_id="me_update")
+    def patch(self, request: Request) -> Response:
+        """Changes the caller's own e-mail address, time zone or appearance."""
+        if request.auth is not None:
+            raise ApiError("forbidden", "A token cannot change its owner's profile: sign in for that.")
+        given = ProfileInput(data=request.data)
+        given.is_valid(raise_exception=True)
+        kept = {"email": self.actor.email, "timezone": self.actor.timezone, "theme": self.actor.theme}
+        values = kept | given.validated_data
+        values["timezone_name"] = values.pop("timezone")
+        return Response(MeSerializer(users.profile_update(actor=self.actor, **values)).data)
+
+
+class SelfCheckView(ApiMixin):
+    """What the panel needs to work, looked at now: takes about a second."""
+
+    reads = Action.ADMINISTER
+
+    @extend_schema(responses=CheckSerializer(many=True), operation_id="self_check")
+    def get(self, request: Request) -> Response:
+        require(self.actor, Action.ADMINISTER)
+        return Response(CheckSerializer(selectors.self_check(), many=True).data)
 
 
 class Teams(Resource):
@@ -110,6 +141,15 @@ class Users(Resource):
         self.expected_version(user)
         users.user_delete(actor=self.actor, user=user)
         return Response(status=204)
+
+    @extend_schema(request=EmptySerializer, responses=UserSerializer)
+    @action(detail=True, methods=["post"], url_path="second-factor-off")
+    def second_factor_off(self, request: Request, pk: str = "") -> Response:
+        """For someone who lost the phone: the password alone signs in, until a new second factor is set up."""
+        require_sudo(request, "switch a second factor off")
+        user = self.get_object()
+        second_factor.second_factor_disable(actor=self.actor, user=user)
+        return self.answer(user)
 
 
 class Tokens(Resource):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rest_framework import serializers
 
-from panel.accounts.models import ApiToken, Role, Scope, Team, User
+from panel.accounts.models import ApiToken, Role, Scope, Team, Theme, User
 from panel.api.serializers import StrictModelSerializer, StrictSerializer
 
 
@@ -66,6 +68,21 @@ class MeSerializer(UserSerializer):
 
     def get_scopes(self, user: User) -> list[str] | None:
         return None if user.scopes is None else sorted(user.scopes)
+
+
+class ProfileInput(StrictSerializer):
+    """Every member may be left out."""
+
+    email = serializers.EmailField(required=False, allow_blank=True)
+    timezone = serializers.CharField(max_length=64, required=False)
+    theme = serializers.ChoiceField(choices=Theme.choices, required=False)
+
+
+class CheckSerializer(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    state = serializers.ChoiceField(choices=["ok", "warn", "bad"])
+    found = serializers.CharField()
+    advice = serializers.CharField(allow_blank=True)
 
 
 class TokenSerializer(serializers.ModelSerializer[ApiToken]):

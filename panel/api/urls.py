@@ -5,7 +5,7 @@ from django.urls import URLPattern, URLResolver, path, re_path
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 from rest_framework.routers import SimpleRouter
 
-from panel.accounts.api import MeView, Teams, Tokens, Users
+from panel.accounts.api import MeView, SelfCheckView, Teams, Tokens, Users
 from panel.api.views.catalogue import NothingView, ProblemsView, ProblemView
 from panel.api.views.jobs import JobCancelView, JobEventsView, JobView
 from panel.api.views.search import SearchView
@@ -57,6 +57,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("me/", MeView.as_view(), name="me"),
     path("problems/", ProblemsView.as_view(), name="problems"),
     path("problems/<slug:kind>/", ProblemView.as_view(), name="problem"),
+    path("self-check/", SelfCheckView.as_view(), name="self-check"),
     path("search/", SearchView.as_view(), name="search"),
     *router.urls,
     re_path("", NothingView.as_view(), name="nothing"),

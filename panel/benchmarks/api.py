@@ -18,8 +18,10 @@ from panel.api.problems import ApiError, parameter_error
 from panel.api.serializers import EmptySerializer
 from panel.benchmarks import exports, selectors, services
 from panel.benchmarks.models import Run, Scenario
+from panel.benchmarks.quick import BY_SLUG
 from panel.benchmarks.serializers import (
     ComparisonSerializer,
+    QuickInput,
     RoundSerializer,
     RunInput,
     RunSerializer,
@@ -44,13 +46,20 @@ class Scenarios(Resource):
     }
     ordering_fields = ("id", "name", "created_at")
     ordering = "name"
-    dry_run_actions = {"create", "partial_update", "destroy"}
+    dry_run_actions = {"create", "quick", "partial_update", "destroy"}
 
     def rows(self) -> QuerySet[Scenario]:
         return selectors.scenarios_visible(self.actor)
 
     def create(self, request: Request) -> Response:
         scenario = services.scenario_create(actor=self.actor, **self.body(ScenarioSerializer))
+        return self.answer(scenario, status=201, location=f"/api/v1/scenarios/{scenario.pk}/")
+
+    @extend_schema(request=QuickInput, responses={201: ScenarioSerializer})
+    @action(detail=False, methods=["post"])
+    def quick(self, request: Request) -> Response:
+        """Takes over a ready-made scenario; the one that is there already when it was taken over before."""
+        scenario = services.quick_create(actor=self.actor, quick=BY_SLUG[self.body(QuickInput)["quick"]])
         return self.answer(scenario, status=201, location=f"/api/v1/scenarios/{scenario.pk}/")
 
     def partial_update(self, request: Request, pk: str = "") -> Response:

@@ -9,6 +9,7 @@ from rest_framework import serializers
 from panel.accounts.models import Team
 from panel.api.serializers import StrictModelSerializer, StrictSerializer
 from panel.benchmarks.models import Round, Run, RunTarget, Scenario
+from panel.benchmarks.quick import QUICK
 
 
 class ScenarioSerializer(StrictModelSerializer):
@@ -33,6 +34,10 @@ class ScenarioSerializer(StrictModelSerializer):
             "updated_at",
         ]
         read_only_fields = ["id", "created_at", "updated_at"]
+
+
+class QuickInput(StrictSerializer):
+    quick = serializers.ChoiceField(choices=[(quick.slug, quick.name) for quick in QUICK])
 
 
 class RunTargetSerializer(serializers.ModelSerializer[RunTarget]):

@@ -126,7 +126,7 @@ class Supervisor:
             lived = now - program.started_at
             program.backoff_s = 0.5 if lived > 30 else min(program.backoff_s * 2, 30.0)
             program.restart_at = now + program.backoff_s
-            self.say(f"{program.name} ended with {code}; it starts again in {program.backoff_s:.0f} s")
+            self.say(f"{program.name} ended with {code}; it starts again in {program.backoff_s:g} s")
         elif now >= program.restart_at:
             program.restart_at = 0.0
             program.start()

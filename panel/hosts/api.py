@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from django.db.models import QuerySet
 from drf_spectacular.utils import extend_schema
 from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from panel.accounts.permissions import Action
+from panel.accounts.permissions import Action, require
 from panel.api.base import UUID_REGEX, Resource
+from panel.api.logs import PARAMETERS as LOG_PARAMETERS
+from panel.api.logs import LogSerializer, logs_answer
 from panel.api.serializers import EmptySerializer
 from panel.hosts import selectors, services
+from panel.hosts.logs import ServerLog, host_log_tail, host_logs
 from panel.hosts.models import EngineInstall, Host, HostOperation, OperationKind
 from panel.hosts.serializers import (
+    AdoptInput,
     HostDelete,
     HostInput,
     HostSerializer,
@@ -48,7 +54,17 @@ class Hosts(Resource):
     }
     ordering_fields = ("id", "name", "created_at")
     ordering = "name"
-    dry_run_actions = {"create", "partial_update", "destroy", "trust_key", "check", "install_native", "check_drift"}
+    dry_run_actions = {
+        "create",
+        "partial_update",
+        "destroy",
+        "trust_key",
+        "check",
+        "install_native",
+        "check_drift",
+        "adopt_server",
+    }
+    parameters = {"logs": LOG_PARAMETERS}
 
     def rows(self) -> QuerySet[Host]:
         return selectors.hosts_visible(self.actor)
@@ -104,6 +120,24 @@ class Hosts(Resource):
     def check_drift(self, request: Request, name: str = "") -> Response:
         """Looks whether managed files were edited on the host; what is found is at /drifts/."""
         return self._errand(OperationKind.DRIFT)
+
+    @extend_schema(request=AdoptInput, responses={201: InstallSerializer})
+    @action(detail=True, methods=["post"], url_path="adopt-server")
+    def adopt_server(self, request: Request, name: str = "") -> Response:
+        """Takes in a server that the last check found and left alone: see `other_servers` among the host's facts."""
+        install = services.install_adopt(actor=self.actor, host=self.get_object(), **self.body(AdoptInput))
+        headers = {"Location": f"/api/v1/installs/{install.pk}/"}
+        return Response(InstallSerializer(install).data, status=201, headers=headers)
+
+    @extend_schema(responses=LogSerializer)
+    @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[], reads=Action.ADMINISTER)
+    def logs(self, request: Request, name: str = "") -> Response:
+        """The last lines of a common log of the host's servers; without `log`, which logs there are."""
+        require(self.actor, Action.ADMINISTER)
+        host = self.get_object()
+        return logs_answer(
+            request, host_logs(host), lambda log, lines: host_log_tail(host, cast(ServerLog, log), lines=lines)
+        )
 
 
 class Installs(Resource):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from django.utils.translation import gettext as _
+
 from panel.hosts.models import Host
 from panel.hosts.targets import target_for
 from panel.remote import pool
@@ -19,6 +21,30 @@ class Log:
     key: str
     label: str
     path: str
+
+
+@dataclass(frozen=True)
+class ServerLog(Log):
+    """One of the common logs of a server; `root` is the folder that it lies in."""
+
+    root: str
+
+
+def host_logs(host: Host) -> list[ServerLog]:
+    """The common logs of the host's servers. They hold the visitors of every team, so they are for administrators."""
+    found = []
+    for install in host.installs.all():
+        root = install.paths.get("log_dir", "")
+        for kind, label in (("error", _("error log")), ("access", _("access log"))):
+            if root:
+                name = f"{install.get_engine_display()} {label}"
+                found.append(ServerLog(f"{kind}-{install.pk}", name, f"{root.rstrip('/')}/{kind}.log", root))
+    return found
+
+
+def host_log_tail(host: Host, log: ServerLog, *, lines: int = 200) -> list[str]:
+    """At most `lines` lines from the end of one of `host_logs`; raises as `log_tail` does."""
+    return log_tail(Host.objects.get(pk=host.pk), log.path, roots=[log.root], lines=lines)
 
 
 def log_tail(host: Host, path: str, *, roots: Sequence[str], lines: int = 200) -> list[str]:

@@ -6,7 +6,7 @@ from rest_framework import serializers
 
 from panel.api.serializers import StrictModelSerializer, StrictSerializer
 from panel.hosts import selectors
-from panel.hosts.models import EngineInstall, Host, HostOperation
+from panel.hosts.models import Engine, EngineInstall, Host, HostOperation
 from panel.hosts.services.operations import SERVICE_ACTIONS
 
 
@@ -86,6 +86,11 @@ class TrustInput(StrictSerializer):
     fingerprint = serializers.CharField(
         max_length=2000, help_text="What you compared with the host's own words: SHA256:... or the whole key line."
     )
+
+
+class AdoptInput(StrictSerializer):
+    engine = serializers.ChoiceField(choices=Engine.choices)
+    main_config = serializers.CharField(max_length=4096, help_text="Which of the found servers: its main_config.")
 
 
 class HostDelete(StrictSerializer):

@@ -14,7 +14,9 @@ from rest_framework.response import Response
 
 from panel.api import etags
 from panel.api.base import Resource, all_or_none, require_sudo
-from panel.api.problems import ApiError, parameter_error
+from panel.api.logs import PARAMETERS as LOG_PARAMETERS
+from panel.api.logs import LogSerializer, logs_answer
+from panel.api.problems import ApiError
 from panel.api.serializers import EmptySerializer
 from panel.hosts.models import EngineInstall
 from panel.websites import checks, services
@@ -28,7 +30,6 @@ from panel.websites.serializers import (
     CertificateSerializer,
     CertificateUpload,
     CloneInput,
-    LogSerializer,
     ProblemOfSite,
     QuickSite,
     SiteChange,
@@ -71,7 +72,7 @@ class Sites(Resource):
     }
     ordering_fields = ("id", "name", "created_at", "updated_at")
     ordering = "name"
-    parameters = {"logs": {"log", "lines"}}
+    parameters = {"logs": LOG_PARAMETERS}
     dry_run_actions = {"create", "quick", "partial_update", "destroy", "definition", "clone", "enable", "bulk"}
 
     def rows(self) -> QuerySet[Site]:
@@ -192,18 +193,11 @@ class Sites(Resource):
     def logs(self, request: Request, name: str = "") -> Response:
         """The last lines of one of the site's logs on its host; without `log`, which logs there are."""
         site = self.get_object()
-        choices = {log.key: log for log in site_logs(self.actor, site)}
-        wanted = request.query_params.get("log")
-        if wanted is None:
-            return Response({"logs": [{"log": log.key, "path": log.path} for log in choices.values()], "lines": []})
-        if wanted not in choices or site.install is None:
-            raise parameter_error("log", f"Choose one of: {', '.join(choices) or 'none'}.")
-        raw = request.query_params.get("lines", "200")
-        if not (raw.isascii() and raw.isdecimal() and 1 <= int(raw[:6]) <= 5000):
-            raise parameter_error("lines", "Write a whole number from 1 to 5000.")
-        chosen = choices[wanted]
-        lines = site_log_tail(self.actor, site, chosen, lines=int(raw))
-        return Response({"logs": [{"log": chosen.key, "path": chosen.path}], "lines": lines})
+        return logs_answer(
+            request,
+            site_logs(self.actor, site),
+            lambda log, lines: site_log_tail(self.actor, site, log, lines=lines),
+        )
 
 
 class Certificates(Resource):

@@ -115,16 +115,6 @@ class ProblemOfSite(serializers.Serializer[Any]):
     detail = serializers.CharField()
 
 
-class LogName(serializers.Serializer[Any]):
-    log = serializers.CharField()
-    path = serializers.CharField()
-
-
-class LogSerializer(serializers.Serializer[Any]):
-    logs = LogName(many=True)
-    lines = serializers.ListField(child=serializers.CharField(allow_blank=True))
-
-
 class BulkInput(StrictSerializer):
     action = serializers.ChoiceField(choices=["enable", "disable"])
     sites = serializers.ListField(child=serializers.CharField(max_length=63), allow_empty=False, max_length=1000)

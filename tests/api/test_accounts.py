@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import json
 import time
+from typing import Any
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
 from panel.accounts.models import ApiToken, User
 from panel.api.models import IdempotencyRecord
@@ -103,3 +105,42 @@ def test_audit_is_read_only_and_filtered(admin: Caller, outsider: Caller) -> Non
     assert outsider.get("audit/?action=team.create").json()["results"] == []
     assert admin.call("POST", "audit/").status_code == 405
     assert admin.call("DELETE", f"audit/{rows[0]['id']}/").status_code == 405
+
+
+def test_ones_own_profile_is_changed_in_a_session(people: Cast, owner: Caller) -> None:
+    assert owner.patch("me/", {"theme": "dark"}).status_code == 403
+    browser = Client(raise_request_exception=False)
+    browser.force_login(people.owner)
+
+    def patch(data: object) -> Any:
+        return browser.patch("/api/v1/me/", json.dumps(data), content_type="application/json")
+
+    changed = patch({"theme": "dark", "timezone": "Europe/Berlin"})
+    assert changed.status_code == 200, changed.content
+    me = owner.get("me/").json()
+    assert (me["theme"], me["timezone"], me["email"]) == ("dark", "Europe/Berlin", people.owner.email)
+    for wrong, pointer in (
+        ({"timezone": "Mars/Base"}, "/timezone"),
+        ({"theme": "x"}, "/theme"),
+        ({"role": 1}, "/role"),
+    ):
+        refused = patch(wrong)
+        assert refused.status_code == 422 and pointers(refused) == [pointer]
+    assert owner.get("me/").json() == me
+
+
+def test_a_lost_phones_second_factor_is_switched_off(people: Cast, admin: Caller, session: Client) -> None:
+    people.owner.totp_secret, people.owner.totp_confirmed_at = "S" * 32, timezone.now()
+    people.owner.save()
+    path = f"users/{people.owner.pk}/second-factor-off/"
+    assert admin.post(path).status_code == 403
+    assert User.objects.get(pk=people.owner.pk).has_second_factor
+    done = post(session, path, {})
+    assert done.status_code == 200 and done.json()["has_second_factor"] is False  # type: ignore[attr-defined]
+    assert not User.objects.get(pk=people.owner.pk).has_second_factor
+
+
+def test_the_self_check_is_for_administrators(admin: Caller, owner: Caller) -> None:
+    assert owner.get("self-check/").status_code == 403
+    rows = {row["name"]: row for row in admin.get("self-check/").json()}
+    assert rows["Database"]["state"] == "ok" and set(rows["Worker"]) == {"name", "state", "found", "advice"}

@@ -108,3 +108,12 @@ def test_search_finds_what_the_caller_may_see(made: World) -> None:
     assert {hit["kind"] for hit in found} == {"site", "domain", "certificate"}
     assert caller_of(made.outsider).get("search/?q=zzz").json() == []
     assert caller_of(made.viewer).get("search/?q=z").status_code == 400
+
+
+def test_a_ready_made_scenario_is_taken_over(owner: Caller) -> None:
+    made = owner.post("scenarios/quick/", {"quick": "ab-keep-alive"})
+    assert made.status_code == 201, made.content
+    assert (made.json()["tool"], made.json()["arguments"]["concurrency"]) == ("ab", 10)
+    assert owner.post("scenarios/quick/", {"quick": "ab-keep-alive"}).json()["id"] == made.json()["id"]
+    refused = owner.post("scenarios/quick/", {"quick": "other"})
+    assert refused.status_code == 422 and pointers(refused) == ["/quick"]

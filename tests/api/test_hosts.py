@@ -126,3 +126,48 @@ def test_what_was_registered_by_hand(admin: Caller, people: Cast) -> None:
     assert admin.patch(path, {"paths": {"binary": "relative"}}).status_code == 422
     assert admin.patch(path, {"engine": "apache"}).status_code == 422
     assert admin.delete(path).status_code == 204
+
+
+def test_a_found_server_is_taken_in(admin: Caller, people: Cast) -> None:
+    paths = people.nginx.paths | {"main_config": "/srv/own/nginx.conf", "config_root": "/srv/own"}
+    found = {
+        "engine": "nginx",
+        "label": "own",
+        "version": "1.26.3",
+        "modules": [],
+        "paths": paths,
+        "layout": "sites",
+        "control": "direct",
+        "unit": "",
+        "running": True,
+        "private": True,
+    }
+    people.host.facts = {"other_servers": [found]}
+    people.host.save()
+    path, body = "hosts/web-1/adopt-server/", {"engine": "nginx", "main_config": "/srv/own/nginx.conf"}
+    assert caller_of(people.owner).post(path, body).status_code == 403
+    assert admin.post(path, body | {"engine": "caddy"}).status_code == 422
+    assert admin.post(path, body | {"main_config": "/etc/other.conf"}).status_code == 409
+    tried = admin.post(f"{path}?dry_run=true", body)
+    assert tried.status_code == 200 and people.host.installs.filter(label="own").count() == 0
+    made = admin.post(path, body)
+    assert made.status_code == 201, made.content
+    assert (made.json()["label"], made.json()["is_running"]) == ("own", True)
+    assert admin.get(made["Location"].removeprefix("/api/v1/")).status_code == 200
+
+
+def test_the_common_logs_of_servers_are_for_administrators(admin: Caller, people: Cast, tmp_path: Path) -> None:
+    people.nginx.paths |= {"log_dir": str(tmp_path)}
+    people.nginx.save()
+    (tmp_path / "error.log").write_text("".join(f"line {number}\n" for number in range(10)))
+    key = f"error-{people.nginx.pk}"
+    try:
+        listed = admin.get("hosts/web-1/logs/").json()
+        assert {"log": key, "path": f"{tmp_path}/error.log"} in listed["logs"] and listed["lines"] == []
+        assert admin.get(f"hosts/web-1/logs/?log={key}&lines=2").json()["lines"] == ["line 8", "line 9"]
+    finally:
+        pool.close()
+    for wrong in ("log=other", f"log={key}&lines=0", f"log={key}&lines=x", f"log={key}&path=/etc/shadow"):
+        assert admin.get(f"hosts/web-1/logs/?{wrong}").status_code == 400, wrong
+    assert caller_of(people.owner).get(f"hosts/web-1/logs/?log={key}").status_code == 403
+    assert caller_of(people.admin, ["read"]).get(f"hosts/web-1/logs/?log={key}").status_code == 403

@@ -20,7 +20,7 @@ from panel.core.ui import Crumb
 from panel.hosts import selectors
 from panel.hosts.forms import HostFilterForm
 from panel.hosts.listing import ORDERINGS, hosts_filtered, hosts_listed
-from panel.hosts.logs import Log, log_tail
+from panel.hosts.logs import host_log_tail, host_logs
 from panel.hosts.models import Engine, Host, JobStatus
 from panel.websites.selectors import sites_visible
 
@@ -117,27 +117,21 @@ def live(request: Request, name: str) -> HttpResponse:
 def logs(request: Request, name: str) -> HttpResponse:
     """The common logs of the host's servers, for administrators: they hold the visitors of every team."""
     host = host_get(request, name, Action.ADMINISTER)
-    found = {
-        f"{kind}-{install.pk}": (install, label, f"{install.paths['log_dir'].rstrip('/')}/{kind}.log")
-        for install in host.installs.all()
-        if install.paths.get("log_dir")
-        for kind, label in (("error", _("error log")), ("access", _("access log")))
-    }
-    wanted = request.GET.get("log") or next(iter(found), "")
-    if wanted and wanted not in found:
+    found = host_logs(host)
+    wanted = request.GET.get("log", "")
+    chosen = next((log for log in found if wanted in ("", log.key)), None)
+    if wanted and chosen is None:
         raise Http404
     context: dict[str, Any] = {
         "host": host,
-        "logs": [Log(key, f"{row.get_engine_display()} {label}", path) for key, (row, label, path) in found.items()],
+        "logs": found,
+        "chosen": chosen,
         "is_followed": request.GET.get("follow") == "1",
         "crumbs": [*_crumbs(), Crumb(host.name, reverse("hosts:detail", args=[host.name]))],
     }
-    if wanted:
-        install, label, path = found[wanted]
-        context["chosen"] = Log(wanted, label, path)
+    if chosen is not None:
         try:
-            lines = log_tail(Host.objects.get(pk=host.pk), path, roots=[install.paths["log_dir"]])
-            context["text"] = "\n".join(lines)
+            context["text"] = "\n".join(host_log_tail(host, chosen))
         except ApplicationError as error:
             context["fault"] = error.message
     is_part = request.htmx and request.htmx.target == "log"

@@ -78,8 +78,10 @@ def refuse_taken_port(address: str, port: int) -> None:
 
 
 def import_what_all_need() -> None:
-    """Once, before the programs are forked: they share it."""
-    for module in ("panel.asgi", "panel.urls", "panel.celery", "uvicorn", "celery.apps.worker", "celery.apps.beat"):
+    """Once, before the programs are forked: they share it, and none is told to stop amid an import."""
+    for module in ("panel.asgi", "panel.urls", "panel.celery", "uvicorn"):
+        importlib.import_module(module)
+    for module in ("celery.apps.worker", "celery.apps.beat", "celery.app.amqp"):
         importlib.import_module(module)
     connections.close_all()
 

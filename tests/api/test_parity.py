@@ -1,0 +1,274 @@
+"""Whatever the browser offers has a twin in the API: held against the URLconf, the schema and the forms."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from typing import Any
+
+import pytest
+from django import forms
+from django.test import Client
+
+import panel
+from panel.core.forms import ConfirmNameForm
+from tests.security.addresses import Address, addresses
+from tests.security.conftest import session_of
+from tests.security.world import World, build
+
+API = "/api/v1/"
+UNSAFE = {"POST", "PUT", "PATCH", "DELETE"}
+
+# Each page, by its name in the URLconf: the operations that show or do the same.
+TWINS: dict[str, str] = {
+    "search": "GET search/",
+    "health": "GET self-check/",
+    "accounts:account": "GET me/, PATCH me/",
+    "accounts:tokens": "GET tokens/",
+    "accounts:token_new": "POST tokens/",
+    "accounts:token_revoke": "DELETE tokens/{id}/",
+    "accounts:self_check": "GET self-check/",
+    "accounts:users": "GET users/",
+    "accounts:user_new": "POST users/",
+    "accounts:user": "GET users/{id}/, PATCH users/{id}/",
+    "accounts:user_delete": "DELETE users/{id}/",
+    "accounts:user_second_factor_off": "POST users/{id}/second-factor-off/",
+    "accounts:teams": "GET teams/",
+    "accounts:team_new": "POST teams/",
+    "accounts:team": "GET teams/{id}/, PATCH teams/{id}/",
+    "accounts:team_delete": "DELETE teams/{id}/",
+    "audit:list": "GET audit/",
+    "audit:export": "GET audit/",
+    "audit:detail": "GET audit/{id}/",
+    "hosts:list": "GET hosts/",
+    "hosts:add": "POST hosts/",
+    "hosts:detail": "GET hosts/{name}/, GET installs/",
+    "hosts:live": "GET operations/",
+    "hosts:logs": "GET hosts/{name}/logs/",
+    "hosts:edit": "PATCH hosts/{name}/",
+    "hosts:delete": "DELETE hosts/{name}/",
+    "hosts:trust": "POST hosts/{name}/trust-key/",
+    "hosts:ask": "POST hosts/{name}/check/, POST hosts/{name}/check-drift/, POST hosts/{name}/install-gallop/",
+    "hosts:service": "POST installs/{id}/service/",
+    "hosts:stop": "POST installs/{id}/service/",
+    "hosts:adopt": "POST hosts/{name}/adopt-server/",
+    "hosts:forget": "DELETE installs/{id}/",
+    "hosts:cancel": "POST jobs/{uuid}/cancel/",
+    "websites:list": "GET sites/",
+    "websites:create": "POST sites/, POST sites/quick/",
+    "websites:bulk": "POST sites/bulk/",
+    "websites:certificates": "GET certificates/",
+    "websites:certificate_upload": "POST certificates/",
+    "websites:certificate_self_sign": "POST certificates/self-sign/",
+    "websites:certificate": "GET certificates/{name}/",
+    "websites:certificate_replace": "PUT certificates/{name}/",
+    "websites:certificate_delete": "DELETE certificates/{name}/",
+    "websites:detail": "GET sites/{name}/, GET sites/{name}/problems/",
+    "websites:edit": "PATCH sites/{name}/",
+    "websites:clone": "POST sites/{name}/clone/",
+    "websites:server": "PATCH sites/{name}/, POST sites/{name}/move/",
+    "websites:delete": "DELETE sites/{name}/, POST sites/{name}/take-off/",
+    "websites:history": "GET sites/{name}/revisions/, GET deployments/",
+    "websites:enable": "POST sites/{name}/enable/",
+    "websites:blocks": "GET blocks/, GET locations/, GET snippets/",
+    "websites:block_add": "POST blocks/",
+    "websites:block": "GET blocks/{id}/, PATCH blocks/{id}/",
+    "websites:block_delete": "DELETE blocks/{id}/",
+    "websites:location_add": "POST blocks/{id}/locations/",
+    "websites:location": "GET locations/{id}/, PATCH locations/{id}/",
+    "websites:location_move": "PUT blocks/{id}/locations/order/",
+    "websites:location_delete": "DELETE locations/{id}/",
+    "websites:snippet_add": "POST snippets/",
+    "websites:snippet": "GET snippets/{id}/, PATCH snippets/{id}/",
+    "websites:snippet_delete": "DELETE snippets/{id}/",
+    "websites:upstreams": "GET upstreams/",
+    "websites:upstreams_add": "POST upstreams/",
+    "websites:upstreams_edit": "GET upstreams/{id}/, PATCH upstreams/{id}/",
+    "websites:upstreams_delete": "DELETE upstreams/{id}/",
+    "websites:php": "GET php-pools/",
+    "websites:php_add": "POST php-pools/",
+    "websites:php_edit": "GET php-pools/{id}/, PATCH php-pools/{id}/",
+    "websites:php_delete": "DELETE php-pools/{id}/",
+    "websites:explain": "GET sites/{name}/explain/",
+    "websites:raw": "GET sites/{name}/preview/, GET sites/{name}/differences/",
+    "websites:logs": "GET sites/{name}/logs/",
+    "websites:benchmarks": "GET runs/",
+    "websites:tls": "GET blocks/, GET certificates/",
+    "deployments:list": "GET deployments/",
+    "deployments:plan": "POST deployments/",
+    "deployments:detail": "GET deployments/{uuid}/, GET deployments/{uuid}/steps/",
+    "deployments:confirm": "POST deployments/{uuid}/confirm/",
+    "deployments:cancel": "POST deployments/{uuid}/cancel/",
+    "deployments:live": "GET jobs/{uuid}/",
+    "deployments:events": "GET jobs/{uuid}/events/",
+    "deployments:rollback": "POST sites/{name}/rollback/",
+    "deployments:disable": "POST sites/{name}/disable/",
+    "deployments:overwrite": "POST drifts/{id}/overwrite/",
+    "deployments:drift": "GET drifts/, GET pins/",
+    "deployments:drift-checks": "GET operations/",
+    "deployments:drift-check": "POST hosts/{name}/check-drift/",
+    "deployments:drift-detail": "GET drifts/{id}/",
+    "deployments:drift-adopt": "POST drifts/{id}/adopt/",
+    "deployments:pin-release": "DELETE pins/{id}/",
+    "benchmarks:list": "GET runs/",
+    "benchmarks:run-create": "POST runs/",
+    "benchmarks:compare": "GET runs/compare/",
+    "benchmarks:scenarios": "GET scenarios/",
+    "benchmarks:quick": "POST scenarios/quick/",
+    "benchmarks:scenario-new": "POST scenarios/",
+    "benchmarks:scenario-create": "POST scenarios/",
+    "benchmarks:scenario-check": "POST scenarios/",  # with dry_run=true
+    "benchmarks:scenario": "GET scenarios/{id}/, GET runs/",
+    "benchmarks:scenario-edit": "PATCH scenarios/{id}/",
+    "benchmarks:scenario-delete": "DELETE scenarios/{id}/",
+    "benchmarks:detail": "GET runs/{uuid}/, GET runs/{uuid}/rounds/",
+    "benchmarks:live": "GET jobs/{uuid}/",
+    "benchmarks:events": "GET jobs/{uuid}/events/",
+    "benchmarks:cancel": "POST runs/{uuid}/cancel/",
+    "benchmarks:again": "POST runs/{uuid}/repeat/",
+    "benchmarks:delete": "DELETE runs/{uuid}/",
+    "benchmarks:output": "GET runs/{uuid}/rounds/{target}/{number}/output/",
+    "benchmarks:export-json": "GET runs/{uuid}/export.json/",
+    "benchmarks:export-csv": "GET runs/{uuid}/export.csv/",
+}
+_SECRETS = "what it asks for or shows is a secret of the person at the browser"
+ALONE = {
+    "accounts:setup": "makes the first account; before that there is nobody whom the API could answer",
+    "accounts:login": "begins a session; programs have tokens",
+    "accounts:code": "begins a session; programs have tokens",
+    "accounts:logout": "ends a session; a token is revoked",
+    "accounts:sudo": _SECRETS,
+    "accounts:password": _SECRETS,
+    "accounts:second_factor": _SECRETS,
+    "accounts:recovery_codes": _SECRETS,
+    "accounts:second_factor_off": _SECRETS,
+    "accounts:settings": "leads to other pages",
+    "dashboard": "gathers what other pages show",
+    "help": "says how the pages are used",
+}
+# Forms that are neither the body of one operation nor filters of a list.
+FORMS_ALONE = {
+    "SetupForm": ALONE["accounts:setup"],
+    "LoginForm": ALONE["accounts:login"],
+    "CodeForm": _SECRETS,
+    "SudoForm": _SECRETS,
+    "PasswordForm": _SECRETS,
+    "SiteCreateForm": "writes a definition: POST sites/ takes that itself, whatever members it has",
+    "SiteServerForm": "its one field is a member of PATCH sites/{name}/",
+    "ExplainForm": "its one field is the parameter of GET sites/{name}/explain/",
+}
+FORMS = {
+    "ProfileForm": "PATCH me/",
+    "UserForm": "POST users/",
+    "TeamForm": "POST teams/",
+    "TokenForm": "POST tokens/",
+    "HostForm": "POST hosts/",
+    "SiteEditForm": "PATCH sites/{name}/",
+    "SiteCloneForm": "POST sites/{name}/clone/",
+    "BlockForm": "POST blocks/",
+    "LocationForm": "POST blocks/{id}/locations/",
+    "UpstreamForm": "POST upstreams/",
+    "PhpPoolForm": "POST php-pools/",
+    "SnippetForm": "POST snippets/",
+    "CertificateUploadForm": "POST certificates/",
+    "CertificateReplaceForm": "PUT certificates/{name}/",
+    "SelfSignForm": "POST certificates/self-sign/",
+    "ScenarioForm": "POST scenarios/",
+    "RunForm": "POST runs/",
+}
+# Fields that a page needs and a body does not, or that are called otherwise there.
+RENAMED = {
+    "timezone_name": "timezone",
+    "lifetime": "expires_at",
+    "limit_addresses": "addresses",  # null there: from anywhere
+    "baseline": "sites",  # the first of them
+}
+PAGE_ONLY = {"version": "is the header If-Match", "row_version": "is the header If-Match"}
+
+
+def pages() -> dict[str, Address]:
+    return {address.name: address for address in addresses() if not address.path.startswith(API)}
+
+
+@pytest.fixture
+def world(db: None) -> World:
+    return build()
+
+
+@pytest.fixture
+def schema(world: World) -> dict[str, Any]:
+    client = session_of(world.admin)
+    found: dict[str, Any] = client.get(f"{API}schema/", headers={"Accept": "application/json"}).json()
+    return found
+
+
+def operations(schema: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """By `METHOD path`, the path as above."""
+    return {
+        f"{method.upper()} {path.removeprefix(API)}": operation
+        for path, methods in schema["paths"].items()
+        for method, operation in methods.items()
+    }
+
+
+def test_every_page_has_a_twin_or_a_reason() -> None:
+    known, there = set(TWINS) | set(ALONE), set(pages())
+    assert there <= known, f"say what their twins are: {sorted(there - known)}"
+    assert known <= there, f"there are no such pages: {sorted(known - there)}"
+
+
+def test_every_twin_exists(schema: dict[str, Any]) -> None:
+    there = operations(schema)
+    wrong = [f"{name}: {twin}" for name, twins in TWINS.items() for twin in twins.split(", ") if twin not in there]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_a_page_that_changes_something_has_a_twin_that_does(world: World) -> None:
+    """Which pages take a POST is asked of them: as someone who may only look, so that nothing happens."""
+    client, wrong, writing = session_of(world.viewer), [], 0
+    for name, address in pages().items():
+        if name in ALONE or client.post(address.path).status_code == 405:
+            continue
+        writing += 1
+        if not any(twin.split()[0] in UNSAFE for twin in TWINS[name].split(", ")):
+            wrong.append(name)
+    assert not wrong, wrong
+    assert writing > 40, "pages that take a POST were not found"
+
+
+def form_classes() -> dict[str, type[forms.BaseForm]]:
+    """Every form that a page shows, by name; what forms are made from has subclasses."""
+    found: dict[str, type[forms.BaseForm]] = {}
+    for module in pkgutil.walk_packages(panel.__path__, "panel."):
+        if "forms" not in module.name.split("."):
+            continue
+        own = vars(importlib.import_module(module.name)).values()
+        classes = [value for value in own if isinstance(value, type) and issubclass(value, forms.BaseForm)]
+        found |= {
+            form.__name__: form for form in classes if form.__module__ == module.name and not form.__subclasses__()
+        }
+    return found
+
+
+def test_every_field_of_a_form_can_be_set_by_its_twin(schema: dict[str, Any]) -> None:
+    there, wrong = operations(schema), []
+    classes = {name: form for name, form in form_classes().items() if not name.endswith("FilterForm")}
+    classes.pop("FilterForm", None)
+    classes.pop(ConfirmNameForm.__name__)  # the page's way of asking twice
+    assert len(classes) > 15
+    for name, form in classes.items():
+        if name in FORMS_ALONE:
+            continue
+        assert name in FORMS, f"say which operation takes what {name} takes"
+        body = there[FORMS[name]]["requestBody"]["content"]["application/json"]["schema"]
+        members = schema["components"]["schemas"][body["$ref"].rpartition("/")[2]]["properties"]
+        for field in form.base_fields:  # type: ignore[attr-defined]
+            if field not in PAGE_ONLY and RENAMED.get(field, field) not in members:
+                wrong.append(f"{name}.{field}: {FORMS[name]} has no such member")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_signed_out_nobody_has_a_twin(world: World) -> None:
+    """The twins ask for a caller just as the pages do."""
+    for path in ("hosts/zhost/logs/", "self-check/", "me/"):
+        assert Client().get(f"{API}{path}").status_code == 401
