@@ -61,6 +61,7 @@ OPERATIONS = (
     "answers",  # {"requests": [what to ask which listener]} -> {"answers": [{"status", "sha256", "encoding", ...}]}
     "stand",  # StandRequest: private instances of the host's servers for one run; {"action": "end" | "left"}
     "fingerprint",  # {} -> kernel, CPUs, governor, boot id, load tools with versions: what a measurement depends on
+    "ports",  # {"count"} -> {"ports": [free ones]}
     "cancel",  # {"id": id of a running request}
 )
 

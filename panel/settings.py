@@ -52,11 +52,12 @@ INSTALLED_APPS = [
     "panel.deployments",
     "panel.imports",
     "panel.benchmarks",
+    "panel.trials",
     "panel.api",
 ]
 MIGRATION_MODULES = {
     label: f"migrations.{label}"
-    for label in ("accounts", "api", "audit", "benchmarks", "deployments", "hosts", "imports", "websites")
+    for label in ("accounts", "api", "audit", "benchmarks", "deployments", "hosts", "imports", "trials", "websites")
 }
 
 MIDDLEWARE = [
@@ -137,6 +138,7 @@ CELERY_BEAT_SCHEDULE = {
     "sweep-deployments": {"task": "panel.deployments.tasks.sweep", "schedule": 15.0},
     "sweep-operations": {"task": "panel.hosts.tasks.sweep", "schedule": 15.0},
     "sweep-runs": {"task": "panel.benchmarks.tasks.sweep", "schedule": 15.0},
+    "sweep-trials": {"task": "panel.trials.tasks.sweep", "schedule": 15.0},
     "check-drift": {"task": "panel.deployments.tasks.check_drift", "schedule": 600.0},
 }
 CELERY_TIMEZONE = "UTC"

@@ -36,6 +36,7 @@ MODULES = {
     "answers": "agents.host.answers",
     "stand": "agents.host.stand",
     "fingerprint": "agents.host.fingerprint",
+    "ports": "agents.host.ports",
 }
 
 # A closing channel does not take these back: they come to their end, whole or undone.

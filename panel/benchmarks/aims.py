@@ -45,7 +45,7 @@ def _site_aim(row: RunTarget, run: Run) -> Aim:
         row=row,
         remote=target_for(revision.install.host),
         host=revision.install.host.name,
-        endpoint=targets.endpoint(revision, run.parameters["arguments"]),
+        endpoint=targets.endpoint_as(revision, run.parameters["arguments"], row.base_url),
         allowed=targets.allowed(revision),
         trees=targets.trees(revision),
         server=lambda: _standing_there(revision),

@@ -12,7 +12,7 @@ How each tool reaches a name-based virtual host on one particular listener:
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from panel.benchmarks.arguments import Arguments
 from panel.benchmarks.choices import Tool
@@ -31,6 +31,7 @@ class Endpoint:
     port: int
     name: str  # host name; the address when the site answers to none
     tls: bool = False
+    known_port: int = 0  # the one that visitors name, where this listener stands in for another; 0: its own
 
     @property
     def target(self) -> str:
@@ -43,7 +44,8 @@ class Endpoint:
     @property
     def authority(self) -> str:
         usual = {"http": 80, "https": 443}[self.scheme]
-        return _bracketed(self.name) if self.port == usual else f"{_bracketed(self.name)}:{self.port}"
+        port = self.known_port or self.port
+        return _bracketed(self.name) if port == usual else f"{_bracketed(self.name)}:{port}"
 
     @property
     def base_url(self) -> str:
@@ -135,7 +137,7 @@ def _siege(values: Arguments, paths: list[str], endpoint: Endpoint, *, parser: b
         argv += ["-t", f"{values['duration_s']}S"]
     else:
         argv += ["-r", str(int(values["requests"] or concurrency) // concurrency)]
-    base = endpoint.base_url if endpoint.tls else endpoint.direct_url
+    base = replace(endpoint, known_port=0).base_url if endpoint.tls else endpoint.direct_url
     argv += [] if endpoint.tls else ["-H", f"Host: {endpoint.authority}"]
     # Redirects, like the parser, would take the load to wherever a page points.
     settings = {

@@ -11,6 +11,7 @@ from django.utils import timezone
 from agents.protocol import BenchRequest
 from panel.benchmarks import comparability, selectors, stands, validity
 from panel.benchmarks.aims import Aim, site_aims
+from panel.benchmarks.answering import answers_of
 from panel.benchmarks.arguments import Arguments
 from panel.benchmarks.choices import Tool
 from panel.benchmarks.commands import Command, command
@@ -156,19 +157,8 @@ class Measuring:
         }
 
     def _answers(self, aim: Aim) -> list[dict[str, Any]]:
-        common = {
-            "address": aim.endpoint.address,
-            "port": aim.endpoint.port,
-            "host": aim.endpoint.name,
-            "host_header": aim.endpoint.authority,
-            "tls": aim.endpoint.tls,
-            "gzip": bool(self.arguments["gzip"]),
-        }
-        asked = [{**common, "path": path} for path in self.paths]
-        timeout = 20.0 * len(asked) + CALL_SPARE_S
-        request = {"requests": asked, "stand": aim.stand}
-        answers: list[dict[str, Any]] = self._call(aim, "answers", request, timeout)["answers"]
-        return answers
+        gzip = bool(self.arguments["gzip"])
+        return answers_of(aim.remote, aim.endpoint, self.paths, gzip=gzip, stand=aim.stand)
 
     def _require_tool(self, fingerprint: dict[str, Any]) -> None:
         for host, found in fingerprint["hosts"].items():

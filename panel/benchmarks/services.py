@@ -90,8 +90,19 @@ def run_create(*, actor: User, scenario: Scenario, sites: Sequence[Site], title:
     """Freeze `scenario` against what of `sites` is deployed now, and queue it. The first site is the baseline."""
     require(actor, Action.BENCHMARK, scenario.team)
     scenario.full_clean()
-    parameters = {name: getattr(scenario, name) for name in _FROZEN} | {"name": scenario.name}
-    return _run_store(actor=actor, scenario=scenario, parameters=parameters, sites=sites, title=title)
+    return _run_store(actor=actor, scenario=scenario, parameters=_frozen(scenario), sites=sites, title=title)
+
+
+@transaction.atomic
+def run_create_once(*, actor: User, scenario: Scenario, sites: Sequence[Site], title: str = "") -> Run:
+    """The same with a scenario that is not stored, for a load that nobody will look for by name."""
+    require(actor, Action.BENCHMARK, scenario.team)
+    scenario.full_clean(validate_unique=False)
+    return _run_store(actor=actor, scenario=None, parameters=_frozen(scenario), sites=sites, title=title)
+
+
+def _frozen(scenario: Scenario) -> dict[str, Any]:
+    return {name: getattr(scenario, name) for name in _FROZEN} | {"name": scenario.name}
 
 
 @transaction.atomic
@@ -104,6 +115,11 @@ def run_repeat(*, actor: User, run: Run) -> Run:
     if len(sites) < len(rows):
         raise ApplicationError(
             "A site of this run does not exist any more. Start a new run with others.", field="sites"
+        )
+    if len({site.pk for site in sites}) < len(sites):
+        raise ApplicationError(
+            f"This run measured copies of {sites[0].name} that are gone. Try its servers again on the site's page.",
+            field="sites",
         )
     return _run_store(actor=actor, scenario=run.scenario, parameters=run.parameters, sites=sites, title=run.title)
 

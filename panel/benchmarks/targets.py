@@ -5,6 +5,9 @@ Read from the revision that stands on the host, not from the draft: the draft ma
 
 from __future__ import annotations
 
+from dataclasses import replace
+from urllib.parse import urlsplit
+
 from panel.benchmarks.arguments import Arguments
 from panel.benchmarks.commands import Endpoint
 from panel.core.errors import ApplicationError
@@ -55,6 +58,14 @@ def endpoint(revision: Revision, arguments: Arguments) -> Endpoint:
         f"{spec.name} has no listener for {words} in its deployed revision. Add one, or change the scenario.",
         field="sites",
     )
+
+
+def endpoint_as(revision: Revision, arguments: Arguments, base_url: str) -> Endpoint:
+    """The same, asked for as `base_url` has it: a copy on a port of its own is asked for as the original is, because
+    applications answer by what they are asked for."""
+    found = endpoint(revision, arguments)
+    known = urlsplit(base_url).port or {"http": 80, "https": 443}[found.scheme]
+    return replace(found, known_port=known)
 
 
 def _fits(listen: Listen, protocol: str, tls: bool) -> bool:

@@ -24,6 +24,7 @@ from panel.benchmarks.quick import QUICK
 from panel.core.errors import ApplicationError
 from panel.core.forms import add_application_error
 from panel.core.http import Request, is_foreign
+from panel.core.stream import event_response
 from panel.core.ui import Crumb
 
 PAGE = 50
@@ -186,10 +187,7 @@ async def events(request: HttpRequest, uuid: UUID) -> HttpResponse | StreamingHt
     assert not user.is_anonymous
     if not await selectors.run_is_readable(user, uuid):
         raise Http404
-    response = StreamingHttpResponse(stream.events(uuid, _live_html), content_type="text/event-stream")
-    response["Cache-Control"] = "no-store"
-    response["X-Accel-Buffering"] = "no"
-    return response
+    return event_response(stream.events(uuid, _live_html))
 
 
 @require_safe

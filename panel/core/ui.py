@@ -52,6 +52,11 @@ STATUS_LOOKS: dict[str, tuple[Tone, str]] = {
     "stopped": ("neutral", "stop"),
     "cancelled": ("neutral", "neutral"),
     "skipped": ("neutral", "neutral"),
+    "waiting": ("info", "wait"),
+    "standing": ("info", "ok"),
+    "refused": ("bad", "bad"),
+    "different": ("warn", "warn"),
+    "same": ("ok", "ok"),
 }
 
 

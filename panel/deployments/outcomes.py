@@ -26,7 +26,9 @@ from panel.deployments.models import (
 )
 from panel.deployments.replacing import replaced_done
 from panel.hosts.claims import Claim
+from panel.hosts.models import EngineInstall
 from panel.websites.models import Site
+from panel.websites.paths import logs_follow
 
 STATUS_OF = {
     "applied": DeploymentStatus.SUCCEEDED,
@@ -139,11 +141,17 @@ def _succeeded(ends: Sequence[End]) -> None:
 
 def _follow(deployment: Deployment, after: dict[str, Any]) -> None:
     if after.get("install"):
-        Site.objects.filter(deployment_items__deployment=deployment).update(install_id=after["install"])
+        _hand_over(deployment, EngineInstall.objects.get(pk=after["install"]))
     for site in Site.objects.filter(pk__in=after["delete"]) if after.get("delete") else ():
         _site_forget(deployment, site)
     if after.get("then"):
         _queue(after["then"])
+
+
+def _hand_over(deployment: Deployment, install: EngineInstall) -> None:
+    for site in Site.objects.filter(deployment_items__deployment=deployment).select_related("install"):
+        logs_follow(site, install)
+        Site.objects.filter(pk=site.pk).update(install=install)
 
 
 def _site_forget(deployment: Deployment, site: Site) -> None:

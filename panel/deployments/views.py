@@ -18,6 +18,7 @@ from django.views.decorators.http import require_GET, require_POST, require_safe
 
 from panel.core.errors import ApplicationError
 from panel.core.http import Request, is_foreign
+from panel.core.stream import event_response
 from panel.core.ui import Crumb
 from panel.deployments import selectors, services, stream
 from panel.deployments.forms import FilterForm
@@ -134,10 +135,7 @@ async def events(request: HttpRequest, uuid: UUID) -> HttpResponse | StreamingHt
     assert not user.is_anonymous
     if not await selectors.deployment_is_readable(user, uuid):
         raise Http404
-    response = StreamingHttpResponse(stream.events(uuid, _live_html), content_type="text/event-stream")
-    response["Cache-Control"] = "no-store"
-    response["X-Accel-Buffering"] = "no"
-    return response
+    return event_response(stream.events(uuid, _live_html))
 
 
 def history_context(site: Site) -> dict[str, object]:

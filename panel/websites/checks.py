@@ -57,7 +57,7 @@ def site_problems(
     problems: list[Problem] = []
     for index, block in enumerate(blocks):
         problems += _block_problems(f"blocks/{index}", block)
-        problems += _path_problems(f"blocks/{index}", block, install)
+        problems += _path_problems(f"blocks/{index}", block, site.install, install)
     for index, upstream in enumerate(site.upstreams.all()):
         servers = list(upstream.servers.all())
         if not any(not server.down and not server.backup for server in servers):
@@ -67,7 +67,8 @@ def site_problems(
     problems += _clashes(site, install, blocks) if may_clash else _own_clashes(blocks)
     if may(actor, Action.ADMINISTER):  # who may share folders between teams
         return problems
-    return problems + path_clashes(actor, site, install.host, kept=paths.standing_paths(site, install.host))
+    kept, named = paths.standing_paths(site, install.host), paths.paths_on(site, install)
+    return problems + path_clashes(actor, site, install.host, kept=kept, named=named)
 
 
 def _block_problems(where: str, block: ServerBlock) -> Iterable[Problem]:
@@ -106,7 +107,9 @@ def _below(path: str, roots: Iterable[str]) -> bool:
     return any(PurePosixPath(path).is_relative_to(root) for root in roots)
 
 
-def _path_problems(where: str, block: ServerBlock, install: EngineInstall) -> Iterable[Problem]:
+def _path_problems(
+    where: str, block: ServerBlock, former: EngineInstall | None, install: EngineInstall
+) -> Iterable[Problem]:
     roots = [root for root in install.host.site_roots if root]
     named = [(f"{where}/root", block.root)]
     for index, location in enumerate(block.locations.all()):
@@ -119,14 +122,16 @@ def _path_problems(where: str, block: ServerBlock, install: EngineInstall) -> It
                 _("%(path)s lies outside the folders for sites on %(host)s: %(roots)s.")
                 % {"path": path, "host": install.host, "roots": allowed},
             )
-    yield from _log_problems(where, block, install, [path for _place, path in named if path])
+    yield from _log_problems(where, block, former, install, [path for _place, path in named if path])
 
 
-def _log_problems(where: str, block: ServerBlock, install: EngineInstall, served: list[str]) -> Iterable[Problem]:
+def _log_problems(
+    where: str, block: ServerBlock, former: EngineInstall | None, install: EngineInstall, served: list[str]
+) -> Iterable[Problem]:
     """A log is written by the server's root process: only below the server's own log folder."""
     log_dir = install.paths.get("log_dir", "")
     for name in ("access_log", "error_log"):
-        path = getattr(block, name)
+        path = paths.log_on(getattr(block, name), former, install)
         if path in ("", "off"):
             continue
         if not log_dir or not _below(path, [log_dir]):

@@ -10,6 +10,7 @@ from django.db.models import Prefetch, QuerySet
 
 from panel.hosts.models import EngineInstall
 from panel.rendering import spec
+from panel.websites import paths
 from panel.websites.models import Certificate, Location, RawSnippet, ServerBlock, Site
 
 _PARTS = (
@@ -133,8 +134,8 @@ def _block(site: Site, install: EngineInstall, block: ServerBlock, snippets: _Sn
             spec.ErrorPage(tuple(item["codes"]), item["uri"], item.get("response")) for item in block.error_pages
         ),
         headers=_headers(block.headers),
-        access_log=block.access_log,
-        error_log=block.error_log,
+        access_log=paths.log_on(block.access_log, site.install, install),
+        error_log=paths.log_on(block.error_log, site.install, install),
         error_log_level=block.error_log_level,
         gzip=cast(Any, block.gzip),
         gzip_types=tuple(block.gzip_types),

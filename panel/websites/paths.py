@@ -19,7 +19,8 @@ from panel.hosts.models import EngineInstall, Host
 from panel.rendering.spec import SiteSpec
 from panel.websites.models import Location, ServerBlock, Site
 
-BLOCK = ("root", "access_log", "error_log")
+LOGS = ("access_log", "error_log")
+BLOCK = ("root", *LOGS)
 LOCATION = ("root", "alias")
 # Written for all sites of a server, whatever their team; the names that the servers' packages give them.
 _COMMON_LOGS = ("access.log", "error.log", "other_vhosts_access.log", "stderr.log")
@@ -27,6 +28,26 @@ _COMMON_LOGS = ("access.log", "error.log", "other_vhosts_access.log", "stderr.lo
 # Apps that build on this one (deployments) say here which paths a site serves on a host already: they were allowed
 # when they were deployed, perhaps by an administrator, and its operators may go on deploying them.
 standing: list[Callable[[Site, Host], set[str]]] = []
+
+
+def log_on(path: str, old: EngineInstall | None, new: EngineInstall | None) -> str:
+    """Where a log of a site that leaves `old` lies on `new`: at the same place below that server's own log folder.
+
+    Every server writes below its own folder only, so a log that stayed behind would keep the site from moving.
+    """
+    if old is None or new is None or old == new:
+        return path
+    there, here = new.paths.get("log_dir", ""), old.paths.get("log_dir", "")
+    if not there or not here or not PurePosixPath(path).is_relative_to(here):
+        return path
+    return str(PurePosixPath(there, PurePosixPath(path).relative_to(here)))
+
+
+def logs_follow(site: Site, new: EngineInstall) -> None:
+    """`site`, still on its former server, is given to `new`: its draft names its logs where `log_on` puts them."""
+    for block in site.blocks.all():
+        logs = {name: log_on(getattr(block, name), site.install, new) for name in LOGS}
+        ServerBlock.objects.filter(pk=block.pk).update(**logs)
 
 
 def _members(where: str, owner: Any, names: Iterable[str]) -> Iterator[tuple[str, str]]:
@@ -49,6 +70,13 @@ def site_paths(site: Site) -> dict[str, str]:
     """The paths of `site` on its host by their place in its definition (blocks/0/root). Two queries."""
     blocks = site.blocks.prefetch_related("locations")
     return _named((block, block.locations.all()) for block in blocks)
+
+
+def paths_on(site: Site, install: EngineInstall) -> dict[str, str]:
+    """The same when `install` serves it: its logs follow."""
+    found = site_paths(site)
+    logs = tuple(f"/{name}" for name in LOGS)
+    return {at: log_on(path, site.install, install) if at.endswith(logs) else path for at, path in found.items()}
 
 
 def spec_paths(spec: SiteSpec) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.urls import URLPattern, URLResolver, path
 
+from panel.trials import views as trials
 from panel.websites.views import actions, blocks, certificates, explain, insight, lists, parts, sites
 
 app_name = "websites"
@@ -51,5 +52,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("<slug:name>/raw/", insight.raw, name="raw"),
     path("<slug:name>/logs/", insight.logs, name="logs"),
     path("<slug:name>/benchmarks/", insight.benchmarks, name="benchmarks"),
+    path("<slug:name>/servers/", trials.site_trials, name="trials"),
+    path("<slug:name>/servers/replay/", trials.replay, name="trials_replay"),
     path("<slug:name>/tls/", certificates.tls, name="tls"),
 ]

@@ -9,7 +9,8 @@ from django.urls import reverse
 
 from panel.core.errors import ApplicationError
 from panel.deployments import drift as drifts
-from panel.deployments import services, stream
+from panel.core import stream
+from panel.deployments import services
 from panel.deployments.models import Deployment, DeploymentStatus, Drift, PinnedFile, SiteState, SiteStatus
 from panel.deployments.rendered import sha256_of
 from panel.hosts.models import HostOperation, OperationKind

@@ -141,6 +141,8 @@ def site_install_set(
         for guard in removal_guards:
             guard(site, "move")
     kept = paths.kept_paths(site, site.team, install.host if install else None)
+    if install is not None:
+        paths.logs_follow(site, install)
     site.install = install
     Site.objects.filter(pk=site.pk).update(install=install)
     store(

@@ -60,6 +60,7 @@ def site_tabs(site: Site, current: str) -> list[Tab]:
         ("raw", _("Rendered files")),
         ("history", _("History")),
         ("benchmarks", _("Benchmarks")),
+        ("trials", _("Which server?")),
         ("logs", _("Logs")),
     ]
     found = []

@@ -1,0 +1,58 @@
+"""A page's live region as server-sent events (WHATWG HTML, section 9.2): its HTML whenever it changed."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+
+from asgiref.sync import sync_to_async
+from django.http import StreamingHttpResponse
+
+POLL_S = 0.5
+COMMENT_EVERY_S = 15.0  # so that proxies do not close a silent stream
+CLOSE_AFTER_S = 900.0  # the browser opens it again, which checks the session again
+
+
+@dataclass(frozen=True)
+class Look:
+    """What is to be seen now. Another `mark` than before: `html` is asked for and sent. `ended`: the last status."""
+
+    mark: object
+    html: Callable[[], str]
+    ended: str = ""
+
+
+def event(name: str, text: str) -> str:
+    """One event; every line of `text` becomes a data line, so no text can end the event early."""
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    return f"event: {name}\n" + "".join(f"data: {line}\n" for line in lines) + "\n"
+
+
+def event_response(events: AsyncIterator[str]) -> StreamingHttpResponse:
+    """An endless answer that neither browsers nor proxies keep back."""
+    response = StreamingHttpResponse(events, content_type="text/event-stream")
+    response["Cache-Control"] = "no-store"
+    response["X-Accel-Buffering"] = "no"
+    return response
+
+
+async def region_events(look: Callable[[], Look | None]) -> AsyncIterator[str]:
+    """`live` events until what is looked at has ended, then `done` with its status. None: it is gone."""
+    last: object = None
+    opened = spoken = time.monotonic()
+    while time.monotonic() - opened < CLOSE_AFTER_S:
+        now = await sync_to_async(look)()
+        if now is None:
+            return
+        if now.mark != last:
+            last, spoken = now.mark, time.monotonic()
+            yield event("live", await sync_to_async(now.html)())
+        if now.ended:
+            yield event("done", now.ended)
+            return
+        if time.monotonic() - spoken > COMMENT_EVERY_S:
+            spoken = time.monotonic()
+            yield ": still here\n\n"
+        await asyncio.sleep(POLL_S)

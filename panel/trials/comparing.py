@@ -1,0 +1,89 @@
+"""Whether the copies of a site answer alike, before anything is measured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.utils.translation import gettext as _
+
+from panel.benchmarks import comparability, targets
+from panel.benchmarks.answering import answers_of
+from panel.benchmarks.arguments import Arguments
+from panel.benchmarks.comparability import NotComparable
+from panel.hosts.targets import target_for
+from panel.websites.models import Site
+
+SHOWN = 3  # differences of one server that are told in full
+
+Answer = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`differences`: for each copy "" when it answers as the first does, else what differs. `paths` may be asked for;
+    `left_out` tells of the others. `dynamic`: some page differs from answer to answer."""
+
+    differences: list[str]
+    paths: list[str]
+    left_out: list[str]
+    dynamic: bool
+
+
+def compare(copies: Sequence[Site], load: dict[str, Any], *, base_url: str, may_leave_out: bool) -> Verdict:
+    """The first copy stands on the site's own server; the others are held against it. `base_url` is the original's.
+
+    A path that it does not answer with success is refused, or left out where `may_leave_out`. Raises NotComparable
+    when nothing is left, RemoteError.
+    """
+    paths = list(dict.fromkeys(load["paths"]))
+    first = _answers(copies[0], paths, load["arguments"], base_url)
+    left_out = _failing(paths, first)
+    if left_out and not may_leave_out:
+        raise NotComparable(next(iter(left_out.values())))
+    kept = {path: answer for path, answer in zip(paths, first, strict=True) if path not in left_out}
+    if not kept:
+        raise NotComparable(_("The site answers nothing of what visitors asked for with success now."))
+    names = list(kept)
+    again = _answers(copies[0], names, load["arguments"], base_url)
+    dynamic = _changing(kept, again) if not load["arguments"].get("dynamic") else set(kept)
+    others = [_answers(copy, names, load["arguments"], base_url) for copy in copies[1:]]
+    differences = ["", *(_differences(kept, dict(zip(names, own, strict=True)), dynamic) for own in others)]
+    asked = [path for path in load["paths"] if path in kept]
+    return Verdict(differences, asked, list(left_out.values()), bool(dynamic))
+
+
+def _failing(paths: list[str], answers: list[Answer]) -> dict[str, str]:
+    found = {}
+    for path, answer in zip(paths, answers, strict=True):
+        try:
+            comparability.check_answers([_("The site's own server")], [path], [[answer]], dynamic=True)
+        except NotComparable as error:
+            found[path] = error.message
+    return found
+
+
+def _changing(first: dict[str, Answer], again: list[Answer]) -> set[str]:
+    """Pages whose body is another one when the same server is asked twice: bodies of these prove nothing."""
+    pairs = zip(first.items(), again, strict=True)
+    return {path for (path, one), two in pairs if one["sha256"] != two.get("sha256")}
+
+
+def _differences(base: dict[str, Answer], own: dict[str, Answer], dynamic: set[str]) -> str:
+    found = []
+    labels = [_("The site's own server"), _("this server")]
+    for path, answer in own.items():
+        try:
+            comparability.check_answers(labels, [path], [[base[path]], [answer]], dynamic=path in dynamic)
+        except NotComparable as error:
+            found.append(error.message)
+    if len(found) > SHOWN:
+        found[SHOWN:] = [_("%d more paths are answered differently.") % (len(found) - SHOWN)]
+    return "\n".join(found)
+
+
+def _answers(site: Site, paths: list[str], arguments: Arguments, base_url: str) -> list[Answer]:
+    revision = targets.live_revision(site)
+    endpoint = targets.endpoint_as(revision, arguments, base_url)
+    return answers_of(target_for(revision.install.host), endpoint, paths, gzip=bool(arguments.get("gzip")))

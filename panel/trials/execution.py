@@ -1,0 +1,293 @@
+"""Carrying out a queued trial: copies on private ports, the same answers, one run, and nothing left behind.
+
+The row is the truth (hosts/claims.py). A trial whose worker died is not gone on with: whoever claims it next takes the
+copies away and ends it. One whose host does not answer waits in the queue until its copies could be taken away.
+Deployments and the run are rows of their own; this worker carries them out itself, or waits when another has claimed
+them, so that one worker suffices.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from django.core.exceptions import PermissionDenied, ValidationError
+from django.db import transaction
+from django.db.models import F
+from django.utils import timezone
+
+from panel.accounts.models import User
+from panel.benchmarks import services as benchmarks
+from panel.benchmarks import targets
+from panel.benchmarks.execution import run_execute
+from panel.benchmarks.models import Run, RunStatus, RunTarget, Scenario
+from panel.core.errors import ApplicationError
+from panel.deployments import services as deployments
+from panel.deployments.models import DeploymentStatus
+from panel.hosts import claims
+from panel.hosts.claims import Attempt, Claim
+from panel.hosts.models import JobStatus
+from panel.hosts.targets import target_for
+from panel.remote import pool
+from panel.trials import copies
+from panel.trials.carrying import POLL_S, WAIT_S, carry_out, copy_remove
+from panel.trials.comparing import compare
+from panel.trials.models import UNDER_WAY, Contender, ContenderStatus, Trial, TrialPhase
+from panel.websites.services import site_define
+from panel.websites.services.definition import site_export
+
+logger = logging.getLogger(__name__)
+
+WORKER_GONE = "The panel's worker ended in the middle of this trial. Its copies are taken away; start it again."
+RETRY_FIRST = timedelta(seconds=15)
+RETRY_MOST = timedelta(minutes=10)
+
+
+class Stopped(Exception):
+    """Somebody asked for the end."""
+
+
+class Lost(Exception):
+    """Another worker took the row: it cleans up."""
+
+
+def trial_execute(uuid: UUID) -> Attempt:
+    """Claim and carry out one queued trial."""
+    if Trial.objects.filter(uuid=uuid, retry_at__gt=timezone.now()).exists():
+        return Attempt.BUSY
+    claim = Claim(Trial)
+    if not claim.take([uuid]):
+        return Attempt.NOTHING
+    trial = Trial.objects.select_related("site__team", "requested_by").get(uuid=uuid)
+    with claim.heartbeat():
+        try:
+            _Course(trial, claim).whole()
+        except Lost:
+            logger.warning("trial %s was taken from this worker", uuid)
+    return Attempt.DONE
+
+
+def forgotten_delete() -> None:
+    """Trials whose site is gone are nobody's any more, once they have taken their copies away."""
+    Trial.objects.filter(site=None).exclude(status__in=UNDER_WAY).delete()
+
+
+def orphans_queue() -> list[UUID]:
+    """Puts trials whose worker is gone back into the queue; all that wait there and are due."""
+    waiting = claims.orphans_queue(Trial, "created_at", "pk")
+    late = Trial.objects.filter(uuid__in=waiting, retry_at__gt=timezone.now()).values_list("uuid", flat=True)
+    return [uuid for uuid in waiting if uuid not in set(late)]
+
+
+class _Course:
+    """One trial from its first copy to the last one taken away."""
+
+    def __init__(self, trial: Trial, claim: Claim) -> None:
+        self.trial = trial
+        self.claim = claim
+
+    @property
+    def actor(self) -> User:
+        if self.trial.requested_by is None:
+            raise ApplicationError("Whoever asked for this trial has no account any more.")
+        return self.trial.requested_by
+
+    def whole(self) -> None:
+        if not self.trial.outcome:
+            outcome, error = self._measured()
+            self._save(outcome=outcome, error=error)
+        self._save(phase=TrialPhase.CLEAN)
+        remains = self._clean()
+        if remains:
+            self._again_later(remains)
+        else:
+            self._save(status=self.trial.outcome, remains="", retry_at=None, finished_at=timezone.now())
+
+    def _measured(self) -> tuple[JobStatus, str]:
+        if self.trial.started_at is not None:
+            return JobStatus.FAILED, WORKER_GONE
+        self._save(started_at=timezone.now())
+        try:
+            for phase, step in self._steps():
+                self._check()
+                self._save(phase=phase)
+                step()
+        except Stopped:
+            return JobStatus.CANCELLED, ""
+        except Lost:
+            raise
+        except (ApplicationError, ValidationError, PermissionDenied) as error:
+            return JobStatus.FAILED, words_of(error)
+        except Exception as error:
+            logger.exception("trial %s", self.trial.uuid)
+            return JobStatus.FAILED, f"The panel failed: {type(error).__name__}. Its log tells more."
+        return JobStatus.SUCCEEDED, ""
+
+    def _steps(self) -> Iterator[tuple[TrialPhase, Callable[[], None]]]:
+        yield TrialPhase.COPY, self._copy
+        yield TrialPhase.DEPLOY, self._deploy
+        yield TrialPhase.COMPARE, self._compare
+        yield TrialPhase.MEASURE, self._measure
+
+    # --- the row ---
+
+    def _save(self, **values: Any) -> None:
+        for name, value in values.items():
+            setattr(self.trial, name, value)
+        if not self.claim.rows.filter(pk=self.trial.pk).update(**values, row_version=F("row_version") + 1):
+            raise Lost
+
+    def _check(self) -> None:
+        wanted = self.claim.rows.filter(pk=self.trial.pk).values_list("cancel_requested", flat=True).first()
+        if wanted is None:
+            raise Lost
+        if wanted:
+            raise Stopped
+
+    def _check_owned(self) -> None:
+        """While cleaning up there is nothing to cancel any more."""
+        if not self.claim.rows.filter(pk=self.trial.pk).exists():
+            raise Lost
+
+    def _mark(self, contender: Contender, status: ContenderStatus, detail: str = "") -> None:
+        contender.status, contender.detail = status, detail
+        contender.save(update_fields=["status", "detail"])
+        self._save()
+
+    def _contenders(self, *statuses: ContenderStatus) -> list[Contender]:
+        rows = self.trial.contenders.select_related("install__host", "copy__team", "copy__install__host")
+        return list(rows.filter(status__in=statuses))
+
+    # --- the phases ---
+
+    def _copy(self) -> None:
+        original = site_export(self.trial.original, with_secrets=True)
+        contenders = self._contenders(ContenderStatus.WAITING)
+        each = len(copies.listeners(original))
+        ports = iter(self._ports(contenders[0], each * len(contenders)))
+        for contender in contenders:
+            assert contender.install is not None
+            name = f"{self.trial.original.name[:40].rstrip('-')}-trial{self.trial.pk}-{contender.position + 1}"
+            data = copies.definition_of_copy(original, name=name, install=contender.install.pk, ports=ports)
+            with transaction.atomic():
+                contender.copy = site_define(actor=self.actor, data=data)
+                contender.save(update_fields=["copy"])
+
+    def _ports(self, contender: Contender, count: int) -> list[int]:
+        assert contender.install is not None
+        with pool.session(target_for(contender.install.host)) as agent:
+            found: list[int] = agent.call("ports", {"count": count})["ports"]
+        return found
+
+    def _deploy(self) -> None:
+        for contender in self._contenders(ContenderStatus.WAITING):
+            self._check()
+            assert contender.copy is not None
+            try:
+                (plan,) = deployments.deployment_plan(actor=self.actor, sites=[contender.copy])
+                done = carry_out(self.actor, plan, self._check)
+            except (ApplicationError, ValidationError) as error:
+                self._mark(contender, ContenderStatus.REFUSED, words_of(error))
+                continue
+            if done.status == DeploymentStatus.SUCCEEDED:
+                self._mark(contender, ContenderStatus.STANDING)
+            else:
+                self._mark(contender, ContenderStatus.REFUSED, done.error)
+
+    def _compare(self) -> None:
+        standing = self._contenders(ContenderStatus.STANDING)
+        if not standing or standing[0].position != 0:
+            first = self.trial.contenders.get(position=0)
+            raise ApplicationError(f"The copy on the site's own server could not be put up: {first.detail}")
+        sites = [contender.copy for contender in standing if contender.copy]
+        found = compare(sites, self.trial.load, base_url=self._base_url(), may_leave_out=self.trial.is_replay)
+        arguments = {**self.trial.load["arguments"], "dynamic": found.dynamic}
+        load = {**self.trial.load, "paths": found.paths, "arguments": arguments}
+        self._save(load=load, left_out=found.left_out)
+        for contender, difference in zip(standing, found.differences, strict=True):
+            self._mark(contender, ContenderStatus.DIFFERENT if difference else ContenderStatus.SAME, difference)
+
+    def _base_url(self) -> str:
+        """What visitors ask the original for: the copies are asked for the same."""
+        revision = targets.live_revision(self.trial.original)
+        return targets.endpoint(revision, self.trial.load["arguments"]).base_url
+
+    def _measure(self) -> None:
+        same = [contender for contender in self._contenders(ContenderStatus.SAME) if contender.copy]
+        if len(same) < 2:
+            raise ApplicationError("No other server answers like the site does now, so there is nothing to compare.")
+        run = self._run_of(same)
+        while not run.is_ended:
+            self._check()
+            attempt = run_execute(run.uuid)
+            run.refresh_from_db()
+            if attempt != Attempt.DONE:
+                time.sleep(WAIT_S if attempt == Attempt.BUSY else POLL_S)
+        if run.status == RunStatus.CANCELLED:
+            raise Stopped
+        if run.status == RunStatus.FAILED:
+            raise ApplicationError(f"The measurement failed: {run.error}")
+
+    def _run_of(self, same: list[Contender]) -> Run:
+        """Its targets are named by their servers, and asked for as the original is: the copies' own names and ports
+        say nothing."""
+        scenario = Scenario(team=self.trial.original.team, **self.trial.load)
+        title = f"{self.trial.original.name}: which server?"
+        with transaction.atomic():
+            run = benchmarks.run_create_once(
+                actor=self.actor, scenario=scenario, sites=[row.copy for row in same if row.copy], title=title
+            )
+            for position, contender in enumerate(same):
+                aim = RunTarget.objects.filter(run=run, position=position)
+                aim.update(label=contender.label, base_url=self._base_url())
+            self._save(run=run)
+        return run
+
+    # --- afterwards ---
+
+    def _clean(self) -> str:
+        """Takes every copy off its server and forgets it; what is left, in words."""
+        remains = []
+        try:
+            self._run_leave()
+        except (ApplicationError, PermissionDenied) as error:
+            return words_of(error)
+        for contender in self.trial.contenders.select_related("copy__team"):
+            if contender.copy is None:
+                continue
+            name = contender.copy.name
+            try:
+                copy_remove(self.actor, contender.copy, self._check_owned)
+            except (ApplicationError, ValidationError, PermissionDenied) as error:
+                remains.append(f"{name} on {contender.label}: {words_of(error)}")
+        return "\n".join(remains)
+
+    def _run_leave(self) -> None:
+        """The run ends before its targets go, and stays as one of the site."""
+        run = Run.objects.filter(trials=self.trial).first()
+        if run is None:
+            return
+        if not run.is_ended:
+            benchmarks.run_cancel(actor=self.actor, run=run)
+        while not run.is_ended:
+            self._check_owned()
+            time.sleep(POLL_S)
+            run.refresh_from_db()
+        (site,) = Trial.objects.filter(pk=self.trial.pk).values_list("site", flat=True)
+        run.targets.update(site=site, revision=None)
+
+    def _again_later(self, remains: str) -> None:
+        """The copies stay listed in the row until they are gone: the host may be cut off for a while."""
+        wait = min(RETRY_FIRST * 2 ** min(self.trial.cleanings, 10), RETRY_MOST)
+        self._save(remains=remains, retry_at=timezone.now() + wait, cleanings=self.trial.cleanings + 1)
+        self.claim.release([self.trial.pk])
+
+
+def words_of(error: Exception) -> str:
+    if isinstance(error, ApplicationError):
+        return error.message
+    return " ".join(error.messages) if isinstance(error, ValidationError) else str(error)

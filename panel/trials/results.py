@@ -1,0 +1,189 @@
+"""What the pages of a trial show: its course, each server's figures beside the site's own, what a switch gains."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.utils.translation import gettext as _
+
+from panel.benchmarks import pictures
+from panel.benchmarks import results as runs
+from panel.benchmarks.models import Run, RunStatus
+from panel.benchmarks.statistics import Verdict
+from panel.benchmarks.summary import BY_NAME, Figure
+from panel.deployments.models import DeploymentStatus
+from panel.hosts.models import JobStatus
+from panel.trials.models import Contender, ContenderStatus, Trial, TrialPhase
+
+SHOWN = ("throughput_rps", "latency_p50", "latency_p99", "cpu_per_1000", "server_rss", "application_rss")
+MEASURED = (RunStatus.FINISHED, RunStatus.INVALID)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """`ratio` in words against the site's own server, "" where it is that server or the figure is not compared."""
+
+    value: str
+    interval: str = ""
+    ratio: str = ""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One server. `cells` as `columns` has them, empty when it was not measured; `is_now`: it serves the site."""
+
+    contender: Contender
+    cells: list[Cell]
+    is_now: bool
+    may_switch: bool
+
+
+def measured(trial: Trial) -> Run | None:
+    return trial.run if trial.run is not None and trial.run.status in MEASURED else None
+
+
+def columns(trial: Trial) -> list[Figure]:
+    """The figures that some server has."""
+    run = measured(trial)
+    found = {name for target in (run.summary.get("targets", []) if run else []) for name in target["figures"]}
+    return [BY_NAME[name] for name in SHOWN if name in found]
+
+
+def rows(trial: Trial) -> list[Row]:
+    targets, ratios = _by_contender(trial)
+    shown = columns(trial)
+    now = trial.site.install_id if trial.site else None
+    made = []
+    for contender in trial.contenders.all():
+        target, ratio = targets.get(contender.pk), ratios.get(contender.pk, {})
+        figures = target["figures"] if target else {}
+        cells = [_cell(figure, figures.get(figure.name), ratio.get(figure.name)) for figure in shown]
+        is_now = contender.install_id is not None and contender.install_id == now
+        may_switch = trial.is_finished and contender.status == ContenderStatus.SAME and not is_now
+        made.append(Row(contender, cells if target else [], is_now, may_switch and contender.install_id is not None))
+    return made
+
+
+def _by_contender(trial: Trial) -> tuple[dict[int, dict[str, Any]], dict[int, dict[str, Any]]]:
+    """The run's targets and ratios by the contender's key: its targets are those that answered alike, in order."""
+    run = measured(trial)
+    if run is None:
+        return {}, {}
+    alike = [row for row in trial.contenders.all() if row.status == ContenderStatus.SAME]
+    targets = {alike[target["position"]].pk: target for target in run.summary["targets"]}
+    return targets, {alike[ratio["position"]].pk: ratio["figures"] for ratio in run.summary["ratios"]}
+
+
+def _cell(figure: Figure, found: dict[str, Any] | None, ratio: dict[str, Any] | None) -> Cell:
+    if found is None:
+        return Cell("–")
+    interval = "" if found["low"] is None else pictures.interval_words(figure, found)
+    return Cell(pictures.shown(figure, found["value"]), interval, _ratio_words(ratio) if ratio else "")
+
+
+def _ratio_words(ratio: dict[str, Any]) -> str:
+    if ratio["verdict"] == Verdict.TOO_FEW:
+        return _("too few rounds to compare")
+    words = {"times": pictures.number(ratio["value"], 2)}
+    words |= {"low": pictures.number(ratio["low"], 2), "high": pictures.number(ratio["high"], 2)}
+    if ratio["verdict"] == Verdict.NO_DIFFERENCE:
+        return _("no difference shown (%(low)s to %(high)s times)") % words
+    return _("%(times)s times (%(low)s to %(high)s)") % words
+
+
+# --- sentences ---
+
+
+def advice(trial: Trial) -> str:
+    """What the throughput says, in one sentence; "" when nothing was measured that may be believed."""
+    if trial.run is None or trial.run.status != RunStatus.FINISHED:
+        return ""
+    first, *others = list(trial.contenders.all())
+    _targets, ratios = _by_contender(trial)
+    found = [(ratios[row.pk]["throughput_rps"], row) for row in others if "throughput_rps" in ratios.get(row.pk, {})]
+    faster = [(ratio, row) for ratio, row in found if ratio["verdict"] == Verdict.HIGHER]
+    if not faster:
+        words = _("No server was shown to answer more requests than %(own)s: this load gives no reason to move.")
+        return words % {"own": first.label}
+    ratio, best = max(faster, key=lambda item: item[0]["value"])
+    return _("%(best)s answered %(times)s times as many requests as %(own)s (%(low)s to %(high)s, %(sure)s sure).") % {
+        "best": best.label,
+        "own": first.label,
+        "times": pictures.number(ratio["value"], 2),
+        "low": pictures.number(ratio["low"], 2),
+        "high": pictures.number(ratio["high"], 2),
+        "sure": pictures.sure(ratio),
+    }
+
+
+def gain(trial: Trial) -> list[str]:
+    """What the site has from the switch by this trial's figures, where they may be believed: one line for each that is
+    compared."""
+    if trial.run is None or trial.run.status != RunStatus.FINISHED:
+        return []
+    chosen = next((row for row in rows(trial) if row.is_now and row.contender.position), None)
+    if chosen is None:
+        return []
+    named = zip(columns(trial), chosen.cells, strict=False)
+    return [f"{figure.label}: {cell.ratio}" for figure, cell in named if cell.ratio]
+
+
+# --- the course ---
+
+
+def steps(trial: Trial) -> list[dict[str, Any]]:
+    """The phases with a status each, as the page of a deployment shows its steps."""
+    order = list(TrialPhase)
+    at = order.index(TrialPhase(trial.phase))
+    return [{"label": phase.label, "status": _step_status(trial, index, at)} for index, phase in enumerate(order)]
+
+
+def _step_status(trial: Trial, index: int, at: int) -> str:
+    if trial.status == JobStatus.QUEUED and not trial.outcome:
+        return "queued"
+    if index == len(TrialPhase) - 1 and at == index:
+        return "succeeded" if trial.is_finished else "running"
+    if trial.outcome in ("", JobStatus.SUCCEEDED):
+        return "succeeded" if index < at else "running" if index == at else "queued"
+    return "skipped"
+
+
+def course(trial: Trial) -> dict[str, Any]:
+    """What the live partial shows."""
+    context: dict[str, Any] = {"trial": trial, "contenders": trial.contenders.all(), "steps": steps(trial)}
+    if trial.run is not None and not trial.run.is_ended:
+        context |= {"run": trial.run, **runs.course(trial.run)}
+    return context
+
+
+def result(trial: Trial) -> dict[str, Any]:
+    """What the page shows once the trial has ended."""
+    run = measured(trial)
+    context = runs.result(run) if run else {}
+    return context | {
+        "run": run,
+        "columns": columns(trial),
+        "servers": rows(trial),
+        "advice": advice(trial),
+        "gain": gain(trial),
+        "way_back": way_back(trial),
+    }
+
+
+def way_back(trial: Trial) -> Contender | None:
+    """The server that the site had before it was switched by this trial; None when it is there (again), or gone."""
+    first = next(iter(trial.contenders.all()), None)
+    done = trial.switch is not None and trial.switch.status == DeploymentStatus.SUCCEEDED
+    now = trial.site.install_id if trial.site else None
+    moved = done and first is not None and first.install_id is not None and first.install_id != now
+    return first if moved else None
+
+
+def shares(paths: Sequence[str]) -> list[tuple[str, int]]:
+    """Each path of a load with how many of a hundred requests ask for it, the most asked for first."""
+    counted = {path: paths.count(path) for path in dict.fromkeys(paths)}
+    return sorted(
+        ((path, round(100 * count / len(paths))) for path, count in counted.items()), key=lambda item: -item[1]
+    )

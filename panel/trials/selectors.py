@@ -1,0 +1,53 @@
+"""Reads: which trials a user may see, which servers a site can be tried on."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from asgiref.sync import sync_to_async
+from django.db.models import Prefetch, QuerySet
+
+from panel.accounts.models import User
+from panel.benchmarks.models import Scenario
+from panel.benchmarks.selectors import scenarios_visible
+from panel.deployments.models import DeploymentStatus
+from panel.deployments.planning import live_revision
+from panel.hosts.models import EngineInstall
+from panel.trials.models import Contender, Trial
+from panel.websites.models import Site
+from panel.websites.selectors import sites_visible
+
+
+def trials_visible(user: User) -> QuerySet[Trial]:
+    """Those of sites that the user may see."""
+    contenders = Contender.objects.select_related("install__host")
+    names = ("site__team", "site__install__host", "requested_by", "run", "switch")
+    rows = Trial.objects.filter(site__in=sites_visible(user)).select_related(*names)
+    return rows.prefetch_related(Prefetch("contenders", queryset=contenders))
+
+
+@sync_to_async
+def trial_is_readable(user: User, uuid: UUID) -> bool:
+    return trials_visible(user).filter(uuid=uuid).exists()
+
+
+def candidates(site: Site) -> QuerySet[EngineInstall]:
+    """The other servers of the host that the site stands on; none when it stands nowhere."""
+    revision = live_revision(site)
+    if revision is None:
+        return EngineInstall.objects.none()
+    rows = EngineInstall.objects.filter(host=revision.install.host).exclude(pk=revision.install_id)
+    return rows.select_related("host").order_by("engine", "pk")
+
+
+def loads(user: User) -> QuerySet[Scenario]:
+    return scenarios_visible(user)
+
+
+def last_switch(site: Site) -> Trial | None:
+    """The trial that the site was given to its present server by."""
+    rows = site.trials.filter(switch__status=DeploymentStatus.SUCCEEDED).order_by("-switch__finished_at")
+    trial = rows.select_related("site", "run", "switch").prefetch_related("contenders__install").first()
+    if trial is None or not any(row.install_id == site.install_id for row in trial.contenders.all()):
+        return None
+    return trial

@@ -1,0 +1,236 @@
+"""Asking for a trial, taking it back, and giving the site to the server that won. All keyword-only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.db import transaction
+from django.db.models import F
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from panel.accounts.models import User
+from panel.accounts.permissions import Action, require
+from panel.audit.services import audit_record
+from panel.benchmarks import targets
+from panel.benchmarks.choices import Tool
+from panel.benchmarks.models import Scenario
+from panel.benchmarks.services import run_cancel, run_delete
+from panel.core.errors import ApplicationError, Conflict
+from panel.deployments import services as deployments
+from panel.deployments.models import Deployment, Revision
+from panel.deployments.planning import live_revision
+from panel.deployments.rendered import spec_of
+from panel.hosts.models import EngineInstall, Host, JobStatus
+from panel.hosts.targets import target_for
+from panel.remote import pool
+from panel.trials.models import UNDER_WAY, Contender, ContenderStatus, Trial
+from panel.trials.replay import SAFE_METHODS, Replay, replay_of
+from panel.websites.logs import site_log_tail, site_logs
+from panel.websites.models import Site
+
+LOAD_FIELDS = ("name", "tool", "arguments", "paths", "rounds", "warmup_s", "timeout_s", "allowed_error_percent")
+REPLAY_LINES = 2000
+# Those that ask for many paths in turn, the one that needs the least CPU first.
+REPLAY_TOOLS = (Tool.WRK, Tool.H2LOAD, Tool.SIEGE)
+MOST_SERVERS = 8
+
+
+# --- the load ---
+
+
+def load_of(scenario: Scenario) -> dict[str, Any]:
+    """A scenario, frozen. Raises ValidationError when it could not be run."""
+    scenario.full_clean(validate_unique=False)
+    return {name: getattr(scenario, name) for name in LOAD_FIELDS}
+
+
+def replay_read(*, actor: User, site: Site, queries: bool = False) -> Replay:
+    """What visitors asked for lately, from the site's own access log.
+
+    ApplicationError when the site has no log of its own, or nothing in it can be replayed; PermissionDenied,
+    RemoteError as reading a log does.
+    """
+    require(actor, Action.VIEW, site.team)
+    log = next((log for log in site_logs(actor, site) if log.key.startswith("access_log")), None)
+    if log is None:
+        raise ApplicationError(
+            _("%s writes no access log of its own. Name one in its server block, or choose a scenario.") % site,
+            field="load",
+        )
+    found = replay_of(site_log_tail(actor, site, log, lines=REPLAY_LINES), queries=queries)
+    if not found.paths:
+        words = _("Nothing in %(log)s can be replayed: only answered %(methods)s requests are.")
+        raise ApplicationError(words % {"log": log.path, "methods": " and ".join(SAFE_METHODS)}, field="load")
+    return found
+
+
+def load_from_log(
+    *,
+    actor: User,
+    site: Site,
+    queries: bool = False,
+    concurrency: int = 16,
+    duration_s: int = 10,
+    rounds: int = 3,
+) -> dict[str, Any]:
+    """The same as a load. Raises what `replay_read` does, ValidationError for values that cannot be run."""
+    found = replay_read(actor=actor, site=site, queries=queries)
+    revision = _live(site)
+    tls = any(listen.tls for block in spec_of(revision).blocks for listen in block.listens)
+    name = _("Replay of %(requests)d requests to %(site)s") % {"requests": found.requests, "site": site}
+    arguments = {"concurrency": concurrency, "duration_s": duration_s, "tls": tls}
+    tool = _replay_tool(revision.install.host)
+    values: dict[str, Any] = {"name": name[:120], "tool": tool, "paths": found.paths, "rounds": rounds}
+    return load_of(Scenario(**values, arguments=arguments, warmup_s=2, timeout_s=duration_s + 60))
+
+
+def _replay_tool(host: Host) -> Tool:
+    with pool.session(target_for(host)) as agent:
+        there = agent.call("fingerprint", {})["tools"]
+    for tool in REPLAY_TOOLS:
+        if there.get(tool.value):
+            return tool
+    words = _("No load tool that can replay a log is installed on %(host)s. Install one of %(tools)s there.")
+    raise ApplicationError(words % {"host": host, "tools": ", ".join(REPLAY_TOOLS)}, field="load")
+
+
+# --- a trial ---
+
+
+@transaction.atomic
+def trial_create(
+    *, actor: User, site: Site, installs: Sequence[EngineInstall], load: dict[str, Any], is_replay: bool = False
+) -> Trial:
+    """Queue a trial of a live site on its own server and `installs` of the same host.
+
+    Raises PermissionDenied, ApplicationError, Conflict when one of the site is under way.
+    """
+    for action in (Action.CHANGE, Action.DEPLOY, Action.BENCHMARK):
+        require(actor, action, site.team)
+    Site.objects.select_for_update().get(pk=site.pk)  # one trial at a time, whoever asks at the same moment
+    own = _live(site).install
+    others = _others(own, installs)
+    targets.endpoint(_live(site), load["arguments"])
+    if Trial.objects.filter(site=site, status__in=UNDER_WAY).exists():
+        raise Conflict(_("A trial of %s is under way already.") % site)
+    trial = Trial.objects.create(site=site, load=load, is_replay=is_replay, requested_by=actor)
+    for position, install in enumerate([own, *others]):
+        Contender.objects.create(trial=trial, position=position, install=install, label=_label(install))
+    labels = [_label(install) for install in [own, *others]]
+    audit_record(actor=actor, action="trial.create", target=trial, after={"load": _told(load), "servers": labels})
+    transaction.on_commit(lambda: _wake(trial))
+    return trial
+
+
+def _told(load: dict[str, Any]) -> dict[str, Any]:
+    """For the audit trail, where visitors' paths do not belong."""
+    return {**load, "paths": len(load["paths"])}
+
+
+def _live(site: Site) -> Revision:
+    revision = live_revision(site)
+    if revision is None:
+        raise ApplicationError(_("%s is not deployed. Deploy it first, then try other servers.") % site, field="site")
+    return revision
+
+
+def _others(own: EngineInstall, installs: Sequence[EngineInstall]) -> list[EngineInstall]:
+    others = [install for install in dict.fromkeys(installs) if install != own]
+    if not others:
+        raise ApplicationError(_("Choose at least one other server to try."), field="installs")
+    if len(others) >= MOST_SERVERS:
+        raise ApplicationError(_("At most %d servers in one trial.") % MOST_SERVERS, field="installs")
+    for install in others:
+        if install.host_id != own.host_id:
+            words = _("%(install)s is on another host: choose servers of %(host)s.")
+            raise ApplicationError(words % {"install": install, "host": own.host}, field="installs")
+    return others
+
+
+def _label(install: EngineInstall) -> str:
+    """All stand on one host, which need not be said with each."""
+    return str(install).removesuffix(f" on {install.host.name}")
+
+
+def _wake(trial: Trial) -> None:
+    from panel.trials.tasks import run  # tasks import services
+
+    run.delay(str(trial.uuid))
+
+
+@transaction.atomic
+def trial_cancel(*, actor: User, trial: Trial) -> Trial:
+    """A queued trial ends at once; a running one takes its copies away first."""
+    require(actor, Action.BENCHMARK, trial.original.team)
+    rows = Trial.objects.filter(pk=trial.pk)
+    ended = rows.filter(status=JobStatus.QUEUED, started_at=None).update(
+        status=JobStatus.CANCELLED, finished_at=timezone.now(), row_version=F("row_version") + 1
+    )
+    if not ended and not rows.filter(status__in=UNDER_WAY, outcome="").update(
+        cancel_requested=True, row_version=F("row_version") + 1
+    ):
+        raise Conflict(_("This trial has ended already; there is nothing to cancel."))
+    trial.refresh_from_db()
+    if trial.run is not None and not trial.run.is_ended:
+        run_cancel(actor=actor, run=trial.run)
+    audit_record(actor=actor, action="trial.cancel", target=trial)
+    return trial
+
+
+@transaction.atomic
+def trial_delete(*, actor: User, trial: Trial) -> None:
+    """With its run, rounds and their output. Conflict as long as it is under way: its copies stand somewhere."""
+    require(actor, Action.BENCHMARK, trial.original.team)
+    if not trial.is_finished:
+        raise Conflict(_("This trial is under way. Cancel it first, then delete it."))
+    audit_record(actor=actor, action="trial.delete", target=trial, before={"load": _told(trial.load)})
+    run = trial.run
+    trial.delete()
+    if run is not None:
+        run_delete(actor=actor, run=run)
+
+
+# --- the switch ---
+
+
+def switch_plan(*, actor: User, contender: Contender) -> Deployment:
+    """The plan to serve the site by this server, to be looked at and confirmed like any other.
+
+    Raises what `deployments.services.site_move` raises, ApplicationError when the copy on this server did not answer
+    like the original.
+    """
+    site = contender.trial.original
+    require(actor, Action.DEPLOY, site.team)
+    if not contender.trial.is_finished:
+        raise Conflict(_("The trial is still under way. Wait for its result, or cancel it."))
+    if contender.install is None:
+        raise ApplicationError(_("%s is not there any more.") % contender.label, field="server")
+    if contender.status != ContenderStatus.SAME:
+        words = _("%(label)s did not answer like the site does now: %(why)s")
+        why = contender.detail or _("it was not tried")
+        raise ApplicationError(words % {"label": contender.label, "why": why}, field="server")
+    try:
+        return deployments.site_move(actor=actor, site=site, install=contender.install)[0]
+    except ValidationError as error:
+        raise ApplicationError(" ".join(error.messages), field="server") from error
+
+
+def trial_switch(*, actor: User, contender: Contender, accept_drift: bool = False) -> Deployment:
+    """The same in one step: planned, confirmed, verified, and undone by itself when it fails. The way back is the
+    same call for the first contender. Raises what `switch_plan` and `deployment_confirm` raise."""
+    trial = contender.trial
+    before = {"server": str(trial.original.install)}
+    plan = switch_plan(actor=actor, contender=contender)
+    try:
+        with transaction.atomic():
+            deployments.deployment_confirm(actor=actor, deployment=plan, accept_drift=accept_drift)
+            Trial.objects.filter(pk=trial.pk).update(switch=plan, row_version=F("row_version") + 1)
+            after = {"server": contender.label}
+            audit_record(actor=actor, action="trial.switch", target=trial, before=before, after=after)
+    except ApplicationError:
+        deployments.deployment_cancel(actor=actor, deployment=plan)
+        raise
+    return plan

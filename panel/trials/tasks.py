@@ -1,0 +1,23 @@
+"""Thin: load, call the service, nothing else."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from celery import shared_task
+
+from panel.trials import execution
+
+
+@shared_task
+def run(uuid: str) -> None:
+    """Carry out one trial. A message for one that another worker has does nothing."""
+    execution.trial_execute(UUID(uuid))
+
+
+@shared_task
+def sweep() -> None:
+    """Wake workers for everything that waits, what a dead worker left included."""
+    execution.forgotten_delete()
+    for uuid in execution.orphans_queue():
+        run.delay(str(uuid))

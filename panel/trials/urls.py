@@ -1,0 +1,18 @@
+"""Addresses of trials. A site's own page of them is the site's (websites/urls.py)."""
+
+from __future__ import annotations
+
+from django.urls import URLPattern, URLResolver, path
+
+from panel.trials import views
+
+app_name = "trials"
+urlpatterns: list[URLPattern | URLResolver] = [
+    path("<uuid:uuid>", views.detail, name="detail"),
+    path("<uuid:uuid>/live", views.live, name="live"),
+    path("<uuid:uuid>/events", views.events, name="events"),
+    path("<uuid:uuid>/cancel", views.cancel, name="cancel"),
+    path("<uuid:uuid>/delete", views.delete, name="delete"),
+    path("<uuid:uuid>/switch/<int:position>", views.switch, name="switch"),
+    path("<uuid:uuid>/switch/<int:position>/plan", views.switch_plan, name="switch-plan"),
+]

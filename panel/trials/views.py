@@ -1,0 +1,235 @@
+"""Pages of trials: a site's own (choose servers and load, those before), the course and result of one, the switch."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.template.loader import render_to_string
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_GET, require_http_methods, require_POST, require_safe
+
+from panel.accounts.permissions import Action, may
+from panel.core.errors import ApplicationError
+from panel.core.forms import attempt
+from panel.core.http import Request, is_foreign
+from panel.core.stream import event_response
+from panel.core.ui import Crumb
+from panel.deployments.views import planned
+from panel.trials import results, selectors, services, stream
+from panel.trials.forms import REPLAY, TrialForm
+from panel.trials.models import UNDER_WAY, Contender, Trial
+from panel.websites.logs import site_logs
+from panel.websites.models import Site
+from panel.websites.views.base import page_of, site_get, site_render
+from panel.websites.views.notes import site_differences, words
+
+REPLAY_SHOWN = 20
+
+
+def trial_or_404(request: Request, uuid: UUID) -> Trial:
+    return get_object_or_404(selectors.trials_visible(request.user), uuid=uuid)
+
+
+def contender_or_404(trial: Trial, position: int) -> Contender:
+    found = next((row for row in trial.contenders.all() if row.position == position), None)
+    if found is None:
+        raise Http404
+    found.trial = trial
+    return found
+
+
+def crumbs(trial: Trial) -> list[Crumb]:
+    name = trial.original.name
+    return [
+        Crumb(_("Sites"), reverse("websites:list")),
+        Crumb(name, reverse("websites:detail", args=[name])),
+        Crumb(_("Which server?"), reverse("websites:trials", args=[name])),
+    ]
+
+
+# --- a site's page ---
+
+
+def _may_try(request: Request, site: Site) -> bool:
+    return all(may(request.user, action, site.team) for action in (Action.CHANGE, Action.DEPLOY, Action.BENCHMARK))
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def site_trials(request: Request, name: str) -> HttpResponse:
+    """Which server should this site use? The form that starts a trial, and the trials before."""
+    site = site_get(request, name)
+    has_log = any(log.key.startswith("access_log") for log in site_logs(request.user, site))
+    form = TrialForm(request.POST or None, user=request.user, site=site, has_log=has_log)
+    if request.method == "POST" and form.is_valid() and (trial := attempt(form, lambda: _create(request, site, form))):
+        return redirect("trials:detail", trial.uuid)
+    last = selectors.last_switch(site)
+    context: dict[str, Any] = {
+        "form": form,
+        "has_log": has_log,
+        "candidates": [(install, _remarks(site, install)) for install in selectors.candidates(site)],
+        "chosen": _chosen(form),
+        "may_try": _may_try(request, site),
+        "under_way": site.trials.filter(status__in=UNDER_WAY).first(),
+        "page": page_of(request, selectors.trials_visible(request.user).filter(site=site)),
+        "last": last,
+        "status_code": 422 if form.errors else 200,
+    }
+    if last is not None:
+        context |= {"gain": results.gain(last), "way_back": results.way_back(last)}
+    return site_render(request, site, "trials", "trials/site.html", **context)
+
+
+def _create(request: Request, site: Site, form: TrialForm) -> Trial:
+    return services.trial_create(
+        actor=request.user,
+        site=site,
+        installs=list(form.cleaned_data["installs"]),
+        load=form.frozen(),
+        is_replay=form.cleaned_data["load"] is None,
+    )
+
+
+def _remarks(site: Site, install: Any) -> list[str]:
+    """What this server does otherwise, before anything is tried."""
+    return [words(item, install) for item in site_differences(site, install)]
+
+
+def _chosen(form: TrialForm) -> set[str]:
+    return {str(getattr(value, "pk", value)) for value in form["installs"].value() or []}
+
+
+@require_safe
+def replay(request: Request, name: str) -> HttpResponse:
+    """What a replay of the site's log would ask for: a part of the form's page."""
+    site = site_get(request, name)
+    context: dict[str, Any] = {"site": site, "load": REPLAY}
+    try:
+        found = services.replay_read(actor=request.user, site=site, queries=request.GET.get("queries") == "on")
+    except ApplicationError as error:
+        context["fault"] = error.message
+    except PermissionDenied as error:
+        context["fault"] = str(error)
+    else:
+        shares = results.shares(found.paths)
+        context |= {"found": found, "shares": shares[:REPLAY_SHOWN], "more": max(len(shares) - REPLAY_SHOWN, 0)}
+    return render(request, "trials/replay.html", context)
+
+
+# --- one trial ---
+
+
+@require_safe
+def detail(request: Request, uuid: UUID) -> HttpResponse:
+    """Its course while it is under way; afterwards its result, and the switch."""
+    trial = trial_or_404(request, uuid)
+    team = trial.original.team
+    context = {
+        "trial": trial,
+        "crumbs": crumbs(trial),
+        "may_cancel": may(request.user, Action.BENCHMARK, team),
+        "may_switch": may(request.user, Action.DEPLOY, team) and may(request.user, Action.CHANGE, team),
+    }
+    if not trial.is_finished:
+        return render(request, "trials/running.html", context | results.course(trial))
+    return render(request, "trials/result.html", context | results.result(trial))
+
+
+def _live_html(trial: Trial) -> str:
+    if trial.is_finished:
+        return render_to_string("trials/switch_live.html", {"trial": trial})
+    return render_to_string("trials/live.html", results.course(trial))
+
+
+@require_safe
+def live(request: Request, uuid: UUID) -> HttpResponse:
+    """The partial that the event stream sends, for browsers that cannot hold a stream."""
+    return HttpResponse(_live_html(trial_or_404(request, uuid)))
+
+
+@require_GET
+async def events(request: HttpRequest, uuid: UUID) -> HttpResponse | StreamingHttpResponse:
+    if is_foreign(request):
+        return HttpResponse("Event streams are for the panel's own pages.", status=403, content_type="text/plain")
+    user = await request.auser()
+    assert not user.is_anonymous
+    if not await selectors.trial_is_readable(user, uuid):
+        raise Http404
+    return event_response(stream.events(uuid, _live_html))
+
+
+@require_POST
+def cancel(request: Request, uuid: UUID) -> HttpResponse:
+    trial = trial_or_404(request, uuid)
+    try:
+        services.trial_cancel(actor=request.user, trial=trial)
+    except ApplicationError as error:
+        messages.error(request, error.message)
+    return redirect("trials:detail", uuid)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def delete(request: Request, uuid: UUID) -> HttpResponse:
+    trial = trial_or_404(request, uuid)
+    site = trial.original
+    if request.method == "POST":
+        try:
+            services.trial_delete(actor=request.user, trial=trial)
+        except ApplicationError as error:
+            messages.error(request, error.message)
+            return redirect("trials:detail", uuid)
+        messages.success(request, _("The trial is deleted."))
+        return redirect("websites:trials", site.name)
+    context = {
+        "title": _("Delete this trial?"),
+        "heading": _("Delete the trial"),
+        "text": _("The site stays on the server that it is on."),
+        "losses": [_("The servers' figures and charts"), _("The load tool's output of every round")],
+        "verb": _("Delete the trial"),
+        "cancel_url": reverse("trials:detail", args=[uuid]),
+        "crumbs": crumbs(trial),
+    }
+    return render(request, "benchmarks/delete.html", context)
+
+
+# --- the switch ---
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def switch(request: Request, uuid: UUID, position: int) -> HttpResponse:
+    """Asks, then gives the site to this server in one step."""
+    trial = trial_or_404(request, uuid)
+    contender = contender_or_404(trial, position)
+    if request.method == "POST":
+        try:
+            accept = request.POST.get("accept_drift") == "on"
+            services.trial_switch(actor=request.user, contender=contender, accept_drift=accept)
+        except ApplicationError as error:
+            messages.error(request, error.message)
+        return redirect("trials:detail", uuid)
+    row = next(row for row in results.rows(trial) if row.contender.pk == contender.pk)
+    shown = zip(results.columns(trial), row.cells, strict=False)
+    context = {
+        "trial": trial,
+        "contender": contender,
+        "now": trial.original.install,
+        "ratios": [(figure.label, cell.ratio) for figure, cell in shown if cell.ratio],
+        "action": reverse("trials:switch", args=[uuid, position]),
+        "plan_url": reverse("trials:switch-plan", args=[uuid, position]),
+        "cancel_url": reverse("trials:detail", args=[uuid]),
+        "crumbs": crumbs(trial),
+    }
+    return render(request, "trials/switch.html", context)
+
+
+@require_POST
+def switch_plan(request: Request, uuid: UUID, position: int) -> HttpResponse:
+    """The same as a plan to be looked at first."""
+    contender = contender_or_404(trial_or_404(request, uuid), position)
+    back = reverse("trials:detail", args=[uuid])
+    return planned(request, lambda: [services.switch_plan(actor=request.user, contender=contender)], back)

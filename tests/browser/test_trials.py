@@ -1,0 +1,108 @@
+"""Which server should a site use, by hand: choose, watch, read the result, switch and go back. The servers are real;
+the test itself is the worker."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, expect
+
+from panel.deployments.execution import deployment_execute
+from panel.deployments.models import DeploymentStatus
+from panel.trials import execution
+from panel.trials.comparing import Verdict
+from panel.trials.models import Trial
+from tests.browser.conftest import ARTIFACTS
+from tests.browser.test_manners import page_of
+from tests.pages.conftest import signed_in
+from tests.trials.conftest import Stand, logged, stand
+
+__all__ = ["stand"]
+# The browser's event loop runs in the thread that also asks the database.
+os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"
+pytestmark = pytest.mark.xdist_group("trials")
+
+
+@pytest.fixture
+def page(browser: Browser, live_server: Any, stand: Stand) -> Iterator[Page]:
+    page = page_of(browser, live_server.url, signed_in(stand.machine.people.owner))
+    complaints: list[str] = []
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    yield page
+    page.context.close()
+    assert not complaints
+
+
+def look(page: Page, name: str) -> None:
+    """In both schemes, wide and on a phone: axe finds nothing, nothing hangs over; a picture of each is kept."""
+    ARTIFACTS.mkdir(exist_ok=True)
+    wrong = []
+    schemes: tuple[Any, ...] = ("light", "dark")
+    for scheme in schemes:
+        for width in (1280, 320):
+            page.emulate_media(color_scheme=scheme)
+            page.set_viewport_size({"width": width, "height": 860})
+            found = Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
+            wrong += [f"{name} {scheme} {width}: {item['id']} {item['nodes'][0]['html'][:160]}" for item in found]
+            if page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth"):
+                wrong.append(f"{name} {width}: wider than the window")
+            page.screenshot(path=str(ARTIFACTS / f"trial-{name}-{scheme}-{width}.png"), full_page=True)
+    page.emulate_media(color_scheme="light")
+    page.set_viewport_size({"width": 1280, "height": 860})
+    assert not wrong, "\n".join(wrong)
+
+
+def switched(page: Page) -> None:
+    """Confirms the dialog and carries the switch out; the page notices by itself."""
+    page.click("#dialog button:has-text('Switch now')")
+    expect(page.get_by_text("The site is being switched")).to_be_visible()
+    trial = Trial.objects.select_related("switch").get()
+    assert trial.switch is not None
+    deployment_execute(trial.switch.uuid)
+    trial.switch.refresh_from_db()
+    assert trial.switch.status == DeploymentStatus.SUCCEEDED, trial.switch.error
+
+
+def test_a_site_is_tried_on_every_server_and_given_to_one(
+    page: Page, stand: Stand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logged(stand, ["/"] * 6 + ["/index.html"] * 3 + ["/old"], queries=True)
+    page.goto("/sites/shop/")
+    page.click("text=Which server should it use?")
+    page.click("text=Show what would be asked for")
+    expect(page.locator("#replay")).to_contain_text("/index.html")
+    expect(page.locator("#replay")).not_to_contain_text("secret")
+    look(page, "form")
+    for name, value in (("concurrency", "2"), ("duration_s", "1"), ("rounds", "3")):
+        page.fill(f"[name={name}]", value)
+    page.click("button:has-text('Start the trial')")
+    page.wait_for_url(re.compile(r"/trials/[0-9a-f-]{36}$"))
+    real = execution.compare
+
+    def seen_meanwhile(*arguments: Any, **named: Any) -> Verdict:
+        page.reload()  # the test's web server sends an event stream whole, at its end
+        expect(page.locator("#run-live")).to_contain_text("Comparing their answers.")
+        look(page, "running")
+        return real(*arguments, **named)
+
+    monkeypatch.setattr(execution, "compare", seen_meanwhile)
+    execution.trial_execute(Trial.objects.get().uuid)
+    expect(page.get_by_role("heading", name="Servers side by side")).to_be_visible()
+    expect(page.locator("table.servers")).to_contain_text("gallop")
+    expect(page.get_by_text("Left out of the replay")).to_be_visible()
+    look(page, "result")
+    page.click("text=Use gallop")
+    page.wait_for_selector("#dialog[open] #confirm")
+    switched(page)
+    expect(page.get_by_text("The site was switched from nginx to gallop.")).to_be_visible()
+    look(page, "switched")
+    page.goto("/sites/shop/servers/")
+    page.click("text=Back to nginx")
+    page.wait_for_selector("#dialog[open] #confirm")
+    switched(page)
+    expect(page.locator("table.servers tr", has_text="serves the site")).to_contain_text("nginx")
