@@ -18,6 +18,7 @@ APPS = (
     "deployments",
     "imports",
     "benchmarks",
+    "trials",
     "api",
     "rendering",
     "remote",
@@ -35,6 +36,7 @@ MAY_IMPORT = {
     "deployments": {"core", "accounts", "audit", "hosts", "websites", "rendering", "remote", "agents"},
     "imports": {"core", "accounts", "audit", "hosts", "websites", "deployments", "rendering", "remote", "agents"},
     "benchmarks": {"core", "accounts", "audit", "hosts", "websites", "deployments", "rendering", "remote", "agents"},
+    "trials": {"core", "accounts", "audit", "hosts", "websites", "deployments", "benchmarks", "remote"},
     "agents": set(),
 }
 # Wiring modules bring the parts together, so they may look further: pages show what other apps know.

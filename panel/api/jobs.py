@@ -1,4 +1,4 @@
-"""One form for everything that a worker does: deployments, benchmark runs, errands on hosts.
+"""One form for everything that a worker does: deployments, benchmark runs, trials of servers, errands on hosts.
 
 A job is {uuid, type, title, status, is_finished, steps, log, result, error, times, links}. `status` is the kind's own
 word; `is_finished` says for all kinds whether it will change any more.
@@ -21,6 +21,10 @@ from panel.deployments.services import deployment_cancel
 from panel.hosts.models import HostOperation, JobStatus
 from panel.hosts.selectors import operations_visible
 from panel.hosts.services import operation_cancel
+from panel.trials import results as trial_results
+from panel.trials.models import Trial
+from panel.trials.selectors import trials_visible
+from panel.trials.services import trial_cancel
 
 _RUN_DONE = {RunStatus.FINISHED, RunStatus.INVALID, RunStatus.FAILED, RunStatus.CANCELLED}
 _OPERATION_DONE = {JobStatus.SUCCEEDED, JobStatus.FAILED, JobStatus.CANCELLED}
@@ -31,8 +35,8 @@ def _time(value: Any) -> str | None:
     return value.isoformat().replace("+00:00", "Z") if value else None
 
 
-def _job(row: Deployment | Run | HostOperation, kind: str, **values: Any) -> dict[str, Any]:
-    own = {"deployment": "deployments", "run": "runs", "operation": "operations"}[kind]
+def _job(row: Deployment | Run | Trial | HostOperation, kind: str, **values: Any) -> dict[str, Any]:
+    own = {"deployment": "deployments", "run": "runs", "trial": "trials", "operation": "operations"}[kind]
     return {
         "uuid": str(row.uuid),
         "type": kind,
@@ -82,6 +86,16 @@ def _of_run(row: Run) -> dict[str, Any]:
     return _job(row, "run", is_finished=done, steps=steps, log=row.progress, result=result)
 
 
+def _of_trial(row: Trial) -> dict[str, Any]:
+    steps = [
+        {"name": str(step["label"]), "status": step["status"], "log": "", "started_at": None, "finished_at": None}
+        for step in trial_results.steps(row)
+    ]
+    result = {"run": str(row.run.uuid) if row.run else None, "advice": trial_results.advice(row)}
+    log = row.remains or (row.run.progress if row.run else "")
+    return _job(row, "trial", is_finished=row.is_finished, steps=steps, log=log, result=result if row.outcome else None)
+
+
 def _of_operation(row: HostOperation) -> dict[str, Any]:
     done = row.status in _OPERATION_DONE
     step = _step(row.get_kind_display(), row.status, row.error, row)
@@ -95,6 +109,10 @@ def _find_deployment(user: User, uuid: UUID) -> Deployment | None:
 
 def _find_run(user: User, uuid: UUID) -> Run | None:
     return runs_visible(user).filter(uuid=uuid).first()
+
+
+def _find_trial(user: User, uuid: UUID) -> Trial | None:
+    return trials_visible(user).filter(uuid=uuid).first()
 
 
 def _find_operation(user: User, uuid: UUID) -> HostOperation | None:
@@ -111,6 +129,7 @@ class _Kind:
 _KINDS = (
     _Kind(_find_deployment, _of_deployment, lambda actor, row: deployment_cancel(actor=actor, deployment=row)),
     _Kind(_find_run, _of_run, lambda actor, row: run_cancel(actor=actor, run=row)),
+    _Kind(_find_trial, _of_trial, lambda actor, row: trial_cancel(actor=actor, trial=row)),
     _Kind(_find_operation, _of_operation, lambda actor, row: operation_cancel(actor=actor, operation=row)),
 )
 

@@ -14,6 +14,7 @@ from panel.benchmarks.api import Runs, Scenarios
 from panel.deployments.api import Deployments, Drifts, Pins, Revisions
 from panel.deployments.api_sites import DeployableSites
 from panel.hosts.api import Hosts, Installs, Operations
+from panel.trials.api import Trials
 from panel.websites.api import Certificates
 from panel.websites.api_parts import Blocks, Locations, PhpPools, Snippets, Upstreams
 
@@ -38,6 +39,7 @@ router.register("sites", DeployableSites, basename="sites")
 router.register("snippets", Snippets, basename="snippets")
 router.register("teams", Teams, basename="teams")
 router.register("tokens", Tokens, basename="tokens")
+router.register("trials", Trials, basename="trials")
 router.register("upstreams", Upstreams, basename="upstreams")
 router.register("users", Users, basename="users")
 

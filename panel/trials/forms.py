@@ -5,17 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
-from django.core.exceptions import ValidationError
 from django.utils.translation import gettext_lazy as _
 
 from panel.accounts.models import User
-from panel.benchmarks.models import Scenario
-from panel.benchmarks.quick import BY_SLUG, QUICK
+from panel.benchmarks.quick import QUICK
 from panel.hosts.models import EngineInstall
 from panel.trials import selectors, services
 from panel.websites.models import Site
 
-REPLAY = "replay"
 OF_REPLAY = ("queries", "concurrency", "duration_s", "rounds")
 
 
@@ -56,30 +53,15 @@ class TrialForm(forms.Form):
             for name in OF_REPLAY:
                 del self.fields[name]
 
-    def clean_load(self) -> Scenario | None:
-        """None: the site's own log."""
-        kind, _colon, key = str(self.cleaned_data["load"]).partition(":")
-        if kind == "quick":
-            return Scenario(**BY_SLUG[key].values())
-        if kind == "scenario":
-            return selectors.loads(self.user).get(pk=int(key))
-        return None
-
-    def frozen(self) -> dict[str, Any]:
-        """The load as a trial takes it. Raises what services.load_of and load_from_log raise."""
+    def frozen(self) -> tuple[dict[str, Any], bool]:
+        """The load as a trial takes it, and whether it is a replay. Raises what services.load_chosen raises."""
         data = self.cleaned_data
-        scenario: Scenario | None = data["load"]
-        if scenario is not None:
-            try:
-                return services.load_of(scenario)
-            except ValidationError as error:
-                raise ValidationError({"load": error.messages}) from error
-        chosen = {name: data[name] for name in OF_REPLAY}
-        return services.load_from_log(actor=self.user, site=self.site, **chosen)
+        replay = {name: data[name] for name in OF_REPLAY if name in data}
+        return services.load_chosen(actor=self.user, site=self.site, choice=data["load"], **replay)
 
 
 def _load_choices(user: User, has_log: bool) -> list[tuple[Any, Any]]:
-    own = [(REPLAY, _("What visitors asked for lately: the site's own access log"))] if has_log else []
+    own = [(services.REPLAY, _("What visitors asked for lately: the site's own access log"))] if has_log else []
     scenarios = [(f"scenario:{row.pk}", f"{row.name} ({row.tool})") for row in selectors.loads(user)]
     ready = [(f"quick:{quick.slug}", quick.name) for quick in QUICK]
     groups: list[tuple[Any, Any]] = [(_("Scenarios"), scenarios)] if scenarios else []

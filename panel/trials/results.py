@@ -52,7 +52,7 @@ def columns(trial: Trial) -> list[Figure]:
 
 
 def rows(trial: Trial) -> list[Row]:
-    targets, ratios = _by_contender(trial)
+    targets, ratios = by_contender(trial)
     shown = columns(trial)
     now = trial.site.install_id if trial.site else None
     made = []
@@ -66,7 +66,7 @@ def rows(trial: Trial) -> list[Row]:
     return made
 
 
-def _by_contender(trial: Trial) -> tuple[dict[int, dict[str, Any]], dict[int, dict[str, Any]]]:
+def by_contender(trial: Trial) -> tuple[dict[int, dict[str, Any]], dict[int, dict[str, Any]]]:
     """The run's targets and ratios by the contender's key: its targets are those that answered alike, in order."""
     run = measured(trial)
     if run is None:
@@ -101,7 +101,7 @@ def advice(trial: Trial) -> str:
     if trial.run is None or trial.run.status != RunStatus.FINISHED:
         return ""
     first, *others = list(trial.contenders.all())
-    _targets, ratios = _by_contender(trial)
+    _targets, ratios = by_contender(trial)
     found = [(ratios[row.pk]["throughput_rps"], row) for row in others if "throughput_rps" in ratios.get(row.pk, {})]
     faster = [(ratio, row) for ratio, row in found if ratio["verdict"] == Verdict.HIGHER]
     if not faster:

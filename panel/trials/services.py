@@ -17,6 +17,8 @@ from panel.audit.services import audit_record
 from panel.benchmarks import targets
 from panel.benchmarks.choices import Tool
 from panel.benchmarks.models import Scenario
+from panel.benchmarks.quick import BY_SLUG
+from panel.benchmarks.selectors import scenarios_visible
 from panel.benchmarks.services import run_cancel, run_delete
 from panel.core.errors import ApplicationError, Conflict
 from panel.deployments import services as deployments
@@ -32,6 +34,7 @@ from panel.websites.logs import site_log_tail, site_logs
 from panel.websites.models import Site
 
 LOAD_FIELDS = ("name", "tool", "arguments", "paths", "rounds", "warmup_s", "timeout_s", "allowed_error_percent")
+REPLAY = "replay"
 REPLAY_LINES = 2000
 # Those that ask for many paths in turn, the one that needs the least CPU first.
 REPLAY_TOOLS = (Tool.WRK, Tool.H2LOAD, Tool.SIEGE)
@@ -87,6 +90,26 @@ def load_from_log(
     return load_of(Scenario(**values, arguments=arguments, warmup_s=2, timeout_s=duration_s + 60))
 
 
+def load_chosen(*, actor: User, site: Site, choice: str, **replay: Any) -> tuple[dict[str, Any], bool]:
+    """The load that `choice` names, and whether it is a replay: "replay" (with what `load_from_log` takes),
+    "scenario:ID" or "quick:SLUG". Raises what those do, ApplicationError for any other."""
+    kind, _colon, key = choice.partition(":")
+    if choice == REPLAY:
+        return load_from_log(actor=actor, site=site, **replay), True
+    scenario = None
+    if kind == "quick" and key in BY_SLUG:
+        scenario = Scenario(**BY_SLUG[key].values())
+    elif kind == "scenario" and key.isascii() and key.isdecimal() and len(key) < 18:
+        scenario = scenarios_visible(actor).filter(pk=int(key)).first()
+    if scenario is None:
+        words = _("There is no load “%s” that you may see: write replay, scenario:ID or quick:SLUG.")
+        raise ApplicationError(words % choice[:80], field="load")
+    try:
+        return load_of(scenario), False
+    except ValidationError as error:
+        raise ApplicationError(" ".join(error.messages), field="load") from error
+
+
 def _replay_tool(host: Host) -> Tool:
     with pool.session(target_for(host)) as agent:
         there = agent.call("fingerprint", {})["tools"]
@@ -100,6 +123,12 @@ def _replay_tool(host: Host) -> Tool:
 # --- a trial ---
 
 
+def require_trial(actor: User, site: Site) -> None:
+    """A trial copies the site, deploys the copies and puts a load on them: PermissionDenied unless all is allowed."""
+    for action in (Action.CHANGE, Action.DEPLOY, Action.BENCHMARK):
+        require(actor, action, site.team)
+
+
 @transaction.atomic
 def trial_create(
     *, actor: User, site: Site, installs: Sequence[EngineInstall], load: dict[str, Any], is_replay: bool = False
@@ -108,8 +137,7 @@ def trial_create(
 
     Raises PermissionDenied, ApplicationError, Conflict when one of the site is under way.
     """
-    for action in (Action.CHANGE, Action.DEPLOY, Action.BENCHMARK):
-        require(actor, action, site.team)
+    require_trial(actor, site)
     Site.objects.select_for_update().get(pk=site.pk)  # one trial at a time, whoever asks at the same moment
     own = _live(site).install
     others = _others(own, installs)

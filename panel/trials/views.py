@@ -22,7 +22,7 @@ from panel.core.stream import event_response
 from panel.core.ui import Crumb
 from panel.deployments.views import planned
 from panel.trials import results, selectors, services, stream
-from panel.trials.forms import REPLAY, TrialForm
+from panel.trials.forms import TrialForm
 from panel.trials.models import UNDER_WAY, Contender, Trial
 from panel.websites.logs import site_logs
 from panel.websites.models import Site
@@ -86,13 +86,10 @@ def site_trials(request: Request, name: str) -> HttpResponse:
 
 
 def _create(request: Request, site: Site, form: TrialForm) -> Trial:
-    return services.trial_create(
-        actor=request.user,
-        site=site,
-        installs=list(form.cleaned_data["installs"]),
-        load=form.frozen(),
-        is_replay=form.cleaned_data["load"] is None,
-    )
+    services.require_trial(request.user, site)
+    load, is_replay = form.frozen()
+    installs = list(form.cleaned_data["installs"])
+    return services.trial_create(actor=request.user, site=site, installs=installs, load=load, is_replay=is_replay)
 
 
 def _remarks(site: Site, install: Any) -> list[str]:
@@ -108,7 +105,7 @@ def _chosen(form: TrialForm) -> set[str]:
 def replay(request: Request, name: str) -> HttpResponse:
     """What a replay of the site's log would ask for: a part of the form's page."""
     site = site_get(request, name)
-    context: dict[str, Any] = {"site": site, "load": REPLAY}
+    context: dict[str, Any] = {}
     try:
         found = services.replay_read(actor=request.user, site=site, queries=request.GET.get("queries") == "on")
     except ApplicationError as error:

@@ -130,6 +130,15 @@ TWINS: dict[str, str] = {
     "benchmarks:output": "GET runs/{uuid}/rounds/{target}/{number}/output/",
     "benchmarks:export-json": "GET runs/{uuid}/export.json/",
     "benchmarks:export-csv": "GET runs/{uuid}/export.csv/",
+    "websites:trials": "GET trials/, POST trials/",
+    "websites:trials_replay": "GET trials/replay/",
+    "trials:detail": "GET trials/{uuid}/",
+    "trials:live": "GET jobs/{uuid}/",
+    "trials:events": "GET jobs/{uuid}/events/",
+    "trials:cancel": "POST trials/{uuid}/cancel/",
+    "trials:delete": "DELETE trials/{uuid}/",
+    "trials:switch": "POST trials/{uuid}/switch/",
+    "trials:switch-plan": "POST trials/{uuid}/switch/",
 }
 _SECRETS = "what it asks for or shows is a secret of the person at the browser"
 ALONE = {
@@ -175,6 +184,7 @@ FORMS = {
     "SelfSignForm": "POST certificates/self-sign/",
     "ScenarioForm": "POST scenarios/",
     "RunForm": "POST runs/",
+    "TrialForm": "POST trials/",
 }
 # Fields that a page needs and a body does not, or that are called otherwise there.
 RENAMED = {

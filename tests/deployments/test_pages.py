@@ -7,9 +7,9 @@ from asgiref.sync import async_to_sync
 from django.test import AsyncClient, Client
 from django.urls import reverse
 
+from panel.core import stream
 from panel.core.errors import ApplicationError
 from panel.deployments import drift as drifts
-from panel.core import stream
 from panel.deployments import services
 from panel.deployments.models import Deployment, DeploymentStatus, Drift, PinnedFile, SiteState, SiteStatus
 from panel.deployments.rendered import sha256_of

@@ -53,6 +53,8 @@ def fill(route: str) -> str:
     uuid = world.DEPLOYMENT
     if "runs/" in route or route.startswith("benchmarks"):
         uuid = world.RUN
+    elif "trials/" in route:
+        uuid = world.TRIAL
     elif "operations/" in route:
         uuid = world.OPERATION
     values = {

@@ -104,7 +104,7 @@ def fingerprint() -> dict[str, list[object]]:
     """All rows of the panel's own tables except those that record reading."""
     from django.apps import apps
 
-    own = ("hosts", "websites", "deployments", "benchmarks", "accounts")
+    own = ("hosts", "websites", "deployments", "benchmarks", "trials", "accounts")
     found: dict[str, list[object]] = {}
     for model in apps.get_models():
         if model._meta.app_label in own:

@@ -28,6 +28,7 @@ from panel.deployments.models import (
     Step,
 )
 from panel.hosts.models import Connection, EngineInstall, Host, HostOperation
+from panel.trials.models import Contender, Trial
 from panel.websites.models import (
     Certificate,
     Listen,
@@ -45,6 +46,7 @@ KEY = 7001
 RUN = UUID("70010000-0000-4000-8000-000000000001")
 DEPLOYMENT = UUID("70010000-0000-4000-8000-000000000002")
 OPERATION = UUID("70010000-0000-4000-8000-000000000003")
+TRIAL = UUID("70010000-0000-4000-8000-000000000004")
 NAME = "zzz-owned"
 HOST = "zhost"
 BCRYPT = "$2y$12$" + "SECRETbasicauth".ljust(53, "a")
@@ -272,3 +274,8 @@ def _benchmarks(site: Site, install: EngineInstall, team: Team) -> None:
         engine="nginx",
     )
     Round.objects.create(pk=KEY, target=target, number=1, error="zzz-owned", finished_at=_TIME)
+    trial = Trial.objects.create(
+        pk=KEY, uuid=TRIAL, site=site, load=parameters, run=run, status="failed", error="zzz-owned", outcome="failed"
+    )
+    Contender.objects.create(pk=KEY, trial=trial, position=0, install=install, label="nginx", status="same")
+    Contender.objects.create(pk=KEY + 1, trial=trial, position=1, install=install, label=NAME, status="different")

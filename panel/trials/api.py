@@ -1,0 +1,129 @@
+"""Trials over the API: which server should a site use?"""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.db.models import QuerySet
+from django.http import Http404
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from panel.accounts.permissions import Action
+from panel.api.base import UUID_REGEX, Resource, all_or_none
+from panel.api.problems import ApiError, parameter_error
+from panel.api.serializers import EmptySerializer
+from panel.deployments.api import plans_answer
+from panel.deployments.serializers import DeploymentDetailSerializer
+from panel.trials import results, selectors, services
+from panel.trials.models import Contender, Trial
+from panel.trials.serializers import ReplaySerializer, SwitchInput, TrialInput, TrialSerializer
+from panel.websites.models import Site
+from panel.websites.selectors import sites_visible
+
+_REPLAY = ("queries", "concurrency", "duration_s", "rounds")
+_TRUTH = {"true": True, "false": False}
+
+
+class Trials(Resource):
+    """A trial puts a live site on servers of its host side by side, and the same load on each."""
+
+    model = Trial
+    serializer_class = TrialSerializer
+    lookup_field = "uuid"
+    lookup_value_regex = UUID_REGEX
+    writes = Action.BENCHMARK
+    filter_fields = {
+        "status": ["exact", "in"],
+        "site__name": ["exact", "in"],
+        "is_replay": ["exact"],
+        "created_at": ["gte", "lte"],
+    }
+    ordering_fields = ("id", "created_at")
+    ordering = "-created_at"
+    dry_run_actions = {"create", "cancel", "switch"}
+    parameters = {"replay": {"site", "queries"}}
+
+    def rows(self) -> QuerySet[Trial]:
+        return selectors.trials_visible(self.actor)
+
+    @extend_schema(request=TrialInput, responses={202: TrialSerializer})
+    def create(self, request: Request) -> Response:
+        """Queues a trial: copies on private ports that must answer alike, measured in turns, taken away at the end.
+
+        Visitors go on being served as before. Needs the scopes sites, deploy and benchmark.
+        """
+        values = self.body(TrialInput)
+        (site,) = all_or_none(sites_visible(self.actor), "name", [values["site"]], "/site")
+        others = selectors.candidates(site)
+        installs = all_or_none(others, "pk", values["installs"], "/installs") if "installs" in values else list(others)
+        services.require_trial(self.actor, site)
+        replay = {name: values[name] for name in _REPLAY}
+        load, is_replay = services.load_chosen(actor=self.actor, site=site, choice=values["load"], **replay)
+        trial = services.trial_create(actor=self.actor, site=site, installs=installs, load=load, is_replay=is_replay)
+        fresh = self.rows().get(pk=trial.pk)
+        return Response(TrialSerializer(fresh).data, status=202, headers={"Location": f"/api/v1/jobs/{trial.uuid}/"})
+
+    def destroy(self, request: Request, uuid: UUID | None = None) -> Response:
+        """With its run, rounds and their output."""
+        services.trial_delete(actor=self.actor, trial=self.get_object())
+        return Response(status=204)
+
+    @extend_schema(request=EmptySerializer, responses=TrialSerializer)
+    @action(detail=True, methods=["post"])
+    def cancel(self, request: Request, uuid: UUID | None = None) -> Response:
+        """Ends a trial that waits at once; one that runs takes its copies away first."""
+        trial = services.trial_cancel(actor=self.actor, trial=self.get_object())
+        return Response(TrialSerializer(self.rows().get(pk=trial.pk)).data)
+
+    @extend_schema(
+        request=SwitchInput,
+        responses={201: DeploymentDetailSerializer(many=True), 202: DeploymentDetailSerializer(many=True)},
+    )
+    @action(detail=True, methods=["post"], writes=Action.DEPLOY)
+    def switch(self, request: Request, uuid: UUID | None = None) -> Response:
+        """Plans to serve the site by one of the trial's servers; position 0 is the way back.
+
+        With `confirm` it is applied at once (202, Location of the job): verified, or undone.
+        """
+        values = self.body(SwitchInput)
+        contender = self._contender(values["position"])
+        if not values["confirm"]:
+            return plans_answer(self, [services.switch_plan(actor=self.actor, contender=contender)])
+        accept = values["accept_drift"]
+        done = services.trial_switch(actor=self.actor, contender=contender, accept_drift=accept)
+        return plans_answer(self, [done], accepted=True)
+
+    def _contender(self, position: int) -> Contender:
+        trial = self.get_object()
+        found: Contender | None = trial.contenders.select_related("install__host").filter(position=position).first()
+        if found is None:
+            detail = f"This trial has no server {position}; its member servers lists them."
+            raise ApiError("invalid", detail, [{"pointer": "/position", "detail": detail}])
+        found.trial = trial
+        return found
+
+    @extend_schema(
+        responses=ReplaySerializer,
+        parameters=[OpenApiParameter("site", str, required=True), OpenApiParameter("queries", bool)],
+    )
+    @action(detail=False, methods=["get"], pagination_class=None, filter_backends=[])
+    def replay(self, request: Request) -> Response:
+        """What a replay of a site's access log would ask for, and how often."""
+        raw = request.query_params.get("queries", "false")
+        if raw not in _TRUTH:
+            raise parameter_error("queries", "Write true or false.")
+        found = services.replay_read(actor=self.actor, site=self._site(request), queries=_TRUTH[raw])
+        paths: list[dict[str, Any]] = [
+            {"path": path, "percent": percent} for path, percent in results.shares(found.paths)
+        ]
+        return Response({"requests": found.requests, "left_out": found.left_out, "paths": paths})
+
+    def _site(self, request: Request) -> Site:
+        site = sites_visible(self.actor).filter(name=request.query_params.get("site", "")).first()
+        if site is None:
+            raise Http404
+        return site

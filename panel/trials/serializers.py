@@ -1,0 +1,120 @@
+"""Trials as JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from panel.api.serializers import StrictSerializer
+from panel.trials import results
+from panel.trials.models import Contender, ContenderStatus, Trial
+
+
+class TrialServerSerializer(serializers.Serializer[Any]):
+    """One server of a trial; the first is the site's own, and what ratios are made against."""
+
+    position = serializers.IntegerField()
+    install = serializers.IntegerField(allow_null=True)
+    label = serializers.CharField()  # type: ignore[assignment]
+    status = serializers.ChoiceField(choices=ContenderStatus.choices)
+    detail = serializers.CharField(allow_blank=True, help_text="Why it was refused, or what it answers differently.")
+    serves_site = serializers.BooleanField()
+    may_switch = serializers.BooleanField()
+    figures = serializers.DictField(help_text="By name: value, low, high, confidence, rounds. Empty: not measured.")
+    ratios = serializers.DictField(help_text="The same with a verdict: higher, lower, no_difference or too_few.")
+
+
+class TrialSerializer(serializers.ModelSerializer[Trial]):
+    site = serializers.CharField(source="site.name", read_only=True)
+    load = serializers.DictField(read_only=True)
+    left_out = serializers.ListField(child=serializers.CharField(), read_only=True)
+    run = serializers.UUIDField(source="run.uuid", read_only=True, default=None, allow_null=True)
+    switch = serializers.UUIDField(source="switch.uuid", read_only=True, default=None, allow_null=True)
+    requested_by = serializers.CharField(source="requested_by.username", read_only=True, default=None, allow_null=True)
+    advice = serializers.SerializerMethodField()
+    servers = serializers.SerializerMethodField()
+
+    class Meta:
+        model = Trial
+        fields = [
+            "uuid",
+            "site",
+            "load",
+            "is_replay",
+            "left_out",
+            "status",
+            "phase",
+            "error",
+            "remains",
+            "run",
+            "switch",
+            "advice",
+            "servers",
+            "requested_by",
+            "created_at",
+            "started_at",
+            "finished_at",
+        ]
+
+    def get_advice(self, trial: Trial) -> str:
+        return results.advice(trial)
+
+    @extend_schema_field(TrialServerSerializer(many=True))
+    def get_servers(self, trial: Trial) -> list[dict[str, Any]]:
+        targets, ratios = results.by_contender(trial)
+        return [_server(row, targets, ratios.get(row.contender.pk, {})) for row in results.rows(trial)]
+
+
+def _server(row: results.Row, targets: dict[int, dict[str, Any]], ratios: dict[str, Any]) -> dict[str, Any]:
+    contender: Contender = row.contender
+    return {
+        "position": contender.position,
+        "install": contender.install_id,
+        "label": contender.label,
+        "status": contender.status,
+        "detail": contender.detail,
+        "serves_site": row.is_now,
+        "may_switch": row.may_switch,
+        "figures": targets.get(contender.pk, {}).get("figures", {}),
+        "ratios": ratios,
+    }
+
+
+class TrialInput(StrictSerializer):
+    """`load` is "replay" (the site's own access log), "scenario:ID" or "quick:SLUG". The members after it are for a
+    replay."""
+
+    site = serializers.CharField(max_length=63)
+    installs = serializers.ListField(
+        child=serializers.IntegerField(min_value=1),
+        required=False,
+        allow_empty=False,
+        max_length=8,
+        help_text="Other servers of the site's host. Left out: all of them.",
+    )
+    load = serializers.CharField(max_length=120)
+    queries = serializers.BooleanField(default=False, help_text="Replay query strings too: they may hold secrets.")
+    concurrency = serializers.IntegerField(default=16, min_value=1, max_value=1000)
+    duration_s = serializers.IntegerField(default=10, min_value=1, max_value=600)
+    rounds = serializers.IntegerField(default=6, min_value=3, max_value=30)
+
+
+class SwitchInput(StrictSerializer):
+    """`position` as in `servers`. Without `confirm` the plan is made and waits."""
+
+    position = serializers.IntegerField(min_value=0, max_value=100)
+    confirm = serializers.BooleanField(default=False)
+    accept_drift = serializers.BooleanField(default=False)
+
+
+class ReplayShare(serializers.Serializer[Any]):
+    path = serializers.CharField()
+    percent = serializers.IntegerField()
+
+
+class ReplaySerializer(serializers.Serializer[Any]):
+    requests = serializers.IntegerField(help_text="Lines that can be repeated.")
+    left_out = serializers.IntegerField(help_text="Lines with another method, or not answered with success.")
+    paths = ReplayShare(many=True)
