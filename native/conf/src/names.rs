@@ -80,6 +80,8 @@ pub struct VirtualHosts {
 pub struct Chosen<'a> {
     pub server: &'a Arc<Server>,
     pub matched: Option<(&'a Pattern, Groups)>,
+    /// It has this name, and is not only the address's default.
+    pub named: bool,
 }
 
 impl VirtualHosts {
@@ -121,6 +123,7 @@ impl VirtualHosts {
         let plain = |server| Chosen {
             server,
             matched: None,
+            named: true,
         };
         if let Some(server) = self.exact.get(host) {
             return plain(server);
@@ -149,10 +152,14 @@ impl VirtualHosts {
                 return Chosen {
                     server,
                     matched: Some((pattern, groups)),
+                    named: true,
                 };
             }
         }
-        plain(&self.default)
+        Chosen {
+            named: false,
+            ..plain(&self.default)
+        }
     }
 
     /// All servers, each once.

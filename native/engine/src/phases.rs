@@ -51,6 +51,18 @@ pub fn begin(ex: &mut Exchange) -> Begin {
     if let Some(status) = tls_refusal(ex) {
         return Begin::Refuse(status);
     }
+    if is_misdirected(ex) {
+        let message = "client attempted to request the server name different from the one that was negotiated";
+        ex.log(Level::Info, message);
+        return Begin::Refuse(421);
+    }
+    if ex.version() == Version::Http2 && !speaks_http2(ex) {
+        ex.log(
+            Level::Info,
+            "client sent HTTP/2 request to a server without it",
+        );
+        return Begin::Refuse(421);
+    }
     let merge = ex.server.conf.merge_slashes.unwrap_or(true);
     let mut parsed = std::mem::take(&mut ex.uri);
     let method = ex.head.method();
@@ -68,6 +80,23 @@ pub fn begin(ex: &mut Exchange) -> Begin {
         return Begin::Refuse(405);
     }
     Begin::Process
+}
+
+/// Whether the handshake was for another server than the one that now wants client certificates:
+/// what the other one asked of the client says nothing here.
+fn is_misdirected(ex: &Exchange) -> bool {
+    let Some(tls) = &ex.conn.tls else {
+        return false;
+    };
+    let verify = ex.server.conf.ssl_verify_client;
+    let verifies = !matches!(verify, None | Some(VerifyClient::Off));
+    let other = !tls.server_name.is_empty() && tls.server_name != ex.host;
+    verifies && other && ex.conn.endpoint.hosts.choose(&tls.server_name).named
+}
+
+/// Whether the chosen server may be reached over HTTP/2 (RFC 9113, section 9.1.2).
+fn speaks_http2(ex: &Exchange) -> bool {
+    ex.conn.endpoint.http2 || ex.server.conf.http2 == Some(true)
 }
 
 /// What is wrong with the connection's TLS, as the chosen server sees it: no TLS on a TLS port, or a
@@ -119,7 +148,11 @@ fn choose_server(ex: &mut Exchange) -> Result<(), &'static str> {
     } else {
         Some(authority)
     };
-    if let Some(text) = wanted.filter(|t| !t.is_empty()) {
+    let wanted = wanted.filter(|t| !t.is_empty());
+    if wanted.is_none() && matches!(ex.version(), Version::Http2 | Version::Http3) {
+        return Err("client sent neither \":authority\" nor \"Host\" header");
+    }
+    if let Some(text) = wanted {
         let (name, port) = validate_host(&text).ok_or("client sent invalid host header")?;
         ex.host = name;
         ex.host_port = port;
@@ -127,9 +160,8 @@ fn choose_server(ex: &mut Exchange) -> Result<(), &'static str> {
     let endpoint = ex.conn.endpoint.clone();
     let chosen = endpoint.hosts.choose(&ex.host);
     let sni = ex.conn.sni_server.borrow().clone();
-    let is_default = Arc::ptr_eq(chosen.server, &endpoint.hosts.default);
     ex.server = match sni {
-        Some(sni) if is_default => sni,
+        Some(sni) if !chosen.named => sni,
         _ => chosen.server.clone(),
     };
     if let Some((pattern, groups)) = chosen.matched {

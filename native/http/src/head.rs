@@ -8,9 +8,11 @@ use std::cell::Cell;
 /// How much of a head is accepted.
 #[derive(Clone, Copy, Debug)]
 pub struct HeadLimits {
-    /// Names and values together with 32 bytes for each field, in bytes, as in
-    /// SETTINGS_MAX_HEADER_LIST_SIZE and SETTINGS_MAX_FIELD_SECTION_SIZE.
+    /// Names and values together, in bytes. As in nginx without the 32 bytes for each field that
+    /// SETTINGS_MAX_HEADER_LIST_SIZE and SETTINGS_MAX_FIELD_SECTION_SIZE count.
     pub size: usize,
+    /// One name, or one value, in bytes.
+    pub field: usize,
     /// Number of fields.
     pub fields: usize,
 }
@@ -20,16 +22,19 @@ impl Default for HeadLimits {
     fn default() -> Self {
         Self {
             size: 32 * 1024,
+            field: 8 * 1024,
             fields: 1000,
         }
     }
 }
 
-/// Why a head is refused. All but `TooLarge` make the request malformed.
+/// Why a head is refused. All but `TooLarge` and `TooMany` make the request malformed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeadError {
-    /// More than [`HeadLimits`] allow.
+    /// More bytes than [`HeadLimits`] allow.
     TooLarge,
+    /// More fields than [`HeadLimits`] allow.
+    TooMany,
     /// A field name that is empty, has upper-case letters or what no token has.
     Name,
     /// NUL, CR or LF in a value, or blanks around it.
@@ -50,6 +55,7 @@ impl std::fmt::Display for HeadError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             HeadError::TooLarge => "client sent too large request header",
+            HeadError::TooMany => "client sent too many header lines",
             HeadError::Name => "client sent invalid header name",
             HeadError::Value => "client sent invalid header value",
             HeadError::Pseudo => "client sent an unknown, duplicate or misplaced pseudo-header",
@@ -83,6 +89,7 @@ pub struct RequestHead {
     authority: Option<Span>,
     host: Option<Span>,
     content_length: Option<u64>,
+    encoded: usize,
     note: Cell<u64>,
 }
 
@@ -127,9 +134,9 @@ impl RequestHead {
         self.content_length
     }
 
-    /// Bytes of all names and values, for `$request_length`: about what HTTP/1 would have needed.
+    /// Bytes of the field section it came in, for `$request_length`.
     pub fn size(&self) -> usize {
-        self.bytes.len()
+        self.encoded
     }
 
     /// Writes the head in the form that all protocol versions share. Cookies that came in pieces
@@ -207,9 +214,13 @@ impl HeadBuilder {
     }
 
     fn add(&mut self, name: &[u8], value: &[u8]) -> Result<(), HeadError> {
-        self.size += name.len() + value.len() + 32;
-        if self.size > self.limits.size || self.head.fields.len() >= self.limits.fields {
+        self.size += name.len() + value.len();
+        let limits = &self.limits;
+        if self.size > limits.size || name.len().max(value.len()) > limits.field {
             return Err(HeadError::TooLarge);
+        }
+        if self.head.fields.len() >= limits.fields {
+            return Err(HeadError::TooMany);
         }
         check_value(value)?;
         if let Some(pseudo) = name.strip_prefix(b":") {
@@ -264,15 +275,16 @@ impl HeadBuilder {
         Ok(())
     }
 
-    /// The head, if it is valid as a whole.
+    /// The head, if it is valid as a whole; `encoded` is the size of its section in bytes.
     ///
     /// # Errors
     /// The first thing that is wrong with it.
-    pub fn finish(self) -> Result<RequestHead, HeadError> {
+    pub fn finish(mut self, encoded: usize) -> Result<RequestHead, HeadError> {
         match self.error {
             Some(error) => Err(error),
             None => {
                 check_request(&self.head)?;
+                self.head.encoded = encoded;
                 Ok(self.head)
             }
         }
@@ -326,11 +338,14 @@ fn parse_length(value: &[u8]) -> Option<u64> {
 
 fn check_request(head: &RequestHead) -> Result<(), HeadError> {
     let method = head.method();
-    if method.is_empty() || !method.iter().all(|&b| is_tchar(b)) {
+    // Any token by the book (RFC 9110, section 9.1); nginx knows no others, in all versions.
+    let known = |b: &u8| b.is_ascii_uppercase() || matches!(b, b'_' | b'-');
+    if method.is_empty() || !method.iter().all(known) {
         return Err(HeadError::RequestLine);
     }
     let valid = if method == b"CONNECT" {
-        head.scheme.is_none() && head.path.is_none() && head.authority.is_some()
+        // Refused by the engine, with or without what only other methods have.
+        head.authority.is_some()
     } else {
         is_scheme(head.scheme()) && is_path(head.path(), method)
     };
@@ -376,7 +391,7 @@ mod tests {
     }
 
     fn with(more: &[(&str, &str)]) -> Result<RequestHead, HeadError> {
-        build(&[&GET, more].concat()).finish()
+        build(&[&GET, more].concat()).finish(0)
     }
 
     #[test]
@@ -415,10 +430,10 @@ mod tests {
     #[test]
     fn host_stands_in_for_authority() {
         let head = build(&[GET[0], GET[1], GET[2], ("host", "h")])
-            .finish()
+            .finish(0)
             .unwrap();
         assert_eq!(head.authority(), Some(&b"h"[..]));
-        assert_eq!(build(&GET[..3]).finish().unwrap().authority(), None);
+        assert_eq!(build(&GET[..3]).finish(0).unwrap().authority(), None);
         assert!(with(&[("host", "EXAMPLE.org")]).is_ok());
     }
 
@@ -464,7 +479,10 @@ mod tests {
         for missing in 0..3 {
             let mut fields = GET.to_vec();
             fields.remove(missing);
-            assert_eq!(build(&fields).finish().unwrap_err(), HeadError::RequestLine);
+            assert_eq!(
+                build(&fields).finish(0).unwrap_err(),
+                HeadError::RequestLine
+            );
         }
         for (at, value) in [
             (0, ""),
@@ -478,20 +496,18 @@ mod tests {
         ] {
             let mut fields = GET.to_vec();
             fields[at].1 = value;
-            assert!(build(&fields).finish().is_err(), "{:?}", fields[at]);
+            assert!(build(&fields).finish(0).is_err(), "{:?}", fields[at]);
         }
         let star = [(":method", "OPTIONS"), (":scheme", "http"), (":path", "*")];
-        assert!(build(&star).finish().is_ok());
+        assert!(build(&star).finish(0).is_ok());
     }
 
     #[test]
-    fn connect_has_an_authority_only() {
+    fn connect_has_an_authority() {
         assert!(build(&[(":method", "CONNECT"), (":authority", "x:1")])
-            .finish()
+            .finish(0)
             .is_ok());
-        assert!(build(&[(":method", "CONNECT")]).finish().is_err());
-        let full = [(":method", "CONNECT"), GET[1], GET[2], GET[3]];
-        assert!(build(&full).finish().is_err());
+        assert!(build(&[(":method", "CONNECT")]).finish(0).is_err());
     }
 
     #[test]
@@ -508,18 +524,24 @@ mod tests {
     fn size_and_number_are_limited() {
         let limits = HeadLimits {
             size: 200,
+            field: 120,
             fields: 3,
         };
+        for (name, value) in [("a", "x".repeat(121)), (&"x".repeat(121), "a".into())] {
+            let mut one = HeadBuilder::new(limits);
+            one.field(name.as_bytes(), value.as_bytes());
+            assert_eq!(one.finish(0).unwrap_err(), HeadError::TooLarge);
+        }
         let mut long = HeadBuilder::new(limits);
         for _ in 0..1000 {
             long.field(b"a", &[b'x'; 100]);
         }
         assert!(long.head.bytes.len() <= 200);
-        assert_eq!(long.finish().unwrap_err(), HeadError::TooLarge);
+        assert_eq!(long.finish(0).unwrap_err(), HeadError::TooLarge);
         let mut many = HeadBuilder::new(limits);
         for _ in 0..4 {
             many.field(b"a", b"");
         }
-        assert_eq!(many.finish().unwrap_err(), HeadError::TooLarge);
+        assert_eq!(many.finish(0).unwrap_err(), HeadError::TooMany);
     }
 }

@@ -3,11 +3,11 @@
 use crate::mux::{self, Coding, Mux, Queue};
 use crate::transport::Transport;
 use bytes::{Buf, Bytes};
-use gallop_conf::model::{Level, SrvConf};
+use gallop_conf::model::{Level, Server};
 use gallop_engine::{Conn, Worker};
 use gallop_http::h2::{Config, Connection, ErrorCode, Event, MIN_RECEIVE_BUFFER};
 use gallop_http::head::{HeadError, HeadLimits, RequestHead};
-use gallop_runtime::{deadline, now_ms, timeout, Deadline, Notify};
+use gallop_runtime::{coarse_ms, deadline, now_ms, timeout, Deadline, Notify};
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::io;
@@ -66,6 +66,8 @@ struct Http2<T> {
     task: RefCell<Option<Waker>>,
     /// A request's task has changed something that the connection's task must look at.
     touched: Cell<bool>,
+    /// Age in milliseconds after which no more requests are taken: `keepalive_time`.
+    life: u64,
 }
 
 /// Bytes received and not used yet. Holds no memory while there are none.
@@ -120,7 +122,8 @@ impl Input {
 }
 
 /// The limits that a server block sets.
-fn config(conf: &SrvConf, requests: u64) -> Config {
+fn config(server: &Server) -> Config {
+    let conf = &server.conf;
     let (count, size) = conf.large_buffers();
     let window = conf
         .http2_body_preread_size
@@ -132,10 +135,12 @@ fn config(conf: &SrvConf, requests: u64) -> Config {
         connection_window: window.saturating_mul(16).clamp(1 << 20, 0x7fff_ffff),
         head: HeadLimits {
             size: (count * size) as usize,
+            field: size as usize,
             fields: conf.max_headers.unwrap_or(1000) as usize,
         },
         max_section: (count * size) as usize,
-        max_requests: requests,
+        max_requests: server.root.conf.keepalive_requests.unwrap_or(1000),
+        chunk: server.root.conf.http2_chunk_size.unwrap_or(8192).max(1) as usize,
     }
 }
 
@@ -143,21 +148,22 @@ fn config(conf: &SrvConf, requests: u64) -> Config {
 pub async fn serve<T: Transport>(worker: Rc<Worker>, conn: Rc<Conn>, io: T, early: Vec<u8>) {
     let server = conn.sni_server.borrow().clone();
     let server = server.unwrap_or_else(|| conn.endpoint.hosts.default.clone());
-    let requests = server.root.conf.keepalive_requests.unwrap_or(1000);
     let this = Rc::new(Http2 {
-        h2: RefCell::new(Connection::new(config(&server.conf, requests))),
+        h2: RefCell::new(Connection::new(config(&server))),
         worker,
         conn,
         io,
         sending: RefCell::default(),
         task: RefCell::default(),
         touched: Cell::new(false),
+        life: server.root.conf.keepalive_time.unwrap_or(3_600_000),
     });
     let times = Times {
         header: server.conf.client_header_timeout.unwrap_or(60_000),
         idle: server.root.conf.keepalive_timeout.map_or(75_000, |t| t.0),
         send: server.root.conf.send_timeout.unwrap_or(60_000),
         deadline: deadline(),
+        since: Cell::new((Waiting::Request, now_ms())),
     };
     let input = Input {
         bytes: early,
@@ -171,11 +177,53 @@ pub async fn serve<T: Transport>(worker: Rc<Worker>, conn: Rc<Conn>, io: T, earl
     }
 }
 
+/// What the time limit that runs is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Waiting {
+    /// The client takes no output.
+    Output,
+    /// A head has begun.
+    Head,
+    /// The first request.
+    Request,
+    /// Another request, after this many.
+    Idle(u64),
+    /// Requests are served; their own tasks have time limits.
+    Nothing,
+}
+
 struct Times {
     header: u64,
     idle: u64,
     send: u64,
     deadline: Deadline,
+    /// Since when is waited for what: little by little buys no time.
+    since: Cell<(Waiting, u64)>,
+}
+
+impl Times {
+    fn limit(&self, waiting: Waiting) -> Option<u64> {
+        match waiting {
+            Waiting::Output => Some(self.send),
+            Waiting::Head | Waiting::Request => Some(self.header),
+            Waiting::Idle(_) => Some(self.idle),
+            Waiting::Nothing => None,
+        }
+    }
+
+    fn set(&self, waiting: Waiting) {
+        let Some(limit) = self.limit(waiting) else {
+            self.since.set((waiting, 0));
+            return self.deadline.clear();
+        };
+        let (before, since) = self.since.get();
+        // Output is in progress whenever this is called for it.
+        if before != waiting || waiting == Waiting::Output {
+            self.since.set((waiting, now_ms()));
+            return self.deadline.set(limit);
+        }
+        self.deadline.set((since + limit).saturating_sub(now_ms()));
+    }
 }
 
 /// What ended a wait.
@@ -200,10 +248,11 @@ impl<T: Transport> Http2<T> {
             if self.h2.borrow().is_finished() {
                 return self.flush(times.send).await;
             }
-            self.set_deadline(times);
+            self.set_deadline(&input, times);
             match self.step(&mut input, times, shutdown).await {
                 Step::Progress => {}
                 Step::Gone => return false,
+                Step::TimedOut if self.expire_head(&input, times) => {}
                 Step::TimedOut => {
                     self.h2.borrow_mut().shutdown();
                     return self.flush(1000).await;
@@ -216,18 +265,28 @@ impl<T: Transport> Http2<T> {
         }
     }
 
-    fn set_deadline(&self, times: &Times) {
+    fn set_deadline(&self, input: &Input, times: &Times) {
         let h2 = self.h2.borrow();
-        if self.has_output(&h2) {
-            times.deadline.set(times.send);
+        times.set(if self.has_output(&h2) {
+            Waiting::Output
+        } else if h2.awaits_head(input.unread()) {
+            Waiting::Head
         } else if h2.open_streams() > 0 {
-            // The requests' own tasks have time limits.
-            times.deadline.clear();
+            Waiting::Nothing
         } else if self.conn.requests.get() == 0 {
-            times.deadline.set(times.header);
+            Waiting::Request
         } else {
-            times.deadline.set(times.idle);
+            Waiting::Idle(self.conn.requests.get())
+        });
+    }
+
+    /// Gives up on a head that came too slowly; its stream is reset, the others go on.
+    fn expire_head(&self, input: &Input, times: &Times) -> bool {
+        if times.since.get().0 != Waiting::Head {
+            return false;
         }
+        times.since.set((Waiting::Nothing, 0));
+        self.h2.borrow_mut().expire_head(input.unread())
     }
 
     fn has_output(&self, h2: &Connection<StreamState>) -> bool {
@@ -373,6 +432,17 @@ impl<T: Transport> Http2<T> {
                 if !(end_stream && self.answer_now(stream, &head)) {
                     self.start(stream, Ok(&head), end_stream);
                 }
+                if coarse_ms().saturating_sub(self.conn.started) > self.life {
+                    self.h2.borrow_mut().shutdown();
+                }
+            }
+            Event::BadBody { stream } => {
+                let mut h2 = self.h2.borrow_mut();
+                let queue = h2.user_mut(stream).and_then(|state| state.body.clone());
+                drop(h2);
+                if let Some(queue) = queue {
+                    queue.refuse();
+                }
             }
             Event::Malformed { stream, error } => self.start(stream, Err(error), true),
             Event::Data {
@@ -473,13 +543,19 @@ impl<T: Transport> Mux for Http2<T> {
         self.touch();
     }
 
-    fn abort(&self, stream: u64) {
+    fn set_chunk(&self, stream: u64, bytes: u64) {
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        self.h2.borrow_mut().set_chunk(stream as u32, bytes);
+    }
+
+    fn abort(&self, stream: u64, late: bool) {
+        let code = if late {
+            ErrorCode::PROTOCOL_ERROR
+        } else {
+            ErrorCode::INTERNAL_ERROR
+        };
         // Its task is the caller and ends by itself.
-        drop(
-            self.h2
-                .borrow_mut()
-                .reset(stream as u32, ErrorCode::INTERNAL_ERROR),
-        );
+        drop(self.h2.borrow_mut().reset(stream as u32, code));
         self.touch();
     }
 

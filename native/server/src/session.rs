@@ -170,7 +170,7 @@ async fn shake(
     } else {
         Alpn::Http1
     };
-    let Some(context) = tls.context(server, alpn) else {
+    let Some(context) = tls.context(endpoint, server, alpn) else {
         return Err(hello.reject());
     };
     let stream = hello.finish(context).await?;

@@ -69,6 +69,16 @@ impl Site {
 
     /// The answer to a request for `/`, the client showing `own`.
     fn get(&self, name: &str, own: Option<(String, String)>) -> std::io::Result<String> {
+        self.get_host(name, name, own)
+    }
+
+    /// The same for `host` on a connection that was made to `name`.
+    fn get_host(
+        &self,
+        name: &str,
+        host: &str,
+        own: Option<(String, String)>,
+    ) -> std::io::Result<String> {
         let mut roots = RootCertStore::empty();
         roots.add(self.authority.0.der().clone()).unwrap();
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
@@ -91,7 +101,7 @@ impl Site {
         let mut stream = StreamOwned::new(tls, socket);
         write!(
             stream,
-            "GET / HTTP/1.1\r\nHost: {name}\r\nConnection: close\r\n\r\n"
+            "GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
         )?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer)?;
@@ -133,6 +143,16 @@ fn bad_and_missing_client_certificates_are_answered_with_400() {
         .get("one.example", None)
         .unwrap()
         .starts_with("HTTP/1.1 200"));
+}
+
+#[test]
+fn a_server_that_verifies_is_not_reached_by_another_ones_handshake() {
+    let site = Site::start("ssl_verify_client optional_no_ca;");
+    let host = |name, host| site.get_host(name, host, None).unwrap();
+    let misdirected = host("one.example", "two.example");
+    assert!(misdirected.starts_with("HTTP/1.1 421"), "{misdirected}");
+    let back = host("two.example", "one.example");
+    assert!(back.starts_with("HTTP/1.1 200"), "{back}");
 }
 
 #[test]

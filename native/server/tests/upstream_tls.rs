@@ -73,8 +73,14 @@ fn the_name_is_sent_only_where_it_is_asked_for() {
          location /on { proxy_pass UP; proxy_ssl_name up.example; proxy_ssl_server_name on; }
          location /port { proxy_pass UP; proxy_ssl_name $arg_name; proxy_ssl_server_name on; }",
     );
-    assert!(server.get("/off", "").contains("sni= "));
-    assert!(server.get("/on", "").contains("sni=up.example "));
+    let off = server.get("/off", "");
+    assert!(off.contains("sni= "), "{off}{}", server.log("error.log"));
+    let on = server.get("/on", "");
+    assert!(
+        on.contains("sni=up.example "),
+        "{on}{}",
+        server.log("error.log")
+    );
     assert!(server.get("/port?name=a.b:123", "").contains("sni=a.b "));
 }
 

@@ -148,6 +148,9 @@ struct GzipStream {
     pending: Option<Chunk>,
 }
 
+/// Compressed bytes that are worth sending before more come.
+const PIECE: usize = 4096;
+
 /// Bytes of a file that are compressed at a time.
 const FILE_STEP: u64 = 64 * 1024;
 
@@ -173,6 +176,7 @@ impl GzipStream {
     }
 
     fn take(&mut self, chunk: Chunk) -> io::Result<Option<Chunk>> {
+        let flush = matches!(chunk, Chunk::Flush);
         match chunk {
             Chunk::Data(data) => self.input(&data)?,
             Chunk::Flush => {
@@ -194,7 +198,8 @@ impl GzipStream {
                 }
             }
         }
-        Ok(self.output())
+        let ready = self.encoder.as_ref().map_or(0, |e| e.get_ref().len());
+        Ok((flush || ready >= PIECE).then(|| self.output()).flatten())
     }
 }
 

@@ -46,7 +46,9 @@ pub fn h2(bytes: &[u8]) {
                 connection.send_head(stream, &[0x88], false);
                 connection.send_data(stream, &[0; 20_000], true);
             }
-            Event::Malformed { stream, .. } => _ = connection.send_head(stream, &[0x8c], true),
+            Event::Malformed { stream, .. } | Event::BadBody { stream } => {
+                connection.send_head(stream, &[0x8c], true);
+            }
             Event::Data { stream, data, .. } => connection.release(stream, data.len()),
             Event::Reset { .. } | Event::GoAway => {}
         }
@@ -58,20 +60,21 @@ pub fn h2(bytes: &[u8]) {
     }
 }
 
-/// Field sections and instructions of HTTP/3.
+/// Field sections and instructions of HTTP/3, of a client that has filled its table or not.
 pub fn qpack(bytes: &[u8]) {
-    use qpack::{decode, encode_field, encode_prefix, DecoderStream, EncoderStream};
+    use qpack::{decode, encode_field, encode_prefix, DecoderStream, Table};
     let _ = DecoderStream::default().receive(bytes);
-    let _ = EncoderStream.receive(bytes);
+    let mut table = Table::new(4096);
+    let _ = table.receive(bytes);
     let mut encoded = Vec::new();
     encode_prefix(&mut encoded);
     let mut count = 0;
-    let _ = decode(bytes, &mut Vec::new(), |name, value| {
+    let _ = decode(bytes, &table, &mut Vec::new(), |name, value| {
         encode_field(&mut encoded, name, value);
         count += 1;
     });
     let mut again = 0;
-    decode(&encoded, &mut Vec::new(), |_, _| again += 1).expect("our own encoding");
+    decode(&encoded, &table, &mut Vec::new(), |_, _| again += 1).expect("our own encoding");
     assert_eq!(count, again);
 }
 
@@ -87,34 +90,56 @@ pub fn h3(bytes: &[u8]) {
     };
     let mut connection = h3::Connection::new(config);
     let mut shared = h3::Shared::default();
-    let mut over = [false; 16];
-    for (stream, fin, bytes) in pieces {
-        let stream = usize::from(stream & 14);
-        if std::mem::replace(&mut over[stream], fin) {
+    let mut streams: [Stream; 16] = Default::default();
+    for (number, fin, bytes) in pieces {
+        let number = u64::from(number & 14);
+        let stream = &mut streams[number as usize];
+        if stream.over {
             continue;
         }
-        match h3_piece(&mut connection, &mut shared, stream as u64, &bytes, fin) {
-            Some(ended) => over[stream] |= ended,
-            None => return,
+        stream.over = fin;
+        stream.fin = fin;
+        stream.held.extend_from_slice(&bytes);
+        if !stream.waits && h3_piece(&mut connection, &mut shared, number, stream).is_none() {
+            return;
+        }
+        while let Some(number) = connection.unblocked() {
+            let stream = &mut streams[number as usize];
+            stream.waits = false;
+            if h3_piece(&mut connection, &mut shared, number, stream).is_none() {
+                return;
+            }
         }
         assert!(connection.open_requests() <= 4);
     }
 }
 
-/// Whether the stream is over; `None`: so is the connection.
+/// What a stream's owner knows of it.
+#[derive(Default)]
+struct Stream {
+    held: Vec<u8>,
+    fin: bool,
+    /// Nothing more may come.
+    over: bool,
+    /// For the dynamic table.
+    waits: bool,
+}
+
+/// Hands in what is held; `None`: the connection is over.
 fn h3_piece(
     connection: &mut h3::Connection,
     shared: &mut h3::Shared,
-    stream: u64,
-    mut input: &[u8],
-    fin: bool,
-) -> Option<bool> {
-    use h3::Event::{Data, Malformed, Request, StreamError};
+    number: u64,
+    stream: &mut Stream,
+) -> Option<()> {
+    use h3::Event::{Blocked, Data, Malformed, Request, StreamError};
     let now = Instant::now();
+    let held = std::mem::take(&mut stream.held);
+    let mut input = &held[..];
     loop {
-        let event = connection.receive(shared, stream, &mut input, fin, now);
+        let event = connection.receive(shared, number, &mut input, stream.fin, now);
         match event.ok()? {
-            None => return Some(false),
+            None => return Some(()),
             Some(
                 Request {
                     end_stream: true, ..
@@ -126,7 +151,15 @@ fn h3_piece(
                     end_stream: true, ..
                 }
                 | StreamError { .. },
-            ) => return Some(true),
+            ) => {
+                stream.over = true;
+                return Some(());
+            }
+            Some(Blocked { .. }) => {
+                stream.waits = true;
+                stream.held = input.to_vec();
+                return Some(());
+            }
             Some(_) => {}
         }
     }

@@ -193,19 +193,20 @@ fn request_line(head: &mut Head, line: &[u8], base: u32, limits: &Limits) -> Res
     while line.get(rest) == Some(&b' ') {
         rest += 1;
     }
-    head.version = version(&line[rest..], len)?;
+    if len == 0 {
+        return Err(HeadError::InvalidRequest);
+    }
     target(
         head,
         &line[start..end],
         head.target.start,
         &line[..method_end],
-    )
+    )?;
+    head.version = version(&line[rest..])?;
+    Ok(())
 }
 
-fn version(text: &[u8], target_len: usize) -> Result<Version, HeadError> {
-    if target_len == 0 {
-        return Err(HeadError::InvalidRequest);
-    }
+fn version(text: &[u8]) -> Result<Version, HeadError> {
     let text = text.strip_suffix(b" ").map_or(text, <[u8]>::trim_ascii_end);
     if text.is_empty() {
         return Ok(Version::Http09);
@@ -240,12 +241,20 @@ fn target(head: &mut Head, text: &[u8], base: u32, method: &[u8]) -> Result<(), 
         start: base + a as u32,
         end: base + z as u32,
     };
-    if text[0] == b'/' {
-        head.path = head.target;
+    if method == b"CONNECT" {
+        // Host and port, neither of them missing (RFC 9110, section 9.3.6).
+        let colon = text.iter().rposition(|&c| c == b':');
+        let port = colon
+            .filter(|&at| at > 0)
+            .map_or(&[][..], |at| &text[at + 1..]);
+        if port.is_empty() || !port.iter().all(u8::is_ascii_digit) {
+            return Err(HeadError::InvalidRequest);
+        }
+        head.authority = head.target;
         return Ok(());
     }
-    if method == b"CONNECT" {
-        head.authority = head.target;
+    if text[0] == b'/' {
+        head.path = head.target;
         return Ok(());
     }
     let scheme = text

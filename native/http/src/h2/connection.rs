@@ -5,7 +5,7 @@ use super::streams::{Ended, Stream, Streams};
 use super::{Config, Error, ErrorCode, INITIAL_WINDOW, MAX_FRAME};
 use crate::flood::{self, Meter};
 use crate::head::{HeadBuilder, HeadError, RequestHead};
-use crate::hpack::Decoder;
+use crate::hpack::{self, Decoder};
 use crate::section_cache::SectionCache;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -34,8 +34,8 @@ pub enum Event<'a, T> {
         /// There is no body.
         end_stream: bool,
     },
-    /// A request that must be refused with 400 (431 for [`HeadError::TooLarge`]). The answer is
-    /// sent like any other; a reset follows it by itself.
+    /// A request that must be refused with 400. The answer is sent like any other; a reset follows
+    /// it by itself.
     Malformed {
         /// Its stream.
         stream: u32,
@@ -50,6 +50,12 @@ pub enum Event<'a, T> {
         data: &'a [u8],
         /// This is the last piece.
         end_stream: bool,
+    },
+    /// The body of a request is not what its head promised: answer with 400. A reset follows the
+    /// answer by itself.
+    BadBody {
+        /// Its stream.
+        stream: u32,
     },
     /// The stream is gone: stop working on it.
     Reset {
@@ -67,7 +73,6 @@ pub enum Event<'a, T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Preface,
-    FirstSettings,
     Open,
     Closed,
 }
@@ -96,6 +101,10 @@ pub struct Connection<T> {
     pub(super) last_taken: u32,
     pub(super) going_away: bool,
     section: Option<Section>,
+    /// A stream whose head came too late: it is only decoded to keep the table right.
+    late: Option<u32>,
+    /// Largest frame the peer takes.
+    pub(super) peer_max_frame: usize,
     pub(super) send_window: i64,
     recv_window: i64,
     released: u32,
@@ -126,6 +135,8 @@ impl<T: Default> Connection<T> {
             last_taken: 0,
             going_away: false,
             section: None,
+            late: None,
+            peer_max_frame: MAX_FRAME,
             send_window: INITIAL_WINDOW,
             recv_window: INITIAL_WINDOW,
             released: 0,
@@ -206,6 +217,7 @@ impl<T: Default> Connection<T> {
                 return Err(Error::frame_size("client sent too large frame"));
             }
             let Some(payload) = input.get(frame::HEADER_LEN..frame::HEADER_LEN + header.len) else {
+                check_partial(&header, &input[frame::HEADER_LEN..])?;
                 return Ok(None);
             };
             *input = &input[frame::HEADER_LEN + header.len..];
@@ -224,7 +236,7 @@ impl<T: Default> Connection<T> {
             return Ok(false);
         }
         *input = &input[len..];
-        self.state = State::FirstSettings;
+        self.state = State::Open;
         Ok(true)
     }
 
@@ -233,13 +245,6 @@ impl<T: Default> Connection<T> {
             return Err(Error::protocol(
                 "client sent inappropriate frame in a field section",
             ));
-        }
-        if self.state == State::FirstSettings {
-            // An acknowledgement of ours is one too: clients that have nothing to set send only that.
-            if header.kind != frame::SETTINGS {
-                return Err(Error::protocol("client sent no SETTINGS frame first"));
-            }
-            self.state = State::Open;
         }
         match header.kind {
             frame::DATA => self.on_data(header, payload, now),
@@ -292,7 +297,7 @@ impl<T: Default> Connection<T> {
     pub(super) fn remove(&mut self, stream: u32, how: Ended) -> Option<Stream<T>> {
         let removed = self.streams.remove(stream, how)?;
         // What was handed out and never released must not shrink the connection's window for good.
-        let held = i64::from(self.config.stream_window) - removed.recv_window;
+        let held = i64::from(removed.window) - removed.recv_window;
         self.release_connection((held - i64::from(removed.released)).max(0) as u32);
         Some(removed)
     }
@@ -385,15 +390,49 @@ impl<T: Default> Connection<T> {
             self.skip_section(block)?;
             return self.charge(flood::IDLE_FRAME, now);
         }
+        if self.late.take() == Some(stream) {
+            self.skip_section(block)?;
+            return self.charge(flood::RESET, now);
+        }
         if self.streams.len() >= self.config.max_streams {
             self.skip_section(block)?;
             return self.stream_error(stream, ErrorCode::REFUSED_STREAM, now);
         }
+        self.last_taken = stream;
         let head = self.decode_head(block)?;
+        if matches!(head, Err(HeadError::TooLarge)) {
+            return Err(Error::flood("client sent too large field section"));
+        }
         if depends_on == Some(stream) {
             return self.stream_error(stream, ErrorCode::PROTOCOL_ERROR, now);
         }
         Ok(Some(self.open(stream, head, end_stream)))
+    }
+
+    /// Gives up on a head that has begun and is not whole, at the end of the client's time: its
+    /// stream is reset. `rest` is the input that [`Connection::receive`] left. False when there is
+    /// none, or it is not the first time.
+    pub fn expire_head(&mut self, rest: &[u8]) -> bool {
+        let stream = match (&self.section, Header::parse(rest)) {
+            (Some(section), _) => section.stream,
+            (None, Some(header)) if header.kind == frame::HEADERS => header.stream,
+            _ => return false,
+        };
+        if stream <= self.last_stream || stream.is_multiple_of(2) || self.late.is_some() {
+            return false;
+        }
+        self.late = Some(stream);
+        let code = ErrorCode::PROTOCOL_ERROR;
+        frame::push_u32(&mut self.out, frame::RST_STREAM, stream, code.0);
+        self.streams
+            .remember(stream, Ended::Reset { body_left: None });
+        true
+    }
+
+    /// Whether a head has begun and is not whole; `rest` is the input that
+    /// [`Connection::receive`] left.
+    pub fn awaits_head(&self, rest: &[u8]) -> bool {
+        self.section.is_some() || rest.get(3) == Some(&frame::HEADERS)
     }
 
     fn decode_head(&mut self, block: &[u8]) -> Result<Result<Rc<RequestHead>, HeadError>, Error> {
@@ -401,7 +440,7 @@ impl<T: Default> Connection<T> {
             return Ok(Ok(Rc::clone(head)));
         }
         let before = self.decoder.generation();
-        let head = self.decode(block)?.finish().map(Rc::new);
+        let head = self.decode(block)?.finish(block.len()).map(Rc::new);
         if let (Ok(head), true) = (&head, before == self.decoder.generation()) {
             self.cache.put(before, block, head);
         }
@@ -413,13 +452,13 @@ impl<T: Default> Connection<T> {
         let decoded = self
             .decoder
             .decode(block, |name, value| builder.field(name, value));
-        decoded.map_err(|_| compression_error())?;
+        decoded.map_err(field_error)?;
         Ok(builder)
     }
 
     fn skip_section(&mut self, block: &[u8]) -> Result<(), Error> {
         let decoded = self.decoder.decode(block, |_, _| {});
-        decoded.map_err(|_| compression_error())
+        decoded.map_err(field_error)
     }
 
     fn open<'a>(
@@ -436,6 +475,8 @@ impl<T: Default> Connection<T> {
             id: stream,
             send_window: self.initial_send_window,
             recv_window: i64::from(self.config.stream_window),
+            window: self.config.stream_window,
+            chunk: self.config.chunk,
             released: 0,
             body_left: head.as_ref().ok().and_then(|head| head.content_length()),
             remote_done: end_stream,
@@ -445,7 +486,6 @@ impl<T: Default> Connection<T> {
             malformed: head.as_ref().err().map(|_| ErrorCode::PROTOCOL_ERROR),
             user: T::default(),
         });
-        self.last_taken = stream;
         self.requests += 1;
         if self.requests >= self.config.max_requests {
             self.shutdown();
@@ -476,7 +516,7 @@ impl<T: Default> Connection<T> {
                 Some(Ended::Reset { .. }) => self.charge(flood::IDLE_FRAME, now),
                 Some(Ended::Closed) => {
                     let reason = "client sent HEADERS frame for a closed stream";
-                    Err(Error::new(ErrorCode::STREAM_CLOSED, reason))
+                    Err(Error::protocol(reason))
                 }
                 None => Err(Error::protocol(
                     "client sent HEADERS frame with a lower stream id",
@@ -518,9 +558,17 @@ impl<T: Default> Connection<T> {
             return self.on_late_data(id, data.len(), header.has(frame::END_STREAM), now);
         };
         let end_stream = header.has(frame::END_STREAM);
-        if let Err(code) = take_data(stream, len, data.len(), end_stream) {
-            self.release_connection(header.len as u32);
-            return self.stream_error(id, code, now);
+        match take_data(stream, len, data.len(), end_stream) {
+            Ok(()) => {}
+            Err(ErrorCode::PROTOCOL_ERROR) if !stream.head_sent => {
+                stream.spoil(len, end_stream);
+                self.release(id, header.len);
+                return Ok(Some(Event::BadBody { stream: id }));
+            }
+            Err(code) => {
+                self.release_connection(header.len as u32);
+                return self.stream_error(id, code, now);
+            }
         }
         let discard = stream.malformed.is_some();
         let unused = if discard {
@@ -564,11 +612,17 @@ impl<T: Default> Connection<T> {
             return;
         };
         stream.released += len;
-        if !stream.remote_done && stream.released >= self.config.stream_window / 2 {
-            let released = std::mem::take(&mut stream.released);
-            stream.recv_window += i64::from(released);
-            if released > 0 {
-                frame::push_u32(&mut self.out, frame::WINDOW_UPDATE, id, released);
+        if !stream.remote_done && stream.released >= stream.window / 2 {
+            let mut more = std::mem::take(&mut stream.released);
+            // A body that is read as it comes gets a larger window.
+            let grown = stream.window.saturating_mul(2);
+            if grown <= self.config.connection_window / 4 {
+                more += grown - stream.window;
+                stream.window = grown;
+            }
+            stream.recv_window += i64::from(more);
+            if more > 0 {
+                frame::push_u32(&mut self.out, frame::WINDOW_UPDATE, id, more);
             }
         }
         self.release_connection(len);
@@ -611,11 +665,28 @@ impl<T: Default> Connection<T> {
     }
 }
 
-fn compression_error() -> Error {
-    Error::new(
-        ErrorCode::COMPRESSION_ERROR,
-        "client sent invalid field section",
-    )
+/// A section that ends inside a field is told from one that means nothing, as nginx does.
+fn field_error(error: hpack::Error) -> Error {
+    let code = match error {
+        hpack::Error::Truncated => ErrorCode::FRAME_SIZE_ERROR,
+        _ => ErrorCode::COMPRESSION_ERROR,
+    };
+    Error::new(code, "client sent invalid field section")
+}
+
+/// Bytes at the start of a field block that are looked at before the frame is whole.
+const LOOK_AHEAD: usize = 64;
+
+/// Refuses what no further byte of the frame could make right, so that nobody waits for it.
+fn check_partial(header: &Header, payload: &[u8]) -> Result<(), Error> {
+    match header.kind {
+        frame::PUSH_PROMISE => Err(Error::protocol("client sent PUSH_PROMISE frame")),
+        frame::HEADERS if header.is_plain() => {
+            let start = &payload[..payload.len().min(LOOK_AHEAD)];
+            hpack::check_start(start).map_err(field_error)
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Accounts for a DATA frame of `len` bytes, `data` of them content; nothing when it is refused.

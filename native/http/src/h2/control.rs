@@ -48,6 +48,10 @@ impl<T: Default> Connection<T> {
             ));
         }
         let Some(removed) = self.remove(stream, Ended::Closed) else {
+            if let Some(how) = self.streams.how_ended(stream) {
+                // The peer knows, too: nothing more can be under way.
+                *how = Ended::Closed;
+            }
             return self.charge(flood::IDLE_FRAME, now);
         };
         self.charge(flood::RESET, now)?;
@@ -100,6 +104,7 @@ impl<T: Default> Connection<T> {
             frame::SETTINGS_MAX_FRAME_SIZE if !(MAX_FRAME as u32..1 << 24).contains(&value) => {
                 return Err(Error::protocol("client sent invalid MAX_FRAME_SIZE"));
             }
+            frame::SETTINGS_MAX_FRAME_SIZE => self.peer_max_frame = value as usize,
             _ => {}
         }
         Ok(())
@@ -191,12 +196,12 @@ impl<T: Default> Connection<T> {
                 "client sent WINDOW_UPDATE frame with incorrect stream id",
             ));
         }
-        let Some(stream) = self.streams.get_mut(id) else {
-            return Ok(None);
-        };
         if increment == 0 {
             return self.stream_error(id, ErrorCode::PROTOCOL_ERROR, now);
         }
+        let Some(stream) = self.streams.get_mut(id) else {
+            return Ok(None);
+        };
         stream.send_window += increment;
         if stream.send_window > MAX_WINDOW {
             return self.stream_error(id, ErrorCode::FLOW_CONTROL_ERROR, now);

@@ -52,6 +52,11 @@ impl Header {
         })
     }
 
+    /// Whether the payload of a HEADERS frame is nothing but fields.
+    pub fn is_plain(&self) -> bool {
+        self.flags & (PADDED | PRIORITY_FLAG) == 0
+    }
+
     pub fn has(&self, flag: u8) -> bool {
         self.flags & flag != 0
     }

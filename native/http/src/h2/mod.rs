@@ -112,6 +112,8 @@ pub struct Config {
     pub max_section: usize,
     /// Requests after which the connection is asked to end: `keepalive_requests`.
     pub max_requests: u64,
+    /// Bytes in one of our DATA frames at most: `http2_chunk_size`.
+    pub chunk: usize,
 }
 
 impl Default for Config {
@@ -123,6 +125,7 @@ impl Default for Config {
             head: HeadLimits::default(),
             max_section: 32 * 1024,
             max_requests: 1000,
+            chunk: 8192,
         }
     }
 }

@@ -110,7 +110,8 @@ impl<T: Default> Connection<T> {
         }
         s.send_window -= taken as i64;
         self.send_window -= taken as i64;
-        self.push_data(stream, &data[..taken], whole && end_stream);
+        let chunk = s.chunk.min(self.peer_max_frame);
+        self.push_data(stream, &data[..taken], chunk, whole && end_stream);
         if !whole && taken < TINY {
             // Cannot fail the connection from here: the next frame received will.
             self.updates_due = 0;
@@ -122,9 +123,16 @@ impl<T: Default> Connection<T> {
         taken
     }
 
-    fn push_data(&mut self, stream: u32, data: &[u8], end_stream: bool) {
+    /// Sets how many bytes one of a stream's DATA frames has at most.
+    pub fn set_chunk(&mut self, stream: u32, bytes: usize) {
+        if let Some(s) = self.streams.get_mut(stream) {
+            s.chunk = bytes.max(1);
+        }
+    }
+
+    fn push_data(&mut self, stream: u32, data: &[u8], chunk: usize, end_stream: bool) {
         self.out
-            .reserve(data.len() + frame::HEADER_LEN * (1 + data.len() / MAX_FRAME));
+            .reserve(data.len() + frame::HEADER_LEN * (1 + data.len() / chunk));
         let end = |last: bool| {
             if last && end_stream {
                 frame::END_STREAM
@@ -137,7 +145,7 @@ impl<T: Default> Connection<T> {
         }
         let mut rest = data;
         while !rest.is_empty() {
-            let (piece, more) = rest.split_at(rest.len().min(MAX_FRAME));
+            let (piece, more) = rest.split_at(rest.len().min(chunk));
             frame::push_header(
                 &mut self.out,
                 piece.len(),

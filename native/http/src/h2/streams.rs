@@ -11,6 +11,10 @@ pub struct Stream<T> {
     pub send_window: i64,
     /// What we let the peer send.
     pub recv_window: i64,
+    /// What the peer may send before any of it is released.
+    pub window: u32,
+    /// Bytes in one of our DATA frames at most.
+    pub chunk: usize,
     /// Bytes released but not yet announced in a WINDOW_UPDATE.
     pub released: u32,
     /// Body bytes announced by content-length and not yet received.
@@ -26,6 +30,16 @@ pub struct Stream<T> {
     /// The request is malformed: no more events, and this code once the answer is whole.
     pub malformed: Option<ErrorCode>,
     pub user: T,
+}
+
+impl<T> Stream<T> {
+    /// The body broke its promise with a frame of `len` bytes: what still comes is thrown away.
+    pub fn spoil(&mut self, len: i64, end_stream: bool) {
+        self.malformed = Some(ErrorCode::PROTOCOL_ERROR);
+        self.body_left = None;
+        self.recv_window -= len;
+        self.remote_done = end_stream;
+    }
 }
 
 /// How a stream ended, for frames that still come for it.

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 enum Seen {
     Request(u32, String, bool),
     Malformed(u32),
+    BadBody(u32),
     Data(u32, Vec<u8>, bool),
     Reset(u32, ErrorCode),
     GoAway,
@@ -65,6 +66,7 @@ impl Client {
                     end_stream,
                 } => Seen::Data(stream, data.to_vec(), end_stream),
                 Event::Reset { stream, code, .. } => Seen::Reset(stream, code),
+                Event::BadBody { stream } => Seen::BadBody(stream),
                 Event::GoAway => Seen::GoAway,
             });
         }

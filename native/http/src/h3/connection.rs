@@ -1,12 +1,11 @@
 //! What the client's streams carry.
 
 use super::control::{closed_critical_stream, Opened, UniStream};
+use super::fields::{Fields, Shared};
 use super::reader::{FrameReader, Piece};
 use super::{kind, Config, Error, ErrorCode};
 use crate::flood::{self, Meter};
-use crate::head::{HeadBuilder, HeadError, HeadLimits, RequestHead};
-use crate::qpack;
-use crate::section_cache::SectionCache;
+use crate::head::{HeadError, RequestHead};
 use crate::stream_table::StreamTable;
 use std::rc::Rc;
 use std::time::Instant;
@@ -48,6 +47,12 @@ pub enum Event<'a> {
         /// For RESET_STREAM and STOP_SENDING.
         code: ErrorCode,
     },
+    /// A field section refers to entries of the dynamic table that have not come yet. Keep what is
+    /// left of the input, and hand it in again when [`Connection::unblocked`] names the stream.
+    Blocked {
+        /// Its stream.
+        stream: u64,
+    },
     /// A stream of no use: send STOP_SENDING.
     Unwanted {
         /// Its stream.
@@ -72,7 +77,9 @@ struct RequestStream {
     /// Type of the frame at hand.
     kind: u64,
     phase: Phase,
-    /// A field section that comes in pieces.
+    /// The section at hand waits for the dynamic table.
+    blocked: bool,
+    /// A field section that comes in pieces, or waits.
     section: Vec<u8>,
     body_left: Option<u64>,
 }
@@ -84,28 +91,12 @@ pub struct Connection {
     requests: StreamTable<RequestStream>,
     control: StreamTable<UniStream>,
     opened: Opened,
+    fields: Fields,
     meter: Meter,
     taken: u64,
     /// Streams from this id on are not served.
     next_stream: u64,
     going_away: Option<u64>,
-}
-
-/// Memory that all connections of a worker share.
-#[derive(Debug)]
-pub struct Shared {
-    cache: SectionCache,
-    scratch: Vec<u8>,
-}
-
-impl Default for Shared {
-    /// Up to 512 heads are remembered.
-    fn default() -> Self {
-        Self {
-            cache: SectionCache::new(9),
-            scratch: Vec::new(),
-        }
-    }
 }
 
 type Handled<'a> = Result<Option<Event<'a>>, Error>;
@@ -118,6 +109,7 @@ impl Connection {
             requests: StreamTable::new(2),
             control: StreamTable::new(2),
             opened: Opened::default(),
+            fields: Fields::new(config.head, config.max_field),
             meter: Meter::default(),
             taken: 0,
             next_stream: 0,
@@ -167,7 +159,12 @@ impl Connection {
         let Some(stream) = self.control.get_mut(id) else {
             return Ok(None);
         };
-        let outcome = stream.receive(std::mem::take(input), fin, &mut self.opened)?;
+        let outcome = stream.receive(
+            std::mem::take(input),
+            fin,
+            &mut self.opened,
+            &mut self.fields.table,
+        )?;
         if fin {
             self.control.remove(id);
         }
@@ -197,6 +194,7 @@ impl Connection {
             Some(stream) => stream,
             None if self.going_away.is_some_and(|first| id >= first) => {
                 *input = &[];
+                self.fields.cancel(id);
                 let code = ErrorCode::REQUEST_REJECTED;
                 return Ok(Some(Event::StreamError { stream: id, code }));
             }
@@ -211,6 +209,7 @@ impl Connection {
                 | Event::Malformed { end_stream, .. },
             ) => end_stream,
             Some(Event::StreamError { .. }) => true,
+            Some(Event::Blocked { .. }) => false,
             _ => fin && input.is_empty(),
         };
         if !over {
@@ -228,6 +227,17 @@ impl Connection {
         fin: bool,
         now: Instant,
     ) -> Handled<'a> {
+        if std::mem::take(&mut stream.blocked) {
+            let last = fin && input.is_empty();
+            let event = if stream.phase == Phase::Head {
+                self.head(shared, stream, id, Section::Collected, last)?
+            } else {
+                self.trailers(shared, stream, id, Section::Collected, input, now)?
+            };
+            if event.is_some() {
+                return Ok(event);
+            }
+        }
         while let Some(piece) = stream.reader.next(input) {
             let last = fin && input.is_empty();
             let step = match piece {
@@ -247,6 +257,7 @@ impl Connection {
                 }
                 Step::TooLarge => {
                     self.take(id);
+                    self.fields.cancel(id);
                     let end_stream = last;
                     let error = HeadError::TooLarge;
                     return Ok(Some(Event::Malformed {
@@ -256,12 +267,11 @@ impl Connection {
                     }));
                 }
                 Step::Error(code) => return self.stream_error(id, code, input, now),
-                Step::Head(section) => {
-                    return self.head(shared, stream, id, section, last).map(Some)
-                }
+                Step::Head(section) => return self.head(shared, stream, id, section, last),
                 Step::Trailers(section) => {
-                    if !stream.trailers(shared, &self.config, section)? {
-                        return self.stream_error(id, ErrorCode::MESSAGE_ERROR, input, now);
+                    let event = self.trailers(shared, stream, id, section, input, now)?;
+                    if event.is_some() {
+                        return Ok(event);
                     }
                 }
             }
@@ -303,6 +313,7 @@ impl Connection {
         now: Instant,
     ) -> Handled<'a> {
         *input = &[];
+        self.fields.cancel(stream);
         self.charge(flood::RESET, now)?;
         Ok(Some(Event::StreamError { stream, code }))
     }
@@ -320,51 +331,97 @@ impl Connection {
         id: u64,
         section: Section<'_>,
         end_stream: bool,
-    ) -> Result<Event<'a>, Error> {
+    ) -> Handled<'a> {
+        let bytes = section.bytes(&stream.section);
+        let Some(head) = self.fields.head(shared, id, bytes)? else {
+            return Ok(Some(stream.wait(id, section)));
+        };
         self.take(id);
-        let head = shared.head(section.bytes(&stream.section), self.config.head)?;
         stream.section = Vec::new();
         let head = head.and_then(|head| match head.content_length() {
             Some(1..) if end_stream => Err(HeadError::ContentLength),
             _ => Ok(head),
         });
-        match head {
+        Ok(Some(match head {
             Ok(head) => {
                 stream.phase = Phase::Body;
                 stream.body_left = head.content_length();
-                Ok(Event::Request {
+                Event::Request {
                     stream: id,
                     head,
                     end_stream,
-                })
+                }
             }
             Err(error) => {
                 stream.phase = Phase::Discard;
-                Ok(Event::Malformed {
+                Event::Malformed {
                     stream: id,
                     error,
                     end_stream,
-                })
+                }
             }
+        }))
+    }
+
+    /// Takes trailers, which are checked and not kept.
+    fn trailers<'a>(
+        &mut self,
+        shared: &mut Shared,
+        stream: &mut RequestStream,
+        id: u64,
+        section: Section<'_>,
+        input: &mut &'a [u8],
+        now: Instant,
+    ) -> Handled<'a> {
+        let bytes = section.bytes(&stream.section);
+        let Some(trailers) = self.fields.decode(shared, id, bytes)? else {
+            return Ok(Some(stream.wait(id, section)));
+        };
+        stream.section = Vec::new();
+        stream.phase = Phase::Trailers;
+        if trailers.finish_trailers().is_err() || stream.body_left.unwrap_or(0) > 0 {
+            return self.stream_error(id, ErrorCode::MESSAGE_ERROR, input, now);
         }
+        Ok(None)
+    }
+
+    /// A stream that waited for the dynamic table and need not any more.
+    pub fn unblocked(&mut self) -> Option<u64> {
+        self.fields.unblocked()
+    }
+
+    /// What is to be sent on our QPACK decoder stream, after [`super::send::decoder_stream`].
+    pub fn take_instructions(&mut self) -> Option<Vec<u8>> {
+        self.fields.take_instructions()
+    }
+
+    /// Whether a request's head has begun and is not whole.
+    pub fn awaits_head(&self, stream: u64) -> bool {
+        let known = self.requests.get(stream);
+        known.is_some_and(|stream| stream.phase == Phase::Head)
     }
 
     /// The client gave up on a stream (RESET_STREAM or STOP_SENDING) before it was answered whole.
+    /// True when its head had arrived and waited for the dynamic table.
     ///
     /// # Errors
     /// It does so too often, or gave up a stream that must stay open: close the connection.
-    pub fn peer_reset(&mut self, stream: u64, now: Instant) -> Result<(), Error> {
+    pub fn peer_reset(&mut self, stream: u64, now: Instant) -> Result<bool, Error> {
         let control = self.control.remove(stream);
         if control.is_some_and(|stream| stream.is_critical()) {
             return Err(closed_critical_stream());
         }
-        self.requests.remove(stream);
-        self.charge(flood::RESET, now)
+        let unread = self.requests.remove(stream).is_some();
+        let waited = unread && self.fields.cancel(stream);
+        self.charge(flood::RESET, now)?;
+        Ok(waited)
     }
 
     /// Nothing more is wanted from a stream (STOP_SENDING was sent).
     pub fn forget(&mut self, stream: u64) {
-        self.requests.remove(stream);
+        if self.requests.remove(stream).is_some() {
+            self.fields.cancel(stream);
+        }
     }
 
     /// A response was sent whole.
@@ -393,37 +450,8 @@ impl Connection {
     }
 }
 
-impl Shared {
-    fn head(
-        &mut self,
-        section: &[u8],
-        limits: HeadLimits,
-    ) -> Result<Result<Rc<RequestHead>, HeadError>, Error> {
-        // One generation: without a dynamic table equal bytes mean equal fields, always.
-        if let Some(head) = self.cache.get(0, section) {
-            return Ok(Ok(Rc::clone(head)));
-        }
-        let head = self.decode(section, limits)?.finish().map(Rc::new);
-        if let Ok(head) = &head {
-            self.cache.put(0, section, head);
-        }
-        Ok(head)
-    }
-
-    fn decode(&mut self, section: &[u8], limits: HeadLimits) -> Result<HeadBuilder, Error> {
-        let mut builder = HeadBuilder::new(limits);
-        let field = |name: &[u8], value: &[u8]| builder.field(name, value);
-        let decoded = qpack::decode(section, &mut self.scratch, field);
-        if self.scratch.capacity() > 64 * 1024 {
-            self.scratch = Vec::new();
-        }
-        let reason = "client sent invalid field section";
-        decoded.map_err(|_| Error::new(ErrorCode::QPACK_DECOMPRESSION_FAILED, reason))?;
-        Ok(builder)
-    }
-}
-
 /// A field section, whole in the input or collected in its stream.
+#[derive(Clone, Copy)]
 enum Section<'a> {
     Input(&'a [u8]),
     Collected,
@@ -456,6 +484,7 @@ impl RequestStream {
             reader: FrameReader::default(),
             kind: 0,
             phase: Phase::Head,
+            blocked: false,
             section: Vec::new(),
             body_left: None,
         }
@@ -534,17 +563,13 @@ impl RequestStream {
         }
     }
 
-    /// Takes trailers; false when they make the request malformed.
-    fn trailers(
-        &mut self,
-        shared: &mut Shared,
-        config: &Config,
-        section: Section<'_>,
-    ) -> Result<bool, Error> {
-        let trailers = shared.decode(section.bytes(&self.section), config.head)?;
-        self.section = Vec::new();
-        self.phase = Phase::Trailers;
-        Ok(trailers.finish_trailers().is_ok() && self.body_left.unwrap_or(0) == 0)
+    /// Keeps a section that waits for the dynamic table.
+    fn wait<'a>(&mut self, id: u64, section: Section<'_>) -> Event<'a> {
+        if let Section::Input(bytes) = section {
+            self.section = bytes.to_vec();
+        }
+        self.blocked = true;
+        Event::Blocked { stream: id }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::reader::{FrameReader, Piece};
 use super::{kind, setting, varint, Error, ErrorCode};
-use crate::qpack::{DecoderStream, EncoderStream};
+use crate::qpack::{DecoderStream, Table};
 
 /// Longest payload of a control frame that is looked at.
 const MAX_PAYLOAD: u64 = 1024;
@@ -13,7 +13,7 @@ pub enum UniStream {
     /// Its type is not known yet: the bytes of it so far.
     Type(Vec<u8>),
     Control(Box<Control>),
-    Encoder(EncoderStream),
+    Encoder,
     Decoder(DecoderStream),
     /// Of an unknown type: read and thrown away.
     Ignored,
@@ -32,7 +32,7 @@ impl Opened {
     fn open(&mut self, kind: u64) -> Result<UniStream, Error> {
         let (once, stream) = match kind {
             kind::CONTROL_STREAM => (&mut self.control, UniStream::Control(Box::default())),
-            kind::ENCODER_STREAM => (&mut self.encoder, UniStream::Encoder(EncoderStream)),
+            kind::ENCODER_STREAM => (&mut self.encoder, UniStream::Encoder),
             kind::DECODER_STREAM => (
                 &mut self.decoder,
                 UniStream::Decoder(DecoderStream::default()),
@@ -69,6 +69,7 @@ impl UniStream {
         mut input: &[u8],
         fin: bool,
         opened: &mut Opened,
+        table: &mut Table,
     ) -> Result<Outcome, Error> {
         let mut outcome = Outcome::default();
         if let UniStream::Type(bytes) = self {
@@ -78,10 +79,11 @@ impl UniStream {
             *self = opened.open(kind)?;
             outcome.stop = matches!(self, UniStream::Ignored);
         }
-        let qpack = |code| move |_| Error::new(code, "client sent invalid QPACK instruction");
+        // nginx's words for any error of such a stream, which its clients may look for.
+        let qpack = |code| move |_| Error::new(code, "stream error");
         match self {
             UniStream::Control(control) => control.receive(input, &mut outcome)?,
-            UniStream::Encoder(stream) => stream
+            UniStream::Encoder => table
                 .receive(input)
                 .map_err(qpack(ErrorCode::QPACK_ENCODER_STREAM_ERROR))?,
             UniStream::Decoder(stream) => stream
@@ -227,7 +229,7 @@ fn is_known(kind: u64) -> bool {
     )
 }
 
-/// Settings concern what we may send: no pushes, no dynamic table, heads of moderate size. Only
+/// Settings concern what we may send: no pushes, no references to a table, heads of moderate size. Only
 /// their form matters (section 7.2.4).
 fn check_settings(mut payload: &[u8]) -> Result<(), Error> {
     let mut seen = Vec::new();

@@ -7,11 +7,13 @@
 
 mod connection;
 mod control;
+mod fields;
 mod reader;
 pub mod send;
 pub mod varint;
 
-pub use connection::{Connection, Event, Shared};
+pub use connection::{Connection, Event};
+pub use fields::Shared;
 
 use crate::head::HeadLimits;
 
@@ -96,6 +98,8 @@ pub struct Config {
     pub head: HeadLimits,
     /// Size of a request head as sent, in bytes.
     pub max_section: usize,
+    /// Size of a name or value in the dynamic table.
+    pub max_field: usize,
     /// Requests after which the connection is asked to end: `keepalive_requests`.
     pub max_requests: u64,
     /// Streams open at once; QUIC's limits keep it, this is for a QUIC that does not.
@@ -107,6 +111,7 @@ impl Default for Config {
         Self {
             head: HeadLimits::default(),
             max_section: 32 * 1024,
+            max_field: 8 * 1024,
             max_requests: 1000,
             max_streams: 128,
         }
@@ -136,7 +141,9 @@ mod kind {
 
 /// SETTINGS identifiers (section 7.2.4.1; RFC 9204, section 5).
 mod setting {
+    pub const QPACK_MAX_TABLE_CAPACITY: u64 = 0x1;
     pub const MAX_FIELD_SECTION_SIZE: u64 = 0x6;
+    pub const QPACK_BLOCKED_STREAMS: u64 = 0x7;
 
     /// Settings of HTTP/2 without an equivalent: a connection error.
     pub fn is_http2(id: u64) -> bool {

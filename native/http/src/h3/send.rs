@@ -1,17 +1,31 @@
 //! What a server sends, as bytes for its streams.
 
 use super::{kind, setting, varint, Config};
+use crate::qpack;
 
-/// The beginning of our control stream: its type and SETTINGS. A QPACK table of capacity 0 and no
-/// blocked streams are the defaults and need not be said.
+/// The beginning of our control stream: its type and SETTINGS.
 pub fn control_stream(config: &Config) -> Vec<u8> {
     let mut settings = Vec::new();
-    varint::encode(&mut settings, setting::MAX_FIELD_SECTION_SIZE);
-    varint::encode(&mut settings, config.head.size as u64);
+    for (id, value) in [
+        (
+            setting::QPACK_MAX_TABLE_CAPACITY,
+            qpack::MAX_CAPACITY as u64,
+        ),
+        (setting::MAX_FIELD_SECTION_SIZE, config.head.size as u64),
+        (setting::QPACK_BLOCKED_STREAMS, config.max_streams as u64),
+    ] {
+        varint::encode(&mut settings, id);
+        varint::encode(&mut settings, value);
+    }
     let mut out = Vec::new();
     varint::encode(&mut out, kind::CONTROL_STREAM);
     push_frame(&mut out, kind::SETTINGS, &settings);
     out
+}
+
+/// The beginning of our QPACK decoder stream, which is opened when there is something to say.
+pub fn decoder_stream() -> Vec<u8> {
+    vec![kind::DECODER_STREAM as u8]
 }
 
 fn push_frame(out: &mut Vec<u8>, kind: u64, payload: &[u8]) {

@@ -11,6 +11,7 @@ enum Seen {
     Malformed(u64),
     Data(u64, Vec<u8>, bool),
     StreamError(u64, ErrorCode),
+    Blocked(u64),
     Unwanted(u64),
     GoAway,
 }
@@ -19,6 +20,8 @@ struct Client {
     server: Connection,
     shared: Shared,
     now: Instant,
+    /// What came behind a section that waits.
+    held: Vec<u8>,
 }
 
 impl Client {
@@ -28,6 +31,7 @@ impl Client {
             server,
             shared,
             now: Instant::now(),
+            held: Vec::new(),
         }
     }
 
@@ -58,6 +62,11 @@ impl Client {
                 Event::StreamError { stream, code } => (Seen::StreamError(stream, code), true),
                 Event::Unwanted { stream } => (Seen::Unwanted(stream), false),
                 Event::GoAway => (Seen::GoAway, false),
+                Event::Blocked { stream } => {
+                    self.held = input.to_vec();
+                    input = &[];
+                    (Seen::Blocked(stream), true)
+                }
             };
             seen.push(event);
             if over {
@@ -435,8 +444,8 @@ fn control_streams_that_end_the_connection() {
         ),
         ("a push stream", vec![1], E::STREAM_CREATION_ERROR),
         (
-            "an insertion",
-            vec![2, 0x3f, 0xbd, 0x01],
+            "a table above the announced capacity",
+            vec![2, 0x3f, 0xe2, 0x1f],
             E::QPACK_ENCODER_STREAM_ERROR,
         ),
         (
@@ -526,7 +535,7 @@ fn rapid_reset() {
     let n = until_death(&mut client, |client, id| {
         client.send(id, &get(), true)?;
         let now = client.now;
-        client.server.peer_reset(id, now)
+        client.server.peer_reset(id, now).map(drop)
     });
     assert!(n <= 401, "{n}");
 }
@@ -601,7 +610,7 @@ fn what_the_server_sends_can_be_read() {
             starts.push((kind, len));
         }
     }
-    assert_eq!(starts, [(4, 5), (7, 2), (1, 7), (0, 70_000)]);
+    assert_eq!(starts, [(4, 11), (7, 2), (1, 7), (0, 70_000)]);
 }
 
 proptest! {
@@ -639,4 +648,65 @@ proptest! {
         }
         prop_assert!(client.server.open_requests() <= 4);
     }
+}
+
+/// Inserts `:path: /dynamic` as entry 0; preceded by the stream's type.
+const ENCODER: &[u8] = b"\x02\x3f\xe1\x1f\xc1\x08/dynamic";
+
+/// A request whose path is entry 0.
+fn get_dynamic() -> Vec<u8> {
+    frame(kind::HEADERS, b"\x02\x00\xd1\xd7\x80\x50\x01x")
+}
+
+#[test]
+fn a_section_may_refer_to_the_dynamic_table() {
+    let mut client = Client::new(Config::default());
+    client.send(2, ENCODER, false).unwrap();
+    for stream in [0, 4] {
+        let seen = client.send(stream, &get_dynamic(), true).unwrap();
+        assert_eq!(seen, [Seen::Request(stream, "/dynamic".into(), true)]);
+    }
+    // Both sections acknowledged; that acknowledges the entry, too.
+    assert_eq!(client.server.take_instructions(), Some(vec![0x80, 0x84]));
+    assert_eq!(client.server.take_instructions(), None);
+}
+
+#[test]
+fn a_section_waits_for_its_entries() {
+    let mut client = Client::new(Config::default());
+    let request = [get_dynamic(), frame(kind::DATA, b"body")].concat();
+    let seen = client.send(0, &request, true).unwrap();
+    assert_eq!(seen, [Seen::Blocked(0)]);
+    assert!(client.server.awaits_head(0));
+    assert_eq!(client.server.unblocked(), None);
+    client.send(2, ENCODER, false).unwrap();
+    assert_eq!(client.server.unblocked(), Some(0));
+    let rest = std::mem::take(&mut client.held);
+    let seen = client.send(0, &rest, true).unwrap();
+    let body = Seen::Data(0, b"body".to_vec(), true);
+    assert_eq!(seen, [Seen::Request(0, "/dynamic".into(), false), body]);
+    assert_eq!(client.server.take_instructions(), Some(vec![0x80]));
+}
+
+#[test]
+fn a_stream_given_up_while_it_waits_is_cancelled() {
+    let mut client = Client::new(Config::default());
+    client.send(0, &get_dynamic(), true).unwrap();
+    let now = client.now;
+    assert_eq!(client.server.peer_reset(0, now), Ok(true));
+    assert_eq!(client.server.take_instructions(), Some(vec![0x40]));
+    client.send(2, ENCODER, false).unwrap();
+    assert_eq!(client.server.unblocked(), None);
+    assert_eq!(client.server.take_instructions(), Some(vec![0x01]));
+}
+
+#[test]
+fn a_reference_to_nothing_ends_the_connection() {
+    let mut client = Client::new(Config::default());
+    client.send(2, ENCODER, false).unwrap();
+    let missing = frame(kind::HEADERS, b"\x02\x00\xd1\xd7\x81\x50\x01x");
+    let error = client.send(0, &missing, true).unwrap_err();
+    assert_eq!(error.code, ErrorCode::QPACK_DECOMPRESSION_FAILED);
+    let said = client.server.take_instructions();
+    assert_eq!(said, Some(vec![0x40, 0x01]), "the stream is cancelled");
 }

@@ -112,6 +112,34 @@ impl Decoder {
     }
 }
 
+/// Looks at the start of a field block for what no more bytes could make right.
+///
+/// # Errors
+/// An integer out of bounds.
+pub fn check_start(mut block: &[u8]) -> Result<(), Error> {
+    let more = |result: Result<(), Error>| match result {
+        Err(Error::Truncated) => Ok(false),
+        other => other.map(|()| true),
+    };
+    while !block.is_empty() && more(check_field(&mut block))? {}
+    Ok(())
+}
+
+fn check_field(block: &mut &[u8]) -> Result<(), Error> {
+    let first = block[0];
+    let (bits, strings) = match first {
+        0x80.. => (7, 0),
+        0x40.. => (6, 1),
+        0x20.. => (5, 0),
+        _ => (4, 1),
+    };
+    let index = integer::decode(block, bits)?;
+    for _ in 0..strings + usize::from(strings > 0 && index == 0) {
+        string(block)?;
+    }
+    Ok(())
+}
+
 #[inline]
 fn lookup(table: &FieldRing, index: usize) -> Result<(&[u8], &[u8]), Error> {
     match index.checked_sub(table::LEN + 1) {

@@ -30,8 +30,7 @@ pub fn encode_status(out: &mut Vec<u8>, status: u16) {
     out.extend_from_slice(&[0x08, 3, digits[0], digits[1], digits[2]]);
 }
 
-/// Appends a field as a literal without indexing; `name` may be in any case. Cookies are marked as
-/// never to be indexed (section 7.1.3).
+/// Appends a field as a literal without indexing; `name` may be in any case.
 pub fn encode_field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     let mut lower = [0; 64];
     let name = match lower.get_mut(..name.len()) {
@@ -42,11 +41,10 @@ pub fn encode_field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
         }
         None => &name.to_ascii_lowercase()[..],
     };
-    let flags = if name == b"set-cookie" { 0x10 } else { 0 };
     match table::response_name(name) {
-        Some(index) => integer::encode(out, flags, 4, index),
+        Some(index) => integer::encode(out, 0, 4, index),
         None => {
-            out.push(flags);
+            out.push(0);
             encode_string(out, name);
         }
     }

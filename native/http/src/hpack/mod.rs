@@ -11,7 +11,7 @@ pub mod integer;
 mod ring;
 mod table;
 
-pub use decoder::Decoder;
+pub use decoder::{check_start, Decoder};
 pub use encoder::{encode_field, encode_plain_field, encode_status, DYNAMIC_TABLE_OFF};
 pub use ring::FieldRing;
 pub use table::static_field;

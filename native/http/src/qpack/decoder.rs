@@ -1,70 +1,116 @@
 //! Field sections in (RFC 9204, section 4.5).
 
-use super::{table, Error};
+use super::table::static_field;
+use super::{Error, Table};
 use crate::hpack::{huffman, integer};
 
-/// Decodes a whole section, handing each field to `field`. `scratch` is reused memory for names and
-/// values that do not lie in the section as they are.
+/// Decodes a whole section, handing each field to `field`; its Required Insert Count, which is 0
+/// when it does not refer to the dynamic table. `scratch` is reused memory for names and values that
+/// do not lie in the section as they are.
 ///
 /// # Errors
-/// The section is malformed: QPACK_DECOMPRESSION_FAILED, the connection is lost.
+/// [`Error::Blocked`], before the first field, when entries are missing that are still to come. Any
+/// other: the section is malformed: QPACK_DECOMPRESSION_FAILED, the connection is lost.
 pub fn decode(
     mut input: &[u8],
+    table: &Table,
     scratch: &mut Vec<u8>,
     mut field: impl FnMut(&[u8], &[u8]),
-) -> Result<(), Error> {
-    prefix(&mut input)?;
+) -> Result<u64, Error> {
+    let prefix = Prefix::take(&mut input, table)?;
+    if prefix.required > table.inserted() {
+        return Err(Error::Blocked(prefix.required));
+    }
     while let Some(&first) = input.first() {
         if first & 0x80 != 0 {
-            let (name, value) = indexed(&mut input, first)?;
+            let (name, value) = prefix.indexed(&mut input, first, table)?;
             field(name, value);
-        } else if first & 0x40 != 0 {
-            let name = name_reference(&mut input, first)?;
-            scratch.clear();
-            let value = string(&mut input, 7, scratch)?;
-            field(name, value.resolve(scratch));
-        } else if first & 0x20 != 0 {
+        } else if first & 0x20 != 0 && first & 0x40 == 0 {
             scratch.clear();
             let name = string(&mut input, 3, scratch)?;
             let value = string(&mut input, 7, scratch)?;
             field(name.resolve(scratch), value.resolve(scratch));
+        } else if first & 0xf0 == 0x10 {
+            let index = integer::decode(&mut input, 4)?;
+            let (name, value) = prefix.post_base(index, table)?;
+            field(name, value);
         } else {
-            // Post-base references, indexed or by name, are to the dynamic table always.
-            return Err(Error::DynamicReference);
+            let name = prefix.name_reference(&mut input, first, table)?;
+            scratch.clear();
+            let value = string(&mut input, 7, scratch)?;
+            field(name, value.resolve(scratch));
         }
     }
-    Ok(())
+    Ok(prefix.required)
 }
 
-/// Required Insert Count and Base, which without a table can only be 0 (section 4.5.1).
-fn prefix(input: &mut &[u8]) -> Result<(), Error> {
-    if integer::decode(input, 8)? != 0 {
-        return Err(Error::DynamicReference);
-    }
-    let sign = input.first().ok_or(Error::Truncated)? & 0x80 != 0;
-    integer::decode(input, 7)?;
-    // A negative Base is an error (section 4.5.1.2): Required Insert Count - Delta Base - 1 < 0.
-    if sign {
-        return Err(Error::DynamicReference);
-    }
-    Ok(())
+/// What a section's references count from (section 4.5.1).
+#[derive(Clone, Copy)]
+struct Prefix {
+    required: u64,
+    base: u64,
 }
 
-#[inline]
-fn indexed(input: &mut &[u8], first: u8) -> Result<(&'static [u8], &'static [u8]), Error> {
-    if first & 0x40 == 0 {
-        return Err(Error::DynamicReference);
+impl Prefix {
+    fn take(input: &mut &[u8], table: &Table) -> Result<Self, Error> {
+        let required = table.required(integer::decode(input, 8)? as u64)?;
+        let negative = input.first().ok_or(Error::Truncated)? & 0x80 != 0;
+        let delta = integer::decode(input, 7)? as u64;
+        let base = if negative {
+            required.checked_sub(delta + 1)
+        } else {
+            Some(required + delta)
+        };
+        let base = base.ok_or(Error::DynamicReference)?;
+        Ok(Self { required, base })
     }
-    let index = integer::decode(input, 6)?;
-    table::static_field(index).ok_or(Error::StaticIndex)
-}
 
-fn name_reference(input: &mut &[u8], first: u8) -> Result<&'static [u8], Error> {
-    if first & 0x10 == 0 {
-        return Err(Error::DynamicReference);
+    /// An entry that is not younger than the section says (section 2.2.3).
+    #[inline]
+    fn entry(self, index: Option<u64>, table: &Table) -> Result<(&[u8], &[u8]), Error> {
+        let index = index.filter(|&index| index < self.required);
+        table.absolute(index.ok_or(Error::DynamicReference)?)
     }
-    let index = integer::decode(input, 4)?;
-    Ok(table::static_field(index).ok_or(Error::StaticIndex)?.0)
+
+    #[inline]
+    fn relative(self, index: usize, table: &Table) -> Result<(&[u8], &[u8]), Error> {
+        self.entry(self.base.checked_sub(index as u64 + 1), table)
+    }
+
+    fn post_base(self, index: usize, table: &Table) -> Result<(&[u8], &[u8]), Error> {
+        self.entry(self.base.checked_add(index as u64), table)
+    }
+
+    #[inline]
+    fn indexed<'t>(
+        self,
+        input: &mut &[u8],
+        first: u8,
+        table: &'t Table,
+    ) -> Result<(&'t [u8], &'t [u8]), Error> {
+        let index = integer::decode(input, 6)?;
+        if first & 0x40 == 0 {
+            return self.relative(index, table);
+        }
+        static_field(index).ok_or(Error::StaticIndex)
+    }
+
+    fn name_reference<'t>(
+        self,
+        input: &mut &[u8],
+        first: u8,
+        table: &'t Table,
+    ) -> Result<&'t [u8], Error> {
+        if first & 0x40 == 0 {
+            let index = integer::decode(input, 3)?;
+            return Ok(self.post_base(index, table)?.0);
+        }
+        let index = integer::decode(input, 4)?;
+        if first & 0x10 == 0 {
+            return Ok(self.relative(index, table)?.0);
+        }
+        Ok(static_field(index).ok_or(Error::StaticIndex)?.0)
+    }
 }
 
 /// A string that lies in the section, or at a place in the scratch memory.

@@ -18,7 +18,7 @@ pub fn encode_status(out: &mut Vec<u8>, status: u16) {
     encode_field(out, b":status", &digits);
 }
 
-/// Appends a field; `name` may be in any case. Cookies are marked as never to be indexed.
+/// Appends a field; `name` may be in any case.
 pub fn encode_field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     let mut lower = [0; 64];
     let name = match lower.get_mut(..name.len()) {
@@ -29,10 +29,9 @@ pub fn encode_field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
         }
         None => &name.to_ascii_lowercase()[..],
     };
-    let never = name == b"set-cookie";
     match table::find(name, value) {
         Some(Ok(index)) => return integer::encode(out, 0xc0, 6, index),
-        Some(Err(index)) => integer::encode(out, if never { 0x70 } else { 0x50 }, 4, index),
+        Some(Err(index)) => integer::encode(out, 0x50, 4, index),
         None => encode_string(out, 0x20, 3, name),
     }
     encode_string(out, 0, 7, value);

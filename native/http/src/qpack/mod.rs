@@ -1,18 +1,19 @@
-//! QPACK, field compression for HTTP/3 (RFC 9204), with a dynamic table of capacity 0.
+//! QPACK, field compression for HTTP/3 (RFC 9204).
 //!
-//! Without a dynamic table a section means the same on every connection: what it decodes to can be
-//! remembered by its bytes for a whole worker, a response's section can be kept with the file it
-//! describes, no stream ever waits for another, and there is nothing a peer could make us store.
-//! See docs/decisions/0101.
+//! The decoder has the dynamic table, as small as browsers expect one. The encoder uses the static
+//! table only: a response's section then is the same bytes on every connection and can be kept with
+//! the file it describes. See docs/decisions/0101.
 
 mod decoder;
+mod dynamic;
 mod encoder;
 mod streams;
 mod table;
 
 pub use decoder::decode;
+pub use dynamic::{Table, MAX_CAPACITY};
 pub use encoder::{encode_field, encode_plain_field, encode_prefix, encode_status};
-pub use streams::{DecoderStream, EncoderStream};
+pub use streams::{push_acknowledgement, push_cancellation, push_increment, DecoderStream};
 pub use table::{static_field, LEN as STATIC_LEN};
 
 /// Why a section or an instruction cannot be decoded.
@@ -26,10 +27,13 @@ pub enum Error {
     Huffman,
     /// An index beyond the static table.
     StaticIndex,
-    /// A reference to the dynamic table, which has no entries.
+    /// A reference to an entry that is not in the dynamic table, or not any more.
     DynamicReference,
-    /// An instruction that changes the dynamic table, or acknowledges what was never sent.
+    /// An instruction that cannot be followed, or acknowledges what was never sent.
     Instruction,
+    /// The section refers to entries that have not come yet: it can be decoded once as many as this
+    /// were inserted.
+    Blocked(u64),
 }
 
 impl std::fmt::Display for Error {
@@ -38,9 +42,10 @@ impl std::fmt::Display for Error {
             Error::Truncated => "truncated field section",
             Error::Integer => "integer out of bounds in field section",
             Error::Huffman => "invalid Huffman coded string in field section",
-            Error::StaticIndex => "field section refers beyond the static table",
-            Error::DynamicReference => "field section refers to the dynamic table, which is empty",
-            Error::Instruction => "QPACK instruction for a dynamic table of capacity 0",
+            Error::StaticIndex => "reference beyond the static table",
+            Error::DynamicReference => "reference to an entry that is not in the dynamic table",
+            Error::Instruction => "QPACK instruction that cannot be followed",
+            Error::Blocked(_) => "field section refers to entries that have not come yet",
         })
     }
 }

@@ -1,24 +1,22 @@
-//! The peer's encoder and decoder streams (RFC 9204, sections 4.3 and 4.4), whose instructions can
-//! say next to nothing about a table without entries.
+//! Decoder streams (RFC 9204, section 4.4): the peer's, which can say next to nothing because our
+//! encoder has no table, and what ours says.
 
 use super::Error;
+use crate::hpack::integer;
 
-/// What the peer's encoder sends: only Set Dynamic Table Capacity, and only to 0.
-#[derive(Debug, Default)]
-pub struct EncoderStream;
+/// Appends Section Acknowledgment: a section that refers to the table was decoded.
+pub fn push_acknowledgement(out: &mut Vec<u8>, stream: u64) {
+    integer::encode(out, 0x80, 7, stream as usize);
+}
 
-impl EncoderStream {
-    /// Takes the next bytes of the stream.
-    ///
-    /// # Errors
-    /// QPACK_ENCODER_STREAM_ERROR: the capacity we announced is exceeded, or nothing could be
-    /// inserted.
-    pub fn receive(&mut self, input: &[u8]) -> Result<(), Error> {
-        if input.iter().all(|&byte| byte == 0x20) {
-            return Ok(());
-        }
-        Err(Error::Instruction)
-    }
+/// Appends Stream Cancellation: sections of this stream may not have been read.
+pub fn push_cancellation(out: &mut Vec<u8>, stream: u64) {
+    integer::encode(out, 0x40, 6, stream as usize);
+}
+
+/// Appends Insert Count Increment: so many more entries have arrived.
+pub fn push_increment(out: &mut Vec<u8>, entries: u64) {
+    integer::encode(out, 0, 6, entries as usize);
 }
 
 /// What the peer's decoder sends: only Stream Cancellation, with a number that may be long.

@@ -15,6 +15,7 @@ pub struct Queue {
     chunks: RefCell<VecDeque<Bytes>>,
     ended: Cell<bool>,
     broken: Cell<bool>,
+    refused: Cell<bool>,
     waker: Cell<Option<Waker>>,
 }
 
@@ -38,12 +39,20 @@ impl Queue {
         self.wake();
     }
 
+    /// What came is not what the request's head promised.
+    pub fn refuse(&self) {
+        self.refused.set(true);
+        self.wake();
+    }
+
     fn wake(&self) {
         if let Some(waker) = self.waker.take() {
             waker.wake();
         }
     }
 }
+
+const BAD_LENGTH: &str = "client sent a body of another length than \"content-length\"";
 
 /// The queue's end that the engine reads.
 pub struct QueuedBody {
@@ -68,6 +77,9 @@ impl QueuedBody {
 
 impl RequestBody for QueuedBody {
     fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, BodyError>> {
+        if self.queue.refused.get() {
+            return Poll::Ready(Err(BodyError::Status(400, BAD_LENGTH)));
+        }
         if let Some(data) = self.queue.chunks.borrow_mut().pop_front() {
             self.interim = None;
             self.mux.released(self.stream, data.len());
@@ -85,6 +97,13 @@ impl RequestBody for QueuedBody {
         }
         self.queue.waker.set(Some(cx.waker().clone()));
         Poll::Pending
+    }
+
+    fn discard_ready(&mut self) -> Result<(), u16> {
+        if self.queue.refused.get() {
+            return Err(400);
+        }
+        Ok(())
     }
 
     fn is_ended(&self) -> bool {

@@ -256,12 +256,15 @@ pub fn remember(
     let (Some(date_at), Some(path)) = (date_at, ex.response.plain_file.clone()) else {
         return;
     };
-    let chunk = ex.loc.conf.http2_chunk_size.unwrap_or(u64::MAX);
-    let fits = ex.response.status == 200
-        && body.len() as u64 <= chunk
-        && !body.is_empty()
-        && body.len() <= MAX_BODY;
-    if !fits || ex.error_page || ex.response.gzip_vary || !ex.response.trailers.is_empty() {
+    let fits = ex.response.status == 200 && !body.is_empty() && body.len() <= MAX_BODY;
+    // Prebuilt answers are sent in frames of the connection's size.
+    let own_frames = ex.loc.conf.http2_chunk_size != ex.server.root.conf.http2_chunk_size;
+    if !fits
+        || own_frames
+        || ex.error_page
+        || ex.response.gzip_vary
+        || !ex.response.trailers.is_empty()
+    {
         return;
     }
     if !is_simple(&ex.head) || !is_plain(&ex.server, &ex.loc) {

@@ -39,8 +39,11 @@ pub trait Mux {
     /// Sends trailers, which end the response.
     fn send_trailers(&self, stream: u64, section: &[u8]);
 
-    /// Gives a stream up: the answer cannot be had or completed.
-    fn abort(&self, stream: u64);
+    /// Sets how many bytes of a stream's body go into one frame at most, where that is a choice.
+    fn set_chunk(&self, _stream: u64, _bytes: u64) {}
+
+    /// Gives a stream up: the answer cannot be had or completed. `late`: the client was too slow.
+    fn abort(&self, stream: u64, late: bool);
 
     /// Bytes of a request's body were taken out of its queue.
     fn released(&self, stream: u64, len: usize);

@@ -51,10 +51,9 @@ pub fn start(
         Err(error) => {
             ex.head.version = version;
             ex.log(Level::Info, &error.to_string());
-            Some(if error == HeadError::TooLarge {
-                494
-            } else {
-                400
+            Some(match error {
+                HeadError::TooLarge | HeadError::TooMany => 494,
+                _ => 400,
             })
         }
         Ok(head) => {
@@ -109,7 +108,7 @@ pub async fn serve(
                 Level::Info,
                 &format!("{error} while sending response to client"),
             );
-            mux.abort(stream);
+            mux.abort(stream, error.kind() == io::ErrorKind::TimedOut);
         }
         Either::First(()) => {
             if ex.bytes_sent == 0 {
@@ -128,8 +127,16 @@ async fn answer(
     refused: Option<u16>,
 ) -> io::Result<()> {
     if !gallop_engine::run(ex, refused).await {
-        mux.abort(stream);
+        mux.abort(stream, ex.response.status == 408);
         return Ok(());
+    }
+    if let Err(status) = ex.source.discard_ready() {
+        ex.response = Default::default();
+        ex.error_page = true;
+        if !gallop_engine::run(ex, Some(status)).await {
+            mux.abort(stream, false);
+            return Ok(());
+        }
     }
     let mut body = std::mem::take(&mut ex.response.body);
     let status = ex.response.status;
@@ -138,6 +145,9 @@ async fn answer(
         ex.response.content_length = Some(0);
     }
     let end = bodiless || ex.response.content_length == Some(0);
+    if let Some(size) = ex.loc.conf.http2_chunk_size {
+        mux.set_chunk(stream, size);
+    }
     let mut section = Vec::with_capacity(256);
     let date_at = mux.coding().response(ex, &mut section);
     ex.bytes_sent = section.len() as u64;
@@ -225,7 +235,12 @@ async fn send_body(
                 mut len,
             } => {
                 while len > 0 {
-                    let n = len.min(FILE_PIECE);
+                    // A small rest is not worth a frame of its own.
+                    let n = if len < 2 * FILE_PIECE {
+                        len
+                    } else {
+                        FILE_PIECE
+                    };
                     let mut piece = Vec::with_capacity(n as usize);
                     read_range(&file, offset, n, &mut piece)?;
                     (offset, len) = (offset + n, len - n);
@@ -309,20 +324,7 @@ impl<'a> Sender<'a> {
                 return Ok(());
             }
         }
-        if let Some(size) = self.chunk_size() {
-            while data.len() > size {
-                let piece = data.split_to(size);
-                self.send_now(piece, false).await?;
-            }
-        }
         self.send_now(data, end).await
-    }
-
-    /// The largest DATA frame, where `http2_chunk_size` says.
-    fn chunk_size(&self) -> Option<usize> {
-        let size = self.ex.loc.conf.http2_chunk_size?;
-        let applies = self.mux.coding() == Coding::Hpack;
-        applies.then_some(size as usize)
     }
 
     /// Bytes that may be sent now; waits when the limit is reached.

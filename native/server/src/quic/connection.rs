@@ -10,7 +10,7 @@ use gallop_engine::Conn;
 use gallop_http::h3::{self, send, ErrorCode};
 use gallop_http::head::{HeadError, RequestHead};
 use gallop_http::stream_table::StreamTable;
-use gallop_runtime::{coarse_ms, Notify};
+use gallop_runtime::{coarse_ms, sleep, Notify};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::io;
@@ -62,10 +62,17 @@ pub struct Connection {
     streams: RefCell<StreamTable<StreamState>>,
     /// As the engine sees it; made with the first request.
     conn: RefCell<Option<Rc<Conn>>>,
-    /// Our control stream.
+    /// Our control stream, and our QPACK decoder stream once it has something to say.
     control: Cell<Option<u64>>,
+    decoder: Cell<Option<u64>>,
     /// Streams to read on.
     resumed: RefCell<Vec<u64>>,
+    /// What came behind field sections that wait for the QPACK table; true: the stream ends there.
+    held: RefCell<Vec<(u64, VecDeque<Bytes>, bool)>>,
+    /// Streams whose heads have a time limit.
+    timed: RefCell<Vec<u64>>,
+    /// The error to close with once what goes before it is sent.
+    failed: Cell<Option<h3::Error>>,
     closing: Cell<bool>,
     _count: crate::worker::ConnectionCount,
 }
@@ -82,7 +89,11 @@ impl Connection {
             streams: RefCell::new(StreamTable::new(2)),
             conn: RefCell::default(),
             control: Cell::new(None),
+            decoder: Cell::new(None),
             resumed: RefCell::default(),
+            held: RefCell::default(),
+            timed: RefCell::default(),
+            failed: Cell::new(None),
             closing: Cell::new(false),
             _count: crate::worker::ConnectionCount::new(hub.worker.clone()),
         })
@@ -100,10 +111,15 @@ impl Connection {
 
     /// Does what requests' tasks made possible.
     pub fn go_on(self: &Rc<Self>, now: Instant) {
+        if let Some(error) = self.failed.take() {
+            return self.close(error.code, error.reason, now);
+        }
+        self.release_held(now);
         let resumed = std::mem::take(&mut *self.resumed.borrow_mut());
         for stream in resumed {
             self.read(stream, now);
         }
+        self.say_instructions();
         let h3 = self.h3.borrow();
         let used_up = h3.is_used_up() && !h3.is_going_away();
         drop(h3);
@@ -122,7 +138,50 @@ impl Connection {
     /// left. To close earlier would throw away what is on its way.
     fn is_idle(&self) -> bool {
         let answered = self.streams.borrow().is_empty() && self.h3.borrow().open_requests() == 0;
-        answered && self.hub.endpoint.borrow_mut().unacknowledged(self.key) <= 1
+        let ours = 1 + usize::from(self.decoder.get().is_some());
+        answered && self.hub.endpoint.borrow_mut().unacknowledged(self.key) <= ours
+    }
+
+    /// Reads on where a field section waited for the QPACK table.
+    fn release_held(self: &Rc<Self>, now: Instant) {
+        loop {
+            let Some(stream) = self.h3.borrow_mut().unblocked() else {
+                return;
+            };
+            let mut held = self.held.borrow_mut();
+            let Some(at) = held.iter().position(|(id, ..)| *id == stream) else {
+                continue;
+            };
+            let (_, mut chunks, fin) = held.swap_remove(at);
+            drop(held);
+            if chunks.is_empty() {
+                chunks.push_back(Bytes::new());
+            }
+            if self.feed_all(stream, chunks, fin, now) && !fin {
+                self.read(stream, now);
+            }
+        }
+    }
+
+    /// Tells the client's encoder what became of its instructions and sections.
+    fn say_instructions(&self) -> bool {
+        let Some(instructions) = self.h3.borrow_mut().take_instructions() else {
+            return false;
+        };
+        let mut endpoint = self.hub.endpoint.borrow_mut();
+        let stream = match self.decoder.get() {
+            Some(stream) => stream,
+            None => {
+                let Some(stream) = endpoint.open_uni(self.key) else {
+                    return false;
+                };
+                endpoint.write(self.key, stream, &mut [send::decoder_stream().into()]);
+                self.decoder.set(Some(stream));
+                stream
+            }
+        };
+        endpoint.write(self.key, stream, &mut [instructions.into()]);
+        true
     }
 
     fn open_control(&self) {
@@ -172,6 +231,11 @@ impl Connection {
 
     fn fail(&self, error: h3::Error, now: Instant) {
         self.hub.worker.log(Level::Info, &error.to_string());
+        if self.say_instructions() {
+            // QUIC sends nothing more once it is told to close.
+            self.failed.set(Some(error));
+            return self.hub.touch(self.key);
+        }
         self.close(error.code, error.reason, now);
     }
 
@@ -191,7 +255,7 @@ impl Connection {
     fn read(self: &Rc<Self>, stream: u64, now: Instant) {
         let mut chunks = Vec::new();
         loop {
-            if self.closing.get() || self.is_full(stream) {
+            if self.is_lost() || self.is_full(stream) || self.is_held(stream) {
                 return;
             }
             chunks.clear();
@@ -204,19 +268,83 @@ impl Connection {
                 return self.reset_by_peer(stream, now);
             }
             let fin = end == End::Finished;
-            if chunks.is_empty() {
-                if fin {
-                    self.feed(stream, &Bytes::new(), true, now);
-                }
+            if chunks.is_empty() && !fin {
                 return;
             }
-            for (n, chunk) in chunks.iter().enumerate() {
-                self.feed(stream, chunk, fin && n + 1 == chunks.len(), now);
+            if chunks.is_empty() {
+                chunks.push(Bytes::new());
             }
-            if fin {
+            if !self.feed_all(stream, chunks.drain(..).collect(), fin, now) || fin {
                 return;
             }
         }
+    }
+
+    /// Hands pieces of a stream to HTTP/3; false when what is left of them has to wait.
+    fn feed_all(
+        self: &Rc<Self>,
+        stream: u64,
+        mut chunks: VecDeque<Bytes>,
+        fin: bool,
+        now: Instant,
+    ) -> bool {
+        while let Some(chunk) = chunks.pop_front() {
+            let last = fin && chunks.is_empty();
+            if let Some(rest) = self.feed(stream, &chunk, last, now) {
+                chunks.push_front(rest);
+                self.held.borrow_mut().push((stream, chunks, fin));
+                self.time_head(stream);
+                return false;
+            }
+        }
+        self.time_head(stream);
+        true
+    }
+
+    /// Gives a head that has begun and is not whole its time limit.
+    fn time_head(self: &Rc<Self>, stream: u64) {
+        let mut timed = self.timed.borrow_mut();
+        if !self.h3.borrow().awaits_head(stream) || timed.contains(&stream) {
+            return;
+        }
+        timed.push(stream);
+        let conf = &self.hub.listener.endpoint.hosts.default.conf;
+        let limit = conf.client_header_timeout.unwrap_or(60_000);
+        let connection = Rc::downgrade(self);
+        gallop_runtime::spawn(async move {
+            sleep(limit).await;
+            if let Some(connection) = connection.upgrade() {
+                connection.head_is_late(stream);
+            }
+        });
+    }
+
+    fn head_is_late(&self, stream: u64) {
+        self.timed.borrow_mut().retain(|&id| id != stream);
+        if self.is_lost() || !self.h3.borrow().awaits_head(stream) {
+            return;
+        }
+        let message = "client timed out sending a request header";
+        self.hub.worker.log(Level::Info, message);
+        self.held.borrow_mut().retain(|(id, ..)| *id != stream);
+        self.h3.borrow_mut().forget(stream);
+        let code = ErrorCode::REQUEST_REJECTED.0;
+        let mut endpoint = self.hub.endpoint.borrow_mut();
+        endpoint.stop(self.key, stream, code);
+        endpoint.reset(self.key, stream, code);
+        drop(endpoint);
+        self.hub.touch(self.key);
+    }
+
+    fn is_held(&self, stream: u64) -> bool {
+        let held = self.held.borrow();
+        held.iter().any(|(id, ..)| *id == stream)
+    }
+
+    fn is_lost(&self) -> bool {
+        let failed = self.failed.take();
+        self.failed.set(failed);
+        failed.is_some() || self.closing.get()
     }
 
     /// Whether the stream's queue is full; it is read on when the queue is not.
@@ -232,21 +360,24 @@ impl Connection {
         }
     }
 
-    fn reset_by_peer(&self, stream: u64, now: Instant) {
+    fn reset_by_peer(self: &Rc<Self>, stream: u64, now: Instant) {
         if let Some(state) = self.streams.borrow_mut().remove(stream) {
             state.lost();
         }
-        self.hub
-            .endpoint
-            .borrow_mut()
-            .reset(self.key, stream, ErrorCode::REQUEST_CANCELLED.0);
+        self.held.borrow_mut().retain(|(id, ..)| *id != stream);
         let result = self.h3.borrow_mut().peer_reset(stream, now);
-        if let Err(error) = result {
-            self.fail(error, now);
+        match result {
+            // As nginx does it: a head that waited for the QPACK table is answered.
+            Ok(true) => return self.start(stream, Err(HeadError::RequestLine), true),
+            Ok(false) => {}
+            Err(error) => self.fail(error, now),
         }
+        let code = ErrorCode::REQUEST_CANCELLED.0;
+        let mut endpoint = self.hub.endpoint.borrow_mut();
+        endpoint.reset(self.key, stream, code);
     }
 
-    fn stopped(&self, stream: u64, now: Instant) {
+    fn stopped(self: &Rc<Self>, stream: u64, now: Instant) {
         let known = self.streams.borrow().get(stream).is_some();
         if known {
             self.hub
@@ -257,10 +388,10 @@ impl Connection {
         }
     }
 
-    /// Hands bytes of a stream to HTTP/3.
-    fn feed(self: &Rc<Self>, stream: u64, chunk: &Bytes, fin: bool, now: Instant) {
+    /// Hands bytes of a stream to HTTP/3; what is left of them if the stream has to wait.
+    fn feed(self: &Rc<Self>, stream: u64, chunk: &Bytes, fin: bool, now: Instant) -> Option<Bytes> {
         let mut input = &chunk[..];
-        while !self.closing.get() {
+        while !self.is_lost() {
             let mut shared = self.hub.shared.borrow_mut();
             let event = self
                 .h3
@@ -268,15 +399,20 @@ impl Connection {
                 .receive(&mut shared, stream, &mut input, fin, now);
             drop(shared);
             match event {
-                Err(error) => return self.fail(error, now),
-                Ok(None) => return,
+                Err(error) => {
+                    self.fail(error, now);
+                    return None;
+                }
+                Ok(None) => break,
+                Ok(Some(h3::Event::Blocked { .. })) => return Some(chunk.slice_ref(input)),
                 Ok(Some(event)) => {
                     if self.h3_event(event, chunk) {
-                        return;
+                        break;
                     }
                 }
             }
         }
+        None
     }
 
     /// True when the stream is not to be asked again.
@@ -330,7 +466,7 @@ impl Connection {
                 self.hub.endpoint.borrow_mut().stop(self.key, stream, code);
                 false
             }
-            h3::Event::GoAway => false,
+            h3::Event::GoAway | h3::Event::Blocked { .. } => false,
         }
     }
 
@@ -563,7 +699,7 @@ impl Mux for Connection {
         self.send_section(stream, section, true);
     }
 
-    fn abort(&self, stream: u64) {
+    fn abort(&self, stream: u64, _late: bool) {
         // Its task is the caller and ends by itself.
         drop(self.streams.borrow_mut().remove(stream));
         self.h3.borrow_mut().forget(stream);

@@ -1,7 +1,7 @@
 //! The QUIC transport. Everything that knows quinn-proto is in this file, so that another transport
 //! can take its place.
 
-use super::udp::{Datagram, Outgoing, Sender};
+use super::udp::{Datagram, Outgoing, Sender, MAX_PAYLOAD};
 use crate::tls::TlsError;
 use bytes::Bytes;
 use quinn_proto::crypto::rustls::QuicServerConfig;
@@ -111,7 +111,11 @@ impl Endpoint {
             Arc::new(config)
         };
         let (local, remote) = (config(LOOPBACK_MTU), config(INTERNET_MTU));
-        let endpoint = Arc::new(EndpointConfig::default());
+        let mut endpoint = EndpointConfig::default();
+        endpoint
+            .max_udp_payload_size(MAX_PAYLOAD)
+            .expect("what UDP can carry is allowed");
+        let endpoint = Arc::new(endpoint);
         Ok(Self {
             inner: quinn_proto::Endpoint::new(endpoint, Some(remote.clone()), true, None),
             connections: Vec::new(),

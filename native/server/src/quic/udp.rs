@@ -10,8 +10,12 @@ use std::ptr;
 
 /// Datagrams taken or sent by one system call.
 pub const BATCH: usize = 64;
-/// Room for one datagram: more than any we let peers send.
+/// Room for one datagram as networks carry them.
 const DATAGRAM: usize = 2048;
+/// Room for what a datagram over loopback has beyond that. Memory that is never used costs nothing.
+const OVERFLOW: usize = 65_536 - DATAGRAM;
+/// Bytes of content that peers may send in one datagram: what UDP can carry (RFC 9000, 18.2).
+pub const MAX_PAYLOAD: u16 = 65_527;
 /// Room for the control messages of one datagram, in words so that they are aligned.
 const CONTROL_WORDS: usize = 12;
 
@@ -41,31 +45,25 @@ type Control = [u64; CONTROL_WORDS];
 /// Memory for receiving, used again and again.
 pub struct Receiver {
     arena: BytesMut,
+    overflow: Vec<u8>,
     names: Box<[libc::sockaddr_storage; BATCH]>,
     controls: Box<[Control; BATCH]>,
-    /// For one datagram.
-    room: usize,
 }
 
 impl Default for Receiver {
     fn default() -> Self {
-        Self::with_room(DATAGRAM)
-    }
-}
-
-impl Receiver {
-    /// Takes datagrams of up to `room` bytes; longer ones are dropped.
-    pub fn with_room(room: usize) -> Self {
         // SAFETY: an all-zero sockaddr_storage is valid.
         let names = unsafe { zeroed::<[libc::sockaddr_storage; BATCH]>() };
         Self {
             arena: BytesMut::new(),
+            overflow: Vec::with_capacity(BATCH * OVERFLOW),
             names: Box::new(names),
             controls: Box::new([[0; CONTROL_WORDS]; BATCH]),
-            room,
         }
     }
+}
 
+impl Receiver {
     /// Takes up to [`BATCH`] datagrams that are there, handing each to `each`; how many.
     ///
     /// # Errors
@@ -73,7 +71,7 @@ impl Receiver {
     pub fn receive(&mut self, fd: RawFd, mut each: impl FnMut(Datagram)) -> io::Result<usize> {
         self.arena.clear();
         // Takes the old memory again once nobody reads from it any more.
-        self.arena.reserve(BATCH * self.room);
+        self.arena.reserve(BATCH * DATAGRAM);
         let mut iovs = self.iovecs();
         let mut messages = self.messages(&mut iovs);
         let flags = libc::MSG_DONTWAIT as _;
@@ -91,12 +89,17 @@ impl Receiver {
         if n < 0 {
             return Err(io::Error::last_os_error());
         }
-        for message in &messages[..n as usize] {
-            // SAFETY: this datagram's part is the next `room` bytes of the arena's capacity. The
-            // kernel initialised `msg_len` of them; the part is cut to those before anyone reads it.
-            unsafe { self.arena.set_len(self.room) };
-            let mut part = self.arena.split_to(self.room);
-            part.truncate(message.msg_len as usize);
+        for (i, message) in messages[..n as usize].iter().enumerate() {
+            let len = message.msg_len as usize;
+            // SAFETY: this datagram's part is the next DATAGRAM bytes of the arena's capacity. The
+            // kernel initialised up to `msg_len` of them; the part is cut to those before anyone
+            // reads it.
+            unsafe { self.arena.set_len(DATAGRAM) };
+            let mut part = self.arena.split_to(DATAGRAM);
+            part.truncate(len);
+            if len > DATAGRAM {
+                part = self.join(&part, i, len - DATAGRAM);
+            }
             if message.msg_hdr.msg_flags & libc::MSG_TRUNC != 0 {
                 continue;
             }
@@ -112,23 +115,37 @@ impl Receiver {
         Ok(n as usize)
     }
 
-    fn iovecs(&mut self) -> [libc::iovec; BATCH] {
-        let base: *mut u8 = self.arena.spare_capacity_mut().as_mut_ptr().cast();
-        std::array::from_fn(|i| libc::iovec {
-            iov_base: base.wrapping_add(i * self.room).cast(),
-            iov_len: self.room,
-        })
+    /// A datagram of which `more` bytes are in the overflow of message `i`.
+    fn join(&self, start: &[u8], i: usize, more: usize) -> BytesMut {
+        let more = more.min(OVERFLOW);
+        // SAFETY: message `i` wrote `more` bytes at its place in the overflow memory.
+        let rest =
+            unsafe { std::slice::from_raw_parts(self.overflow.as_ptr().add(i * OVERFLOW), more) };
+        let mut whole = BytesMut::with_capacity(start.len() + more);
+        whole.extend_from_slice(start);
+        whole.extend_from_slice(rest);
+        whole
     }
 
-    fn messages(&mut self, iovs: &mut [libc::iovec; BATCH]) -> [libc::mmsghdr; BATCH] {
+    fn iovecs(&mut self) -> [[libc::iovec; 2]; BATCH] {
+        let base: *mut u8 = self.arena.spare_capacity_mut().as_mut_ptr().cast();
+        let overflow = self.overflow.as_mut_ptr();
+        let part = |base: *mut u8, len, i: usize| libc::iovec {
+            iov_base: base.wrapping_add(i * len).cast(),
+            iov_len: len,
+        };
+        std::array::from_fn(|i| [part(base, DATAGRAM, i), part(overflow, OVERFLOW, i)])
+    }
+
+    fn messages(&mut self, iovs: &mut [[libc::iovec; 2]; BATCH]) -> [libc::mmsghdr; BATCH] {
         // SAFETY: an all-zero mmsghdr is valid: null pointers with zero lengths.
         let mut messages = unsafe { zeroed::<[libc::mmsghdr; BATCH]>() };
         for (i, message) in messages.iter_mut().enumerate() {
             let header = &mut message.msg_hdr;
             header.msg_name = (&raw mut self.names[i]).cast();
             header.msg_namelen = size_of::<libc::sockaddr_storage>() as u32;
-            header.msg_iov = &raw mut iovs[i];
-            header.msg_iovlen = 1;
+            header.msg_iov = iovs[i].as_mut_ptr();
+            header.msg_iovlen = iovs[i].len();
             header.msg_control = self.controls[i].as_mut_ptr().cast();
             header.msg_controllen = size_of::<Control>() as _;
         }

@@ -1,13 +1,14 @@
 //! Everything TLS that a server block's directives amount to.
 
 use super::certificates::{load_pair, Choice, Source};
-use super::tickets::FileTickets;
-use super::verify::{verifiers, AnyCertificate, Authorities, Client};
+use super::tickets::{Expiring, FileTickets};
+use super::verify::{verifiers, AnyCertificate, Authorities, Client, Judge};
 use super::{ciphers, error, Result, TlsError};
 use rustls::crypto::aws_lc_rs::Ticketer;
 use rustls::crypto::CryptoProvider;
-use rustls::server::danger::ClientCertVerifier;
-use rustls::server::{NoServerSessionStorage, ServerSessionMemoryCache, WebPkiClientVerifier};
+use rustls::server::{
+    NoServerSessionStorage, ProducesTickets, ServerSessionMemoryCache, WebPkiClientVerifier,
+};
 use rustls::{ServerConfig, SupportedProtocolVersion};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -71,7 +72,7 @@ pub struct Context {
     config: Arc<ServerConfig>,
     pairs: Arc<Choice>,
     /// Judges client certificates after the handshake.
-    pub judge: Option<Arc<dyn ClientCertVerifier>>,
+    pub judge: Option<Arc<Judge>>,
 }
 
 impl Context {
@@ -135,10 +136,7 @@ fn quic_versions(
     Ok(vec![&rustls::version::TLS13])
 }
 
-type Clients = (
-    Option<Arc<dyn ClientCertVerifier>>,
-    Option<Arc<AnyCertificate>>,
-);
+type Clients = (Option<Arc<Judge>>, Option<Arc<AnyCertificate>>);
 
 fn client(settings: &Settings, crypto: &Arc<CryptoProvider>) -> Result<Clients> {
     if settings.client == Client::Off {
@@ -180,16 +178,16 @@ fn sessions(settings: &Settings, config: &mut ServerConfig) -> Result<()> {
         0 => Arc::new(NoServerSessionStorage {}),
         size => ServerSessionMemoryCache::new(size),
     };
+    let lifetime = settings.session_timeout;
+    config.session_storage = Arc::new(Expiring::new(config.session_storage.clone(), lifetime));
     if !settings.tickets {
         return Ok(());
     }
-    config.ticketer = if settings.ticket_keys.is_empty() {
+    let tickets: Arc<dyn ProducesTickets> = if settings.ticket_keys.is_empty() {
         Ticketer::new().map_err(|e| TlsError(format!("session tickets: {e}")))?
     } else {
-        Arc::new(FileTickets::new(
-            &settings.ticket_keys,
-            settings.session_timeout,
-        )?)
+        Arc::new(FileTickets::new(&settings.ticket_keys, lifetime)?)
     };
+    config.ticketer = Arc::new(Expiring::new(tickets, lifetime));
     Ok(())
 }

@@ -1,19 +1,14 @@
 //! What a handshake agreed on, in the words of nginx's variables.
 
-use super::{client_verdict, Context, Verdict};
+use super::x509::Certificate;
+use super::{Context, Judge, Verdict};
 use gallop_engine::exchange::TlsInfo;
+use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::{HandshakeKind, ProtocolVersion, ServerConnection};
 
 /// Describes a finished handshake.
 pub fn describe(session: &ServerConnection, context: &Context) -> TlsInfo {
     let certificates = session.peer_certificates();
-    let verdict = match &context.judge {
-        Some(judge) => client_verdict(judge.as_ref(), certificates),
-        None if certificates.is_some() => {
-            Verdict::Failed("unable to verify the first certificate".into())
-        }
-        None => Verdict::None,
-    };
     let suite = session.negotiated_cipher_suite();
     TlsInfo {
         protocol: protocol(session.protocol_version()),
@@ -24,16 +19,35 @@ pub fn describe(session: &ServerConnection, context: &Context) -> TlsInfo {
         alpn: session.alpn_protocol().map_or(String::new(), |name| {
             String::from_utf8_lossy(name).into_owned()
         }),
-        server_name: session.server_name().unwrap_or_default().to_string(),
+        server_name: session
+            .server_name()
+            .unwrap_or_default()
+            .to_ascii_lowercase(),
         session_reused: session.handshake_kind() == Some(HandshakeKind::Resumed),
+        ..client(certificates, context.judge.as_deref())
+    }
+}
+
+/// Describes the certificates that a client showed.
+pub fn client(certificates: Option<&[CertificateDer<'_>]>, judge: Option<&Judge>) -> TlsInfo {
+    let verdict = match judge {
+        Some(judge) => judge.verdict(certificates),
+        None if certificates.is_some() => {
+            Verdict::Failed("unable to verify the first certificate".into())
+        }
+        None => Verdict::None,
+    };
+    let own = certificates.and_then(<[_]>::first);
+    let parsed = own.and_then(|der| Some((Certificate::parse(der)?, der)));
+    let now = UnixTime::now().as_secs() as i64;
+    TlsInfo {
         client_verify: match verdict {
             Verdict::None => "NONE".into(),
             Verdict::Success => "SUCCESS".into(),
             Verdict::Failed(reason) => format!("FAILED:{reason}"),
         },
-        client_certificate: certificates
-            .and_then(<[_]>::first)
-            .map(|certificate| certificate.to_vec()),
+        client_certificate: own.map(|certificate| certificate.to_vec()),
+        client_fields: parsed.map_or(Vec::new(), |(fields, der)| fields.variables(der, now)),
         ..TlsInfo::default()
     }
 }

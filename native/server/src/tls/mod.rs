@@ -9,6 +9,7 @@ mod ciphers;
 mod context;
 mod info;
 mod peer;
+mod signature;
 mod store;
 mod stream;
 mod tickets;
@@ -24,7 +25,7 @@ pub use store::Store;
 pub use stream::{HandshakeError, Hello, TlsStream};
 pub use transport::Secure;
 pub use upstream::{UpstreamConnector, Upstreams};
-pub use verify::{client_verdict, Authorities, Client, Verdict};
+pub use verify::{Authorities, Client, Judge, Verdict};
 
 /// Why a context cannot be made; the words follow nginx's where it has some.
 #[derive(Debug)]

@@ -1,6 +1,7 @@
 //! Certificates of upstream servers (`proxy_ssl_verify`).
 
 use super::certificates::{chain, Source};
+use super::signature::{verify_tls12, verify_tls13};
 use super::verify::revocations;
 use super::x509::Certificate;
 use super::{Result, TlsError};
@@ -158,31 +159,6 @@ impl Upstream {
         let algorithms = crypto.signature_verification_algorithms;
         Self { algorithms, judge }
     }
-
-    fn check_signature(
-        &self,
-        message: &[u8],
-        own: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-        only_first: bool,
-    ) -> std::result::Result<HandshakeSignatureValid, Error> {
-        let certificate = Certificate::parse(own).ok_or(CertificateError::BadEncoding)?;
-        let mapping = self.algorithms.mapping.iter();
-        let mut algorithms = mapping
-            .filter(|(scheme, _)| *scheme == signed.scheme)
-            .map(|(_, algorithms)| *algorithms);
-        let algorithms = algorithms.next().unwrap_or_default();
-        // TLS 1.3 names the curve in the scheme: only the first of the list has it.
-        let algorithms = if only_first {
-            algorithms.get(..1).unwrap_or_default()
-        } else {
-            algorithms
-        };
-        if certificate.has_made(message, signed.signature(), algorithms) {
-            return Ok(HandshakeSignatureValid::assertion());
-        }
-        Err(CertificateError::BadSignature.into())
-    }
 }
 
 impl ServerCertVerifier for Upstream {
@@ -206,7 +182,7 @@ impl ServerCertVerifier for Upstream {
         own: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> std::result::Result<HandshakeSignatureValid, Error> {
-        self.check_signature(message, own, signed, false)
+        verify_tls12(message, own, signed, &self.algorithms)
     }
 
     fn verify_tls13_signature(
@@ -215,20 +191,7 @@ impl ServerCertVerifier for Upstream {
         own: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> std::result::Result<HandshakeSignatureValid, Error> {
-        use SignatureScheme as S;
-        // Schemes that TLS 1.3 forbids (RFC 8446, section 4.2.3).
-        let old = matches!(
-            signed.scheme,
-            S::RSA_PKCS1_SHA1
-                | S::ECDSA_SHA1_Legacy
-                | S::RSA_PKCS1_SHA256
-                | S::RSA_PKCS1_SHA384
-                | S::RSA_PKCS1_SHA512
-        );
-        if old {
-            return Err(rustls::PeerMisbehaved::SignedHandshakeWithUnadvertisedSigScheme.into());
-        }
-        self.check_signature(message, own, signed, true)
+        verify_tls13(message, own, signed, &self.algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {

@@ -50,13 +50,25 @@ impl Store {
             let specific = listener.specific.iter().map(|(_, endpoint)| endpoint);
             for endpoint in std::iter::once(endpoint).chain(specific) {
                 if endpoint.ssl || endpoint.quic || listener.quic {
-                    for server in endpoint.hosts.servers() {
-                        store.add(server, listener.quic || endpoint.quic)?;
-                    }
+                    store.add_all(endpoint, listener.quic || endpoint.quic)?;
                 }
             }
         }
         Ok(store)
+    }
+
+    /// As in nginx, a server block that is not the default one may do without a certificate: its
+    /// handshakes are those of the default one, if that has one.
+    fn add_all(&mut self, endpoint: &Endpoint, quic: bool) -> std::result::Result<(), String> {
+        let default = &endpoint.hosts.default;
+        self.add(default, quic)?;
+        let covered = !items(&default.conf.ssl_certificate).is_empty();
+        for server in endpoint.hosts.servers() {
+            if !covered || !items(&server.conf.ssl_certificate).is_empty() {
+                self.add(server, quic)?;
+            }
+        }
+        Ok(())
     }
 
     fn add(&mut self, server: &Arc<Server>, quic: bool) -> std::result::Result<(), String> {
@@ -88,9 +100,19 @@ impl Store {
         Ok(())
     }
 
-    /// The context of a server block; `None` if it rejects handshakes.
-    pub fn context(&self, server: &Arc<Server>, alpn: Alpn) -> Option<&Context> {
-        let tls = self.servers.get(&key(server))?;
+    /// The context for handshakes of a server block; `None` if it rejects them.
+    pub fn context(
+        &self,
+        endpoint: &Endpoint,
+        server: &Arc<Server>,
+        alpn: Alpn,
+    ) -> Option<&Context> {
+        if server.conf.ssl_reject_handshake == Some(true) {
+            return None;
+        }
+        let default = &endpoint.hosts.default;
+        let own = self.servers.get(&key(server));
+        let tls = own.or_else(|| self.servers.get(&key(default)))?;
         match alpn {
             Alpn::Http1 => Some(&tls.http1),
             Alpn::Http2 => Some(&tls.http2),
@@ -107,19 +129,23 @@ impl Store {
     /// The default server has no certificate.
     pub fn quic_config(&self, endpoint: &Endpoint) -> Result<Arc<ServerConfig>> {
         let default = &endpoint.hosts.default;
-        let Some(context) = self.context(default, Alpn::Http3) else {
-            return error("\"listen ... quic\" needs \"ssl_certificate\" in its default server");
-        };
         let mut names = Names {
-            default: context.pairs().clone(),
+            default: None,
             hosts: endpoint.hosts.clone(),
             pairs: HashMap::new(),
         };
-        for server in endpoint.hosts.servers() {
-            if let Some(context) = self.context(server, Alpn::Http3) {
+        let mut any = None;
+        for server in endpoint.hosts.servers().into_iter().chain([default]) {
+            if let Some(context) = self.context(endpoint, server, Alpn::Http3) {
                 names.pairs.insert(key(server), context.pairs().clone());
+                any = any.or(Some(context));
             }
         }
+        names.default = names.pairs.get(&key(default)).cloned();
+        let context = self.context(endpoint, default, Alpn::Http3).or(any);
+        let Some(context) = context else {
+            return error("\"listen ... quic\" needs a server with \"ssl_certificate\"");
+        };
         let mut config = (**context.config()).clone();
         config.cert_resolver = Arc::new(names);
         Ok(Arc::new(config))
@@ -128,7 +154,8 @@ impl Store {
 
 /// Certificates by the name that a client asks for.
 struct Names {
-    default: Arc<Choice>,
+    /// None: without a name the handshake is rejected.
+    default: Option<Arc<Choice>>,
     hosts: VirtualHosts,
     pairs: HashMap<usize, Arc<Choice>>,
 }
@@ -142,7 +169,7 @@ impl std::fmt::Debug for Names {
 impl ResolvesServerCert for Names {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let Some(name) = hello.server_name() else {
-            return self.default.pick(hello.signature_schemes());
+            return self.default.as_ref()?.pick(hello.signature_schemes());
         };
         let chosen = self.hosts.choose(&name.to_ascii_lowercase());
         // A server block without certificates rejects the handshake.

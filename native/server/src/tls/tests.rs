@@ -249,10 +249,8 @@ fn client_certificates_are_judged_after_the_handshake() {
     let context = Context::new(&settings, Alpn::Http1).unwrap();
     let verdict = |own| {
         let (server, _) = shake(&context, client(&authority, own, &[])).unwrap();
-        client_verdict(
-            context.judge.as_deref().unwrap(),
-            server.peer_certificates(),
-        )
+        let judge = context.judge.as_deref().unwrap();
+        judge.verdict(server.peer_certificates())
     };
     assert_eq!(verdict(None), Verdict::None);
     assert_eq!(verdict(Some(authority.issue("friend"))), Verdict::Success);

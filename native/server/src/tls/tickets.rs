@@ -3,8 +3,10 @@
 
 use super::{error, Result, TlsError};
 use rustls::crypto::aws_lc_rs::default_provider;
-use rustls::server::ProducesTickets;
+use rustls::pki_types::UnixTime;
+use rustls::server::{ProducesTickets, StoresServerSessions};
 use std::path::Path;
+use std::sync::Arc;
 
 use aws_lc_rs::aead::{Aad, LessSafeKey, Nonce, UnboundKey, AES_256_GCM, NONCE_LEN};
 use aws_lc_rs::digest::{digest, SHA256};
@@ -67,6 +69,69 @@ fn read_key(path: &Path) -> Result<Key> {
         name: *name,
         seal: LessSafeKey::new(key),
     })
+}
+
+/// Sessions that end after `ssl_session_timeout`, whoever keeps them: each is kept with the time
+/// when it was made.
+#[derive(Debug)]
+pub struct Expiring<T: ?Sized> {
+    lifetime: u32,
+    inner: Arc<T>,
+}
+
+impl<T: ?Sized> Expiring<T> {
+    /// Ends the sessions of `inner` after `lifetime` seconds.
+    pub fn new(inner: Arc<T>, lifetime: u32) -> Self {
+        Self { lifetime, inner }
+    }
+
+    fn stamp(&self, session: &[u8]) -> Vec<u8> {
+        [&UnixTime::now().as_secs().to_be_bytes(), session].concat()
+    }
+
+    fn fresh(&self, stamped: &[u8]) -> Option<Vec<u8>> {
+        let (time, session) = stamped.split_first_chunk()?;
+        let age = UnixTime::now()
+            .as_secs()
+            .checked_sub(u64::from_be_bytes(*time))?;
+        (age <= u64::from(self.lifetime)).then(|| session.to_vec())
+    }
+}
+
+impl<T: ProducesTickets + ?Sized> ProducesTickets for Expiring<T> {
+    fn enabled(&self) -> bool {
+        self.inner.enabled()
+    }
+
+    fn lifetime(&self) -> u32 {
+        self.lifetime
+    }
+
+    fn encrypt(&self, plain: &[u8]) -> Option<Vec<u8>> {
+        self.inner.encrypt(&self.stamp(plain))
+    }
+
+    fn decrypt(&self, ticket: &[u8]) -> Option<Vec<u8>> {
+        self.fresh(&self.inner.decrypt(ticket)?)
+    }
+}
+
+impl<T: StoresServerSessions + ?Sized> StoresServerSessions for Expiring<T> {
+    fn put(&self, key: Vec<u8>, value: Vec<u8>) -> bool {
+        self.inner.put(key, self.stamp(&value))
+    }
+
+    fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
+        self.fresh(&self.inner.get(key)?)
+    }
+
+    fn take(&self, key: &[u8]) -> Option<Vec<u8>> {
+        self.fresh(&self.inner.take(key)?)
+    }
+
+    fn can_cache(&self) -> bool {
+        self.inner.can_cache()
+    }
 }
 
 impl ProducesTickets for FileTickets {

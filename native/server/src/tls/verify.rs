@@ -4,12 +4,12 @@
 //! the server block, or goes on when it is optional. So the verifier given to rustls only proves
 //! that the client holds the key; whom it belongs to is looked at afterwards.
 
+use super::signature::{verify_tls12, verify_tls13};
+use super::x509::Certificate;
 use super::{error, Result, TlsError};
 use crate::tls::certificates::{chain, Source};
 use rustls::client::danger::HandshakeSignatureValid;
-use rustls::crypto::{
-    verify_tls12_signature, verify_tls13_signature, CryptoProvider, WebPkiSupportedAlgorithms,
-};
+use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
@@ -62,7 +62,18 @@ pub struct Authorities {
     pub revoked: Option<PathBuf>,
 }
 
-/// Makes the verifier that judges certificates, if any authority is known, and the one that rustls
+/// Judges certificates after the handshake.
+#[derive(Debug)]
+pub struct Judge {
+    verifier: Arc<dyn ClientCertVerifier>,
+    algorithms: WebPkiSupportedAlgorithms,
+    /// All authorities, for certificates of version 1, which `verifier` does not read.
+    authorities: Vec<CertificateDer<'static>>,
+    /// Revoked certificates are looked for.
+    revocation: bool,
+}
+
+/// Makes the one that judges certificates, if any authority is known, and the one that rustls
 /// gets.
 ///
 /// # Errors
@@ -73,9 +84,9 @@ pub fn verifiers(
     crypto: &Arc<CryptoProvider>,
 ) -> Result<Verifiers> {
     let mut roots = RootCertStore::empty();
-    add_roots(&mut roots, authorities.client.as_ref())?;
-    let hints = roots.subjects();
-    add_roots(&mut roots, authorities.trusted.as_ref())?;
+    let mut known = add_roots(&mut roots, authorities.client.as_ref())?;
+    let hints = distinct(roots.subjects());
+    known.extend(add_roots(&mut roots, authorities.trusted.as_ref())?);
     let algorithms = crypto.signature_verification_algorithms;
     let asks = Arc::new(AnyCertificate { algorithms, hints });
     if roots.is_empty() {
@@ -89,25 +100,48 @@ pub fn verifiers(
         Some(path) => builder.with_crls(revocations(path)?),
         None => builder,
     };
-    let judge = builder.build();
-    let judge = judge.map_err(|e| TlsError(format!("client verification: {e}")))?;
-    Ok((Some(judge), asks))
+    let verifier = builder.build();
+    let verifier = verifier.map_err(|e| TlsError(format!("client verification: {e}")))?;
+    let judge = Judge {
+        verifier,
+        algorithms,
+        authorities: known,
+        revocation: authorities.revoked.is_some(),
+    };
+    Ok((Some(Arc::new(judge)), asks))
+}
+
+/// An authority may have several certificates; clients are told its name once.
+fn distinct(names: Vec<DistinguishedName>) -> Vec<DistinguishedName> {
+    let mut once: Vec<DistinguishedName> = Vec::new();
+    for name in names {
+        if !once.iter().any(|known| known.as_ref() == name.as_ref()) {
+            once.push(name);
+        }
+    }
+    once
 }
 
 /// Who judges, and who asks.
-pub type Verifiers = (Option<Arc<dyn ClientCertVerifier>>, Arc<AnyCertificate>);
+pub type Verifiers = (Option<Arc<Judge>>, Arc<AnyCertificate>);
 
-fn add_roots(roots: &mut RootCertStore, path: Option<&PathBuf>) -> Result<()> {
-    let Some(path) = path else { return Ok(()) };
-    for certificate in chain(&Source::File(path.clone()))? {
-        roots.add(certificate).map_err(|e| {
+fn add_roots(
+    roots: &mut RootCertStore,
+    path: Option<&PathBuf>,
+) -> Result<Vec<CertificateDer<'static>>> {
+    let Some(path) = path else {
+        return Ok(Vec::new());
+    };
+    let known = chain(&Source::File(path.clone()))?;
+    for certificate in &known {
+        roots.add(certificate.clone()).map_err(|e| {
             TlsError(format!(
                 "cannot use certificate authority in \"{}\": {e}",
                 path.display()
             ))
         })?;
     }
-    Ok(())
+    Ok(known)
 }
 
 pub fn revocations(path: &PathBuf) -> Result<Vec<CertificateRevocationListDer<'static>>> {
@@ -120,17 +154,53 @@ pub fn revocations(path: &PathBuf) -> Result<Vec<CertificateRevocationListDer<'s
     parsed.map_err(|e| broken(&e))
 }
 
-/// Judges the certificates a client showed.
-pub fn client_verdict(
-    verifier: &dyn ClientCertVerifier,
-    shown: Option<&[CertificateDer<'_>]>,
-) -> Verdict {
-    let Some((own, intermediates)) = shown.and_then(<[_]>::split_first) else {
-        return Verdict::None;
-    };
-    match verifier.verify_client_cert(own, intermediates, UnixTime::now()) {
-        Ok(_) => Verdict::Success,
-        Err(e) => Verdict::Failed(e.to_string()),
+impl Judge {
+    /// Judges the certificates a client showed.
+    pub fn verdict(&self, shown: Option<&[CertificateDer<'_>]>) -> Verdict {
+        let Some((own, intermediates)) = shown.and_then(<[_]>::split_first) else {
+            return Verdict::None;
+        };
+        let now = UnixTime::now();
+        let old = Certificate::parse(own).filter(|certificate| certificate.version == 1);
+        let judged = match old {
+            Some(old) => self.verify_old(own, &old, now.as_secs() as i64),
+            None => {
+                let verified = self.verifier.verify_client_cert(own, intermediates, now);
+                verified.map(drop).map_err(|e| e.to_string())
+            }
+        };
+        match judged {
+            Ok(()) => Verdict::Success,
+            Err(reason) => Verdict::Failed(reason),
+        }
+    }
+
+    /// A certificate of version 1 is good when it is an authority's own, or an authority signed it:
+    /// it says nothing of what it may be used for.
+    fn verify_old(
+        &self,
+        der: &CertificateDer<'_>,
+        certificate: &Certificate<'_>,
+        now: i64,
+    ) -> std::result::Result<(), String> {
+        if self.revocation {
+            return Err("a certificate of version 1 is not looked for in ssl_crl".into());
+        }
+        if !certificate.is_valid_at(now) {
+            return Err("certificate has expired or is not yet valid".into());
+        }
+        let signed = |authority: &CertificateDer<'_>| {
+            Certificate::parse(authority).is_some_and(|a| {
+                a.subject == certificate.issuer
+                    && a.is_valid_at(now)
+                    && a.has_signed(certificate, &self.algorithms)
+            })
+        };
+        let known = |a: &CertificateDer<'_>| a.as_ref() == der.as_ref() || signed(a);
+        if self.authorities.iter().any(known) {
+            return Ok(());
+        }
+        Err("unable to verify the first certificate".into())
     }
 }
 
@@ -158,7 +228,7 @@ impl ClientCertVerifier for AnyCertificate {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> std::result::Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(message, cert, dss, &self.algorithms)
+        verify_tls12(message, cert, dss, &self.algorithms)
     }
 
     fn verify_tls13_signature(
@@ -167,7 +237,7 @@ impl ClientCertVerifier for AnyCertificate {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> std::result::Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, cert, dss, &self.algorithms)
+        verify_tls13(message, cert, dss, &self.algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {

@@ -216,7 +216,8 @@ impl Answer {
                     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
                     let fields = &mut self.fields;
                     let status = &mut self.status;
-                    qpack::decode(payload, &mut Vec::new(), |name, value| match name {
+                    let table = qpack::Table::new(0);
+                    qpack::decode(payload, &table, &mut Vec::new(), |name, value| match name {
                         b":status" => *status = text(value),
                         _ => fields.push((text(name), text(value))),
                     })

@@ -129,11 +129,19 @@ fn hpack_bomb() {
     integer::encode(&mut block, 0, 7, 4000);
     block.extend_from_slice(&[b'x'; 4000]);
     block.extend_from_slice(&[0xbe; 10_000]);
+    let client = Client::new(Config::default());
+    let code = client.dies_of(&headers(1, &block, true));
+    assert_eq!(code, ErrorCode::ENHANCE_YOUR_CALM);
+}
+
+#[test]
+fn many_tiny_fields() {
+    let mut block = get("/");
+    block.extend([0x40, 1, b'a', 1, b'b']);
+    block.extend([0xbe; 2000]);
     let mut client = Client::new(Config::default());
-    assert_eq!(
-        client.send(&headers(1, &block, true)),
-        Ok(vec![Seen::Malformed(1)])
-    );
+    let seen = client.send(&headers(1, &block, true));
+    assert_eq!(seen, Ok(vec![Seen::Malformed(1)]));
     client.server.send_head(1, &[0x8c], true);
     client.get(3);
 }

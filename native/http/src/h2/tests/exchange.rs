@@ -68,7 +68,8 @@ fn a_body_comes_in_pieces_and_opens_the_windows() {
     let frames = client.sent();
     assert_eq!(
         (frames[0].kind, frames[0].stream, &frames[0].payload[..]),
-        (WINDOW_UPDATE, 1, &[0, 0, 0, 100][..])
+        (WINDOW_UPDATE, 1, &[0, 0, 0, 200][..]),
+        "what was released, and as much again: the client sends faster than it may"
     );
     let seen = client.send(&data(1, &[b'b'; 50], true)).unwrap();
     assert_eq!(seen, [Seen::Data(1, vec![b'b'; 50], true)]);
@@ -170,6 +171,7 @@ fn frames_respect_their_maximum() {
     let mut client = Client::new(Config::default());
     client.get(1);
     client.server.send_head(1, &vec![0x88; 40_000], false);
+    client.server.set_chunk(1, 1 << 20);
     client.server.send_data(1, &[0; 40_000], true);
     let frames = client.sent();
     assert!(frames.iter().all(|f| f.payload.len() <= MAX_FRAME));
@@ -180,6 +182,22 @@ fn frames_respect_their_maximum() {
     );
     let ends: Vec<u8> = frames.iter().map(|f| f.flags).collect();
     assert_eq!(ends, [0, 0, END_HEADERS, 0, 0, END_STREAM]);
+}
+
+#[test]
+fn data_frames_are_as_short_as_they_shall_be() {
+    let mut client = Client::new(Config {
+        chunk: 10_000,
+        ..Config::default()
+    });
+    client.get(1);
+    client.server.send_head(1, &ok_block(), false);
+    client.server.send_data(1, &[0; 25_000], false);
+    client.server.set_chunk(1, 4000);
+    client.server.send_data(1, &[0; 5000], true);
+    let frames = client.sent();
+    let lengths: Vec<usize> = frames.iter().skip(1).map(|f| f.payload.len()).collect();
+    assert_eq!(lengths, [10_000, 10_000, 5000, 4000, 1000]);
 }
 
 #[test]

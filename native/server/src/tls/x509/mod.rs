@@ -2,6 +2,10 @@
 //! version 1, which have no extensions, and knows no common names. Servers inside a network still
 //! show both, and OpenSSL takes them.
 
+mod der;
+mod names;
+
+use der::{bits, element, expect, time, INTEGER, OBJECT, SEQUENCE, SET};
 use rustls::crypto::WebPkiSupportedAlgorithms;
 use rustls::pki_types::SignatureVerificationAlgorithm;
 
@@ -10,6 +14,9 @@ use rustls::pki_types::SignatureVerificationAlgorithm;
 pub struct Certificate<'a> {
     /// What is signed.
     signed: &'a [u8],
+    /// 1 to 3.
+    pub version: u8,
+    serial: &'a [u8],
     /// Contents of the names, each a SEQUENCE.
     pub issuer: &'a [u8],
     pub subject: &'a [u8],
@@ -18,17 +25,12 @@ pub struct Certificate<'a> {
     pub not_after: i64,
     key_algorithm: &'a [u8],
     key: &'a [u8],
-    extensions: Option<&'a [u8]>,
+    extensions: &'a [u8],
     signature_algorithm: &'a [u8],
     signature: &'a [u8],
 }
 
-const BIT_STRING: u8 = 0x03;
-const OBJECT: u8 = 0x06;
-const SEQUENCE: u8 = 0x30;
-const SET: u8 = 0x31;
-const UTC_TIME: u8 = 0x17;
-const GENERALIZED_TIME: u8 = 0x18;
+/// `[0] EXPLICIT`, the version; `[3] EXPLICIT`, the extensions.
 const VERSION: u8 = 0xa0;
 const EXTENSIONS: u8 = 0xa3;
 /// `dNSName` among the general names.
@@ -38,68 +40,25 @@ const DNS_NAME: u8 = 0x82;
 const COMMON_NAME: &[u8] = &[0x55, 4, 3];
 const SUBJECT_ALT_NAME: &[u8] = &[0x55, 29, 17];
 
-/// Takes one element (tag, contents) off the front of DER.
-fn element<'a>(input: &mut &'a [u8]) -> Option<(u8, &'a [u8])> {
-    let (&tag, rest) = input.split_first()?;
-    let (&first, mut rest) = rest.split_first()?;
-    let mut len = usize::from(first);
-    if first >= 0x80 {
-        let count = usize::from(first & 0x7f);
-        if !(1..=3).contains(&count) {
-            return None;
+/// 1 to 3; certificates of version 1 do not say so.
+fn version(body: &mut &[u8]) -> Option<u8> {
+    if body.first() != Some(&VERSION) {
+        return Some(1);
+    }
+    let (_, mut explicit) = element(body)?;
+    expect(&mut explicit, INTEGER)?.last()?.checked_add(1)
+}
+
+/// The extensions among what follows the key; empty when there are none.
+fn extensions(mut rest: &[u8]) -> Option<&[u8]> {
+    let mut found: &[u8] = &[];
+    while !rest.is_empty() {
+        let (tag, mut contents) = element(&mut rest)?;
+        if tag == EXTENSIONS {
+            found = expect(&mut contents, SEQUENCE)?;
         }
-        let (digits, after) = rest.split_at_checked(count)?;
-        len = digits.iter().fold(0, |n, d| (n << 8) | usize::from(*d));
-        rest = after;
     }
-    let (contents, after) = rest.split_at_checked(len)?;
-    *input = after;
-    Some((tag, contents))
-}
-
-fn expect<'a>(input: &mut &'a [u8], tag: u8) -> Option<&'a [u8]> {
-    element(input)
-        .filter(|(found, _)| *found == tag)
-        .map(|(_, contents)| contents)
-}
-
-/// The bits of a BIT STRING of whole bytes.
-fn bits<'a>(input: &mut &'a [u8]) -> Option<&'a [u8]> {
-    match expect(input, BIT_STRING)?.split_first()? {
-        (0, bits) => Some(bits),
-        _ => None,
-    }
-}
-
-/// Seconds since 1970 of a UTCTime or GeneralizedTime, which must end in `Z`.
-fn time(input: &mut &[u8]) -> Option<i64> {
-    let (tag, text) = element(input)?;
-    let text = std::str::from_utf8(text.strip_suffix(b"Z")?).ok()?;
-    let (year, rest) = match tag {
-        UTC_TIME => {
-            let short: i64 = text.get(..2)?.parse().ok()?;
-            (short + if short < 50 { 2000 } else { 1900 }, text.get(2..)?)
-        }
-        GENERALIZED_TIME => (text.get(..4)?.parse().ok()?, text.get(4..)?),
-        _ => return None,
-    };
-    let field = |i: usize| rest.get(2 * i..2 * i + 2)?.parse::<i64>().ok();
-    let (month, day) = (field(0)?, field(1)?);
-    if rest.len() != 10 || !(1..=12).contains(&month) {
-        return None;
-    }
-    let days = days_since_epoch(year, month, day);
-    Some(days * 86_400 + field(2)? * 3600 + field(3)? * 60 + field(4)?)
-}
-
-/// Days from 1970-01-01 in the Gregorian calendar.
-fn days_since_epoch(year: i64, month: i64, day: i64) -> i64 {
-    // Years that begin in March put the leap day at their end.
-    let year = if month <= 2 { year - 1 } else { year };
-    let in_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    let era = year.div_euclid(400);
-    let of_era = year.rem_euclid(400);
-    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + in_year - 719_468
+    Some(found)
 }
 
 impl<'a> Certificate<'a> {
@@ -112,12 +71,10 @@ impl<'a> Certificate<'a> {
         let signed = &before[..before.len() - whole.len()];
         let signature_algorithm = expect(&mut whole, SEQUENCE)?;
         let signature = bits(&mut whole)?;
-        if body.first() == Some(&VERSION) {
-            element(&mut body)?;
-        }
-        // Serial number and signature algorithm.
-        element(&mut body)?;
-        element(&mut body)?;
+        let version = version(&mut body)?;
+        let serial = expect(&mut body, INTEGER)?;
+        // The signature's algorithm.
+        expect(&mut body, SEQUENCE)?;
         let issuer = expect(&mut body, SEQUENCE)?;
         let mut validity = expect(&mut body, SEQUENCE)?;
         let (not_before, not_after) = (time(&mut validity)?, time(&mut validity)?);
@@ -125,31 +82,31 @@ impl<'a> Certificate<'a> {
         let mut key_info = expect(&mut body, SEQUENCE)?;
         let key_algorithm = expect(&mut key_info, SEQUENCE)?;
         let key = bits(&mut key_info)?;
-        let mut extensions = None;
-        while !body.is_empty() {
-            let (tag, mut contents) = element(&mut body)?;
-            if tag == EXTENSIONS {
-                extensions = Some(expect(&mut contents, SEQUENCE)?);
-            }
-        }
         Some(Certificate {
             signed,
+            version,
+            serial,
             issuer,
             subject,
             not_before,
             not_after,
             key_algorithm,
             key,
-            extensions,
+            extensions: extensions(body)?,
             signature_algorithm,
             signature,
         })
     }
 
+    /// Whether the certificate may be used at this time, in seconds since 1970.
+    pub fn is_valid_at(&self, now: i64) -> bool {
+        (self.not_before..=self.not_after).contains(&now)
+    }
+
     /// `dNSName`s of the subject's alternative names.
     pub fn dns_names(&self) -> Vec<&'a [u8]> {
         let mut names = Vec::new();
-        let mut extensions = self.extensions.unwrap_or_default();
+        let mut extensions = self.extensions;
         while let Some(mut extension) = expect(&mut extensions, SEQUENCE) {
             if expect(&mut extension, OBJECT) != Some(SUBJECT_ALT_NAME) {
                 continue;
@@ -291,13 +248,11 @@ mod tests {
     }
 
     #[test]
-    fn times_are_counted_from_1970() {
-        let at = |text: &str, tag: u8| {
-            let der = [&[tag, text.len() as u8], text.as_bytes()].concat();
-            time(&mut &der[..])
-        };
-        assert_eq!(at("700101000000Z", UTC_TIME), Some(0));
-        assert_eq!(at("20240229120000Z", GENERALIZED_TIME), Some(1_709_208_000));
-        assert_eq!(at("240229120000", UTC_TIME), None);
+    fn validity_ends_with_its_last_second() {
+        let der = certificate("a", &[]);
+        let own = Certificate::parse(&der).expect("parsed");
+        assert!(own.is_valid_at(own.not_before) && own.is_valid_at(own.not_after));
+        assert!(!own.is_valid_at(own.not_before - 1) && !own.is_valid_at(own.not_after + 1));
+        assert_eq!(own.version, 3);
     }
 }
