@@ -67,6 +67,7 @@ pub struct HttpNode {
     pub log_formats: Vec<LogFormat>,
     pub limit_req_zones: Vec<LimitZone>,
     pub limit_conn_zones: Vec<LimitZone>,
+    pub charset_maps: Vec<Arc<CharsetMap>>,
     /// Zones named before they are declared: index, kind, place of the first use.
     pub zone_uses: Vec<(usize, &'static str, Place)>,
 }

@@ -108,6 +108,7 @@ fn finish_http(b: &mut Builder, mut node: HttpNode, mut locs: Vec<LocNode>) -> R
         log_formats: node.log_formats,
         limit_req_zones: node.limit_req_zones,
         limit_conn_zones: node.limit_conn_zones,
+        charset_maps: node.charset_maps,
     })
 }
 
@@ -172,13 +173,15 @@ fn finish_server(mut node: ServerNode, outer: &SrvConf, top: &LocConf) -> Finish
         node.listens.push(default_listen(port, &node));
     }
     let root = Arc::new(finish_location(node.root, top));
+    let names = Arc::new(node.names);
     let server = Server {
         name: node.first_name.unwrap_or_default(),
+        names: names.clone(),
         conf: node.conf,
         root,
         place: node.place,
     };
-    (server, Arc::new(node.names), node.listens)
+    (server, names, node.listens)
 }
 
 fn is_root() -> bool {
@@ -203,6 +206,7 @@ fn finish_location(mut node: LocNode, outer: &LocConf) -> Location {
     merge_headers(&mut node.conf, outer);
     merge_upstream(&mut node.conf.proxy, &outer.proxy);
     merge_upstream(&mut node.conf.fastcgi, &outer.fastcgi);
+    merge_secure_link(&mut node.conf, outer);
     node.conf.inherit(outer);
     give_settings(&mut node);
     let handler = node.handler.clone();
@@ -240,6 +244,24 @@ fn finish_location(mut node: LocNode, outer: &LocConf) -> Location {
         internal: node.internal.unwrap_or(false),
         limit_except,
         children,
+    }
+}
+
+/// The old form of secure_link and the new one exclude each other: a level that has one of its own
+/// takes nothing over from the other.
+fn merge_secure_link(inner: &mut LocConf, outer: &LocConf) {
+    let new_form = inner.secure_link.is_some() || inner.secure_link_md5.is_some();
+    if inner.secure_link_secret.is_none() && !new_form {
+        inner
+            .secure_link_secret
+            .clone_from(&outer.secure_link_secret);
+    }
+    if inner.secure_link_secret.is_some() {
+        // An empty template: set, but to nothing.
+        inner.secure_link.get_or_insert_default();
+        inner.secure_link_md5.get_or_insert_default();
+    } else if new_form {
+        inner.secure_link_secret = Some(String::new());
     }
 }
 

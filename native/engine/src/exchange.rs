@@ -71,6 +71,8 @@ pub struct Response {
     pub content_length: Option<u64>,
     pub content_type: Option<Vec<u8>>,
     pub charset: Option<Vec<u8>>,
+    /// What `X-Accel-Charset` wants.
+    pub override_charset: Option<Vec<u8>>,
     /// Seconds since 1970.
     pub last_modified: Option<i64>,
     pub etag: Option<Vec<u8>>,

@@ -179,6 +179,12 @@ pub fn is_plain(server: &Server, location: &Location) -> bool {
         && conf.add_trailer.is_none()
         && conf.gzip_static.is_none()
         && conf.disable_symlinks.is_none()
+        && conf.mirror.is_none()
+        && conf.gunzip.is_none()
+        && conf.add_before_body.is_none()
+        && conf.add_after_body.is_none()
+        && conf.sub_filter.is_none()
+        && conf.source_charset.is_none()
         && conf.keepalive_disable.is_none()
         && conf
             .charset

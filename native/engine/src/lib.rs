@@ -12,11 +12,16 @@ mod filters;
 mod handlers;
 mod limits;
 pub mod log;
+mod mirror;
 pub mod phases;
 mod realip;
 mod received;
+mod referer;
 mod rewrite;
+mod secure_link;
 pub mod status;
+mod subrequest;
+mod symlinks;
 mod template;
 pub mod time;
 pub mod upstream;
@@ -45,4 +50,23 @@ pub(crate) fn worker_unique() -> u64 {
     use std::sync::atomic::{AtomicU64, Ordering};
     static NEXT: AtomicU64 = AtomicU64::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// A number nobody need guess; xorshift is even enough to spread load.
+pub(crate) fn random_number() -> u64 {
+    use std::cell::Cell;
+    thread_local! {
+        static STATE: Cell<u64> = const { Cell::new(0) };
+    }
+    STATE.with(|s| {
+        let mut x = s.get();
+        if x == 0 {
+            x = gallop_runtime::now_ms() ^ 0x9e37_79b9_7f4a_7c15;
+        }
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        s.set(x);
+        x
+    })
 }

@@ -140,10 +140,7 @@ fn delay_level(refused: Level) -> Level {
 /// Applies the limits of the location once for each request.
 pub async fn apply(ex: &mut Exchange) -> Flow {
     let conf = &ex.loc.conf;
-    if ex.limits_done
-        || (conf.limit_req.is_none() && conf.limit_conn.is_none())
-        || ex.is_subrequest()
-    {
+    if ex.limits_done || (conf.limit_req.is_none() && conf.limit_conn.is_none()) {
         return Flow::Next;
     }
     ex.limits_done = true;

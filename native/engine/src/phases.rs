@@ -3,7 +3,7 @@
 
 use crate::body::Body;
 use crate::exchange::{Exchange, Response};
-use crate::{access, errors, escape, filters, handlers, limits, realip, rewrite, uri};
+use crate::{access, errors, escape, filters, handlers, limits, mirror, realip, rewrite, uri};
 use gallop_conf::locations::Found;
 use gallop_conf::model::{Handler, Level, Location, VerifyClient};
 use gallop_http::message::Version;
@@ -484,6 +484,10 @@ async fn after_rewrite(ex: &mut Exchange) -> Flow {
             flow => return flow,
         }
     }
+    match mirror::start(ex).await {
+        Flow::Next => {}
+        flow => return flow,
+    }
     if let Some(rule) = ex.loc.try_files.clone() {
         match handlers::try_files(ex, &rule) {
             Flow::Next => {}
@@ -532,26 +536,7 @@ async fn content(ex: &mut Exchange) -> Flow {
 
 /// Runs a request of the server's own and gives it back with its answer unsent.
 pub async fn subrequest(parent: &Exchange, uri: Vec<u8>, args: Vec<u8>) -> Box<Exchange> {
-    let mut sub = Exchange::new(parent.worker.clone(), parent.conn.clone());
-    sub.head = parent.head.clone();
-    sub.server = parent.server.clone();
-    sub.loc = parent.server.root.clone();
-    sub.host.clone_from(&parent.host);
-    sub.host_port = parent.host_port;
-    sub.tls = parent.tls;
-    sub.client = parent.client;
-    sub.client_port = parent.client_port;
-    sub.received.clone_from(&parent.received);
-    sub.remote_user.clone_from(&parent.remote_user);
-    *sub.vars.borrow_mut() = parent.vars.borrow().clone();
-    sub.request_id = parent.request_id.clone();
-    sub.depth = parent.depth + 1;
-    sub.internal = true;
-    sub.uri.path = uri;
-    sub.uri.args = args;
-    sub.uri_changed = true;
-    let method = sub.head.store(b"GET");
-    sub.head.method = method;
+    let mut sub = crate::subrequest::child(parent, uri, args);
     Box::pin(run(&mut sub, None)).await;
     sub
 }

@@ -4,7 +4,7 @@ use crate::body::Body;
 use crate::escape::{self, Use};
 use crate::exchange::Exchange;
 use crate::phases::Flow;
-use crate::{template, vars};
+use crate::{symlinks, template, vars};
 use gallop_conf::model::{Cond, FileTest, Handler, Level, Location, Op, RewriteFlag};
 use gallop_conf::template::{Part, Template};
 use gallop_conf::values::parse_size;
@@ -119,7 +119,8 @@ fn holds(ex: &Exchange, cond: &Cond) -> bool {
             let Some(path) = template::eval_path(ex, path) else {
                 return *negate;
             };
-            let hit = match std::fs::metadata(path) {
+            let policy = symlinks::Policy::of(ex, &path);
+            let hit = match symlinks::metadata(&path, policy) {
                 Err(_) => false,
                 Ok(m) => match test {
                     FileTest::File => m.is_file(),

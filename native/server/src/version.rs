@@ -3,13 +3,11 @@
 /// Modules of nginx's default build that gallop lacks.
 const WITHOUT: &[&str] = &[
     "http_ssi_module",
-    "http_mirror_module",
     "http_userid_module",
     "http_uwsgi_module",
     "http_scgi_module",
     "http_grpc_module",
     "http_memcached_module",
-    "http_referer_module",
     "http_browser_module",
     "http_tunnel_module",
     "http_upstream_least_time_module",
@@ -30,6 +28,11 @@ const WITH: &[&str] = &[
     "http_auth_request_module",
     "http_stub_status_module",
     "http_gzip_static_module",
+    "http_gunzip_module",
+    "http_addition_module",
+    "http_sub_module",
+    "http_secure_link_module",
+    "http_random_index_module",
 ];
 
 pub fn short() -> String {

@@ -1,7 +1,6 @@
 //! TLS towards upstreams, with the real binary on both sides.
 
 #[path = "common/site.rs"]
-#[allow(dead_code)]
 mod site;
 
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};

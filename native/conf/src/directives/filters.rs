@@ -82,10 +82,21 @@ pub const TABLE: &[Spec] = &[
     with("charset_types", HSL, MORE, |b, d| {
         types(b, d, |l| &mut l.charset_types, "text/html")
     }),
+    with("source_charset", HSLI, ONE, |b, d| {
+        let value = charset_name(b, d)?;
+        store(&mut b.loc().source_charset, value, d)
+    }),
+    simple(
+        "override_charset",
+        HSLI,
+        ONE,
+        Setter::Flag(|b| &mut b.loc().override_charset),
+    ),
+    block("charset_map", HTTP, TWO, charset_map),
 ];
 
 /// Collects media types; `always` is in every such list, `*` means all.
-fn types(
+pub(super) fn types(
     b: &mut Builder,
     d: &Directive,
     get: fn(&mut LocConf) -> &mut Option<TypeSet>,
@@ -126,11 +137,69 @@ fn gzip_disable(b: &mut Builder, d: &Directive) -> Result<()> {
 }
 
 fn charset(b: &mut Builder, d: &Directive) -> Result<()> {
+    let value = charset_name(b, d)?;
+    store(&mut b.loc().charset, value, d)
+}
+
+fn charset_name(b: &mut Builder, d: &Directive) -> Result<CharsetName> {
     let word = &d.args()[0];
-    let value = if word == "off" {
-        None
-    } else {
-        Some(b.template(word, &d.place)?)
+    if word == "off" {
+        return Ok(CharsetName(None));
+    }
+    Ok(CharsetName(Some(b.template(word, &d.place)?)))
+}
+
+fn charset_map(b: &mut Builder, d: &Directive) -> Result<()> {
+    let (from, to) = (
+        d.args()[0].to_ascii_lowercase(),
+        d.args()[1].to_ascii_lowercase(),
+    );
+    if from == to {
+        return Err(ConfError::new("\"charset_map\" between the same charsets"));
+    }
+    if charset_route(&b.http().charset_maps, &from, &to).is_some() {
+        return Err(ConfError::new(format!(
+            "duplicate \"charset_map\" between \"{from}\" and \"{to}\""
+        )));
+    }
+    let mut map = CharsetMap {
+        from,
+        to,
+        forward: hashbrown::HashMap::new(),
     };
-    store(&mut b.loc().charset, CharsetName(value), d)
+    for entry in d.block.iter().flatten() {
+        charset_entry(&mut map, entry)?;
+    }
+    b.http().charset_maps.push(Arc::new(map));
+    Ok(())
+}
+
+/// `58 59;`, or towards UTF-8 `80 E282AC;`.
+fn charset_entry(map: &mut CharsetMap, entry: &Directive) -> Result<()> {
+    let fail = |word: &str| ConfError::at(format!("invalid value \"{word}\""), &entry.place);
+    let [to] = entry.args() else {
+        return Err(ConfError::at("invalid parameters number", &entry.place));
+    };
+    let from = u8::from_str_radix(entry.name(), 16).map_err(|_| fail(entry.name()))?;
+    let bytes = hex_bytes(to).ok_or_else(|| fail(to))?;
+    let fits = if map.to_utf8() {
+        std::str::from_utf8(&bytes).is_ok_and(|t| t.chars().count() == 1)
+    } else {
+        bytes.len() == 1
+    };
+    if !fits {
+        return Err(fail(to));
+    }
+    map.forward.insert(from, bytes);
+    Ok(())
+}
+
+fn hex_bytes(text: &str) -> Option<Vec<u8>> {
+    let padded = if text.len() % 2 == 1 {
+        format!("0{text}")
+    } else {
+        text.to_string()
+    };
+    let pair = |i: usize| u8::from_str_radix(padded.get(i..i + 2)?, 16).ok();
+    (0..padded.len()).step_by(2).map(pair).collect()
 }

@@ -8,6 +8,7 @@ mod limits;
 mod logs;
 mod main;
 mod maps;
+mod modules;
 mod rewrite;
 mod server;
 mod ssl;
@@ -26,6 +27,7 @@ pub const TABLES: &[&[Spec]] = &[
     limits::TABLE,
     filters::TABLE,
     maps::TABLE,
+    modules::TABLE,
     rewrite::TABLE,
     ssl::TABLE,
     upstream::TABLE,

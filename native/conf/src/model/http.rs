@@ -1,8 +1,8 @@
 //! Servers and where they listen.
 
-use super::{inherited, LimitZone, Location, Upstream};
+use super::{inherited, CharsetMap, LimitZone, Location, Upstream};
 use crate::error::Place;
-use crate::names::VirtualHosts;
+use crate::names::{ServerName, VirtualHosts};
 use crate::template::Template;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -16,6 +16,7 @@ pub struct Http {
     pub log_formats: Vec<LogFormat>,
     pub limit_req_zones: Vec<LimitZone>,
     pub limit_conn_zones: Vec<LimitZone>,
+    pub charset_maps: Vec<Arc<CharsetMap>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,6 +120,8 @@ pub struct Endpoint {
 pub struct Server {
     /// The first `server_name`, for redirects and `$server_name`.
     pub name: String,
+    /// All its names, for `valid_referers`.
+    pub names: Arc<Vec<ServerName>>,
     pub conf: SrvConf,
     /// The server level itself: used when no location matches; its children are the locations.
     pub root: Arc<Location>,

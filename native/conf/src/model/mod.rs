@@ -4,6 +4,7 @@ mod http;
 mod location;
 mod main;
 mod maps;
+mod modules;
 mod rewrite;
 mod upstream;
 
@@ -11,6 +12,7 @@ pub use http::*;
 pub use location::*;
 pub use main::*;
 pub use maps::*;
+pub use modules::*;
 pub use rewrite::*;
 pub use upstream::*;
 

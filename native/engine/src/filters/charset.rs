@@ -1,7 +1,10 @@
-//! The charset of the content type.
+//! The charset of the content type, and conversion from another one.
 
+use super::recode::Recode;
+use super::transform::Transformed;
 use crate::exchange::Exchange;
 use crate::template;
+use gallop_conf::model::{charset_route, CharsetName, Level, TypeSet};
 
 /// Types that get a charset when `charset_types` says nothing.
 const TYPES: [&[u8]; 6] = [
@@ -14,32 +17,82 @@ const TYPES: [&[u8]; 6] = [
 ];
 
 pub fn apply(ex: &mut Exchange) {
-    let loc = ex.loc.clone();
-    let Some(charset) = loc.conf.charset.as_ref().and_then(|c| c.0.as_ref()) else {
+    let Some(wanted) = destination(ex) else {
         return;
     };
+    let source = source(ex);
+    match source {
+        None => ex.response.charset = Some(wanted),
+        Some(source) if source.eq_ignore_ascii_case(&wanted) => {
+            ex.response.charset = Some(wanted);
+        }
+        Some(source) => convert(ex, &source, wanted),
+    }
+}
+
+fn name_of(ex: &Exchange, name: &Option<CharsetName>) -> Option<Vec<u8>> {
+    let value = template::eval(ex, name.as_ref()?.0.as_ref()?);
+    (!value.is_empty() && value != b"off").then_some(value)
+}
+
+/// The charset the answer should be sent in, if that is this server's to say.
+fn destination(ex: &Exchange) -> Option<Vec<u8>> {
+    let conf = &ex.loc.conf;
     let r = &ex.response;
-    if r.charset.is_some() || matches!(r.status, 301 | 302) {
-        return;
+    let kind = r.content_type.as_ref()?;
+    if ex.is_subrequest() || matches!(r.status, 301 | 302) {
+        return None;
     }
-    let Some(kind) = &r.content_type else { return };
-    if kind.windows(8).any(|w| w.eq_ignore_ascii_case(b"charset=")) {
-        return;
+    if r.override_charset.is_some() {
+        return r.override_charset.clone();
     }
-    let bare = kind
-        .split(|&c| c == b';')
-        .next()
-        .unwrap_or(kind)
-        .trim_ascii()
-        .to_ascii_lowercase();
-    let included = match &loc.conf.charset_types {
+    let has_charset =
+        r.charset.is_some() || kind.windows(8).any(|w| w.eq_ignore_ascii_case(b"charset="));
+    if has_charset && conf.override_charset != Some(true) {
+        return None;
+    }
+    if !has_charset && !is_included(&conf.charset_types, kind) {
+        return None;
+    }
+    name_of(ex, &conf.charset)
+}
+
+fn is_included(types: &Option<TypeSet>, kind: &[u8]) -> bool {
+    let bare = super::bare_type(kind);
+    match types {
         Some(set) => set.contains(&bare),
         None => TYPES.contains(&&*bare),
+    }
+}
+
+/// The charset the body is in; `None`: nothing is to be converted.
+fn source(ex: &Exchange) -> Option<Vec<u8>> {
+    let own = ex.response.charset.clone();
+    own.or_else(|| name_of(ex, &ex.loc.conf.source_charset))
+}
+
+fn convert(ex: &mut Exchange, source: &[u8], wanted: Vec<u8>) {
+    if ex.response.header("content-encoding").is_some() {
+        return;
+    }
+    let (from, to) = (
+        String::from_utf8_lossy(source).into_owned(),
+        String::from_utf8_lossy(&wanted).into_owned(),
+    );
+    let worker = ex.worker.clone();
+    let Some((map, backwards)) = charset_route(&worker.http().charset_maps, &from, &to) else {
+        let message = format!("no \"charset_map\" between the charsets \"{from}\" and \"{to}\"");
+        ex.log(Level::Error, &message);
+        return;
     };
-    if included {
-        let name = template::eval(ex, charset);
-        if !name.is_empty() && name != b"off" {
-            ex.response.charset = Some(name);
-        }
+    let recode = Recode::new(map, backwards);
+    if recode.changes_length() {
+        super::body_changes(&mut ex.response);
+    }
+    ex.response.charset = Some(wanted);
+    ex.response.plain_file = None;
+    if !ex.header_only {
+        let inner = std::mem::take(&mut ex.response.body);
+        ex.response.body = Transformed::body(inner, recode);
     }
 }

@@ -1,8 +1,8 @@
-//! gzip and gunzip while the answer is sent.
+//! gzip while the answer is sent.
 
-use crate::body::{read_range, Body, BodyStream, Chunk};
+use super::transform::{Transform, Transformed};
+use crate::body::Body;
 use crate::exchange::Exchange;
-use bytes::Bytes;
 use flate2::write::GzEncoder;
 use flate2::Compression;
 use gallop_conf::model::{items, proxied};
@@ -10,7 +10,6 @@ use gallop_http::message::Version;
 use std::cell::Cell;
 use std::io::{self, Write};
 use std::rc::Rc;
-use std::task::{ready, Context, Poll};
 
 /// Whether the client takes gzip, and the settings let it have it.
 pub fn accepted(ex: &Exchange) -> bool {
@@ -84,18 +83,8 @@ pub fn apply(ex: &mut Exchange) {
     {
         return;
     }
-    let Some(kind) = &r.content_type else { return };
-    let bare = kind
-        .split(|&c| c == b';')
-        .next()
-        .unwrap_or(kind)
-        .trim_ascii()
-        .to_ascii_lowercase();
-    let included = match &conf.gzip_types {
-        Some(set) => set.contains(&bare),
-        None => bare == b"text/html",
-    };
-    if !included || matches!(r.body, Body::Empty) && !ex.header_only {
+    if !super::is_of_types(r, &conf.gzip_types) || matches!(r.body, Body::Empty) && !ex.header_only
+    {
         return;
     }
     ex.response.gzip_vary = true;
@@ -111,129 +100,74 @@ pub fn apply(ex: &mut Exchange) {
     let inner = std::mem::take(&mut ex.response.body);
     let counts = Rc::new(Cell::new((0, 0)));
     ex.guards.push(Box::new(counts.clone()));
-    ex.response.body = Body::Stream(Box::new(GzipStream {
-        inner,
+    let gzip = Gzip {
         encoder: Some(GzEncoder::new(Vec::new(), Compression::new(level))),
         counts,
-        pending: None,
-    }));
+    };
+    ex.response.body = Transformed::body(inner, gzip);
     clear_length(ex);
 }
 
 fn clear_length(ex: &mut Exchange) {
-    let r = &mut ex.response;
-    r.content_length = None;
-    r.allow_ranges = false;
-    r.remove_header("Accept-Ranges");
-    r.add_header("Content-Encoding", "gzip");
-    if let Some(etag) = r.etag.take() {
-        let weak = etag.starts_with(b"W/");
-        r.etag = Some(if weak {
-            etag
-        } else {
-            [b"W/", &etag[..]].concat()
-        });
-    }
+    super::body_changes(&mut ex.response);
+    ex.response.add_header("Content-Encoding", "gzip");
 }
 
 /// Bytes before and after, for `$gzip_ratio`.
 pub type Counts = Rc<Cell<(u64, u64)>>;
 
-struct GzipStream {
-    inner: Body,
-    /// Gone once the trailer was written.
-    encoder: Option<GzEncoder<Vec<u8>>>,
-    counts: Counts,
-    /// A file range of which a part was read.
-    pending: Option<Chunk>,
-}
-
 /// Compressed bytes that are worth sending before more come.
 const PIECE: usize = 4096;
 
-/// Bytes of a file that are compressed at a time.
-const FILE_STEP: u64 = 64 * 1024;
+struct Gzip {
+    /// Gone once the trailer was written.
+    encoder: Option<GzEncoder<Vec<u8>>>,
+    counts: Counts,
+}
 
-impl GzipStream {
-    fn input(&mut self, data: &[u8]) -> io::Result<()> {
+impl Gzip {
+    /// Moves what the encoder has made to `out`.
+    fn give(&mut self, out: &mut Vec<u8>, mut made: Vec<u8>) {
         let (from, to) = self.counts.get();
-        self.counts.set((from + data.len() as u64, to));
-        match &mut self.encoder {
-            Some(encoder) => encoder.write_all(data),
-            None => Ok(()),
-        }
+        self.counts.set((from, to + made.len() as u64));
+        out.append(&mut made);
     }
 
-    fn output(&mut self) -> Option<Chunk> {
-        let out = std::mem::take(self.encoder.as_mut()?.get_mut());
-        self.give(out)
-    }
-
-    fn give(&mut self, out: Vec<u8>) -> Option<Chunk> {
-        let (from, to) = self.counts.get();
-        self.counts.set((from, to + out.len() as u64));
-        (!out.is_empty()).then(|| Chunk::Data(Bytes::from(out)))
-    }
-
-    fn take(&mut self, chunk: Chunk) -> io::Result<Option<Chunk>> {
-        let flush = matches!(chunk, Chunk::Flush);
-        match chunk {
-            Chunk::Data(data) => self.input(&data)?,
-            Chunk::Flush => {
-                if let Some(encoder) = &mut self.encoder {
-                    encoder.flush()?;
-                }
-            }
-            Chunk::File { file, offset, len } => {
-                let step = len.min(FILE_STEP);
-                let mut data = Vec::new();
-                read_range(&file, offset, step, &mut data)?;
-                self.input(&data)?;
-                if step < len {
-                    self.pending = Some(Chunk::File {
-                        file,
-                        offset: offset + step,
-                        len: len - step,
-                    });
-                }
-            }
-        }
-        let ready = self.encoder.as_ref().map_or(0, |e| e.get_ref().len());
-        Ok((flush || ready >= PIECE).then(|| self.output()).flatten())
+    fn take_made(&mut self) -> Vec<u8> {
+        let encoder = self.encoder.as_mut();
+        encoder.map_or_else(Vec::new, |e| std::mem::take(e.get_mut()))
     }
 }
 
-impl BodyStream for GzipStream {
-    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Chunk>>> {
-        loop {
-            if self.encoder.is_none() {
-                return Poll::Ready(None);
-            }
-            let next = match self.pending.take() {
-                Some(chunk) => Some(Ok(chunk)),
-                None => ready!(self.inner.poll_next(cx)),
-            };
-            let result = match next {
-                Some(Ok(chunk)) => self.take(chunk),
-                Some(Err(e)) => Err(e),
-                None => {
-                    let encoder = self.encoder.take().expect("checked above");
-                    match encoder.finish() {
-                        Ok(out) => Ok(self.give(out)),
-                        Err(e) => Err(e),
-                    }
-                }
-            };
-            match result {
-                Ok(None) => {}
-                Ok(Some(chunk)) => return Poll::Ready(Some(Ok(chunk))),
-                Err(e) => return Poll::Ready(Some(Err(e))),
+impl Transform for Gzip {
+    fn push(&mut self, data: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
+        let (from, to) = self.counts.get();
+        self.counts.set((from + data.len() as u64, to));
+        if let Some(encoder) = &mut self.encoder {
+            encoder.write_all(data)?;
+            if encoder.get_ref().len() >= PIECE {
+                let made = self.take_made();
+                self.give(out, made);
             }
         }
+        Ok(())
     }
 
-    fn trailers(&mut self) -> Vec<(Vec<u8>, Vec<u8>)> {
-        self.inner.trailers()
+    fn flush(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
+        if let Some(encoder) = &mut self.encoder {
+            encoder.flush()?;
+        }
+        let made = self.take_made();
+        self.give(out, made);
+        Ok(())
+    }
+
+    fn finish(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
+        if let Some(encoder) = self.encoder.take() {
+            let made = encoder.finish()?;
+            self.give(out, made);
+        }
+        Ok(())
     }
 }
 

@@ -1,13 +1,19 @@
 //! What is done to every answer before it is sent, in nginx's order.
 
+mod addition;
 mod charset;
+mod gunzip;
 mod gzip;
 mod headers;
 mod not_modified;
 mod range;
+mod recode;
+mod sub;
+mod transform;
 
-use crate::exchange::Exchange;
+use crate::exchange::{Exchange, Response};
 use crate::phases::Flow;
+use gallop_conf::model::TypeSet;
 
 pub use gzip::{accepted as gzip_accepted, lists_gzip};
 pub use range::{parse as parse_ranges, Parsed as Ranges};
@@ -23,11 +29,16 @@ pub async fn apply(ex: &mut Exchange) -> Flow {
         return Flow::Status(status);
     }
     headers::apply(ex);
-    if ex.response.status != 304 && !ex.is_subrequest() {
+    if ex.response.status != 304 {
+        gunzip::apply(ex);
+        addition::apply(ex);
+        sub::apply(ex);
         charset::apply(ex);
-        gzip::apply(ex);
-        if let Some(status) = range::apply(ex) {
-            return Flow::Status(status);
+        if !ex.is_subrequest() {
+            gzip::apply(ex);
+            if let Some(status) = range::apply(ex) {
+                return Flow::Status(status);
+            }
         }
     }
     if ex.response.gzip_vary && ex.loc.conf.gzip_vary == Some(true) {
@@ -56,5 +67,43 @@ fn add_vary(ex: &mut Exchange) {
         ex.response
             .headers
             .insert(0, (b"Vary".to_vec(), b"Accept-Encoding".to_vec()));
+    }
+}
+
+/// Whether the answer's media type is one of a filter's; text/html alone where none are listed.
+fn is_of_types(response: &Response, types: &Option<TypeSet>) -> bool {
+    if matches!(types, Some(TypeSet::All)) {
+        return true;
+    }
+    let Some(kind) = &response.content_type else {
+        return false;
+    };
+    let bare = bare_type(kind);
+    match types {
+        Some(set) => set.contains(&bare),
+        None => bare == b"text/html",
+    }
+}
+
+/// A media type without its parameters, in lower case.
+fn bare_type(kind: &[u8]) -> Vec<u8> {
+    let bare = kind.split(|&c| c == b';').next().unwrap_or(kind);
+    bare.trim_ascii().to_ascii_lowercase()
+}
+
+/// A filter changes the body: its length is not known, ranges of it cannot be told, and what the
+/// entity tag names is no longer the same byte for byte.
+fn body_changes(r: &mut Response) {
+    r.content_length = None;
+    r.allow_ranges = false;
+    r.remove_header("Accept-Ranges");
+    weaken(r);
+}
+
+fn weaken(r: &mut Response) {
+    if let Some(etag) = &mut r.etag {
+        if !etag.starts_with(b"W/") {
+            etag.splice(..0, *b"W/");
+        }
     }
 }

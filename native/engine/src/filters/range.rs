@@ -1,11 +1,13 @@
 //! Byte ranges (RFC 9110, section 14), single and multiple.
 
-use crate::body::{Body, Chunk};
+use crate::body::{Body, BodyStream, Chunk};
 use crate::exchange::Exchange;
 use crate::time::parse_http_date;
 use bytes::Bytes;
 use gallop_http::message::Version;
 use std::collections::VecDeque;
+use std::io;
+use std::task::{ready, Context, Poll};
 
 /// Applies `Range`; a status when none can be satisfied.
 pub fn apply(ex: &mut Exchange) -> Option<u16> {
@@ -37,23 +39,65 @@ pub fn apply(ex: &mut Exchange) -> Option<u16> {
             Some(416)
         }
         Parsed::Ranges(ranges) => {
-            let pieces = match std::mem::take(&mut ex.response.body) {
-                Body::Pieces(pieces) => pieces,
-                Body::Empty if ex.header_only => VecDeque::new(),
-                other => {
-                    // A stream's bytes are not at hand: the whole answer is also right.
-                    ex.response.body = other;
-                    return None;
-                }
-            };
-            ex.response.status = 206;
-            ex.response.reason = None;
-            if let [(start, end)] = ranges[..] {
-                single(ex, &pieces, start, end, length);
-            } else {
-                multiple(ex, &pieces, &ranges, length);
-            }
+            partial(ex, &ranges, length);
             None
+        }
+    }
+}
+
+/// Cuts the body down to its ranges. Of a stream only one range can be taken: for several the whole
+/// answer is also right.
+fn partial(ex: &mut Exchange, ranges: &[(u64, u64)], length: u64) {
+    let pieces = match (std::mem::take(&mut ex.response.body), ranges) {
+        (Body::Pieces(pieces), _) => pieces,
+        (Body::Empty, _) => VecDeque::new(),
+        (Body::Stream(inner), &[(start, end)]) => {
+            single(ex, &VecDeque::new(), start, end, length);
+            let window = Window {
+                inner,
+                start,
+                end,
+                at: 0,
+            };
+            ex.response.body = Body::Stream(Box::new(window));
+            return;
+        }
+        (other, _) => {
+            ex.response.body = other;
+            return;
+        }
+    };
+    match ranges {
+        &[(start, end)] => single(ex, &pieces, start, end, length),
+        _ => multiple(ex, &pieces, ranges, length),
+    }
+}
+
+/// One range of a body that comes in pieces.
+struct Window {
+    inner: Box<dyn BodyStream>,
+    start: u64,
+    end: u64,
+    at: u64,
+}
+
+impl BodyStream for Window {
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Chunk>>> {
+        loop {
+            let chunk = match ready!(self.inner.poll_next(cx)) {
+                Some(Ok(chunk)) => chunk,
+                end => return Poll::Ready(end),
+            };
+            if matches!(chunk, Chunk::Flush) {
+                return Poll::Ready(Some(Ok(chunk)));
+            }
+            let at = self.at;
+            self.at += chunk.len();
+            let (from, to) = (self.start.max(at), self.end.min(self.at));
+            if from < to {
+                let cut = slice(&VecDeque::from([chunk]), from - at, to - at).pop_front();
+                return Poll::Ready(cut.map(Ok));
+            }
         }
     }
 }
@@ -83,16 +127,16 @@ pub enum Parsed {
 pub fn parse(text: &[u8], length: u64, max: u64) -> Parsed {
     let mut ranges = Vec::new();
     let mut total = 0u64;
-    for (i, item) in text.split(|&c| c == b',').enumerate() {
-        if i as u64 >= max {
-            return Parsed::Whole;
-        }
+    for item in text.split(|&c| c == b',') {
         let Some((start, end)) = parse_one(item.trim_ascii(), length) else {
             return Parsed::Unsatisfiable;
         };
         if start < end {
             total = total.saturating_add(end - start);
             ranges.push((start, end));
+            if ranges.len() as u64 > max {
+                return Parsed::Whole;
+            }
         } else if start == 0 {
             return Parsed::Whole; // of an empty file, from its beginning
         }
@@ -136,6 +180,8 @@ fn parse_one(text: &[u8], length: u64) -> Option<(u64, u64)> {
 
 fn single(ex: &mut Exchange, pieces: &VecDeque<Chunk>, start: u64, end: u64, length: u64) {
     let r = &mut ex.response;
+    r.status = 206;
+    r.reason = None;
     r.content_length = Some(end - start);
     r.add_header(
         "Content-Range",
@@ -175,6 +221,8 @@ fn multiple(ex: &mut Exchange, pieces: &VecDeque<Chunk>, ranges: &[(u64, u64)], 
         total += ranges.iter().map(|(a, z)| z - a).sum::<u64>() * u64::from(pieces.is_empty());
     }
     let r = &mut ex.response;
+    r.status = 206;
+    r.reason = None;
     r.content_type = Some(format!("multipart/byteranges; boundary={boundary}").into_bytes());
     r.content_length = Some(total);
     r.body = Body::Pieces(out);

@@ -3,6 +3,7 @@
 use super::static_files::request_path;
 use crate::exchange::Exchange;
 use crate::phases::Flow;
+use crate::symlinks::{self, Policy};
 use crate::template;
 use gallop_conf::model::{items, Level};
 use std::io::ErrorKind;
@@ -31,12 +32,13 @@ pub fn find(ex: &mut Exchange) -> Flow {
             return redirect(ex, name);
         }
         let path = folder.join(String::from_utf8_lossy(&name).as_ref());
-        match std::fs::metadata(&path) {
+        match symlinks::metadata(&path, Policy::of(ex, &path)) {
             Ok(_) => {
                 let mut uri = ex.uri.path.clone();
                 uri.extend_from_slice(&name);
                 return redirect(ex, uri);
             }
+            Err(e) if e.raw_os_error() == Some(libc::ELOOP) => return Flow::Status(403),
             Err(e) if e.kind() == ErrorKind::PermissionDenied => {
                 ex.log(
                     Level::Error,

@@ -2,6 +2,7 @@
 
 mod autoindex;
 mod index;
+mod random_index;
 mod small;
 mod static_files;
 mod try_files;
@@ -16,7 +17,11 @@ pub use try_files::try_files;
 /// Files: an index for folders, a listing where allowed, else the file itself.
 pub async fn files(ex: &mut Exchange) -> Flow {
     if ex.uri.path.ends_with(b"/") {
-        return match index::find(ex) {
+        let flow = match random_index::find(ex) {
+            Flow::Next => index::find(ex),
+            flow => flow,
+        };
+        return match flow {
             Flow::Next => autoindex::list(ex),
             flow => flow,
         };

@@ -4,25 +4,21 @@ use crate::body::Body;
 use crate::escape::{escaped, Use};
 use crate::exchange::Exchange;
 use crate::phases::Flow;
+use crate::symlinks::{self, Policy};
 use crate::{filters, vars};
 use gallop_conf::model::{GzipStatic, Level};
 use gallop_conf::parser::os_error;
 use std::ffi::OsString;
-use std::fs::{File, Metadata, OpenOptions};
+use std::fs::{File, Metadata};
 use std::io;
 use std::os::unix::ffi::OsStringExt;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Opens without waiting for a writer, should the path be a named pipe.
-pub fn open(path: &Path) -> io::Result<(File, Metadata)> {
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
-        .open(path)?;
-    let meta = file.metadata()?;
-    Ok((file, meta))
+/// Opens under the location's policy on links.
+pub fn open(ex: &Exchange, path: &Path) -> io::Result<(File, Metadata)> {
+    symlinks::open(path, Policy::of(ex, path))
 }
 
 /// The path on disk of the request's URI; `None` if it holds NUL.
@@ -56,7 +52,7 @@ pub fn serve(ex: &mut Exchange) -> Flow {
             return flow;
         }
     }
-    let (file, meta) = match open(&path) {
+    let (file, meta) = match open(ex, &path) {
         Ok(opened) => opened,
         Err(e) => {
             let (status, level) = open_status(&e);
@@ -128,7 +124,7 @@ fn precompressed(ex: &mut Exchange, path: &Path) -> Option<Flow> {
     }
     let mut name = path.as_os_str().to_os_string();
     name.push(".gz");
-    let (file, meta) = match open(Path::new(&name)) {
+    let (file, meta) = match open(ex, Path::new(&name)) {
         Ok(opened) => opened,
         Err(e) => {
             let (status, level) = open_status(&e);

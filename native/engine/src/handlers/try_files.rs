@@ -2,6 +2,7 @@
 
 use crate::exchange::Exchange;
 use crate::phases::Flow;
+use crate::symlinks::{self, Policy};
 use crate::template;
 use gallop_conf::model::{Alias, Fallback, TryFiles};
 use std::path::PathBuf;
@@ -13,7 +14,7 @@ pub fn try_files(ex: &mut Exchange, rule: &TryFiles) -> Flow {
         let Some(path) = disk_path(ex, &name) else {
             continue;
         };
-        let Ok(meta) = std::fs::metadata(&path) else {
+        let Ok(meta) = symlinks::metadata(&path, Policy::of(ex, &path)) else {
             continue;
         };
         if meta.is_dir() != file.test_dir {

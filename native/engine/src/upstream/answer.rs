@@ -303,7 +303,7 @@ fn copy_head(ex: &mut Exchange, plan: &Plan, head: &Head) {
         .get("x-accel-charset")
         .filter(|_| !is_ignored(&conf, "x-accel-charset"))
     {
-        ex.response.charset = Some(charset.to_vec());
+        ex.response.override_charset = Some(charset.to_vec());
     }
 }
 

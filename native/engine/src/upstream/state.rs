@@ -1,5 +1,6 @@
 //! Choice of a server in a group; shared by the threads.
 
+use crate::random_number;
 use gallop_conf::model::{Balance, Http, Peer, Upstream};
 use gallop_runtime::now_ms;
 use std::net::IpAddr;
@@ -352,25 +353,6 @@ impl Group {
             first
         })
     }
-}
-
-/// A number nobody need guess; xorshift is even enough to spread load.
-fn random_number() -> u64 {
-    use std::cell::Cell;
-    thread_local! {
-        static STATE: Cell<u64> = const { Cell::new(0) };
-    }
-    STATE.with(|s| {
-        let mut x = s.get();
-        if x == 0 {
-            x = now_ms() ^ 0x9e37_79b9_7f4a_7c15;
-        }
-        x ^= x << 13;
-        x ^= x >> 7;
-        x ^= x << 17;
-        s.set(x);
-        x
-    })
 }
 
 #[cfg(test)]

@@ -120,7 +120,7 @@ fn request(ex: &Exchange, b: B, out: &mut Vec<u8>) -> Option<bool> {
             show(out, format_args!("{}.{:03}", ms / 1000, ms % 1000))
         }
         B::RequestBody => match &ex.received {
-            Some(crate::exchange::Received::Memory(body)) => text(out, body),
+            Some(crate::exchange::Received::Memory(body)) if !body.is_empty() => text(out, body),
             _ => Some(false),
         },
         B::RequestBodyFile => match &ex.received {
@@ -136,7 +136,16 @@ fn request(ex: &Exchange, b: B, out: &mut Vec<u8>) -> Option<bool> {
             }
             address(out, ex.client)
         }
-        B::InvalidReferer => Some(false),
+        B::InvalidReferer => text(
+            out,
+            if crate::referer::is_invalid(ex) {
+                b"1"
+            } else {
+                b""
+            },
+        ),
+        B::SecureLink => some(out, crate::secure_link::value(ex).as_deref()),
+        B::SecureLinkExpires => some(out, crate::secure_link::expires(ex).as_deref()),
         _ => None,
     }
 }

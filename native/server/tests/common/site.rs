@@ -1,5 +1,8 @@
 //! A real gallop on free ports, in a folder of its own.
 
+// Not every test uses all of it.
+#![allow(dead_code)]
+
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};

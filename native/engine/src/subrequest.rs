@@ -1,0 +1,111 @@
+//! Requests of the server's own: made from a client's request, answered into its body.
+
+use crate::body::{Body, BodyStream, Chunk};
+use crate::exchange::Exchange;
+use crate::phases;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+/// A request for `uri` that shares the parent's connection, fields, variables and received body.
+pub fn child(parent: &Exchange, uri: Vec<u8>, args: Vec<u8>) -> Box<Exchange> {
+    let mut sub = Exchange::new(parent.worker.clone(), parent.conn.clone());
+    sub.head = parent.head.clone();
+    sub.server = parent.server.clone();
+    sub.loc = parent.server.root.clone();
+    sub.host.clone_from(&parent.host);
+    sub.host_port = parent.host_port;
+    sub.tls = parent.tls;
+    sub.client = parent.client;
+    sub.client_port = parent.client_port;
+    sub.received.clone_from(&parent.received);
+    sub.remote_user.clone_from(&parent.remote_user);
+    *sub.vars.borrow_mut() = parent.vars.borrow().clone();
+    sub.request_id = parent.request_id.clone();
+    sub.started = parent.started;
+    sub.started_wall = parent.started_wall;
+    sub.depth = parent.depth + 1;
+    sub.internal = true;
+    sub.limits_done = parent.limits_done;
+    sub.uri.path = uri;
+    sub.uri.args = args;
+    sub.uri_changed = true;
+    let method = sub.head.store(b"GET");
+    sub.head.method = method;
+    sub
+}
+
+/// As [`child`], for a URI that may carry arguments.
+pub fn of_uri(parent: &Exchange, uri: &[u8]) -> Box<Exchange> {
+    let (path, args) = match memchr::memchr(b'?', uri) {
+        Some(i) => (&uri[..i], &uri[i + 1..]),
+        None => (uri, &b""[..]),
+    };
+    child(parent, path.to_vec(), args.to_vec())
+}
+
+/// A subrequest that is being answered.
+pub struct Running(Pin<Box<dyn Future<Output = Box<Exchange>>>>);
+
+impl Running {
+    pub fn new(mut sub: Box<Exchange>) -> Running {
+        Running(Box::pin(async move {
+            phases::run(&mut sub, None).await;
+            sub
+        }))
+    }
+
+    /// Ready once the answer's head is there.
+    pub fn poll_exchange(&mut self, cx: &mut Context<'_>) -> Poll<Box<Exchange>> {
+        self.0.as_mut().poll(cx)
+    }
+
+    /// Its body; the subrequest ends with it.
+    pub fn poll_body(&mut self, cx: &mut Context<'_>) -> Poll<Body> {
+        self.poll_exchange(cx)
+            .map(|sub| Body::Stream(Box::new(SubBody::new(sub))))
+    }
+}
+
+/// A subrequest's body. What the subrequest holds is given back at its end.
+pub struct SubBody(Option<Box<Exchange>>);
+
+impl SubBody {
+    pub fn new(sub: Box<Exchange>) -> SubBody {
+        SubBody(Some(sub))
+    }
+}
+
+impl BodyStream for SubBody {
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Chunk>>> {
+        let Some(sub) = &mut self.0 else {
+            return Poll::Ready(None);
+        };
+        let next = std::task::ready!(sub.response.body.poll_next(cx));
+        if let Some(Ok(chunk)) = &next {
+            sub.bytes_sent += chunk.len();
+            sub.body_sent += chunk.len();
+        } else if let Some(mut sub) = self.0.take() {
+            sub.complete = next.is_none();
+            phases::finish(&mut sub);
+        }
+        Poll::Ready(next)
+    }
+}
+
+impl Drop for SubBody {
+    fn drop(&mut self) {
+        if let Some(mut sub) = self.0.take() {
+            phases::finish(&mut sub);
+        }
+    }
+}
+
+/// Runs a subrequest to its end for what it does, not for its answer.
+pub async fn to_end(mut sub: Box<Exchange>) {
+    if phases::run(&mut sub, None).await {
+        while let Some(Ok(_)) = sub.response.body.next().await {}
+    }
+    phases::finish(&mut sub);
+}

@@ -1,0 +1,167 @@
+//! The smaller modules in the real binary: referer, secure_link, random_index, mirror, addition, sub,
+//! gunzip, charset_map, disable_symlinks.
+
+#[path = "common/site.rs"]
+mod site;
+
+use site::{upstream, Folder, Server};
+use std::os::unix::fs::symlink;
+
+fn body(answer: &str) -> &str {
+    answer.split_once("\r\n\r\n").map_or("", |(_, body)| body)
+}
+
+fn server(locations: &str) -> Server {
+    let folder = Folder::new();
+    folder.write("html/page.html", "one foo two FOO three");
+    folder.write("html/before.html", "<before>");
+    folder.write("html/after.html", "<after>");
+    folder.write("html/letters.html", "XYX");
+    folder.write("html/any/only.txt", "the only file");
+    folder.write("html/any/.hidden", "not this one");
+    symlink("page.html", folder.0.join("html/link.html")).expect("linked");
+    let http = format!(
+        "charset_map B A {{ 58 59; }}
+         server {{ listen 127.0.0.1:{{port}}; server_name localhost; root html;\n{locations}\n}}"
+    );
+    Server::start_in(folder, &http)
+}
+
+#[test]
+fn bodies_are_changed_and_surrounded() {
+    let server = server(
+        "sub_filter foo bar;
+         location /page.html { add_before_body /before.html; add_after_body /after.html; }
+         location /all/ { alias html/; sub_filter foo [$uri]; sub_filter_once off; }",
+    );
+    let answer = server.get("/page.html", "");
+    assert_eq!(
+        dechunked(&answer),
+        "<before>one bar two FOO three<after>",
+        "{answer}"
+    );
+    assert!(answer.contains("Transfer-Encoding: chunked"), "{answer}");
+    assert!(!answer.contains("Last-Modified"), "{answer}");
+    let all = server.get("/all/page.html", "");
+    assert_eq!(
+        dechunked(&all),
+        "one [/all/page.html] two [/all/page.html] three"
+    );
+    let head = server.raw("HEAD /page.html HTTP/1.0\r\n\r\n");
+    assert!(!head.contains("Content-Length"), "{head}");
+}
+
+fn dechunked(answer: &str) -> String {
+    let mut rest = body(answer);
+    let mut out = String::new();
+    while let Some((size, after)) = rest.split_once("\r\n") {
+        let size = usize::from_str_radix(size, 16).expect("a chunk's size");
+        if size == 0 {
+            break;
+        }
+        out.push_str(&after[..size]);
+        rest = &after[size + 2..];
+    }
+    out
+}
+
+#[test]
+fn bytes_of_one_charset_become_those_of_another_also_in_ranges() {
+    let server = server("location / { charset A; source_charset B; }");
+    let whole = server.get("/letters.html", "");
+    assert!(
+        whole.contains("Content-Type: text/html; charset=A\r\n") && body(&whole) == "YYY",
+        "{whole}"
+    );
+    let part = server.get("/letters.html", "Range: bytes=1-2\r\n");
+    assert!(
+        part.contains("Content-Range: bytes 1-2/3") && body(&part) == "YY",
+        "{part}"
+    );
+}
+
+#[test]
+fn links_are_judged_by_referer_and_by_hash() {
+    let server = server(
+        "location /referer { valid_referers none *.example.org server_names ~shop;
+             return 200 \"[$invalid_referer]\"; }
+         location /hash/ { secure_link $arg_h,$arg_e; secure_link_md5 secret$uri;
+             return 200 \"[$secure_link][$secure_link_expires]\"; }",
+    );
+    for (headers, expected) in [
+        ("", "[]"),
+        ("Referer: http://www.example.org/x\r\n", "[]"),
+        ("Referer: http://LOCALHOST:8080/\r\n", "[]"),
+        ("Referer: https://my.shop.example/\r\n", "[]"),
+        ("Referer: http://example.org/\r\n", "[1]"),
+        ("Referer: none of your business\r\n", "[1]"),
+    ] {
+        let answer = server.get("/referer", headers);
+        assert_eq!(body(&answer), expected, "{headers}");
+    }
+    // MD5 of "secret/hash/x" in the URL's alphabet.
+    let hash = "F2zALuOgNpbHKElW9BBpqQ";
+    let get = |uri: String| body(&server.get(&uri, "")).to_string();
+    let wrong = get("/hash/x?h=AAAAAAAAAAAAAAAAAAAAAA&e=1".into());
+    assert_eq!(wrong, "[][1]");
+    let known = get(format!("/hash/x?h={hash}&e=4102444800"));
+    let late = get(format!("/hash/x?h={hash}&e=1"));
+    assert_eq!((&*known, &*late), ("[1][4102444800]", "[0][1]"));
+}
+
+#[test]
+fn a_folder_gives_any_of_its_files_but_hidden_ones() {
+    let server = server("location /any/ { random_index on; }");
+    assert_eq!(body(&server.get("/any/", "")), "the only file");
+}
+
+#[test]
+fn links_are_refused_where_they_are_disabled() {
+    let server = server(
+        "location /link.html { disable_symlinks on; }
+         location /own/ { alias html/; disable_symlinks if_not_owner; }
+         location /try/ { disable_symlinks on; try_files /link.html /page.html =404; }",
+    );
+    assert!(server.get("/link.html", "").starts_with("HTTP/1.1 403 "));
+    assert!(server
+        .get("/own/link.html", "")
+        .starts_with("HTTP/1.1 200 "));
+    assert!(body(&server.get("/try/", "")).contains("one foo two"));
+}
+
+#[test]
+fn copies_of_a_request_reach_the_mirror_with_its_body() {
+    let answer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno";
+    let (port, requests) = upstream(vec![answer.into()]);
+    let server = server(&format!(
+        "location /main {{ mirror /copy; client_max_body_size 1m; }}
+         location /copy {{ internal; proxy_pass http://127.0.0.1:{port}/seen?$args; }}"
+    ));
+    let request = "POST /main?a=b HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\
+                   Content-Length: 4\r\n\r\nbody";
+    // The answer is the main request's own: there is no such file.
+    assert!(server.raw(request).starts_with("HTTP/1.1 404 "));
+    let limit = std::time::Duration::from_secs(10);
+    let seen = requests.recv_timeout(limit).expect("a copy");
+    assert!(seen.starts_with("POST /seen?a=b HTTP/1.1\r\n"), "{seen}");
+    assert!(seen.ends_with("\r\n\r\nbody"), "{seen}");
+}
+
+#[test]
+fn compressed_answers_are_unpacked_for_clients_that_cannot() {
+    let server = server(
+        "gzip_static always;
+         location /zipped/ { alias html/; gunzip on; gzip_vary on; }",
+    );
+    let path = server.folder.0.join("html/page.html");
+    let status = std::process::Command::new("gzip")
+        .args(["-k", site::path(&path)])
+        .status()
+        .expect("gzip runs");
+    assert!(status.success());
+    let plain = server.get("/zipped/page.html", "");
+    assert_eq!(dechunked(&plain), "one foo two FOO three", "{plain}");
+    assert!(!plain.contains("Content-Encoding"), "{plain}");
+    let packed = server.get("/zipped/page.html", "Accept-Encoding: gzip\r\n");
+    assert!(packed.contains("Content-Encoding: gzip"), "{packed}");
+}
