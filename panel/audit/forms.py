@@ -9,10 +9,16 @@ from django.db.models import Q, QuerySet
 from django.utils.translation import gettext_lazy as _
 
 from panel.audit.models import AuditEntry
+from panel.audit.words import action_words, actions_named
 
 
 class AuditFilterForm(forms.Form):
-    q = forms.CharField(label=_("Search"), required=False, max_length=200, widget=forms.SearchInput)
+    q = forms.CharField(
+        label=_("Search"),
+        required=False,
+        max_length=200,
+        widget=forms.SearchInput(attrs={"placeholder": _("Names, people, requests")}),
+    )
     actor = forms.CharField(label=_("Who"), required=False, max_length=120)
     action = forms.ChoiceField(label=_("Action"), required=False)
     since = forms.DateField(label=_("From"), required=False, widget=forms.DateInput(attrs={"type": "date"}))
@@ -21,10 +27,11 @@ class AuditFilterForm(forms.Form):
     def __init__(self, *args: Any, entries: QuerySet[AuditEntry], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.entries = entries
-        actions = entries.order_by("action").values_list("action", flat=True).distinct()
+        actions = entries.order_by().values_list("action", flat=True).distinct()
         field = self.fields["action"]
         assert isinstance(field, forms.ChoiceField)
-        field.choices = [("", _("all")), *((name, name) for name in actions)]
+        named = sorted(((name, action_words(name)) for name in actions), key=lambda choice: choice[1])
+        field.choices = [("", _("Any")), *named]
 
     def found(self) -> QuerySet[AuditEntry]:
         """The entries that match; nothing while a filter is not understood, so that no filter ever fails open."""
@@ -36,6 +43,7 @@ class AuditFilterForm(forms.Form):
             entries = entries.filter(
                 Q(object_label__icontains=words)
                 | Q(action__icontains=words)
+                | Q(action__in=actions_named(words))
                 | Q(actor_label__icontains=words)
                 | Q(request_id=words)
             )

@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
 from panel.accounts.models import User
-from panel.audit import selectors
+from panel.audit import selectors, words
 from panel.audit.forms import AuditFilterForm
 from panel.audit.models import AuditEntry
 from panel.core.ui import Crumb
@@ -33,14 +33,17 @@ def _form(request: HttpRequest) -> AuditFilterForm:
 def entry_list(request: HttpRequest) -> HttpResponse:
     form = _form(request)
     page = Paginator(form.found(), 50).get_page(request.GET.get("page"))
-    return render(request, "audit/list.html", {"filters": form, "page": page})
+    told = words.told(page.object_list, is_admin=cast(User, request.user).is_admin)
+    return render(request, "audit/list.html", {"filters": form, "page": page, "told": told})
 
 
 @require_safe
 def entry_detail(request: HttpRequest, pk: int) -> HttpResponse:
     entry = get_object_or_404(selectors.audit_visible(cast(User, request.user)), pk=pk)
+    (told,) = words.told([entry], is_admin=cast(User, request.user).is_admin)
     context = {
         "entry": entry,
+        "told": told,
         "changes": selectors.changes(entry),
         "crumbs": [Crumb(_("Audit"), reverse("audit:list"))],
     }

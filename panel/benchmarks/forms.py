@@ -104,7 +104,7 @@ class ScenarioForm(forms.Form):
 class RunForm(forms.Form):
     """`search` narrows which sites are offered; those chosen already stay. Any measurable site is accepted."""
 
-    scenario = forms.ModelChoiceField(Scenario.objects.none(), label=_("Scenario"))
+    scenario = forms.ModelChoiceField(Scenario.objects.none(), label=_("Scenario"), empty_label=_("Choose a scenario"))
     sites = forms.ModelMultipleChoiceField(
         Site.objects.none(), label=_("Sites"), widget=forms.CheckboxSelectMultiple, to_field_name="name"
     )
@@ -156,7 +156,9 @@ def site_label(site: Site) -> str:
 
 
 class RunFilterForm(forms.Form):
-    q = forms.CharField(label=_("Search runs"), required=False, widget=forms.SearchInput)
+    q = forms.CharField(
+        label=_("Search runs"), required=False, widget=forms.SearchInput(attrs={"placeholder": _("Search runs")})
+    )
     status = forms.ChoiceField(label=_("Status"), required=False, choices=[("", _("Any")), *RunStatus.choices])
     scenario = forms.ModelChoiceField(
         Scenario.objects.none(), label=_("Scenario"), required=False, empty_label=_("Any")

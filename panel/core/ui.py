@@ -24,7 +24,7 @@ class Tab:
 @dataclass(frozen=True)
 class Crumb:
     label: Text
-    url: str
+    url: Text
 
 
 # Every stored status of the panel: how it looks. The words beside it come from the model's choices.

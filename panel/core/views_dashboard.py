@@ -27,10 +27,12 @@ RECENT = dt.timedelta(days=7)
 
 @dataclass(frozen=True)
 class Concern:
-    """One thing to look at: `status` chooses its look, `url` leads to where it is dealt with."""
+    """One thing to look at: `status` chooses its look, `kind` says what `title` names, `url` leads to where it is
+    dealt with."""
 
     status: str
     label: Text
+    kind: Text
     title: str
     detail: str
     url: str
@@ -76,6 +78,7 @@ def _hosts() -> list[Concern]:
         Concern(
             row.status,
             row.get_status_display(),
+            _("Host"),
             row.name,
             row.status_detail.strip().split("\n")[0]
             or (_("Compare its key's fingerprint and trust it") if row.status == HostStatus.NEW else ""),
@@ -95,7 +98,7 @@ def _failures(user: User) -> list[Concern]:
         assert failure is not None
         label, detail = failure.get_status_display(), failure.error.strip().split("\n")[0]
         url = reverse("deployments:detail", args=[failure.uuid])
-        found.append(Concern(failure.status, label, row.site.name, detail, url, failure.finished_at))
+        found.append(Concern(failure.status, label, _("Site"), row.site.name, detail, url, failure.finished_at))
     return found
 
 
@@ -106,6 +109,7 @@ def _drifts(user: User) -> list[Concern]:
         Concern(
             "drifted",
             _("Drifted"),
+            _("Site"),
             row.name,
             ngettext("%d file was edited on the host", "%d files were edited on the host", row.files) % row.files,
             reverse("websites:detail", args=[row.name]),
@@ -121,6 +125,7 @@ def _certificates(user: User) -> list[Concern]:
         Concern(
             "expired" if row.not_after < now else "expiring",
             _("Expired") if row.not_after < now else _("Expires soon"),
+            _("Certificate"),
             row.name,
             ", ".join(row.names[:3]),
             reverse("websites:certificate", args=[row.name]),
@@ -142,6 +147,7 @@ def _runs(user: User) -> list[Concern]:
         Concern(
             row.status,
             row.get_status_display(),
+            _("Benchmark run"),
             row.title,
             row.error.strip().split("\n")[0] or "; ".join(str(reason) for reason in row.reasons),
             reverse("benchmarks:detail", args=[row.uuid]),
@@ -161,6 +167,7 @@ def _planned(user: User) -> list[Concern]:
         Concern(
             row.status,
             row.get_status_display(),
+            _("Host"),
             row.host.name,
             _("A plan waits to be confirmed"),
             reverse("deployments:detail", args=[row.uuid]),
@@ -177,9 +184,10 @@ def _pending(user: User) -> list[Concern]:
     return [
         Concern(
             "pending",
-            _("Not deployed yet"),
+            _("Changed"),
+            _("Site"),
             row.name,
-            _("Changed since its last deployment"),
+            _("Changed since it was deployed: plan a deployment to bring it to its host"),
             reverse("websites:detail", args=[row.name]),
             row.updated_at,
         )

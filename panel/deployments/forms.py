@@ -12,11 +12,15 @@ from panel.hosts.models import Host
 
 
 class FilterForm(forms.Form):
-    q = forms.CharField(label=_("Site or host"), required=False, widget=forms.SearchInput)
+    q = forms.CharField(
+        label=_("Site or host"),
+        required=False,
+        widget=forms.SearchInput(attrs={"placeholder": _("Search sites and hosts")}),
+    )
     status = forms.ChoiceField(label=_("Status"), required=False)
     kind = forms.ChoiceField(label=_("Kind"), required=False)
     host = forms.ModelChoiceField(
-        label=_("Host"), required=False, queryset=Host.objects.all(), to_field_name="name", empty_label=_("All")
+        label=_("Host"), required=False, queryset=Host.objects.all(), to_field_name="name", empty_label=_("Any")
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -24,4 +28,4 @@ class FilterForm(forms.Form):
         for name, choices in (("status", DeploymentStatus.choices), ("kind", DeploymentKind.choices)):
             field = self.fields[name]
             assert isinstance(field, forms.ChoiceField)
-            field.choices = [("", _("All")), *choices]
+            field.choices = [("", _("Any")), *choices]

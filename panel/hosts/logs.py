@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from django.utils.translation import gettext as _
 
-from panel.hosts.models import Host
+from panel.hosts.models import EngineInstall, Host
 from panel.hosts.targets import target_for
 from panel.remote import pool
 
@@ -30,6 +30,12 @@ class ServerLog(Log):
     root: str
 
 
+def _server_words(install: EngineInstall) -> str:
+    """One of the host's servers; with its label where the host may have two of a kind."""
+    label = "" if install.label == "default" else f" ({install.label})"
+    return f"{install.get_engine_display()}{label}"
+
+
 def host_logs(host: Host) -> list[ServerLog]:
     """The common logs of the host's servers. They hold the visitors of every team, so they are for administrators."""
     found = []
@@ -37,7 +43,7 @@ def host_logs(host: Host) -> list[ServerLog]:
         root = install.paths.get("log_dir", "")
         for kind, label in (("error", _("error log")), ("access", _("access log"))):
             if root:
-                name = f"{install.get_engine_display()} {label}"
+                name = f"{_server_words(install)} {label}"
                 found.append(ServerLog(f"{kind}-{install.pk}", name, f"{root.rstrip('/')}/{kind}.log", root))
     return found
 

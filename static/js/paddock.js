@@ -168,9 +168,11 @@
       if (link) { event.preventDefault(); link.click(); }
     }
   });
-  // Arrows walk from the search box through the results and back.
+  // Arrows walk from the search box through the results and back; Escape closes at once, where a browser would only
+  // empty the box.
   document.addEventListener("keydown", (event) => {
     const palette = event.target.closest("#search-dialog");
+    if (palette && event.key === "Escape") palette.close();
     if (!palette || (event.key !== "ArrowDown" && event.key !== "ArrowUp")) return;
     const stops = [$("#palette-input"), ...palette.querySelectorAll(".results a")];
     const at = stops.indexOf(event.target);
@@ -186,6 +188,15 @@
     for (const box of all.closest("table").querySelectorAll("tbody input[type=checkbox]")) box.checked = all.checked;
   });
 
+  // --- the current tab is in view, however many stand before it ---
+  function showCurrentTab() {
+    for (const tabs of document.querySelectorAll(".tabs")) {
+      const current = $("[aria-current]", tabs);
+      if (current) tabs.scrollLeft = current.offsetLeft - (tabs.clientWidth - current.offsetWidth) / 2;
+    }
+  }
+  window.addEventListener("resize", showCurrentTab);
+
   // --- what scrolls sideways can be scrolled by keyboard ---
   function nameScrollers() {
     for (const wrap of document.querySelectorAll(".table-wrap:not([role])")) {
@@ -198,6 +209,7 @@
   window.addEventListener("resize", nameScrollers);
 
   guardForms();
+  showCurrentTab();
   nameScrollers();
   guardConfirm(document);
   showKeysChoice();

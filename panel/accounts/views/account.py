@@ -16,7 +16,7 @@ from panel.accounts.forms import CodeForm, PasswordForm, ProfileForm, TokenForm
 from panel.accounts.models import ApiToken
 from panel.accounts.services import second_factor, tokens, users
 from panel.accounts.sudo import sudo_required
-from panel.accounts.views.common import actor_of, form_status, submit
+from panel.accounts.views.common import ACCOUNT, SETTINGS, TOKENS, actor_of, form_status, submit
 
 
 @require_http_methods(["GET", "POST"])
@@ -28,7 +28,7 @@ def profile(request: HttpRequest) -> HttpResponse:
     if saved:
         messages.success(request, _("Your profile is saved."))
         return redirect("accounts:account")
-    return render(request, "accounts/profile.html", {"form": form}, status=form_status(form))
+    return render(request, "accounts/profile.html", {"form": form, "crumbs": [SETTINGS]}, status=form_status(form))
 
 
 @never_cache
@@ -47,7 +47,9 @@ def password(request: HttpRequest) -> HttpResponse:
         update_session_auth_hash(request, user)
         messages.success(request, _("Your password is changed. Your other sessions have ended."))
         return redirect("accounts:account")
-    return render(request, "accounts/password.html", {"form": form}, status=form_status(form))
+    return render(
+        request, "accounts/password.html", {"form": form, "crumbs": [SETTINGS, ACCOUNT]}, status=form_status(form)
+    )
 
 
 @never_cache
@@ -57,7 +59,8 @@ def password(request: HttpRequest) -> HttpResponse:
 def second_factor_page(request: HttpRequest) -> HttpResponse:
     user = actor_of(request)
     if user.has_second_factor:
-        return render(request, "accounts/second_factor.html", {"codes_left": len(user.recovery_codes)})
+        context: dict[str, object] = {"codes_left": len(user.recovery_codes), "crumbs": [SETTINGS, ACCOUNT]}
+        return render(request, "accounts/second_factor.html", context)
     uri = second_factor.enrolment_begin(user=user)
     form = CodeForm(request.POST or None)
     form.fields["code"].help_text = _("The six digits that the app shows now.")
@@ -65,7 +68,12 @@ def second_factor_page(request: HttpRequest) -> HttpResponse:
         codes = submit(form, lambda data: second_factor.enrolment_confirm(user=user, code=data["code"]))
         if codes:
             return render(request, "accounts/recovery_codes.html", {"codes": codes})
-    context = {"form": form, "qr": second_factor.qr_data_uri(uri), "secret": user.totp_secret}
+    context = {
+        "crumbs": [SETTINGS, ACCOUNT],
+        "form": form,
+        "qr": second_factor.qr_data_uri(uri),
+        "secret": user.totp_secret,
+    }
     return render(request, "accounts/second_factor_enrol.html", context, status=form_status(form))
 
 
@@ -88,7 +96,8 @@ def second_factor_off(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 def token_list(request: HttpRequest) -> HttpResponse:
-    return render(request, "accounts/tokens.html", {"tokens": selectors.token_list(actor_of(request))})
+    context = {"tokens": selectors.token_list(actor_of(request)), "crumbs": [SETTINGS, ACCOUNT]}
+    return render(request, "accounts/tokens.html", context)
 
 
 @never_cache
@@ -110,7 +119,12 @@ def token_new(request: HttpRequest) -> HttpResponse:
         if made:
             token, plain = made
             return render(request, "accounts/token_made.html", {"token": token, "plain": plain})
-    return render(request, "accounts/token_form.html", {"form": form}, status=form_status(form))
+    return render(
+        request,
+        "accounts/token_form.html",
+        {"form": form, "crumbs": [SETTINGS, ACCOUNT, TOKENS]},
+        status=form_status(form),
+    )
 
 
 @require_POST

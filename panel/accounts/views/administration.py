@@ -8,7 +8,6 @@ from typing import Any
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
@@ -19,8 +18,9 @@ from panel.accounts.forms import TeamForm, UserForm
 from panel.accounts.models import Team, User
 from panel.accounts.services import second_factor, users
 from panel.accounts.sudo import sudo_required
-from panel.accounts.views.common import actor_of, admin_required, form_status, submit
+from panel.accounts.views.common import SETTINGS, TEAMS, USERS, actor_of, admin_required, form_status, submit
 from panel.core.forms import ConfirmNameForm
+from panel.core.ui import Crumb
 
 
 @require_GET
@@ -33,15 +33,19 @@ def settings_index(request: HttpRequest) -> HttpResponse:
 @admin_required
 def self_check(request: HttpRequest) -> HttpResponse:
     checks = selectors.self_check()
-    return render(
-        request, "accounts/self_check.html", {"checks": checks, "all_well": all(c.state == "ok" for c in checks)}
-    )
+    context = {
+        "checks": checks,
+        "all_well": all(check.state == "ok" for check in checks),
+        "has_sites": Team.objects.filter(sites__isnull=False).exists(),
+        "crumbs": [SETTINGS],
+    }
+    return render(request, "accounts/self_check.html", context)
 
 
 @require_GET
 @admin_required
 def user_list(request: HttpRequest) -> HttpResponse:
-    return render(request, "accounts/users.html", {"users": selectors.user_list()})
+    return render(request, "accounts/users.html", {"users": selectors.user_list(), "crumbs": [SETTINGS]})
 
 
 @never_cache
@@ -56,7 +60,9 @@ def user_new(request: HttpRequest) -> HttpResponse:
         if user:
             messages.success(request, _("The account %(name)s is made.") % {"name": user.username})
             return redirect("accounts:users")
-    return render(request, "accounts/user_form.html", {"form": form}, status=form_status(form))
+    return render(
+        request, "accounts/user_form.html", {"form": form, "crumbs": [SETTINGS, USERS]}, status=form_status(form)
+    )
 
 
 @never_cache
@@ -72,13 +78,14 @@ def user_edit(request: HttpRequest, pk: int) -> HttpResponse:
         if saved:
             messages.success(request, _("The account %(name)s is saved.") % {"name": saved.username})
             return redirect("accounts:users")
-    return render(request, "accounts/user_form.html", {"form": form, "account": account}, status=form_status(form))
+    context = {"form": form, "account": account, "crumbs": [SETTINGS, USERS]}
+    return render(request, "accounts/user_form.html", context, status=form_status(form))
 
 
 def _delete_page(
-    request: HttpRequest, name: str, *, title: str, losses: list[str], back: str, delete: Callable[[], None]
+    request: HttpRequest, name: str, *, title: str, losses: list[str], above: Crumb, delete: Callable[[], None]
 ) -> HttpResponse:
-    """Asks for the name of what will be lost, then does it and goes `back`."""
+    """Asks for the name of what will be lost, then does it and goes to the list `above`."""
     form = ConfirmNameForm(request.POST or None, expected=name)
 
     def confirmed(_data: dict[str, Any]) -> bool:
@@ -87,8 +94,9 @@ def _delete_page(
 
     if request.method == "POST" and submit(form, confirmed):
         messages.success(request, _("%(name)s is deleted.") % {"name": name})
-        return redirect(back)
-    context = {"form": form, "title": title, "losses": losses, "verb": _("Delete"), "cancel_url": reverse(back)}
+        return redirect(str(above.url))
+    context = {"form": form, "title": title, "losses": losses, "verb": _("Delete"), "cancel_url": above.url}
+    context["crumbs"] = [SETTINGS, above]
     return render(request, "accounts/delete.html", context, status=form_status(form))
 
 
@@ -102,7 +110,7 @@ def user_delete(request: HttpRequest, pk: int) -> HttpResponse:
         account.username,
         title=_("Delete the account %(name)s?") % {"name": account.username},
         losses=[_("its API tokens"), _("its sessions"), _("its second factor")],
-        back="accounts:users",
+        above=USERS,
         delete=lambda: users.user_delete(actor=actor_of(request), user=account),
     )
 
@@ -120,7 +128,7 @@ def user_second_factor_off(request: HttpRequest, pk: int) -> HttpResponse:
 @require_GET
 @admin_required
 def team_list(request: HttpRequest) -> HttpResponse:
-    return render(request, "accounts/teams.html", {"teams": selectors.team_list()})
+    return render(request, "accounts/teams.html", {"teams": selectors.team_list(), "crumbs": [SETTINGS]})
 
 
 @require_http_methods(["GET", "POST"])
@@ -132,7 +140,9 @@ def team_new(request: HttpRequest) -> HttpResponse:
         if team:
             messages.success(request, _("The team %(name)s is made.") % {"name": team.name})
             return redirect("accounts:teams")
-    return render(request, "accounts/team_form.html", {"form": form}, status=form_status(form))
+    return render(
+        request, "accounts/team_form.html", {"form": form, "crumbs": [SETTINGS, TEAMS]}, status=form_status(form)
+    )
 
 
 @require_http_methods(["GET", "POST"])
@@ -145,7 +155,8 @@ def team_edit(request: HttpRequest, pk: int) -> HttpResponse:
         if saved:
             messages.success(request, _("The team %(name)s is saved.") % {"name": saved.name})
             return redirect("accounts:teams")
-    return render(request, "accounts/team_form.html", {"form": form, "team": team}, status=form_status(form))
+    context = {"form": form, "team": team, "crumbs": [SETTINGS, TEAMS]}
+    return render(request, "accounts/team_form.html", context, status=form_status(form))
 
 
 @require_http_methods(["GET", "POST"])
@@ -157,6 +168,6 @@ def team_delete(request: HttpRequest, pk: int) -> HttpResponse:
         team.name,
         title=_("Delete the team %(name)s?") % {"name": team.name},
         losses=[_("its members' belonging to it")],
-        back="accounts:teams",
+        above=TEAMS,
         delete=lambda: users.team_delete(actor=actor_of(request), team=team),
     )

@@ -9,12 +9,22 @@ from typing import Any, TypeVar, cast
 from django import forms
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
+from django.urls import reverse_lazy
+from django.utils.translation import gettext_lazy
 
 from panel.accounts.models import User
 from panel.accounts.permissions import Action, require
 from panel.core.errors import ApplicationError
+from panel.core.ui import Crumb
 
 R = TypeVar("R")
+
+# The ways to these pages. Crumbs take a lazy address: this is read before the URLconf is.
+SETTINGS = Crumb(gettext_lazy("Settings"), reverse_lazy("accounts:settings"))
+ACCOUNT = Crumb(gettext_lazy("Your account"), reverse_lazy("accounts:account"))
+TOKENS = Crumb(gettext_lazy("API tokens"), reverse_lazy("accounts:tokens"))
+USERS = Crumb(gettext_lazy("Users"), reverse_lazy("accounts:users"))
+TEAMS = Crumb(gettext_lazy("Teams"), reverse_lazy("accounts:teams"))
 
 
 def actor_of(request: HttpRequest) -> User:

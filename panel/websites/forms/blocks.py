@@ -126,7 +126,7 @@ class BlockForm(PartForm[ServerBlock]):
         certificate = self.fields["certificate"]
         assert isinstance(certificate, forms.ModelChoiceField)
         certificate.queryset = Certificate.objects.filter(team=block.site.team_id)
-        certificate.empty_label = _("None")
+        certificate.empty_label = _("No certificate")
         if block.pk:
             fields = ("address", "port", "tls", "http2", "http3", "default_server")
             self.initial.setdefault("listens", list(block.listens.values(*fields)))

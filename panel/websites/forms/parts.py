@@ -9,6 +9,7 @@ from django.core.exceptions import ValidationError
 from django.utils.translation import gettext_lazy as _
 
 from panel.core.forms import LinesField
+from panel.hosts.models import Engine
 from panel.websites import lines
 from panel.websites.forms.base import PartForm
 from panel.websites.models import Certificate, PhpPool, RawSnippet, Upstream, UpstreamServer
@@ -72,8 +73,10 @@ class SnippetForm(PartForm[RawSnippet]):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        if self.instance.pk:
-            self.fields["engine"].disabled = True
+        engine = self.fields["engine"]
+        assert isinstance(engine, forms.ChoiceField)
+        engine.choices = [("", _("Choose a server")), *Engine.choices]
+        engine.disabled = bool(self.instance.pk)
 
 
 _PEM = {

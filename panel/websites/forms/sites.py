@@ -90,7 +90,7 @@ class SiteCreateForm(forms.Form):
         from_text=lines.names_from_text,
         help_text=_("One a line. None: it answers whatever no other site does."),
     )
-    team = forms.ModelChoiceField(label=_("Team"), queryset=Team.objects.none())
+    team = forms.ModelChoiceField(label=_("Team"), queryset=Team.objects.none(), empty_label=_("Choose a team"))
     install = _install_choice()
     root = forms.CharField(
         label=_("Folder"),

@@ -1,0 +1,171 @@
+"""The audit trail in words: what an action is called, what kind of thing it was done to, and where that thing is."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from django.apps import apps
+from django.urls import reverse
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
+
+from panel.audit.models import AuditEntry
+
+# Every action that is recorded; tests/audit/test_words.py finds the ones that are missing here.
+ACTIONS: dict[str, str | Promise] = {
+    "block.create": _("Server block added"),
+    "block.delete": _("Server block deleted"),
+    "block.update": _("Server block changed"),
+    "certificate.delete": _("Certificate deleted"),
+    "certificate.replace": _("Certificate renewed"),
+    "certificate.self_sign": _("Self-signed certificate made"),
+    "certificate.upload": _("Certificate uploaded"),
+    "deployment.cancel": _("Deployment taken back"),
+    "deployment.confirm": _("Deployment confirmed"),
+    "deployment.end": _("Deployment ended"),
+    "deployment.plan": _("Deployment planned"),
+    "drift.adopt": _("Edit on the host adopted"),
+    "host.check": _("Host check asked for"),
+    "host.create": _("Host added"),
+    "host.delete": _("Host deleted"),
+    "host.drift": _("Search for drift asked for"),
+    "host.install_native": _("Installation of gallop asked for"),
+    "host.register": _("This machine registered as a host"),
+    "host.service": _("Start, stop or reload of a server asked for"),
+    "host.trust_key": _("Host key trusted"),
+    "host.update": _("Host changed"),
+    "install.create": _("Server taken into management"),
+    "install.delete": _("Server no longer managed"),
+    "install.update": _("Server changed"),
+    "location.create": _("Location added"),
+    "location.delete": _("Location deleted"),
+    "location.reorder": _("Locations reordered"),
+    "location.update": _("Location changed"),
+    "operation.cancel": _("Work on a host taken back"),
+    "php_pool.create": _("PHP pool added"),
+    "php_pool.delete": _("PHP pool deleted"),
+    "php_pool.update": _("PHP pool changed"),
+    "pin.release": _("Adopted text released"),
+    "run.cancel": _("Benchmark run cancelled"),
+    "run.create": _("Benchmark run started"),
+    "run.delete": _("Benchmark run deleted"),
+    "scenario.create": _("Scenario made"),
+    "scenario.delete": _("Scenario deleted"),
+    "scenario.update": _("Scenario changed"),
+    "second_factor.disable": _("Second factor turned off"),
+    "second_factor.enable": _("Second factor turned on"),
+    "second_factor.recovery_code_used": _("Recovery code used"),
+    "second_factor.recovery_codes": _("Recovery codes made anew"),
+    "site.create": _("Site created"),
+    "site.define": _("Site defined as a whole"),
+    "site.delete": _("Site deleted"),
+    "site.install": _("Server of a site chosen"),
+    "site.update": _("Site changed"),
+    "snippet.create": _("Raw directives added"),
+    "snippet.delete": _("Raw directives deleted"),
+    "snippet.update": _("Raw directives changed"),
+    "team.create": _("Team added"),
+    "team.delete": _("Team deleted"),
+    "team.update": _("Team changed"),
+    "token.create": _("API token made"),
+    "token.revoke": _("API token revoked"),
+    "upstream.create": _("Upstream added"),
+    "upstream.delete": _("Upstream deleted"),
+    "upstream.update": _("Upstream changed"),
+    "user.create": _("Account added"),
+    "user.delete": _("Account deleted"),
+    "user.password": _("Password changed"),
+    "user.profile": _("Own profile changed"),
+    "user.setup": _("First account made"),
+    "user.update": _("Account changed"),
+}
+
+KINDS: dict[str, str | Promise] = {
+    "accounts.apitoken": _("API token"),
+    "accounts.team": _("Team"),
+    "accounts.user": _("Account"),
+    "benchmarks.run": _("Benchmark run"),
+    "benchmarks.scenario": _("Scenario"),
+    "deployments.deployment": _("Deployment"),
+    "deployments.drift": _("Edited file"),
+    "deployments.pinnedfile": _("Adopted text"),
+    "hosts.engineinstall": _("Server"),
+    "hosts.host": _("Host"),
+    "websites.certificate": _("Certificate"),
+    "websites.location": _("Location"),
+    "websites.phppool": _("PHP pool"),
+    "websites.rawsnippet": _("Raw directives"),
+    "websites.serverblock": _("Server block"),
+    "websites.site": _("Site"),
+    "websites.upstream": _("Upstream"),
+}
+
+# The page of an object: the name of its address, and which of its fields fill it.
+_PAGES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "accounts.team": ("accounts:team", ("pk",)),
+    "accounts.user": ("accounts:user", ("pk",)),
+    "benchmarks.run": ("benchmarks:detail", ("uuid",)),
+    "benchmarks.scenario": ("benchmarks:scenario", ("pk",)),
+    "deployments.deployment": ("deployments:detail", ("uuid",)),
+    "deployments.drift": ("deployments:drift-detail", ("pk",)),
+    "hosts.engineinstall": ("hosts:detail", ("host__name",)),
+    "hosts.host": ("hosts:detail", ("name",)),
+    "websites.certificate": ("websites:certificate", ("name",)),
+    "websites.location": ("websites:location", ("block__site__name", "pk")),
+    "websites.phppool": ("websites:php_edit", ("site__name", "pk")),
+    "websites.rawsnippet": ("websites:snippet", ("site__name", "pk")),
+    "websites.serverblock": ("websites:block", ("site__name", "pk")),
+    "websites.site": ("websites:detail", ("name",)),
+    "websites.upstream": ("websites:upstreams_edit", ("site__name", "pk")),
+}
+_ADMINISTRATION = {"accounts.team", "accounts.user"}
+
+
+def action_words(action: str) -> str:
+    """`site.update` -> `Site changed`; an action that a newer version recorded is shown as it stands."""
+    return str(ACTIONS.get(action, action))
+
+
+def actions_named(words: str) -> list[str]:
+    """The actions whose names hold the words, as a person would search for them."""
+    return [action for action, name in ACTIONS.items() if words.lower() in str(name).lower()]
+
+
+def kind_words(object_type: str) -> str:
+    return str(KINDS.get(object_type, object_type))
+
+
+@dataclass(frozen=True)
+class Told:
+    """One entry as a reader meets it. `url` is "" when the object is gone, or has no page that the reader may see."""
+
+    entry: AuditEntry
+    action: str
+    kind: str
+    url: str
+
+
+def told(entries: Iterable[AuditEntry], *, is_admin: bool) -> list[Told]:
+    """The entries in words, with one query for each kind of object among them."""
+    rows = list(entries)
+    urls = _urls(rows, is_admin)
+    return [
+        Told(row, action_words(row.action), kind_words(row.object_type), urls.get((row.object_type, row.object_id), ""))
+        for row in rows
+    ]
+
+
+def _urls(entries: list[AuditEntry], is_admin: bool) -> dict[tuple[str, str], str]:
+    wanted: dict[str, set[str]] = defaultdict(set)
+    for entry in entries:
+        if entry.object_type in _PAGES and (is_admin or entry.object_type not in _ADMINISTRATION):
+            wanted[entry.object_type].add(entry.object_id)
+    found = {}
+    for label, ids in wanted.items():
+        name, fields = _PAGES[label]
+        rows: Any = apps.get_model(label)._default_manager.filter(pk__in=ids).values_list("pk", *fields)
+        found |= {(label, str(pk)): reverse(name, args=values) for pk, *values in rows}
+    return found
