@@ -1,4 +1,4 @@
-"""How the pages behave under hands and for screen readers: keys, dialogs, inline checks, unsaved input, axe."""
+"""How the pages behave under hands: keys, dialogs, inline checks, unsaved input."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from django.test import Client
 from playwright.sync_api import Browser, Page, Route, expect
 
@@ -18,21 +17,6 @@ from tests.support.cast import Cast, cast
 
 # The browser's event loop runs in the thread that also asks the database.
 os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"
-PAGES = (
-    "/",
-    "/sites/",
-    "/sites/+new/",
-    "/sites/shop/",
-    "/sites/shop/blocks/",
-    "/sites/shop/explain/?url=http://shop.example/health",
-    "/sites/shop/raw/",
-    "/sites/shop/delete/",
-    "/sites/+certificates/",
-    "/hosts/",
-    "/hosts/+new/",
-    "/hosts/web-1/",
-    "/help/",
-)
 
 
 @pytest.fixture
@@ -64,25 +48,6 @@ def page(browser: Browser, live_server: Any, people: Cast, shop: Site) -> Iterat
     yield page
     page.context.close()
     assert not complaints
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 320])
-def test_axe_finds_nothing_and_nothing_hangs_over(
-    browser: Browser, live_server: Any, people: Cast, shop: Site, scheme: Any, width: int
-) -> None:
-    size: Any = {"width": width, "height": 800}
-    page = page_of(browser, live_server.url, signed_in(people.admin), color_scheme=scheme, viewport=size)
-    wrong = []
-    for url in PAGES:
-        page.goto(url)
-        found = Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
-        wrong += [f"{url}: {item['id']} {item['nodes'][0]['html'][:120]}" for item in found]
-        root = "document.documentElement"
-        if page.evaluate(f"{root}.scrollWidth > {root}.clientWidth"):
-            wrong.append(f"{url}: wider than the window")
-    page.context.close()
-    assert not wrong, "\n".join(wrong)
 
 
 def test_everything_is_reached_by_keys(page: Page) -> None:
