@@ -163,7 +163,7 @@ def _urls(entries: list[AuditEntry], is_admin: bool) -> dict[tuple[str, str], st
     for entry in entries:
         if entry.object_type in _PAGES and (is_admin or entry.object_type not in _ADMINISTRATION):
             wanted[entry.object_type].add(entry.object_id)
-    found = {}
+    found: dict[tuple[str, str], str] = {}
     for label, ids in wanted.items():
         name, fields = _PAGES[label]
         rows: Any = apps.get_model(label)._default_manager.filter(pk__in=ids).values_list("pk", *fields)
