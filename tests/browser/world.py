@@ -219,8 +219,9 @@ def _steps(deployment: Deployment, last: str, output: str) -> None:
 def _deployments(owner: User, sites: list[Site], at: EngineInstall) -> list[str]:
     now = timezone.now()
     found = []
-    revision = Revision.objects.create(
-        site=sites[0], number=1, install=at, spec={}, files=[], digest="e" * 64, created_by=owner
+    revision, _other = (
+        Revision.objects.create(site=site, number=1, install=at, spec={}, files=[], digest="e" * 64, created_by=owner)
+        for site in sites[:2]
     )
     SiteState.objects.update_or_create(
         site=sites[0], defaults={"status": "drifted", "revision": revision, "deployed_at": now}
@@ -277,12 +278,13 @@ def _run(owner: User, scenario: Scenario, sites: list[Site], servers: list[Engin
     metrics = measured_json(
         parse(Tool.AB, Output(result["stdout"], result["stderr"], 0, result["outputs"], result["latency"])), result
     )
-    for position, (site, at) in enumerate(zip(sites, servers, strict=False)):
+    for position, (site, at) in enumerate(zip(sites[:2], servers, strict=False)):
         target = RunTarget.objects.create(
             run=run,
             position=position,
             site=site,
             install=at,
+            revision=site.revisions.get(),
             label=f"{site.name}, {at.get_engine_display()}",
             base_url=f"http://127.0.0.1:80{position}",
             engine=at.engine,
