@@ -21,6 +21,7 @@ MAX_REQUESTS = 1000
 _PASSING = {"date", "server", "connection", "keep-alive", "transfer-encoding", "content-length", "set-cookie", "age"}
 _TIMEOUT_S = 15.0
 _CHUNK = 256 * 1024
+_START_BYTES = 120
 
 
 class _Connection(http.client.HTTPConnection):
@@ -42,8 +43,9 @@ class _Connection(http.client.HTTPConnection):
 
 
 def answer(asked: Dict[str, Any], standing: Optional[List[str]] = None) -> Dict[str, Any]:
-    """{"status", "sha256", "bytes", "encoding", "type", "headers"}, or {"error"} when there was no answer. `headers`
-    are those that a configuration decides, names in lower case."""
+    """{"status", "sha256", "bytes", "encoding", "type", "start", "headers"}, or {"error"} when there was no answer.
+    `start` is the beginning of a text, "" of anything else. `headers` are those that a configuration decides, names
+    in lower case."""
     place = ("[%s]:%d" if ":" in asked["address"] else "%s:%d") % (asked["address"], asked["port"])
     if standing is None:
         targets.require_own(targets.split_target(place)[0])
@@ -55,23 +57,27 @@ def answer(asked: Dict[str, Any], standing: Optional[List[str]] = None) -> Dict[
         headers["Host"] = asked["host_header"]
         connection.request("GET", asked["path"], headers=headers)
         response = connection.getresponse()
-        digest, size = hashlib.sha256(), 0
+        digest, size, start = hashlib.sha256(), 0, b""
         while True:
             chunk = response.read(_CHUNK)
             if not chunk:
                 break
             digest.update(chunk)
             size += len(chunk)
+            start += chunk[: _START_BYTES - len(start)]
     except (OSError, http.client.HTTPException) as error:
         return {"error": "%s: %s" % (type(error).__name__, error)}
     finally:
         connection.close()
+    encoding = response.headers.get("Content-Encoding", "")
+    kind = response.headers.get("Content-Type", "").split(";")[0].strip().lower()
     return {
         "status": response.status,
         "sha256": digest.hexdigest(),
         "bytes": size,
-        "encoding": response.headers.get("Content-Encoding", ""),
-        "type": response.headers.get("Content-Type", "").split(";")[0].strip().lower(),
+        "encoding": encoding,
+        "type": kind,
+        "start": start.decode("utf-8", "replace") if kind.startswith("text/") and not encoding else "",
         "headers": _decided(response.headers),
     }
 

@@ -70,7 +70,8 @@ def _require_same(
 
 def _shown(key: str, answer: dict[str, Any]) -> str:
     if key == "sha256":
-        return f"sends {answer['bytes']:,} bytes with SHA-256 {answer['sha256'][:12]}…"
+        start = f" that begin “{' '.join(answer['start'].split())}”" if answer.get("start") else ""
+        return f"sends {answer['bytes']:,} bytes with SHA-256 {answer['sha256'][:12]}…{start}"
     return f"sends {answer[key] or 'none'!s}"
 
 

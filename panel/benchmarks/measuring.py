@@ -145,7 +145,7 @@ class Measuring:
         }
 
     def _described(self, aim: Aim, answers: list[dict[str, Any]]) -> dict[str, Any]:
-        left_out = {"sha256", "bytes"} if self.arguments["dynamic"] else set()
+        left_out = {"start"} | ({"sha256", "bytes"} if self.arguments["dynamic"] else set())
         content = [{key: value for key, value in answer.items() if key not in left_out} for answer in answers]
         return {
             "label": aim.row.label,

@@ -36,6 +36,7 @@ from panel.websites.models import Site
 LOAD_FIELDS = ("name", "tool", "arguments", "paths", "rounds", "warmup_s", "timeout_s", "allowed_error_percent")
 REPLAY = "replay"
 REPLAY_LINES = 2000
+REPLAY_WARMUP_S = 2
 # Those that ask for many paths in turn, the one that needs the least CPU first.
 REPLAY_TOOLS = (Tool.WRK, Tool.H2LOAD, Tool.SIEGE)
 MOST_SERVERS = 8
@@ -87,7 +88,7 @@ def load_from_log(
     arguments = {"concurrency": concurrency, "duration_s": duration_s, "tls": tls}
     tool = _replay_tool(revision.install.host)
     values: dict[str, Any] = {"name": name[:120], "tool": tool, "paths": found.paths, "rounds": rounds}
-    return load_of(Scenario(**values, arguments=arguments, warmup_s=2, timeout_s=duration_s + 60))
+    return load_of(Scenario(**values, arguments=arguments, warmup_s=REPLAY_WARMUP_S, timeout_s=duration_s + 60))
 
 
 def load_chosen(*, actor: User, site: Site, choice: str, **replay: Any) -> tuple[dict[str, Any], bool]:

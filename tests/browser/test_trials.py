@@ -20,12 +20,11 @@ from panel.trials.models import Trial
 from tests.browser.conftest import ARTIFACTS
 from tests.browser.test_manners import page_of
 from tests.pages.conftest import signed_in
-from tests.trials.conftest import Stand, logged, stand
+from tests.trials.conftest import Stand, brief, logged, stand
 
-__all__ = ["stand"]
+__all__ = ["brief", "stand"]
 # The browser's event loop runs in the thread that also asks the database.
 os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"
-pytestmark = pytest.mark.xdist_group("trials")
 
 
 @pytest.fixture
@@ -39,19 +38,18 @@ def page(browser: Browser, live_server: Any, stand: Stand) -> Iterator[Page]:
 
 
 def look(page: Page, name: str) -> None:
-    """In both schemes, wide and on a phone: axe finds nothing, nothing hangs over; a picture of each is kept."""
+    """Wide and light, dark on a phone: axe finds nothing, nothing hangs over; a picture of each is kept."""
     ARTIFACTS.mkdir(exist_ok=True)
     wrong = []
-    schemes: tuple[Any, ...] = ("light", "dark")
-    for scheme in schemes:
-        for width in (1280, 320):
-            page.emulate_media(color_scheme=scheme)
-            page.set_viewport_size({"width": width, "height": 860})
-            found = Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
-            wrong += [f"{name} {scheme} {width}: {item['id']} {item['nodes'][0]['html'][:160]}" for item in found]
-            if page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth"):
-                wrong.append(f"{name} {width}: wider than the window")
-            page.screenshot(path=str(ARTIFACTS / f"trial-{name}-{scheme}-{width}.png"), full_page=True)
+    looks: tuple[tuple[Any, int], ...] = (("light", 1280), ("dark", 320))
+    for scheme, width in looks:
+        page.emulate_media(color_scheme=scheme)
+        page.set_viewport_size({"width": width, "height": 860})
+        found = Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
+        wrong += [f"{name} {scheme} {width}: {item['id']} {item['nodes'][0]['html'][:160]}" for item in found]
+        if page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth"):
+            wrong.append(f"{name} {width}: wider than the window")
+        page.screenshot(path=str(ARTIFACTS / f"trial-{name}-{scheme}-{width}.png"), full_page=True)
     page.emulate_media(color_scheme="light")
     page.set_viewport_size({"width": 1280, "height": 860})
     assert not wrong, "\n".join(wrong)

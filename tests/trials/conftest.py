@@ -1,18 +1,32 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pytest_django import Settings
 
+from panel.benchmarks import measuring
+from panel.benchmarks.models import Scenario
 from panel.hosts.models import Engine, EngineInstall
 from panel.remote import pool
+from panel.trials import execution, services
+from panel.trials.models import Trial
 from panel.websites.models import Site
 from tests.deployments.real import Machine
 from tests.support.apache import ApacheInstance
 from tests.support.gallop import GallopInstance
 from tests.support.nginx import NginxInstance
+from tests.support.sshd import SshServer
+
+
+@pytest.fixture(autouse=True)
+def brief(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is looked at here is not the figures: no time without load around the rounds."""
+    monkeypatch.setattr(measuring, "IDLE_S", 0.0)
+    monkeypatch.setattr(services, "REPLAY_WARMUP_S", 0)
 
 
 class Stand:
@@ -32,18 +46,46 @@ class Stand:
     def others(self) -> list[EngineInstall]:
         return [self.installs["apache"], self.installs["native"]]
 
+    def queued(self, **values: Any) -> Trial:
+        owner = self.machine.people.owner
+        return services.trial_create(actor=owner, site=self.site, installs=self.others, load=load(**values))
 
-@pytest.fixture
-def stand(transactional_db: None, server_root: Path, settings: Settings) -> Iterator[Stand]:
-    settings.LOCAL_HOST_ROOT = server_root / "agent-home"
-    with NginxInstance(server_root) as nginx:
-        machine = Machine(server_root)
-        apache, gallop = ApacheInstance(server_root / "apache"), GallopInstance(server_root / "gallop")
-        servers = {Engine.NGINX: nginx, Engine.APACHE: apache, Engine.NATIVE: gallop}
-        yield Stand(machine, {engine.value: machine.install(server, engine) for engine, server in servers.items()})
-        apache.stop()
-        gallop.stop()
-    pool.close()
+    def tried(self, **values: Any) -> Trial:
+        """Queued, carried out, and as it is then."""
+        return carried_out(self.queued(**values))
+
+    def files(self) -> set[str]:
+        """What copies left on the machine."""
+        return {str(path) for path in self.machine.root.rglob("*") if "-trial" in path.name and path.is_file()}
+
+    def assert_as_before(self) -> None:
+        """One site, its own; nothing of any copy is left, and visitors are served."""
+        assert list(Site.objects.values_list("name", flat=True)) == ["shop"]
+        assert self.files() == set()
+        assert self.machine.answers("shop", "this is shop")
+
+
+def load(**values: Any) -> dict[str, Any]:
+    arguments = {"concurrency": 2, "requests": 50}
+    given = {"name": "Short", "tool": "ab", "arguments": arguments, "paths": ["/"], "rounds": 1, "warmup_s": 0}
+    return services.load_of(Scenario(**(given | values)))
+
+
+def carried_out(trial: Trial) -> Trial:
+    execution.trial_execute(trial.uuid)
+    trial.refresh_from_db()
+    return trial
+
+
+def before_comparing(monkeypatch: pytest.MonkeyPatch, happens: Callable[[], object]) -> None:
+    """`happens` while a trial is under way: its copies stand, nothing was measured yet."""
+    real = execution.compare
+
+    def meanwhile(*arguments: Any, **named: Any) -> Any:
+        happens()
+        return real(*arguments, **named)
+
+    monkeypatch.setattr(execution, "compare", meanwhile)
 
 
 def logged(stand: Stand, targets: list[str], *, queries: bool = False) -> None:
@@ -52,3 +94,29 @@ def logged(stand: Stand, targets: list[str], *, queries: bool = False) -> None:
         for number, target in enumerate(targets):
             query = f"?secret={number}" if queries else ""
             sink.write(f'192.0.2.1 - - [21/Nov/2026:10:00:00 +0000] "GET {target}{query} HTTP/1.1" 200 5 "-" "x"\n')
+
+
+@contextmanager
+def standing(root: Path, sshd: SshServer | None = None) -> Iterator[Stand]:
+    with NginxInstance(root) as nginx:
+        machine = Machine(root, sshd)
+        apache, gallop = ApacheInstance(root / "apache"), GallopInstance(root / "gallop")
+        servers = {Engine.NGINX: nginx, Engine.APACHE: apache, Engine.NATIVE: gallop}
+        yield Stand(machine, {engine.value: machine.install(server, engine) for engine, server in servers.items()})
+        apache.stop()
+        gallop.stop()
+    pool.close()
+
+
+@pytest.fixture
+def stand(transactional_db: None, server_root: Path, settings: Settings) -> Iterator[Stand]:
+    settings.LOCAL_HOST_ROOT = server_root / "agent-home"
+    with standing(server_root) as found:
+        yield found
+
+
+@pytest.fixture
+def remote(transactional_db: None, server_root: Path) -> Iterator[tuple[Stand, SshServer]]:
+    """The same behind a real sshd."""
+    with SshServer(server_root / "sshd") as sshd, standing(server_root, sshd) as found:
+        yield found, sshd

@@ -1,0 +1,166 @@
+"""Whatever happens to a trial, the site is served as before and nothing of the copies is left."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from panel.benchmarks.models import Run
+from panel.core.errors import Conflict
+from panel.deployments import services as deployments
+from panel.deployments.execution import deployment_execute
+from panel.deployments.models import Deployment, DeploymentStatus, SiteState
+from panel.hosts.models import JobStatus
+from panel.remote import pool
+from panel.trials import execution, services
+from panel.trials.models import Contender, ContenderStatus, Trial, TrialPhase
+from panel.websites.models import Site
+from tests.support.sshd import SshServer
+from tests.trials.conftest import Stand, before_comparing, carried_out
+
+
+class Killed(BaseException):
+    """The worker's process ends here."""
+
+
+def die() -> None:
+    raise Killed
+
+
+def test_a_trial_that_lost_its_worker_takes_its_copies_away(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
+    before_comparing(monkeypatch, die)
+    trial = stand.queued()
+    with pytest.raises(Killed):
+        execution.trial_execute(trial.uuid)
+    assert Site.objects.count() == 4
+    assert stand.files()
+    Trial.objects.update(heartbeat_at=timezone.now() - timedelta(minutes=5))
+    assert execution.orphans_queue() == [trial.uuid]
+    carried_out(trial)
+    assert (trial.status, trial.error) == (JobStatus.FAILED, execution.WORKER_GONE)
+    stand.assert_as_before()
+
+
+def test_a_cancelled_trial_takes_its_copies_away(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
+    owner = stand.machine.people.owner
+    before_comparing(monkeypatch, lambda: services.trial_cancel(actor=owner, trial=Trial.objects.get()))
+    trial = stand.tried()
+    assert (trial.status, trial.phase, trial.run) == (JobStatus.CANCELLED, TrialPhase.CLEAN, None)
+    stand.assert_as_before()
+    with pytest.raises(Conflict):
+        services.trial_cancel(actor=owner, trial=trial)
+
+
+def test_a_trial_that_waits_is_cancelled_at_once(stand: Stand) -> None:
+    trial = stand.queued()
+    services.trial_cancel(actor=stand.machine.people.owner, trial=trial)
+    assert carried_out(trial).status == JobStatus.CANCELLED
+    stand.assert_as_before()
+
+
+@pytest.fixture
+def dying_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An ab that tells its version and else ends by a signal, as one that the kernel kills does."""
+    real = shutil.which("ab")
+    tool = tmp_path / "ab"
+    tool.write_text(f'#!/bin/sh\n[ "$1" = -V ] && exec {real} -V\nkill -KILL $$\n')
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+
+
+def test_a_load_tool_that_dies_leaves_no_figures_to_believe(dying_tool: None, stand: Stand) -> None:
+    trial = stand.tried()
+    assert trial.is_finished
+    run = Run.objects.get()
+    assert run.reasons or run.error, run.status
+    stand.assert_as_before()
+
+
+@pytest.fixture
+def taken(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Somebody takes the last of the copies' ports after it was found free."""
+    real = execution._Course._ports
+    with socket.socket() as other:
+
+        def found(course: Any, contender: Contender, count: int) -> list[int]:
+            ports = real(course, contender, count)
+            other.bind(("127.0.0.1", ports[-1]))
+            other.listen()
+            return ports
+
+        monkeypatch.setattr(execution._Course, "_ports", found)
+        yield
+
+
+def test_a_port_that_was_taken_costs_that_server_only(taken: None, stand: Stand) -> None:
+    trial = stand.tried()
+    assert trial.status == JobStatus.SUCCEEDED, trial.error
+    found = list(trial.contenders.values_list("status", flat=True))
+    assert found == [ContenderStatus.SAME, ContenderStatus.SAME, ContenderStatus.REFUSED]
+    assert trial.contenders.get(position=2).detail
+    stand.assert_as_before()
+
+
+def test_a_host_that_is_cut_off_is_put_right_once_it_answers(
+    remote: tuple[Stand, SshServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand, sshd = remote
+
+    def cut() -> None:
+        pool.close()
+        sshd.stop()
+
+    before_comparing(monkeypatch, cut)
+    trial = stand.tried()
+    assert (trial.status, trial.outcome) == (JobStatus.QUEUED, JobStatus.FAILED)
+    assert trial.remains.count("does not answer") == 3
+    assert trial.retry_at is not None and trial.retry_at > timezone.now()
+    assert execution.orphans_queue() == []  # not before it is due
+    with pytest.raises(Conflict, match="under way"):
+        stand.queued()
+    sshd.start()
+    Trial.objects.update(retry_at=timezone.now())
+    carried_out(trial)
+    assert (trial.status, trial.remains) == (JobStatus.FAILED, "")
+    assert "does not answer" in trial.error
+    stand.assert_as_before()
+
+
+def test_a_copy_that_was_put_up_unheard_is_found_and_taken_away(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The panel gave the deployment up after the host was silent for long; its agent had carried it out."""
+
+    def given_up() -> None:
+        copy = Contender.objects.get(position=1).copy
+        rows = Deployment.objects.filter(items__site=copy)
+        rows.update(status=DeploymentStatus.FAILED, error="not heard of since")
+        SiteState.objects.filter(site=copy).delete()
+        services.trial_cancel(actor=stand.machine.people.owner, trial=Trial.objects.get())
+
+    before_comparing(monkeypatch, given_up)
+    stand.tried()
+    stand.assert_as_before()
+
+
+def test_a_site_that_is_deleted_meanwhile_leaves_no_copies(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
+    def deleted() -> None:
+        owner = stand.machine.people.owner
+        plan = deployments.site_delete(actor=owner, site=stand.site)
+        assert plan is not None
+        deployments.deployment_confirm(actor=owner, deployment=plan)
+        deployment_execute(plan.uuid)
+
+    before_comparing(monkeypatch, deleted)
+    trial = stand.tried()
+    assert trial.status in (JobStatus.SUCCEEDED, JobStatus.FAILED)
+    assert not Site.objects.exists()
+    assert stand.files() == set()
+    execution.forgotten_delete()
+    assert not Trial.objects.exists()
