@@ -137,3 +137,24 @@ def test_no_shell_strings() -> None:
                 if shell or called in {"os.system", "os.popen", "subprocess.getoutput"}:
                     wrong.append(f"{path}:{node.lineno} {called}")
     assert not wrong, "\n".join(wrong)
+
+
+def _can_fail(test: ast.AST) -> bool:
+    """Whether a test states anything: by assert, by an exception or a page's state that it waits for, by a fixture of
+    pytest-django that counts queries, or by a helper that is named for asserting."""
+    words = ("raises", "expect", "assert")
+    return any(
+        isinstance(node, ast.Assert)
+        or (isinstance(node, ast.Call) and any(word in ast.unparse(node.func) for word in words))
+        for node in ast.walk(test)
+    )
+
+
+def test_every_test_can_fail() -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)}:{node.lineno} {node.name} asserts nothing"
+        for path in sorted((ROOT / "tests").rglob("test_*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_") and not _can_fail(node)
+    ]
+    assert not wrong, "\n".join(wrong)

@@ -34,6 +34,7 @@ def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[st
     if installed:
         with state.host_lock():
             os.makedirs(folder, 0o755, exist_ok=True)
+            upgrade.sweep(path)
             draft = checked_copy(str(args.get("source")), path, str(wanted))
             upgrade.put(draft, path, args.get("engine"))
     said = commands.run([path, "-v"], timeout_s=10.0)

@@ -47,13 +47,36 @@ def _exchange(engine: Engine, draft: str, path: str, former: str) -> None:
     try:
         engine.stop()
         engine.start()
-        os.unlink(former)
-    except EngineError as error:
+    except (EngineError, OSError) as error:
         _rename(former, path)
+        outcome = _start_former(engine)
+        raise Refusal("failed", "%s; %s\n%s" % (error, outcome, _output(error))) from None
+    os.unlink(former)
+
+
+def _start_former(engine: Engine) -> str:
+    """What became of the former program, which is in its place again."""
+    try:
         if not engine.pid():
             engine.start()
-        said = error.done.output if error.done is not None else ""
-        raise Refusal("failed", "%s; the former program runs again\n%s" % (error, said)) from None
+    except (EngineError, OSError) as error:
+        message = "the former program is in its place again and does not start either, so the server is down: %s %s"
+        return message % (error, _output(error))
+    return "the former program runs again"
+
+
+def _output(error: Exception) -> str:
+    done = error.done if isinstance(error, EngineError) else None
+    return done.output if done is not None else ""
+
+
+def sweep(path: str) -> None:
+    """Removes what an agent that was killed left beside `path`: drafts and former programs. Under the host's lock."""
+    folder, name = os.path.split(path)
+    for entry in os.listdir(folder):
+        rest = entry[len(name) + 2 :] if entry.startswith(".%s." % name) else ""
+        if rest.partition(".")[0].isdigit():
+            os.unlink(os.path.join(folder, entry))
 
 
 def _rename(source: str, path: str) -> None:

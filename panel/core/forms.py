@@ -56,9 +56,10 @@ def attempt(form: forms.BaseForm, work: Callable[[], T]) -> T | None:
             form.add_error(None, error)
             return None
         for place, messages in error.message_dict.items():
-            known = place in form.fields
+            # What is wrong with a row of a list, listens/1/port, stands at the list's field.
+            field = place.split("/")[0]
             for message in messages:
-                form.add_error(place if known else None, message)
+                form.add_error(field if field in form.fields else None, message)
     return None
 
 

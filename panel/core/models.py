@@ -2,14 +2,72 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
+from django.core.exceptions import ValidationError
 from django.db import models
 from django.db.models import F
 
+from panel.core import words
 
-class BaseModel(models.Model):
+
+def _faults(check: Callable[[], None], found: words.Found) -> words.Found:
+    """`found` with what `check` finds wrong."""
+    try:
+        check()
+    except ValidationError as error:
+        return error.update_error_dict(found)
+    return found
+
+
+class CheckedModel(models.Model):
+    """Says in words what is wrong. What must agree (`clean()`) is looked at once every field is right by itself, so
+    that `clean()` meets no value of another kind."""
+
+    class Meta:
+        abstract = True
+
+    def clean_fields(self, exclude: Collection[str] | None = None) -> None:
+        try:
+            super().clean_fields(exclude=exclude)
+        except ValidationError as error:
+            raise ValidationError(words.of_fields(self, error.error_dict)) from error
+
+    def unique_error_message(self, model_class: type[models.Model], unique_check: Collection[str]) -> ValidationError:
+        message = words.not_unique(self, tuple(unique_check))
+        code = "unique" if len(unique_check) == 1 else "unique_together"
+        return ValidationError(message, code=code, params={"unique_check": tuple(unique_check)})
+
+    def validate_constraints(self, exclude: Collection[str] | None = None) -> None:
+        try:
+            super().validate_constraints(exclude=exclude)
+        except ValidationError as error:
+            raise ValidationError(words.of_uniqueness(error.error_dict)) from error
+
+    def full_clean(
+        self,
+        exclude: Iterable[str] | None = None,
+        validate_unique: bool = True,
+        validate_constraints: bool = True,
+    ) -> None:
+        try:
+            self.clean_fields(exclude=set(exclude or ()))
+        except ValidationError as error:
+            raise self._with_the_rest(error.error_dict, set(exclude or ()), validate_unique) from error
+        super().full_clean(exclude, validate_unique, validate_constraints)
+
+    def _with_the_rest(self, found: words.Found, exclude: set[str], unique: bool) -> ValidationError:
+        """What is wrong with fields, together with what else can be said of those that are right."""
+        others: words.Found = {}
+        if words.is_only_empty(found):
+            others = _faults(self.clean, others)  # its words for a value that is missing say more
+        if unique:
+            others = _faults(lambda: self.validate_unique(exclude=exclude | set(found)), others)
+        return ValidationError({**found, **others})
+
+
+class BaseModel(CheckedModel):
     """`row_version` counts saved changes; it is the weak ETag of the API and guards against lost updates."""
 
     created_at = models.DateTimeField(auto_now_add=True)

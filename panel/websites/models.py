@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy as _
 
 from panel.accounts.models import Team
 from panel.core.fields import EncryptedTextField
-from panel.core.models import BaseModel
+from panel.core.models import BaseModel, CheckedModel
 from panel.hosts.models import Engine, EngineInstall
 from panel.websites import rules, shapes, validators
 
@@ -82,7 +82,7 @@ class Upstream(BaseModel):
         return self.name
 
 
-class UpstreamServer(models.Model):
+class UpstreamServer(CheckedModel):
     upstream = models.ForeignKey(Upstream, on_delete=models.CASCADE, related_name="servers")
     address = models.CharField(  # host:port, [v6]:port or unix:/path
         max_length=300, validators=[validators.validate_upstream_address]
@@ -177,7 +177,7 @@ class ServerBlock(BaseModel):
         rules.check_block(self)
 
 
-class Listen(models.Model):
+class Listen(CheckedModel):
     block = models.ForeignKey(ServerBlock, on_delete=models.CASCADE, related_name="listens")
     address = models.CharField(  # IPv4 or IPv6 without brackets; empty: all IPv4; "::" all IPv6
         max_length=45, blank=True, validators=[validators.validate_listen_address]
@@ -200,7 +200,7 @@ class Listen(models.Model):
         rules.check_listen(self)
 
 
-class ServerName(models.Model):
+class ServerName(CheckedModel):
     """exact `a.example`, `*.example`, `.example`, `www.*` or a regular expression that begins with `~`."""
 
     block = models.ForeignKey(ServerBlock, on_delete=models.CASCADE, related_name="names")

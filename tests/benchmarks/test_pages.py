@@ -121,7 +121,7 @@ def test_each_tool_has_its_form(operator: User, tool: str) -> None:
         ("argument_duration_s", "", ""),
         ("paths", "/a\nhttp://192.0.2.1/", "a path begins with /"),
         ("paths", "/$(id)", "percent-encoded"),
-        ("rounds", "0", "greater than or equal to 1"),
+        ("rounds", "0", "from 1 to 100"),
         ("timeout_s", "6", "time limit of 10 s"),
     ],
 )
@@ -141,7 +141,7 @@ def test_what_is_wrong_is_said_at_its_field(operator: User, name: str, value: st
 
 def test_a_name_is_taken_once(operator: User, scenario: Scenario) -> None:
     response = signed_in(operator).post(reverse("benchmarks:scenario-create", args=["wrk"]), FORM | {"name": "Quick"})
-    assert "already exists" in response.context["form"].errors["name"][0]
+    assert "already a scenario with this name" in response.context["form"].errors["name"][0]
 
 
 def test_a_scenario_is_changed_and_a_stale_page_is_refused(operator: User, scenario: Scenario) -> None:

@@ -36,11 +36,11 @@ GOOD: dict[str, Any] = {"name": "New", "tool": "ab", "arguments": QUICK, "paths"
         ({"paths": ["http://192.0.2.1/"]}, "paths", "a path begins with /"),
         ({"paths": []}, "paths", "at least one path"),
         ({"paths": ["/", "/b"]}, "paths", "one URL only"),
-        ({"tool": "curl"}, "tool", "not a valid choice"),
-        ({"name": ""}, "name", "blank"),
-        ({"rounds": 0}, "rounds", "greater than or equal to 1"),
+        ({"tool": "curl"}, "tool", "is none of these"),
+        ({"name": ""}, "name", "must not be empty"),
+        ({"rounds": 0}, "rounds", "from 1 to 100"),
         ({"timeout_s": 3}, "timeout_s", "time limit of 6 s"),
-        ({"allowed_error_percent": 101}, "allowed_error_percent", "less than or equal to 100"),
+        ({"allowed_error_percent": 101}, "allowed_error_percent", "from 0 to 100"),
     ],
 )
 def test_the_model_refuses_what_pages_and_api_must_not_let_through(

@@ -127,6 +127,35 @@ def test_a_newer_program_that_fails_leaves_the_former_one_running(
     assert sorted(path.name for path in Path(server.paths["binary"]).parent.iterdir()) == ["gallop"]
 
 
+def test_a_former_program_that_cannot_run_again_is_said_and_leaves_nothing_behind(
+    here: Host, admin: User, settings: Any, tmp_path: Path
+) -> None:
+    install(here, admin)
+    server = EngineInstall.objects.get()
+    binary, main = Path(server.paths["binary"]), Path(server.paths["main_config"])
+    before, text = binary.read_bytes(), main.read_text()
+    left = [binary.with_name(".gallop.4242"), binary.with_name(".gallop.4242.former")]
+    for path in left:
+        path.write_text("an agent was killed here")
+    worse = tmp_path / "gallop"
+    worse.write_text(
+        f'#!/bin/sh\ncase "$*" in *-t*) exit 0;; *-v*) exit 0;; esac\necho "broken;" >> {main}\necho "no" >&2; exit 1\n'
+    )
+    settings.GALLOP_BINARY = worse
+    operation = install(here, admin)
+    assert operation.status == JobStatus.FAILED
+    assert "does not start either, so the server is down" in operation.error and "broken" in operation.error
+    assert binary.read_bytes() == before
+    assert [path.name for path in binary.parent.iterdir()] == ["gallop"]
+    main.write_text(text)
+    settings.GALLOP_BINARY = Path(gallop_binary())
+    assert install(here, admin).status == JobStatus.SUCCEEDED
+    with pool.session(target_for(here)) as agent:
+        started = agent.call("service", {"engine": plain(engine_control(server)), "action": "start"})
+    assert started["running"]
+    assert running_program(server) == server.paths["binary"]
+
+
 def test_an_nginx_of_its_own_for_an_account_without_rights(here: Host, admin: User) -> None:
     operation = operation_request(actor=admin, host=here, kind=OperationKind.CHECK)
     operation_execute(operation.uuid)

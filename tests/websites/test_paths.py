@@ -148,6 +148,9 @@ def test_a_draft_without_a_server_meets_the_rule_when_it_gets_one(people: Cast, 
 def test_teammates_share(people: Cast, shop: Site) -> None:
     made(people, "second", people.owner, root="/srv/www/shop/second")
     services.site_clone(actor=people.owner, site=shop, name="copy")
+    rows = Site.objects.filter(team=people.team)
+    roots = dict(rows.values_list("name", "blocks__root"))
+    assert roots == {"copy": "/srv/www/shop", "second": "/srv/www/shop/second", "shop": "/srv/www/shop"}
 
 
 def test_an_administrator_decides_and_operators_go_on_from_there(people: Cast, blog: Site, shop: Site) -> None:

@@ -311,8 +311,9 @@ def test_freezing_costs_no_query_for_fetched_sites(people: Cast, django_assert_n
         shop(people, name=f"shop-{index}", domains=[f"s{index}.example"])
     sites = list(freeze.with_parts(Site.objects.all()))
     with django_assert_num_queries(0):
-        for site in sites:
-            freeze.spec_of_fetched(site, people.nginx)
+        specs = [freeze.spec_of_fetched(site, people.nginx) for site in sites]
+    assert [spec.name for spec in specs] == [f"shop-{index}" for index in range(5)]
+    assert all(block.names and block.listens for spec in specs for block in spec.blocks)
 
 
 @pytest.mark.parametrize(

@@ -129,10 +129,7 @@ def password_change(*, actor: User, current: str, new: str, session_key: str | N
     if not actor.check_password(current):
         raise ApplicationError("This is not your current password.", field="current", code="wrong_password")
     with transaction.atomic():
-        try:
-            set_password_checked(actor, new)
-        except ValidationError as error:
-            raise ValidationError({"new": error.message_dict["password"]}) from error
+        set_password_checked(actor, new)
         actor.save(update_fields=["password"])
         sessions_end(actor, keep=session_key)
         audit_record(actor=actor, action="user.password", target=actor)

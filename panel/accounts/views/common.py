@@ -7,14 +7,13 @@ from functools import wraps
 from typing import Any, TypeVar, cast
 
 from django import forms
-from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse_lazy
 from django.utils.translation import gettext_lazy
 
 from panel.accounts.models import User
 from panel.accounts.permissions import Action, require
-from panel.core.errors import ApplicationError
+from panel.core.forms import attempt
 from panel.core.ui import Crumb
 
 R = TypeVar("R")
@@ -40,26 +39,9 @@ def admin_required(view: Callable[..., HttpResponse]) -> Callable[..., HttpRespo
     return guarded
 
 
-def add_errors(form: forms.Form, error: ValidationError | ApplicationError) -> None:
-    """Puts what a service refused at the fields it names, the rest above the form."""
-    if isinstance(error, ApplicationError):
-        form.add_error(error.field if error.field in form.fields else None, error.message)
-        return
-    by_field = error.message_dict if hasattr(error, "error_dict") else {"": error.messages}
-    for field, words in by_field.items():
-        for word in words:
-            form.add_error(field if field in form.fields else None, word)
-
-
 def submit(form: forms.Form, change: Callable[[dict[str, Any]], R]) -> R | None:
     """`change(cleaned_data)` if the form is valid; what the service refuses ends up on the form. None: look again."""
-    if not form.is_valid():
-        return None
-    try:
-        return change(form.cleaned_data)
-    except (ValidationError, ApplicationError) as error:
-        add_errors(form, error)
-        return None
+    return attempt(form, lambda: change(form.cleaned_data)) if form.is_valid() else None
 
 
 def form_status(form: forms.Form) -> int:

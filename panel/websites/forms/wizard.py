@@ -11,8 +11,9 @@ from panel.accounts.models import User
 from panel.websites import services
 from panel.websites.forms.sites import Kind, SiteCreateForm, certifiable_names
 from panel.websites.models import Site
+from panel.websites.services.base import at_fields
 
-# The last words of a place in the definition, and the wizard's field that a person can mend it at.
+# The parts of a place in the definition, and the wizard's field that a person can mend it at.
 _FIELDS = {
     "listens": "port",
     "names": "domains",
@@ -92,8 +93,4 @@ def site_from_wizard(actor: User, form: SiteCreateForm) -> Site:
     except ValidationError as error:
         if not hasattr(error, "error_dict"):
             raise
-        messages: dict[str, list[str]] = {}
-        for place, texts in error.message_dict.items():
-            last = place.rpartition("/")[2]
-            messages.setdefault(_FIELDS.get(last, last), []).extend(texts)
-        raise ValidationError(messages) from error
+        raise at_fields(error.message_dict, _FIELDS) from error

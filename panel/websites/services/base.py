@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 from django.core.exceptions import ValidationError
@@ -14,12 +16,20 @@ from django.utils import timezone
 from panel.accounts.models import Team, User
 from panel.accounts.permissions import Action, require
 from panel.audit.services import audit_record, snapshot
+from panel.core import words
 from panel.core.errors import ApplicationError, Conflict
 from panel.core.models import BaseModel
-from panel.websites.models import Location, Site
+from panel.websites.models import Location, ServerBlock, Site, Upstream
 
 # Apps that build on this one (deployments) put their objections to a removal or a move of a site here.
 removal_guards: list[Callable[[Site, str], None]] = []
+# What a caller writes beside the members: rows and objects of their own.
+PARTS: dict[type[models.Model], frozenset[str]] = {
+    Site: frozenset({"team", "install", "upstreams", "php_pools", "blocks"}),
+    ServerBlock: frozenset({"listens", "names", "certificate", "locations", "snippets"}),
+    Location: frozenset({"upstream", "php_pool", "snippets"}),
+    Upstream: frozenset({"servers"}),
+}
 _OWNERS = {"site", "block", "install", "team"}
 
 
@@ -34,13 +44,14 @@ def editable_fields(model: type[models.Model]) -> frozenset[str]:
 
 
 def assign(instance: models.Model, values: Mapping[str, Any]) -> None:
-    """Set members by name; an unknown one is refused, never ignored."""
+    """Set members by name; an unknown one is refused, never ignored. ValidationError for what is of another kind."""
     allowed = editable_fields(type(instance))
     for name, value in values.items():
         if name not in allowed:
+            known = ", ".join(sorted(allowed | PARTS.get(type(instance), frozenset())))
             kind = instance._meta.verbose_name
             raise ApplicationError(
-                f"A {kind} has no member “{name}”. It has: {', '.join(sorted(allowed))}.", field=name, code="unknown"
+                f"A {kind} has no member “{name}”. It has: {known}.", field=str(name), code="unknown"
             )
         _check_kind(instance, name, value)
         setattr(instance, name, value)
@@ -50,10 +61,18 @@ def _check_kind(instance: models.Model, name: str, value: Any) -> None:
     """Django would turn any object into text, and words into truth; JSON has kinds of its own, so mixing them is a
     mistake of the caller."""
     field = instance._meta.get_field(name)
+    if value is None and not field.null:
+        raise ValidationError({name: "This cannot be null: write a value, or leave the member out."})
     if isinstance(field, models.CharField | models.TextField) and value is not None and not isinstance(value, str):
         raise ValidationError({name: "This is a text: write it in quotes."})
     if isinstance(field, models.BooleanField) and value is not None and not isinstance(value, bool):
         raise ValidationError({name: "This is true or false."})
+    if isinstance(field, models.IntegerField) and value is not None and not _is_whole(value):
+        raise ValidationError({name: f"This is a whole number. {words.limits(field)}"})
+
+
+def _is_whole(value: object) -> bool:
+    return type(value) is int or (isinstance(value, str) and value.removeprefix("-").isdecimal() and value.isascii())
 
 
 def version_bump(instance: BaseModel, expected_version: int | None) -> None:
@@ -67,6 +86,42 @@ def version_bump(instance: BaseModel, expected_version: int | None) -> None:
             "again, look at what changed, and make your change once more."
         )
     instance.refresh_from_db(fields=["row_version"])
+
+
+@contextmanager
+def at(place: str) -> Iterator[None]:
+    """Put `place/` before the field of whatever is found wrong inside."""
+    try:
+        yield
+    except ApplicationError as error:
+        raise ValidationError({f"{place}/{error.field}".rstrip("/"): error.message}) from error
+    except ValidationError as error:
+        if not hasattr(error, "error_dict"):
+            raise ValidationError({place: error.messages}) from error
+        joined = {
+            place if field == "__all__" else f"{place}/{field}": messages
+            for field, messages in error.message_dict.items()
+        }
+        raise ValidationError(joined) from error
+
+
+def at_fields(messages: Mapping[str, list[str]], fields: Mapping[str, str]) -> ValidationError:
+    """Faults of a definition by the fields of a shorter form: `fields` names a part of a place ("listens"), or two
+    ("listens/address"), and the field that stands for it. Others keep the last part."""
+    placed: dict[str, list[str]] = {}
+    for place, texts in messages.items():
+        parts = [part for part in place.split("/") if not part.isdecimal()]
+        names = [*("/".join(pair) for pair in pairwise(parts)), *parts]
+        field = next((fields[name] for name in names if name in fields), parts[-1])
+        placed.setdefault(field, []).extend(texts)
+    return ValidationError(placed)
+
+
+def row_values(item: Any) -> Mapping[str, Any]:
+    """A row of a list as names and values; ValidationError for what is none."""
+    if not isinstance(item, Mapping):
+        raise ValidationError("This is a JSON object, with names and values.")
+    return item
 
 
 def described(instance: models.Model) -> dict[str, Any]:

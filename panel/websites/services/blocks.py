@@ -15,7 +15,7 @@ from panel.audit.services import audit_record
 from panel.core.errors import ApplicationError
 from panel.websites import checks, paths
 from panel.websites.models import Certificate, Listen, Location, ServerBlock, ServerName, Site
-from panel.websites.services.base import assign, remove, store, touch
+from panel.websites.services.base import assign, at, remove, row_values, store, touch
 
 ListenValues = Mapping[str, Any]
 
@@ -25,21 +25,14 @@ def _next_position(rows: Any) -> int:
     return 0 if last is None else last + 1
 
 
-def _keyed(field: str, error: ValidationError) -> ValidationError:
-    """A row's faults as the faults of the list that it stands in."""
-    return ValidationError({field: error.messages})
-
-
 def listens_set(block: ServerBlock, listens: Iterable[ListenValues]) -> None:
     """Replace a block's listens. Part of `block_create` and `block_update`: no permission or audit of its own."""
     block.listens.all().delete()
-    for values in listens:
+    for position, values in enumerate(listens):
         listen = Listen(block=block)
-        try:
-            assign(listen, values)
+        with at(f"listens/{position}"):
+            assign(listen, row_values(values))
             listen.full_clean()
-        except ValidationError as error:
-            raise _keyed("listens", error) from error
         listen.save()
 
 
@@ -47,11 +40,13 @@ def names_set(block: ServerBlock, names: Iterable[str]) -> None:
     """Replace a block's server names, in this order; normalized as validators.server_name_normalized does."""
     block.names.all().delete()
     for position, name in enumerate(names):
-        row = ServerName(block=block, name=name.strip(), position=position)
+        row = ServerName(block=block, position=position)
         try:
+            assign(row, {"name": name})
+            row.name = row.name.strip()
             row.full_clean()
         except ValidationError as error:
-            raise _keyed("names", error) from error
+            raise ValidationError({f"names/{position}": error.messages}) from error
         row.save()
 
 

@@ -13,8 +13,7 @@ Members left out have the model's default. Faults are ValidationErrors keyed by 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
-from contextlib import contextmanager
+from collections.abc import Mapping, Set
 from typing import Any
 
 from django.core.exceptions import ValidationError
@@ -23,11 +22,10 @@ from django.db import models, transaction
 from panel.accounts.models import Team, User
 from panel.accounts.permissions import Action, may, require
 from panel.audit.services import SECRET, audit_record
-from panel.core.errors import ApplicationError
-from panel.hosts.models import EngineInstall
+from panel.hosts.models import Engine, EngineInstall
 from panel.websites import checks, paths
 from panel.websites.models import Certificate, Location, PhpPool, RawSnippet, ServerBlock, Site, Upstream
-from panel.websites.services.base import assign, editable_fields, removal_guards, version_bump
+from panel.websites.services.base import assign, at, editable_fields, removal_guards, row_values, version_bump
 from panel.websites.services.blocks import listens_set, names_set
 from panel.websites.services.parts import servers_set
 
@@ -97,29 +95,11 @@ def site_export(site: Site, *, with_secrets: bool = False) -> dict[str, Any]:
 # --- in ---
 
 
-@contextmanager
-def _at(place: str) -> Iterator[None]:
-    """Put `place/` before the field of whatever is found wrong inside."""
-    try:
-        yield
-    except ApplicationError as error:
-        raise ValidationError({f"{place}/{error.field}".rstrip("/"): error.message}) from error
-    except ValidationError as error:
-        if not hasattr(error, "error_dict"):
-            raise ValidationError({place: error.messages}) from error
-        joined = {
-            place if field == "__all__" else f"{place}/{field}": messages
-            for field, messages in error.message_dict.items()
-        }
-        raise ValidationError(joined) from error
-
-
 def _split(data: Any, apart: set[str]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The plain members, and those that stand for rows or other objects."""
-    if not isinstance(data, Mapping):
-        raise ValidationError("This is a JSON object, with names and values.")
-    plain = {name: value for name, value in data.items() if name not in apart}
-    return plain, {name: value for name, value in data.items() if name in apart}
+    values = row_values(data)
+    plain = {name: value for name, value in values.items() if name not in apart}
+    return plain, {name: value for name, value in values.items() if name in apart}
 
 
 def _list(data: Data, name: str) -> list[Any]:
@@ -141,15 +121,15 @@ class _Builder:
 
     def build(self, data: Data) -> None:
         for index, item in enumerate(_list(data, "upstreams")):
-            with _at(f"upstreams/{index}"):
+            with at(f"upstreams/{index}"):
                 self._upstream(item)
         for index, item in enumerate(_list(data, "php_pools")):
-            with _at(f"php_pools/{index}"):
+            with at(f"php_pools/{index}"):
                 pool = PhpPool(site=self.site)
                 self._save(pool, _split(item, set())[0])
                 self.php_pools[pool.name] = pool
         for index, item in enumerate(_list(data, "blocks")):
-            with _at(f"blocks/{index}"):
+            with at(f"blocks/{index}"):
                 self._block(item, index)
 
     def _save(self, instance: models.Model, values: Data) -> None:
@@ -173,7 +153,7 @@ class _Builder:
         names_set(block, _list(apart, "names"))
         self._write_snippets(apart, block=block)
         for index, row in enumerate(_list(apart, "locations")):
-            with _at(f"locations/{index}"):
+            with at(f"locations/{index}"):
                 self._location(row, block, index)
 
     def _location(self, item: Any, block: ServerBlock, position: int) -> None:
@@ -199,7 +179,7 @@ class _Builder:
     def _named(self, known: Mapping[str, Any], field: str, name: Any) -> Any:
         if name is None or name == "":
             return None
-        if name not in known:
+        if not isinstance(name, str) or name not in known:
             have = ", ".join(known) or "none"
             raise ValidationError({field: f"This site has no {field} named “{name}”; it has: {have}."})
         return known[name]
@@ -207,6 +187,8 @@ class _Builder:
     def _certificate(self, name: Any) -> Certificate | None:
         if not name:
             return None
+        if not isinstance(name, str):
+            raise ValidationError({"certificate": "Write the certificate's name."})
         row = Certificate.objects.filter(name=name, team=self.site.team).first()
         if row is None:
             raise ValidationError({"certificate": f"The team {self.site.team} has no certificate named “{name}”."})
@@ -217,20 +199,25 @@ class _Builder:
         if not isinstance(texts, Mapping):
             raise ValidationError({"snippets": 'Write {"nginx": "directives"}.'})
         for engine, text in texts.items():
-            with _at(f"snippets/{engine}"):
+            if engine not in Engine.values:
+                known = ", ".join(Engine.values)
+                raise ValidationError({f"snippets/{engine}": f"There is no such server; there are: {known}."})
+            with at(f"snippets/{engine}"):
                 self._save(RawSnippet(site=self.site, **owner), {"engine": engine, "text": text})
 
 
 def _snippet_texts(data: Any) -> list[Any]:
-    """Every snippet with its place, to see whether a definition changes any."""
+    """Every snippet with its place, to see whether a definition changes any; what is of another shape holds none."""
     found: list[tuple[int, int | None, Any]] = []
-    for b, block in enumerate(data.get("blocks") or [] if isinstance(data, Mapping) else []):
-        if isinstance(block, Mapping):
-            found.append((b, None, block.get("snippets") or {}))
-            for place, location in enumerate(block.get("locations") or []):
-                if isinstance(location, Mapping):
-                    found.append((b, place, location.get("snippets") or {}))
+    for b, block in _rows(data, "blocks"):
+        found.append((b, None, block.get("snippets")))
+        found += [(b, place, location.get("snippets")) for place, location in _rows(block, "locations")]
     return [item for item in found if item[2]]
+
+
+def _rows(data: Any, name: str) -> list[tuple[int, Data]]:
+    rows = data.get(name) if isinstance(data, Mapping) else None
+    return [(n, row) for n, row in enumerate(rows if isinstance(rows, list) else []) if isinstance(row, Mapping)]
 
 
 def changes_snippets(old: Data, new: Data) -> bool:
@@ -246,6 +233,8 @@ def _check_snippets(actor: User, old: Data, new: Data) -> None:
 def _team(actor: User, slug: Any, default: Team | None) -> Team:
     if slug is None and default is not None:
         return default
+    if not isinstance(slug, str):
+        raise ValidationError({"team": "Write the short name of the team that owns the site: see your teams."})
     team = Team.objects.filter(slug=slug).first()
     if team is None or not may(actor, Action.VIEW, team):
         raise ValidationError({"team": f"There is no team “{slug}” that you belong to."})

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.db.models import ProtectedError
 
@@ -13,7 +12,7 @@ from panel.accounts.models import User
 from panel.accounts.permissions import Action
 from panel.core.errors import ApplicationError
 from panel.websites.models import Location, PhpPool, RawSnippet, ServerBlock, Site, Upstream, UpstreamServer
-from panel.websites.services.base import assign, remove, store, touch
+from panel.websites.services.base import assign, at, remove, row_values, store, touch
 
 
 def servers_set(upstream: Upstream, servers: Iterable[Mapping[str, Any]]) -> None:
@@ -21,11 +20,9 @@ def servers_set(upstream: Upstream, servers: Iterable[Mapping[str, Any]]) -> Non
     upstream.servers.all().delete()
     for position, values in enumerate(servers):
         server = UpstreamServer(upstream=upstream, position=position)
-        try:
-            assign(server, values)
+        with at(f"servers/{position}"):
+            assign(server, row_values(values))
             server.full_clean()
-        except ValidationError as error:
-            raise ValidationError({"servers": error.messages}) from error
         server.save()
 
 

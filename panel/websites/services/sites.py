@@ -12,26 +12,19 @@ from panel.accounts.permissions import Action, require
 from panel.hosts.models import EngineInstall
 from panel.websites import checks, paths
 from panel.websites.models import Certificate, Site
-from panel.websites.services.base import removal_guards, remove, store
+from panel.websites.services.base import at_fields, removal_guards, remove, store
 from panel.websites.services.definition import site_define, site_export
 
 # Where a fault of the first block belongs in the short form.
 _SHORT_FORM = {
     "names": "domains",
+    "listens/address": "address",
     "listens": "port",
     "root": "root",
     "servers": "upstream",
     "certificate": "certificate",
     "install": "install",
 }
-
-
-def _to_short_form(messages: dict[str, list[str]]) -> ValidationError:
-    short: dict[str, list[str]] = {}
-    for place, texts in messages.items():
-        field = place.rpartition("/")[2]
-        short.setdefault(_SHORT_FORM.get(field, field), []).extend(texts)
-    return ValidationError(short)
 
 
 def _listens(port: int, address: str, certificate: Certificate | None) -> list[dict[str, Any]]:
@@ -92,10 +85,10 @@ def site_create(
     try:
         site = site_define(actor=actor, data=data)
     except ValidationError as error:
-        raise _to_short_form(error.message_dict) from error
+        raise at_fields(error.message_dict, _SHORT_FORM) from error
     problems = checks.site_problems(site, actor=actor) if install else []
     if problems:
-        raise _to_short_form({problem.where: [problem.message] for problem in problems})
+        raise at_fields({problem.where: [problem.message] for problem in problems}, _SHORT_FORM)
     return site
 
 

@@ -1,0 +1,84 @@
+"""What is wrong with a value, in words that say what would be right: in place of Django's own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
+from django.core.validators import MaxValueValidator, MinValueValidator
+from django.db import models
+from django.utils.translation import gettext as _
+
+Found = dict[str, list[ValidationError]]
+
+
+def limits(field: models.Field[Any, Any]) -> str:
+    """Which numbers the field takes, by its own limits and those of the database's column."""
+    low = [check.limit_value for check in field.validators if isinstance(check, MinValueValidator)]
+    high = [check.limit_value for check in field.validators if isinstance(check, MaxValueValidator)]
+    if not low or not high:
+        return _("Write a number.")
+    return _("Write a number from %(low)s to %(high)s.") % {"low": max(low), "high": min(high)}
+
+
+def _choices(field: models.Field[Any, Any], value: object) -> str:
+    known = ", ".join(str(key) or '""' for key, _label in field.flatchoices)
+    return _("“%(value)s” is none of these: %(known)s.") % {"value": value, "known": known}
+
+
+def _text(field: models.Field[Any, Any], error: ValidationError, value: object) -> str | None:
+    """Words for Django's own checks; None for all others, which have theirs."""
+    is_number = isinstance(field, models.IntegerField)
+    if error.code in ("min_value", "max_value") or (is_number and error.code == "invalid"):
+        return limits(field)
+    if error.code == "invalid_choice" and field.choices:
+        return _choices(field, value)
+    if error.code == "max_length":
+        words = {"limit": field.max_length, "length": len(str(value))}
+        return _("At most %(limit)s characters; this has %(length)s.") % words
+    if error.code in ("blank", "null"):
+        return _("This must not be empty.")
+    return None
+
+
+def of_fields(instance: models.Model, found: Found) -> Found:
+    """The faults of single fields in words, each said once."""
+    said: Found = {}
+    for name, errors in found.items():
+        field = instance._meta.get_field(name)
+        assert isinstance(field, models.Field)
+        value = getattr(instance, field.attname)
+        if isinstance(field, models.SlugField) and len(errors) > 1:
+            # Django's general rule for slugs is wider than our own, which says what to write.
+            errors = [error for error in errors if error.code != "invalid"]
+        texts = {_text(field, error, value) or text: error.code for error in errors for text in error.messages}
+        said[name] = [ValidationError(text, code=code) for text, code in texts.items()]
+    return said
+
+
+def of_uniqueness(found: Found) -> Found:
+    """What may be there only once goes to the field that tells it apart, the last of those that make it unique."""
+    said: Found = {}
+    for name, errors in found.items():
+        for error in errors:
+            fields = (getattr(error, "params", None) or {}).get("unique_check", ())
+            place = fields[-1] if fields and name == NON_FIELD_ERRORS else name
+            said.setdefault(place, []).append(error)
+    return said
+
+
+def is_only_empty(found: Found) -> bool:
+    """Whether nothing is wrong but that values are missing: what there is, is of its kind."""
+    return all(error.code == "blank" for errors in found.values() for error in errors)
+
+
+def not_unique(instance: models.Model, fields: tuple[str, ...]) -> str:
+    kind = instance._meta.verbose_name
+    value = getattr(instance, fields[-1])
+    if len(fields) == 1:
+        return _("There is already a %(kind)s with this %(field)s: “%(value)s”. Choose another.") % {
+            "kind": kind,
+            "field": instance._meta.get_field(fields[0]).verbose_name,  # type: ignore[union-attr]
+            "value": value,
+        }
+    return _("“%(value)s” stands here twice: change or remove one of the two.") % {"value": value}

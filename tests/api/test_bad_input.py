@@ -1,0 +1,139 @@
+"""Values of every wrong kind in a site's definition: each named at its place in words, nothing made, never a 500."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from panel.websites.models import Site
+from tests.api.caller import SITE, Caller, pointers
+
+PLACES = {
+    "": ["name", "team", "install", "enabled", "health_path", "notes", "blocks", "upstreams", "php_pools"],
+    "blocks/0": [
+        *("listens", "names", "certificate", "locations", "root", "index", "try_files", "autoindex"),
+        *("error_pages", "headers", "access_log", "error_log_level", "gzip", "gzip_types", "client_max_body_mb"),
+    ],
+    "blocks/0/listens/0": ["address", "port", "tls", "http2", "default_server"],
+    "blocks/0/locations/0": [
+        *("match", "pattern", "handler", "root", "try_files", "autoindex", "upstream", "php_pool", "proxy_uri"),
+        *("websocket", "request_headers", "connect_timeout_s", "return_code", "return_value", "headers", "expires"),
+        *("access_rules", "basic_auth_realm", "basic_auth_users", "rate_limit_rps", "rate_limit_burst", "gzip"),
+    ],
+    "upstreams/0": ["name", "balancing", "keepalive", "servers"],
+    "upstreams/0/servers/0": ["address", "weight", "max_fails", "backup"],
+    "php_pools/0": ["name", "address", "settings"],
+}
+WHOLE: dict[str, Any] = SITE | {
+    "name": "probe",
+    "upstreams": [{"name": "app", "servers": [{"address": "127.0.0.1:3000"}]}],
+    "php_pools": [{"name": "php", "address": "127.0.0.1:9000"}],
+}
+WRONG = [None, True, -1, 1.5, 10**30, "", "\0", [7], [None], {"a": 7}]
+
+
+def with_value(place: str, name: str, value: object) -> dict[str, Any]:
+    """WHOLE with one member put in the place of what is there."""
+
+    def changed(data: Any, path: list[str]) -> Any:
+        if not path:
+            return {**data, name: value}
+        key, rest = path[0], path[1:]
+        if isinstance(data, list):
+            return [changed(item, rest) if str(n) == key else item for n, item in enumerate(data)]
+        return {**data, key: changed(data[key], rest)}
+
+    found: dict[str, Any] = changed(WHOLE, [part for part in place.split("/") if part])
+    return found
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_values_of_the_wrong_kind_are_named_at_their_place(owner: Caller, place: str) -> None:
+    """Some of them are right at some places; whatever is refused is refused there."""
+    refused = 0
+    for name in PLACES[place]:
+        pointer = f"/{place}/{name}" if place else f"/{name}"
+        for value in WRONG:
+            answer = owner.post("sites/?dry_run=true", with_value(place, name, value))
+            assert answer.status_code in {200, 422}, (pointer, value, answer.content)
+            if answer.status_code == 422:
+                refused += 1
+                found = pointers(answer)
+                near = [item for item in found if item == pointer or item.startswith(f"{pointer}/")]
+                # What is empty may be missed elsewhere: a user without a realm, a handler without its upstream.
+                assert near or value in ("", [], {}, None, 7, True, -1), (pointer, value, answer.json())
+                texts = [item["detail"] for item in answer.json()["errors"]]
+                assert len(set(zip(found, texts, strict=True))) == len(texts), "said twice"
+    assert refused > 5 * len(PLACES[place])
+    assert not Site.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "value", "pointer", "words"),
+    [
+        ("", "name", "Shop!", "/name", "small letters"),
+        ("", "team", None, "/team", "short name of the team"),
+        ("", "name", "", "/name", "must not be empty"),
+        ("", "bogus", 1, "/bogus", "blocks"),
+        ("", "blocks", 5, "/blocks", "JSON list"),
+        ("blocks/0", "names", [1], "/blocks/0/names/0", "in quotes"),
+        ("blocks/0", "names", ["ok.example", "test..com"], "/blocks/0/names/1", "two dots"),
+        ("blocks/0", "names", ["a.example", "a.example"], "/blocks/0/names/1", "stands here twice"),
+        ("blocks/0", "try_files", 5, "/blocks/0/try_files", "Write a list such as"),
+        ("blocks/0", "gzip", "yes", "/blocks/0/gzip", "on, off"),
+        ("blocks/0", "bogus", 1, "/blocks/0/bogus", "listens"),
+        ("blocks/0", "listens", [{"port": 80}, {"port": 80}], "/blocks/0/listens/1/port", "stands here twice"),
+        ("blocks/0", "listens", ["80"], "/blocks/0/listens/0", "JSON object"),
+        ("blocks/0/listens/0", "port", 80000, "/blocks/0/listens/0/port", "from 1 to 65535"),
+        ("blocks/0/listens/0", "port", "http", "/blocks/0/listens/0/port", "from 1 to 65535"),
+        ("blocks/0/listens/0", "bogus", 1, "/blocks/0/listens/0/bogus", "default_server"),
+        ("blocks/0/locations/0", "return_value", None, "/blocks/0/locations/0/return_value", "null"),
+        ("blocks/0/locations/0", "pattern", None, "/blocks/0/locations/0/pattern", "null"),
+        ("blocks/0/locations/0", "pattern", "", "/blocks/0/locations/0/pattern", "begins with /"),
+        ("blocks/0/locations/0", "pattern", "/" * 600, "/blocks/0/locations/0/pattern", "this has 600"),
+        ("blocks/0/locations/0", "handler", "teapot", "/blocks/0/locations/0/handler", "static, php, proxy"),
+        ("upstreams/0/servers/0", "weight", 0, "/upstreams/0/servers/0/weight", "from 1 to 1000"),
+        ("upstreams/0/servers/0", "address", "here", "/upstreams/0/servers/0/address", "host:port"),
+    ],
+)
+def test_a_message_says_what_would_be_right(
+    owner: Caller, place: str, name: str, value: object, pointer: str, words: str
+) -> None:
+    answer = owner.post("sites/", with_value(place, name, value))
+    assert answer.status_code == 422, answer.content
+    assert pointers(answer) == [pointer]
+    assert words in answer.json()["errors"][0]["detail"]
+    assert not Site.objects.exists()
+
+
+def test_directives_of_no_server_are_named(admin: Caller) -> None:
+    for value, place in (
+        ({"caddy": "x"}, "/caddy"),
+        ({"nginx": 7}, "/nginx/text"),
+        ("x", ""),
+        ({"nginx": None}, "/nginx/text"),
+    ):
+        answer = admin.post("sites/", with_value("blocks/0", "snippets", value))
+        assert answer.status_code == 422 and pointers(answer) == [f"/blocks/0/snippets{place}"], answer.content
+    assert not Site.objects.exists()
+
+
+def test_a_taken_name_is_said_at_the_name(owner: Caller) -> None:
+    assert owner.post("sites/", WHOLE).status_code == 201
+    again = owner.post("sites/", WHOLE)
+    assert again.status_code == 422 and pointers(again) == ["/name"]
+    assert "already a site with this name: “probe”" in again.json()["detail"]
+
+
+def test_the_short_form_names_its_own_members(owner: Caller) -> None:
+    body = {"team": "shop", "name": "new", "domains": ["new.example"], "root": "/srv/www/new"}
+    wrong: list[tuple[dict[str, object], str]] = [
+        ({"domains": ["ok.example", "a b"]}, "/domains"),
+        ({"address": "300.0.0.1"}, "/address"),
+        ({"root": "relative"}, "/root"),
+        ({"root": "", "upstream": "nowhere"}, "/upstream"),
+    ]
+    for change, pointer in wrong:
+        answer = owner.post("sites/quick/", body | change)
+        assert answer.status_code == 422 and pointers(answer) == [pointer], answer.content
