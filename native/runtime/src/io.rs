@@ -79,22 +79,36 @@ pub struct IoFd {
     fd: OwnedFd,
     key: u64,
     state: Rc<IoState>,
+    /// No other descriptor names the socket: its close takes it out of the epoll set (epoll(7)).
+    sole: bool,
 }
+
+/// Both directions, told once for each change.
+const BOTH_WAYS: u32 = (libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET) as u32;
 
 impl IoFd {
     pub fn new(fd: OwnedFd) -> io::Result<IoFd> {
-        let events = libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET;
-        Self::register(fd, events as u32)
+        Self::register(fd, BOTH_WAYS, false)
+    }
+
+    /// For a socket that no other descriptor names.
+    pub fn sole(fd: OwnedFd) -> io::Result<IoFd> {
+        Self::register(fd, BOTH_WAYS, true)
     }
 
     /// For sockets that several threads accept from: only one of them is woken for each connection.
     pub fn exclusive(fd: OwnedFd) -> io::Result<IoFd> {
-        Self::register(fd, (libc::EPOLLIN | libc::EPOLLEXCLUSIVE) as u32)
+        Self::register(fd, (libc::EPOLLIN | libc::EPOLLEXCLUSIVE) as u32, false)
     }
 
-    fn register(fd: OwnedFd, events: u32) -> io::Result<IoFd> {
+    fn register(fd: OwnedFd, events: u32, sole: bool) -> io::Result<IoFd> {
         let (key, state) = with_current(|c| c.register(fd.as_raw_fd(), events))?;
-        Ok(IoFd { fd, key, state })
+        Ok(IoFd {
+            fd,
+            key,
+            state,
+            sole,
+        })
     }
 
     pub fn raw(&self) -> RawFd {
@@ -166,7 +180,9 @@ fn store(place: &RefCell<Option<Waker>>, cx: &mut Context<'_>) {
 impl Drop for IoFd {
     fn drop(&mut self) {
         try_current(|c| {
-            c.epoll.remove(self.fd.as_raw_fd());
+            if !self.sole {
+                c.epoll.remove(self.fd.as_raw_fd());
+            }
             c.ios.borrow_mut().remove(self.key);
         });
     }

@@ -17,7 +17,7 @@ pub struct Sock {
 
 impl Sock {
     pub fn new(fd: OwnedFd) -> io::Result<Sock> {
-        let io = IoFd::new(fd)?;
+        let io = IoFd::sole(fd)?;
         io.set_readable();
         io.set_writable();
         Ok(Sock { io })

@@ -68,6 +68,10 @@ fn start_listening(fd: RawFd, l: &Listener) -> io::Result<()> {
     if unsafe { libc::listen(fd, l.socket.backlog.unwrap_or(DEFAULT_BACKLOG)) } < 0 {
         return Err(io::Error::last_os_error());
     }
+    if matches!(l.addr, ListenAddr::Inet(_)) {
+        // Connections inherit it (tcp(7)). Answers are written whole: waiting for more would only delay them.
+        set_option(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1)?;
+    }
     if l.socket.deferred {
         set_option(fd, libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, 1)?;
     }

@@ -305,10 +305,6 @@ fn accepted(
         Err(e) => return worker.log(Level::Crit, &format!("epoll_ctl() failed ({e})")),
     };
     let conn = connection(worker, listener, &sock, peer);
-    if peer.is_some() {
-        // Answers are written whole; failure only costs time.
-        let _ = gallop_runtime::set_option(sock.raw(), libc::IPPROTO_TCP, libc::TCP_NODELAY, 1);
-    }
     let (worker, tls) = (worker.clone(), tls.clone());
     spawn(async move {
         let _guard = guard;

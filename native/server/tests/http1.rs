@@ -41,3 +41,43 @@ fn pipelines_on_many_connections_are_not_mixed_up() {
         );
     }
 }
+
+/// What came on a connection of its own, up to its end; dates are cut out.
+fn whole_answer(port: u16, request: &str) -> String {
+    let mut connection = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    connection.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    connection.read_to_string(&mut answer).unwrap();
+    let lines = answer.split("\r\n").filter(|l| !l.starts_with("Date: "));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// The second answer to a question comes from memory; it must not differ from the first.
+#[test]
+fn prebuilt_answers_end_connections_as_others_do() {
+    let port = free_port();
+    let http = format!("server {{ listen 127.0.0.1:{port}; root html; }}");
+    let _server = Server::start(&http, |root| {
+        std::fs::create_dir(root.join("html")).unwrap();
+        std::fs::write(root.join("html/a.txt"), "content").unwrap();
+    });
+    let close = "GET /a.txt HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    let old = "GET /a.txt HTTP/1.0\r\nHost: x\r\n\r\n";
+    let kept = "GET /a.txt HTTP/1.1\r\nHost: x\r\n\r\n";
+    let first = whole_answer(port, close);
+    assert!(first.contains("\nConnection: close\n"), "{first}");
+    assert!(first.ends_with("\n\ncontent"), "{first}");
+    for _ in 0..3 {
+        assert_eq!(whole_answer(port, close), first);
+        assert_eq!(whole_answer(port, old), first);
+        let two = whole_answer(port, &format!("{kept}{close}"));
+        assert_eq!(
+            two.matches("\nConnection: keep-alive\n").count(),
+            1,
+            "{two}"
+        );
+        assert!(two.ends_with(&first), "{two}");
+        // Whatever follows the last request is neither answered nor a reason to lose the answer.
+        assert_eq!(whole_answer(port, &format!("{close}{kept}")), first);
+    }
+}

@@ -2,9 +2,9 @@
 
 use super::{Driver, Next, Shared};
 use crate::transport::Transport;
-use gallop_conf::model::items;
+use gallop_conf::model::{items, Lingering, Location};
 use gallop_engine::fast;
-use gallop_engine::Exchange;
+use gallop_engine::{Conn, Exchange};
 use gallop_http::message::{Head, Version};
 use gallop_runtime::{coarse_ms, unix_time};
 use std::cell::RefCell;
@@ -15,17 +15,20 @@ thread_local! {
     static KEY: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
+/// What of a request its prebuilt answer depends on, besides the target.
+struct Simple<'a> {
+    host: &'a [u8],
+    /// The client wants no further answer on this connection.
+    close: bool,
+}
+
 /// Whether a field can change the answer of a plain file.
-fn matters(name: &[u8], value: &[u8]) -> bool {
+fn matters(name: &[u8]) -> bool {
     match name.len() {
-        4 => name.eq_ignore_ascii_case(b"host"),
         5 => name.eq_ignore_ascii_case(b"range"),
         6 => name.eq_ignore_ascii_case(b"expect"),
         7 => name.eq_ignore_ascii_case(b"upgrade"),
         8 => name.eq_ignore_ascii_case(b"if-range") || name.eq_ignore_ascii_case(b"if-match"),
-        10 => {
-            name.eq_ignore_ascii_case(b"connection") && !value.eq_ignore_ascii_case(b"keep-alive")
-        }
         13 => name.eq_ignore_ascii_case(b"if-none-match"),
         14 => name.eq_ignore_ascii_case(b"content-length"),
         17 => {
@@ -37,67 +40,97 @@ fn matters(name: &[u8], value: &[u8]) -> bool {
     }
 }
 
-/// The host, if the request is one that a prebuilt answer may serve.
-fn simple_host(head: &Head) -> Option<&[u8]> {
-    if head.version != Version::Http11 || head.method() != b"GET" || !head.authority.is_empty() {
-        return None;
+/// Whether the connection ends with the answer; `None` for a value that says more than that.
+fn wants_close(connection: &[u8]) -> Option<bool> {
+    if connection.eq_ignore_ascii_case(b"keep-alive") {
+        Some(false)
+    } else if connection.eq_ignore_ascii_case(b"close") {
+        Some(true)
+    } else {
+        None
     }
-    let mut host = None;
-    for (name, value) in head.iter() {
-        if matters(name, value) {
-            let is_host = name.len() == 4;
-            if !is_host || host.is_some() {
-                return None;
-            }
-            host = Some(value);
-        }
-    }
-    host
 }
 
-/// Answers the request if a valid prebuilt answer is at hand.
+/// The request, if it is one that a prebuilt answer may serve.
+fn simple(head: &Head) -> Option<Simple<'_>> {
+    let plain_version = matches!(head.version, Version::Http10 | Version::Http11);
+    if !plain_version || head.method() != b"GET" || !head.authority.is_empty() {
+        return None;
+    }
+    let (mut host, mut close) = (None, None);
+    for (name, value) in head.iter() {
+        if name.eq_ignore_ascii_case(b"host") {
+            if host.replace(value).is_some() {
+                return None;
+            }
+        } else if name.eq_ignore_ascii_case(b"connection") {
+            if close.replace(wants_close(value)?).is_some() {
+                return None;
+            }
+        } else if matters(name) {
+            return None;
+        }
+    }
+    Some(Simple {
+        host: host?,
+        close: close.unwrap_or(head.version == Version::Http10),
+    })
+}
+
+fn key(conn: &Conn, head: &Head, simple: &Simple<'_>, out: &mut Vec<u8>) {
+    fast::key(fast::origin(conn), simple.host, head.text(head.target), out);
+    out.push(u8::from(simple.close));
+}
+
+/// Answers the request of `len` bytes if a valid prebuilt answer is at hand.
 pub fn answer<T: Transport>(driver: &Driver<T>, head: &Head, len: usize) -> Option<Next> {
-    let host = simple_host(head)?;
+    let simple = simple(head)?;
     let worker = &driver.worker;
     if worker.shutdown.is_set() {
         return None;
     }
-    KEY.with(|key| {
-        let mut key = key.borrow_mut();
-        fast::key(
-            fast::origin(&driver.conn),
-            host,
-            head.text(head.target),
-            &mut key,
-        );
+    // What the client sends after its last request has to be read before the connection is closed.
+    let more = driver.shared.with_unread(|bytes| bytes.len() > len);
+    if simple.close && more {
+        return None;
+    }
+    KEY.with(|buffer| {
+        let mut buffer = buffer.borrow_mut();
+        key(&driver.conn, head, &simple, &mut buffer);
         let mut cache = worker.fast.borrow_mut();
         let (now, wall) = (coarse_ms(), unix_time() / 1000);
-        let entry = worker.with_date(|date| cache.get(&key, now, wall, date))?;
-        let conf = &entry.location.conf;
-        let requests = driver.conn.requests.get() + 1;
-        let lifetime = conf.keepalive_time.unwrap_or(3_600_000);
-        if requests >= conf.keepalive_requests.unwrap_or(1000)
-            || now.saturating_sub(driver.conn.started) > lifetime
-        {
+        let entry = worker.with_date(|date| cache.get(&buffer, now, wall, date))?;
+        if !simple.close && is_last(driver, &entry.location, now) {
             return None;
         }
-        driver.conn.requests.set(requests);
+        driver.conn.requests.set(driver.conn.requests.get() + 1);
         worker
             .shared
             .counters
             .requests
             .fetch_add(1, Ordering::Relaxed);
         let sent = write_now(&driver.shared, &entry.bytes)?;
-        if !items(&conf.access_log).is_empty() {
+        if !items(&entry.location.conf.access_log).is_empty() {
             log(driver, head, entry, len);
         }
         if sent == entry.bytes.len() {
-            return Some(Next::Answered);
+            return Some(Next::Answered {
+                keep: !simple.close,
+            });
         }
         Some(Next::Partly {
             rest: entry.bytes[sent..].to_vec(),
+            keep: !simple.close,
         })
     })
+}
+
+/// Whether the server ends the connection after this request, by its limits for one.
+fn is_last<T: Transport>(driver: &Driver<T>, location: &Location, now: u64) -> bool {
+    let conf = &location.conf;
+    let lifetime = conf.keepalive_time.unwrap_or(3_600_000);
+    driver.conn.requests.get() + 1 >= conf.keepalive_requests.unwrap_or(1000)
+        || now.saturating_sub(driver.conn.started) > lifetime
 }
 
 /// Bytes the transport takes without waiting. `None`: the connection is broken.
@@ -127,25 +160,23 @@ fn log<T: Transport>(driver: &Driver<T>, head: &Head, entry: &fast::Prebuilt, le
 }
 
 /// Remembers an answer just made, if its location and request allow it.
-pub fn remember<T: Transport>(
-    shared: &Shared<T>,
-    ex: &Exchange,
-    bytes: &[u8],
-    head_len: usize,
-    date_at: Option<usize>,
-) {
-    let _ = shared;
+pub fn remember(ex: &Exchange, bytes: &[u8], head_len: usize, date_at: Option<usize>) {
     let Some(date_at) = date_at else { return };
     let Some(path) = ex.response.plain_file.clone() else {
         return;
     };
-    if ex.response.status != 200 || !ex.keepalive || ex.internal && ex.error_page {
+    if ex.response.status != 200 || ex.internal && ex.error_page {
         return;
     }
-    let Some(host) = simple_host(&ex.head) else {
+    let Some(simple) = simple(&ex.head) else {
         return;
     };
-    if !fast::is_plain(&ex.server, &ex.loc) || ex.response.gzip_vary {
+    // An answer that ends the connection for a reason of the server's own serves nobody else.
+    if simple.close == ex.keepalive {
+        return;
+    }
+    let lingers = matches!(ex.loc.conf.lingering_close, Some(Lingering::Always));
+    if !fast::is_plain(&ex.server, &ex.loc) || ex.response.gzip_vary || simple.close && lingers {
         return;
     }
     let Ok(meta) = std::fs::metadata(&path) else {
@@ -155,13 +186,8 @@ pub fn remember<T: Transport>(
     if meta.len() != (bytes.len() - head_len) as u64 {
         return;
     }
-    let mut key = Vec::new();
-    fast::key(
-        fast::origin(&ex.conn),
-        host,
-        ex.head.text(ex.head.target),
-        &mut key,
-    );
+    let mut at = Vec::new();
+    key(&ex.conn, &ex.head, &simple, &mut at);
     let entry = fast::NewEntry {
         server: ex.server.clone(),
         location: ex.loc.clone(),
@@ -172,5 +198,5 @@ pub fn remember<T: Transport>(
         mark,
         host: ex.host.clone(),
     };
-    ex.worker.fast.borrow_mut().put(key, entry, coarse_ms());
+    ex.worker.fast.borrow_mut().put(at, entry, coarse_ms());
 }

@@ -114,11 +114,14 @@ impl<T: Transport> Shared<T> {
 
 /// What stands at the start of the unread bytes.
 enum Next {
-    /// A prebuilt answer was written to the end.
-    Answered,
-    /// A prebuilt answer of which `sent` bytes were written.
+    /// A prebuilt answer was written to the end; whether the connection goes on.
+    Answered {
+        keep: bool,
+    },
+    /// A prebuilt answer of which `rest` is still to be written.
     Partly {
         rest: Vec<u8>,
+        keep: bool,
     },
     Head {
         len: usize,
@@ -192,8 +195,10 @@ impl<T: Transport> Driver<T> {
                 None => return,
             };
             let keep = match next {
-                Next::Answered => true,
-                Next::Partly { rest } => send::write_all(&self.shared.io, &rest).await.is_ok(),
+                Next::Answered { keep } => keep,
+                Next::Partly { rest, keep } => {
+                    send::write_all(&self.shared.io, &rest).await.is_ok() && keep
+                }
                 Next::Head { len } => Box::pin(self.request(len, None)).await,
                 Next::Bad(error) => Box::pin(self.request(0, Some(error))).await,
                 Next::Incomplete { .. } => return,

@@ -77,7 +77,7 @@ pub async fn response<T: Transport>(shared: &Rc<Shared<T>>, ex: &mut Exchange) -
     }
     if framing != Framing::Chunked && inline(&mut body, &mut out.buf)? {
         if out.rate.is_none() && out.buf.len() as u64 <= MAX_BODY {
-            fast::remember(shared, ex, &out.buf, out.head_len, date_at);
+            fast::remember(ex, &out.buf, out.head_len, date_at);
         }
         return out.finish(ex).await;
     }
