@@ -18,6 +18,9 @@ run: $(VENV)/run.stamp native ## start the panel, its worker and its scheduler h
 conformance: $(VENV)/dev.stamp native ## compare every server on generated sites (500 x 100 requests)
 	@exec $(BIN)/python -m tests.conformance
 
+compare: native ## measure gallop beside every web server installed (CASES=http1,php; COMPARE_NGINX=path)
+	@cd native/benches && exec $(PYTHON) -m compare $(if $(CASES),--cases $(CASES))
+
 test: ## install what the tests need, then run all of them
 	@scripts/deps.sh test
 	@$(MAKE) --no-print-directory $(VENV)/dev.stamp native

@@ -14,6 +14,7 @@ pub mod varint;
 
 pub use connection::{Connection, Event};
 pub use fields::Shared;
+pub use reader::{FrameReader, Piece};
 
 use crate::head::HeadLimits;
 

@@ -1,0 +1,99 @@
+"""RESULTS.md from what was measured."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from compare.cases import CASES, Case
+
+MB = 1_000_000
+MILLION_AIM = 28 * MB
+
+
+def _table(case: Case, result: dict[str, dict[str, float]]) -> list[str]:
+    lines = [
+        f"### {case.title}",
+        "",
+        "| server | CPU us per request | CPU against gallop's (rounds from - to) | requests per second | peak RSS, MB |",
+        "|---|---:|---:|---:|---:|",
+    ]
+    for name, r in result.items():
+        ratio = "1" if name == "gallop" else f"{r['ratio']:.2f} ({r['ratio_low']:.2f} - {r['ratio_high']:.2f})"
+        lines.append(f"| {name} | {r['us']:.2f} | {ratio} | {r['rate']:,.0f} | {r['peak_rss'] / MB:.1f} |")
+    return [*lines, *_aims(case, result), ""]
+
+
+def _aims(case: Case, result: dict[str, dict[str, float]]) -> list[str]:
+    lines = [""]
+    for aim in case.aims:
+        if aim.server not in result:
+            lines.append(f"- Aim against {aim.server}: not measured, it was not there.")
+            continue
+        ratio = result[aim.server]["ratio"]
+        verdict = "reached" if ratio >= aim.factor else f"missed by {(aim.factor / ratio - 1) * 100:.0f} %"
+        lines.append(f"- Aim: {aim.factor:.2f} of {aim.server}'s CPU per request; measured {ratio:.2f}: {verdict}.")
+    return lines
+
+
+def _plain_table(title: str, result: dict[str, dict[str, float]], columns: dict[str, tuple[str, float]]) -> list[str]:
+    lines = [f"### {title}", "", "| server | " + " | ".join(label for label, _ in columns.values()) + " |"]
+    lines.append("|---|" + "---:|" * len(columns))
+    for name, values in result.items():
+        cells = [f"{values[key] / unit:.2f}" for key, (_, unit) in columns.items()]
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    return [*lines, ""]
+
+
+def _half(result: dict[str, dict[str, float]], keys: list[str]) -> list[str]:
+    lines = []
+    for peer in ("nginx", "nginx-new"):
+        if peer not in result:
+            continue
+        for key in keys:
+            share = result["gallop"][key] / result[peer][key]
+            verdict = "reached" if share <= 0.5 else f"missed by {(share / 0.5 - 1) * 100:.0f} %"
+            lines.append(f"- Aim: at most half of {peer}'s {key}; measured {share:.2f} of it: {verdict}.")
+    return [*lines, ""]
+
+
+def render(record: dict[str, Any], notes: str) -> str:
+    cases = record["cases"]
+    lines = [
+        "# What the comparison measured",
+        "",
+        "Written by `make compare` (native/benches/compare). In one call, round by round, every server answers the same",
+        "requests with one worker pinned to one core; the load tool has the other core. CPU is the server's own, user and",
+        "system, children included; a ratio is the median over rounds of the other's CPU per request divided by gallop's",
+        "in the same round: above 1, gallop needs less. Requests per second are often the load tool's limit. Nothing that",
+        "nginx does by default is switched off: Date, ETag, Last-Modified, timeouts. Access logs are off everywhere.",
+        "`limit` is a program that answers any request with prepared bytes by one read and one write.",
+        "",
+        f"Machine: {record['machine']}. Measured {record['date']}.",
+        "",
+        *[f"- {name}: {text}" for name, text in record["versions"].items()],
+        "",
+    ]
+    for case in CASES:
+        if case.name in cases:
+            lines += _table(case, cases[case.name])
+    if "million" in cases:
+        result = cases["million"]
+        title = "One million HTTP/3 requests, 100 connections x 10 streams"
+        lines += _plain_table(title, result, {"peak_rss": ("peak RSS, MB", MB)})
+        peak = result["gallop"]["peak_rss"]
+        verdict = "reached" if peak < MILLION_AIM else f"missed by {(peak / MILLION_AIM - 1) * 100:.0f} %"
+        lines += [f"- Aim: under 28 MB; measured {peak / MB:.1f} MB: {verdict}.", ""]
+    if "idle" in cases:
+        title = "10,000 idle keep-alive connections"
+        lines += _plain_table(title, cases["idle"], {"idle": ("memory they hold, MB", MB)})
+        lines += _half(cases["idle"], ["idle"])
+    if "blocks" in cases:
+        columns = {
+            "test": ("`-t`, s", 1.0),
+            "start": ("start, s", 1.0),
+            "reload": ("reload, s", 1.0),
+            "memory": ("memory, MB", float(MB)),
+        }
+        lines += _plain_table("10,000 server blocks", cases["blocks"], columns)
+        lines += _half(cases["blocks"], list(columns))
+    return "\n".join(lines) + "\n" + notes

@@ -1,0 +1,167 @@
+"""Runs a case: every server in every round, one after the other, so that a slow minute hits all of them."""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from compare import memory, system
+from compare.cases import Case
+from compare.servers import NAMES, Place, Server, build
+
+Result = dict[str, dict[str, float]]
+
+
+def note(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+class World:
+    """Content, certificate, php-fpm and the upstream that all servers share."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.chmod(0o755)
+        self.root = folder / "html"
+        self.root.mkdir()
+        for name, size in {"small.html": 163, "4k.html": 4096, "1m.bin": 1_000_000, "10m.bin": 10_000_000}.items():
+            (self.root / name).write_bytes((b"0123456789abcdef" * (size // 16 + 1))[:size])
+        (self.root / "hello.php").write_text("<?php echo 'Hello, world';")
+        self.certificate, self.key = folder / "cert.pem", folder / "key.pem"
+        curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "30"]
+        names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
+        files = ["-keyout", str(self.key), "-out", str(self.certificate)]
+        subprocess.run(["openssl", "req", "-x509", *curve, *names, *files], check=True, capture_output=True)
+        self.key.chmod(0o644)
+        self.upstream = self._server("limit", "upstream", 0)
+        assert self.upstream is not None
+        self.upstream.start()
+        self.php = self._php_fpm()
+
+    def _php_fpm(self) -> subprocess.Popen[bytes]:
+        conf = self.folder / "fpm.conf"
+        conf.write_text(
+            f"[global]\nerror_log = {self.folder}/fpm.log\ndaemonize = no\n[www]\nlisten = {self.folder}/fpm.sock\n"
+            "listen.mode = 0666\nuser = www-data\ngroup = www-data\npm = static\npm.max_children = 4\n"
+        )
+        binary = next(iter(sorted(Path("/usr/sbin").glob("php-fpm*"))), None)
+        if binary is None:
+            raise RuntimeError("php-fpm is not installed")
+        return subprocess.Popen([str(binary), "-F", "-y", str(conf)], stderr=subprocess.DEVNULL)
+
+    def _server(self, name: str, folder: str, upstream: int) -> Server | None:
+        place = Place(self.folder / folder, self.root, self.certificate, self.key, upstream, self.folder / "fpm.sock")
+        return build(name, place)
+
+    def servers(self, needs: str) -> list[Server]:
+        assert self.upstream is not None
+        found = [self._server(name, name, self.upstream.place.plain) for name in NAMES]
+        wanted = {needs, "limit"} if needs in {"http1", "close"} else {needs}
+        return [server for server in found if server is not None and server.speaks & wanted]
+
+    def close(self) -> None:
+        self.php.terminate()
+        self.php.wait()
+        if self.upstream is not None:
+            self.upstream.stop()
+
+
+@contextmanager
+def world() -> Iterator[World]:
+    with tempfile.TemporaryDirectory(prefix="gallop-compare-") as folder:
+        made = World(Path(folder))
+        try:
+            yield made
+        finally:
+            made.close()
+
+
+@contextmanager
+def running(servers: list[Server]) -> Iterator[None]:
+    try:
+        for server in servers:
+            server.start()
+        yield
+    finally:
+        for server in servers:
+            server.stop()
+
+
+def _check(servers: list[Server], case: Case) -> None:
+    """All of them answer alike, or the comparison is worth nothing."""
+    if "http3" in case.needs or case.path == "/proxy":
+        return
+    bodies = {}
+    for server in servers:
+        client = http.client.HTTPConnection("127.0.0.1", server.place.plain, timeout=10)
+        try:
+            client.request("GET", case.path)
+            answer = client.getresponse()
+            body = answer.read()
+        except OSError as error:
+            raise RuntimeError(f"{server.name} does not answer: {error}\n{server.said()}") from error
+        if server.name != "limit":
+            bodies[server.name] = (answer.status, hashlib.sha256(body).hexdigest())
+        client.close()
+    if len(set(bodies.values())) != 1 or next(iter(bodies.values()))[0] != 200:
+        raise RuntimeError(f"{case.name}: the servers answer differently: {bodies}")
+
+
+def run_case(made: World, case: Case, rounds: int) -> Result:
+    """Medians by server: CPU microseconds per request, requests per second, peak resident bytes."""
+    servers = made.servers(case.needs)
+    samples: dict[str, list[tuple[float, float, float]]] = {server.name: [] for server in servers}
+    with running(servers):
+        _check(servers, case)
+        for server in servers:
+            case.run(server)
+        for number in range(rounds):
+            for server in servers:
+                system.reset_peak(server.pid)
+                before = system.cpu_seconds(server.pid)
+                load = case.run(server)
+                cpu = system.cpu_seconds(server.pid) - before
+                if load.failed > load.requests / 1000 or not load.requests:
+                    raise RuntimeError(f"{case.name}: {server.name}: {load.failed} requests failed\n{server.said()}")
+                us = cpu / load.requests * 1e6
+                samples[server.name].append((us, load.requests / load.seconds, system.peak_rss(server.pid)))
+            line = ", ".join(f"{name} {values[-1][0]:.2f}" for name, values in samples.items())
+            note(f"{case.name} round {number + 1}: us per request: {line}")
+    result: Result = {}
+    reference = samples["gallop"]
+    for name, values in samples.items():
+        ratios = [theirs[0] / ours[0] for theirs, ours in zip(values, reference, strict=True) if ours[0]]
+        result[name] = {
+            "us": statistics.median(v[0] for v in values),
+            "rate": statistics.median(v[1] for v in values),
+            "peak_rss": statistics.median(v[2] for v in values),
+            "ratio": statistics.median(ratios),
+            "ratio_low": min(ratios),
+            "ratio_high": max(ratios),
+            "rounds": len(values),
+        }
+    return result
+
+
+def run_each(made: World, needs: str, measure: Callable[[Server], dict[str, float]], *, rounds: int) -> Result:
+    """Cases that want a fresh server each time; medians."""
+    samples: dict[str, list[dict[str, float]]] = {}
+    for _ in range(rounds):
+        for server in made.servers(needs):
+            if server.name == "limit":
+                continue
+            try:
+                if measure is not memory.many_blocks:
+                    server.start()
+                samples.setdefault(server.name, []).append(measure(server))
+            finally:
+                server.stop()
+            note(f"{measure.__name__}: {server.name}: {samples[server.name][-1]}")
+    return {name: {k: statistics.median(v[k] for v in values) for k in values[0]} for name, values in samples.items()}

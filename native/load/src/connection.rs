@@ -1,0 +1,194 @@
+//! One connection: requests out, answers in.
+
+use crate::plan::Plan;
+use gallop_http::h3::{FrameReader, Piece};
+use gallop_http::qpack;
+use quinn_proto::{Dir, Event, ReadError, StreamEvent, StreamId};
+use std::time::Instant;
+
+/// Frame type of a field section (RFC 9114, section 7.2.2).
+const HEADERS: u64 = 1;
+/// Our control stream: its type, and SETTINGS without any setting.
+const GREETING: [u8; 3] = [0, 4, 0];
+
+/// A request under way.
+struct Request {
+    stream: StreamId,
+    since: Instant,
+    reader: FrameReader,
+    kind: u64,
+    section: Vec<u8>,
+    status: u16,
+}
+
+pub struct Connection {
+    pub quic: quinn_proto::Connection,
+    pub began: Instant,
+    pub connected: bool,
+    /// Gone: to be replaced when requests are left.
+    pub closed: bool,
+    /// The server will answer no further requests here.
+    leaving: bool,
+    requests: Vec<Request>,
+    /// The last field section and its status: most are the same.
+    known: (Vec<u8>, u16),
+}
+
+/// What the connections have in common.
+pub struct Asking<'a> {
+    pub plan: &'a mut Plan,
+    /// The HEADERS frame of every request.
+    pub frame: &'a [u8],
+    pub streams: usize,
+}
+
+impl Connection {
+    pub fn new(quic: quinn_proto::Connection, now: Instant) -> Self {
+        Self {
+            quic,
+            began: now,
+            connected: false,
+            closed: false,
+            leaving: false,
+            requests: Vec::new(),
+            known: (Vec::new(), 0),
+        }
+    }
+
+    /// Handles what happened, and starts what is due.
+    pub fn go_on(&mut self, asking: &mut Asking<'_>, now: Instant) {
+        while let Some(event) = self.quic.poll() {
+            match event {
+                Event::Connected => self.connected(asking.plan, now),
+                Event::ConnectionLost { .. } => return self.lost(asking.plan),
+                Event::Stream(StreamEvent::Readable { id }) => self.read(id, asking.plan, now),
+                Event::Stream(StreamEvent::Opened { dir }) => {
+                    while let Some(id) = self.quic.streams().accept(dir) {
+                        self.read(id, asking.plan, now);
+                    }
+                }
+                _ => {}
+            }
+        }
+        while self.connected && !self.leaving && self.requests.len() < asking.streams {
+            if !self.ask(asking, now) {
+                break;
+            }
+        }
+        if self.leaving && self.requests.is_empty() {
+            self.quic.close(now, 0x100u32.into(), bytes::Bytes::new());
+            self.closed = true;
+        }
+    }
+
+    fn connected(&mut self, plan: &mut Plan, now: Instant) {
+        self.connected = true;
+        plan.connects += 1;
+        plan.handshake.record((now - self.began).as_micros() as u64);
+        if let Some(control) = self.quic.streams().open(Dir::Uni) {
+            // Three bytes always fit into a window that lets a handshake through.
+            let _ = self.quic.send_stream(control).write(&GREETING);
+        }
+    }
+
+    /// Whether another request was started.
+    fn ask(&mut self, asking: &mut Asking<'_>, now: Instant) -> bool {
+        let Some(since) = asking.plan.start(now) else {
+            return false;
+        };
+        let Some(stream) = self.quic.streams().open(Dir::Bi) else {
+            asking.plan.started -= 1;
+            return false;
+        };
+        let mut sending = self.quic.send_stream(stream);
+        let sent = sending
+            .write(asking.frame)
+            .is_ok_and(|n| n == asking.frame.len());
+        if !sent || sending.finish().is_err() {
+            asking.plan.lost();
+            return true;
+        }
+        self.requests.push(Request {
+            stream,
+            since,
+            reader: FrameReader::default(),
+            kind: 0,
+            section: Vec::new(),
+            status: 0,
+        });
+        true
+    }
+
+    fn read(&mut self, stream: StreamId, plan: &mut Plan, now: Instant) {
+        let index = self.requests.iter().position(|r| r.stream == stream);
+        let mut receiving = self.quic.recv_stream(stream);
+        let Ok(mut chunks) = receiving.read(true) else {
+            return;
+        };
+        let mut ended = None;
+        loop {
+            match chunks.next(usize::MAX) {
+                Ok(Some(chunk)) => {
+                    plan.bytes += chunk.bytes.len() as u64;
+                    match index {
+                        Some(index) => self.requests[index].take(&chunk.bytes, &mut self.known),
+                        // A GOAWAY on the control stream; the rest of what it may hold tells nothing.
+                        None => self.leaving |= chunk.bytes.first() == Some(&7),
+                    }
+                }
+                Ok(None) => break ended = Some(true),
+                Err(ReadError::Reset(_)) => break ended = Some(false),
+                Err(ReadError::Blocked) => break,
+            }
+        }
+        let _ = chunks.finalize();
+        if let (Some(index), Some(whole)) = (index, ended) {
+            let request = self.requests.swap_remove(index);
+            if whole && request.status != 0 && request.reader.at_boundary() {
+                plan.answered(request.status, request.since, now);
+            } else {
+                plan.lost();
+            }
+        }
+    }
+
+    fn lost(&mut self, plan: &mut Plan) {
+        self.closed = true;
+        self.requests.drain(..).for_each(|_| plan.lost());
+    }
+}
+
+impl Request {
+    fn take(&mut self, mut input: &[u8], known: &mut (Vec<u8>, u16)) {
+        while let Some(piece) = self.reader.next(&mut input) {
+            match piece {
+                Piece::Start { kind, .. } => self.kind = kind,
+                Piece::Payload { data, last } if self.kind == HEADERS && self.status < 200 => {
+                    self.section.extend_from_slice(data);
+                    if last {
+                        self.status = status(&self.section, known);
+                        self.section.clear();
+                    }
+                }
+                Piece::Payload { .. } => {}
+            }
+        }
+    }
+}
+
+/// The status in a field section; 0 when it has none that can be read.
+fn status(section: &[u8], known: &mut (Vec<u8>, u16)) -> u16 {
+    if known.0 != section {
+        let mut status = 0;
+        // Our settings allow the server no dynamic table.
+        let table = qpack::Table::new(0);
+        let decoded = qpack::decode(section, &table, &mut Vec::new(), |name, value| {
+            if name == b":status" {
+                let text = std::str::from_utf8(value).unwrap_or_default();
+                status = text.parse().unwrap_or(0);
+            }
+        });
+        *known = (section.to_vec(), if decoded.is_ok() { status } else { 0 });
+    }
+    known.1
+}

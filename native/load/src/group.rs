@@ -1,0 +1,207 @@
+//! The connections of one UDP socket.
+
+use crate::connection::{Asking, Connection};
+use crate::options::Options;
+use gallop_server::quic::{prepare, Datagram, Outgoing, Receiver, Sender};
+use quinn_proto::{
+    ClientConfig, ConnectionHandle, DatagramEvent, Endpoint, EndpointConfig, MtuDiscoveryConfig,
+    TransportConfig, VarInt,
+};
+use std::collections::HashMap;
+use std::io;
+use std::net::UdpSocket;
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Bytes a connection may have under way to us.
+const WINDOW: u32 = 16 << 20;
+/// What the kernel takes in one send with segmentation offload.
+const MAX_SEGMENTS: usize = 10;
+
+pub struct Group {
+    socket: UdpSocket,
+    endpoint: Endpoint,
+    receiver: Receiver,
+    sender: Sender,
+    connections: HashMap<ConnectionHandle, Connection>,
+    active: Vec<ConnectionHandle>,
+    wanted: usize,
+}
+
+impl Group {
+    /// A socket with `wanted` connections, which are opened by [`Group::connect`].
+    pub fn new(options: &Options, wanted: usize) -> io::Result<Self> {
+        let any = if options.address.is_ipv6() {
+            "[::]:0"
+        } else {
+            "0.0.0.0:0"
+        };
+        let socket = UdpSocket::bind(any)?;
+        prepare(socket.as_raw_fd(), options.address.is_ipv6())?;
+        let mut config = EndpointConfig::default();
+        config
+            .max_udp_payload_size(options.mtu)
+            .map_err(io::Error::other)?;
+        Ok(Self {
+            socket,
+            endpoint: Endpoint::new(Arc::new(config), None, true, None),
+            receiver: Receiver::default(),
+            sender: Sender::default(),
+            connections: HashMap::new(),
+            active: Vec::new(),
+            wanted,
+        })
+    }
+
+    pub fn raw(&self) -> RawFd {
+        self.socket.as_raw_fd()
+    }
+
+    /// Opens the connections that are missing.
+    ///
+    /// # Errors
+    /// The name cannot stand in a TLS handshake.
+    pub fn connect(
+        &mut self,
+        options: &Options,
+        config: &ClientConfig,
+        now: Instant,
+    ) -> Result<(), String> {
+        while self.connections.len() < self.wanted {
+            let name = options.server_name();
+            let (handle, quic) = self
+                .endpoint
+                .connect(now, config.clone(), options.address, name)
+                .map_err(|e| e.to_string())?;
+            self.connections.insert(handle, Connection::new(quic, now));
+            self.active.push(handle);
+        }
+        Ok(())
+    }
+
+    /// Takes in what came.
+    pub fn receive(&mut self, now: Instant) -> io::Result<()> {
+        let mut buffer = Vec::new();
+        loop {
+            let (endpoint, connections) = (&mut self.endpoint, &mut self.connections);
+            let active = &mut self.active;
+            let taken = self.receiver.receive(self.socket.as_raw_fd(), |datagram| {
+                let Datagram {
+                    remote,
+                    local,
+                    data,
+                } = datagram;
+                let event = endpoint.handle(now, remote, local, None, data, &mut buffer);
+                if let Some(DatagramEvent::ConnectionEvent(handle, event)) = event {
+                    if let Some(connection) = connections.get_mut(&handle) {
+                        connection.quic.handle_event(event);
+                        if active.last() != Some(&handle) {
+                            active.push(handle);
+                        }
+                    }
+                }
+            });
+            match taken {
+                Ok(_) => {}
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => return Ok(()),
+                Err(e) => return Err(e),
+            }
+        }
+    }
+
+    /// Serves the connections on which something happened, or (`all`) every one.
+    pub fn go_on(&mut self, asking: &mut Asking<'_>, now: Instant, all: bool) -> io::Result<()> {
+        let mut active = std::mem::take(&mut self.active);
+        if all {
+            active.extend(self.connections.keys());
+        }
+        active.sort_unstable();
+        active.dedup();
+        for handle in active {
+            self.serve(handle, asking, now)?;
+        }
+        flush(&mut self.sender, self.socket.as_raw_fd())
+    }
+
+    fn serve(
+        &mut self,
+        handle: ConnectionHandle,
+        asking: &mut Asking<'_>,
+        now: Instant,
+    ) -> io::Result<()> {
+        let Some(connection) = self.connections.get_mut(&handle) else {
+            return Ok(());
+        };
+        connection.go_on(asking, now);
+        loop {
+            if self.sender.is_full() {
+                flush(&mut self.sender, self.socket.as_raw_fd())?;
+            }
+            let buffer = self.sender.buffer();
+            let Some(transmit) = connection.quic.poll_transmit(now, MAX_SEGMENTS, buffer) else {
+                break;
+            };
+            self.sender.push(Outgoing {
+                remote: transmit.destination,
+                local: transmit.src_ip,
+                segment: transmit.segment_size,
+            });
+        }
+        while let Some(event) = connection.quic.poll_endpoint_events() {
+            if let Some(event) = self.endpoint.handle_event(handle, event) {
+                connection.quic.handle_event(event);
+            }
+        }
+        if connection.closed {
+            self.connections.remove(&handle);
+        }
+        Ok(())
+    }
+
+    /// Runs the timers that are due; when the next one is.
+    pub fn handle_timeouts(&mut self, now: Instant) -> Option<Instant> {
+        let mut next = None;
+        for (handle, connection) in &mut self.connections {
+            let Some(due) = connection.quic.poll_timeout() else {
+                continue;
+            };
+            if due <= now {
+                connection.quic.handle_timeout(now);
+                self.active.push(*handle);
+            }
+            let due = due.max(now);
+            next = Some(next.map_or(due, |known: Instant| known.min(due)));
+        }
+        next
+    }
+}
+
+/// Sends what is gathered, waiting while the socket is full.
+fn flush(sender: &mut Sender, fd: RawFd) -> io::Result<()> {
+    while !sender.is_empty() {
+        match sender.flush(fd) {
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                std::thread::sleep(Duration::from_micros(100));
+            }
+            other => other?,
+        }
+    }
+    Ok(())
+}
+
+/// The transport's settings.
+pub fn transport(options: &Options) -> TransportConfig {
+    let mut transport = TransportConfig::default();
+    let mut discovery = MtuDiscoveryConfig::default();
+    discovery.upper_bound(options.mtu);
+    transport
+        .max_concurrent_uni_streams(16u32.into())
+        .stream_receive_window(WINDOW.into())
+        .receive_window(VarInt::from(WINDOW))
+        .max_idle_timeout(Some(VarInt::from(30_000u32).into()))
+        .mtu_discovery_config(Some(discovery))
+        .datagram_receive_buffer_size(None);
+    transport
+}
