@@ -156,9 +156,21 @@ def _summary(errors: Errors) -> str:
     return f"{len(errors)} values are not right; nothing was changed."
 
 
+def _at(place: str, fault: ValidationError) -> Errors:
+    """The fault of one place; of an object's member, at the member."""
+    member = str((getattr(fault, "params", None) or {}).get("member", ""))
+    where = {place: {member: [text.removeprefix(f"{member}: ") for text in fault.messages]}}
+    return flatten(where if member else {place: list(fault.messages)})
+
+
 def _of_validation(error: ValidationError) -> Response:
     """Django's: from `full_clean()` in a service; fields may be places such as blocks/0/root."""
-    errors = flatten(error.message_dict) if hasattr(error, "error_dict") else flatten(list(error.messages))
+    if not hasattr(error, "error_dict"):
+        errors = flatten(list(error.messages))
+    else:
+        errors = [
+            found for place, faults in error.error_dict.items() for fault in faults for found in _at(place, fault)
+        ]
     return _response("invalid", _summary(errors), errors)
 
 

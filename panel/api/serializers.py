@@ -6,9 +6,17 @@ from typing import Any
 
 from rest_framework import serializers
 
+from panel.api import words
+
 
 class StrictMixin:
     """Members that are not known are refused, never ignored; those that cannot be set are named so."""
+
+    def get_fields(self) -> dict[str, Any]:
+        fields: dict[str, Any] = super().get_fields()  # type: ignore[misc]
+        for field in fields.values():
+            words.put_into(field)
+        return fields
 
     def to_internal_value(self, data: Any) -> Any:
         values = super().to_internal_value(data)  # type: ignore[misc]

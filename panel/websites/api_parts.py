@@ -41,7 +41,7 @@ class Blocks(Resource):
     versioned = True
     filter_fields = {"site__name": ["exact", "in"], "names__name": ["exact"], "listens__port": ["exact"]}
     ordering_fields = ("id",)
-    dry_run_actions = {"create", "update", "partial_update", "destroy"}
+    dry_run_actions = {"create", "update", "partial_update", "destroy", "locations", "reorder"}
 
     def rows(self) -> QuerySet[ServerBlock]:
         rows = ServerBlock.objects.select_related("site__team", "certificate").prefetch_related("listens", "names")

@@ -137,3 +137,35 @@ def test_the_short_form_names_its_own_members(owner: Caller) -> None:
     for change, pointer in wrong:
         answer = owner.post("sites/quick/", body | change)
         assert answer.status_code == 422 and pointers(answer) == [pointer], answer.content
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "pointer", "words"),
+    [
+        ("blocks/", {"site": "none", "listens": [], "names": []}, "/site", "none called “none”"),
+        ("blocks/", {"site": "shop", "listens": 5, "names": []}, "/listens", "JSON list"),
+        ("blocks/", {"site": "shop", "listens": [{"port": 0}], "names": []}, "/listens/0/port", "from 1 to 65535"),
+        ("blocks/", {"site": "shop", "listens": [], "names": [""]}, "/names/0", "must not be empty"),
+        ("blocks/", {"site": "shop", "listens": []}, "/names", "This is missing"),
+        ("blocks/", {"site": "shop", "listens": [], "names": [], "gzip": "x"}, "/gzip", "on, off"),
+        ("blocks/", {"site": "shop", "listens": [], "names": [], "autoindex": "x"}, "/autoindex", "true or false"),
+        ("blocks/", {"site": "shop", "listens": [], "names": [], "root": "/srv/" + "a" * 595}, "/root", "this has 600"),
+        ("sites/quick/", {"team": "shop", "name": "n", "domains": [], "port": "http"}, "/port", "from 1 to 65535"),
+        ("sites/bulk/", {"action": "enable", "sites": []}, "/sites", "at least one"),
+        ("scenarios/", {"name": "n", "tool": "curl", "arguments": {}, "paths": ["/"]}, "/tool", "ab, h2load, wrk"),
+        (
+            "scenarios/",
+            {"name": "n", "tool": "ab", "arguments": {"requests": -1, "concurrency": 2}, "paths": ["/"]},
+            "/arguments/requests",
+            "from 1 to",
+        ),
+    ],
+)
+def test_members_of_bodies_say_what_they_may_be(
+    owner: Caller, path: str, body: dict[str, object], pointer: str, words: str
+) -> None:
+    assert owner.post("sites/", SITE).status_code == 201
+    answer = owner.post(path, body)
+    assert answer.status_code == 422, answer.content
+    assert pointers(answer) == [pointer]
+    assert words in answer.json()["errors"][0]["detail"]
