@@ -25,6 +25,7 @@ MEASURED = (RunStatus.FINISHED, RunStatus.INVALID)
 class Cell:
     """`ratio` in words against the site's own server, "" where it is that server or the figure is not compared."""
 
+    label: str  # of its column
     value: str
     interval: str = ""
     ratio: str = ""
@@ -78,9 +79,9 @@ def by_contender(trial: Trial) -> tuple[dict[int, dict[str, Any]], dict[int, dic
 
 def _cell(figure: Figure, found: dict[str, Any] | None, ratio: dict[str, Any] | None) -> Cell:
     if found is None:
-        return Cell("–")
+        return Cell(figure.label, "–")
     interval = "" if found["low"] is None else pictures.interval_words(figure, found)
-    return Cell(pictures.shown(figure, found["value"]), interval, _ratio_words(ratio) if ratio else "")
+    return Cell(figure.label, pictures.shown(figure, found["value"]), interval, _ratio_words(ratio) if ratio else "")
 
 
 def _ratio_words(ratio: dict[str, Any]) -> str:

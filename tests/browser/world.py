@@ -24,6 +24,7 @@ from panel.benchmarks.parsers import Output, parse
 from panel.benchmarks.summary import summarize
 from panel.deployments.models import Deployment, DeploymentItem, Drift, Revision, SiteState, Step
 from panel.hosts.models import Connection, Engine, EngineInstall, Host, HostOperation
+from panel.trials.models import Contender, Trial
 from panel.websites import services
 from panel.websites.models import Site
 from tests.benchmarks.made import recorded
@@ -68,6 +69,7 @@ def build() -> Used:
     more += _deployments(world.owner, sites, servers[0])
     more += _drifts(sites[0], servers[0])
     more += _runs(world.owner, sites, servers)
+    more += _trials(world.owner, sites[0], servers)
     more += [reverse("search") + f"?q={words}" for words in ("e", "shop", "nothing-like-it")]
     return Used(world.admin, world.owner, more)
 
@@ -335,3 +337,48 @@ def _runs(owner: User, sites: list[Site], servers: list[EngineInstall]) -> list[
     compared = "&".join(f"run={run.uuid}" for run in done)
     found = [reverse("benchmarks:detail", args=[run.uuid]) for run in (*done, going)]
     return [*found, f"{reverse('benchmarks:compare')}?{compared}"]
+
+
+# --- trials ---
+
+
+def _trial(owner: User, site: Site, servers: list[EngineInstall], run: Run | None, **values: Any) -> Trial:
+    load = {**Run.objects.get(pk=KEY).parameters, "name": "Replay of 1,874 requests to the shop"}
+    given = {"requested_by": owner, "run": run, "load": load, "is_replay": True, "started_at": timezone.now()}
+    trial = Trial.objects.create(site=site, **(given | values))
+    different = "Different body: the site's own server sends 12 bytes and this server sends 5 bytes."
+    found = (("same", ""), ("same", ""), ("different", different), ("refused", "unknown directive"))
+    for position, (at, (status, detail)) in enumerate(zip(servers, found, strict=True)):
+        Contender.objects.create(
+            trial=trial, position=position, install=at, label=at.get_engine_display(), status=status, detail=detail
+        )
+    return trial
+
+
+def _trials(owner: User, site: Site, servers: list[EngineInstall]) -> list[str]:
+    """One whose winner has the site now, one whose figures must not be believed, one that measures, one that failed
+    and whose host does not answer."""
+    now = timezone.now()
+    runs = {run.status: run for run in Run.objects.exclude(pk=KEY)}
+    switch = Deployment.objects.get(pk=KEY)
+    ended = {"status": "succeeded", "outcome": "succeeded", "phase": "clean", "finished_at": now}
+    turned = [servers[1], servers[0], *servers[2:]]
+    trials = [
+        _trial(owner, site, turned, runs["finished"], switch=switch, left_out=["/old: status 404"], **ended),
+        _trial(owner, site, servers, runs["invalid"], **ended),
+        _trial(owner, site, servers, runs["running"], status="running", phase="measure"),
+        _trial(
+            owner,
+            site,
+            servers,
+            None,
+            status="queued",
+            phase="clean",
+            outcome="failed",
+            error=f"{LONG_HOST} does not answer.",
+            remains=f"shop-trial4-1 on nginx: {LONG_HOST} does not answer.",
+            retry_at=now,
+        ),
+    ]
+    found = [reverse("trials:detail", args=[trial.uuid]) for trial in trials]
+    return [*found, reverse("websites:trials", args=[site.name]), reverse("trials:switch", args=[trials[1].uuid, 1])]
