@@ -7,7 +7,7 @@ from typing import Any
 from rest_framework import serializers
 
 from panel.accounts.models import ApiToken, Role, Scope, Team, Theme, User
-from panel.api.serializers import StrictModelSerializer, StrictSerializer
+from panel.api.serializers import StrictModelSerializer, StrictSerializer, Truth
 
 
 class TeamSerializer(StrictModelSerializer):
@@ -46,7 +46,7 @@ class UserInput(StrictSerializer):
     email = serializers.EmailField(required=False, allow_blank=True)
     role = serializers.ChoiceField(choices=Role.choices, required=False)
     teams = serializers.SlugRelatedField(slug_field="slug", many=True, queryset=Team.objects.all(), required=False)
-    is_active = serializers.BooleanField(required=False)
+    is_active = Truth(required=False)
     timezone = serializers.CharField(max_length=64, required=False)
     password = serializers.CharField(max_length=1024, trim_whitespace=False, write_only=True)
 

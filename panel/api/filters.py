@@ -10,7 +10,7 @@ from django.db.models import Model, QuerySet
 from django_filters.rest_framework import DjangoFilterBackend
 from rest_framework.exceptions import ValidationError
 
-from panel.api.problems import ApiError
+from panel.api.problems import ApiError, parameter_error
 
 
 class _Truth(django_filters.TypedChoiceFilter):  # type: ignore[misc]
@@ -21,6 +21,10 @@ class _Truth(django_filters.TypedChoiceFilter):  # type: ignore[misc]
         super().__init__(choices=choices, coerce=lambda text: text == "true", **kwargs)
 
 
+class _Ids(django_filters.BaseInFilter, django_filters.NumberFilter):  # type: ignore[misc]
+    """Ids with commas; those of nothing find nothing."""
+
+
 @lru_cache(maxsize=128)
 def _filter_set(model: type[Model], fields: tuple[tuple[str, tuple[str, ...]], ...]) -> type[django_filters.FilterSet]:
     meta = type("Meta", (), {"model": model, "fields": {name: list(lookups) for name, lookups in fields}})
@@ -28,8 +32,26 @@ def _filter_set(model: type[Model], fields: tuple[tuple[str, tuple[str, ...]], .
     for name, item in made.base_filters.items():
         if isinstance(item, django_filters.BooleanFilter):  # which takes anything else for "not asked"
             made.base_filters[name] = _Truth(field_name=item.field_name, lookup_expr=item.lookup_expr)
+        elif isinstance(item, django_filters.ModelChoiceFilter) and item.lookup_expr == "in":
+            made.base_filters[name] = _Ids(field_name=item.field_name, lookup_expr="in")
+    for item in made.base_filters.values():
+        item.extra["error_messages"] = _words(item)
     found: type[django_filters.FilterSet] = made
     return found
+
+
+def _words(item: Any) -> dict[str, str]:
+    """What a value of this filter may be, by the codes of Django's form fields."""
+    if "choices" in item.extra:
+        known = ", ".join(str(key) or "(nothing)" for key, _label in item.extra["choices"])
+        return {"invalid_choice": f"“%(value)s” is none of these: {known}."}
+    if isinstance(item, django_filters.ModelChoiceFilter):
+        return {"invalid_choice": "There is none with this id."}
+    if isinstance(item, django_filters.DateTimeFilter):
+        return {"invalid": "Write a time such as 2026-01-31T12:00:00."}
+    if isinstance(item, django_filters.UUIDFilter):
+        return {"invalid": "Write the whole uuid."}
+    return {"invalid": "Write a number."} if isinstance(item, django_filters.NumberFilter) else {}
 
 
 class StrictFilters(DjangoFilterBackend):  # type: ignore[misc]
@@ -48,7 +70,19 @@ class StrictFilters(DjangoFilterBackend):  # type: ignore[misc]
         fields = tuple((name, tuple(lookups)) for name, lookups in view.filter_fields.items())
         return _filter_set(view.model, fields)
 
+    def _of_nothing(self, request: Any, queryset: QuerySet[Any], view: Any) -> QuerySet[Any]:
+        """`resolution=`: those where it is empty. Where nothing can be empty it is refused: a program whose list came
+        out empty must not be given everything."""
+        for name, item in self.filters_of(view).items():
+            if request.query_params.get(name, "-").strip(", "):
+                continue
+            if not isinstance(item, django_filters.ChoiceFilter) or isinstance(item, _Truth):
+                raise parameter_error(name, "Write a value, or leave the parameter out to have all.")
+            queryset = queryset.filter(**{item.field_name: ""})
+        return queryset
+
     def filter_queryset(self, request: Any, queryset: QuerySet[Any], view: Any) -> QuerySet[Any]:
+        queryset = self._of_nothing(request, queryset, view)
         try:
             found: QuerySet[Any] = super().filter_queryset(request, queryset, view)
             return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.db import models
 from rest_framework import serializers
 
 from panel.api import words
@@ -36,8 +37,19 @@ class StrictSerializer(StrictMixin, serializers.Serializer[Any]):
     """For bodies that are not one model's."""
 
 
+class Truth(serializers.BooleanField):
+    """true or false of JSON; "yes", 1 and their like are mistakes of the caller."""
+
+    def to_internal_value(self, data: Any) -> bool:
+        if not isinstance(data, bool):
+            self.fail("invalid", input=data)
+        return data
+
+
 class StrictModelSerializer(StrictMixin, serializers.ModelSerializer[Any]):
     """One model's members. Uniqueness and what must agree are the services' to judge, in one place."""
+
+    serializer_field_mapping = serializers.ModelSerializer.serializer_field_mapping | {models.BooleanField: Truth}
 
     def get_validators(self) -> list[Any]:
         return []

@@ -132,7 +132,9 @@ class DeployableSites(Sites):
         raw = self.request.query_params.get("install")
         if raw is not None and not (raw.isascii() and raw.isdecimal() and len(raw) < 18):
             raise parameter_error("install", "Write the server's id: see /api/v1/installs/.")
-        install = install_named(int(raw), "?install") if raw else site.install
+        install = EngineInstall.objects.select_related("host").filter(pk=raw).first() if raw else site.install
+        if raw and install is None:
+            raise parameter_error("install", f"There is no server with the id {raw}: see /api/v1/installs/.")
         if install is None:
             raise ApiError("conflict", "Choose the server that this site runs on first, or name one with ?install=.")
         return install

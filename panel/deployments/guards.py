@@ -13,16 +13,17 @@ from panel.websites.models import Site
 from panel.websites.paths import spec_paths
 
 _ADVICE = {
-    "delete": "Delete it on its page, which takes it off that server first.",
+    "delete": "Plan to take it off that server (take-off in the API); then it is deleted.",
     "move": "Move it instead, which takes it off that server.",
 }
 
 
 def removal_guard(site: Site, verb: str) -> None:
-    """`verb` is delete or move. Raises ApplicationError when the site stands on a host."""
+    """`verb` is delete or move. Raises ApplicationError (in_use) when the site stands on a host."""
     state = SiteState.objects.filter(site=site).select_related("revision__install__host").first()
     if state and state.revision and state.status in (SiteStatus.LIVE, SiteStatus.DRIFTED):
-        raise ApplicationError(f"{site} is served by {state.revision.install}. {_ADVICE[verb]}", code="live")
+        message = f"{site} is served by {state.revision.install}. {_ADVICE[verb]}"
+        raise ApplicationError(message, field="install" if verb == "move" else "", code="in_use")
     running = (DeploymentStatus.QUEUED, DeploymentStatus.RUNNING)
     if DeploymentItem.objects.filter(site=site, deployment__status__in=running).exists():
         raise Conflict(f"{site} is being deployed. Wait until that has ended.")

@@ -6,7 +6,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from panel.api.serializers import StrictSerializer
+from panel.api.serializers import StrictSerializer, Truth
 from panel.deployments.models import Deployment, DeploymentKind, Drift, PinnedFile, Revision, Step
 
 PLANNABLE = [DeploymentKind.DEPLOY, DeploymentKind.DISABLE, DeploymentKind.OVERWRITE]
@@ -83,12 +83,12 @@ class PlanInput(StrictSerializer):
 
     sites = serializers.ListField(child=serializers.CharField(max_length=63), allow_empty=False, max_length=1000)
     kind = serializers.ChoiceField(choices=[(kind.value, kind.label) for kind in PLANNABLE], required=False)
-    confirm = serializers.BooleanField(required=False, default=False)
-    accept_drift = serializers.BooleanField(required=False, default=False)
+    confirm = Truth(required=False, default=False)
+    accept_drift = Truth(required=False, default=False)
 
 
 class ConfirmInput(StrictSerializer):
-    accept_drift = serializers.BooleanField(required=False, default=False)
+    accept_drift = Truth(required=False, default=False)
 
 
 class RollbackInput(StrictSerializer):

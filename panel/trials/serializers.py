@@ -7,7 +7,7 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from panel.api.serializers import StrictSerializer
+from panel.api.serializers import StrictSerializer, Truth
 from panel.trials import results
 from panel.trials.models import Contender, ContenderStatus, Trial
 
@@ -95,7 +95,7 @@ class TrialInput(StrictSerializer):
         help_text="Other servers of the site's host. Left out: all of them.",
     )
     load = serializers.CharField(max_length=120)
-    queries = serializers.BooleanField(default=False, help_text="Replay query strings too: they may hold secrets.")
+    queries = Truth(default=False, help_text="Replay query strings too: they may hold secrets.")
     concurrency = serializers.IntegerField(default=16, min_value=1, max_value=1000)
     duration_s = serializers.IntegerField(default=10, min_value=1, max_value=600)
     rounds = serializers.IntegerField(default=6, min_value=3, max_value=30)
@@ -105,8 +105,8 @@ class SwitchInput(StrictSerializer):
     """`position` as in `servers`. Without `confirm` the plan is made and waits."""
 
     position = serializers.IntegerField(min_value=0, max_value=100)
-    confirm = serializers.BooleanField(default=False)
-    accept_drift = serializers.BooleanField(default=False)
+    confirm = Truth(default=False)
+    accept_drift = Truth(default=False)
 
 
 class ReplayShare(serializers.Serializer[Any]):

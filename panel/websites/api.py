@@ -40,13 +40,13 @@ from panel.websites.services.definition import changes_snippets
 MAX_BULK = 1000
 
 
-def install_named(pk: int | None, pointer: str = "/install") -> EngineInstall | None:
+def install_named(pk: int | None) -> EngineInstall | None:
     if pk is None:
         return None
     install = EngineInstall.objects.select_related("host").filter(pk=pk).first()
     if install is None:
         detail = f"There is no server with the id {pk}: see /api/v1/installs/."
-        raise ApiError("invalid", detail, [{"pointer": pointer, "detail": detail}])
+        raise ApiError("invalid", detail, [{"pointer": "/install", "detail": detail}])
     return install
 
 

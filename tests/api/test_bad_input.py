@@ -151,6 +151,13 @@ def test_the_short_form_names_its_own_members(owner: Caller) -> None:
         ("blocks/", {"site": "shop", "listens": [], "names": [], "autoindex": "x"}, "/autoindex", "true or false"),
         ("blocks/", {"site": "shop", "listens": [], "names": [], "root": "/srv/" + "a" * 595}, "/root", "this has 600"),
         ("sites/quick/", {"team": "shop", "name": "n", "domains": [], "port": "http"}, "/port", "from 1 to 65535"),
+        (
+            "certificates/self-sign/",
+            {"team": "shop", "name": "c", "names": ["a.example", "a b"]},
+            "/names/1",
+            "letters",
+        ),
+        ("deployments/", {"sites": ["shop"], "confirm": "yes"}, "/confirm", "true or false"),
         ("sites/bulk/", {"action": "enable", "sites": []}, "/sites", "at least one"),
         ("scenarios/", {"name": "n", "tool": "curl", "arguments": {}, "paths": ["/"]}, "/tool", "ab, h2load, wrk"),
         (

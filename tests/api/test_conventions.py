@@ -233,6 +233,27 @@ def test_parameters_that_are_not_right_are_never_ignored(
     assert pointers(answer) == [pointer]
 
 
+@pytest.mark.parametrize("name", ["name", "name__in", "install__in", "team__slug", "created_at__gte", "enabled"])
+@pytest.mark.parametrize("value", ["", ",", " "])
+def test_a_list_that_came_out_empty_does_not_mean_everything(owner: Caller, name: str, value: str) -> None:
+    assert owner.post("sites/", SITE).status_code == 201
+    answer = owner.get(f"sites/?{name}={value}")
+    assert answer.status_code == 400 and pointers(answer) == [f"?{name}"], answer.content
+
+
+def test_rows_are_found_by_several_ids(owner: Caller, people: Cast) -> None:
+    assert owner.post("sites/", SITE | {"install": people.nginx.pk}).status_code == 201
+    assert len(owner.get(f"sites/?install__in={people.nginx.pk},999").json()["results"]) == 1
+    assert owner.get("sites/?install__in=999").json()["results"] == []
+    assert owner.get("sites/?install__in=1,x").status_code == 400
+
+
+def test_what_may_be_empty_is_asked_for_as_nothing(owner: Caller) -> None:
+    assert owner.post("sites/", SITE).status_code == 201
+    assert [row["pattern"] for row in owner.get("locations/?match=").json()["results"]] == ["/"]
+    assert [row["pattern"] for row in owner.get("locations/?match==").json()["results"]] == ["/old"]
+
+
 def test_fields_limit_the_answer(owner: Caller, sites: list[str]) -> None:
     assert owner.get("sites/?fields=name,team&limit=1").json()["results"] == [{"name": "site-00", "team": "shop"}]
     assert owner.get("sites/site-00/?fields=name").json() == {"name": "site-00"}

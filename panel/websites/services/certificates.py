@@ -12,7 +12,7 @@ from panel.accounts.models import Team, User
 from panel.core.errors import ApplicationError
 from panel.websites import certificates, validators
 from panel.websites.models import Certificate, CertificateSource
-from panel.websites.services.base import remove, store
+from panel.websites.services.base import at, remove, store
 
 
 def _save(
@@ -64,7 +64,10 @@ def certificate_self_sign(*, actor: User, team: Team, name: str, names: list[str
         raise ApplicationError("Write at least one domain name that the certificate is for.", field="names")
     if not 1 <= days <= 3650:
         raise ApplicationError("A certificate made here is good for 1 to 3650 days.", field="days")
-    good = [_certificate_name(item) for item in names]
+    good = []
+    for position, item in enumerate(names):
+        with at(f"names/{position}"):
+            good.append(_certificate_name(item))
     bundle = certificates.self_signed(good, now=timezone.now(), days=days)
     row = Certificate(team=team, name=name)
     return _save(actor, row, bundle, CertificateSource.SELF_SIGNED, "certificate.self_sign")
