@@ -57,7 +57,10 @@ class Trials(Resource):
         Visitors go on being served as before. Needs the scopes sites, deploy and benchmark.
         """
         values = self.body(TrialInput)
-        (site,) = all_or_none(sites_visible(self.actor), "name", [values["site"]], "/site")
+        site = sites_visible(self.actor).filter(name=values["site"]).first()
+        if site is None:
+            detail = f"There is no site {values['site']} that you may see."
+            raise ApiError("invalid", detail, [{"pointer": "/site", "detail": detail}])
         others = selectors.candidates(site)
         installs = all_or_none(others, "pk", values["installs"], "/installs") if "installs" in values else list(others)
         services.require_trial(self.actor, site)

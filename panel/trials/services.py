@@ -236,15 +236,15 @@ def switch_plan(*, actor: User, contender: Contender) -> Deployment:
     if not contender.trial.is_finished:
         raise Conflict(_("The trial is still under way. Wait for its result, or cancel it."))
     if contender.install is None:
-        raise ApplicationError(_("%s is not there any more.") % contender.label, field="server")
+        raise ApplicationError(_("%s is not there any more.") % contender.label, field="position")
     if contender.status != ContenderStatus.SAME:
         words = _("%(label)s did not answer like the site does now: %(why)s")
         why = contender.detail or _("it was not tried")
-        raise ApplicationError(words % {"label": contender.label, "why": why}, field="server")
+        raise ApplicationError(words % {"label": contender.label, "why": why}, field="position")
     try:
         return deployments.site_move(actor=actor, site=site, install=contender.install)[0]
     except ValidationError as error:
-        raise ApplicationError(" ".join(error.messages), field="server") from error
+        raise ApplicationError(" ".join(error.messages), field="position") from error
 
 
 def trial_switch(*, actor: User, contender: Contender, accept_drift: bool = False) -> Deployment:

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
 from panel.deployments.execution import deployment_execute
@@ -38,21 +37,13 @@ def page(browser: Browser, live_server: Any, stand: Stand) -> Iterator[Page]:
 
 
 def look(page: Page, name: str) -> None:
-    """Wide and light, dark on a phone: axe finds nothing, nothing hangs over; a picture of each is kept."""
+    """Keeps pictures, wide and light, dark on a phone. Whether they are sound is test_every_page.py's to say."""
     ARTIFACTS.mkdir(exist_ok=True)
-    wrong = []
-    looks: tuple[tuple[Any, int], ...] = (("light", 1280), ("dark", 320))
+    looks: tuple[tuple[Any, int], ...] = (("dark", 320), ("light", 1280))
     for scheme, width in looks:
         page.emulate_media(color_scheme=scheme)
         page.set_viewport_size({"width": width, "height": 860})
-        found = Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
-        wrong += [f"{name} {scheme} {width}: {item['id']} {item['nodes'][0]['html'][:160]}" for item in found]
-        if page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth"):
-            wrong.append(f"{name} {width}: wider than the window")
         page.screenshot(path=str(ARTIFACTS / f"trial-{name}-{scheme}-{width}.png"), full_page=True)
-    page.emulate_media(color_scheme="light")
-    page.set_viewport_size({"width": 1280, "height": 860})
-    assert not wrong, "\n".join(wrong)
 
 
 def switched(page: Page) -> None:

@@ -1,0 +1,238 @@
+"""Pages and API of trials as each of the cast meets them; on paper, no server is asked."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from uuid import UUID
+
+import pytest
+from asgiref.sync import async_to_sync
+from django.test import AsyncClient, Client
+from django.urls import reverse
+from django.utils import timezone
+
+from panel.audit.models import AuditEntry
+from panel.benchmarks.models import Run, Scenario
+from panel.hosts.models import Engine, JobStatus
+from panel.trials import results, services
+from panel.trials.models import Contender, ContenderStatus, Trial
+from panel.websites.models import Site
+from tests.api.caller import Caller, caller_of, pointers
+from tests.benchmarks.conftest import deployed, make_site
+from tests.benchmarks.made import finished_run
+from tests.pages.conftest import signed_in
+from tests.support.cast import Cast, cast, install
+
+
+@pytest.fixture
+def people(db: None) -> Cast:
+    return cast()
+
+
+@pytest.fixture
+def shop(people: Cast) -> Site:
+    site = make_site("shop", people.team, people.nginx, 8080)
+    deployed(site)
+    return site
+
+
+@pytest.fixture
+def page(shop: Site) -> str:
+    return reverse("websites:trials", args=["shop"])
+
+
+def chosen(people: Cast, **values: Any) -> dict[str, Any]:
+    return {"installs": [people.apache.pk], "load": "quick:ab-keep-alive"} | values
+
+
+def shown(client: Client, url: str) -> str:
+    answer = client.get(url)
+    assert answer.status_code == 200, answer.content
+    return answer.content.decode()
+
+
+@pytest.fixture
+def trial(people: Cast, shop: Site) -> Trial:
+    """Ended: Apache answered alike and was measured 1.1 times as fast, gallop answered otherwise."""
+    native = install(people.host, Engine.NATIVE, "")
+    load = services.load_chosen(actor=people.owner, site=shop, choice="quick:ab-keep-alive")[0]
+    made = services.trial_create(actor=people.owner, site=shop, installs=[people.apache, native], load=load)
+    copy = make_site("shop-copy", people.team, people.apache, 8081)
+    deployed(copy)
+    scenario = Scenario(name="Short", **{key: value for key, value in load.items() if key != "name"})
+    scenario.save()
+    run = finished_run(people.owner, scenario, [shop, copy])
+    made.contenders.exclude(label="gallop").update(status=ContenderStatus.SAME)
+    made.contenders.filter(label="gallop").update(status=ContenderStatus.DIFFERENT, detail="It says other things.")
+    Trial.objects.update(
+        run=run, status=JobStatus.SUCCEEDED, outcome=JobStatus.SUCCEEDED, finished_at=timezone.now(), phase="clean"
+    )
+    return Trial.objects.get()
+
+
+# --- a site's page ---
+
+
+def test_an_operator_starts_a_trial_and_is_led_to_it(people: Cast, page: str) -> None:
+    client = signed_in(people.owner)
+    assert "Start the trial" in shown(client, page)
+    answer = client.post(page, chosen(people))
+    trial = Trial.objects.get()
+    assert answer["Location"] == reverse("trials:detail", args=[trial.uuid])
+    assert [row.label for row in trial.contenders.all()] == ["nginx", "Apache httpd"]
+    assert "Waits for a worker" in shown(client, answer["Location"])
+    assert "A trial of this site is under way" in shown(client, page)
+    assert AuditEntry.objects.get(action="trial.create").after["servers"] == ["nginx", "Apache httpd"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"installs": []}, "Choose at least one other server"),
+        ({"installs": [999]}, "Select a valid choice"),
+        ({"load": "replay"}, "Select a valid choice"),  # the site writes no log of its own
+        ({"load": "scenario:1"}, "Select a valid choice"),
+    ],
+)
+def test_what_is_wrong_is_said_on_the_page(people: Cast, page: str, changes: dict[str, Any], words: str) -> None:
+    answer = signed_in(people.owner).post(page, chosen(people, **changes))
+    assert answer.status_code == 422
+    assert words in answer.content.decode()
+    assert not Trial.objects.exists()
+
+
+def test_viewers_see_results_and_start_nothing(people: Cast, page: str, trial: Trial) -> None:
+    client = signed_in(people.viewer)
+    assert "An operator of the site" in shown(client, page)
+    assert client.post(page, chosen(people)).status_code == 403
+    result = shown(client, reverse("trials:detail", args=[trial.uuid]))
+    assert "1.10 times" in result and "Use Apache httpd" not in result
+    assert client.post(reverse("trials:switch", args=[trial.uuid, 1])).status_code == 403
+    assert client.post(reverse("trials:delete", args=[trial.uuid])).status_code == 403
+    trial.refresh_from_db()
+    assert trial.switch is None
+
+
+def test_another_team_finds_nothing(people: Cast, page: str, trial: Trial) -> None:
+    client = signed_in(people.outsider)
+    for url in (page, *(reverse(f"trials:{name}", args=[trial.uuid]) for name in ("detail", "live", "delete"))):
+        assert client.get(url).status_code == 404, url
+    assert client.post(reverse("trials:switch-plan", args=[trial.uuid, 1])).status_code == 404
+
+
+def test_a_page_without_anything_to_try_names_the_next_action(people: Cast, page: str) -> None:
+    client = signed_in(people.owner)
+    people.apache.delete()
+    assert "Its host has no other server" in shown(client, page)
+    make_site("draft", people.team, people.nginx, 8090)
+    assert "Nothing to try yet" in shown(client, reverse("websites:trials", args=["draft"]))
+
+
+# --- the result ---
+
+
+def test_the_result_shows_each_server_and_why_one_is_left_out(people: Cast, trial: Trial) -> None:
+    text = shown(signed_in(people.owner), reverse("trials:detail", args=[trial.uuid]))
+    assert "Use Apache httpd" in text and "Use nginx" not in text and "Use gallop" not in text
+    assert "It says other things." in text
+    assert "Apache httpd answered 1.10 times as many requests as nginx" in text
+
+
+def test_no_difference_is_called_so(trial: Trial) -> None:
+    assert trial.run is not None
+    figure = trial.run.summary["ratios"][0]["figures"]["throughput_rps"]
+    figure |= {"value": 1.02, "low": 0.97, "high": 1.08, "verdict": "no_difference"}
+    assert "no reason to move" in results.advice(trial)
+    (apache,) = [row for row in results.rows(trial) if row.contender.label == "Apache httpd"]
+    assert apache.cells[0].ratio == "no difference shown (0.97 to 1.08 times)"
+
+
+def test_figures_that_must_not_be_believed_give_no_advice(trial: Trial) -> None:
+    assert trial.run is not None
+    trial.run.status = "invalid"
+    assert results.advice(trial) == ""
+    assert results.gain(trial) == []
+
+
+def test_the_stream_tells_of_the_end(people: Cast, trial: Trial) -> None:
+    client = AsyncClient()
+    client.force_login(people.owner)
+
+    async def heard() -> list[bytes]:
+        answer = await client.get(reverse("trials:events", args=[trial.uuid]))
+        return [part async for part in answer.streaming_content]  # type: ignore[attr-defined]
+
+    assert "event: done\ndata: succeeded" in b"".join(async_to_sync(heard)()).decode()
+
+
+def test_a_trial_is_deleted_with_its_run(people: Cast, trial: Trial) -> None:
+    client = signed_in(people.owner)
+    url = reverse("trials:delete", args=[trial.uuid])
+    assert "Delete the trial" in shown(client, url)
+    assert client.post(url)["Location"] == reverse("websites:trials", args=["shop"])
+    assert not Trial.objects.exists() and not Contender.objects.exists()
+    assert not Run.objects.exists()
+
+
+# --- the API ---
+
+
+@pytest.fixture
+def owner(people: Cast, shop: Site) -> Caller:
+    return caller_of(people.owner)
+
+
+def test_a_program_starts_follows_and_cancels_a_trial(people: Cast, owner: Caller) -> None:
+    asked = {"site": "shop", "load": "quick:ab-keep-alive"}
+    tried = owner.post("trials/?dry_run=true", asked)
+    assert tried.status_code == 200 and not Trial.objects.exists()
+    answer = owner.post("trials/", asked)
+    assert answer.status_code == 202, answer.content
+    body = json.loads(answer.content)
+    assert [server["label"] for server in body["servers"]] == ["nginx", "Apache httpd"]
+    uuid = UUID(body["uuid"])
+    job = owner.get(f"jobs/{uuid}/").json()  # type: ignore[attr-defined]
+    assert (answer["Location"], job["type"], job["is_finished"]) == (f"/api/v1/jobs/{uuid}/", "trial", False)
+    assert [step["status"] for step in job["steps"]] == ["queued"] * 5
+    assert owner.post("trials/", asked).status_code == 409
+    assert owner.delete(f"trials/{uuid}/").status_code == 409
+    assert owner.post(f"jobs/{uuid}/cancel/").status_code < 300
+    assert owner.get(f"trials/{uuid}/").json()["status"] == "cancelled"  # type: ignore[attr-defined]
+    assert owner.post(f"trials/{uuid}/cancel/").status_code == 409
+    assert owner.delete(f"trials/{uuid}/").status_code == 204
+
+
+@pytest.mark.parametrize(
+    ("changes", "pointer"),
+    [
+        ({"site": "none"}, "/site"),
+        ({"installs": [999]}, "/installs/0"),
+        ({"load": "everything"}, "/load"),
+        ({"load": "scenario:1"}, "/load"),
+        ({"load": "replay"}, "/load"),
+        ({"rounds": 2}, "/rounds"),
+        ({"target": "192.0.2.1:80"}, "/target"),
+    ],
+)
+def test_nothing_else_can_be_aimed_at(owner: Caller, changes: dict[str, Any], pointer: str) -> None:
+    answer = owner.post("trials/", {"site": "shop", "load": "quick:ab-keep-alive"} | changes)
+    assert answer.status_code == 422, answer.content
+    assert pointers(answer) == [pointer]
+    assert not Trial.objects.exists()
+
+
+def test_a_token_needs_every_scope_that_a_trial_uses(people: Cast, shop: Site) -> None:
+    asked = {"site": "shop", "load": "quick:ab-keep-alive"}
+    for scopes in (["read"], ["benchmark"], ["benchmark", "sites"], ["benchmark", "deploy"]):
+        assert caller_of(people.owner, scopes).post("trials/", asked).status_code == 403, scopes
+    assert not Trial.objects.exists()
+
+
+def test_a_server_that_did_not_answer_alike_is_not_switched_to(owner: Caller, trial: Trial) -> None:
+    answer = owner.post(f"trials/{trial.uuid}/switch/", {"position": 2, "confirm": True})
+    assert answer.status_code == 422 and pointers(answer) == ["/position"]
+    assert "It says other things." in answer.content.decode()
+    assert owner.post(f"trials/{trial.uuid}/switch/", {"position": 9}).status_code == 422
+    listed = owner.get("trials/?site__name=shop").json()["results"]  # type: ignore[attr-defined]
+    assert listed[0]["servers"][1]["ratios"]["throughput_rps"]["verdict"] == "higher"
