@@ -10,7 +10,7 @@ from django import forms
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from panel.accounts.models import Role, Scope, Team, Theme, User
+from panel.accounts.models import Role, SavedView, Scope, Team, Theme, User
 from panel.accounts.validators import validate_addresses, validate_line, validate_timezone, validate_username
 
 _NEW_PASSWORD = _("At least 12 characters. A few unrelated words are easy to remember and hard to guess.")
@@ -142,6 +142,12 @@ class TeamForm(forms.Form):
 
 
 _LIFETIMES = [("7", _("7 days")), ("30", _("30 days")), ("90", _("90 days")), ("365", _("1 year")), ("", _("No end"))]
+
+
+class SavedViewForm(forms.Form):
+    page = forms.ChoiceField(choices=SavedView.Page.choices)
+    name = forms.CharField(label=_("Name of the view"), max_length=40)
+    query = forms.CharField(required=False, max_length=4000)
 
 
 class TokenForm(forms.Form):

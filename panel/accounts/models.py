@@ -135,6 +135,31 @@ class ApiToken(BaseModel):
         return self.revoked_at is None and (self.expires_at is None or self.expires_at > timezone.now())
 
 
+class SavedView(BaseModel):
+    """What one person narrows a list to, under a name of theirs: `query` is the list's query string."""
+
+    class Page(models.TextChoices):
+        """The lists that have views, by the names of their addresses."""
+
+        SITES = "websites:list", _("Sites")
+        HOSTS = "hosts:list", _("Hosts")
+        DEPLOYMENTS = "deployments:list", _("Deployments")
+        BENCHMARKS = "benchmarks:list", _("Benchmarks")
+        AUDIT = "audit:list", _("Audit")
+
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="views")
+    page = models.CharField(max_length=40, choices=Page.choices)
+    name = models.CharField(max_length=40, validators=[validate_line])
+    query = models.CharField(max_length=1000)
+
+    class Meta:
+        ordering = ["page", Lower("name")]
+        constraints = [models.UniqueConstraint("user", "page", Lower("name"), name="accounts_savedview_once")]
+
+    def __str__(self) -> str:
+        return f"{self.get_page_display()}: {self.name}"
+
+
 class SetupSecret(models.Model):
     """The one-time right to make the first account; only its SHA-256 is kept here, the plain one in a 0600 file."""
 

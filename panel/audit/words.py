@@ -91,10 +91,13 @@ ACTIONS: dict[str, str | Promise] = {
     "user.profile": _("Own profile changed"),
     "user.setup": _("First account made"),
     "user.update": _("Account changed"),
+    "view.delete": _("Saved view forgotten"),
+    "view.save": _("View of a list kept"),
 }
 
 KINDS: dict[str, str | Promise] = {
     "accounts.apitoken": _("API token"),
+    "accounts.savedview": _("Saved view"),
     "accounts.team": _("Team"),
     "accounts.user": _("Account"),
     "benchmarks.run": _("Benchmark run"),

@@ -10,7 +10,7 @@ from django.db.models import Count, F, Q, QuerySet
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
+from django.utils.translation import gettext_lazy, ngettext
 
 from panel.accounts.models import User
 from panel.accounts.permissions import Action, may, visible
@@ -25,6 +25,13 @@ EXPIRY_WARNING = dt.timedelta(days=30)
 RECENT = dt.timedelta(days=7)
 
 
+_HOST_ADVICE: dict[str, Text] = {
+    HostStatus.NEW: gettext_lazy("Compare its key's fingerprint and trust it"),
+    HostStatus.KEY_CHANGED: gettext_lazy("Nothing is sent to it until you have compared its new key"),
+    HostStatus.UNREACHABLE: gettext_lazy("Check it to see why; its sites may well go on answering"),
+}
+
+
 @dataclass(frozen=True)
 class Concern:
     """One thing to look at: `status` chooses its look, `kind` says what `title` names, `url` leads to where it is
@@ -34,7 +41,7 @@ class Concern:
     label: Text
     kind: Text
     title: str
-    detail: str
+    detail: Text
     url: str
     at: dt.datetime | None = None
 
@@ -80,8 +87,7 @@ def _hosts() -> list[Concern]:
             row.get_status_display(),
             _("Host"),
             row.name,
-            row.status_detail.strip().split("\n")[0]
-            or (_("Compare its key's fingerprint and trust it") if row.status == HostStatus.NEW else ""),
+            row.status_detail.strip().split("\n")[0] or _HOST_ADVICE.get(row.status, ""),
             reverse("hosts:detail", args=[row.name]),
             row.last_seen_at,
         )
@@ -149,7 +155,7 @@ def _runs(user: User) -> list[Concern]:
             row.get_status_display(),
             _("Benchmark run"),
             row.title,
-            row.error.strip().split("\n")[0] or "; ".join(str(reason) for reason in row.reasons),
+            row.error.strip().split("\n")[0] or " ".join(str(reason) for reason in row.reasons),
             reverse("benchmarks:detail", args=[row.uuid]),
             row.finished_at,
         )

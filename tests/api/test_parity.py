@@ -152,6 +152,8 @@ ALONE = {
     "accounts:recovery_codes": _SECRETS,
     "accounts:second_factor_off": _SECRETS,
     "accounts:settings": "leads to other pages",
+    "accounts:view_save": "names a filter of a page for one person; a program keeps its query itself",
+    "accounts:view_delete": "names a filter of a page for one person; a program keeps its query itself",
     "dashboard": "gathers what other pages show",
     "help": "says how the pages are used",
 }
@@ -162,6 +164,7 @@ FORMS_ALONE = {
     "CodeForm": _SECRETS,
     "SudoForm": _SECRETS,
     "PasswordForm": _SECRETS,
+    "SavedViewForm": ALONE["accounts:view_save"],
     "SiteCreateForm": "writes a definition: POST sites/ takes that itself, whatever members it has",
     "SiteServerForm": "its one field is a member of PATCH sites/{name}/",
     "ExplainForm": "its one field is the parameter of GET sites/{name}/explain/",

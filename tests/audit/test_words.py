@@ -40,7 +40,8 @@ def recorded_actions() -> set[str]:
 def test_every_action_that_is_recorded_has_words() -> None:
     found = recorded_actions()
     assert len(found) > 50
-    assert not found - set(ACTIONS)
+    missing = sorted(found - set(ACTIONS))
+    assert not missing, f"give these words in panel/audit/words.py: {missing}"
 
 
 def test_the_list_shows_words_and_leads_to_the_object(client: Client, people: Cast) -> None:

@@ -147,3 +147,18 @@ def test_it_works_without_scripts(browser: Browser, live_server: Any, people: Ca
     page.wait_for_url("**/sites/")
     page.context.close()
     assert not Site.objects.exists()
+
+
+def test_a_view_follows_what_is_typed_and_is_kept(page: Page) -> None:
+    page.goto("/sites/")
+    expect(page.get_by_text("Keep as a view")).to_have_count(0)
+    page.fill(".toolbar input[type=search]", "www.shop")
+    page.get_by_text("Keep as a view").click()
+    page.get_by_label("Name of the view").fill("Shops")
+    page.get_by_role("button", name="Keep", exact=True).click()
+    expect(page.get_by_role("link", name="Shops")).to_have_attribute("aria-current", "true")
+    page.goto("/sites/")
+    page.get_by_role("link", name="Shops").click()
+    page.wait_for_url("**/sites/?q=www.shop")
+    page.get_by_role("button", name="Forget this view").click()
+    expect(page.get_by_role("link", name="Shops")).to_have_count(0)

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from django.urls import reverse
 from django.utils import timezone
 
-from panel.accounts.models import User
+from panel.accounts.models import SavedView, User
 from panel.benchmarks import selectors
 from panel.benchmarks.choices import Tool
 from panel.benchmarks.measured import measured_json
@@ -70,8 +70,17 @@ def build() -> Used:
     more += _drifts(sites[0], servers[0])
     more += _runs(world.owner, sites, servers)
     more += _trials(world.owner, sites[0], servers)
+    more += _views(world.admin)
     more += [reverse("search") + f"?q={words}" for words in ("e", "shop", "nothing-like-it")]
     return Used(world.admin, world.owner, more)
+
+
+def _views(admin: User) -> list[str]:
+    """Lists narrowed to a view, and to what has no name yet."""
+    for name, query in (("Live on nginx", "engine=nginx&status=live"), ("Everything that waits", "status=pending")):
+        SavedView.objects.create(user=admin, page=SavedView.Page.SITES, name=name, query=query)
+    sites = reverse("websites:list")
+    return [f"{sites}?status=live&engine=nginx", f"{sites}?q=shop", f"{reverse('audit:list')}?actor=olaf"]
 
 
 # --- hosts ---

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from django.utils import timezone
 
-from panel.accounts.models import ApiToken, Role, Team, User
+from panel.accounts.models import ApiToken, Role, SavedView, Team, User
 from panel.accounts.services.tokens import token_create
 from panel.audit.services import audit_record, snapshot
 from panel.benchmarks.models import Round, Run, RunTarget, Scenario
@@ -103,6 +103,7 @@ def build() -> World:
     viewer, outsider = _user("vera", Role.VIEWER, team), _user("otto", Role.OPERATOR, other)
     _made, plain = token_create(actor=owner, name="ci", scopes=["read"])
     ApiToken.objects.filter(user=owner).update(id=KEY)
+    SavedView.objects.create(pk=KEY, user=owner, page=SavedView.Page.SITES, name=NAME, query=f"q={NAME}")
     host, install = _host()
     site = _site(team, install)
     _deployments(site, install, owner)

@@ -6,15 +6,16 @@ from django.contrib import messages
 from django.contrib.auth import update_session_auth_hash
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from panel.accounts import selectors
-from panel.accounts.forms import CodeForm, PasswordForm, ProfileForm, TokenForm
-from panel.accounts.models import ApiToken
-from panel.accounts.services import second_factor, tokens, users
+from panel.accounts.forms import CodeForm, PasswordForm, ProfileForm, SavedViewForm, TokenForm
+from panel.accounts.models import ApiToken, SavedView
+from panel.accounts.services import saved_views, second_factor, tokens, users
 from panel.accounts.sudo import sudo_required
 from panel.accounts.views.common import ACCOUNT, SETTINGS, TOKENS, actor_of, form_status, submit
 
@@ -92,6 +93,28 @@ def second_factor_off(request: HttpRequest) -> HttpResponse:
     second_factor.second_factor_disable(actor=user, user=user)
     messages.success(request, _("Your second factor is off."))
     return redirect("accounts:second_factor")
+
+
+@require_POST
+def view_save(request: HttpRequest) -> HttpResponse:
+    """Keeps what the list is narrowed to under a name, and goes back to it."""
+    form = SavedViewForm(request.POST)
+    view = submit(form, lambda data: saved_views.view_save(actor=actor_of(request), **data))
+    if view is None:
+        messages.error(request, " ".join(str(word) for words in form.errors.values() for word in words))
+        page, query = form.cleaned_data.get("page"), saved_views.essence(request.POST.get("query", ""))
+        return redirect(f"{reverse(page)}?{query}" if page else "dashboard")
+    messages.success(request, _("The view “%(name)s” is kept; only you see it.") % {"name": view.name})
+    return redirect(f"{reverse(view.page)}?{view.query}")
+
+
+@require_POST
+def view_delete(request: HttpRequest, pk: int) -> HttpResponse:
+    view = get_object_or_404(SavedView, pk=pk, user=actor_of(request))
+    page, query = view.page, view.query
+    saved_views.view_delete(actor=actor_of(request), view=view)
+    messages.success(request, _("The view “%(name)s” is forgotten.") % {"name": view.name})
+    return redirect(f"{reverse(page)}?{query}")
 
 
 @require_GET

@@ -1,0 +1,44 @@
+"""Saved views of lists: one's own names for what a list was narrowed to."""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qsl, urlencode
+
+from django.db import transaction
+
+from panel.accounts.models import SavedView, User
+from panel.audit.services import audit_record, snapshot
+from panel.core.errors import ApplicationError
+
+PER_PAGE = 30  # of one person, for one list
+_NEVER_KEPT = {"page", "csrfmiddlewaretoken"}
+
+
+def essence(query: str) -> str:
+    """What of a query string narrows or orders a list, always in the same order; "" when it shows everything."""
+    pairs = [(name, value) for name, value in parse_qsl(query) if name not in _NEVER_KEPT]
+    return urlencode(sorted(pairs))
+
+
+@transaction.atomic
+def view_save(*, actor: User, page: str, name: str, query: str) -> SavedView:
+    """Keeps `query` under `name`, in place of what had that name. ValidationError, ApplicationError at `name`."""
+    kept = essence(query)
+    if not kept:
+        raise ApplicationError("The list shows everything: narrow or order it first, then name the view.", field="name")
+    own = SavedView.objects.filter(user=actor, page=page)
+    view = own.filter(name__iexact=name.strip()).first() or SavedView(user=actor, page=page)
+    if view.pk is None and own.count() >= PER_PAGE:
+        raise ApplicationError(f"There are {PER_PAGE} views of this list already: forget one first.", field="name")
+    before = snapshot(view) if view.pk else None
+    view.name, view.query = name.strip(), kept
+    view.full_clean()
+    view.save()
+    audit_record(actor=actor, action="view.save", target=view, before=before, after=snapshot(view))
+    return view
+
+
+@transaction.atomic
+def view_delete(*, actor: User, view: SavedView) -> None:
+    audit_record(actor=actor, action="view.delete", target=view, before=snapshot(view))
+    view.delete()

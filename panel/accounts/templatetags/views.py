@@ -1,0 +1,36 @@
+"""The saved views beside a list's filters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import template
+from django.http import HttpRequest
+from django.template.context import RequestContext
+
+from panel.accounts.models import SavedView
+from panel.accounts.services.saved_views import essence
+
+register = template.Library()
+
+
+@register.inclusion_tag("components/saved_views.html", takes_context=True)
+def saved_views(context: RequestContext, may_clear: bool = False) -> dict[str, Any]:
+    """The reader's views of the list that is shown, and the way to name another one.
+
+    `may_clear`: whether a filter is set, which a link then takes away again.
+    """
+    request: HttpRequest = context["request"]
+    page = request.resolver_match.view_name if request.resolver_match else ""
+    query = essence(request.META.get("QUERY_STRING", ""))
+    views = SavedView.objects.filter(user=request.user.pk, page=page) if page in SavedView.Page.values else []
+    current = next((view for view in views if view.query == query), None)
+    return {
+        "request": request,
+        "page": page,
+        "query": query,
+        "views": views,
+        "current": current,
+        "may_clear": may_clear,
+        "may_save": page in SavedView.Page.values and bool(query) and current is None,
+    }

@@ -1,0 +1,96 @@
+"""What a list was narrowed to can be named, found again and forgotten; nobody else sees it."""
+
+from __future__ import annotations
+
+import pytest
+from django.test import Client
+
+from panel.accounts.models import SavedView, User
+from panel.accounts.services.saved_views import PER_PAGE, essence
+from panel.audit.models import AuditEntry
+from panel.websites.models import Site
+from tests.support.cast import Cast, cast
+
+
+@pytest.fixture
+def people(db: None) -> Cast:
+    found = cast()
+    for name in ("shop", "blog"):
+        Site.objects.create(name=name, team=found.team)
+    return found
+
+
+def as_user(person: User) -> Client:
+    client = Client()
+    client.force_login(person)
+    return client
+
+
+def keep(client: Client, name: str, query: str, page: str = "websites:list") -> str:
+    answer = client.post("/account/views/", {"page": page, "name": name, "query": query}, follow=True)
+    assert answer.status_code == 200
+    return answer.content.decode()
+
+
+def test_a_filter_is_named_and_found_again(people: Cast) -> None:
+    client = as_user(people.viewer)
+    narrowed = client.get("/sites/?q=sho&page=1").content.decode()
+    assert "Keep as a view" in narrowed and 'value="q=sho"' in narrowed
+    page = keep(client, "Shops", "q=sho&page=1&status=")
+    assert '<a href="/sites/?q=sho" aria-current="true">Shops</a>' in page
+    assert ">shop</a>" in page and ">blog</a>" not in page
+    everything = client.get("/sites/").content.decode()
+    assert '<a href="/sites/?q=sho">Shops</a>' in everything and "Keep as a view" not in everything
+    assert "Shops" not in client.get("/hosts/").content.decode()
+
+
+def test_views_are_ones_own(people: Cast) -> None:
+    keep(as_user(people.owner), "Mine", "q=sho")
+    view = SavedView.objects.get()
+    other = as_user(people.viewer)
+    assert "Mine" not in other.get("/sites/").content.decode()
+    assert other.post(f"/account/views/{view.pk}/delete/").status_code == 404
+    assert SavedView.objects.exists()
+
+
+def test_the_same_name_takes_the_place_of_the_former(people: Cast) -> None:
+    client = as_user(people.owner)
+    keep(client, "Shops", "q=sho")
+    keep(client, "shops", "q=shop")
+    assert [(row.name, row.query) for row in SavedView.objects.all()] == [("shops", "q=shop")]
+
+
+def test_a_view_is_forgotten(people: Cast) -> None:
+    client = as_user(people.owner)
+    assert "Forget this view" in keep(client, "Shops", "q=sho")
+    answer = client.post(f"/account/views/{SavedView.objects.get().pk}/delete/")
+    assert answer["Location"] == "/sites/?q=sho"
+    assert not SavedView.objects.exists()
+    assert list(AuditEntry.objects.order_by("pk").values_list("action", flat=True)) == ["view.save", "view.delete"]
+
+
+@pytest.mark.parametrize(
+    ("name", "query", "page", "words"),
+    [
+        ("All", "", "websites:list", "The list shows everything"),
+        ("All", "page=3", "websites:list", "The list shows everything"),
+        (" ", "q=sho", "websites:list", "This field is required"),
+        ("x" * 41, "q=sho", "websites:list", "at most 40 characters"),
+        ("Else", "q=sho", "accounts:logout", "Select a valid choice"),
+    ],
+)
+def test_what_is_no_view_is_refused_in_words(people: Cast, name: str, query: str, page: str, words: str) -> None:
+    assert words in keep(as_user(people.owner), name, query, page)
+    assert not SavedView.objects.exists()
+
+
+def test_there_are_not_endlessly_many(people: Cast) -> None:
+    client = as_user(people.owner)
+    for number in range(PER_PAGE):
+        SavedView.objects.create(user=people.owner, page="websites:list", name=f"n{number}", query=f"q={number}")
+    assert "forget one first" in keep(client, "One more", "q=sho")
+    assert SavedView.objects.count() == PER_PAGE
+
+
+def test_the_order_of_parameters_does_not_matter() -> None:
+    assert essence("status=live&q=a b&page=2") == essence("?q=a+b&status=live&engine=".lstrip("?"))
