@@ -2,9 +2,10 @@
 
 import django.db.models.deletion
 import django.db.models.functions.text
-import panel.accounts.validators
 from django.conf import settings
 from django.db import migrations, models
+
+import panel.accounts.validators
 
 
 class Migration(migrations.Migration):

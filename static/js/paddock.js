@@ -120,6 +120,13 @@
     else requestAnimationFrame(() => { const next = document.getElementById(region.id); if (next) shown.set(next, now); });
   });
 
+  // --- the saved views beside a list follow it; while the list stays the same, a name that is being typed stays too ---
+  document.addEventListener("htmx:oobBeforeSwap", (event) => {
+    const { target, fragment } = event.detail;
+    const query = (root) => $("[name=query]", root)?.value;
+    if (target.id === "views" && query(target) !== undefined && query(target) === query(fragment)) event.detail.shouldSwap = false;
+  });
+
   // --- unsaved changes: <form data-guard> ---
   let leaving = false;
   const snapshot = (form) => new URLSearchParams([...new FormData(form)].map(([name, value]) => [name, value instanceof File ? value.name : value])).toString();

@@ -153,6 +153,8 @@ def test_a_view_follows_what_is_typed_and_is_kept(page: Page) -> None:
     page.goto("/sites/")
     expect(page.get_by_text("Keep as a view")).to_have_count(0)
     page.fill(".toolbar input[type=search]", "www.shop")
+    page.wait_for_url("**/sites/?q=www.shop*")
+    # Leaving the search box asks for the list again; what is typed meanwhile must not be lost.
     page.get_by_text("Keep as a view").click()
     page.get_by_label("Name of the view").fill("Shops")
     page.get_by_role("button", name="Keep", exact=True).click()
