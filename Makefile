@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 CARGO ?= cargo
 export PORT
 
-.PHONY: help run test deps native lint lock perf compare conformance clean
+.PHONY: help run test deps native lint lock perf compare conformance suites clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -20,6 +20,9 @@ conformance: $(VENV)/dev.stamp native ## compare every server on generated sites
 
 compare: native ## measure gallop beside every web server installed (CASES=http1,php; COMPARE_NGINX=path)
 	@cd native/benches && exec $(PYTHON) -m compare $(if $(CASES),--cases $(CASES))
+
+suites: $(VENV)/dev.stamp native ## run the short presets of the benchmark suites and print their tables (needs root)
+	@exec $(BIN)/python -m tests.benchmarks
 
 test: ## install what the tests need, then run all of them
 	@scripts/deps.sh test

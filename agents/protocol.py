@@ -179,7 +179,7 @@ class BenchResult:
     latency: dict[str, Any] = field(default_factory=dict)  # agents/host/latency.py; {} without a per-request log
     stopped: str = ""  # timeout | cancelled | failed: ended by the agent
     open_files: int = 0  # the limit the tool ran with
-    server_log: str = ""  # what a stand's servers wrote to their error logs meanwhile
+    server_log: str = ""  # what the target's servers wrote to their logs since the last round of it, in a stand
 
 
 @dataclass(frozen=True)

@@ -86,9 +86,9 @@ def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[st
         if standing is None:
             return _measure(tool, request, emit, cancelled)
         standing.enter()
-        sizes = standing.log_sizes()
+        sources = [source for sources in request.trees.values() for source in sources]
         result = _measure(tool, request, emit, cancelled)
-        return dict(result, server_log=stand.added(sizes))
+        return dict(result, server_log=standing.said(sources))
     finally:
         shutil.rmtree(workdir, ignore_errors=True)
 

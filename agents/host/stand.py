@@ -63,6 +63,7 @@ class Stand:
         self.servers: List[stand_servers.Server] = []
         self.link: Optional[link.Link] = None
         self.namespaces: Set[str] = set()
+        self._heard: Dict[str, int] = {}
 
     def build(self, args: Dict[str, Any], emit: Emit, cancelled: threading.Event) -> Dict[str, Any]:
         emit({"state": "files"})
@@ -97,11 +98,15 @@ class Stand:
     def dead(self) -> List[str]:
         return [server.name for server in self.servers if not server.is_alive()]
 
-    def log_sizes(self) -> Dict[str, int]:
-        sizes: Dict[str, int] = {}
+    def said(self, sources: List[str]) -> str:
+        """What the servers behind these sources (`pid:N`) wrote to their logs since this was last asked."""
+        texts = []
         for server in self.servers:
-            sizes.update(server.log_sizes())
-        return sizes
+            if "pid:%d" % server.pid in sources:
+                sizes = server.log_sizes()
+                texts.append(processes.added({path: self._heard.get(path, 0) for path in sizes}))
+                self._heard.update(sizes)
+        return "".join(texts)
 
     def close(self) -> List[str]:
         """Ends everything; returns what could not be ended, in words."""
@@ -156,8 +161,3 @@ def left(namespaces: Set[str], folder: str = "") -> List[str]:
     folders = [folder] if folder else stand_files.found()
     held = {stand.folder.path for stand in _live.values()} - {folder}
     return found + ["folder " + path for path in folders if os.path.exists(path) and path not in held]
-
-
-def added(sizes: Dict[str, int]) -> str:
-    """What the servers wrote to their logs since these were their sizes."""
-    return processes.added(sizes)

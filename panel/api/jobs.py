@@ -1,4 +1,4 @@
-"""One form for everything that a worker does: deployments, benchmark runs, trials of servers, errands on hosts.
+"""One form for everything that a worker does: deployments, benchmark runs and suites, trials, errands on hosts.
 
 A job is {uuid, type, title, status, is_finished, steps, log, result, error, times, links}. `status` is the kind's own
 word; `is_finished` says for all kinds whether it will change any more.
@@ -12,9 +12,10 @@ from typing import Any
 from uuid import UUID
 
 from panel.accounts.models import User
-from panel.benchmarks.models import Run, RunStatus
-from panel.benchmarks.selectors import runs_visible
+from panel.benchmarks.models import Run, RunStatus, SuiteRun
+from panel.benchmarks.selectors import runs_visible, suites_visible
 from panel.benchmarks.services import run_cancel
+from panel.benchmarks.suite_services import suite_cancel
 from panel.deployments import selectors as deployment_selectors
 from panel.deployments.models import Deployment
 from panel.deployments.services import deployment_cancel
@@ -35,17 +36,17 @@ def _time(value: Any) -> str | None:
     return value.isoformat().replace("+00:00", "Z") if value else None
 
 
-def _job(row: Deployment | Run | Trial | HostOperation, kind: str, **values: Any) -> dict[str, Any]:
-    own = {"deployment": "deployments", "run": "runs", "trial": "trials", "operation": "operations"}[kind]
+def _job(row: Deployment | Run | SuiteRun | Trial | HostOperation, kind: str, **values: Any) -> dict[str, Any]:
+    own = {"deployment": "deployments", "operation": "operations"}.get(kind, f"{kind}s")
     return {
         "uuid": str(row.uuid),
         "type": kind,
         "title": str(row),
         "status": row.status,
         **values,
-        "error": row.error,
+        "error": getattr(row, "error", ""),
         "created_at": _time(row.created_at),
-        "started_at": _time(row.started_at),
+        "started_at": _time(getattr(row, "started_at", row.created_at)),
         "finished_at": _time(row.finished_at),
         "links": {
             "self": f"/api/v1/jobs/{row.uuid}/",
@@ -96,6 +97,14 @@ def _of_trial(row: Trial) -> dict[str, Any]:
     return _job(row, "trial", is_finished=row.is_finished, steps=steps, log=log, result=result if row.outcome else None)
 
 
+def _of_suite(row: SuiteRun) -> dict[str, Any]:
+    """A step for each case that has begun; suites have no errors of their own, their cases do."""
+    runs = list(row.runs.order_by("case"))
+    steps = [_step(run.title, run.status, run.error or run.progress, run) for run in runs]
+    result = {"cases": {run.title: run.status for run in runs}} if row.is_ended else None
+    return _job(row, "suite", is_finished=row.is_ended, steps=steps, log=_joined(steps), result=result)
+
+
 def _of_operation(row: HostOperation) -> dict[str, Any]:
     done = row.status in _OPERATION_DONE
     step = _step(row.get_kind_display(), row.status, row.error, row)
@@ -115,6 +124,10 @@ def _find_trial(user: User, uuid: UUID) -> Trial | None:
     return trials_visible(user).filter(uuid=uuid).first()
 
 
+def _find_suite(user: User, uuid: UUID) -> SuiteRun | None:
+    return suites_visible(user).filter(uuid=uuid).first()
+
+
 def _find_operation(user: User, uuid: UUID) -> HostOperation | None:
     return operations_visible(user).filter(uuid=uuid).first()
 
@@ -130,6 +143,7 @@ _KINDS = (
     _Kind(_find_deployment, _of_deployment, lambda actor, row: deployment_cancel(actor=actor, deployment=row)),
     _Kind(_find_run, _of_run, lambda actor, row: run_cancel(actor=actor, run=row)),
     _Kind(_find_trial, _of_trial, lambda actor, row: trial_cancel(actor=actor, trial=row)),
+    _Kind(_find_suite, _of_suite, lambda actor, row: suite_cancel(actor=actor, row=row)),
     _Kind(_find_operation, _of_operation, lambda actor, row: operation_cancel(actor=actor, operation=row)),
 )
 

@@ -11,6 +11,7 @@ from panel.api.views.jobs import JobCancelView, JobEventsView, JobView
 from panel.api.views.search import SearchView
 from panel.audit.api import Audit
 from panel.benchmarks.api import Runs, Scenarios
+from panel.benchmarks.api_suites import Suites
 from panel.deployments.api import Deployments, Drifts, Pins, Revisions
 from panel.deployments.api_sites import DeployableSites
 from panel.hosts.api import Hosts, Installs, Operations
@@ -37,6 +38,7 @@ router.register("runs", Runs, basename="runs")
 router.register("scenarios", Scenarios, basename="scenarios")
 router.register("sites", DeployableSites, basename="sites")
 router.register("snippets", Snippets, basename="snippets")
+router.register("suites", Suites, basename="suites")
 router.register("teams", Teams, basename="teams")
 router.register("tokens", Tokens, basename="tokens")
 router.register("trials", Trials, basename="trials")

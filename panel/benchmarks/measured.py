@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from panel.benchmarks import remarks
 from panel.benchmarks.parsers.metrics import Metrics, from_json
 
 # What `measured_json` adds to a Metrics; the rest of Round.metrics is the Metrics itself.
-_COSTS = ("cpu_s", "wall_s", "phases", "histogram", "open_files", "stopped")
+_COSTS = ("cpu_s", "wall_s", "phases", "histogram", "open_files", "stopped", "remarks")
 
 Samples = dict[str, list[list[float]]]
 
@@ -31,6 +32,7 @@ class Measured:
     phases: list[list[Any]] = field(default_factory=list)
     samples: Samples = field(default_factory=dict)
     error: str = ""
+    remarks: list[str] = field(default_factory=list)  # what was seen beside the figures, in words
 
     def cpu_per_1000(self, *trees: str) -> float | None:
         """CPU seconds per 1,000 well answered requests: comparable where server and load tool share CPUs."""
@@ -59,6 +61,7 @@ def measured_json(metrics: Metrics, result: dict[str, Any]) -> dict[str, Any]:
         "histogram": result["latency"].get("counts", []),
         "open_files": result["open_files"],
         "stopped": result["stopped"],
+        "remarks": remarks.remarks(metrics, result.get("server_log", "")),
     }
     return {**metrics.to_json(), **costs}
 
@@ -80,4 +83,5 @@ def measured_from(
         phases=data["phases"],
         samples=samples,
         error=error,
+        remarks=data.get("remarks", []),
     )

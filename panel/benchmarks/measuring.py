@@ -145,7 +145,8 @@ class Measuring:
         }
 
     def _described(self, aim: Aim, answers: list[dict[str, Any]]) -> dict[str, Any]:
-        left_out = {"start"} | ({"sha256", "bytes"} if self.arguments["dynamic"] else set())
+        # Header fields come and go by themselves: Apache's entity tags are weak while a file is a second old.
+        left_out = {"start", "headers", *(("sha256", "bytes") if self.arguments["dynamic"] else ())}
         content = [{key: value for key, value in answer.items() if key not in left_out} for answer in answers]
         return {
             "label": aim.row.label,
@@ -224,5 +225,7 @@ def _whole(result: dict[str, Any]) -> str:
     parts = [result["stdout"]]
     if result["stderr"].strip():
         parts.append(f"--- standard error ---\n{result['stderr']}")
+    if log := result.get("server_log", "").strip():
+        parts.append(f"--- error logs of the servers ---\n{log}")
     parts += [f"--- {name} ---\n{text}" for name, text in result["outputs"].items() if text]
     return "\n".join(parts)

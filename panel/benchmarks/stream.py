@@ -1,11 +1,11 @@
-"""One run's progress as server-sent events: the page's partial, whenever it changed."""
+"""The progress of runs and suites as server-sent events: the page's partial, whenever it changed."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from uuid import UUID
 
-from panel.benchmarks.models import Run
+from panel.benchmarks.models import Run, SuiteRun
 from panel.core.stream import Look, region_events
 
 
@@ -16,7 +16,24 @@ def events(uuid: UUID, render: Callable[[Run], str]) -> AsyncIterator[str]:
         run = Run.objects.filter(uuid=uuid).first()
         if run is None:
             return None
-        mark = (run.status, run.progress, run.row_version, run.cancel_requested)
-        return Look(mark, lambda: render(run), run.status if run.is_ended else "")
+        return Look(_mark(run), lambda: render(run), run.status if run.is_ended else "")
 
     return region_events(look)
+
+
+def suite_events(uuid: UUID, render: Callable[[SuiteRun], str]) -> AsyncIterator[str]:
+    """As `events`, of a suite and the run of the case it is at."""
+
+    def look() -> Look | None:
+        row = SuiteRun.objects.filter(uuid=uuid).first()
+        if row is None:
+            return None
+        last = row.runs.order_by("-case").first()
+        mark = (row.status, row.position, *(_mark(last) if last else ()))
+        return Look(mark, lambda: render(row), row.status if row.is_ended else "")
+
+    return region_events(look)
+
+
+def _mark(run: Run) -> tuple[object, ...]:
+    return (run.status, run.progress, run.row_version, run.cancel_requested)

@@ -6,12 +6,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
 from panel.accounts.models import User
-from panel.accounts.permissions import Action, require
+from panel.accounts.permissions import Action, may, require
 from panel.audit.services import audit_record
 from panel.benchmarks import services
 from panel.benchmarks.arguments import clean, clean_paths
@@ -55,6 +56,15 @@ def suite_start(*, actor: User, suite: str, preset: str, host: Host, setups: Seq
     audit_record(actor=actor, action="suite.start", target=row, after={"suite": suite, "preset": preset})
     transaction.on_commit(lambda: suite_advance(row))
     return row
+
+
+def suite_repeat(*, actor: User, row: SuiteRun) -> SuiteRun:
+    """The same suite, preset and set-ups once more, as the suite is now."""
+    require_suite(actor, row)
+    if row.host is None:
+        raise ApplicationError(f"The host of {row.title} is not known any more. Start the suite on another one.")
+    slugs = [item["slug"] for item in row.setups]
+    return suite_start(actor=actor, suite=row.suite, preset=row.preset, host=row.host, setups=slugs)
 
 
 def _check_known(definition: Suite, setups: Sequence[str]) -> None:
@@ -149,8 +159,15 @@ def _parameters(definition: Suite, case: Case) -> dict[str, Any]:
     }
 
 
+def may_steer(actor: User, row: SuiteRun) -> bool:
+    """Whether `actor` may end, repeat or delete it: who asked for it, or an administrator. Hosts belong to no team."""
+    return may(actor, Action.BENCHMARK) and (actor.is_admin or row.requested_by_id == actor.pk)
+
+
 def require_suite(actor: User, row: SuiteRun) -> None:
-    require(actor, Action.BENCHMARK)
+    """PermissionDenied unless `actor` may steer it."""
+    if not may_steer(actor, row):
+        raise PermissionDenied(f"{row.title} was started by someone else: only they and administrators may do that.")
 
 
 @transaction.atomic

@@ -6,7 +6,8 @@ from uuid import uuid4
 
 import pytest
 
-from panel.benchmarks.models import Run, Scenario
+from panel.benchmarks.models import Run, Scenario, SuiteRun
+from panel.hosts.models import Connection, EngineInstall, Host, HostStatus, Layout
 from tests.api.caller import Caller, caller_of, pointers
 from tests.security import world
 from tests.security.world import World, build
@@ -117,3 +118,70 @@ def test_a_ready_made_scenario_is_taken_over(owner: Caller) -> None:
     assert owner.post("scenarios/quick/", {"quick": "ab-keep-alive"}).json()["id"] == made.json()["id"]
     refused = owner.post("scenarios/quick/", {"quick": "other"})
     assert refused.status_code == 422 and pointers(refused) == ["/quick"]
+
+
+# --- suites ---
+
+
+@pytest.fixture
+def suite_host(made: World) -> str:
+    """A host that has nginx."""
+    host = Host.objects.create(name="bench", connection=Connection.LOCAL, status=HostStatus.READY)
+    EngineInstall.objects.create(
+        host=host,
+        engine="nginx",
+        layout=Layout.CONF_D,
+        paths={"config_root": "/etc/nginx", "binary": "/usr/sbin/nginx"},
+    )
+    return host.name
+
+
+def test_a_suite_is_started_by_one_call_seen_as_a_job_and_cancelled(owner: Caller, suite_host: str) -> None:
+    body = {"suite": "small-static-files", "preset": "short", "host": suite_host}
+    SuiteRun.objects.all().delete()
+    trial = owner.post("suites/?dry_run=true", body)
+    assert (trial.status_code, SuiteRun.objects.count()) == (200, 0)
+    answer = owner.post("suites/", body)
+    assert answer.status_code == 202, answer.content
+    row = answer.json()
+    assert row["shortened"] is True
+    assert row["setups"] == ["nginx"]
+    assert [case["title"] for case in row["cases"]] == ["A new connection for each request", "Kept connections"]
+    assert len(row["left_out"]) == 4
+    job = owner.get(f"jobs/{row['uuid']}/").json()
+    assert (job["type"], job["is_finished"]) == ("suite", False)
+    tables = owner.get(f"suites/{row['uuid']}/tables/").json()["tables"]
+    assert tables[0]["head"][-2:] == ["Published average", "Published rating"]
+    assert owner.delete(f"suites/{row['uuid']}/").status_code == 409
+    assert owner.post(f"jobs/{row['uuid']}/cancel/").status_code == 200
+    assert owner.get(f"suites/{row['uuid']}/").json()["status"] == "cancelled"
+    assert owner.get(f"suites/{row['uuid']}/export.csv/").content.startswith(b"table,row,column")
+    assert owner.get(f"suites/{row['uuid']}/export.json/").json()["published"]["id"] == "small-static-files"
+    assert owner.delete(f"suites/{row['uuid']}/").status_code == 204
+    assert owner.get("suites/").json()["results"] == []
+
+
+@pytest.mark.parametrize(
+    ("change", "pointer"),
+    [
+        ({"suite": "other"}, "/suite"),
+        ({"preset": "endless"}, "/preset"),
+        ({"host": "example.com"}, "/host"),
+        ({"setups": ["openlitespeed"]}, "/setups/0"),
+        ({"target": "http://example.com/"}, "/target"),
+    ],
+)
+def test_a_suite_aims_at_nothing_but_a_managed_host(
+    owner: Caller, suite_host: str, change: dict[str, object], pointer: str
+) -> None:
+    body = {"suite": "small-static-files", "preset": "short", "host": suite_host, **change}
+    answer = owner.post("suites/", body)
+    assert answer.status_code in (400, 422), answer.content
+    assert pointer in [error["pointer"].replace("/host/0", "/host") for error in answer.json()["errors"]]
+    assert SuiteRun.objects.count() == 1, "the one that was there"
+
+
+def test_viewers_start_no_suites(made: World, suite_host: str) -> None:
+    viewer = caller_of(made.viewer)
+    body = {"suite": "small-static-files", "preset": "short", "host": suite_host}
+    assert viewer.post("suites/", body).status_code == 403

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from django.test import Client
+from django.urls import reverse
+
 from panel.accounts.models import User
-from panel.benchmarks import execution
+from panel.benchmarks import execution, suite_exports, suite_results
 from panel.benchmarks.models import Run, RunStatus, SuiteRun
-from panel.benchmarks.suite_services import suite_advance
+from panel.benchmarks.suite_services import suite_advance, suite_start
 from panel.hosts.claims import Attempt
 from panel.hosts.models import Connection, EngineInstall, Host, HostStatus, Layout
 from tests.support.gallop import gallop_binary
@@ -43,3 +48,29 @@ def administrator(name: str = "admin") -> User:
     user.set_unusable_password()
     user.save()
     return user
+
+
+def run_and_print(actor: User, host: Host, slug: str, preset: str, keep: Path | None) -> int:
+    """Runs one suite to its end; how many of its cases failed."""
+    row = suite_start(actor=actor, suite=slug, preset=preset, host=host)
+    shortened = ", shortened" if preset == "short" else ""
+    print(f"\n== {row.title}{shortened}", flush=True)
+    runs = carried_out(row)
+    print(suite_exports.text(suite_results.tables(row)))
+    for run in runs:
+        said = [run.error] if run.error else [f"do not believe these figures: {reason}" for reason in run.reasons]
+        for words in said:
+            print(f"{run.title}: {words}", flush=True)
+    if keep is not None:
+        _keep(actor, row, keep)
+    return sum(run.status == RunStatus.FAILED for run in runs)
+
+
+def _keep(actor: User, row: SuiteRun, folder: Path) -> None:
+    client = Client(SERVER_NAME="localhost")
+    client.force_login(actor, backend="django.contrib.auth.backends.ModelBackend")
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, ending in (("suite", "html"), ("suite-json", "json"), ("suite-csv", "csv")):
+        answer = client.get(reverse(f"benchmarks:{name}", args=[row.uuid]))
+        assert answer.status_code == 200, answer.content[:2000]
+        (folder / f"{row.suite}-{row.preset}.{ending}").write_bytes(answer.content)

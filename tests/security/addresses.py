@@ -51,7 +51,9 @@ def _walk(patterns: list[URLPattern | URLResolver], prefix: str, space: str) -> 
 def fill(route: str) -> str:
     """The route with the keys of the world's rows."""
     uuid = world.DEPLOYMENT
-    if "runs/" in route or route.startswith("benchmarks"):
+    if "suites/" in route:
+        uuid = world.SUITE
+    elif "runs/" in route or route.startswith("benchmarks"):
         uuid = world.RUN
     elif "trials/" in route:
         uuid = world.TRIAL

@@ -16,7 +16,7 @@ from django.utils import timezone
 from panel.accounts.models import ApiToken, Role, SavedView, Team, User
 from panel.accounts.services.tokens import token_create
 from panel.audit.services import audit_record, snapshot
-from panel.benchmarks.models import Round, Run, RunTarget, Scenario
+from panel.benchmarks.models import Round, Run, RunTarget, Scenario, SuiteRun
 from panel.deployments.models import (
     Blob,
     Deployment,
@@ -47,6 +47,7 @@ RUN = UUID("70010000-0000-4000-8000-000000000001")
 DEPLOYMENT = UUID("70010000-0000-4000-8000-000000000002")
 OPERATION = UUID("70010000-0000-4000-8000-000000000003")
 TRIAL = UUID("70010000-0000-4000-8000-000000000004")
+SUITE = UUID("70010000-0000-4000-8000-000000000005")
 NAME = "zzz-owned"
 HOST = "zhost"
 BCRYPT = "$2y$12$" + "SECRETbasicauth".ljust(53, "a")
@@ -262,6 +263,18 @@ def _benchmarks(site: Site, install: EngineInstall, team: Team) -> None:
         status="failed",
         error="zzz-owned failed",
         started_at=_TIME,
+        finished_at=_TIME,
+    )
+    SuiteRun.objects.create(
+        pk=KEY,
+        uuid=SUITE,
+        suite="small-static-files",
+        preset="short",
+        host=install.host,
+        host_name=install.host.name,
+        title="Small static files",
+        plan=[],
+        status="finished",
         finished_at=_TIME,
     )
     target = RunTarget.objects.create(

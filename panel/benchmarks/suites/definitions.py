@@ -6,13 +6,15 @@ value that decides a figure stands in the case, so that a run frozen from it can
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from panel.benchmarks.arguments import Value
 from panel.benchmarks.choices import Tool
 
 PresetName = Literal["full", "short"]
+# How the source shows its figures: each round with average and rating; one figure by link and protocol; many measures.
+TableKind = Literal["rounds", "grid", "measures"]
 PRESETS: tuple[PresetName, ...] = ("short", "full")
 
 
@@ -113,6 +115,7 @@ class Case:
     network: Network | None = None
     source: str = ""
     row: int = 0
+    as_published: bool = True  # False where a shortened case asks for something else than the source did
     sizes: tuple[tuple[str, int], ...] = ()  # beside the suite's content
     parser: bool = False  # siege fetches what pages link to, in a network where nothing but the stand is to be reached
     allowed_error_percent: float = 0.0
@@ -141,8 +144,9 @@ class Suite:
     content: Content
     full: tuple[Case, ...]
     short: tuple[Case, ...]
-    average: bool = False  # the source shows averages of rounds and ratings
-    not_measured: tuple[str, ...] = field(default=())
+    table: TableKind
+    takes: dict[PresetName, str]  # roughly, with every set-up, as it was on two CPUs
+    not_measured: tuple[str, ...] = ()  # what the source has and this suite does not, in words
 
     def cases(self, preset: PresetName) -> tuple[Case, ...]:
         return self.full if preset == "full" else self.short

@@ -1,0 +1,121 @@
+"""What the pages, the API and the exports of suite runs show."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from panel.benchmarks import pictures, selectors, suite_pictures, suite_tables
+from panel.benchmarks.charts import Chart
+from panel.benchmarks.models import Run, RunStatus, SuiteRun
+from panel.benchmarks.suite_tables import Outcome, Table
+from panel.benchmarks.suites import SUITES, published
+from panel.benchmarks.suites.definitions import Case, Setup, Suite, stored_case
+
+
+@dataclass(frozen=True)
+class Line:
+    """One case in the list of cases: its run, once it has one."""
+
+    number: int
+    case: Case
+    run: Run | None
+    status: str
+    status_words: str
+
+
+@dataclass(frozen=True)
+class Part:
+    """One published case with its table, charts, what is to be said about it and where it comes from."""
+
+    table: Table
+    charts: list[Chart]
+    remarks: list[str]
+    runs: list[Run]
+
+
+def lines(row: SuiteRun) -> list[Line]:
+    """Every case of the plan."""
+    runs = {run.case: run for run in row.runs.defer("fingerprint")}
+    found = []
+    for number, data in enumerate(row.plan):
+        run = runs.get(number)
+        status = run.status if run else ("skipped" if row.is_ended else "queued")
+        words = str(run.get_status_display()) if run else ("Not run" if row.is_ended else "Waiting")
+        found.append(Line(number, stored_case(data), run, status, words))
+    return found
+
+
+def course(row: SuiteRun) -> dict[str, Any]:
+    """While it runs: how far it is."""
+    found = lines(row)
+    current = next((line.run for line in found if line.run and not line.run.is_ended), None)
+    done = sum(1 for line in found if line.run and line.run.is_ended)
+    return {"lines": found, "done": done, "total": len(found), "current": current}
+
+
+def setups(row: SuiteRun) -> list[Setup]:
+    """Those that took part, in the suite's order."""
+    suite = SUITES[row.suite]
+    return [suite.setup(item["slug"]) for item in row.setups]
+
+
+def outcomes(row: SuiteRun) -> list[Outcome]:
+    """Every case of the plan with its figures."""
+    return [_outcome(line) for line in lines(row)]
+
+
+def _outcome(line: Line) -> Outcome:
+    rounds = selectors.measured_rounds(line.run) if line.run else []
+    return Outcome(line.case, line.status, line.run.summary if line.run else {}, rounds)
+
+
+def tables(row: SuiteRun) -> list[Table]:
+    return suite_tables.tables(SUITES[row.suite], setups(row), outcomes(row))
+
+
+def result(row: SuiteRun) -> dict[str, Any]:
+    """What the page of an ended suite shows."""
+    suite, chosen, found = SUITES[row.suite], setups(row), lines(row)
+    all_outcomes = [_outcome(line) for line in found]
+    runs = {line.case.slug: line.run for line in found if line.run}
+    parts = []
+    groups = suite_tables.grouped(all_outcomes)
+    for group, table in zip(groups, suite_tables.tables(suite, chosen, all_outcomes), strict=True):
+        own = [runs[outcome.case.slug] for outcome in group if outcome.case.slug in runs]
+        parts.append(Part(table, _charts(suite, chosen, group), remarks(own, group), own))
+    return {"parts": parts, "lines": found, **described(row), "hosts": _machine(row)}
+
+
+def described(row: SuiteRun) -> dict[str, Any]:
+    """The suite itself, and what was published of it."""
+    suite = SUITES[row.suite]
+    source = published.suite(row.suite)
+    return {"suite": suite, "source": source, "findings": source.get("findings", []), "short": row.preset == "short"}
+
+
+def _charts(suite: Suite, chosen: list[Setup], group: list[Outcome]) -> list[Chart]:
+    drawn = [suite_pictures.beside(suite, chosen, group)]
+    if suite.table == "measures":
+        drawn += [pictures.over_time(group[0].rounds, 1), pictures.over_time(group[0].rounds, 2)]
+    return [chart for chart in drawn if chart is not None]
+
+
+def remarks(runs: list[Run], group: list[Outcome]) -> list[str]:
+    """Why figures are missing or must not be believed, and what was seen while they were taken."""
+    said = []
+    many = len(group) > 1
+    for run, outcome in zip(runs, group, strict=False):
+        name = f"{outcome.case.title}: " if many else ""
+        said += [f"{name}failed: {run.error}"] if run.status == RunStatus.FAILED else []
+        said += [f"{name}do not believe these figures: {reason}" for reason in run.reasons]
+        for measured in outcome.rounds:
+            said += [f"{name}{measured.label}, round {measured.number}: {words}" for words in measured.remarks]
+    return list(dict.fromkeys(said))
+
+
+def _machine(row: SuiteRun) -> dict[str, Any]:
+    """The host as the first case that looked at it saw it."""
+    run = row.runs.exclude(fingerprint={}).order_by("case").first()
+    found: dict[str, Any] = run.fingerprint.get("hosts", {}) if run else {}
+    return found

@@ -1,0 +1,166 @@
+"""Pages of suites: the published comparisons, starting one, its course, its result."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.core.paginator import Paginator
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, StreamingHttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.template.loader import render_to_string
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_GET, require_http_methods, require_POST, require_safe
+
+from panel.accounts.permissions import Action, may
+from panel.benchmarks import selectors, suite_exports, suite_results, suite_services
+from panel.benchmarks.models import SuiteRun
+from panel.benchmarks.stream import suite_events
+from panel.benchmarks.suites import SUITES, published
+from panel.benchmarks.suites.definitions import PRESETS
+from panel.benchmarks.views import crumbs
+from panel.core.errors import ApplicationError
+from panel.core.http import Request, is_foreign
+from panel.core.stream import event_response
+from panel.core.ui import Crumb
+from panel.hosts.selectors import hosts_visible
+
+PAGE = 20
+
+
+def _crumbs(*more: Crumb) -> list[Crumb]:
+    return crumbs(Crumb(_("Suites"), reverse("benchmarks:suites")), *more)
+
+
+def suite_or_404(request: Request, uuid: UUID) -> SuiteRun:
+    return get_object_or_404(selectors.suites_visible(request.user), uuid=uuid)
+
+
+@require_safe
+def suite_list(request: Request) -> HttpResponse:
+    """What can be run, and what was."""
+    context = {
+        "offers": [_offer(slug) for slug in SUITES],
+        "hosts": hosts_visible(request.user),
+        "page": Paginator(selectors.suites_visible(request.user), PAGE).get_page(request.GET.get("page")),
+        "may_benchmark": may(request.user, Action.BENCHMARK),
+        "crumbs": crumbs(),
+    }
+    return render(request, "benchmarks/suites.html", context)
+
+
+def _offer(slug: str) -> dict[str, Any]:
+    suite = SUITES[slug]
+    presets = [(name, len(suite.cases(name)), suite.takes[name]) for name in PRESETS]
+    return {"suite": suite, "source": published.suite(slug), "presets": presets}
+
+
+@require_POST
+def suite_start(request: Request, suite: str) -> HttpResponse:
+    """One click: the preset's button, with the host that is chosen beside it."""
+    if suite not in SUITES:
+        raise Http404
+    host = get_object_or_404(hosts_visible(request.user), name=request.POST.get("host", ""))
+    try:
+        row = suite_services.suite_start(
+            actor=request.user, suite=suite, preset=request.POST.get("preset", ""), host=host
+        )
+    except ApplicationError as error:
+        messages.error(request, error.message)
+        return redirect("benchmarks:suites")
+    return redirect("benchmarks:suite", row.uuid)
+
+
+@require_safe
+def suite_detail(request: Request, uuid: UUID) -> HttpResponse:
+    """Its course while it runs; afterwards its result."""
+    row = suite_or_404(request, uuid)
+    context = {"row": row, "crumbs": _crumbs(), "may_benchmark": suite_services.may_steer(request.user, row)}
+    if row.is_ended:
+        return render(request, "benchmarks/suite_result.html", context | suite_results.result(row))
+    shown = suite_results.described(row) | suite_results.course(row)
+    return render(request, "benchmarks/suite_running.html", context | shown)
+
+
+def _live_html(row: SuiteRun) -> str:
+    return render_to_string("benchmarks/suite_live.html", {"row": row, **suite_results.course(row)})
+
+
+@require_safe
+def suite_live(request: Request, uuid: UUID) -> HttpResponse:
+    """The partial that the event stream sends, for browsers that cannot hold a stream."""
+    return HttpResponse(_live_html(suite_or_404(request, uuid)))
+
+
+@require_GET
+async def suite_event_stream(request: HttpRequest, uuid: UUID) -> HttpResponse | StreamingHttpResponse:
+    if is_foreign(request):
+        return HttpResponse("Event streams are for the panel's own pages.", status=403, content_type="text/plain")
+    user = await request.auser()
+    assert not user.is_anonymous
+    if not await selectors.suites_visible(user).filter(uuid=uuid).aexists():
+        raise Http404
+    return event_response(suite_events(uuid, _live_html))
+
+
+@require_POST
+def suite_cancel(request: Request, uuid: UUID) -> HttpResponse:
+    row = suite_or_404(request, uuid)
+    try:
+        suite_services.suite_cancel(actor=request.user, row=row)
+    except ApplicationError as error:
+        messages.error(request, error.message)
+    return redirect("benchmarks:suite", uuid)
+
+
+@require_POST
+def suite_again(request: Request, uuid: UUID) -> HttpResponse:
+    row = suite_or_404(request, uuid)
+    try:
+        repeated = suite_services.suite_repeat(actor=request.user, row=row)
+    except ApplicationError as error:
+        messages.error(request, error.message)
+        return redirect("benchmarks:suite", uuid)
+    return redirect("benchmarks:suite", repeated.uuid)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def suite_delete(request: Request, uuid: UUID) -> HttpResponse:
+    row = suite_or_404(request, uuid)
+    here = reverse("benchmarks:suite", args=[uuid])
+    if request.method == "POST":
+        try:
+            suite_services.suite_delete(actor=request.user, row=row)
+        except ApplicationError as error:
+            messages.error(request, error.message)
+            return redirect(here)
+        messages.success(request, _("“%s” is deleted.") % row.title)
+        return redirect("benchmarks:suites")
+    context = {
+        "title": _("Delete what this suite measured?"),
+        "heading": _("Delete the suite's result"),
+        "text": row.title,
+        "losses": [_("Its tables and charts"), _("The runs of its cases, their samples and the load tools' output")],
+        "verb": _("Delete the result"),
+        "cancel_url": here,
+        "crumbs": _crumbs(Crumb(row.title, here)),
+    }
+    return render(request, "benchmarks/delete.html", context)
+
+
+@require_safe
+def suite_json(request: Request, uuid: UUID) -> HttpResponse:
+    row = suite_or_404(request, uuid)
+    response = JsonResponse(suite_exports.suite_json(row), json_dumps_params={"indent": 1})
+    response["Content-Disposition"] = f'attachment; filename="{suite_exports.file_name(row)}.json"'
+    return response
+
+
+@require_safe
+def suite_csv(request: Request, uuid: UUID) -> HttpResponse:
+    row = suite_or_404(request, uuid)
+    response = HttpResponse(suite_exports.suite_csv(row), content_type="text/csv; charset=utf-8")
+    response["Content-Disposition"] = f'attachment; filename="{suite_exports.file_name(row)}.csv"'
+    return response
