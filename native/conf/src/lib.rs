@@ -12,6 +12,7 @@ pub mod model;
 pub mod names;
 pub mod parser;
 pub mod pattern;
+pub mod reference;
 pub mod table;
 pub mod template;
 pub mod values;

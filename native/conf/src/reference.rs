@@ -1,0 +1,169 @@
+//! The reference of all directives, written from the directive table.
+
+use crate::table::{ctx, rows, Arity, Setter, Spec};
+use std::fmt::Write;
+
+const CONTEXTS: [(u32, &str); 9] = [
+    (ctx::MAIN, "main"),
+    (ctx::EVENTS, "events"),
+    (ctx::HTTP, "http"),
+    (ctx::SRV, "server"),
+    (ctx::LOC, "location"),
+    (ctx::SIF, "if in server"),
+    (ctx::LIF, "if in location"),
+    (ctx::LMT, "limit_except"),
+    (ctx::UPS, "upstream"),
+];
+
+/// What differs from nginx, by directive. Those that are not here do what nginx's documentation says.
+const NOTES: &[(&str, &str)] = &[
+    ("accept_mutex", NO_EFFECT),
+    ("accept_mutex_delay", NO_EFFECT),
+    ("aio", NO_EFFECT),
+    ("aio_write", NO_EFFECT),
+    ("connection_pool_size", NO_EFFECT),
+    ("directio", NO_EFFECT),
+    ("directio_alignment", NO_EFFECT),
+    ("fastcgi_busy_buffers_size", NO_EFFECT),
+    ("fastcgi_limit_rate", NO_EFFECT),
+    ("fastcgi_socket_keepalive", NO_EFFECT),
+    ("fastcgi_temp_file_write_size", NO_EFFECT),
+    ("gunzip_buffers", NO_EFFECT),
+    ("gzip_buffers", NO_EFFECT),
+    ("load_module", "Refused: there are no dynamic modules."),
+    ("lock_file", NO_EFFECT),
+    ("msie_refresh", NO_EFFECT),
+    (
+        "multi_accept",
+        "No effect: up to 64 connections are accepted in a row.",
+    ),
+    (
+        "open_file_cache",
+        "No effect: answers of small files are kept, and the file is looked at again after 50 ms.",
+    ),
+    ("open_log_file_cache", NO_EFFECT),
+    ("output_buffers", NO_EFFECT),
+    ("pcre_jit", NO_EFFECT),
+    ("postpone_gzipping", NO_EFFECT),
+    ("postpone_output", NO_EFFECT),
+    ("proxy_busy_buffers_size", NO_EFFECT),
+    ("proxy_limit_rate", NO_EFFECT),
+    ("proxy_socket_keepalive", NO_EFFECT),
+    ("proxy_temp_file_write_size", NO_EFFECT),
+    ("quic_active_connection_id_limit", NO_EFFECT),
+    ("quic_bpf", NO_EFFECT),
+    ("read_ahead", NO_EFFECT),
+    ("referer_hash_bucket_size", NO_EFFECT),
+    ("referer_hash_max_size", NO_EFFECT),
+    ("request_pool_size", NO_EFFECT),
+    ("reset_timedout_connection", NO_EFFECT),
+    ("send_lowat", NO_EFFECT),
+    (
+        "server_product",
+        "gallop's own: the name in `Server` and on error pages, such as `nginx/1.31.4`.",
+    ),
+    (
+        "ssl_ciphers",
+        "Names that rustls does not offer are left out.",
+    ),
+    ("ssl_engine", NO_EFFECT),
+    (
+        "sub_filter_last_modified",
+        "No effect: what is replaced loses its Last-Modified.",
+    ),
+    ("tcp_nodelay", "No effect: always on."),
+    ("tcp_nopush", NO_EFFECT),
+    ("thread_pool", NO_EFFECT),
+    ("timer_resolution", NO_EFFECT),
+    (
+        "use",
+        "epoll is the only method; any other name is accepted and not used.",
+    ),
+    ("worker_aio_requests", NO_EFFECT),
+    ("worker_connections", "For each thread."),
+    ("worker_cpu_affinity", NO_EFFECT),
+    ("worker_processes", "Threads of one worker process."),
+    ("zone", "Accepted; the threads share their state anyway."),
+];
+const NO_EFFECT: &str = "Accepted, no effect.";
+
+fn contexts(spec: &Spec) -> String {
+    let known = CONTEXTS.iter().filter(|(bit, _)| spec.contexts & bit != 0);
+    known.map(|(_, name)| *name).collect::<Vec<_>>().join(", ")
+}
+
+fn count(Arity(least, most): Arity) -> String {
+    match (least, most) {
+        (0, 0) => "none".to_string(),
+        (a, b) if a == b => a.to_string(),
+        (a, usize::MAX) => format!("{a} or more"),
+        (a, b) => format!("{a} to {b}"),
+    }
+}
+
+fn arguments(spec: &Spec) -> String {
+    let kind = match spec.set {
+        Setter::Flag(_) => "`on` or `off`",
+        Setter::Size(_) => "size",
+        Setter::Num(_) => "number",
+        Setter::Msec(_) | Setter::Sec(_) => "time",
+        Setter::Str(_) => "text",
+        Setter::Bufs(_) => "number, size",
+        Setter::Tmpl(_) => "text with variables",
+        Setter::ConfPath(_) => "file, relative to the configuration",
+        Setter::TempPath(_) => "folder, relative to the prefix",
+        Setter::Strings(_) => "words",
+        Setter::Fn(_) | Setter::Nothing if spec.block => {
+            return format!("{}, block", count(spec.arity))
+        }
+        Setter::Fn(_) | Setter::Nothing => return count(spec.arity),
+    };
+    kind.to_string()
+}
+
+fn note(name: &str) -> &'static str {
+    NOTES
+        .iter()
+        .find(|(n, _)| *n == name)
+        .map_or("", |(_, text)| text)
+}
+
+/// All directives by name, with their contexts, arguments and differences from nginx, as Markdown.
+pub fn markdown() -> String {
+    let mut specs: Vec<&Spec> = rows().collect();
+    specs.sort_by_key(|spec| (spec.name, spec.contexts));
+    let mut text = format!(
+        "# gallop's directives\n\n\
+         Written from the directive table (native/conf/src/table.rs) by\n\
+         `UPDATE_REFERENCE=1 cargo test -p gallop-conf --test reference`. {} rows. Each does what nginx's\n\
+         documentation says of it, except for what stands in the last column; what is not here is refused\n\
+         when the configuration is tested. See COMPATIBILITY.md for the server as a whole.\n\n\
+         | Directive | Where | Arguments | Difference from nginx |\n|---|---|---|---|\n",
+        specs.len()
+    );
+    for spec in specs {
+        // Writing to a string does not fail.
+        let _ = writeln!(
+            text,
+            "| `{}` | {} | {} | {} |",
+            spec.name,
+            contexts(spec),
+            arguments(spec),
+            note(spec.name)
+        );
+    }
+    text
+}
+
+/// Names that have a note but no row.
+pub fn stray_notes() -> Vec<&'static str> {
+    let has_row = |name: &str| rows().any(|spec| spec.name == name);
+    let notes = NOTES.iter().map(|(name, _)| *name);
+    notes.filter(|name| !has_row(name)).collect()
+}
+
+/// Directives that the table gives no effect but for which no note says so.
+pub fn silent_rows() -> Vec<&'static str> {
+    let silent = rows().filter(|s| matches!(s.set, Setter::Nothing) && note(s.name).is_empty());
+    silent.map(|spec| spec.name).collect()
+}
