@@ -68,6 +68,9 @@ pub struct HttpNode {
     pub limit_req_zones: Vec<LimitZone>,
     pub limit_conn_zones: Vec<LimitZone>,
     pub charset_maps: Vec<Arc<CharsetMap>>,
+    pub cache_zones: Vec<CacheZone>,
+    /// Caches named: name, directive, place.
+    pub cache_uses: Vec<(String, String, Place)>,
     /// Zones named before they are declared: index, kind, place of the first use.
     pub zone_uses: Vec<(usize, &'static str, Place)>,
 }

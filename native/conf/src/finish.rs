@@ -79,6 +79,7 @@ fn finish_http(b: &mut Builder, mut node: HttpNode, mut locs: Vec<LocNode>) -> R
             return Err(ConfError::at(message, place).without_place());
         }
     }
+    crate::directives::cache::check(&node)?;
     resolve_upstreams(&mut node.upstreams)?;
     if top.access_log.is_none() {
         let target = AccessTarget::Fixed(default_access_target(&b.prefix));
@@ -109,6 +110,7 @@ fn finish_http(b: &mut Builder, mut node: HttpNode, mut locs: Vec<LocNode>) -> R
         limit_req_zones: node.limit_req_zones,
         limit_conn_zones: node.limit_conn_zones,
         charset_maps: node.charset_maps,
+        cache_zones: node.cache_zones,
     })
 }
 

@@ -16,6 +16,8 @@ struct Inner {
     source: Box<str>,
     regex: pcre2::bytes::Regex,
     named: Vec<(usize, VarId)>,
+    /// Named groups, where no variables of the configuration stand for them.
+    names: Vec<(usize, Box<str>)>,
 }
 
 impl std::fmt::Debug for Pattern {
@@ -52,8 +54,31 @@ impl Pattern {
                 source: source.into(),
                 regex,
                 named,
+                names: Vec::new(),
             }),
         })
+    }
+
+    /// An expression that only a request brings, as SSI's; `None` if it is none.
+    pub fn dynamic(source: &str) -> Option<Pattern> {
+        let regex = pcre2::bytes::Regex::new(source).ok()?;
+        let names = regex.capture_names().iter().enumerate();
+        let names = names
+            .filter_map(|(i, name)| Some((i, name.as_deref()?.into())))
+            .collect();
+        Some(Pattern {
+            inner: Arc::new(Inner {
+                source: source.into(),
+                regex,
+                named: Vec::new(),
+                names,
+            }),
+        })
+    }
+
+    /// Named groups of a [`dynamic`](Self::dynamic) expression.
+    pub fn names(&self) -> &[(usize, Box<str>)] {
+        &self.inner.names
     }
 
     pub fn source(&self) -> &str {

@@ -101,7 +101,8 @@ builtins! {
     Status = "status", TimeIso8601 = "time_iso8601", TimeLocal = "time_local",
     UpstreamAddr = "upstream_addr", UpstreamBytesReceived = "upstream_bytes_received",
     UpstreamBytesSent = "upstream_bytes_sent", UpstreamCacheStatus = "upstream_cache_status",
-    UpstreamCacheKey = "upstream_cache_key", UpstreamConnectTime = "upstream_connect_time",
+    UpstreamCacheKey = "upstream_cache_key",
+    UpstreamCacheLastModified = "upstream_cache_last_modified", UpstreamCacheEtag = "upstream_cache_etag", UpstreamConnectTime = "upstream_connect_time",
     UpstreamHeaderTime = "upstream_header_time", UpstreamLastServerName = "upstream_last_server_name",
     UpstreamResponseLength = "upstream_response_length",
     UpstreamResponseTime = "upstream_response_time", UpstreamStatus = "upstream_status", Uri = "uri",
@@ -207,7 +208,8 @@ fn is_settable(b: Builtin) -> bool {
     )
 }
 
-fn natural_kind(name: &str) -> VarKind {
+/// What a name stands for before the configuration defines it.
+pub fn natural_kind(name: &str) -> VarKind {
     if let Some(b) = Builtin::from_name(name) {
         return VarKind::Builtin(b);
     }

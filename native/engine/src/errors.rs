@@ -108,6 +108,9 @@ fn builtin(ex: &mut Exchange, code: u16) -> Page {
         ex.error_status = shown;
     }
     ex.response.status = shown;
+    if matches!(code, 301 | 302) && ex.loc.conf.msie_refresh == Some(true) && is_msie(ex) {
+        return refresh(ex);
+    }
     let Some(title) = status::page_title(code) else {
         // Codes without a page have no body.
         ex.response.content_length = if code == 204 { None } else { Some(0) };
@@ -137,6 +140,27 @@ fn builtin(ex: &mut Exchange, code: u16) -> Page {
     Page::Answered
 }
 
+/// A page that leads on, for browsers that lose cookies on redirects.
+fn refresh(ex: &mut Exchange) -> Page {
+    let target = ex.response.location.take().unwrap_or_default();
+    let target = crate::phases::absolute_location(ex, &target);
+    let mut html = b"<html><head><meta http-equiv=\"Refresh\" content=\"0; URL=".to_vec();
+    crate::escape::escape(&target, crate::escape::Use::Refresh, &mut html);
+    html.extend_from_slice(b"\"></head><body></body></html>\r\n");
+    ex.error_status = 200;
+    ex.response.status = 200;
+    ex.response.content_type = Some(b"text/html".to_vec());
+    ex.response.content_length = Some(html.len() as u64);
+    ex.response.body = Body::bytes(html);
+    Page::Answered
+}
+
+fn is_msie(ex: &Exchange) -> bool {
+    let agent = ex.head.get("user-agent").unwrap_or_default();
+    let has = |needle: &[u8]| agent.windows(needle.len()).any(|w| w == needle);
+    has(b"MSIE ") && !has(b"Opera")
+}
+
 /// Pages whose title tells more than their heading.
 fn special_page(heading: &str, title: &str) -> Vec<u8> {
     let detail = title.strip_prefix("400 ").unwrap_or(title);
@@ -149,6 +173,6 @@ fn special_page(heading: &str, title: &str) -> Vec<u8> {
 fn is_old_browser(ex: &Exchange) -> bool {
     ex.head.get("user-agent").is_some_and(|agent| {
         let has = |needle: &[u8]| agent.windows(needle.len()).any(|w| w == needle);
-        (has(b"MSIE ") && !has(b"Opera")) || has(b"Chrome/")
+        is_msie(ex) || has(b"Chrome/")
     })
 }

@@ -11,6 +11,8 @@ pub enum Use {
     Component,
     /// A `Location` received from elsewhere: only what breaks the header.
     Location,
+    /// A `Refresh` in HTML.
+    Refresh,
 }
 
 fn needs(c: u8, use_: Use) -> bool {
@@ -19,6 +21,7 @@ fn needs(c: u8, use_: Use) -> bool {
     }
     match use_ {
         Use::Location => false,
+        Use::Refresh => b"\"%'".contains(&c),
         Use::Uri => b"\"#%<>?\\^`{|}".contains(&c),
         Use::Args => b"\"#%&+;<>?\\^`{|}".contains(&c),
         Use::Component => !(c.is_ascii_alphanumeric() || b"-._~".contains(&c)),

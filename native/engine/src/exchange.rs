@@ -85,6 +85,12 @@ pub struct Response {
     pub date: Option<Vec<u8>>,
     pub body: Body,
     pub allow_ranges: bool,
+    /// Of several ranges none is sent by itself.
+    pub single_range: bool,
+    /// Where in the whole the body begins, which the client gets a range of.
+    pub body_starts_at: u64,
+    /// Conditions of the request were for the upstream to judge.
+    pub judged: bool,
     /// The body may be changed by filters (false for one that is encoded already).
     pub filterable: bool,
     pub gzip_vary: bool,
@@ -177,6 +183,16 @@ pub struct Exchange {
     /// `try_files` inside a regex location: the URI goes behind the alias.
     pub add_uri_to_alias: bool,
     pub realip_done: bool,
+    /// What is known of the cache that keeps its answer.
+    pub cached: Option<crate::upstream::Note>,
+    /// It fetches an answer for later requests alone.
+    pub updating: Option<crate::cache::Updating>,
+    /// What its SSI commands share with those of its subrequests.
+    pub ssi: Option<Rc<crate::filters::ssi::Shared>>,
+    /// It is answered in slices.
+    pub slices: RefCell<Option<crate::filters::slice::Shared>>,
+    /// How SSI wants dates.
+    pub time_format: Option<Rc<str>>,
     /// Two `if`s were entered of which only the first passes requests on.
     pub stranded: bool,
     /// Fields of an answer whose `X-Accel-Redirect` is followed.
@@ -188,7 +204,8 @@ pub struct Exchange {
     pub header_only: bool,
     pub redirects_left: u8,
     pub captures: RefCell<(Vec<u8>, Groups)>,
-    pub vars: RefCell<Vec<Option<Value>>>,
+    /// Shared with subrequests, as in nginx.
+    pub vars: Rc<RefCell<Vec<Option<Value>>>>,
     pub attempts: Vec<Attempt>,
     pub guards: Vec<Guard>,
     /// Milliseconds: monotonic, and since 1970.
@@ -243,6 +260,11 @@ impl Exchange {
             location_valid: true,
             add_uri_to_alias: false,
             realip_done: false,
+            cached: None,
+            updating: None,
+            ssi: None,
+            slices: RefCell::default(),
+            time_format: None,
             stranded: false,
             carried: Vec::new(),
             carried_type: None,
@@ -251,7 +273,7 @@ impl Exchange {
             header_only: false,
             redirects_left: 11,
             captures: RefCell::default(),
-            vars: RefCell::new(vec![None; vars]),
+            vars: Rc::new(RefCell::new(vec![None; vars])),
             attempts: Vec::new(),
             guards: Vec::new(),
             started: gallop_runtime::coarse_ms(),

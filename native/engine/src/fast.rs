@@ -180,6 +180,7 @@ pub fn is_plain(server: &Server, location: &Location) -> bool {
         && conf.gzip_static.is_none()
         && conf.disable_symlinks.is_none()
         && conf.mirror.is_none()
+        && conf.ssi.is_none()
         && conf.gunzip.is_none()
         && conf.add_before_body.is_none()
         && conf.add_after_body.is_none()

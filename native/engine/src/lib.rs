@@ -3,6 +3,7 @@
 
 mod access;
 pub mod body;
+pub mod cache;
 mod crypt;
 mod errors;
 pub mod escape;

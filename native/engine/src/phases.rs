@@ -523,7 +523,8 @@ fn update_location(ex: &mut Exchange) {
     }
 }
 
-async fn content(ex: &mut Exchange) -> Flow {
+/// Runs the handler of the request's location.
+pub async fn content(ex: &mut Exchange) -> Flow {
     match ex.loc.handler.clone() {
         Some(Handler::Proxy(pass)) => crate::upstream::proxy(ex, &pass).await,
         Some(Handler::Fastcgi(pass)) => crate::upstream::fastcgi(ex, &pass).await,

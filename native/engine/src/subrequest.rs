@@ -8,6 +8,9 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+/// Subrequests within subrequests, at most.
+pub const MAX_DEPTH: u8 = 50;
+
 /// A request for `uri` that shares the parent's connection, fields, variables and received body.
 pub fn child(parent: &Exchange, uri: Vec<u8>, args: Vec<u8>) -> Box<Exchange> {
     let mut sub = Exchange::new(parent.worker.clone(), parent.conn.clone());
@@ -21,8 +24,11 @@ pub fn child(parent: &Exchange, uri: Vec<u8>, args: Vec<u8>) -> Box<Exchange> {
     sub.client_port = parent.client_port;
     sub.received.clone_from(&parent.received);
     sub.remote_user.clone_from(&parent.remote_user);
-    *sub.vars.borrow_mut() = parent.vars.borrow().clone();
+    sub.vars = parent.vars.clone();
+    crate::vars::fix_request_id(parent);
     sub.request_id = parent.request_id.clone();
+    sub.ssi.clone_from(&parent.ssi);
+    sub.time_format.clone_from(&parent.time_format);
     sub.started = parent.started;
     sub.started_wall = parent.started_wall;
     sub.depth = parent.depth + 1;
@@ -33,6 +39,19 @@ pub fn child(parent: &Exchange, uri: Vec<u8>, args: Vec<u8>) -> Box<Exchange> {
     sub.uri_changed = true;
     let method = sub.head.store(b"GET");
     sub.head.method = method;
+    sub
+}
+
+/// The same request once more, in the same location.
+pub fn same(parent: &Exchange) -> Box<Exchange> {
+    let mut sub = child(parent, Vec::new(), Vec::new());
+    sub.head.method = parent.head.method;
+    sub.loc = parent.loc.clone();
+    sub.uri = parent.uri.clone();
+    sub.uri_changed = parent.uri_changed;
+    sub.internal = parent.internal;
+    sub.location_valid = parent.location_valid;
+    *sub.captures.borrow_mut() = parent.captures.borrow().clone();
     sub
 }
 

@@ -57,6 +57,90 @@ pub fn http_date(unix: i64) -> String {
     )
 }
 
+const LONG_DAYS: [&str; 7] = [
+    "Thursday",
+    "Friday",
+    "Saturday",
+    "Sunday",
+    "Monday",
+    "Tuesday",
+    "Wednesday",
+];
+const LONG_MONTHS: [&str; 12] = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+];
+
+/// A date as strftime(3) writes it in the C locale; `offset`: seconds the zone is ahead of UTC, `None`
+/// for GMT. `%s` is seconds since 1970.
+pub fn strftime(format: &str, unix: i64, offset: Option<i64>) -> String {
+    if format == "%s" {
+        return unix.to_string();
+    }
+    let c = civil(unix + offset.unwrap_or(0));
+    let mut out = String::new();
+    let mut chars = format.chars();
+    while let Some(ch) = chars.next() {
+        match (ch, ch == '%') {
+            (_, true) => match chars.next() {
+                Some(conversion) => out.push_str(&converted(conversion, &c, unix, offset)),
+                None => out.push('%'),
+            },
+            (ch, false) => out.push(ch),
+        }
+    }
+    out
+}
+
+fn converted(conversion: char, c: &Civil, unix: i64, offset: Option<i64>) -> String {
+    let hour12 = (c.hour + 11) % 12 + 1;
+    let again = |format: &str| strftime(format, unix, offset);
+    match conversion {
+        'a' => DAYS[c.weekday].into(),
+        'A' => LONG_DAYS[c.weekday].into(),
+        'b' | 'h' => MONTHS[c.month].into(),
+        'B' => LONG_MONTHS[c.month].into(),
+        'c' => again("%a %b %e %H:%M:%S %Y"),
+        'd' => format!("{:02}", c.day),
+        'D' | 'x' => again("%m/%d/%y"),
+        'e' => format!("{:2}", c.day),
+        'F' => again("%Y-%m-%d"),
+        'H' => format!("{:02}", c.hour),
+        'I' => format!("{hour12:02}"),
+        'j' => {
+            let new_year = days_from_civil(c.year, 1, 1);
+            let today = days_from_civil(c.year, c.month as i64 + 1, c.day.into());
+            format!("{:03}", today - new_year + 1)
+        }
+        'm' => format!("{:02}", c.month + 1),
+        'M' => format!("{:02}", c.minute),
+        'n' => "\n".into(),
+        'p' => if c.hour < 12 { "AM" } else { "PM" }.into(),
+        'r' => again("%I:%M:%S %p"),
+        'R' => again("%H:%M"),
+        's' => unix.to_string(),
+        'S' => format!("{:02}", c.second),
+        't' => "\t".into(),
+        'T' | 'X' => again("%H:%M:%S"),
+        'y' => format!("{:02}", c.year.rem_euclid(100)),
+        'Y' => c.year.to_string(),
+        'z' => zone_text(offset.unwrap_or(0), false),
+        'Z' => offset.map_or("GMT".into(), |o| zone_text(o, false)),
+        '%' => "%".into(),
+        other => format!("%{other}"),
+    }
+}
+
 /// Parses the three forms of RFC 9110, section 5.6.7; `None` for anything else.
 pub fn parse_http_date(text: &[u8]) -> Option<i64> {
     let text = std::str::from_utf8(text).ok()?.trim();
@@ -178,6 +262,16 @@ pub fn listing_date(unix: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn dates_are_written_as_strftime_does() {
+        let at = 784_111_777; // Sun, 06 Nov 1994 08:49:37 GMT
+        let gmt = |f: &str| strftime(f, at, None);
+        assert_eq!(gmt("%A, %d-%b-%Y %H:%M:%S %Z"), "Sunday, 06-Nov-1994 08:49:37 GMT");
+        assert_eq!(gmt("%D %r %j %e %y %% %q"), "11/06/94 08:49:37 AM 310  6 94 % %q");
+        assert_eq!(strftime("%H:%M %z", at, Some(7200)), "10:49 +0200");
+        assert_eq!(gmt("%s"), "784111777");
+    }
 
     #[test]
     fn the_date_of_the_rfc() {

@@ -117,6 +117,18 @@ fn end_segment(path: &mut Vec<u8>) -> bool {
     true
 }
 
+
+/// Path (unescaped) and arguments of a URI that came from an answer; `None` if it leads out of the
+/// root.
+pub fn split_unsafe(uri: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
+    let (path, args) = match memchr::memchr(b'?', uri) {
+        Some(i) => (&uri[..i], &uri[i + 1..]),
+        None => (uri, &b""[..]),
+    };
+    let path = crate::escape::unescape(path);
+    (!path.is_empty() && !is_unsafe(&path)).then(|| (path, args.to_vec()))
+}
+
 /// Whether a file path built from outside leaves its folder (as `X-Accel-Redirect`).
 pub fn is_unsafe(path: &[u8]) -> bool {
     path.is_empty()

@@ -1,5 +1,6 @@
 //! What the requests of one thread share, and what all threads share.
 
+use crate::cache::Caches;
 use crate::fast::FastCache;
 use crate::limits::Zones;
 use crate::upstream::keepalive::{Pool, SharedConnector};
@@ -27,6 +28,7 @@ pub struct Shared {
     pub config: Arc<Config>,
     pub zones: Zones,
     pub balancers: Balancers,
+    pub caches: Caches,
     pub counters: Counters,
     pub next_connection: AtomicU64,
     pub next_temp: AtomicU64,
@@ -41,6 +43,7 @@ impl Shared {
         Shared {
             zones: Zones::new(http),
             balancers: Balancers::new(http),
+            caches: Caches::new(http),
             counters: Counters::default(),
             next_connection: AtomicU64::new(1),
             next_temp: AtomicU64::new(0),

@@ -2,7 +2,6 @@
 
 /// Modules of nginx's default build that gallop lacks.
 const WITHOUT: &[&str] = &[
-    "http_ssi_module",
     "http_userid_module",
     "http_uwsgi_module",
     "http_scgi_module",
@@ -12,7 +11,6 @@ const WITHOUT: &[&str] = &[
     "http_tunnel_module",
     "http_upstream_least_time_module",
     "http_upstream_sticky_module",
-    "http-cache",
     "mail_pop3_module",
     "mail_imap_module",
     "mail_smtp_module",
@@ -29,6 +27,7 @@ const WITH: &[&str] = &[
     "http_stub_status_module",
     "http_gzip_static_module",
     "http_gunzip_module",
+    "http_slice_module",
     "http_addition_module",
     "http_sub_module",
     "http_secure_link_module",

@@ -67,6 +67,7 @@ pub fn run(
     }
     process::die_with_parent();
     let shared = Arc::new(Shared::new(config.clone(), logs.to_vec()));
+    tend_caches(&shared);
     let count = threads(&config);
     let ended = Arc::new(AtomicUsize::new(0));
     let handles: Arc<Mutex<Vec<Handle>>> = Arc::default();
@@ -385,4 +386,10 @@ impl Drop for Phase {
     fn drop(&mut self) {
         (self.which)(&self.shared).fetch_sub(1, Ordering::Relaxed);
     }
+}
+
+/// Starts the thread that looks after the caches' files. It ends with the process.
+fn tend_caches(shared: &Arc<Shared>) {
+    let shared = shared.clone();
+    std::thread::spawn(move || gallop_engine::cache::manager::run(&shared));
 }

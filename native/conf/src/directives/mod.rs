@@ -1,6 +1,7 @@
 //! The directives, by theme.
 
 mod access;
+pub(crate) mod cache;
 mod core_http;
 pub mod files;
 mod filters;

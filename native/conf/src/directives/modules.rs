@@ -1,4 +1,4 @@
-//! referer, secure_link, random_index, mirror, addition, sub, disable_symlinks.
+//! ssi, referer, secure_link, random_index, mirror, addition, sub, disable_symlinks.
 
 use crate::builder::Builder;
 use crate::error::{ConfError, Result};
@@ -69,6 +69,26 @@ pub const TABLE: &[Spec] = &[
         Setter::Flag(|b| &mut b.loc().sub_filter_last_modified),
     ),
     simple("gunzip", HSL, ONE, Setter::Flag(|b| &mut b.loc().gunzip)),
+    simple("slice", HSL, ONE, Setter::Size(|b| &mut b.loc().slice)),
+    simple("ssi", HSLI, ONE, Setter::Flag(|b| &mut b.loc().ssi)),
+    simple(
+        "ssi_silent_errors",
+        HSL,
+        ONE,
+        Setter::Flag(|b| &mut b.loc().ssi_silent_errors),
+    ),
+    simple(
+        "ssi_last_modified",
+        HSL,
+        ONE,
+        Setter::Flag(|b| &mut b.loc().ssi_last_modified),
+    ),
+    with("ssi_types", HSL, MORE, |b, d| {
+        super::filters::types(b, d, |l| &mut l.ssi_types, "text/html")
+    }),
+    simple("ssi_min_file_chunk", HSL, ONE, Setter::Nothing),
+    simple("ssi_value_length", HSL, ONE, Setter::Nothing),
+    simple("ssi_ignore_recycled_buffers", HSL, ONE, Setter::Nothing),
     simple("gunzip_buffers", HSL, TWO, Setter::Nothing),
     with("disable_symlinks", HSL, Arity(1, 2), disable_symlinks),
 ];

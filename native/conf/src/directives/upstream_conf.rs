@@ -1,5 +1,6 @@
 //! `proxy_*` and `fastcgi_*`.
 
+use super::cache;
 use crate::builder::Builder;
 use crate::error::{ConfError, Result};
 use crate::listen::split_port;
@@ -48,6 +49,53 @@ macro_rules! shared {
                 let value = bind(b, d)?;
                 store(&mut b.$conf().bind, value, d)
             }),
+            with(concat!($prefix, "cache_path"), HTTP, TWO_OR_MORE, cache::path),
+            with(concat!($prefix, "cache"), HSL, ONE, |b, d| {
+                let value = cache::cache_use(b, d)?;
+                store(&mut b.$conf().cache, value, d)
+            }),
+            simple(concat!($prefix, "cache_key"), HSL, ONE, Setter::Tmpl(|b| &mut b.$conf().cache_key)),
+            with(concat!($prefix, "cache_bypass"), HSL, MORE, |b, d| {
+                let values = cache::templates(b, d)?;
+                store(&mut b.$conf().cache_bypass, values, d)
+            }),
+            with(concat!($prefix, "no_cache"), HSL, MORE, |b, d| {
+                let values = cache::templates(b, d)?;
+                store(&mut b.$conf().no_cache, values, d)
+            }),
+            with(concat!($prefix, "cache_purge"), HSL, MORE, |b, d| {
+                let values = cache::templates(b, d)?;
+                store(&mut b.$conf().cache_purge, values, d)
+            }),
+            with(concat!($prefix, "cache_valid"), HSL, MORE, |b, d| {
+                cache::valid(d)?.into_iter().for_each(|rule| push(&mut b.$conf().cache_valid, rule));
+                Ok(())
+            }),
+            simple(concat!($prefix, "cache_min_uses"), HSL, ONE, Setter::Num(|b| &mut b.$conf().cache_min_uses)),
+            simple(concat!($prefix, "cache_max_range_offset"), HSL, ONE, Setter::Size(|b| &mut b.$conf().cache_max_range_offset)),
+            with(concat!($prefix, "cache_use_stale"), HSL, MORE, |b, d| {
+                let bits = bitmask(d, next::STALE_NAMES)?;
+                let bits = if bits & next::OFF != 0 { 0 } else { bits };
+                store(&mut b.$conf().cache_use_stale, bits, d)
+            }),
+            with(concat!($prefix, "cache_methods"), HSL, MORE, |b, d| {
+                // GET and HEAD are always among them.
+                let bits = bitmask(d, cache_methods::NAMES)? | cache_methods::GET | cache_methods::HEAD;
+                store(&mut b.$conf().cache_methods, bits, d)
+            }),
+            simple(concat!($prefix, "cache_lock"), HSL, ONE, Setter::Flag(|b| &mut b.$conf().cache_lock)),
+            simple(concat!($prefix, "cache_lock_timeout"), HSL, ONE, Setter::Msec(|b| &mut b.$conf().cache_lock_timeout)),
+            simple(concat!($prefix, "cache_lock_age"), HSL, ONE, Setter::Msec(|b| &mut b.$conf().cache_lock_age)),
+            simple(concat!($prefix, "cache_revalidate"), HSL, ONE, Setter::Flag(|b| &mut b.$conf().cache_revalidate)),
+            simple(concat!($prefix, "cache_background_update"), HSL, ONE, Setter::Flag(|b| &mut b.$conf().cache_background_update)),
+            with(concat!($prefix, "store"), HSL, ONE, |b, d| {
+                let value = cache::store_place(b, d)?;
+                store(&mut b.$conf().store, value, d)
+            }),
+            with(concat!($prefix, "store_access"), HSL, Arity(1, 3), |b, d| {
+                let mode = cache::access_mode(d)?;
+                store(&mut b.$conf().store_access, mode, d)
+            }),
             $($rest),*
         ]
     };
@@ -73,6 +121,12 @@ pub const PROXY: &[Spec] = shared!(
             HSL,
             ONE,
             Setter::Flag(|b| &mut b.proxy().pass_trailers)
+        ),
+        simple(
+            "proxy_cache_convert_head",
+            HSL,
+            ONE,
+            Setter::Flag(|b| &mut b.proxy().cache_convert_head)
         ),
         with("proxy_http_version", HSL, ONE, |b, d| {
             let value = choice(d, &d.args()[0], &[("1.0", 1000), ("1.1", 1001)])?;
@@ -537,29 +591,31 @@ fn cookie_rule(
     Ok(())
 }
 
+/// What `proxy_cookie_flags` can set or take away.
+pub const COOKIE_FLAGS: &[&str] = &[
+    "secure",
+    "nosecure",
+    "httponly",
+    "nohttponly",
+    "samesite=strict",
+    "samesite=lax",
+    "samesite=none",
+    "nosamesite",
+];
+
 fn cookie_flags(b: &mut Builder, d: &Directive) -> Result<()> {
-    const KNOWN: &[&str] = &[
-        "secure",
-        "nosecure",
-        "httponly",
-        "nohttponly",
-        "samesite=strict",
-        "samesite=lax",
-        "samesite=none",
-        "nosamesite",
-    ];
     let (name, flags) = d.args().split_first().expect("arity checked");
     if name == "off" && flags.is_empty() {
         b.proxy().cookie_flags.get_or_insert_with(Arc::default);
         return Ok(());
     }
-    let mut lower = Vec::new();
+    let mut templates = Vec::new();
     for flag in flags {
-        let flag_lower = flag.to_ascii_lowercase();
-        if !KNOWN.contains(&flag_lower.as_str()) {
+        let known = COOKIE_FLAGS.iter().any(|k| k.eq_ignore_ascii_case(flag));
+        if !known && !flag.contains('$') {
             return Err(ConfError::new(format!("invalid parameter \"{flag}\"")));
         }
-        lower.push(flag_lower);
+        templates.push(b.template(flag, &d.place)?);
     }
     let name = match name.strip_prefix('~') {
         Some(source) => CookieName::Regex(b.pattern(source, true, &d.place)?),
@@ -567,7 +623,10 @@ fn cookie_flags(b: &mut Builder, d: &Directive) -> Result<()> {
     };
     push(
         &mut b.proxy().cookie_flags,
-        CookieFlags { name, flags: lower },
+        CookieFlags {
+            name,
+            flags: templates,
+        },
     );
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! Servers and where they listen.
 
-use super::{inherited, CharsetMap, LimitZone, Location, Upstream};
+use super::{inherited, CacheZone, CharsetMap, LimitZone, Location, Upstream};
 use crate::error::Place;
 use crate::names::{ServerName, VirtualHosts};
 use crate::template::Template;
@@ -17,6 +17,7 @@ pub struct Http {
     pub limit_req_zones: Vec<LimitZone>,
     pub limit_conn_zones: Vec<LimitZone>,
     pub charset_maps: Vec<Arc<CharsetMap>>,
+    pub cache_zones: Vec<CacheZone>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,5 +1,6 @@
 //! The typed configuration: immutable once built, shared by every connection.
 
+mod cache;
 mod http;
 mod location;
 mod main;
@@ -8,6 +9,7 @@ mod modules;
 mod rewrite;
 mod upstream;
 
+pub use cache::*;
 pub use http::*;
 pub use location::*;
 pub use main::*;

@@ -1,6 +1,6 @@
 //! Upstream groups and how answers are fetched from them.
 
-use super::{inherited, List};
+use super::{inherited, CacheUse, CacheValid, List};
 use crate::error::Place;
 use crate::pattern::Pattern;
 use crate::template::Template;
@@ -130,6 +130,22 @@ pub mod next {
         ("off", OFF),
     ];
 
+    /// Words of `proxy_cache_use_stale`.
+    pub const STALE_NAMES: &[(&str, u32)] = &[
+        ("error", ERROR),
+        ("timeout", TIMEOUT),
+        ("invalid_header", INVALID_HEADER),
+        ("updating", UPDATING),
+        ("http_500", HTTP_500),
+        ("http_502", HTTP_502),
+        ("http_503", HTTP_503),
+        ("http_504", HTTP_504),
+        ("http_403", HTTP_403),
+        ("http_404", HTTP_404),
+        ("http_429", HTTP_429),
+        ("off", OFF),
+    ];
+
     /// The bit of an upstream's status, if it has one.
     pub fn of_status(status: u16) -> u32 {
         match status {
@@ -156,7 +172,7 @@ pub enum RedirectRule {
 #[derive(Clone, Debug)]
 pub struct CookieFlags {
     pub name: CookieName,
-    pub flags: Vec<String>,
+    pub flags: Vec<Template>,
 }
 
 #[derive(Clone, Debug)]
@@ -177,6 +193,15 @@ pub struct BindAddr {
     /// `None`: off.
     pub addr: Option<Template>,
     pub transparent: bool,
+}
+
+/// `proxy_store`: where answers are saved as files.
+#[derive(Clone, Debug)]
+pub enum StorePlace {
+    Off,
+    /// Where the file of the request's URI would be.
+    On,
+    Path(Template),
 }
 
 /// How long certificates that variables name are kept.
@@ -239,6 +264,24 @@ inherited! {
         ssl_protocols: Arc<Vec<String>>,
         ssl_ciphers: String,
         ssl_certificate_cache: Option<CertificateCache>,
+        cache: CacheUse,
+        cache_key: Template,
+        cache_bypass: Arc<Vec<Template>>,
+        no_cache: Arc<Vec<Template>>,
+        cache_purge: Arc<Vec<Template>>,
+        cache_valid: Arc<Vec<CacheValid>>,
+        cache_min_uses: u64,
+        cache_max_range_offset: u64,
+        cache_use_stale: u32,
+        cache_methods: u32,
+        cache_lock: bool,
+        cache_lock_timeout: u64,
+        cache_lock_age: u64,
+        cache_revalidate: bool,
+        cache_convert_head: bool,
+        cache_background_update: bool,
+        store: StorePlace,
+        store_access: u32,
         index: String,
         split_path_info: Pattern,
         keep_conn: bool,

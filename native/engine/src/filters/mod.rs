@@ -8,6 +8,8 @@ mod headers;
 mod not_modified;
 mod range;
 mod recode;
+pub mod slice;
+pub mod ssi;
 mod sub;
 mod transform;
 
@@ -25,6 +27,9 @@ pub async fn apply(ex: &mut Exchange) -> Flow {
         ex.response.reason = None;
     }
     carry(ex);
+    if let Some(status) = slice::apply(ex) {
+        return Flow::Status(status);
+    }
     if let Some(status) = not_modified::check(ex) {
         return Flow::Status(status);
     }
@@ -34,6 +39,7 @@ pub async fn apply(ex: &mut Exchange) -> Flow {
         addition::apply(ex);
         sub::apply(ex);
         charset::apply(ex);
+        ssi::apply(ex);
         if !ex.is_subrequest() {
             gzip::apply(ex);
             if let Some(status) = range::apply(ex) {

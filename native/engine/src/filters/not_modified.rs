@@ -7,7 +7,8 @@ use gallop_conf::model::IfModifiedSince;
 
 /// Turns the answer into 304, or gives the status of a failed precondition.
 pub fn check(ex: &mut Exchange) -> Option<u16> {
-    if ex.response.status != 200 || ex.is_subrequest() || ex.error_status != 0 {
+    let r = &ex.response;
+    if r.status != 200 || r.judged || ex.is_subrequest() || ex.error_status != 0 {
         return None;
     }
     if let Some(since) = ex.head.get("if-unmodified-since") {

@@ -17,6 +17,7 @@ pub fn apply(ex: &mut Exchange) -> Option<u16> {
         return None;
     }
     let max = ex.loc.conf.max_ranges.unwrap_or(u64::MAX);
+    let max = if r.single_range { max.min(1) } else { max };
     if max == 0 {
         return None;
     }
@@ -57,7 +58,7 @@ fn partial(ex: &mut Exchange, ranges: &[(u64, u64)], length: u64) {
                 inner,
                 start,
                 end,
-                at: 0,
+                at: ex.response.body_starts_at,
             };
             ex.response.body = Body::Stream(Box::new(window));
             return;
@@ -84,6 +85,9 @@ struct Window {
 impl BodyStream for Window {
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Chunk>>> {
         loop {
+            if self.at >= self.end {
+                return Poll::Ready(None);
+            }
             let chunk = match ready!(self.inner.poll_next(cx)) {
                 Some(Ok(chunk)) => chunk,
                 end => return Poll::Ready(end),

@@ -1,14 +1,16 @@
 //! From an upstream's head to the answer's.
 
+use super::cached::Fetch;
 use super::cookies;
 use super::response_body::UpstreamBody;
 use super::spool::Spooled;
 use super::transfer::Plan;
 use crate::body::Body;
+use crate::cache::disk::Entry;
 use crate::exchange::{Exchange, Upgrade};
 use crate::phases::Flow;
 use crate::time::parse_http_date;
-use crate::uri::is_unsafe;
+use crate::uri::split_unsafe;
 use gallop_conf::model::{items, Level, UpConf};
 use gallop_conf::values::parse_size;
 use gallop_http::fastcgi;
@@ -16,7 +18,7 @@ use gallop_http::h1::{parse_length, ResponseHead};
 use gallop_http::message::Version;
 
 /// An upstream's head, whatever protocol brought it.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Head {
     pub status: u16,
     pub reason: Option<Vec<u8>>,
@@ -166,34 +168,27 @@ fn is_ignored(conf: &UpConf, name: &str) -> bool {
 }
 
 /// Makes the upstream's answer this request's, or follows what it asks for.
-pub async fn apply(ex: &mut Exchange, plan: &Plan, head: Head, mut body: UpstreamBody) -> Flow {
+pub async fn apply(
+    ex: &mut Exchange,
+    plan: &Plan,
+    head: Head,
+    mut body: UpstreamBody,
+    fetch: Option<Box<Fetch>>,
+) -> Flow {
     let conf = plan.conf.clone();
-    if !is_ignored(&conf, "x-accel-limit-rate") {
-        let rate = head
-            .get("x-accel-limit-rate")
-            .and_then(|v| parse_size(std::str::from_utf8(v).ok()?));
-        if rate.is_some() {
-            ex.limit_rate.set(rate);
-        }
-    }
+    limit_rate(ex, &conf, &head);
     if let Some(flow) = accel_redirect(ex, &conf, &head) {
         return flow;
     }
-    if conf.intercept_errors == Some(true) && head.status >= 300 {
-        let pages = items(&ex.loc.conf.error_pages);
-        if pages.iter().any(|p| p.statuses.contains(&head.status)) && !ex.error_page {
-            let asks = head
-                .fields
-                .iter()
-                .filter(|(n, _)| is(n, "www-authenticate"));
-            ex.response.headers = asks.cloned().collect();
-            return Flow::Status(head.status);
+    if let Some(flow) = intercept(ex, &conf, &head) {
+        if let Some(fetch) = fetch {
+            fetch.intercepted(&conf, &head);
         }
+        return flow;
     }
     if head.status == 101 {
         return upgrade(ex, plan, head, body);
     }
-    copy_head(ex, plan, &head);
     if !is_ignored(&conf, "x-accel-buffering") {
         match head.get("x-accel-buffering") {
             Some(v) if v.eq_ignore_ascii_case(b"no") => body.set_unbuffered(true),
@@ -201,35 +196,98 @@ pub async fn apply(ex: &mut Exchange, plan: &Plan, head: Head, mut body: Upstrea
             _ => {}
         }
     }
-    let bodiless = ex.header_only || matches!(head.status, 204 | 304);
-    ex.response.content_length = head
-        .content_length
-        .filter(|_| head.status != 304 || head.content_length.is_some());
+    let fetch = fetch.filter(|f| !body.is_unbuffered() && f.allows(&conf, &head));
+    let ranges = fetch.is_some() || conf.force_ranges == Some(true);
+    ex.response.judged = fetch.is_none();
+    ex.response.single_range = ranges;
+    copy_head(ex, plan, &head, ranges);
+    ex.response.content_length = head.content_length;
     ex.response.filterable = true;
-    ex.response.body = if bodiless || body.is_ended() {
-        // Drained now, so that its connection goes back.
-        let mut body = Body::Stream(Box::new(body));
-        if !ex.header_only || head.content_length.is_none() {
-            let _ = body.collect(0).await;
-        } else {
-            let _ = futures_none(&mut body).await;
+    let whole = match fetch {
+        Some(fetch) => fetch.keep(ex, &conf, &head, body),
+        None => Err(Box::new(body)),
+    };
+    let bodiless = ex.header_only || matches!(head.status, 204 | 304);
+    ex.response.body = match whole {
+        Ok(_) if bodiless => Body::Empty,
+        Ok(body) => body,
+        Err(body) if bodiless || body.is_ended() => {
+            drain(ex, *body, &head, bodiless).await;
+            Body::Empty
         }
-        if !bodiless && head.content_length.is_none() {
-            ex.response.content_length = Some(0);
+        Err(body) if body.is_unbuffered() => Body::Stream(body),
+        Err(body) => {
+            let name = if plan.pass.is_some() {
+                "proxy_temp"
+            } else {
+                "fastcgi_temp"
+            };
+            let folder = ex.worker.shared.config.prefix.join(name);
+            Body::Stream(Box::new(Spooled::new(*body, &conf, folder)))
         }
-        Body::Empty
-    } else if body.is_unbuffered() {
-        Body::Stream(Box::new(body))
-    } else {
-        let name = if plan.pass.is_some() {
-            "proxy_temp"
-        } else {
-            "fastcgi_temp"
-        };
-        let folder = ex.worker.shared.config.prefix.join(name);
-        Body::Stream(Box::new(Spooled::new(body, &conf, folder)))
     };
     Flow::Done
+}
+
+/// Takes in a body that has nothing to give, so that its connection goes back.
+async fn drain(ex: &mut Exchange, body: UpstreamBody, head: &Head, bodiless: bool) {
+    let mut body = Body::Stream(Box::new(body));
+    if !ex.header_only || head.content_length.is_none() {
+        let _ = body.collect(0).await;
+    } else {
+        let _ = futures_none(&mut body).await;
+    }
+    if !bodiless && head.content_length.is_none() {
+        ex.response.content_length = Some(0);
+    }
+}
+
+/// Answers with what a cache has kept.
+pub fn kept(ex: &mut Exchange, plan: &Plan, entry: Entry) -> Flow {
+    let conf = plan.conf.clone();
+    let head = entry.meta.head;
+    limit_rate(ex, &conf, &head);
+    copy_head(ex, plan, &head, true);
+    if let Some(note) = &mut ex.cached {
+        note.fields = Some(head.fields.clone());
+    }
+    let r = &mut ex.response;
+    r.content_length = head.content_length;
+    r.filterable = true;
+    let length = entry.size - entry.body_start;
+    if !ex.header_only && !matches!(r.status, 204 | 304) {
+        r.body = Body::file(entry.file, entry.body_start, length);
+    }
+    Flow::Done
+}
+
+fn limit_rate(ex: &Exchange, conf: &UpConf, head: &Head) {
+    if is_ignored(conf, "x-accel-limit-rate") {
+        return;
+    }
+    let rate = head
+        .get("x-accel-limit-rate")
+        .and_then(|v| parse_size(std::str::from_utf8(v).ok()?));
+    if rate.is_some() {
+        ex.limit_rate.set(rate);
+    }
+}
+
+/// `intercept_errors`: a page of this server's answers in the upstream's place.
+fn intercept(ex: &mut Exchange, conf: &UpConf, head: &Head) -> Option<Flow> {
+    if conf.intercept_errors != Some(true) || head.status < 300 || ex.error_page {
+        return None;
+    }
+    let pages = items(&ex.loc.conf.error_pages);
+    if !pages.iter().any(|p| p.statuses.contains(&head.status)) {
+        return None;
+    }
+    let asks = head
+        .fields
+        .iter()
+        .filter(|(n, _)| is(n, "www-authenticate"));
+    ex.response.headers = asks.cloned().collect();
+    Some(Flow::Status(head.status))
 }
 
 /// Polls a body that has nothing to give, for what its end does.
@@ -246,21 +304,16 @@ fn accel_redirect(ex: &mut Exchange, conf: &UpConf, head: &Head) -> Option<Flow>
     if target.first() == Some(&b'@') {
         return Some(Flow::Named(String::from_utf8_lossy(&target).into_owned()));
     }
-    let (path, args) = match memchr::memchr(b'?', &target) {
-        Some(i) => (target[..i].to_vec(), target[i + 1..].to_vec()),
-        None => (target, Vec::new()),
-    };
-    let path = crate::escape::unescape(&path);
-    if is_unsafe(&path) {
+    let Some((path, args)) = split_unsafe(&target) else {
         ex.log(
             Level::Error,
             &format!(
                 "unsafe URI \"{}\" was detected",
-                String::from_utf8_lossy(&path)
+                String::from_utf8_lossy(&target)
             ),
         );
         return Some(Flow::Status(404));
-    }
+    };
     if ex.method() != b"HEAD" {
         let method = ex.head.store(b"GET");
         ex.head.method = method;
@@ -283,7 +336,8 @@ fn accel_redirect(ex: &mut Exchange, conf: &UpConf, head: &Head) -> Option<Flow>
     Some(Flow::Internal { uri: path, args })
 }
 
-fn copy_head(ex: &mut Exchange, plan: &Plan, head: &Head) {
+/// `ranges`: ranges of the answer can be sent, if the upstream's own word allows them.
+fn copy_head(ex: &mut Exchange, plan: &Plan, head: &Head, ranges: bool) {
     let conf = plan.conf.clone();
     ex.response.status = head.status;
     ex.response.reason.clone_from(&head.reason);
@@ -297,8 +351,13 @@ fn copy_head(ex: &mut Exchange, plan: &Plan, head: &Head) {
         if again || !is_passed(&conf, name, http1) {
             continue;
         }
+        if is(name, "accept-ranges") && ranges {
+            ex.response.allow_ranges = true;
+            continue;
+        }
         copy_field(ex, plan, name, value.clone());
     }
+    ex.response.allow_ranges |= conf.force_ranges == Some(true);
     if let Some(charset) = head
         .get("x-accel-charset")
         .filter(|_| !is_ignored(&conf, "x-accel-charset"))
@@ -335,7 +394,6 @@ fn copy_field(ex: &mut Exchange, plan: &Plan, name: &[u8], value: Vec<u8>) {
             let value = cookies::set_cookie(ex, &plan.conf, value);
             ex.response.add_header(&shown, value);
         }
-        b"accept-ranges" if plan.conf.force_ranges == Some(true) => {}
         _ => ex.response.add_header(&shown, value),
     }
 }
@@ -375,7 +433,7 @@ fn upgrade(ex: &mut Exchange, plan: &Plan, head: Head, body: UpstreamBody) -> Fl
     let Some((conn, early)) = body.into_upgrade() else {
         return Flow::Status(502);
     };
-    copy_head(ex, plan, &head);
+    copy_head(ex, plan, &head, false);
     if let Some(protocol) = head.get("upgrade") {
         ex.response.add_header("Upgrade", protocol.to_vec());
     }

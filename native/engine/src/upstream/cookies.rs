@@ -3,7 +3,8 @@
 use super::transfer::Plan;
 use crate::exchange::Exchange;
 use crate::template;
-use gallop_conf::model::{items, CookieName, RedirectRule, UpConf};
+use gallop_conf::directives::upstream_conf::COOKIE_FLAGS;
+use gallop_conf::model::{items, CookieName, Level, RedirectRule, UpConf};
 
 /// `proxy_redirect` on a `Location`.
 pub fn redirect(ex: &Exchange, plan: &Plan, value: Vec<u8>) -> Vec<u8> {
@@ -146,7 +147,7 @@ fn flags(ex: &Exchange, conf: &UpConf, cookie: Vec<u8>) -> Vec<u8> {
         .map(|p| p.trim_ascii().to_vec())
         .collect();
     let first = parts.remove(0);
-    for flag in &rule.flags {
+    for flag in rule.flags.iter().filter_map(|t| known_flag(ex, t)) {
         let (set, base) = match flag.strip_prefix("no") {
             Some(base) => (None, base),
             None => (Some(flag), flag.split('=').next().unwrap_or(flag)),
@@ -169,6 +170,19 @@ fn flags(ex: &Exchange, conf: &UpConf, cookie: Vec<u8>) -> Vec<u8> {
     }
     parts.insert(0, first);
     parts.join(&b"; "[..])
+}
+
+/// A flag's value in lower case; what variables give may be nothing, or no flag.
+fn known_flag(ex: &Exchange, flag: &template::Template) -> Option<&'static str> {
+    let value = template::eval(ex, flag);
+    let known = COOKIE_FLAGS
+        .iter()
+        .find(|k| k.as_bytes().eq_ignore_ascii_case(&value));
+    if known.is_none() && !value.is_empty() {
+        let shown = String::from_utf8_lossy(&value).into_owned();
+        ex.log(Level::Error, &format!("invalid proxy_cookie_flags flag \"{shown}\""));
+    }
+    known.copied()
 }
 
 fn spelled(flag: &str) -> &str {

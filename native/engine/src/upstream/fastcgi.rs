@@ -1,7 +1,8 @@
 //! fastcgi_pass.
 
 use super::proxy::{group_of, hint};
-use super::transfer::{self, Plan, Protocol};
+use super::attempts;
+use super::transfer::{Plan, Protocol};
 use crate::exchange::Exchange;
 use crate::phases::Flow;
 use crate::template;
@@ -37,12 +38,13 @@ pub async fn serve(ex: &mut Exchange, pass: &FastcgiPass) -> Flow {
         conf,
         tls: false,
         scheme: "fastcgi",
+        cache_key: Vec::new(),
         shown_uri: String::new(),
         default_name: String::new(),
         protocol: Protocol::Fastcgi,
         pass: None,
     };
-    transfer::run(ex, plan).await
+    attempts::run(ex, plan).await
 }
 
 /// Script name and path info of the URI, for variables.
@@ -98,7 +100,13 @@ pub fn encode(ex: &Exchange, conf: &UpConf) -> Vec<u8> {
 /// `HTTP_*` for the client's fields; fields of one name are joined.
 fn client_params(ex: &Exchange) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut out: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
-    for (name, value) in ex.head.iter() {
+    let own = super::request::own_conditions(ex);
+    let own = own.iter().map(|(n, v)| (n.as_bytes(), v.as_slice()));
+    let passed = ex
+        .head
+        .iter()
+        .filter(|(n, _)| !super::request::is_withheld(ex, n));
+    for (name, value) in passed.chain(own) {
         let mut key = b"HTTP_".to_vec();
         key.extend(name.iter().map(|c| {
             if *c == b'-' {

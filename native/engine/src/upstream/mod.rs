@@ -1,12 +1,15 @@
 //! Answers fetched from other servers.
 
-mod answer;
+pub(crate) mod answer;
+mod attempts;
+mod cached;
 mod cookies;
 pub(crate) mod fastcgi;
 pub mod keepalive;
 mod proxy;
 mod request;
 mod response_body;
+mod saved;
 mod spool;
 pub mod state;
 mod transfer;
@@ -16,6 +19,7 @@ use gallop_conf::model::Handler;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
+pub use cached::Note;
 pub use fastcgi::serve as fastcgi;
 pub use proxy::serve as proxy;
 

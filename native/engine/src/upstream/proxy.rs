@@ -2,7 +2,8 @@
 
 use super::request::HttpRequest;
 use super::state::{Group, Hint};
-use super::transfer::{self, Plan, Protocol};
+use super::attempts;
+use super::transfer::{Plan, Protocol};
 use crate::escape::{self, Use};
 use crate::exchange::Exchange;
 use crate::phases::Flow;
@@ -134,9 +135,11 @@ pub async fn serve(ex: &mut Exchange, pass: &ProxyPass) -> Flow {
     let uri = request_uri(ex, pass, &target);
     let scheme = if target.https { "https" } else { "http" };
     let shown_uri = String::from_utf8_lossy(&uri).into_owned();
+    let cache_key = [format!("{scheme}://{}", target.authority).as_bytes(), &uri].concat();
     let request = HttpRequest {
         uri,
         host: host_header(&target),
+        as_get: false,
     };
     let plan = Plan {
         hint: hint(ex, &group),
@@ -145,12 +148,13 @@ pub async fn serve(ex: &mut Exchange, pass: &ProxyPass) -> Flow {
         conf,
         tls: target.https,
         scheme,
+        cache_key,
         shown_uri,
         default_name: host_only(&target.authority),
         protocol: Protocol::Http(request),
         pass: Some(pass.clone()),
     };
-    transfer::run(ex, plan).await
+    attempts::run(ex, plan).await
 }
 
 fn host_only(authority: &str) -> String {

@@ -8,6 +8,8 @@ pub struct HttpRequest {
     pub uri: Vec<u8>,
     /// `Host` unless the configuration sets one.
     pub host: String,
+    /// A cache wants the body of what the client only asks the head of.
+    pub as_get: bool,
 }
 
 /// How the body is announced.
@@ -62,6 +64,7 @@ impl HttpRequest {
         let mut out = Vec::with_capacity(512);
         match &conf.method {
             Some(t) => out.extend_from_slice(&template::eval(ex, t)),
+            None if self.as_get => out.extend_from_slice(b"GET"),
             None => out.extend_from_slice(ex.method()),
         }
         out.push(b' ');
@@ -89,6 +92,11 @@ impl HttpRequest {
                 field(out, header.name.as_bytes(), &value);
             }
         }
+        for (name, value) in own_conditions(ex) {
+            if !is_set(name) {
+                field(out, name.as_bytes(), &value);
+            }
+        }
         match length {
             BodyLength::Known(n) if !is_set("content-length") => {
                 field(out, b"Content-Length", n.to_string().as_bytes());
@@ -99,6 +107,38 @@ impl HttpRequest {
             _ => {}
         }
     }
+}
+
+/// Fields that ask for less than the whole answer, which is what a cache wants.
+const CONDITIONS: [&str; 6] = [
+    "if-modified-since",
+    "if-unmodified-since",
+    "if-none-match",
+    "if-match",
+    "range",
+    "if-range",
+];
+
+/// A field of the client's that an answer to be kept must not depend on.
+pub fn is_withheld(ex: &Exchange, name: &[u8]) -> bool {
+    ex.cached.as_ref().is_some_and(|n| n.cacheable)
+        && CONDITIONS
+            .iter()
+            .any(|c| name.eq_ignore_ascii_case(c.as_bytes()))
+}
+
+/// Conditions under which the old answer is still good.
+pub fn own_conditions(ex: &Exchange) -> Vec<(&'static str, Vec<u8>)> {
+    let Some(note) = ex.cached.as_ref().filter(|n| n.cacheable) else {
+        return Vec::new();
+    };
+    let since = note.last_modified.map(|t| crate::time::http_date(t).into_bytes());
+    let etag = Some(note.etag.clone()).filter(|e| !e.is_empty());
+    let fields = [("If-Modified-Since", since), ("If-None-Match", etag)];
+    fields
+        .into_iter()
+        .filter_map(|(n, v)| Some((n, v?)))
+        .collect()
 }
 
 fn client_headers(ex: &Exchange, conf: &UpConf, out: &mut Vec<u8>) {
@@ -116,7 +156,8 @@ fn client_headers(ex: &Exchange, conf: &UpConf, out: &mut Vec<u8>) {
         let is = |other: &str| name.eq_ignore_ascii_case(other.as_bytes());
         let skipped = OWN.iter().any(|n| is(n))
             || set.iter().any(|h| is(&h.name))
-            || nominated.iter().any(|n| name.eq_ignore_ascii_case(n));
+            || nominated.iter().any(|n| name.eq_ignore_ascii_case(n))
+            || is_withheld(ex, name);
         if !skipped {
             field(out, name, value);
         }

@@ -7,8 +7,10 @@ use super::transfer::{Plan, Protocol, Reply};
 use super::Totals;
 use crate::body::{BodyStream, Chunk};
 use crate::exchange::Exchange;
+use crate::template;
 use crate::worker::Worker;
 use bytes::Bytes;
+use gallop_conf::values::parse_size;
 use gallop_http::fastcgi::{Event, RecordReader, ResponseHeadParser};
 use gallop_http::h1::{parse_response, ChunkDecoder, Decoded, ResponseError, ResponseHead};
 use gallop_runtime::{deadline, now_ms, Deadline};
@@ -301,6 +303,13 @@ impl Framing {
     }
 }
 
+/// `limit_rate` of the upstream's settings, if it limits.
+fn limit_rate(ex: &Exchange, plan: &Plan) -> Option<u64> {
+    let text = template::eval(ex, plan.conf.limit_rate.as_ref()?);
+    let rate = parse_size(std::str::from_utf8(&text).ok()?)?;
+    (rate > 0 && plan.conf.buffering != Some(false)).then_some(rate)
+}
+
 /// Streams an answer's body; gives the connection back when it ended cleanly.
 pub struct UpstreamBody {
     worker: Rc<Worker>,
@@ -315,6 +324,9 @@ pub struct UpstreamBody {
     started: u64,
     idle: Deadline,
     read_ms: u64,
+    /// Bytes a second that are read at most, and when reading began.
+    rate: Option<(u64, u64)>,
+    pause: Deadline,
     /// Answers that are not buffered reach the client as they come.
     flush: bool,
     pending_flush: bool,
@@ -341,6 +353,8 @@ impl UpstreamBody {
             started: now_ms(),
             idle,
             read_ms: plan.conf.read_ms(),
+            rate: limit_rate(ex, plan).map(|rate| (rate, now_ms())),
+            pause: deadline(),
             flush: plan.conf.buffering == Some(false),
             pending_flush: false,
         };
@@ -367,6 +381,11 @@ impl UpstreamBody {
         self.conn.take().map(|c| (c, input))
     }
 
+    /// Lets the body go, and its connection too unless it has ended.
+    pub fn discard(mut self) {
+        self.finish();
+    }
+
     pub fn is_ended(&self) -> bool {
         self.decoder.is_ended() && self.input.is_empty()
     }
@@ -384,12 +403,31 @@ impl UpstreamBody {
         self.chosen = None;
     }
 
+    /// Bytes that may be read now; `None`: later.
+    fn allowed(&self) -> Option<usize> {
+        const MOST: u64 = 32 * 1024;
+        let Some((rate, began)) = self.rate else {
+            return Some(MOST as usize);
+        };
+        let seconds = (now_ms() - began) / 1000 + 1;
+        let left = (rate * seconds).saturating_sub(self.times.received.get());
+        if left == 0 {
+            let over = self.times.received.get() - rate * seconds;
+            self.pause.set(over * 1000 / rate + 1);
+            return None;
+        }
+        Some(left.min(MOST) as usize)
+    }
+
     fn read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let Some(conn) = &self.conn else {
             return Poll::Ready(Ok(0));
         };
+        let Some(allowed) = self.allowed() else {
+            return Poll::Pending;
+        };
         let start = self.input.len();
-        self.input.resize(start + 32 * 1024, 0);
+        self.input.resize(start + allowed, 0);
         let read = conn.stream.poll_read(cx, &mut self.input[start..]);
         let n = if let Poll::Ready(Ok(n)) = &read {
             *n
@@ -447,6 +485,11 @@ impl BodyStream for UpstreamBody {
                     self.conn = None;
                     self.finish();
                     return Poll::Ready(Some(Err(e)));
+                }
+                Poll::Pending if self.allowed().is_none() => {
+                    // It is this side that waits, not the server that is slow.
+                    self.idle.set(self.read_ms);
+                    std::task::ready!(self.pause.poll_over(cx));
                 }
                 Poll::Pending => {
                     if self.idle.poll_over(cx).is_ready() {

@@ -1,13 +1,12 @@
 //! One request to an upstream: choice of a server, connection, request, head of the answer; and the
 //! next server when that fails.
 
-use super::answer::{self, Head};
+use super::answer::Head;
 use super::fastcgi;
 use super::keepalive::{TlsRequest, UpstreamConn};
 use super::request::{BodyLength, HttpRequest};
-use super::response_body::{Decoder, UpstreamBody};
+use super::response_body::Decoder;
 use super::state::{Chosen, Group, Hint};
-use super::Attempt;
 use crate::body::{read_range, BodyError};
 use crate::exchange::{Exchange, Received};
 use crate::phases::Flow;
@@ -36,11 +35,21 @@ pub struct Plan {
     pub hint: Hint,
     pub tls: bool,
     pub scheme: &'static str,
+    /// What a cache knows the answer by, unless the configuration says.
+    pub cache_key: Vec<u8>,
     pub shown_uri: String,
     /// The name a TLS server is asked for.
     pub default_name: String,
     pub protocol: Protocol,
     pub pass: Option<ProxyPass>,
+}
+
+impl Plan {
+    /// The upstream is asked for the head alone.
+    fn asks_head(&self, ex: &Exchange) -> bool {
+        let as_get = matches!(&self.protocol, Protocol::Http(r) if r.as_get);
+        ex.method() == b"HEAD" && !as_get
+    }
 }
 
 /// Why a try failed.
@@ -81,168 +90,6 @@ pub enum Tried {
     Failed(Failure),
     /// The client's side ended the request.
     Flow(Flow),
-}
-
-/// The default of `proxy_next_upstream`.
-const DEFAULT_NEXT: u32 = next::ERROR | next::TIMEOUT;
-
-pub async fn run(ex: &mut Exchange, plan: Plan) -> Flow {
-    let buffered = plan.conf.request_buffering.unwrap_or(true) || ex.source.is_ended();
-    if buffered && !ex.is_subrequest() {
-        if let Err(flow) = received::read(ex).await {
-            return flow;
-        }
-    }
-    if !buffered && !ex.is_subrequest() {
-        if let Err(flow) = received::read_ready(ex).await {
-            return flow;
-        }
-    }
-    let abortable = ex.abortable.clone();
-    abortable.set(!plan.conf.ignore_client_abort.unwrap_or(false) && !ex.is_subrequest());
-    let flow = attempts(ex, &plan, buffered).await;
-    abortable.set(false);
-    flow
-}
-
-async fn attempts(ex: &mut Exchange, plan: &Plan, replayable: bool) -> Flow {
-    let started = now_ms();
-    let mut tried = Vec::new();
-    let limit = plan
-        .conf
-        .next_upstream_tries
-        .filter(|&n| n > 0)
-        .unwrap_or(u64::MAX);
-    let mut tries = 0u64;
-    let mut group_start = !ex.attempts.is_empty();
-    let mut last: Option<Failure> = None;
-    loop {
-        let Some(chosen) = plan.group.choose(&plan.hint, &mut tried) else {
-            return no_server(ex, plan, last);
-        };
-        tries += 1;
-        ex.attempts.push(attempt(plan, &chosen, group_start));
-        group_start = false;
-        let index = chosen.index;
-        let began = now_ms();
-        let failure = match one(ex, plan, &chosen).await {
-            Tried::Flow(flow) => return flow,
-            Tried::Answer(reply) => {
-                let head = &reply.head;
-                note_head(ex, head, began);
-                let bit = next::of_status(head.status);
-                let more = tried.iter().filter(|t| **t).count() < plan.group.tries();
-                if bit != 0
-                    && more
-                    && tries < limit
-                    && may_go_on(ex, plan, bit, true, replayable, started)
-                {
-                    if !matches!(head.status, 403 | 404) {
-                        chosen.failed();
-                    }
-                    finish_attempt(ex, began);
-                    continue;
-                }
-                if bit
-                    & plan.conf.next_upstream.unwrap_or(DEFAULT_NEXT)
-                    & !(next::HTTP_403 | next::HTTP_404)
-                    != 0
-                {
-                    chosen.failed();
-                } else {
-                    chosen.succeeded();
-                }
-                let (head, body) = UpstreamBody::new(ex, plan, *reply, chosen);
-                return answer::apply(ex, plan, head, body.since(began)).await;
-            }
-            Tried::Failed(failure) => failure,
-        };
-        ex.log(Level::Error, &failure.message);
-        if failure.stale {
-            tried[index] = false;
-            tries -= 1;
-        } else {
-            chosen.failed();
-        }
-        drop(chosen);
-        finish_attempt(ex, began);
-        let status = failure.status();
-        if let Some(a) = ex.attempts.last_mut() {
-            a.status = status;
-        }
-        let on = may_go_on(ex, plan, failure.kind, failure.sent, replayable, started);
-        if !on || tries >= limit {
-            return Flow::Status(status);
-        }
-        last = Some(failure);
-    }
-}
-
-fn no_server(ex: &mut Exchange, plan: &Plan, last: Option<Failure>) -> Flow {
-    if let Some(failure) = last {
-        return Flow::Status(failure.status());
-    }
-    ex.attempts.push(Attempt {
-        peer: plan.group.conf.name.clone(),
-        url: format!(
-            "{}://{}{}",
-            plan.scheme, plan.group.conf.name, plan.shown_uri
-        ),
-        status: 502,
-        ..Attempt::default()
-    });
-    ex.log(
-        Level::Error,
-        "no live upstreams while connecting to upstream",
-    );
-    Flow::Status(502)
-}
-
-fn may_go_on(
-    ex: &Exchange,
-    plan: &Plan,
-    kind: u32,
-    sent: bool,
-    replayable: bool,
-    started: u64,
-) -> bool {
-    let mask = plan.conf.next_upstream.unwrap_or(DEFAULT_NEXT);
-    let timed_out = plan
-        .conf
-        .next_upstream_timeout
-        .is_some_and(|ms| ms > 0 && now_ms() - started >= ms);
-    let non_idempotent = sent && matches!(ex.method(), b"POST" | b"LOCK" | b"PATCH");
-    mask & kind != 0
-        && mask & next::OFF == 0
-        && (!non_idempotent || mask & next::NON_IDEMPOTENT != 0)
-        && (replayable || !sent)
-        && !timed_out
-}
-
-fn attempt(plan: &Plan, chosen: &Chosen, new_group: bool) -> Attempt {
-    let peer = chosen.peer().addr.to_string();
-    let colon = if peer.starts_with("unix:") { ":" } else { "" };
-    Attempt {
-        url: format!("{}://{peer}{colon}{}", plan.scheme, plan.shown_uri),
-        peer,
-        new_group,
-        began: now_ms(),
-        ..Attempt::default()
-    }
-}
-
-fn note_head(ex: &mut Exchange, head: &Head, started: u64) {
-    if let Some(a) = ex.attempts.last_mut() {
-        a.status = head.status;
-        a.header_ms = Some(now_ms() - started);
-        a.headers.clone_from(&head.fields);
-    }
-}
-
-fn finish_attempt(ex: &mut Exchange, started: u64) {
-    if let Some(a) = ex.attempts.last() {
-        a.times.response_ms.set(Some(now_ms() - started));
-    }
 }
 
 /// Who a TLS server should be, and who this server is to it.
@@ -296,7 +143,7 @@ fn pool_key(ex: &Exchange, plan: &Plan, chosen: &Chosen, tls: Option<&TlsNames>)
 }
 
 /// Tries one server.
-async fn one(ex: &mut Exchange, plan: &Plan, chosen: &Chosen) -> Tried {
+pub async fn one(ex: &mut Exchange, plan: &Plan, chosen: &Chosen) -> Tried {
     let started = now_ms();
     let tls = plan.tls.then(|| tls_names(ex, plan));
     let key = pool_key(ex, plan, chosen, tls.as_ref());
@@ -675,7 +522,7 @@ async fn exchange(ex: &mut Exchange, plan: &Plan, mut conn: UpstreamConn) -> Tri
             Ok(Some(head)) if (100..200).contains(&head.status) && head.status != 101 => {}
             Ok(Some(head)) => {
                 log_stderr(ex, &mut decoder);
-                decoder.start_body(&head, ex.method() == b"HEAD");
+                decoder.start_body(&head, plan.asks_head(ex));
                 return Tried::Answer(Box::new(Reply {
                     head,
                     conn,

@@ -172,6 +172,18 @@ fn root(ex: &Exchange, out: &mut Vec<u8>) {
     }
 }
 
+/// `$date_gmt` or, with an offset, `$date_local`, as SSI's `timefmt` wants it.
+fn date(ex: &Exchange, now: i64, offset: Option<i64>) -> String {
+    let format = ex.time_format.as_deref();
+    let format = format.unwrap_or("%A, %d-%b-%Y %H:%M:%S %Z");
+    time::strftime(format, now, offset)
+}
+
+/// Gives the request its number, so that its subrequests have the same.
+pub fn fix_request_id(ex: &Exchange) {
+    ex.request_id.borrow_mut().get_or_insert_with(random_id);
+}
+
 fn random_id() -> String {
     let mut bytes = [0u8; 16];
     // SAFETY: the kernel writes at most 16 bytes into `bytes`; so few never come in part.
@@ -205,7 +217,6 @@ fn port(out: &mut Vec<u8>, addr: Option<SocketAddr>) -> Option<bool> {
 
 fn connection(ex: &Exchange, b: B, out: &mut Vec<u8>) -> Option<bool> {
     let pp = ex.conn.proxy_protocol.as_ref();
-    let now = ex.started_wall as i64 / 1000;
     let counters = &ex.worker.shared.counters;
     let wall = gallop_runtime::unix_time();
     match b {
@@ -250,8 +261,11 @@ fn connection(ex: &Exchange, b: B, out: &mut Vec<u8>) -> Option<bool> {
             let now = wall as i64 / 1000;
             text(out, time::iso_date(now, time::zone_offset(now)).as_bytes())
         }
-        B::DateGmt => text(out, time::http_date(now).as_bytes()),
-        B::DateLocal => text(out, time::log_date(now, time::zone_offset(now)).as_bytes()),
+        B::DateGmt => text(out, date(ex, wall as i64 / 1000, None).as_bytes()),
+        B::DateLocal => {
+            let now = wall as i64 / 1000;
+            text(out, date(ex, now, Some(time::zone_offset(now))).as_bytes())
+        }
         B::LimitReqStatus => some(out, ex.limit_req_status.map(str::as_bytes)),
         B::LimitConnStatus => some(out, ex.limit_conn_status.map(str::as_bytes)),
         B::Http2 => match ex.version() {
@@ -387,6 +401,20 @@ fn upstream(ex: &Exchange, b: B, out: &mut Vec<u8>) -> Option<bool> {
         B::UpstreamResponseLength => each(out, &|a, out| number(a.times.length.get(), out)),
         B::UpstreamBytesReceived => each(out, &|a, out| number(a.times.received.get(), out)),
         B::UpstreamBytesSent => each(out, &|a, out| number(a.times.sent.get(), out)),
+        B::UpstreamCacheStatus => {
+            let status = ex.cached.as_ref().map(|n| n.status.as_bytes());
+            some(out, status.filter(|s| !s.is_empty()))
+        }
+        B::UpstreamCacheKey => some(out, ex.cached.as_ref().map(|n| n.key.as_slice())),
+        B::UpstreamCacheLastModified => match ex.cached.as_ref().and_then(|n| n.last_modified) {
+            Some(t) => text(out, time::http_date(t).as_bytes()),
+            None => Some(false),
+        },
+        B::UpstreamCacheEtag => {
+            let etag = ex.cached.as_ref().map(|n| n.etag.as_slice());
+            some(out, etag.filter(|e| !e.is_empty()))
+        }
+        B::SliceRange => some(out, crate::filters::slice::range(ex).as_ref().map(|r| r.as_bytes())),
         B::ProxyHost => match crate::upstream::proxy_host(ex) {
             Some((host, _)) => text(out, host.as_bytes()),
             None => Some(false),

@@ -3,6 +3,8 @@
 mod builtin;
 mod computed;
 
+pub use builtin::fix_request_id;
+
 use crate::exchange::{Exchange, Value};
 use crate::template;
 use gallop_conf::vars::{Prefix, VarId, VarKind};
@@ -31,6 +33,19 @@ pub fn eval(ex: &Exchange, id: VarId, out: &mut Vec<u8>) -> bool {
             let value = computed::split(ex, split);
             remember(ex, id, true, value, out)
         }
+    }
+}
+
+/// Appends the value of a variable that only the request names; `false` when it has none.
+pub fn by_name(ex: &Exchange, name: &str, out: &mut Vec<u8>) -> bool {
+    let shared = ex.worker.shared.clone();
+    if let Some(id) = shared.config.vars.find(name) {
+        return eval(ex, id, out);
+    }
+    match gallop_conf::vars::natural_kind(name) {
+        VarKind::Builtin(b) => builtin::eval(ex, b, out),
+        VarKind::Prefixed(prefix, name) => prefixed(ex, prefix, &name, out),
+        _ => false,
     }
 }
 
@@ -66,10 +81,7 @@ fn prefixed(ex: &Exchange, prefix: Prefix, name: &str, out: &mut Vec<u8>) -> boo
         }
         Prefix::SentHttp => sent_header(ex, name, out),
         Prefix::SentTrailer => join(pairs(&ex.response.trailers), name, b", ", out),
-        Prefix::UpstreamHttp => match ex.attempts.last() {
-            Some(a) => join(pairs(&a.headers), name, b", ", out),
-            None => false,
-        },
+        Prefix::UpstreamHttp => join(pairs(upstream_fields(ex)), name, b", ", out),
         Prefix::UpstreamTrailer => match ex.attempts.last() {
             Some(a) => join(pairs(&a.trailers.borrow()), name, b", ", out),
             None => false,
@@ -148,47 +160,98 @@ fn cookie<'a>(field: &'a [u8], name: &str) -> Option<&'a [u8]> {
     })
 }
 
-fn upstream_cookie(ex: &Exchange, name: &str, out: &mut Vec<u8>) -> bool {
-    let Some(attempt) = ex.attempts.last() else {
-        return false;
+/// The fields of the upstream's answer, be it a kept one.
+fn upstream_fields(ex: &Exchange) -> &[(Vec<u8>, Vec<u8>)] {
+    let kept = ex.cached.as_ref().and_then(|n| n.fields.as_ref());
+    let fresh = ex.attempts.last().map(|a| &a.headers);
+    kept.or(fresh).map_or(&[], Vec::as_slice)
+}
+
+/// The value a `Set-Cookie` field gives the cookie of that name.
+fn set_cookie<'a>(field: &'a [u8], name: &str) -> Option<&'a [u8]> {
+    let blank = |text: &'a [u8]| {
+        let n = text.iter().take_while(|c| **c == b' ').count();
+        &text[n..]
     };
-    let fields = attempt
-        .headers
+    let (start, rest) = field.split_at_checked(name.len())?;
+    if !start.eq_ignore_ascii_case(name.as_bytes()) {
+        return None;
+    }
+    let value = blank(blank(rest).strip_prefix(b"=")?);
+    value.split(|&c| c == b';').next()
+}
+
+fn upstream_cookie(ex: &Exchange, name: &str, out: &mut Vec<u8>) -> bool {
+    let fields = upstream_fields(ex)
         .iter()
         .filter(|(n, _)| n.eq_ignore_ascii_case(b"set-cookie"));
-    let mut value = fields.filter_map(|(_, v)| {
-        let first = v.split(|&c| c == b';').next()?;
-        cookie(first, name)
-    });
-    put(value.next_back(), out)
+    let mut values = fields.filter_map(|(_, v)| set_cookie(v, name));
+    put(values.next().filter(|v| !v.is_empty()), out)
 }
 
 fn proxy_protocol_tlv(ex: &Exchange, name: &str, out: &mut Vec<u8>) -> bool {
     let Some(header) = &ex.conn.proxy_protocol else {
         return false;
     };
+    if let Some(rest) = name.strip_prefix("ssl_") {
+        return proxy_protocol_ssl(&header.tlvs, rest, out);
+    }
     let kind = match name {
         "alpn" => 0x01,
         "authority" => 0x02,
         "unique_id" => 0x05,
         "ssl" => 0x20,
         "netns" => 0x30,
-        _ => match name
-            .strip_prefix("0x")
-            .and_then(|h| u8::from_str_radix(h, 16).ok())
-        {
+        _ => match tlv_number(name) {
             Some(kind) => kind,
             None => return false,
         },
     };
-    put(
-        header
-            .tlvs
-            .iter()
-            .find(|(k, _)| *k == kind)
-            .map(|(_, v)| v.as_slice()),
-        out,
-    )
+    put(tlv(&header.tlvs, kind), out)
+}
+
+fn tlv_number(name: &str) -> Option<u8> {
+    u8::from_str_radix(name.strip_prefix("0x")?, 16).ok()
+}
+
+fn tlv(tlvs: &[(u8, Vec<u8>)], kind: u8) -> Option<&[u8]> {
+    let found = tlvs.iter().find(|(k, _)| *k == kind);
+    found.map(|(_, v)| v.as_slice())
+}
+
+/// What the TLV about the proxy's TLS connection says: one byte of flags, four of the verification's
+/// result, then TLVs of its own.
+fn proxy_protocol_ssl(tlvs: &[(u8, Vec<u8>)], name: &str, out: &mut Vec<u8>) -> bool {
+    let Some((fixed, mut rest)) = tlv(tlvs, 0x20).and_then(|v| v.split_at_checked(5)) else {
+        return false;
+    };
+    let kind = match name {
+        "verify" => {
+            let result = u32::from_be_bytes([fixed[1], fixed[2], fixed[3], fixed[4]]);
+            out.extend_from_slice(result.to_string().as_bytes());
+            return true;
+        }
+        "version" => 0x21,
+        "cn" => 0x22,
+        "cipher" => 0x23,
+        "sig_alg" => 0x24,
+        "key_alg" => 0x25,
+        _ => match tlv_number(name) {
+            Some(kind) => kind,
+            None => return false,
+        },
+    };
+    while let &[found, high, low, ref more @ ..] = rest {
+        let len = usize::from(u16::from_be_bytes([high, low]));
+        let Some((value, after)) = more.split_at_checked(len) else {
+            return false;
+        };
+        if found == kind {
+            return put(Some(value), out);
+        }
+        rest = after;
+    }
+    false
 }
 
 /// Appends a path: `$document_root` or an alias, then what of the URI belongs below it.
@@ -227,5 +290,22 @@ mod tests {
         assert_eq!(cookie(b"a=1; b = 2 ;c=", "b"), Some(&b"2"[..]));
         assert_eq!(cookie(b"ab=1", "b"), None);
         assert!(same_name(b"X-Real-IP", "x_real_ip"));
+        assert_eq!(set_cookie(b"B = 2 ;c=", "b"), Some(&b"2 "[..]));
+        assert_eq!(set_cookie(b"b\t=2", "b"), None);
+        assert_eq!(set_cookie(b"=b=2", "b"), None);
+    }
+
+    #[test]
+    fn tls_of_the_proxy_is_told_by_inner_tlvs() {
+        let value = [&[1, 0, 0, 0, 7, 0x21, 0, 2][..], b"v1", &[0x22, 0, 1], b"c"].concat();
+        let tlvs = [(0x20, value)];
+        let get = |name: &str| {
+            let mut out = Vec::new();
+            proxy_protocol_ssl(&tlvs, name, &mut out).then_some(out)
+        };
+        assert_eq!(get("verify"), Some(b"7".to_vec()));
+        assert_eq!(get("version"), Some(b"v1".to_vec()));
+        assert_eq!(get("0x22"), Some(b"c".to_vec()));
+        assert_eq!(get("cipher"), None);
     }
 }

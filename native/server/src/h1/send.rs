@@ -400,15 +400,6 @@ fn head(ex: &mut Exchange, framing: Framing, buf: &mut Vec<u8>) -> Option<usize>
     if let Some(etag) = &ex.response.etag {
         field(buf, b"ETag", etag);
     }
-    if framing == Framing::Chunked && !ex.response.trailers.is_empty() {
-        let names: Vec<&[u8]> = ex
-            .response
-            .trailers
-            .iter()
-            .map(|(n, _)| n.as_slice())
-            .collect();
-        field(buf, b"Trailer", &names.join(&b", "[..]));
-    }
     buf.extend_from_slice(b"\r\n");
     date_at
 }

@@ -1,0 +1,417 @@
+//! What is known of a cache's entries; shared by the threads. The answers themselves are files.
+
+use super::disk;
+use gallop_conf::model::{CacheZone, Http};
+use gallop_runtime::now_ms;
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Context, Poll, Waker};
+
+/// MD5 of an entry's key; its file is named by it.
+pub type Key = [u8; 16];
+
+/// Bytes of a keys zone that an entry counts for.
+const NODE_SIZE: u64 = 128;
+
+#[derive(Default)]
+struct Node {
+    /// There is a file.
+    exists: bool,
+    uses: u64,
+    /// Bytes of the file.
+    size: u64,
+    /// Milliseconds (monotonic).
+    used: u64,
+    /// Its place among the entries by last use.
+    order: u64,
+    /// Who fetches the answer, and until when others wait for them.
+    updater: Option<(u64, u64)>,
+    waiting: Vec<Waker>,
+    /// A status without an answer of its own, and until when (seconds since 1970) it stands.
+    error: Option<(u16, i64)>,
+}
+
+#[derive(Default)]
+struct Index {
+    nodes: HashMap<Key, Node>,
+    /// Entries by last use, the oldest first.
+    order: BTreeMap<u64, Key>,
+    next: u64,
+    size: u64,
+    /// Starts of keys that were purged, and when (seconds since 1970).
+    purged: Vec<(Vec<u8>, i64)>,
+}
+
+impl Index {
+    fn touch(&mut self, key: &Key) {
+        self.next += 1;
+        let next = self.next;
+        if let Some(node) = self.nodes.get_mut(key) {
+            self.order.remove(&node.order);
+            node.order = next;
+            node.used = now_ms();
+            self.order.insert(next, *key);
+        }
+    }
+
+    fn take(&mut self, key: &Key) -> Option<Node> {
+        let node = self.nodes.remove(key)?;
+        self.order.remove(&node.order);
+        self.size -= node.size;
+        Some(node)
+    }
+}
+
+/// What the index says of a key.
+pub enum Seen {
+    /// Asked for often enough; whether there should be a file.
+    Known,
+    New,
+    /// Asked for too seldom to be kept.
+    Scarce,
+    Error(u16),
+}
+
+/// One cache.
+pub struct Cache {
+    pub conf: CacheZone,
+    index: Mutex<Index>,
+    next_updater: AtomicU64,
+    /// Files may be there that the index does not know.
+    cold: AtomicBool,
+}
+
+/// All caches of a configuration, by name.
+#[derive(Default)]
+pub struct Caches {
+    caches: Vec<Arc<Cache>>,
+}
+
+impl Caches {
+    pub fn new(http: Option<&Http>) -> Caches {
+        let zones = http.map_or(&[][..], |h| &h.cache_zones);
+        let caches: Vec<_> = zones.iter().map(|z| Arc::new(Cache::new(z))).collect();
+        Caches { caches }
+    }
+
+    pub fn get(&self, name: &[u8]) -> Option<&Arc<Cache>> {
+        let named = |c: &&Arc<Cache>| c.conf.name.as_bytes() == name;
+        self.caches.iter().find(named)
+    }
+
+    pub(super) fn all(&self) -> &[Arc<Cache>] {
+        &self.caches
+    }
+}
+
+impl Cache {
+    fn new(conf: &CacheZone) -> Cache {
+        Cache {
+            conf: conf.clone(),
+            index: Mutex::default(),
+            next_updater: AtomicU64::new(1),
+            cold: AtomicBool::new(true),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Index> {
+        self.index.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    pub fn is_cold(&self) -> bool {
+        self.cold.load(Ordering::Relaxed)
+    }
+
+    /// All files there were are in the index now.
+    pub(super) fn loaded(&self) {
+        self.cold.store(false, Ordering::Relaxed);
+    }
+
+    /// Where an entry's file is: folders named by the end of the key, as nginx names them.
+    pub fn path(&self, key: &Key) -> PathBuf {
+        let name: String = key.iter().map(|b| format!("{b:02x}")).collect();
+        let mut path = self.conf.path.clone();
+        let mut end = name.len();
+        for level in &self.conf.levels {
+            path.push(&name[end - level..end]);
+            end -= level;
+        }
+        path.push(name);
+        path
+    }
+
+    /// Looks a key up; `count`: this is another request for it.
+    pub fn see(&self, key: &Key, min_uses: u64, now: i64, count: bool) -> Seen {
+        let mut index = self.lock();
+        let Some(node) = index.nodes.get_mut(key) else {
+            drop(index);
+            self.insert(key, 0, false);
+            return Seen::New;
+        };
+        if let Some((status, until)) = node.error {
+            if until >= now {
+                index.touch(key);
+                return Seen::Error(status);
+            }
+            node.error = None;
+            node.uses = 0;
+        }
+        node.uses += u64::from(count);
+        let known = node.exists || node.uses >= min_uses;
+        index.touch(key);
+        if known {
+            Seen::Known
+        } else {
+            Seen::Scarce
+        }
+    }
+
+    /// Adds an entry that was asked for once; others make room if there is none.
+    fn insert(&self, key: &Key, size: u64, exists: bool) {
+        let limit = (self.conf.keys_size / NODE_SIZE).max(1) as usize;
+        let mut removed = None;
+        let mut index = self.lock();
+        if index.nodes.len() >= limit {
+            removed = Self::oldest(&index).inspect(|old| {
+                index.take(old);
+            });
+        }
+        let node = index.nodes.entry(*key).or_default();
+        node.uses = 1;
+        let before = std::mem::replace(&mut node.size, size);
+        node.exists = exists;
+        index.size = index.size - before + size;
+        index.touch(key);
+        drop(index);
+        if let Some(old) = removed {
+            self.unlink(&old);
+        }
+    }
+
+    /// The entry unused for longest that nobody fetches.
+    fn oldest(index: &Index) -> Option<Key> {
+        let idle = |key: &&Key| index.nodes.get(*key).is_some_and(|n| n.updater.is_none());
+        index.order.values().find(idle).copied()
+    }
+
+    fn unlink(&self, key: &Key) {
+        // A file that is gone already is as good as removed.
+        let _ = std::fs::remove_file(self.path(key));
+    }
+
+    /// Notes that an entry's file is in place.
+    pub fn stored(&self, key: &Key, size: u64) {
+        self.insert(key, size, true);
+        if let Some(node) = self.lock().nodes.get_mut(key) {
+            node.error = None;
+        }
+    }
+
+    /// Notes a file found on disk, unless it is known.
+    pub fn found(&self, key: &Key, size: u64) {
+        if self.lock().nodes.get(key).is_none_or(|n| !n.exists) {
+            self.insert(key, size, true);
+        }
+    }
+
+    /// Remembers a status instead of an answer.
+    pub fn failed(&self, key: &Key, status: u16, until: i64) {
+        if let Some(node) = self.lock().nodes.get_mut(key) {
+            node.error = Some((status, until));
+        }
+    }
+
+    pub fn remove(&self, key: &Key) -> bool {
+        let known = self.lock().take(key);
+        known.into_iter().for_each(|n| n.waiting.into_iter().for_each(Waker::wake));
+        std::fs::remove_file(self.path(key)).is_ok()
+    }
+
+    /// Takes on fetching the answer, unless another does and need not be overtaken yet. `age`:
+    /// milliseconds others wait for this one.
+    pub fn claim(self: &Arc<Self>, key: &Key, age: u64, overtake: bool) -> Option<Updating> {
+        let mut index = self.lock();
+        let node = index.nodes.get_mut(key)?;
+        let now = now_ms();
+        let free = node
+            .updater
+            .is_none_or(|(_, until)| overtake && until <= now);
+        if !free {
+            return None;
+        }
+        let id = self.next_updater.fetch_add(1, Ordering::Relaxed);
+        node.updater = Some((id, now.saturating_add(age)));
+        Some(Updating {
+            cache: self.clone(),
+            key: *key,
+            id,
+        })
+    }
+
+    /// Ready when nobody fetches the answer; until when (monotonic) is waited for who does.
+    pub fn poll_free(&self, key: &Key, cx: &Context<'_>) -> Poll<()> {
+        let mut index = self.lock();
+        let Some(node) = index.nodes.get_mut(key) else {
+            return Poll::Ready(());
+        };
+        if node.updater.is_none() {
+            return Poll::Ready(());
+        }
+        if !node.waiting.iter().any(|w| w.will_wake(cx.waker())) {
+            node.waiting.push(cx.waker().clone());
+        }
+        Poll::Pending
+    }
+
+    /// Milliseconds until the one who fetches the answer may be overtaken.
+    pub fn patience(&self, key: &Key) -> u64 {
+        let index = self.lock();
+        let updater = index.nodes.get(key).and_then(|n| n.updater);
+        updater.map_or(0, |(_, until)| until.saturating_sub(now_ms()))
+    }
+
+    /// Forgets all entries whose key begins so. They are passed over from now on; the files go later.
+    pub fn purge_prefix(&self, prefix: &[u8], now: i64) {
+        self.lock().purged.push((prefix.to_vec(), now));
+    }
+
+    /// Whether an entry made at `date` was purged since.
+    pub fn is_purged(&self, text: &[u8], date: i64) -> bool {
+        let index = self.lock();
+        let hit = |(prefix, at): &(Vec<u8>, i64)| text.starts_with(prefix) && date <= *at;
+        index.purged.iter().any(hit)
+    }
+
+    /// Purges that no walk over the files has finished yet.
+    pub(super) fn purges(&self) -> Vec<(Vec<u8>, i64)> {
+        self.lock().purged.clone()
+    }
+
+    pub(super) fn purges_done(&self, done: &[(Vec<u8>, i64)]) {
+        self.lock().purged.retain(|p| !done.contains(p));
+    }
+
+    /// Takes an entry that must go off the index; bytes and number of entries allowed at most.
+    pub(super) fn next_to_remove(&self, max_size: u64, max_count: u64) -> Option<Key> {
+        let mut index = self.lock();
+        let key = Self::oldest(&index)?;
+        let unused = now_ms().saturating_sub(index.nodes.get(&key)?.used);
+        let over = index.size > max_size || index.nodes.len() as u64 > max_count;
+        if unused < self.conf.inactive && !over {
+            return None;
+        }
+        index.take(&key);
+        Some(key)
+    }
+
+    pub(super) fn delete(&self, key: &Key) {
+        self.unlink(key);
+    }
+
+    /// Entries that fit into the keys zone.
+    pub(super) fn capacity(&self) -> u64 {
+        self.conf.keys_size / NODE_SIZE
+    }
+
+    /// Reads an entry's file; one that is broken or another key's counts as missing.
+    pub fn open(&self, key: &Key, text: &[u8]) -> Option<disk::Entry> {
+        let entry = disk::read(&self.path(key)).ok()?;
+        (entry.meta.key == text && !self.is_purged(text, entry.meta.date)).then_some(entry)
+    }
+}
+
+/// The right, and duty, to fetch an answer; given back when dropped.
+pub struct Updating {
+    cache: Arc<Cache>,
+    key: Key,
+    id: u64,
+}
+
+impl Drop for Updating {
+    fn drop(&mut self) {
+        let mut index = self.cache.lock();
+        let Some(node) = index.nodes.get_mut(&self.key) else {
+            return;
+        };
+        // Someone who waited too long may have overtaken this one.
+        if node.updater.is_some_and(|(id, _)| id == self.id) {
+            node.updater = None;
+            let waiting = std::mem::take(&mut node.waiting);
+            drop(index);
+            waiting.into_iter().for_each(Waker::wake);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cache(keys_size: u64) -> Arc<Cache> {
+        Arc::new(Cache::new(&CacheZone {
+            name: "one".into(),
+            path: "/nonexistent/cache".into(),
+            levels: vec![1, 2],
+            keys_size,
+            inactive: 600_000,
+            max_size: None,
+            min_free: 0,
+            manager_files: 100,
+            manager_sleep: 50,
+        }))
+    }
+
+    #[test]
+    fn files_lie_where_nginx_puts_them() {
+        let key = [0xab; 16];
+        let expected = format!("/nonexistent/cache/b/ba/{}", "ab".repeat(16));
+        assert_eq!(cache(8192).path(&key), PathBuf::from(expected));
+    }
+
+    #[test]
+    fn an_answer_is_kept_once_it_was_asked_for_often_enough() {
+        let cache = cache(8192);
+        assert!(matches!(cache.see(&[1; 16], 3, 0, true), Seen::New));
+        assert!(matches!(cache.see(&[1; 16], 3, 0, true), Seen::Scarce));
+        assert!(matches!(cache.see(&[1; 16], 3, 0, true), Seen::Known));
+    }
+
+    #[test]
+    fn one_fetches_while_others_wait_until_it_takes_too_long() {
+        let cache = cache(8192);
+        cache.see(&[1; 16], 1, 0, true);
+        let first = cache.claim(&[1; 16], 0, true).expect("free");
+        assert!(cache.claim(&[1; 16], 10_000, false).is_none(), "taken");
+        let second = cache.claim(&[1; 16], 10_000, true).expect("overtaken");
+        drop(first);
+        assert!(
+            cache.claim(&[1; 16], 0, true).is_none(),
+            "the first gives back nothing of the second's"
+        );
+        drop(second);
+        assert!(cache.claim(&[1; 16], 0, false).is_some());
+    }
+
+    #[test]
+    fn the_index_stays_within_its_zone() {
+        let cache = cache(8192);
+        for n in 0..1000u16 {
+            let mut key = [0; 16];
+            key[..2].copy_from_slice(&n.to_be_bytes());
+            cache.see(&key, 1, 0, true);
+        }
+        assert_eq!(cache.lock().nodes.len() as u64, 8192 / NODE_SIZE);
+        assert_eq!(cache.lock().order.len() as u64, 8192 / NODE_SIZE);
+    }
+
+    #[test]
+    fn a_remembered_error_stands_until_its_time() {
+        let cache = cache(8192);
+        cache.see(&[1; 16], 1, 0, true);
+        cache.failed(&[1; 16], 502, 10);
+        assert!(matches!(cache.see(&[1; 16], 1, 10, true), Seen::Error(502)));
+        assert!(matches!(cache.see(&[1; 16], 1, 11, true), Seen::Known));
+    }
+}

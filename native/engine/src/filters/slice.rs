@@ -1,0 +1,220 @@
+//! slice: an answer fetched in ranges of one size, each of which a cache can keep by itself.
+
+use crate::body::{Body, BodyStream, Chunk};
+use crate::exchange::{Exchange, Response};
+use crate::phases::{self, Flow};
+use crate::subrequest::{self, SubBody};
+use gallop_conf::model::Level;
+use std::cell::RefCell;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{ready, Context, Poll};
+
+/// What a request and the subrequests for its other slices share. Offsets in bytes.
+#[derive(Debug)]
+pub struct Slices {
+    size: u64,
+    /// Where the slice begins that is asked for.
+    start: u64,
+    etag: Option<Vec<u8>>,
+}
+
+pub type Shared = Rc<RefCell<Slices>>;
+
+/// `$slice_range`; the first to ask makes the request one in slices.
+pub fn range(ex: &Exchange) -> Option<String> {
+    let size = ex.loc.conf.slice.filter(|&n| n > 0)?;
+    let mut slot = ex.slices.borrow_mut();
+    if slot.is_none() {
+        if ex.is_subrequest() || ex.response.status != 0 {
+            return None;
+        }
+        let start = first_byte(ex) / size * size;
+        *slot = Some(Rc::new(RefCell::new(Slices {
+            size,
+            start,
+            etag: None,
+        })));
+    }
+    let slices = slot.as_ref()?.borrow();
+    let last = slices.start.saturating_add(slices.size - 1);
+    Some(format!("bytes={}-{last}", slices.start))
+}
+
+/// The first byte the client asks for, if it asks for one range.
+fn first_byte(ex: &Exchange) -> u64 {
+    let range = ex.head.get("range").filter(|r| r.len() >= 7);
+    let (None, Some(range)) = (ex.head.get("if-range"), range) else {
+        return 0;
+    };
+    let (unit, spec) = range.split_at(6);
+    if !unit.eq_ignore_ascii_case(b"bytes=") || spec.contains(&b',') {
+        return 0;
+    }
+    let spec = String::from_utf8_lossy(spec).trim().to_string();
+    let digits = spec.split('-').next().unwrap_or_default();
+    digits.trim().parse().unwrap_or(0)
+}
+
+/// `bytes start-last/length` as start, end and length.
+fn content_range(text: &[u8]) -> Option<(u64, u64, u64)> {
+    let text = std::str::from_utf8(text).ok()?.strip_prefix("bytes ")?;
+    let (range, length) = text.split_once('/')?;
+    let (start, last) = range.split_once('-')?;
+    let number = |t: &str| t.trim().parse::<u64>().ok();
+    let (start, last, length) = (number(start)?, number(last)?, number(length)?);
+    (start <= last && last < length).then_some((start, last + 1, length))
+}
+
+/// Checks that the answer is the slice asked for; the whole's length.
+fn check(slices: &mut Slices, r: &Response) -> Result<u64, String> {
+    if slices.etag.is_some() && slices.etag != r.etag {
+        return Err("etag mismatch in slice response".into());
+    }
+    slices.etag.clone_from(&r.etag);
+    let range = r.header("content-range").and_then(content_range);
+    let (start, end, length) = range.ok_or("invalid range in slice response")?;
+    if start != slices.start || end != length.min(start.saturating_add(slices.size)) {
+        return Err(format!("unexpected range in slice response: {start}-{end}"));
+    }
+    Ok(length)
+}
+
+/// Makes the first slice the whole answer; a status ends the request instead.
+pub fn apply(ex: &mut Exchange) -> Option<u16> {
+    let shared = ex.slices.borrow().clone()?;
+    if ex.is_subrequest() {
+        return None;
+    }
+    if ex.response.status != 206 {
+        // The upstream gives no ranges: its answer is whole.
+        *ex.slices.borrow_mut() = None;
+        return None;
+    }
+    let checked = check(&mut shared.borrow_mut(), &ex.response);
+    let length = match checked {
+        Ok(length) => length,
+        Err(message) => {
+            ex.log(Level::Error, &message);
+            return Some(502);
+        }
+    };
+    let own = subrequest::same(ex);
+    *own.slices.borrow_mut() = Some(shared.clone());
+    let start = shared.borrow().start;
+    let r = &mut ex.response;
+    r.status = 200;
+    r.reason = None;
+    r.remove_header("Content-Range");
+    r.remove_header("Accept-Ranges");
+    r.content_length = Some(length);
+    r.body_starts_at = start;
+    r.allow_ranges = true;
+    r.single_range = true;
+    if ex.header_only {
+        return None;
+    }
+    let body = std::mem::take(&mut ex.response.body);
+    ex.response.body = Body::Stream(Box::new(Sliced {
+        own,
+        shared,
+        length,
+        state: State::Body(body),
+    }));
+    None
+}
+
+type Next = Pin<Box<dyn Future<Output = Result<Body, String>>>>;
+
+enum State {
+    Body(Body),
+    Asked(Next),
+}
+
+/// One slice after another.
+struct Sliced {
+    /// Stands for the request, whose own fields are on their way already.
+    own: Box<Exchange>,
+    shared: Shared,
+    length: u64,
+    state: State,
+}
+
+impl BodyStream for Sliced {
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Chunk>>> {
+        loop {
+            match &mut self.state {
+                State::Body(body) => match ready!(body.poll_next(cx)) {
+                    None => {}
+                    next => return Poll::Ready(next),
+                },
+                State::Asked(next) => {
+                    match ready!(next.as_mut().poll(cx)) {
+                        Ok(body) => self.state = State::Body(body),
+                        Err(message) => {
+                            self.own.log(Level::Error, &message);
+                            return Poll::Ready(Some(Err(io::Error::other(message))));
+                        }
+                    }
+                    continue;
+                }
+            }
+            let mut slices = self.shared.borrow_mut();
+            slices.start = slices.start.saturating_add(slices.size);
+            if slices.start >= self.length {
+                return Poll::Ready(None);
+            }
+            drop(slices);
+            let mut sub = subrequest::same(&self.own);
+            sub.depth = 1;
+            *sub.slices.borrow_mut() = Some(self.shared.clone());
+            self.state = State::Asked(Box::pin(fetch(sub, self.shared.clone())));
+        }
+    }
+}
+
+async fn fetch(mut sub: Box<Exchange>, shared: Shared) -> Result<Body, String> {
+    let flow = phases::content(&mut sub).await;
+    let status = sub.response.status;
+    if !matches!(flow, Flow::Done) || status != 206 {
+        return Err(format!("unexpected status code {status} in slice response"));
+    }
+    check(&mut shared.borrow_mut(), &sub.response)?;
+    Ok(Body::Stream(Box::new(SubBody::new(sub))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slice_must_be_the_one_asked_for_and_of_the_same_file() {
+        let mut slices = Slices {
+            size: 4,
+            start: 4,
+            etag: None,
+        };
+        let mut check = |range: &str, etag: &str| {
+            let mut r = Response {
+                etag: Some(etag.into()),
+                ..Response::default()
+            };
+            r.add_header("Content-Range", range);
+            check(&mut slices, &r)
+        };
+        assert_eq!(check("bytes 4-7/10", "\"a\""), Ok(10));
+        assert_eq!(check("bytes 4-5/6", "\"a\""), Ok(6));
+        for (range, etag) in [
+            ("bytes 4-7/10", "\"b\""),
+            ("bytes 0-3/10", "\"a\""),
+            ("bytes 4-8/10", "\"a\""),
+            ("bytes 4-7/*", "\"a\""),
+            ("bytes 7-4/10", "\"a\""),
+            ("4-7/10", "\"a\""),
+        ] {
+            assert!(check(range, etag).is_err(), "{range} {etag}");
+        }
+    }
+}

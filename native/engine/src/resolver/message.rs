@@ -1,0 +1,240 @@
+//! DNS messages (RFC 1035, section 4; RFC 3596 for AAAA), as far as a lookup needs them.
+
+use std::net::IpAddr;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    A,
+    Aaaa,
+}
+
+impl Kind {
+    fn number(self) -> u16 {
+        match self {
+            Kind::A => 1,
+            Kind::Aaaa => 28,
+        }
+    }
+}
+
+const CNAME: u16 = 5;
+const IN: u16 = 1;
+/// Pointers followed in one name; more are a loop.
+const MAX_POINTERS: usize = 32;
+
+/// What a server says to a question.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Did not fit into a datagram.
+    Truncated,
+    /// An error of RFC 1035, section 4.1.1.
+    Refused(u8),
+    Found {
+        addresses: Vec<IpAddr>,
+        /// What the name stands for, if it is an alias.
+        alias: Option<String>,
+        /// Seconds the answer may be kept.
+        ttl: u32,
+    },
+}
+
+/// A question for a name; `None` if it cannot be a name.
+pub fn question(id: u16, name: &str, kind: Kind) -> Option<Vec<u8>> {
+    let mut out = Vec::with_capacity(name.len() + 18);
+    out.extend_from_slice(&id.to_be_bytes());
+    // Recursion is desired; one question.
+    out.extend_from_slice(&[1, 0, 0, 1, 0, 0, 0, 0, 0, 0]);
+    let name = name.strip_suffix('.').unwrap_or(name);
+    if name.is_empty() || name.len() > 253 {
+        return None;
+    }
+    for label in name.split('.') {
+        let len = u8::try_from(label.len()).ok().filter(|n| (1..64).contains(n))?;
+        out.push(len);
+        out.extend_from_slice(label.as_bytes());
+    }
+    out.push(0);
+    out.extend_from_slice(&kind.number().to_be_bytes());
+    out.extend_from_slice(&IN.to_be_bytes());
+    Some(out)
+}
+
+struct Reader<'a> {
+    message: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, n: usize) -> Option<&'a [u8]> {
+        let bytes = self.message.get(self.at..self.at.checked_add(n)?)?;
+        self.at += n;
+        Some(bytes)
+    }
+
+    fn u16(&mut self) -> Option<u16> {
+        self.take(2).map(|b| u16::from_be_bytes([b[0], b[1]]))
+    }
+
+    fn u32(&mut self) -> Option<u32> {
+        self.take(4)
+            .map(|b| u32::from_be_bytes([b[0], b[1], b[2], b[3]]))
+    }
+
+    /// A name, in lower case with dots.
+    fn name(&mut self) -> Option<String> {
+        let mut out = String::new();
+        let mut at = self.at;
+        let mut after = None;
+        let mut pointers = 0;
+        loop {
+            let len = *self.message.get(at)?;
+            match len {
+                0 => break,
+                0xc0.. => {
+                    let low = *self.message.get(at + 1)?;
+                    after.get_or_insert(at + 2);
+                    at = usize::from(len & 0x3f) << 8 | usize::from(low);
+                    pointers += 1;
+                    if pointers > MAX_POINTERS {
+                        return None;
+                    }
+                }
+                1..=63 => {
+                    let label = self.message.get(at + 1..at + 1 + usize::from(len))?;
+                    if !out.is_empty() {
+                        out.push('.');
+                    }
+                    out.extend(label.iter().map(|c| char::from(c.to_ascii_lowercase())));
+                    if out.len() > 1024 {
+                        return None;
+                    }
+                    at += 1 + usize::from(len);
+                }
+                _ => return None,
+            }
+        }
+        self.at = after.unwrap_or(at + 1);
+        Some(out)
+    }
+}
+
+/// Reads the answer to a question; `None`: it is malformed, or answers something else.
+pub fn parse(message: &[u8], id: u16, name: &str, kind: Kind) -> Option<Answer> {
+    let mut r = Reader { message, at: 0 };
+    let (got, flags) = (r.u16()?, r.u16()?);
+    let (questions, answers) = (r.u16()?, r.u16()?);
+    r.take(4)?;
+    let is_answer = flags & 0x8000 != 0 && flags & 0x7800 == 0;
+    if got != id || !is_answer || questions != 1 {
+        return None;
+    }
+    let asked = name.strip_suffix('.').unwrap_or(name);
+    let (owner, of_kind, class) = (r.name()?, r.u16()?, r.u16()?);
+    if !owner.eq_ignore_ascii_case(asked) || of_kind != kind.number() || class != IN {
+        return None;
+    }
+    if flags & 0x0200 != 0 {
+        return Some(Answer::Truncated);
+    }
+    match (flags & 0xf) as u8 {
+        0 => records(&mut r, answers, kind),
+        // A server that did not understand the question may understand it another time.
+        1 => None,
+        code => Some(Answer::Refused(code)),
+    }
+}
+
+fn records(r: &mut Reader<'_>, count: u16, kind: Kind) -> Option<Answer> {
+    let mut addresses = Vec::new();
+    let mut alias = None;
+    let mut lowest = u32::MAX;
+    for _ in 0..count {
+        r.name()?;
+        let (of_kind, class, ttl) = (r.u16()?, r.u16()?, r.u32()?);
+        let len = usize::from(r.u16()?);
+        let start = r.at;
+        let data = r.take(len)?;
+        if class != IN {
+            continue;
+        }
+        if of_kind == CNAME {
+            let mut inner = Reader {
+                message: r.message,
+                at: start,
+            };
+            alias = Some(inner.name()?);
+        } else if of_kind == kind.number() {
+            addresses.push(match kind {
+                Kind::A => IpAddr::from(<[u8; 4]>::try_from(data).ok()?),
+                Kind::Aaaa => IpAddr::from(<[u8; 16]>::try_from(data).ok()?),
+            });
+        } else {
+            continue;
+        }
+        lowest = lowest.min(ttl);
+    }
+    // RFC 2181, section 8: a time with the highest bit set is none.
+    let ttl = if lowest > i32::MAX as u32 { 0 } else { lowest };
+    Some(Answer::Found {
+        addresses,
+        alias,
+        ttl,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn answer(records: &[u8], count: u8) -> Vec<u8> {
+        let mut message = question(7, "A.example", Kind::A).expect("a name");
+        message[2] = 0x81;
+        message[7] = count;
+        message.extend_from_slice(records);
+        message
+    }
+
+    const ALIAS: &[u8] = b"\xc0\x0c\x00\x05\x00\x01\x00\x00\x00\x05\x00\x04\x01b\xc0\x0e";
+    const ADDRESS: &[u8] = b"\x01x\x00\x00\x01\x00\x01\x00\x00\x00\x09\x00\x04\x7f\x00\x00\x01";
+
+    #[test]
+    fn addresses_and_aliases_are_read() {
+        let message = answer(&[ALIAS, ADDRESS].concat(), 2);
+        let found = Answer::Found {
+            addresses: vec![IpAddr::from([127, 0, 0, 1])],
+            alias: Some("b.example".into()),
+            ttl: 5,
+        };
+        assert_eq!(parse(&message, 7, "a.EXAMPLE.", Kind::A), Some(found));
+        assert_eq!(parse(&message, 8, "a.example", Kind::A), None);
+        assert_eq!(parse(&message, 7, "b.example", Kind::A), None);
+        assert_eq!(parse(&message, 7, "a.example", Kind::Aaaa), None);
+    }
+
+    #[test]
+    fn refusals_and_truncation_are_told_apart() {
+        let mut message = answer(&[], 0);
+        message[3] = 3;
+        let of = |m: &[u8]| parse(m, 7, "a.example", Kind::A);
+        assert_eq!(of(&message), Some(Answer::Refused(3)));
+        message[2] |= 2;
+        assert_eq!(of(&message), Some(Answer::Truncated));
+    }
+
+    #[test]
+    fn what_cannot_be_a_name_is_no_question() {
+        for name in ["", ".", "a..b", &"x".repeat(64), &"x.".repeat(127)] {
+            assert_eq!(question(1, name, Kind::A), None, "{name}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_without_harm(
+            records in proptest::collection::vec(any::<u8>(), 0..80), count in 0u8..9
+        ) {
+            let _ = parse(&answer(&records, count), 7, "a.example", Kind::A);
+        }
+    }
+}

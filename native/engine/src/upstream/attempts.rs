@@ -1,0 +1,255 @@
+//! A request's way to an upstream: what is kept, else one server after another.
+
+use super::answer;
+use super::cached::{self, Fetch, Looked};
+use super::response_body::UpstreamBody;
+use super::state::Chosen;
+use super::transfer::{one, Failure, Plan, Protocol, Reply, Tried};
+use super::Attempt;
+use crate::exchange::Exchange;
+use crate::phases::Flow;
+use crate::received;
+use answer::Head;
+use gallop_conf::model::{next, Level};
+use gallop_runtime::now_ms;
+
+/// The default of `proxy_next_upstream`.
+const DEFAULT_NEXT: u32 = next::ERROR | next::TIMEOUT;
+
+pub async fn run(ex: &mut Exchange, mut plan: Plan) -> Flow {
+    let buffered = plan.conf.request_buffering.unwrap_or(true) || ex.source.is_ended();
+    if !ex.is_subrequest() {
+        let read = if buffered {
+            received::read(ex).await
+        } else {
+            received::read_ready(ex).await
+        };
+        if let Err(flow) = read {
+            return flow;
+        }
+    }
+    let abortable = ex.abortable.clone();
+    let may_abort = !plan.conf.ignore_client_abort.unwrap_or(false) && !ex.is_subrequest();
+    abortable.set(may_abort);
+    let conf = plan.conf.clone();
+    let fetch = match cached::look(ex, &conf, std::mem::take(&mut plan.cache_key)).await {
+        None => None,
+        Some(Looked::Fetch(fetch)) => Some(fetch),
+        Some(Looked::Flow(flow)) => {
+            abortable.set(false);
+            return flow;
+        }
+        Some(Looked::Answer(entry)) => {
+            abortable.set(false);
+            return answer::kept(ex, &plan, *entry);
+        }
+    };
+    if let (Some(fetch), Protocol::Http(request)) = (&fetch, &mut plan.protocol) {
+        request.as_get = ex.method() == b"HEAD" && conf.cache_convert_head != Some(false);
+        // What is to be kept is fetched even when this client leaves.
+        abortable.set(may_abort && !fetch.cacheable);
+    }
+    let mut way = Way {
+        plan: &plan,
+        fetch,
+        replayable: buffered,
+        started: now_ms(),
+        tries: 0,
+    };
+    let flow = way.attempts(ex).await;
+    abortable.set(false);
+    flow
+}
+
+/// What one try leads to.
+enum Step {
+    Again(Option<Failure>),
+    Flow(Flow),
+}
+
+struct Way<'a> {
+    plan: &'a Plan,
+    fetch: Option<Box<Fetch>>,
+    /// The request's body is at hand for another try.
+    replayable: bool,
+    /// Milliseconds (monotonic).
+    started: u64,
+    tries: u64,
+}
+
+impl Way<'_> {
+    async fn attempts(&mut self, ex: &mut Exchange) -> Flow {
+        let plan = self.plan;
+        let mut tried = Vec::new();
+        let mut group_start = !ex.attempts.is_empty();
+        let mut last: Option<Failure> = None;
+        loop {
+            let Some(chosen) = plan.group.choose(&plan.hint, &mut tried) else {
+                return self.no_server(ex, last);
+            };
+            self.tries += 1;
+            ex.attempts.push(attempt(plan, &chosen, group_start));
+            group_start = false;
+            let index = chosen.index;
+            let began = now_ms();
+            let step = match one(ex, plan, &chosen).await {
+                Tried::Flow(flow) => return flow,
+                Tried::Answer(reply) => {
+                    let left = tried.iter().filter(|t| **t).count() < plan.group.tries();
+                    self.answered(ex, *reply, chosen, began, left).await
+                }
+                Tried::Failed(failure) => {
+                    if failure.stale {
+                        tried[index] = false;
+                    }
+                    self.failed(ex, failure, chosen, began)
+                }
+            };
+            match step {
+                Step::Flow(flow) => return flow,
+                Step::Again(failure) => last = failure,
+            }
+        }
+    }
+
+    fn limit(&self) -> u64 {
+        let tries = self.plan.conf.next_upstream_tries;
+        tries.filter(|&n| n > 0).unwrap_or(u64::MAX)
+    }
+
+    /// Whether another server may be tried after `kind` went wrong.
+    fn may_go_on(&self, ex: &Exchange, kind: u32, sent: bool) -> bool {
+        let conf = &self.plan.conf;
+        let mask = conf.next_upstream.unwrap_or(DEFAULT_NEXT);
+        let timed_out = conf
+            .next_upstream_timeout
+            .is_some_and(|ms| ms > 0 && now_ms() - self.started >= ms);
+        let non_idempotent = sent && matches!(ex.method(), b"POST" | b"LOCK" | b"PATCH");
+        mask & kind != 0
+            && mask & next::OFF == 0
+            && (!non_idempotent || mask & next::NON_IDEMPOTENT != 0)
+            && (self.replayable || !sent)
+            && self.tries < self.limit()
+            && !timed_out
+    }
+
+    /// A head has come; `left`: there are servers that were not tried.
+    async fn answered(
+        &mut self,
+        ex: &mut Exchange,
+        reply: Reply,
+        chosen: Chosen,
+        began: u64,
+        left: bool,
+    ) -> Step {
+        let plan = self.plan;
+        note_head(ex, &reply.head, began);
+        let status = reply.head.status;
+        let bit = next::of_status(status);
+        let missing = matches!(status, 403 | 404);
+        if bit != 0 && left && self.may_go_on(ex, bit, true) {
+            if !missing {
+                chosen.failed();
+            }
+            finish_attempt(ex, began);
+            return Step::Again(None);
+        }
+        if bit & plan.conf.next_upstream.unwrap_or(DEFAULT_NEXT) != 0 && !missing {
+            chosen.failed();
+        } else {
+            chosen.succeeded();
+        }
+        let (head, body) = UpstreamBody::new(ex, plan, reply, chosen);
+        let body = body.since(began);
+        if let Some(fetch) = &mut self.fetch {
+            let old = match fetch.instead(ex, &plan.conf, bit) {
+                None => fetch.confirmed(ex, &plan.conf, &head),
+                entry => entry,
+            };
+            if let Some(entry) = old {
+                body.discard();
+                return Step::Flow(answer::kept(ex, plan, *entry));
+            }
+        }
+        Step::Flow(answer::apply(ex, plan, head, body, self.fetch.take()).await)
+    }
+
+    fn failed(&mut self, ex: &mut Exchange, failure: Failure, chosen: Chosen, began: u64) -> Step {
+        ex.log(Level::Error, &failure.message);
+        if failure.stale {
+            self.tries -= 1;
+        } else {
+            chosen.failed();
+        }
+        drop(chosen);
+        finish_attempt(ex, began);
+        let status = failure.status();
+        if let Some(a) = ex.attempts.last_mut() {
+            a.status = status;
+        }
+        if self.may_go_on(ex, failure.kind, failure.sent) {
+            return Step::Again(Some(failure));
+        }
+        Step::Flow(self.give_up(ex, status, failure.kind))
+    }
+
+    /// No server gave an answer: an old one, if there is one that may be used, else the error.
+    fn give_up(&mut self, ex: &mut Exchange, status: u16, kind: u32) -> Flow {
+        let conf = &self.plan.conf;
+        if let Some(fetch) = &mut self.fetch {
+            if let Some(entry) = fetch.after_failure(ex, conf, kind) {
+                return answer::kept(ex, self.plan, *entry);
+            }
+            fetch.failed(conf, status, 0);
+        }
+        Flow::Status(status)
+    }
+
+    fn no_server(&mut self, ex: &mut Exchange, last: Option<Failure>) -> Flow {
+        if let Some(failure) = last {
+            return self.give_up(ex, failure.status(), failure.kind);
+        }
+        let plan = self.plan;
+        ex.attempts.push(Attempt {
+            peer: plan.group.conf.name.clone(),
+            url: format!(
+                "{}://{}{}",
+                plan.scheme, plan.group.conf.name, plan.shown_uri
+            ),
+            status: 502,
+            ..Attempt::default()
+        });
+        ex.log(
+            Level::Error,
+            "no live upstreams while connecting to upstream",
+        );
+        self.give_up(ex, 502, next::ERROR)
+    }
+}
+
+fn attempt(plan: &Plan, chosen: &Chosen, new_group: bool) -> Attempt {
+    let peer = chosen.peer().addr.to_string();
+    let colon = if peer.starts_with("unix:") { ":" } else { "" };
+    Attempt {
+        url: format!("{}://{peer}{colon}{}", plan.scheme, plan.shown_uri),
+        peer,
+        new_group,
+        began: now_ms(),
+        ..Attempt::default()
+    }
+}
+
+fn note_head(ex: &mut Exchange, head: &Head, started: u64) {
+    if let Some(a) = ex.attempts.last_mut() {
+        a.status = head.status;
+        a.header_ms = Some(now_ms() - started);
+        a.headers.clone_from(&head.fields);
+    }
+}
+
+fn finish_attempt(ex: &mut Exchange, started: u64) {
+    if let Some(a) = ex.attempts.last() {
+        a.times.response_ms.set(Some(now_ms() - started));
+    }
+}
+

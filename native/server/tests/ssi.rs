@@ -1,0 +1,124 @@
+//! Server Side Includes in the real binary.
+
+#[path = "common/site.rs"]
+mod site;
+
+use site::{Folder, Server};
+
+fn server(pages: &[(&str, &str)]) -> Server {
+    let folder = Folder::new();
+    folder.write("html/a.html", "<A>");
+    folder.write("html/b.html", "<B>");
+    folder.write("html/empty.html", "");
+    for (name, text) in pages {
+        folder.write(&format!("html/{name}.html"), text);
+    }
+    Server::start_in(
+        folder,
+        "server { listen 127.0.0.1:{port}; server_name localhost; root html; ssi on;
+             subrequest_output_buffer_size 100; set $colour red;
+             location /none/ { return 204; } }",
+    )
+}
+
+/// The page as HTTP/1.0 gets it: without framing.
+fn page(server: &Server, uri: &str) -> String {
+    let answer = server.raw(&format!("GET {uri} HTTP/1.0\r\n\r\n"));
+    let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
+    assert!(
+        !head.contains("Last-Modified") && !head.contains("Content-Length"),
+        "{head}"
+    );
+    body.to_string()
+}
+
+#[test]
+fn answers_take_the_places_of_their_commands_in_order() {
+    let server = server(&[
+        (
+            "page",
+            "1<!--#include virtual=\"/a.html\" -->2<!--# include file='b.html' -->3",
+        ),
+        ("nested", "(<!--#include virtual=\"page.html\" wait=\"yes\" -->)"),
+        ("gone", "[<!--#include virtual=\"/nothing\" -->]"),
+        ("out", "[<!--#include virtual=\"/../etc/passwd\" -->]"),
+    ]);
+    assert_eq!(page(&server, "/page.html"), "1<A>2<B>3");
+    assert_eq!(page(&server, "/nested.html"), "(1<A>2<B>3)");
+    assert!(page(&server, "/gone.html").contains("404 Not Found"));
+    let refused = page(&server, "/out.html");
+    assert_eq!(
+        refused,
+        "[[an error occurred while processing the directive]]"
+    );
+}
+
+#[test]
+fn a_page_that_includes_itself_ends() {
+    let server = server(&[("loop", "x<!--#include virtual=\"/loop.html\" -->")]);
+    let text = page(&server, "/loop.html");
+    assert!(text.starts_with("xxxx") && text.len() < 200, "{text}");
+    assert!(server.log("error.log").contains("subrequests cycle"));
+}
+
+#[test]
+fn variables_are_set_echoed_and_compared() {
+    let server = server(&[
+        (
+            "echo",
+            "<!--#set var=\"x\" value=\"<$arg_a>\" --><!--#echo var=\"x\" -->,\
+             <!--#echo var='x' encoding='none' -->,<!--#echo var='nobody' -->,\
+             <!--#echo var='nobody' default='-' -->,<!--#echo var='colour' -->",
+        ),
+        (
+            "if",
+            "<!--#if expr=\"$arg_a = one\" -->1<!--#elif expr='$arg_a = /^t(.*)/' -->\
+             2<!--#echo var='1' --><!--#if expr='$arg_b' -->b<!--#else -->nb<!--#endif -->\
+             <!--#else -->3<!--#endif -->",
+        ),
+        (
+            "time",
+            "<!--#config timefmt=\"%Y!\" errmsg=\"ouch\" --><!--#echo var=\"date_gmt\" --><!--#bad x -->",
+        ),
+    ]);
+    assert_eq!(
+        page(&server, "/echo.html?a=b"),
+        "&lt;b&gt;,<b>,(none),-,red"
+    );
+    assert_eq!(page(&server, "/if.html?a=one"), "1");
+    assert_eq!(page(&server, "/if.html?a=two"), "2wonb");
+    assert_eq!(page(&server, "/if.html?a=two&b=1"), "2wob");
+    assert_eq!(page(&server, "/if.html"), "3");
+    let time = page(&server, "/time.html");
+    let (year, rest) = time.split_once('!').expect("a year");
+    assert!(year.parse::<u32>().is_ok_and(|y| y > 2000), "{time}");
+    assert_eq!(rest, "ouch");
+}
+
+#[test]
+fn blocks_and_variables_take_answers() {
+    let server = server(&[
+        (
+            "stub",
+            "<!--#block name=\"none\" -->[<!--#echo var=\"colour\" -->]<!--#endblock -->\
+             <!--#include virtual=\"/empty.html\" stub=\"none\" -->.\
+             <!--#include virtual=\"/a.html\" stub=\"none\" -->",
+        ),
+        (
+            "set",
+            "<!--#include virtual=\"/a.html\" set=\"answer\" -->\
+             (<!--#echo var=\"answer\" encoding=\"none\" -->)",
+        ),
+        ("big", &"x".repeat(200)),
+        (
+            "too_big",
+            "<!--#include virtual=\"/big.html\" set=\"answer\" -->(<!--#echo var=\"answer\" -->)",
+        ),
+    ]);
+    assert_eq!(page(&server, "/stub.html"), "[red].<A>");
+    assert_eq!(page(&server, "/set.html"), "(<A>)");
+    assert_eq!(page(&server, "/too_big.html"), "()");
+    assert!(server
+        .log("error.log")
+        .contains("too big subrequest response"));
+}
