@@ -206,6 +206,8 @@ fn default_listen(port: u16, node: &ServerNode) -> Listen {
 
 fn finish_location(mut node: LocNode, outer: &LocConf) -> Location {
     merge_headers(&mut node.conf, outer);
+    merge_coding(&mut node.conf.brotli, &outer.brotli);
+    merge_coding(&mut node.conf.zstd, &outer.zstd);
     merge_upstream(&mut node.conf.proxy, &outer.proxy);
     merge_upstream(&mut node.conf.fastcgi, &outer.fastcgi);
     merge_secure_link(&mut node.conf, outer);
@@ -277,6 +279,12 @@ fn give_settings(node: &mut LocNode) {
             node.conf.fastcgi.get_or_insert_with(Arc::default);
         }
         _ => {}
+    }
+}
+
+fn merge_coding(inner: &mut Option<Arc<CodingConf>>, outer: &Option<Arc<CodingConf>>) {
+    if let (Some(inner), Some(outer)) = (inner, outer) {
+        Arc::make_mut(inner).inherit(outer);
     }
 }
 

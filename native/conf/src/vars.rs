@@ -165,6 +165,8 @@ impl VarTable {
                     place,
                 ));
             }
+            // What the request itself says counts until something else is assigned.
+            (VarKind::Prefixed(..), VarKind::Assigned) => {}
             (VarKind::Map(_) | VarKind::Geo(_) | VarKind::SplitClients(_), VarKind::Assigned) => {}
             _ => var.kind = kind,
         }

@@ -40,6 +40,11 @@ impl Chunk {
 pub trait BodyStream {
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Chunk>>>;
 
+    /// A little of it may wait until there is more, as may the answer's head before it.
+    fn may_hold(&self) -> bool {
+        false
+    }
+
     /// Fields that follow the body; asked for once it ended.
     fn trailers(&mut self) -> Vec<(Vec<u8>, Vec<u8>)> {
         Vec::new()
@@ -80,6 +85,10 @@ impl Body {
 
     pub async fn next(&mut self) -> Option<io::Result<Chunk>> {
         poll_fn(|cx| self.poll_next(cx)).await
+    }
+
+    pub fn may_hold(&self) -> bool {
+        matches!(self, Body::Stream(stream) if stream.may_hold())
     }
 
     pub fn trailers(&mut self) -> Vec<(Vec<u8>, Vec<u8>)> {

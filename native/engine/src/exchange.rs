@@ -87,8 +87,6 @@ pub struct Response {
     pub allow_ranges: bool,
     /// Of several ranges none is sent by itself.
     pub single_range: bool,
-    /// Where in the whole the body begins, which the client gets a range of.
-    pub body_starts_at: u64,
     /// Conditions of the request were for the upstream to judge.
     pub judged: bool,
     /// The body may be changed by filters (false for one that is encoded already).
@@ -185,6 +183,8 @@ pub struct Exchange {
     pub realip_done: bool,
     /// What is known of the cache that keeps its answer.
     pub cached: Option<crate::upstream::Note>,
+    /// Work begun for later requests; a connection is not closed before it is done.
+    pub background: Vec<Rc<gallop_runtime::Notify>>,
     /// It fetches an answer for later requests alone.
     pub updating: Option<crate::cache::Updating>,
     /// What its SSI commands share with those of its subrequests.
@@ -262,6 +262,7 @@ impl Exchange {
             realip_done: false,
             cached: None,
             updating: None,
+            background: Vec::new(),
             ssi: None,
             slices: RefCell::default(),
             time_format: None,

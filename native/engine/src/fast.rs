@@ -182,6 +182,8 @@ pub fn is_plain(server: &Server, location: &Location) -> bool {
         && conf.mirror.is_none()
         && conf.ssi.is_none()
         && conf.gunzip.is_none()
+        && conf.brotli.is_none()
+        && conf.zstd.is_none()
         && conf.add_before_body.is_none()
         && conf.add_after_body.is_none()
         && conf.sub_filter.is_none()

@@ -18,6 +18,7 @@ pub mod phases;
 mod realip;
 mod received;
 mod referer;
+mod resolver;
 mod rewrite;
 mod secure_link;
 pub mod status;

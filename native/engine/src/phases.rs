@@ -574,6 +574,16 @@ pub fn absolute_location(ex: &Exchange, location: &[u8]) -> Vec<u8> {
     [format!("{scheme}://{host}{port}").as_bytes(), location].concat()
 }
 
+/// Waits for what the request began for later ones, as nginx does before it closes a connection.
+pub async fn settle(ex: &mut Exchange) {
+    const LONGEST: u64 = 60_000;
+    for done in std::mem::take(&mut ex.background) {
+        if gallop_runtime::timeout(LONGEST, done.wait()).await.is_err() {
+            return;
+        }
+    }
+}
+
 /// Counts and logs a finished request, and gives back what it held.
 pub fn finish(ex: &mut Exchange) {
     if let Some(last) = ex

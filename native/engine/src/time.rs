@@ -267,8 +267,14 @@ mod tests {
     fn dates_are_written_as_strftime_does() {
         let at = 784_111_777; // Sun, 06 Nov 1994 08:49:37 GMT
         let gmt = |f: &str| strftime(f, at, None);
-        assert_eq!(gmt("%A, %d-%b-%Y %H:%M:%S %Z"), "Sunday, 06-Nov-1994 08:49:37 GMT");
-        assert_eq!(gmt("%D %r %j %e %y %% %q"), "11/06/94 08:49:37 AM 310  6 94 % %q");
+        assert_eq!(
+            gmt("%A, %d-%b-%Y %H:%M:%S %Z"),
+            "Sunday, 06-Nov-1994 08:49:37 GMT"
+        );
+        assert_eq!(
+            gmt("%D %r %j %e %y %% %q"),
+            "11/06/94 08:49:37 AM 310  6 94 % %q"
+        );
         assert_eq!(strftime("%H:%M %z", at, Some(7200)), "10:49 +0200");
         assert_eq!(gmt("%s"), "784111777");
     }

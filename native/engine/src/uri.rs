@@ -117,7 +117,6 @@ fn end_segment(path: &mut Vec<u8>) -> bool {
     true
 }
 
-
 /// Path (unescaped) and arguments of a URI that came from an answer; `None` if it leads out of the
 /// root.
 pub fn split_unsafe(uri: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {

@@ -3,6 +3,7 @@
 use crate::cache::Caches;
 use crate::fast::FastCache;
 use crate::limits::Zones;
+use crate::resolver::Resolver;
 use crate::upstream::keepalive::{Pool, SharedConnector};
 use crate::upstream::state::Balancers;
 use gallop_conf::model::{Config, ErrorLog, Http, Level};
@@ -59,6 +60,7 @@ pub struct Worker {
     pub shared: Arc<Shared>,
     pub fast: RefCell<FastCache>,
     pub pool: Pool,
+    pub(crate) resolver: Resolver,
     /// Makes TLS connections to upstreams.
     pub connector: SharedConnector,
     /// Set when idle connections should close and busy ones after their answer.
@@ -73,6 +75,7 @@ impl Worker {
             shared,
             fast: RefCell::default(),
             pool: Pool::default(),
+            resolver: Resolver::default(),
             connector: RefCell::default(),
             shutdown: Notify::default(),
             connections: Cell::new(0),

@@ -260,7 +260,7 @@ fn open_logs(options: &Options, config: &Config) -> Result<(), String> {
     Ok(())
 }
 
-/// Makes the folders of temporary files, for the workers to write to.
+/// Makes the folders of temporary files and of caches, for the workers to write to.
 fn make_temp_folders(config: &Config, ids: Option<&Ids>, logs: &[ErrorLog]) {
     let mut folders = std::collections::BTreeSet::new();
     for server in config.http.iter().flat_map(|h| &h.servers) {
@@ -281,6 +281,8 @@ fn make_temp_folders(config: &Config, ids: Option<&Ids>, logs: &[ErrorLog]) {
             }
         });
     }
+    let caches = config.http.iter().flat_map(|h| &h.cache_zones);
+    folders.extend(caches.map(|zone| zone.path.clone()));
     for folder in folders {
         let made = std::fs::create_dir_all(&folder);
         let owned = made.and_then(|()| match ids {

@@ -80,7 +80,11 @@ fn only_answers_that_may_be_kept_are() {
     ] {
         for _ in 0..2 {
             let answer = server.get(uri, "");
-            assert_eq!(status_of(&answer), if uri == "/nothing" { "none" } else { "MISS" }, "{uri}");
+            assert_eq!(
+                status_of(&answer),
+                if uri == "/nothing" { "none" } else { "MISS" },
+                "{uri}"
+            );
         }
     }
 }
@@ -141,7 +145,11 @@ fn an_old_answer_stands_in_for_an_error() {
     assert_eq!(body(&server.get("/", "")), "old");
     until_expired(&server);
     let answer = server.get("/", "");
-    assert_eq!((status_of(&answer), body(&answer)), ("STALE", "old"), "{answer}");
+    assert_eq!(
+        (status_of(&answer), body(&answer)),
+        ("STALE", "old"),
+        "{answer}"
+    );
 }
 
 #[test]
@@ -150,14 +158,21 @@ fn an_old_answer_is_confirmed_by_the_upstream() {
                      Connection: close\r\n\r\n";
     let (port, requests) = upstream(vec![stale_answer(), confirmed.into()]);
     let server = passing(port, "proxy_cache_revalidate on;");
-    assert_eq!(status_of(&server.get("/", "If-None-Match: \"y\"\r\n")), "MISS");
+    assert_eq!(
+        status_of(&server.get("/", "If-None-Match: \"y\"\r\n")),
+        "MISS"
+    );
     until_expired(&server);
     let first = requests.recv().expect("a request");
     assert!(!first.contains("If-None-Match"), "{first}");
     let second = requests.recv().expect("another request");
     assert!(second.contains("If-None-Match: \"x\"\r\n"), "{second}");
     let answer = server.get("/", "");
-    assert_eq!((status_of(&answer), body(&answer)), ("HIT", "old"), "{answer}");
+    assert_eq!(
+        (status_of(&answer), body(&answer)),
+        ("HIT", "old"),
+        "{answer}"
+    );
 }
 
 #[test]
@@ -188,7 +203,9 @@ fn one_request_fetches_while_others_wait() {
          proxy_cache_lock_age 20s;",
     );
     std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..5).map(|_| scope.spawn(|| server.get("/", ""))).collect();
+        let threads: Vec<_> = (0..5)
+            .map(|_| scope.spawn(|| server.get("/", "")))
+            .collect();
         for thread in threads {
             let answer = thread.join().expect("an answer");
             assert_eq!(body(&answer), "one", "{answer}");
@@ -198,7 +215,8 @@ fn one_request_fetches_while_others_wait() {
 
 #[test]
 fn entries_are_purged_by_key_and_by_its_start() {
-    let server = server("proxy_cache_valid 200 1h; proxy_cache_key $uri; proxy_cache_purge $arg_purge;");
+    let server =
+        server("proxy_cache_valid 200 1h; proxy_cache_key $uri; proxy_cache_purge $arg_purge;");
     for _ in 0..2 {
         server.get("/page", "");
     }

@@ -165,3 +165,29 @@ fn compressed_answers_are_unpacked_for_clients_that_cannot() {
     let packed = server.get("/zipped/page.html", "Accept-Encoding: gzip\r\n");
     assert!(packed.contains("Content-Encoding: gzip"), "{packed}");
 }
+
+#[test]
+fn clients_get_the_coding_they_take() {
+    let server = server(
+        "brotli on; brotli_min_length 1; zstd on; zstd_min_length 1; gzip on; gzip_min_length 1;
+         gzip_vary on;
+         location /fixed/ { alias html/; brotli_static on; zstd_static on; }",
+    );
+    server.folder.write("html/letters.html.br", "packed");
+    for (accepted, expected) in [
+        ("gzip, br, zstd", Some("br")),
+        ("gzip, zstd", Some("zstd")),
+        ("gzip, br;q=0", Some("gzip")),
+        ("deflate", None),
+    ] {
+        let answer = server.get("/page.html", &format!("Accept-Encoding: {accepted}\r\n"));
+        let coding = answer
+            .lines()
+            .find_map(|l| l.strip_prefix("Content-Encoding: "));
+        assert_eq!(coding, expected, "{accepted}: {answer}");
+        assert!(answer.contains("Vary: Accept-Encoding\r\n"), "{answer}");
+    }
+    let fixed = server.get("/fixed/letters.html", "Accept-Encoding: br, zstd\r\n");
+    assert!(fixed.contains("Content-Encoding: br\r\n"), "{fixed}");
+    assert_eq!(body(&fixed), "packed");
+}

@@ -39,7 +39,10 @@ fn answers_take_the_places_of_their_commands_in_order() {
             "page",
             "1<!--#include virtual=\"/a.html\" -->2<!--# include file='b.html' -->3",
         ),
-        ("nested", "(<!--#include virtual=\"page.html\" wait=\"yes\" -->)"),
+        (
+            "nested",
+            "(<!--#include virtual=\"page.html\" wait=\"yes\" -->)",
+        ),
         ("gone", "[<!--#include virtual=\"/nothing\" -->]"),
         ("out", "[<!--#include virtual=\"/../etc/passwd\" -->]"),
     ]);

@@ -112,8 +112,8 @@ pub fn cache_use(b: &mut Builder, d: &Directive) -> Result<CacheUse> {
 /// `proxy_cache_valid`; rules of one level add up.
 pub fn valid(d: &Directive) -> Result<Vec<CacheValid>> {
     let (time, statuses) = d.args().split_last().expect("arity checked");
-    let seconds = parse_sec(time)
-        .ok_or_else(|| ConfError::new(format!("invalid time value \"{time}\"")))?;
+    let seconds =
+        parse_sec(time).ok_or_else(|| ConfError::new(format!("invalid time value \"{time}\"")))?;
     let rule = |status| CacheValid { status, seconds };
     if statuses.is_empty() {
         return Ok([200, 301, 302].map(|s| rule(Some(s))).to_vec());
@@ -124,8 +124,8 @@ pub fn valid(d: &Directive) -> Result<Vec<CacheValid>> {
             "any" => Ok(rule(None)),
             _ => {
                 let status = parse_digits(word).filter(|s| (100..=599).contains(s));
-                let status = status
-                    .ok_or_else(|| ConfError::new(format!("invalid status \"{word}\"")))?;
+                let status =
+                    status.ok_or_else(|| ConfError::new(format!("invalid status \"{word}\"")))?;
                 Ok(rule(Some(status as u16)))
             }
         })

@@ -103,23 +103,24 @@ pub(super) fn types(
     always: &str,
 ) -> Result<()> {
     let slot = get(b.loc());
-    let mut set = match slot.take() {
-        Some(TypeSet::All) => {
-            *slot = Some(TypeSet::All);
-            return Ok(());
-        }
+    *slot = Some(type_set(slot.take(), d, always));
+    Ok(())
+}
+
+/// A level's own types so far and those of one more directive.
+pub(super) fn type_set(own: Option<TypeSet>, d: &Directive, always: &str) -> TypeSet {
+    let mut set = match own {
+        Some(TypeSet::All) => return TypeSet::All,
         Some(TypeSet::Some(set)) => (*set).clone(),
         None => HashSet::from_iter([always.as_bytes().to_vec()]),
     };
     for word in d.args() {
         if word == "*" {
-            *get(b.loc()) = Some(TypeSet::All);
-            return Ok(());
+            return TypeSet::All;
         }
         set.insert(word.to_ascii_lowercase().into_bytes());
     }
-    *get(b.loc()) = Some(TypeSet::Some(Arc::new(set)));
-    Ok(())
+    TypeSet::Some(Arc::new(set))
 }
 
 fn gzip_disable(b: &mut Builder, d: &Directive) -> Result<()> {

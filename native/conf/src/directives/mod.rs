@@ -2,6 +2,7 @@
 
 mod access;
 pub(crate) mod cache;
+mod compress;
 mod core_http;
 pub mod files;
 mod filters;
@@ -29,6 +30,8 @@ pub const TABLES: &[&[Spec]] = &[
     filters::TABLE,
     maps::TABLE,
     modules::TABLE,
+    compress::BROTLI,
+    compress::ZSTD,
     rewrite::TABLE,
     ssl::TABLE,
     upstream::TABLE,

@@ -36,8 +36,8 @@ macro_rules! shared {
             simple(concat!($prefix, "hide_header"), HSL, ONE, Setter::Strings(|b| &mut b.$conf().hide_headers)),
             simple(concat!($prefix, "pass_header"), HSL, ONE, Setter::Strings(|b| &mut b.$conf().pass_headers)),
             with(concat!($prefix, "ignore_headers"), HSL, MORE, |b, d| {
-                let names = ignored_headers(d)?;
-                store(&mut b.$conf().ignore_headers, Arc::new(names), d)
+                ignored_headers(d)?.into_iter().for_each(|name| push(&mut b.$conf().ignore_headers, name));
+                Ok(())
             }),
             with(concat!($prefix, "next_upstream"), HSL, MORE, |b, d| {
                 let bits = bitmask(d, next::NAMES)?;

@@ -382,6 +382,8 @@ inherited! {
         sub_filter_once: bool,
         sub_filter_last_modified: bool,
         gunzip: bool,
+        brotli: Arc<super::CodingConf>,
+        zstd: Arc<super::CodingConf>,
         slice: u64,
         ssi: bool,
         ssi_silent_errors: bool,

@@ -1,5 +1,6 @@
 //! Settings of the smaller modules: referer, sub, charset_map, disable_symlinks.
 
+use super::{inherited, GzipStatic, TypeSet};
 use crate::names::ServerName;
 use crate::pattern::Pattern;
 use crate::template::Template;
@@ -75,4 +76,43 @@ pub fn charset_route<'a>(
             None
         }
     })
+}
+
+/// A coding of bodies beside gzip.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Coding {
+    Brotli,
+    Zstd,
+}
+
+impl Coding {
+    /// In the order in which they are preferred.
+    pub const ALL: [Coding; 2] = [Coding::Brotli, Coding::Zstd];
+
+    /// As `Accept-Encoding` names it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Coding::Brotli => "br",
+            Coding::Zstd => "zstd",
+        }
+    }
+
+    /// What files compressed so are called.
+    pub fn extension(self) -> &'static str {
+        match self {
+            Coding::Brotli => ".br",
+            Coding::Zstd => ".zst",
+        }
+    }
+}
+
+inherited! {
+    /// Settings of one coding: `brotli_*` or `zstd_*`.
+    pub struct CodingConf {
+        on: bool,
+        types: TypeSet,
+        min_length: u64,
+        level: u64,
+        fixed: GzipStatic,
+    }
 }

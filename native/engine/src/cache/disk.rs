@@ -252,7 +252,10 @@ mod tests {
         let entry = read(&path).expect("read");
         assert_eq!(format!("{:?}", entry.meta), format!("{written:?}"));
         assert_eq!(entry.size - entry.body_start, 3);
-        let later = Meta { valid: 50, ..meta() };
+        let later = Meta {
+            valid: 50,
+            ..meta()
+        };
         update_times(&path, &later).expect("updated");
         assert_eq!(read(&path).expect("read").meta.valid, 50);
         std::fs::remove_file(&path).expect("removed");

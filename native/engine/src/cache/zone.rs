@@ -225,7 +225,9 @@ impl Cache {
 
     pub fn remove(&self, key: &Key) -> bool {
         let known = self.lock().take(key);
-        known.into_iter().for_each(|n| n.waiting.into_iter().for_each(Waker::wake));
+        known
+            .into_iter()
+            .for_each(|n| n.waiting.into_iter().for_each(Waker::wake));
         std::fs::remove_file(self.path(key)).is_ok()
     }
 

@@ -1,10 +1,13 @@
 //! The charset of the content type, and conversion from another one.
 
 use super::recode::Recode;
-use super::transform::Transformed;
+use super::transform::{Transform, Transformed};
+use crate::body::{read_range, Body, Chunk};
 use crate::exchange::Exchange;
 use crate::template;
 use gallop_conf::model::{charset_route, CharsetName, Level, TypeSet};
+use std::collections::VecDeque;
+use std::io;
 
 /// Types that get a charset when `charset_types` says nothing.
 const TYPES: [&[u8]; 6] = [
@@ -92,7 +95,40 @@ fn convert(ex: &mut Exchange, source: &[u8], wanted: Vec<u8>) {
     ex.response.charset = Some(wanted);
     ex.response.plain_file = None;
     if !ex.header_only {
-        let inner = std::mem::take(&mut ex.response.body);
-        ex.response.body = Transformed::body(inner, recode);
+        recode_body(ex, recode);
     }
+}
+
+/// Bodies that are longer are converted while they are sent; several ranges can be taken of shorter
+/// ones only.
+const AT_ONCE: u64 = 64 * 1024;
+
+fn recode_body(ex: &mut Exchange, mut recode: Recode) {
+    ex.response.body = match std::mem::take(&mut ex.response.body) {
+        Body::Pieces(pieces) if pieces.iter().map(Chunk::len).sum::<u64>() <= AT_ONCE => {
+            match at_once(&pieces, &mut recode) {
+                Ok(out) => Body::bytes(out),
+                // The original shows the error again when it is read.
+                Err(_) => Body::Pieces(pieces),
+            }
+        }
+        inner => Transformed::body(inner, recode),
+    };
+}
+
+fn at_once(pieces: &VecDeque<Chunk>, recode: &mut Recode) -> io::Result<Vec<u8>> {
+    let mut out = Vec::new();
+    for piece in pieces {
+        match piece {
+            Chunk::Data(data) => recode.push(data, &mut out)?,
+            Chunk::File { file, offset, len } => {
+                let mut data = Vec::new();
+                read_range(file, *offset, *len, &mut data)?;
+                recode.push(&data, &mut out)?;
+            }
+            Chunk::Flush => {}
+        }
+    }
+    recode.finish(&mut out)?;
+    Ok(out)
 }

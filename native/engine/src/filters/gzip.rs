@@ -1,7 +1,6 @@
 //! gzip while the answer is sent.
 
 use super::transform::{Transform, Transformed};
-use crate::body::Body;
 use crate::exchange::Exchange;
 use flate2::write::GzEncoder;
 use flate2::Compression;
@@ -34,10 +33,15 @@ pub fn accepted(ex: &Exchange) -> bool {
 
 /// `gzip` without `q=0` among the accepted encodings.
 pub fn lists_gzip(field: &[u8]) -> bool {
+    lists(field, "gzip")
+}
+
+/// A coding without `q=0` among the accepted encodings.
+pub fn lists(field: &[u8], coding: &str) -> bool {
     field.split(|&c| c == b',').any(|item| {
         let mut parts = item.split(|&c| c == b';');
         let name = parts.next().unwrap_or(b"").trim_ascii();
-        if !name.eq_ignore_ascii_case(b"gzip") {
+        if !name.eq_ignore_ascii_case(coding.as_bytes()) {
             return false;
         }
         let quality = parts
@@ -83,8 +87,7 @@ pub fn apply(ex: &mut Exchange) {
     {
         return;
     }
-    if !super::is_of_types(r, &conf.gzip_types) || matches!(r.body, Body::Empty) && !ex.header_only
-    {
+    if !super::is_of_types(r, &conf.gzip_types) {
         return;
     }
     ex.response.gzip_vary = true;

@@ -2,6 +2,7 @@
 
 mod addition;
 mod charset;
+mod compress;
 mod gunzip;
 mod gzip;
 mod headers;
@@ -17,6 +18,7 @@ use crate::exchange::{Exchange, Response};
 use crate::phases::Flow;
 use gallop_conf::model::TypeSet;
 
+pub use compress::accepted as coding_accepted;
 pub use gzip::{accepted as gzip_accepted, lists_gzip};
 pub use range::{parse as parse_ranges, Parsed as Ranges};
 
@@ -27,8 +29,8 @@ pub async fn apply(ex: &mut Exchange) -> Flow {
         ex.response.reason = None;
     }
     carry(ex);
-    if let Some(status) = slice::apply(ex) {
-        return Flow::Status(status);
+    if slice::apply(ex).is_err() {
+        return Flow::Close;
     }
     if let Some(status) = not_modified::check(ex) {
         return Flow::Status(status);
@@ -41,6 +43,7 @@ pub async fn apply(ex: &mut Exchange) -> Flow {
         charset::apply(ex);
         ssi::apply(ex);
         if !ex.is_subrequest() {
+            compress::apply(ex);
             gzip::apply(ex);
             if let Some(status) = range::apply(ex) {
                 return Flow::Status(status);

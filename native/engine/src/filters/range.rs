@@ -29,6 +29,10 @@ pub fn apply(ex: &mut Exchange) -> Option<u16> {
         None => Parsed::Whole,
         Some(text) => parse(&text[6..], length, max),
     };
+    if !matches!(ranges, Parsed::Whole) {
+        // An upstream's own word on what it sent is not true of what is sent now.
+        ex.response.remove_header("Content-Range");
+    }
     match ranges {
         Parsed::Whole => {
             ex.response.add_header("Accept-Ranges", "bytes");
@@ -49,18 +53,26 @@ pub fn apply(ex: &mut Exchange) -> Option<u16> {
 /// Cuts the body down to its ranges. Of a stream only one range can be taken: for several the whole
 /// answer is also right.
 fn partial(ex: &mut Exchange, ranges: &[(u64, u64)], length: u64) {
+    if let (Some(slices), &[(start, end)]) = (&*ex.slices.borrow(), ranges) {
+        // Only the slices of that range are fetched.
+        slices.borrow_mut().window = (start, end);
+    }
+    let sliced = ex.slices.borrow().is_some();
     let pieces = match (std::mem::take(&mut ex.response.body), ranges) {
         (Body::Pieces(pieces), _) => pieces,
         (Body::Empty, _) => VecDeque::new(),
         (Body::Stream(inner), &[(start, end)]) => {
             single(ex, &VecDeque::new(), start, end, length);
-            let window = Window {
-                inner,
-                start,
-                end,
-                at: ex.response.body_starts_at,
-            };
-            ex.response.body = Body::Stream(Box::new(window));
+            ex.response.body = Body::Stream(if sliced {
+                inner
+            } else {
+                Box::new(Window {
+                    inner,
+                    start,
+                    end,
+                    at: 0,
+                })
+            });
             return;
         }
         (other, _) => {

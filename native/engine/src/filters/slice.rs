@@ -6,6 +6,7 @@ use crate::phases::{self, Flow};
 use crate::subrequest::{self, SubBody};
 use gallop_conf::model::Level;
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -19,6 +20,8 @@ pub struct Slices {
     /// Where the slice begins that is asked for.
     start: u64,
     etag: Option<Vec<u8>>,
+    /// The part of the whole that the client gets.
+    pub window: (u64, u64),
 }
 
 pub type Shared = Rc<RefCell<Slices>>;
@@ -36,6 +39,7 @@ pub fn range(ex: &Exchange) -> Option<String> {
             size,
             start,
             etag: None,
+            window: (0, u64::MAX),
         })));
     }
     let slices = slot.as_ref()?.borrow();
@@ -82,23 +86,28 @@ fn check(slices: &mut Slices, r: &Response) -> Result<u64, String> {
     Ok(length)
 }
 
-/// Makes the first slice the whole answer; a status ends the request instead.
-pub fn apply(ex: &mut Exchange) -> Option<u16> {
-    let shared = ex.slices.borrow().clone()?;
+/// The upstream's answer is not the slice asked for: nothing is sent, as in nginx.
+pub struct NoSlice;
+
+/// Makes the first slice the whole answer.
+pub fn apply(ex: &mut Exchange) -> Result<(), NoSlice> {
+    let Some(shared) = ex.slices.borrow().clone() else {
+        return Ok(());
+    };
     if ex.is_subrequest() {
-        return None;
+        return Ok(());
     }
     if ex.response.status != 206 {
         // The upstream gives no ranges: its answer is whole.
         *ex.slices.borrow_mut() = None;
-        return None;
+        return Ok(());
     }
     let checked = check(&mut shared.borrow_mut(), &ex.response);
     let length = match checked {
         Ok(length) => length,
         Err(message) => {
             ex.log(Level::Error, &message);
-            return Some(502);
+            return Err(NoSlice);
         }
     };
     let own = subrequest::same(ex);
@@ -110,20 +119,20 @@ pub fn apply(ex: &mut Exchange) -> Option<u16> {
     r.remove_header("Content-Range");
     r.remove_header("Accept-Ranges");
     r.content_length = Some(length);
-    r.body_starts_at = start;
     r.allow_ranges = true;
     r.single_range = true;
     if ex.header_only {
-        return None;
+        return Ok(());
     }
     let body = std::mem::take(&mut ex.response.body);
     ex.response.body = Body::Stream(Box::new(Sliced {
         own,
         shared,
         length,
+        at: start,
         state: State::Body(body),
     }));
-    None
+    Ok(())
 }
 
 type Next = Pin<Box<dyn Future<Output = Result<Body, String>>>>;
@@ -139,39 +148,93 @@ struct Sliced {
     own: Box<Exchange>,
     shared: Shared,
     length: u64,
+    /// Where in the whole the next byte belongs.
+    at: u64,
     state: State,
 }
 
 impl BodyStream for Sliced {
+    fn may_hold(&self) -> bool {
+        true
+    }
+
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Chunk>>> {
         loop {
+            let slice_end = self.slice_end();
             match &mut self.state {
-                State::Body(body) => match ready!(body.poll_next(cx)) {
-                    None => {}
-                    next => return Poll::Ready(next),
-                },
+                State::Body(body) => {
+                    let (start, end) = self.shared.borrow().window;
+                    if self.at >= end {
+                        return Poll::Ready(None);
+                    }
+                    // The rest of a slice none of which is wanted is not read.
+                    let of_use = self.at >= start || start < slice_end;
+                    match ready!(if of_use {
+                        body.poll_next(cx)
+                    } else {
+                        Poll::Ready(None)
+                    }) {
+                        None => {}
+                        Some(Ok(chunk)) => match self.cut(chunk) {
+                            Some(chunk) => return Poll::Ready(Some(Ok(chunk))),
+                            None => continue,
+                        },
+                        next => return Poll::Ready(next),
+                    }
+                }
                 State::Asked(next) => {
                     match ready!(next.as_mut().poll(cx)) {
                         Ok(body) => self.state = State::Body(body),
                         Err(message) => {
                             self.own.log(Level::Error, &message);
-                            return Poll::Ready(Some(Err(io::Error::other(message))));
+                            let e = io::Error::new(io::ErrorKind::InvalidData, message);
+                            return Poll::Ready(Some(Err(e)));
                         }
                     }
                     continue;
                 }
             }
-            let mut slices = self.shared.borrow_mut();
-            slices.start = slices.start.saturating_add(slices.size);
-            if slices.start >= self.length {
+            if !self.advance() {
                 return Poll::Ready(None);
             }
-            drop(slices);
             let mut sub = subrequest::same(&self.own);
             sub.depth = 1;
             *sub.slices.borrow_mut() = Some(self.shared.clone());
             self.state = State::Asked(Box::pin(fetch(sub, self.shared.clone())));
         }
+    }
+}
+
+impl Sliced {
+    /// Where the slice being read ends.
+    fn slice_end(&self) -> u64 {
+        let slices = self.shared.borrow();
+        slices.start.saturating_add(slices.size)
+    }
+
+    /// What of a chunk the client gets.
+    fn cut(&mut self, chunk: Chunk) -> Option<Chunk> {
+        if matches!(chunk, Chunk::Flush) {
+            return Some(chunk);
+        }
+        let (start, end) = self.shared.borrow().window;
+        let at = self.at;
+        self.at += chunk.len();
+        let (from, to) = (start.max(at), end.min(self.at));
+        if from >= to {
+            return None;
+        }
+        super::range::slice(&VecDeque::from([chunk]), from - at, to - at).pop_front()
+    }
+
+    /// Goes to the next slice of which something is wanted; `false` when there is none.
+    fn advance(&mut self) -> bool {
+        let mut slices = self.shared.borrow_mut();
+        let (start, end) = slices.window;
+        let wanted = start / slices.size * slices.size;
+        slices.start = slices.start.saturating_add(slices.size).max(wanted);
+        self.at = slices.start;
+        slices.start < self.length.min(end)
     }
 }
 
@@ -195,6 +258,7 @@ mod tests {
             size: 4,
             start: 4,
             etag: None,
+            window: (0, u64::MAX),
         };
         let mut check = |range: &str, etag: &str| {
             let mut r = Response {

@@ -6,7 +6,7 @@ use crate::exchange::Exchange;
 use crate::phases::Flow;
 use crate::symlinks::{self, Policy};
 use crate::{filters, vars};
-use gallop_conf::model::{GzipStatic, Level};
+use gallop_conf::model::{Coding, GzipStatic, Level};
 use gallop_conf::parser::os_error;
 use std::ffi::OsString;
 use std::fs::{File, Metadata};
@@ -112,43 +112,81 @@ fn folder_redirect(ex: &mut Exchange) -> Flow {
     Flow::Status(301)
 }
 
-/// `gzip_static`: the file with `.gz` after its name, for clients that take it.
+/// A file beside the one asked for that is compressed already (`gzip_static` and its like), for
+/// clients that take it.
 fn precompressed(ex: &mut Exchange, path: &Path) -> Option<Flow> {
-    let mode = ex.loc.conf.gzip_static.unwrap_or(GzipStatic::Off);
-    if mode == GzipStatic::Off {
-        return None;
+    let loc = ex.loc.clone();
+    for coding in Coding::ALL {
+        let conf = match coding {
+            Coding::Brotli => &loc.conf.brotli,
+            Coding::Zstd => &loc.conf.zstd,
+        };
+        let Some(mode) = conf.as_ref().and_then(|c| c.fixed) else {
+            continue;
+        };
+        let accepted = filters::coding_accepted(ex, coding);
+        let file = Precompressed {
+            name: coding.name(),
+            extension: coding.extension(),
+            mode,
+            accepted,
+        };
+        if let Some(flow) = file.serve(ex, path) {
+            return Some(flow);
+        }
     }
-    let accepted = filters::gzip_accepted(ex);
-    if mode == GzipStatic::On && !accepted && ex.loc.conf.gzip_vary != Some(true) {
-        return None;
-    }
-    let mut name = path.as_os_str().to_os_string();
-    name.push(".gz");
-    let (file, meta) = match open(ex, Path::new(&name)) {
-        Ok(opened) => opened,
-        Err(e) => {
-            let (status, level) = open_status(&e);
-            if status != 404 {
-                ex.log(
-                    level,
-                    &format!("open() \"{}\" failed ({})", name.display(), os_error(&e)),
-                );
-            }
+    let mode = loc.conf.gzip_static.unwrap_or(GzipStatic::Off);
+    let file = Precompressed {
+        name: "gzip",
+        extension: ".gz",
+        mode,
+        accepted: mode != GzipStatic::Off && filters::gzip_accepted(ex),
+    };
+    file.serve(ex, path)
+}
+
+struct Precompressed {
+    name: &'static str,
+    extension: &'static str,
+    mode: GzipStatic,
+    accepted: bool,
+}
+
+impl Precompressed {
+    fn serve(&self, ex: &mut Exchange, path: &Path) -> Option<Flow> {
+        let always = self.mode == GzipStatic::Always;
+        let varies = ex.loc.conf.gzip_vary == Some(true);
+        if self.mode == GzipStatic::Off || !(always || self.accepted || varies) {
             return None;
         }
-    };
-    if !meta.is_file() {
-        return None;
+        let mut name = path.as_os_str().to_os_string();
+        name.push(self.extension);
+        let (file, meta) = match open(ex, Path::new(&name)) {
+            Ok(opened) => opened,
+            Err(e) => {
+                let (status, level) = open_status(&e);
+                if status != 404 {
+                    ex.log(
+                        level,
+                        &format!("open() \"{}\" failed ({})", name.display(), os_error(&e)),
+                    );
+                }
+                return None;
+            }
+        };
+        if !meta.is_file() {
+            return None;
+        }
+        ex.response.gzip_vary |= !always;
+        if !always && !self.accepted {
+            return None;
+        }
+        send(ex, file, &meta);
+        ex.response.filterable = false;
+        ex.response.allow_ranges = true;
+        ex.response.add_header("Content-Encoding", self.name);
+        Some(Flow::Done)
     }
-    ex.response.gzip_vary = mode == GzipStatic::On;
-    if mode == GzipStatic::On && !accepted {
-        return None;
-    }
-    send(ex, file, &meta);
-    ex.response.filterable = false;
-    ex.response.allow_ranges = true;
-    ex.response.add_header("Content-Encoding", "gzip");
-    Some(Flow::Done)
 }
 
 /// The media type by the name's extension.

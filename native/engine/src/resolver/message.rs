@@ -49,7 +49,9 @@ pub fn question(id: u16, name: &str, kind: Kind) -> Option<Vec<u8>> {
         return None;
     }
     for label in name.split('.') {
-        let len = u8::try_from(label.len()).ok().filter(|n| (1..64).contains(n))?;
+        let len = u8::try_from(label.len())
+            .ok()
+            .filter(|n| (1..64).contains(n))?;
         out.push(len);
         out.extend_from_slice(label.as_bytes());
     }
@@ -147,7 +149,7 @@ pub fn parse(message: &[u8], id: u16, name: &str, kind: Kind) -> Option<Answer> 
 fn records(r: &mut Reader<'_>, count: u16, kind: Kind) -> Option<Answer> {
     let mut addresses = Vec::new();
     let mut alias = None;
-    let mut lowest = u32::MAX;
+    let mut lowest = i32::MAX as u32;
     for _ in 0..count {
         r.name()?;
         let (of_kind, class, ttl) = (r.u16()?, r.u16()?, r.u32()?);
@@ -171,14 +173,13 @@ fn records(r: &mut Reader<'_>, count: u16, kind: Kind) -> Option<Answer> {
         } else {
             continue;
         }
-        lowest = lowest.min(ttl);
+        // RFC 2181, section 8: a time with the highest bit set is none.
+        lowest = lowest.min(if ttl > i32::MAX as u32 { 0 } else { ttl });
     }
-    // RFC 2181, section 8: a time with the highest bit set is none.
-    let ttl = if lowest > i32::MAX as u32 { 0 } else { lowest };
     Some(Answer::Found {
         addresses,
         alias,
-        ttl,
+        ttl: lowest,
     })
 }
 
@@ -224,7 +225,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_a_name_is_no_question() {
-        for name in ["", ".", "a..b", &"x".repeat(64), &"x.".repeat(127)] {
+        for name in ["", ".", "a..b", &"x".repeat(64), &"x.".repeat(128)] {
             assert_eq!(question(1, name, Kind::A), None, "{name}");
         }
     }

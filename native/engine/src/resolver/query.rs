@@ -99,13 +99,10 @@ async fn once(
             Answer::Truncated => {}
         };
         let asked = timeout(wait, ask(server, name, &mut open, &mut take)).await;
-        match asked {
-            Ok(Err(_)) => {
-                // The server cannot be reached: the others are, at the usual time.
-                let rest = wait.saturating_sub(now_ms() - began);
-                gallop_runtime::sleep(rest).await;
-            }
-            Ok(Ok(())) | Err(_) => {}
+        if let Ok(Err(_)) = asked {
+            // The server cannot be reached: the others are, at the usual time.
+            let rest = wait.saturating_sub(now_ms() - began);
+            gallop_runtime::sleep(rest).await;
         }
     }
     if step.addresses.is_empty() && step.alias.is_none() {
@@ -152,7 +149,9 @@ async fn ask(
         let hit = asked
             .iter()
             .filter(|(_, kind, _)| open.contains(kind))
-            .find_map(|(id, kind, m)| Some((*kind, *id, m, parse(&buffer[..n], *id, name, *kind)?)));
+            .find_map(|(id, kind, m)| {
+                Some((*kind, *id, m, parse(&buffer[..n], *id, name, *kind)?))
+            });
         let Some((kind, id, message, answer)) = hit else {
             continue;
         };

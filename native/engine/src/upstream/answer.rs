@@ -4,6 +4,7 @@ use super::cached::Fetch;
 use super::cookies;
 use super::response_body::UpstreamBody;
 use super::spool::Spooled;
+use super::store;
 use super::transfer::Plan;
 use crate::body::Body;
 use crate::cache::disk::Entry;
@@ -205,7 +206,7 @@ pub async fn apply(
     ex.response.filterable = true;
     let whole = match fetch {
         Some(fetch) => fetch.keep(ex, &conf, &head, body),
-        None => Err(Box::new(body)),
+        None => store::save(ex, &conf, &head, body),
     };
     let bodiless = ex.header_only || matches!(head.status, 204 | 304);
     ex.response.body = match whole {
@@ -358,6 +359,18 @@ fn copy_head(ex: &mut Exchange, plan: &Plan, head: &Head, ranges: bool) {
         copy_field(ex, plan, name, value.clone());
     }
     ex.response.allow_ranges |= conf.force_ranges == Some(true);
+    // Where the upstream's own is passed on and there is none, none is made up.
+    let passes = |name: &str| {
+        items(&conf.pass_headers)
+            .iter()
+            .any(|n| is(n.as_bytes(), name))
+    };
+    if passes("server") {
+        ex.response.server.get_or_insert_default();
+    }
+    if passes("date") {
+        ex.response.date.get_or_insert_default();
+    }
     if let Some(charset) = head
         .get("x-accel-charset")
         .filter(|_| !is_ignored(&conf, "x-accel-charset"))
@@ -427,8 +440,11 @@ fn set_content_type(ex: &mut Exchange, value: Vec<u8>) {
 
 fn upgrade(ex: &mut Exchange, plan: &Plan, head: Head, body: UpstreamBody) -> Flow {
     if ex.head.get("upgrade").is_none() || ex.version() != Version::Http11 {
+        // As nginx, without a page: whoever reads this expects anything but HTML.
         ex.log(Level::Error, "upstream sent unexpected 101 answer");
-        return Flow::Status(502);
+        ex.response.status = 502;
+        ex.response.content_length = Some(0);
+        return Flow::Done;
     }
     let Some((conn, early)) = body.into_upgrade() else {
         return Flow::Status(502);

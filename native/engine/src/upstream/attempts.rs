@@ -252,4 +252,3 @@ fn finish_attempt(ex: &mut Exchange, started: u64) {
         a.times.response_ms.set(Some(now_ms() - started));
     }
 }
-

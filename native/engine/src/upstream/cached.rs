@@ -12,9 +12,10 @@ use crate::phases::{self, Flow};
 use crate::{subrequest, template};
 use gallop_conf::model::{cache_methods, items, next, CacheUse, Level, UpConf};
 use gallop_conf::template::Template;
-use gallop_runtime::{now_ms, timeout};
+use gallop_runtime::{now_ms, timeout, Notify};
 use md5::{Digest, Md5};
 use std::future::poll_fn;
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// What the rest of the request's way asks of its cache.
@@ -254,9 +255,7 @@ impl Fetch {
         let claimed = background.or_else(|| self.cache.claim(&self.key, age, false));
         match claimed {
             None if may_wait => return answer(ex, "UPDATING", entry),
-            Some(claim)
-                if may_wait && !inside && conf.cache_background_update == Some(true) =>
-            {
+            Some(claim) if may_wait && !inside && conf.cache_background_update == Some(true) => {
                 update_in_background(ex, claim);
                 return answer(ex, "STALE", entry);
             }
@@ -272,7 +271,10 @@ impl Fetch {
     }
 
     fn fetch(mut self: Box<Self>, ex: &mut Exchange, conf: &UpConf) -> Looked {
-        if conf.cache_max_range_offset.is_some_and(|max| begins_beyond(ex, max)) {
+        if conf
+            .cache_max_range_offset
+            .is_some_and(|max| begins_beyond(ex, max))
+        {
             self.cacheable = false;
         }
         note(ex).cacheable = self.cacheable;
@@ -340,7 +342,12 @@ impl Fetch {
     }
 
     /// The upstream says that the old answer is still good.
-    pub fn confirmed(&mut self, ex: &mut Exchange, conf: &UpConf, head: &Head) -> Option<Box<Entry>> {
+    pub fn confirmed(
+        &mut self,
+        ex: &mut Exchange,
+        conf: &UpConf,
+        head: &Head,
+    ) -> Option<Box<Entry>> {
         if head.status != 304 || conf.cache_revalidate != Some(true) {
             return None;
         }
@@ -374,7 +381,7 @@ impl Fetch {
 
     /// Keeps the answer while it is sent; gives the body back if it is not kept.
     pub fn keep(
-        mut self: Box<Self>,
+        mut self,
         ex: &mut Exchange,
         conf: &UpConf,
         head: &Head,
@@ -486,12 +493,16 @@ fn begins_beyond(ex: &Exchange, max: u64) -> bool {
         .copied()
         .take_while(u8::is_ascii_digit)
         .collect();
-    let start = String::from_utf8(digits).ok().and_then(|d| d.parse::<u64>().ok());
+    let start = String::from_utf8(digits)
+        .ok()
+        .and_then(|d| d.parse::<u64>().ok());
     start.is_none_or(|start| start >= max)
 }
 
 /// Fetches the answer for later requests, beside this one.
-fn update_in_background(ex: &Exchange, claim: Updating) {
+fn update_in_background(ex: &mut Exchange, claim: Updating) {
+    let done = Rc::new(Notify::default());
+    ex.background.push(done.clone());
     let mut sub = subrequest::same(ex);
     sub.header_only = true;
     sub.updating = Some(claim);
@@ -500,5 +511,6 @@ fn update_in_background(ex: &Exchange, claim: Updating) {
             while let Some(Ok(_)) = sub.response.body.next().await {}
         }
         phases::finish(&mut sub);
+        done.set();
     });
 }

@@ -1,7 +1,7 @@
 //! fastcgi_pass.
 
-use super::proxy::{group_of, hint};
 use super::attempts;
+use super::proxy::{group_of, hint};
 use super::transfer::{Plan, Protocol};
 use crate::exchange::Exchange;
 use crate::phases::Flow;
@@ -19,7 +19,7 @@ pub async fn serve(ex: &mut Exchange, pass: &FastcgiPass) -> Flow {
             let text = address
                 .as_ref()
                 .map_or(Vec::new(), |t| template::eval(ex, t));
-            group_of(ex, &String::from_utf8_lossy(&text), 0)
+            group_of(ex, &String::from_utf8_lossy(&text), 0).await
         }
     };
     let (index, group) = match found {

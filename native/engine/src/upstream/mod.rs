@@ -12,6 +12,7 @@ mod response_body;
 mod saved;
 mod spool;
 pub mod state;
+mod store;
 mod transfer;
 
 use crate::exchange::Exchange;

@@ -1,8 +1,8 @@
 //! proxy_pass.
 
+use super::attempts;
 use super::request::HttpRequest;
 use super::state::{Group, Hint};
-use super::attempts;
 use super::transfer::{Plan, Protocol};
 use crate::escape::{self, Use};
 use crate::exchange::Exchange;
@@ -43,7 +43,7 @@ impl Target {
 }
 
 /// Finds the group an address of the configuration's variables stands for, or makes one for it.
-pub fn group_of(
+pub async fn group_of(
     ex: &Exchange,
     authority: &str,
     default_port: u16,
@@ -58,20 +58,14 @@ pub fn group_of(
     if let Some(i) = known {
         return Ok((Some(i), groups[i].clone()));
     }
-    let addr = if let Some(path) = authority.strip_prefix("unix:") {
-        PeerAddr::Unix(path.into())
-    } else {
-        let literal = authority.parse::<SocketAddr>().ok().or_else(|| {
-            let bare = authority.trim_start_matches('[').trim_end_matches(']');
-            bare.parse()
-                .ok()
-                .filter(|_| default_port != 0)
-                .map(|ip| SocketAddr::new(ip, default_port))
-        });
-        let host = authority.split(':').next().unwrap_or(authority);
-        PeerAddr::Inet(literal.ok_or_else(|| format!("no resolver defined to resolve {host}"))?)
+    let addresses = match authority.strip_prefix("unix:") {
+        Some(path) => vec![PeerAddr::Unix(path.into())],
+        None => match literal(authority, default_port) {
+            Some(address) => vec![PeerAddr::Inet(address)],
+            None => resolved(ex, authority, default_port).await?,
+        },
     };
-    let peer = Peer {
+    let peer = |addr: PeerAddr| Peer {
         name: authority.to_string(),
         addr,
         weight: 1,
@@ -86,7 +80,7 @@ pub fn group_of(
         name: authority.to_string(),
         port: None,
         explicit: false,
-        peers: vec![peer],
+        peers: addresses.into_iter().map(peer).collect(),
         balance: Balance::RoundRobin,
         keepalive: 0,
         keepalive_local: true,
@@ -97,6 +91,40 @@ pub fn group_of(
         place: None,
     };
     Ok((None, Arc::new(Group::new(Arc::new(conf)))))
+}
+
+/// An address, with a port or the default one.
+fn literal(authority: &str, default_port: u16) -> Option<SocketAddr> {
+    if let Ok(address) = authority.parse() {
+        return Some(address);
+    }
+    let bare = authority.trim_start_matches('[').trim_end_matches(']');
+    let ip = bare.parse().ok().filter(|_| default_port != 0)?;
+    Some(SocketAddr::new(ip, default_port))
+}
+
+/// Looks a name up with the location's resolver.
+async fn resolved(
+    ex: &Exchange,
+    authority: &str,
+    default_port: u16,
+) -> Result<Vec<PeerAddr>, String> {
+    let (host, port) = match authority.rsplit_once(':') {
+        Some((host, port)) => (host, port.parse().unwrap_or(0)),
+        None => (authority, default_port),
+    };
+    if port == 0 {
+        return Err(format!("no port in upstream \"{authority}\""));
+    }
+    let loc = ex.loc.clone();
+    let Some(conf) = &loc.conf.resolver else {
+        return Err(format!("no resolver defined to resolve {host}"));
+    };
+    let patience = loc.conf.resolver_timeout.unwrap_or(30_000);
+    let worker = ex.worker.clone();
+    let found = worker.resolver.resolve(conf, host, patience).await?;
+    let address = |ip| PeerAddr::Inet(SocketAddr::new(ip, port));
+    Ok(found.into_iter().map(address).collect())
 }
 
 pub fn hint(ex: &Exchange, group: &Group) -> Hint {
@@ -121,7 +149,7 @@ pub async fn serve(ex: &mut Exchange, pass: &ProxyPass) -> Flow {
     let found = match &pass.target {
         model::Target::Upstream(i) => Ok((Some(*i), ex.worker.shared.balancers.groups[*i].clone())),
         model::Target::Variable => {
-            group_of(ex, &target.authority, if target.https { 443 } else { 80 })
+            group_of(ex, &target.authority, if target.https { 443 } else { 80 }).await
         }
     };
     let (index, group) = match found {

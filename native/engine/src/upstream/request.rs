@@ -132,7 +132,9 @@ pub fn own_conditions(ex: &Exchange) -> Vec<(&'static str, Vec<u8>)> {
     let Some(note) = ex.cached.as_ref().filter(|n| n.cacheable) else {
         return Vec::new();
     };
-    let since = note.last_modified.map(|t| crate::time::http_date(t).into_bytes());
+    let since = note
+        .last_modified
+        .map(|t| crate::time::http_date(t).into_bytes());
     let etag = Some(note.etag.clone()).filter(|e| !e.is_empty());
     let fields = [("If-Modified-Since", since), ("If-None-Match", etag)];
     fields

@@ -40,6 +40,8 @@ pub enum Decoder {
         early: Vec<u8>,
         stderr: Vec<u8>,
         stdout_ended: bool,
+        /// Bytes of the body still to come, where the head told its length.
+        left: Option<u64>,
     },
 }
 
@@ -64,6 +66,7 @@ impl Decoder {
                 early: Vec::new(),
                 stderr: Vec::new(),
                 stdout_ended: false,
+                left: None,
             },
         }
     }
@@ -174,7 +177,8 @@ impl Decoder {
                     }
                 };
             }
-            Decoder::Fastcgi { .. } => {}
+            // An application may send a body even for HEAD, which a cache keeps for GET.
+            Decoder::Fastcgi { left, .. } => *left = head.content_length,
         }
     }
 
@@ -220,6 +224,7 @@ impl Decoder {
             early,
             stderr,
             stdout_ended,
+            left,
             ..
         } = self
         else {
@@ -241,6 +246,15 @@ impl Decoder {
         }
         let used = input.len() - rest.len();
         input.drain(..used);
+        if let Some(left) = left {
+            // More than the head told would be taken for the next answer.
+            out.truncate(usize::try_from(*left).unwrap_or(usize::MAX));
+            *left -= out.len() as u64;
+            if *left > 0 && out.is_empty() && (reader.is_done() || *stdout_ended) {
+                let e = "upstream prematurely closed FastCGI stdout while reading upstream";
+                return Err(io::Error::other(e));
+            }
+        }
         Ok(Bytes::from(out))
     }
 

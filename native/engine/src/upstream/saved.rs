@@ -23,11 +23,7 @@ impl Temporary {
     /// Makes the file, and the folders above it.
     pub fn new(folder: &Path, mode: u32) -> io::Result<Temporary> {
         let prefix = std::str::from_utf8(crate::cache::disk::TEMPORARY).unwrap_or_default();
-        let name = format!(
-            "{prefix}{}-{}",
-            std::process::id(),
-            crate::worker_unique()
-        );
+        let name = format!("{prefix}{}-{}", std::process::id(), crate::worker_unique());
         let path = folder.join(name);
         let open = || {
             OpenOptions::new()

@@ -414,7 +414,12 @@ fn upstream(ex: &Exchange, b: B, out: &mut Vec<u8>) -> Option<bool> {
             let etag = ex.cached.as_ref().map(|n| n.etag.as_slice());
             some(out, etag.filter(|e| !e.is_empty()))
         }
-        B::SliceRange => some(out, crate::filters::slice::range(ex).as_ref().map(|r| r.as_bytes())),
+        B::SliceRange => some(
+            out,
+            crate::filters::slice::range(ex)
+                .as_ref()
+                .map(|r| r.as_bytes()),
+        ),
         B::ProxyHost => match crate::upstream::proxy_host(ex) {
             Some((host, _)) => text(out, host.as_bytes()),
             None => Some(false),

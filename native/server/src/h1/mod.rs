@@ -442,6 +442,9 @@ impl<T: Transport> Driver<T> {
             );
             return Some(End::Close);
         }
+        if !ex.keepalive {
+            gallop_engine::phases::settle(ex).await;
+        }
         let body_left = !ex.source.is_ended();
         if ex.keepalive && (!body_left || close::discard_body(ex).await) {
             return None;

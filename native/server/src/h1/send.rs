@@ -18,6 +18,8 @@ use std::rc::Rc;
 const INLINE: u64 = 32 * 1024;
 /// Gathered bytes are written when they reach this.
 const GATHER: usize = 64 * 1024;
+/// Less than this may wait for more, where the body allows it: nginx's `postpone_output`.
+const HOLD: usize = 1460;
 
 pub async fn write_all<T: Transport>(io: &T, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
@@ -84,6 +86,10 @@ pub async fn response<T: Transport>(shared: &Rc<Shared<T>>, ex: &mut Exchange) -
     let result = out.body(ex, &mut body, framing).await;
     ex.response.trailers.clear();
     if let Err(e) = result {
+        // What came before the error is good, unless the body itself turned out to be none.
+        if e.kind() != io::ErrorKind::InvalidData {
+            let _ = out.drain(false).await;
+        }
         out.account(ex);
         return Err(e);
     }
@@ -255,8 +261,11 @@ impl<'a, T: Transport> Output<'a, T> {
             let next = {
                 let mut next = poll_fn(|cx| std::task::Poll::Ready(body.poll_next(cx))).await;
                 if next.is_pending() {
-                    self.drain(false).await?;
-                    poll_flush(&self.shared.io).await?;
+                    let hold = self.sent == 0 && self.buf.len() < HOLD && body.may_hold();
+                    if !hold {
+                        self.drain(false).await?;
+                        poll_flush(&self.shared.io).await?;
+                    }
                     next = std::task::Poll::Ready(body.next().await);
                 }
                 match next {
@@ -381,11 +390,13 @@ fn head(ex: &mut Exchange, framing: Framing, buf: &mut Vec<u8>) -> Option<usize>
     }
     buf.extend_from_slice(b"\r\n");
     match &r.server {
+        Some(server) if server.is_empty() => {}
         Some(server) => field(buf, b"Server", server),
         None => field(buf, b"Server", &gallop_engine::phases::product(ex)),
     }
     let mut date_at = None;
     match &r.date {
+        Some(date) if date.is_empty() => {}
         Some(date) => field(buf, b"Date", date),
         None => {
             date_at = Some(buf.len() + 6);

@@ -67,10 +67,12 @@ impl Coding {
         let r = &ex.response;
         self.begin(out, r.status);
         match &r.server {
+            Some(server) if server.is_empty() => {}
             Some(server) => self.field(out, b"server", server),
             None => self.field(out, b"server", &product(ex)),
         }
         let date_at = match &r.date {
+            Some(date) if date.is_empty() => None,
             Some(date) => {
                 self.field(out, b"date", date);
                 None

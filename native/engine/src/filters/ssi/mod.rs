@@ -6,13 +6,13 @@ mod value;
 use crate::body::{read_range, Body, BodyStream, Chunk};
 use crate::escape::{self, Use};
 use crate::exchange::Exchange;
-use crate::subrequest::{self, Running, MAX_DEPTH};
+use crate::subrequest::{self, Running, SubBody, MAX_DEPTH};
 use bytes::Bytes;
 use gallop_conf::model::Level;
 use scan::{Command, Scanner, Token};
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
-use std::future::Future;
+use std::future::{poll_fn, Future};
 use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -56,7 +56,6 @@ pub fn apply(ex: &mut Exchange) {
         inner: Some(inner),
         pending: None,
         silent: conf.ssi_silent_errors == Some(true),
-        limit: conf.subrequest_output_buffer_size.unwrap_or(4096) as usize,
         ex: own,
         shared,
         scanner: Scanner::default(),
@@ -65,6 +64,7 @@ pub fn apply(ex: &mut Exchange) {
         branches: Vec::new(),
         block: None,
         error: ERROR.to_vec(),
+        failed: None,
     }));
 }
 
@@ -99,8 +99,6 @@ struct Ssi {
     /// A file range of which a part was read.
     pending: Option<Chunk>,
     silent: bool,
-    /// Bytes that a variable may take from a subrequest.
-    limit: usize,
     /// Stands for the request, whose own fields are on their way already.
     ex: Box<Exchange>,
     shared: Rc<Shared>,
@@ -110,13 +108,21 @@ struct Ssi {
     branches: Vec<Branch>,
     block: Option<(String, Vec<u8>)>,
     error: Vec<u8>,
+    failed: Option<io::Error>,
 }
 
 impl BodyStream for Ssi {
+    fn may_hold(&self) -> bool {
+        true
+    }
+
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Chunk>>> {
         loop {
             self.progress(cx);
             if let Err(e) = self.fill(cx) {
+                return Poll::Ready(Some(Err(e)));
+            }
+            if let Some(e) = self.failed.take() {
                 return Poll::Ready(Some(Err(e)));
             }
             match self.parts.front_mut() {
@@ -158,17 +164,27 @@ impl Ssi {
         while i < self.parts.len() {
             match &mut self.parts[i] {
                 Part::Running(running, include) => {
-                    if let Poll::Ready(body) = running.poll_body(cx) {
+                    if let Poll::Ready(mut sub) = running.poll_exchange(cx) {
                         let include = std::mem::take(include);
+                        // An error has no answer of its own where a block stands in for it.
+                        if include.stub.is_some() && sub.error_status >= 300 {
+                            sub.response.body = Body::Empty;
+                        }
+                        let body = Body::Stream(Box::new(SubBody::new(sub)));
                         self.parts[i] = Part::Body(body, include);
                     }
                 }
                 Part::Variable(collected, name) => {
                     if let Poll::Ready(value) = collected.as_mut().poll(cx) {
-                        let value = value.unwrap_or_else(|e| {
-                            self.ex.log(Level::Error, &e.to_string());
-                            Vec::new()
-                        });
+                        let value = match value {
+                            Ok(value) => value,
+                            Err(e) => {
+                                self.ex.log(Level::Error, &e.to_string());
+                                let kind = io::ErrorKind::InvalidData;
+                                self.failed = Some(io::Error::new(kind, e));
+                                Vec::new()
+                            }
+                        };
                         self.shared.vars.borrow_mut().insert(name.clone(), value);
                         self.parts.remove(i);
                         continue;
@@ -316,7 +332,9 @@ impl Ssi {
                     let name = String::from_utf8_lossy(name).into_owned();
                     self.block = Some((name, Vec::new()));
                 }
-                None => self.fail("mandatory parameter \"name\" is absent in \"block\" SSI command"),
+                None => {
+                    self.fail("mandatory parameter \"name\" is absent in \"block\" SSI command")
+                }
             },
             name => {
                 let message = format!("invalid SSI command: \"{name}\"");
@@ -379,7 +397,9 @@ impl Ssi {
             }
             other => {
                 let shown = String::from_utf8_lossy(other).into_owned();
-                self.fail(&format!("unknown encoding \"{shown}\" in the \"echo\" command"));
+                self.fail(&format!(
+                    "unknown encoding \"{shown}\" in the \"echo\" command"
+                ));
             }
         }
     }
@@ -393,7 +413,9 @@ impl Ssi {
             Some(value) => {
                 self.shared.vars.borrow_mut().insert(name, value);
             }
-            None => self.fail(&format!("invalid value of \"{name}\" in \"set\" SSI command")),
+            None => self.fail(&format!(
+                "invalid value of \"{name}\" in \"set\" SSI command"
+            )),
         }
     }
 
@@ -431,7 +453,7 @@ impl Ssi {
         sub.ssi = Some(self.shared.clone());
         if let Some(name) = command.get("set") {
             let name = String::from_utf8_lossy(name).to_ascii_lowercase();
-            let collected = Box::pin(collect(Running::new(sub), self.limit));
+            let collected = Box::pin(collect(Running::new(sub)));
             return self.parts.push_back(Part::Variable(collected, name));
         }
         let text = |name: &str| command.get(name).map(String::from_utf8_lossy);
@@ -444,7 +466,9 @@ impl Ssi {
     }
 }
 
-async fn collect(mut running: Running, limit: usize) -> io::Result<Vec<u8>> {
-    let mut body = std::future::poll_fn(|cx| running.poll_body(cx)).await;
-    body.collect(limit).await
+async fn collect(mut running: Running) -> io::Result<Vec<u8>> {
+    let sub = poll_fn(|cx| running.poll_exchange(cx)).await;
+    let limit = sub.loc.conf.subrequest_output_buffer_size.unwrap_or(4096);
+    let mut body = Body::Stream(Box::new(SubBody::new(sub)));
+    body.collect(limit as usize).await
 }

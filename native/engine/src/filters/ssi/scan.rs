@@ -15,17 +15,20 @@ pub enum Token {
     Invalid,
 }
 
+/// Name in lower case, and value.
+type Param = (String, Vec<u8>);
+
 #[derive(Debug, PartialEq, Eq)]
 pub struct Command {
     pub name: String,
-    pub params: Vec<(String, Vec<u8>)>,
+    pub params: Vec<Param>,
     /// As it stands in the text.
     pub raw: Vec<u8>,
 }
 
 impl Command {
     pub fn get(&self, name: &str) -> Option<&[u8]> {
-        let named = |p: &&(String, Vec<u8>)| p.0 == name;
+        let named = |p: &&Param| p.0 == name;
         self.params.iter().find(named).map(|p| p.1.as_slice())
     }
 }
@@ -136,7 +139,7 @@ fn parse(text: &[u8], raw: &[u8]) -> Token {
 }
 
 /// `name="value"`; a backslash keeps a quote from ending the value.
-fn parameter(text: &[u8]) -> Option<((String, Vec<u8>), &[u8])> {
+fn parameter(text: &[u8]) -> Option<(Param, &[u8])> {
     let equals = memchr::memchr(b'=', text)?;
     let name = text[..equals].trim_ascii();
     if name.is_empty() || name.iter().any(u8::is_ascii_whitespace) {
@@ -175,12 +178,20 @@ mod tests {
         assert_eq!(command.get("var"), Some(&b"x"[..]));
         assert_eq!(command.get("default"), Some(&b"-->"[..]));
         assert_eq!(tokens[0], Token::Text(b"a".to_vec()));
-        assert_eq!(tokens[2..], [Token::Text(b"b".to_vec()), Token::Text(b"<!-".to_vec())]);
+        assert_eq!(
+            tokens[2..],
+            [Token::Text(b"b".to_vec()), Token::Text(b"<!-".to_vec())]
+        );
     }
 
     #[test]
     fn what_is_no_command_is_told_apart() {
-        for text in ["<!--# -->", "<!--#echo var=x -->", "<!--#echo var -->", "<!--#a b=\"c"] {
+        for text in [
+            "<!--# -->",
+            "<!--#echo var=x -->",
+            "<!--#echo var -->",
+            "<!--#a b=\"c",
+        ] {
             assert_eq!(scan(&[text.as_bytes()]), [Token::Invalid], "{text}");
         }
         let long = format!("<!--#{}-->x", "y".repeat(MAX_COMMAND));

@@ -1,0 +1,67 @@
+//! brotli and zstd: directives as their modules for nginx have them.
+
+use crate::builder::Builder;
+use crate::error::{ConfError, Result};
+use crate::model::*;
+use crate::parser::Directive;
+use crate::table::{ctx::*, *};
+use crate::values::parse_digits;
+use std::sync::Arc;
+
+fn brotli(b: &mut Builder) -> &mut CodingConf {
+    Arc::make_mut(b.loc().brotli.get_or_insert_with(Arc::default))
+}
+
+fn zstd(b: &mut Builder) -> &mut CodingConf {
+    Arc::make_mut(b.loc().zstd.get_or_insert_with(Arc::default))
+}
+
+/// The directives of one coding.
+macro_rules! coding {
+    ($conf:ident, $prefix:literal, $levels:expr) => {
+        &[
+            simple($prefix, HSLI, ONE, Setter::Flag(|b| &mut $conf(b).on)),
+            with(concat!($prefix, "_types"), HSL, MORE, |b, d| {
+                let types = super::filters::type_set($conf(b).types.take(), d, "text/html");
+                $conf(b).types = Some(types);
+                Ok(())
+            }),
+            simple(
+                concat!($prefix, "_min_length"),
+                HSL,
+                ONE,
+                Setter::Size(|b| &mut $conf(b).min_length),
+            ),
+            with(concat!($prefix, "_comp_level"), HSL, ONE, |b, d| {
+                let level = level(d, $levels)?;
+                store(&mut $conf(b).level, level, d)
+            }),
+            with(concat!($prefix, "_static"), HSL, ONE, |b, d| {
+                let value = choice(d, &d.args()[0], FIXED)?;
+                store(&mut $conf(b).fixed, value, d)
+            }),
+            simple(concat!($prefix, "_buffers"), HSL, TWO, Setter::Nothing),
+        ]
+    };
+}
+
+const FIXED: &[(&str, GzipStatic)] = &[
+    ("off", GzipStatic::Off),
+    ("on", GzipStatic::On),
+    ("always", GzipStatic::Always),
+];
+
+pub const BROTLI: &[Spec] = coding!(brotli, "brotli", 0..=11);
+pub const ZSTD: &[Spec] = coding!(zstd, "zstd", 1..=22);
+
+fn level(d: &Directive, levels: std::ops::RangeInclusive<u64>) -> Result<u64> {
+    let level = parse_digits(&d.args()[0]).ok_or_else(|| ConfError::new("invalid number"))?;
+    if !levels.contains(&level) {
+        return Err(ConfError::new(format!(
+            "value must be between {} and {}",
+            levels.start(),
+            levels.end()
+        )));
+    }
+    Ok(level)
+}

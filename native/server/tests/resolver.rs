@@ -1,0 +1,80 @@
+//! Names that only a request gives, looked up with a name server of the test's own.
+
+#[path = "common/site.rs"]
+mod site;
+
+use site::Server;
+use std::net::UdpSocket;
+use std::sync::mpsc::{channel, Receiver};
+
+/// Answers every question for `known.example` with 127.0.0.1 (none for IPv6), for others that there is
+/// no such name; gives the names asked for.
+fn name_server() -> (u16, Receiver<String>) {
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+    let port = socket.local_addr().expect("its address").port();
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || {
+        let mut buffer = [0; 512];
+        while let Ok((n, from)) = socket.recv_from(&mut buffer) {
+            let question = &buffer[..n];
+            let labels: Vec<String> = labels(&question[12..]);
+            let name = labels.join(".");
+            let kind = question[n - 3];
+            let mut answer = question.to_vec();
+            answer[2] = 0x81;
+            if name.eq_ignore_ascii_case("known.example") {
+                if kind == 1 {
+                    answer[7] = 1;
+                    answer.extend_from_slice(
+                        b"\xc0\x0c\x00\x01\x00\x01\x00\x00\x0e\x10\x00\x04\x7f\x00\x00\x01",
+                    );
+                }
+            } else {
+                answer[3] |= 3;
+            }
+            if sender.send(name).is_err() || socket.send_to(&answer, from).is_err() {
+                return;
+            }
+        }
+    });
+    (port, receiver)
+}
+
+fn labels(mut bytes: &[u8]) -> Vec<String> {
+    let mut out = Vec::new();
+    while let [len, rest @ ..] = bytes {
+        if *len == 0 {
+            break;
+        }
+        let (label, after) = rest.split_at(usize::from(*len));
+        out.push(String::from_utf8_lossy(label).into_owned());
+        bytes = after;
+    }
+    out
+}
+
+#[test]
+fn names_are_looked_up_when_requests_need_them_and_kept() {
+    let (port, asked) = name_server();
+    let server = Server::start(&format!(
+        "server {{ listen 127.0.0.1:{{port}}; server_name localhost;
+             resolver 127.0.0.1:{port}; resolver_timeout 10s;
+             location /found {{ return 200 \"$http_host\"; }}
+             location / {{ proxy_pass http://$arg_name:{{port}}/found; }} }}"
+    ));
+    for name in ["known.example", "KNOWN.example"] {
+        let answer = server.get(&format!("/?name={name}"), "");
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+        assert!(
+            answer.ends_with(&format!("{name}:{}", server.port)),
+            "{answer}"
+        );
+    }
+    // One question for each kind of address; the second request found the answer kept.
+    let names: Vec<String> = asked.try_iter().collect();
+    assert_eq!(names.len(), 2, "{names:?}");
+    let unknown = server.get("/?name=unknown.example", "");
+    assert!(unknown.starts_with("HTTP/1.1 502 "), "{unknown}");
+    let said = "unknown.example could not be resolved (3: Host not found)";
+    assert!(server.log("error.log").contains(said));
+}
