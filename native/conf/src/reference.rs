@@ -21,18 +21,27 @@ const NOTES: &[(&str, &str)] = &[
     ("accept_mutex_delay", NO_EFFECT),
     ("aio", NO_EFFECT),
     ("aio_write", NO_EFFECT),
+    ("brotli", BROTLI),
+    ("brotli_buffers", NO_EFFECT),
+    ("brotli_comp_level", BROTLI),
+    ("brotli_min_length", BROTLI),
+    ("brotli_static", BROTLI),
+    ("brotli_types", BROTLI),
     ("connection_pool_size", NO_EFFECT),
     ("directio", NO_EFFECT),
     ("directio_alignment", NO_EFFECT),
     ("fastcgi_busy_buffers_size", NO_EFFECT),
-    ("fastcgi_limit_rate", NO_EFFECT),
+    (
+        "fastcgi_cache_path",
+        "`use_temp_path`, `loader_*` and `manager_threshold` have no effect; the files' format is gallop's own.",
+    ),
+    ("fastcgi_cache_purge", PURGE),
     ("fastcgi_socket_keepalive", NO_EFFECT),
     ("fastcgi_temp_file_write_size", NO_EFFECT),
     ("gunzip_buffers", NO_EFFECT),
     ("gzip_buffers", NO_EFFECT),
     ("load_module", "Refused: there are no dynamic modules."),
     ("lock_file", NO_EFFECT),
-    ("msie_refresh", NO_EFFECT),
     (
         "multi_accept",
         "No effect: up to 64 connections are accepted in a row.",
@@ -47,7 +56,11 @@ const NOTES: &[(&str, &str)] = &[
     ("postpone_gzipping", NO_EFFECT),
     ("postpone_output", NO_EFFECT),
     ("proxy_busy_buffers_size", NO_EFFECT),
-    ("proxy_limit_rate", NO_EFFECT),
+    (
+        "proxy_cache_path",
+        "`use_temp_path`, `loader_*` and `manager_threshold` have no effect; the files' format is gallop's own.",
+    ),
+    ("proxy_cache_purge", PURGE),
     ("proxy_socket_keepalive", NO_EFFECT),
     ("proxy_temp_file_write_size", NO_EFFECT),
     ("quic_active_connection_id_limit", NO_EFFECT),
@@ -67,10 +80,9 @@ const NOTES: &[(&str, &str)] = &[
         "Names that rustls does not offer are left out.",
     ),
     ("ssl_engine", NO_EFFECT),
-    (
-        "sub_filter_last_modified",
-        "No effect: what is replaced loses its Last-Modified.",
-    ),
+    ("ssi_ignore_recycled_buffers", NO_EFFECT),
+    ("ssi_min_file_chunk", NO_EFFECT),
+    ("ssi_value_length", "No effect: a command may take 16 KB."),
     ("tcp_nodelay", "No effect: always on."),
     ("tcp_nopush", NO_EFFECT),
     ("thread_pool", NO_EFFECT),
@@ -84,8 +96,17 @@ const NOTES: &[(&str, &str)] = &[
     ("worker_cpu_affinity", NO_EFFECT),
     ("worker_processes", "Threads of one worker process."),
     ("zone", "Accepted; the threads share their state anyway."),
+    ("zstd", ZSTD),
+    ("zstd_buffers", NO_EFFECT),
+    ("zstd_comp_level", ZSTD),
+    ("zstd_min_length", ZSTD),
+    ("zstd_static", ZSTD),
+    ("zstd_types", ZSTD),
 ];
 const NO_EFFECT: &str = "Accepted, no effect.";
+const PURGE: &str = "As in nginx's commercial edition.";
+const BROTLI: &str = "Not nginx's own: as in the module ngx_brotli.";
+const ZSTD: &str = "Not nginx's own: as in the module zstd-nginx-module.";
 
 fn contexts(spec: &Spec) -> String {
     let known = CONTEXTS.iter().filter(|(bit, _)| spec.contexts & bit != 0);

@@ -45,7 +45,7 @@ pub fn question(id: u16, name: &str, kind: Kind) -> Option<Vec<u8>> {
     // Recursion is desired; one question.
     out.extend_from_slice(&[1, 0, 0, 1, 0, 0, 0, 0, 0, 0]);
     let name = name.strip_suffix('.').unwrap_or(name);
-    if name.is_empty() || name.len() > 253 {
+    if name.is_empty() || name.len() > 255 {
         return None;
     }
     for label in name.split('.') {
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_a_name_is_no_question() {
-        for name in ["", ".", "a..b", &"x".repeat(64), &"x.".repeat(128)] {
+        for name in ["", ".", "a..b", &"x".repeat(64), &"x.".repeat(129)] {
             assert_eq!(question(1, name, Kind::A), None, "{name}");
         }
     }

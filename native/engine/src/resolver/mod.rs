@@ -41,7 +41,8 @@ struct Lookup {
 pub struct Resolver {
     /// By the `resolver` directive (its address) and name.
     lookups: RefCell<HashMap<(usize, String), Rc<Lookup>>>,
-    next_server: Rc<Cell<usize>>,
+    /// By directive: the server to be asked next.
+    turns: RefCell<HashMap<usize, Rc<Cell<usize>>>>,
 }
 
 impl Resolver {
@@ -97,7 +98,9 @@ impl Resolver {
         lookups.insert(key, lookup.clone());
         drop(lookups);
         let (conf, name) = (conf.clone(), name.to_string());
-        let (task, next) = (lookup.clone(), self.next_server.clone());
+        let place = Arc::as_ptr(&conf) as usize;
+        let next = self.turns.borrow_mut().entry(place).or_default().clone();
+        let task = lookup.clone();
         gallop_runtime::spawn(async move {
             let outcome = query::run(&conf, &next, &name, MAX_PATIENCE).await;
             // Only addresses are kept; after an error the next request asks anew.

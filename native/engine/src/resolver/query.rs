@@ -5,9 +5,12 @@ use super::Found;
 use gallop_conf::model::ResolverConf;
 use gallop_runtime::{connect, now_ms, timeout, ConnectTo, IoFd};
 use std::cell::Cell;
+use std::future::{poll_fn, Future};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
+use std::pin::pin;
+use std::task::Poll;
 
 /// Milliseconds after which a question is asked again, and of another server.
 const RESEND: u64 = 5000;
@@ -19,6 +22,7 @@ pub type Refusal = u8;
 
 /// There is no such name.
 pub const NO_NAME: Refusal = 3;
+const SERVER_FAILURE: Refusal = 2;
 
 /// Looks a name up; gives up after `patience` milliseconds (`None`).
 pub async fn run(
@@ -27,97 +31,130 @@ pub async fn run(
     name: &str,
     patience: u64,
 ) -> Option<Result<Found, Refusal>> {
-    let until = now_ms().saturating_add(patience);
-    let mut name = name.to_string();
-    let mut ttl = u32::MAX;
-    for _ in 0..MAX_ALIASES {
-        match once(conf, next, &name, until).await? {
-            Err(code) => return Some(Err(code)),
-            Ok(step) => {
-                ttl = ttl.min(step.ttl);
-                if !step.addresses.is_empty() {
-                    let addresses = step.addresses;
-                    return Some(Ok(Found { addresses, ttl }));
-                }
-                match step.alias {
-                    Some(alias) => name = alias,
-                    None => return Some(Err(NO_NAME)),
-                }
-            }
-        }
-    }
-    Some(Err(NO_NAME))
-}
-
-struct Step {
-    addresses: Vec<IpAddr>,
-    alias: Option<String>,
-    ttl: u32,
-}
-
-/// Asks for one name until there is an answer for each kind of address.
-async fn once(
-    conf: &ResolverConf,
-    next: &Cell<usize>,
-    name: &str,
-    until: u64,
-) -> Option<Result<Step, Refusal>> {
-    let mut open = Vec::new();
-    if conf.ipv4 {
-        open.push(Kind::A);
-    }
-    if conf.ipv6 {
-        open.push(Kind::Aaaa);
-    }
-    let mut step = Step {
-        addresses: Vec::new(),
-        alias: None,
-        ttl: u32::MAX,
+    let first = next.get();
+    next.set(first.wrapping_add(1));
+    let lookup = Lookup {
+        conf,
+        first,
+        until: now_ms().saturating_add(patience),
     };
-    let mut refusal = None;
-    while !open.is_empty() {
-        let left = until.checked_sub(now_ms()).filter(|&ms| ms > 0)?;
-        let server = conf.servers[next.get() % conf.servers.len()];
-        next.set(next.get().wrapping_add(1));
-        let wait = left.min(RESEND);
-        let began = now_ms();
-        let mut take = |kind: Kind, answer: Answer| match answer {
-            Answer::Refused(code) => refusal = Some(code),
-            Answer::Found {
-                addresses,
-                alias,
-                ttl,
-            } => {
-                step.ttl = step.ttl.min(ttl);
-                match kind {
-                    // Whichever answer comes first, IPv4 addresses are tried first.
-                    Kind::A => step.addresses.splice(..0, addresses).for_each(drop),
-                    Kind::Aaaa => step.addresses.extend(addresses),
-                }
-                step.alias = alias.or(step.alias.take());
-            }
-            Answer::Truncated => {}
-        };
-        let asked = timeout(wait, ask(server, name, &mut open, &mut take)).await;
-        if let Ok(Err(_)) = asked {
-            // The server cannot be reached: the others are, at the usual time.
-            let rest = wait.saturating_sub(now_ms() - began);
-            gallop_runtime::sleep(rest).await;
-        }
+    let of_kind = async |kind, wanted| match wanted {
+        true => lookup.follow(name, kind).await,
+        false => none(),
+    };
+    let four = of_kind(Kind::A, conf.ipv4);
+    let six = of_kind(Kind::Aaaa, conf.ipv6);
+    let (four, six) = both(four, six).await;
+    // Half an answer is none: the other half might be what clients need.
+    let (four, six) = match (four?, six?) {
+        (Ok(four), Ok(six)) => (four, six),
+        (Err(code), _) | (_, Err(code)) => return Some(Err(code)),
+    };
+    let ttl = four.ttl.min(six.ttl);
+    let addresses = [four.addresses, six.addresses].concat();
+    if addresses.is_empty() {
+        return Some(Err(NO_NAME));
     }
-    if step.addresses.is_empty() && step.alias.is_none() {
-        return Some(Err(refusal.unwrap_or(NO_NAME)));
-    }
-    Some(Ok(step))
+    Some(Ok(Found { addresses, ttl }))
 }
 
-/// Asks one server all that is open; takes answered questions off the list.
-async fn ask(
-    server: SocketAddr,
-    name: &str,
-    open: &mut Vec<Kind>,
-    take: &mut impl FnMut(Kind, Answer),
-) -> io::Result<()> {
+/// What a kind of address gives that is not asked for.
+fn none() -> Option<Result<Found, Refusal>> {
+    Some(Ok(Found {
+        addresses: Vec::new(),
+        ttl: u32::MAX,
+    }))
+}
+
+/// Runs both to their ends.
+async fn both<A: Future, B: Future>(a: A, b: B) -> (A::Output, B::Output) {
+    let (mut a, mut b) = (pin!(a), pin!(b));
+    let (mut first, mut second) = (None, None);
+    poll_fn(|cx| {
+        if first.is_none() {
+            if let Poll::Ready(out) = a.as_mut().poll(cx) {
+                first = Some(out);
+            }
+        }
+        if second.is_none() {
+            if let Poll::Ready(out) = b.as_mut().poll(cx) {
+                second = Some(out);
+            }
+        }
+        match (first.take(), second.take()) {
+            (Some(first), Some(second)) => Poll::Ready((first, second)),
+            (one, other) => {
+                (first, second) = (one, other);
+                Poll::Pending
+            }
+        }
+    })
+    .await
+}
+
+struct Lookup<'a> {
+    conf: &'a ResolverConf,
+    /// The server asked first.
+    first: usize,
+    /// Milliseconds (monotonic).
+    until: u64,
+}
+
+impl Lookup<'_> {
+    /// The addresses of one kind that a name, or what it stands for, has.
+    async fn follow(&self, name: &str, kind: Kind) -> Option<Result<Found, Refusal>> {
+        let mut name = name.to_string();
+        let mut lowest = u32::MAX;
+        for _ in 0..MAX_ALIASES {
+            match self.once(&name, kind).await? {
+                Answer::Found {
+                    addresses,
+                    alias,
+                    ttl,
+                } => {
+                    lowest = lowest.min(ttl);
+                    match alias.filter(|_| addresses.is_empty()) {
+                        Some(alias) => name = alias,
+                        None => {
+                            return Some(Ok(Found {
+                                addresses,
+                                ttl: lowest,
+                            }))
+                        }
+                    }
+                }
+                Answer::Refused(code) => return Some(Err(code)),
+                Answer::Truncated => return Some(Err(SERVER_FAILURE)),
+            }
+        }
+        Some(Err(NO_NAME))
+    }
+
+    /// Asks one server after another until there is an answer.
+    async fn once(&self, name: &str, kind: Kind) -> Option<Answer> {
+        let servers = &self.conf.servers;
+        let mut turn = self.first;
+        loop {
+            let left = self.until.checked_sub(now_ms()).filter(|&ms| ms > 0)?;
+            let server = servers[turn % servers.len()];
+            turn = turn.wrapping_add(1);
+            let wait = left.min(RESEND);
+            let began = now_ms();
+            match timeout(wait, ask(server, name, kind)).await {
+                Ok(Ok(answer)) => return Some(answer),
+                // The server cannot be reached: the next is asked at the usual time.
+                Ok(Err(_)) => {
+                    let rest = wait.saturating_sub(now_ms() - began);
+                    gallop_runtime::sleep(rest).await;
+                }
+                Err(_) => {}
+            }
+        }
+    }
+}
+
+/// Asks one server one question.
+async fn ask(server: SocketAddr, name: &str, kind: Kind) -> io::Result<Answer> {
     let local: SocketAddr = match server {
         SocketAddr::V4(_) => ([0, 0, 0, 0], 0).into(),
         SocketAddr::V6(_) => (std::net::Ipv6Addr::UNSPECIFIED, 0).into(),
@@ -128,15 +165,11 @@ async fn ask(
     socket.set_nonblocking(true)?;
     let io = IoFd::new(socket.try_clone()?.into())?;
     io.set_readable();
-    let mut asked = Vec::new();
-    for &kind in open.iter() {
-        let id = random();
-        let message = question(id, name, kind).ok_or(io::ErrorKind::InvalidInput)?;
-        socket.send(&message)?;
-        asked.push((id, kind, message));
-    }
+    let id = random();
+    let message = question(id, name, kind).ok_or(io::ErrorKind::InvalidInput)?;
+    socket.send(&message)?;
     let mut buffer = [0; 4096];
-    while !open.is_empty() {
+    loop {
         io.readable().await;
         let n = match socket.recv(&mut buffer) {
             Ok(n) => n,
@@ -146,23 +179,12 @@ async fn ask(
             }
             Err(e) => return Err(e),
         };
-        let hit = asked
-            .iter()
-            .filter(|(_, kind, _)| open.contains(kind))
-            .find_map(|(id, kind, m)| {
-                Some((*kind, *id, m, parse(&buffer[..n], *id, name, *kind)?))
-            });
-        let Some((kind, id, message, answer)) = hit else {
-            continue;
-        };
-        let answer = match answer {
-            Answer::Truncated => over_tcp(server, message, id, name, kind).await?,
-            answer => answer,
-        };
-        open.retain(|k| *k != kind);
-        take(kind, answer);
+        match parse(&buffer[..n], id, name, kind) {
+            Some(Answer::Truncated) => return over_tcp(server, &message, id, name, kind).await,
+            Some(answer) => return Ok(answer),
+            None => {}
+        }
     }
-    Ok(())
 }
 
 fn random() -> u16 {

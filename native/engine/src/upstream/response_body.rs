@@ -31,6 +31,8 @@ pub enum Decoder {
     Http {
         framing: FramingState,
         keep: bool,
+        /// Lines after a chunked body.
+        trailers: Vec<u8>,
     },
     Fastcgi {
         reader: Box<RecordReader>,
@@ -56,6 +58,7 @@ impl Decoder {
             Protocol::Http(_) => Decoder::Http {
                 framing: FramingState(Framing::Ended),
                 keep: false,
+                trailers: Vec::new(),
             },
             Protocol::Fastcgi => Decoder::Fastcgi {
                 reader: Box::default(),
@@ -161,7 +164,7 @@ impl Decoder {
     /// Learns from the head how the body ends.
     pub fn start_body(&mut self, head: &Head, is_head: bool) {
         match self {
-            Decoder::Http { framing, keep } => {
+            Decoder::Http { framing, keep, .. } => {
                 *keep = head.keep;
                 framing.0 = if is_head || matches!(head.status, 204 | 304) {
                     Framing::Ended
@@ -199,7 +202,9 @@ impl Decoder {
     /// Takes body bytes off `input`; empty when more must be read.
     fn take(&mut self, input: &mut Vec<u8>) -> io::Result<Bytes> {
         match self {
-            Decoder::Http { framing, .. } => match &mut framing.0 {
+            Decoder::Http {
+                framing, trailers, ..
+            } => match &mut framing.0 {
                 Framing::Ended => Ok(Bytes::new()),
                 Framing::UntilClose => Ok(Bytes::from(std::mem::take(input))),
                 Framing::Length(left) => {
@@ -212,7 +217,7 @@ impl Decoder {
                     }
                     Ok(data)
                 }
-                Framing::Chunked(_) => framing.0.take_chunked(input),
+                Framing::Chunked(_) => framing.0.take_chunked(input, trailers),
             },
             Decoder::Fastcgi { .. } => self.take_records(input),
         }
@@ -287,7 +292,7 @@ fn split_front(input: &mut Vec<u8>, n: usize) -> Bytes {
 }
 
 impl Framing {
-    fn take_chunked(&mut self, input: &mut Vec<u8>) -> io::Result<Bytes> {
+    fn take_chunked(&mut self, input: &mut Vec<u8>, trailers: &mut Vec<u8>) -> io::Result<Bytes> {
         let Framing::Chunked(decoder) = self else {
             return Ok(Bytes::new());
         };
@@ -310,6 +315,7 @@ impl Framing {
         }
         ended |= decoder.is_done();
         if ended {
+            *trailers = decoder.take_trailers();
             *self = Framing::Ended;
         }
         input.drain(..at);
@@ -344,6 +350,7 @@ pub struct UpstreamBody {
     /// Answers that are not buffered reach the client as they come.
     flush: bool,
     pending_flush: bool,
+    pass_trailers: bool,
 }
 
 impl UpstreamBody {
@@ -371,6 +378,7 @@ impl UpstreamBody {
             pause: deadline(),
             flush: plan.conf.buffering == Some(false),
             pending_flush: false,
+            pass_trailers: plan.conf.pass_trailers == Some(true),
         };
         (reply.head, body)
     }
@@ -459,7 +467,41 @@ impl UpstreamBody {
     }
 }
 
+/// Fields that would change how the message is read (RFC 9110, section 6.5.1).
+const NO_TRAILERS: [&[u8]; 6] = [
+    b"content-length",
+    b"transfer-encoding",
+    b"trailer",
+    b"connection",
+    b"host",
+    b"te",
+];
+
+/// The fields in the lines after a chunked body.
+fn trailer_fields(lines: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let field = |line: &[u8]| {
+        let colon = memchr::memchr(b':', line)?;
+        let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
+        let plain = !name.is_empty() && name.iter().all(|c| is_token(*c));
+        let allowed = !NO_TRAILERS.iter().any(|n| name.eq_ignore_ascii_case(n));
+        let clean = !value.iter().any(|c| c.is_ascii_control() && *c != b'\t');
+        (plain && allowed && clean).then(|| (name.to_vec(), value.to_vec()))
+    };
+    lines.split(|&c| c == b'\n').filter_map(field).collect()
+}
+
+fn is_token(c: u8) -> bool {
+    c.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&c)
+}
+
 impl BodyStream for UpstreamBody {
+    fn trailers(&mut self) -> Vec<(Vec<u8>, Vec<u8>)> {
+        match &self.decoder {
+            Decoder::Http { trailers, .. } if self.pass_trailers => trailer_fields(trailers),
+            _ => Vec::new(),
+        }
+    }
+
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Chunk>>> {
         loop {
             if std::mem::take(&mut self.pending_flush) {
@@ -516,5 +558,17 @@ impl BodyStream for UpstreamBody {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::trailer_fields;
+
+    #[test]
+    fn only_fields_that_change_nothing_else_are_trailers() {
+        let lines = b"X-A: b\r\nContent-Length: 5\r\nbad name: c\r\nno colon\r\nY:\r\n\r\n";
+        let expected = [("X-A", "b"), ("Y", "")].map(|(n, v)| (n.into(), v.into()));
+        assert_eq!(trailer_fields(lines), expected);
     }
 }

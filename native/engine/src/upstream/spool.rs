@@ -33,6 +33,7 @@ struct Shared {
     held: Cell<usize>,
     temp: RefCell<Option<Temp>>,
     ended: RefCell<Option<io::Result<()>>>,
+    trailers: RefCell<Vec<(Vec<u8>, Vec<u8>)>>,
     reader: RefCell<Option<Waker>>,
     /// Room was made.
     drained: Notify,
@@ -60,6 +61,8 @@ enum State {
 /// The body as the client's side takes it.
 pub struct Spooled {
     state: State,
+    /// Known once the body has ended.
+    trailers: Vec<(Vec<u8>, Vec<u8>)>,
     limits: Limits,
 }
 
@@ -72,6 +75,7 @@ impl Spooled {
             folder: conf.temp_path.clone().unwrap_or(folder),
         };
         Spooled {
+            trailers: Vec::new(),
             state: State::Inline {
                 body: Box::new(body),
                 passed: 0,
@@ -82,6 +86,10 @@ impl Spooled {
 }
 
 impl BodyStream for Spooled {
+    fn trailers(&mut self) -> Vec<(Vec<u8>, Vec<u8>)> {
+        std::mem::take(&mut self.trailers)
+    }
+
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Chunk>>> {
         match &mut self.state {
             State::Ended => return Poll::Ready(None),
@@ -89,6 +97,8 @@ impl BodyStream for Spooled {
                 let next = ready!(body.poll_next(cx));
                 if let Some(Ok(chunk)) = &next {
                     *passed += chunk.len();
+                } else {
+                    self.trailers = body.trailers();
                 }
                 return Poll::Ready(next);
             }
@@ -98,6 +108,7 @@ impl BodyStream for Spooled {
                     held: Cell::new(0),
                     temp: RefCell::new(None),
                     ended: RefCell::new(None),
+                    trailers: RefCell::default(),
                     reader: RefCell::new(None),
                     drained: Notify::default(),
                     dropped: Notify::default(),
@@ -114,6 +125,7 @@ impl BodyStream for Spooled {
         };
         let next = ready!(shared.poll_take(cx));
         if !matches!(next, Some(Ok(_))) {
+            self.trailers = shared.trailers.take();
             self.state = State::Ended;
         }
         Poll::Ready(next)
@@ -236,6 +248,7 @@ async fn read_ahead(mut body: UpstreamBody, shared: Rc<Shared>, limits: Limits) 
             Some(Ok(_)) => {}
         }
     };
+    *shared.trailers.borrow_mut() = body.trailers();
     *shared.ended.borrow_mut() = Some(result);
     shared.wake();
 }

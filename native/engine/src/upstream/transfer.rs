@@ -131,10 +131,11 @@ fn pool_key(ex: &Exchange, plan: &Plan, chosen: &Chosen, tls: Option<&TlsNames>)
         chosen.peer().addr,
         String::from_utf8_lossy(&bind)
     );
-    // Settings are the same where their address is. Writing into a string cannot fail.
+    // A location, and settings, are the same where their address is. Writing into a string cannot
+    // fail.
     let place = Arc::as_ptr(&plan.conf);
     if plan.group.conf.keepalive_local {
-        let _ = write!(key, "|{place:p}");
+        let _ = write!(key, "|{:p}", Arc::as_ptr(&ex.loc));
     }
     if let Some(tls) = tls {
         let _ = write!(key, "|{place:p}|{}|{:?}", tls.name, tls.certificate);

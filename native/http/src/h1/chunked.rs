@@ -30,6 +30,8 @@ pub struct ChunkDecoder {
     left: u64,
     /// Bytes of trailer fields so far.
     trailer: u32,
+    /// The trailer fields as they came.
+    fields: Vec<u8>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +56,7 @@ impl Default for ChunkDecoder {
             state: State::Size { digits: 0 },
             left: 0,
             trailer: 0,
+            fields: Vec::new(),
         }
     }
 }
@@ -61,6 +64,11 @@ impl Default for ChunkDecoder {
 impl ChunkDecoder {
     pub fn is_done(&self) -> bool {
         self.state == State::Done
+    }
+
+    /// The lines of the trailer section, for who passes them on.
+    pub fn take_trailers(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.fields)
     }
 
     /// Bytes certainly still missing from the current chunk's data.
@@ -91,6 +99,9 @@ impl ChunkDecoder {
                     consumed: i,
                     data: data as usize,
                 });
+            }
+            if matches!(self.state, State::TrailerStart | State::Trailer { .. }) {
+                self.fields.push(input[i]);
             }
             self.state = self.framing(input[i])?;
             i += 1;
