@@ -125,6 +125,12 @@ def test_each_target_is_judged_on_its_own() -> None:
     assert [text.split(":")[0] for text in said] == ["other"]
 
 
+def test_wrk_counts_what_it_could_not_send_so_its_mean_may_be_longer() -> None:
+    assert reasons(parameters("wrk"), three(latency=Latency(0.001, mean=40.0)), 8, []) == []
+    assert len(reasons(parameters("h2load"), three(latency=Latency(0.001, mean=40.0)), 8, [])) == 1
+    assert len(reasons(parameters("wrk"), three(latency=Latency(0.001, mean=5.0)), 8, [])) == 1
+
+
 def test_the_recorded_http_2_run_whose_connections_nginx_closed_is_not_believed() -> None:
     result = recorded("h2load-h2-closed-early")
     output = Output(result["stdout"], result["stderr"], 0, result["outputs"], result["latency"])
