@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from asgiref.sync import iscoroutinefunction, markcoroutinefunction, sync_to_async
 from django.http import HttpRequest
-from django.http.response import HttpResponseBase
 from django.utils import timezone
 
 from panel.accounts.models import User
 from panel.audit.services import Caller, caller
+from panel.core.middleware import Finish, Middleware
 from panel.core.network import client_address
 
 
@@ -26,36 +26,16 @@ def _activate_timezone(request: HttpRequest) -> None:
     timezone.deactivate()
 
 
-class CallerMiddleware:
+class CallerMiddleware(Middleware):
     """Tells the audit the caller's address; API authentication adds the token's prefix."""
 
-    sync_capable = True
-    async_capable = True
+    def prepare(self, request: HttpRequest) -> None:
+        _activate_timezone(request)
 
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase | Awaitable[HttpResponseBase]]) -> None:
-        self.get_response = get_response
-        self.is_async = iscoroutinefunction(get_response)
-        if self.is_async:
-            markcoroutinefunction(self)
-
-    def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
-        if self.is_async:
-            return self._answer(request)
+    @contextmanager
+    def around(self, request: HttpRequest) -> Iterator[Finish]:
         token = caller.set(Caller(address=client_address(request) or None))
         try:
-            _activate_timezone(request)
-            response = self.get_response(request)
-            assert not isinstance(response, Awaitable)
-            return response
-        finally:
-            caller.reset(token)
-
-    async def _answer(self, request: HttpRequest) -> HttpResponseBase:
-        token = caller.set(Caller(address=client_address(request) or None))
-        try:
-            await sync_to_async(_activate_timezone)(request)
-            pending = self.get_response(request)
-            assert isinstance(pending, Awaitable)
-            return await pending
+            yield lambda response: response
         finally:
             caller.reset(token)

@@ -2,40 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
 from panel.api.problems import CONTENT_TYPE, kind_of_status, plain_response
+from panel.core.middleware import Finish, Middleware
 
 PREFIX = "/api/"
 
 
-class ProblemMiddleware:
+class ProblemMiddleware(Middleware):
     """A wrong Host header, a missing CSRF token or a lockout answers API callers with problem details too."""
 
-    sync_capable = True
-    async_capable = True
-
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase | Awaitable[HttpResponseBase]]) -> None:
-        self.get_response = get_response
-        self.is_async = iscoroutinefunction(get_response)
-        if self.is_async:
-            markcoroutinefunction(self)
-
-    def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
-        if self.is_async:
-            return self._answer(request)
-        response = self.get_response(request)
-        assert not isinstance(response, Awaitable)
-        return self._translated(request, response)
-
-    async def _answer(self, request: HttpRequest) -> HttpResponseBase:
-        pending = self.get_response(request)
-        assert isinstance(pending, Awaitable)
-        return self._translated(request, await pending)
+    @contextmanager
+    def around(self, request: HttpRequest) -> Iterator[Finish]:
+        yield lambda response: self._translated(request, response)
 
     def _translated(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
         if response.status_code < 400 or not request.path.startswith(PREFIX):

@@ -9,12 +9,12 @@ from django.contrib import messages
 from django.core.exceptions import ValidationError
 from django.core.paginator import Paginator
 from django.db.models import QuerySet
-from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, StreamingHttpResponse
+from django.http import Http404, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_GET, require_http_methods, require_POST, require_safe
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from panel.accounts.permissions import Action, may
 from panel.benchmarks import exports, results, selectors, services, stream
@@ -23,8 +23,8 @@ from panel.benchmarks.models import Run
 from panel.benchmarks.quick import QUICK
 from panel.core.errors import ApplicationError
 from panel.core.forms import add_application_error
-from panel.core.http import Request, is_foreign
-from panel.core.stream import event_response
+from panel.core.http import Request
+from panel.core.stream import region_view
 from panel.core.ui import Crumb
 
 PAGE = 50
@@ -179,15 +179,7 @@ def live(request: Request, uuid: UUID) -> HttpResponse:
     return HttpResponse(_live_html(run_or_404(request, uuid)))
 
 
-@require_GET
-async def events(request: HttpRequest, uuid: UUID) -> HttpResponse | StreamingHttpResponse:
-    if is_foreign(request):
-        return HttpResponse("Event streams are for the panel's own pages.", status=403, content_type="text/plain")
-    user = await request.auser()
-    assert not user.is_anonymous
-    if not await selectors.run_is_readable(user, uuid):
-        raise Http404
-    return event_response(stream.events(uuid, _live_html))
+events = region_view(selectors.run_is_readable, lambda uuid: stream.events(uuid, _live_html))
 
 
 @require_safe

@@ -1,17 +1,19 @@
-"""A request id in every answer and log line."""
+"""What middleware of this project has in common; a request id in every answer and log line."""
 
 from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 
-from asgiref.sync import iscoroutinefunction, markcoroutinefunction
+from asgiref.sync import iscoroutinefunction, markcoroutinefunction, sync_to_async
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
 _current: ContextVar[str] = ContextVar("request_id", default="-")
+Finish = Callable[[HttpResponseBase], HttpResponseBase]
 
 
 def current_request_id() -> str:
@@ -25,11 +27,15 @@ class RequestIdFilter(logging.Filter):
         return True
 
 
-class RequestIdMiddleware:
-    """Gives every request a fresh id; a client's own X-Request-Id is not believed, so that logs cannot be forged."""
+class Middleware:
+    """Does the same around sync and async requests: subclasses say what in `around`.
+
+    `prepare`, where there is one, may ask the database; it runs inside `around`, before the request goes on.
+    """
 
     sync_capable = True
     async_capable = True
+    prepare: Callable[[HttpRequest], None] | None = None
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase | Awaitable[HttpResponseBase]]) -> None:
         self.get_response = get_response
@@ -37,25 +43,41 @@ class RequestIdMiddleware:
         if self.is_async:
             markcoroutinefunction(self)
 
+    def around(self, request: HttpRequest) -> AbstractContextManager[Finish]:
+        """Gives what makes the final response of the inner one; cleans up when it is left."""
+        raise NotImplementedError
+
     def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
         if self.is_async:
             return self._answer(request)
-        token = _current.set(uuid.uuid4().hex)
-        try:
+        with self.around(request) as finish:
+            if self.prepare is not None:
+                self.prepare(request)
             response = self.get_response(request)
             assert not isinstance(response, Awaitable)
-            response["X-Request-Id"] = _current.get()
-            return response
-        finally:
-            _current.reset(token)
+            return finish(response)
 
     async def _answer(self, request: HttpRequest) -> HttpResponseBase:
-        token = _current.set(uuid.uuid4().hex)
-        try:
+        with self.around(request) as finish:
+            if self.prepare is not None:
+                await sync_to_async(self.prepare)(request)
             pending = self.get_response(request)
             assert isinstance(pending, Awaitable)
-            response = await pending
+            return finish(await pending)
+
+
+class RequestIdMiddleware(Middleware):
+    """Gives every request a fresh id; a client's own X-Request-Id is not believed, so that logs cannot be forged."""
+
+    @contextmanager
+    def around(self, request: HttpRequest) -> Iterator[Finish]:
+        token = _current.set(uuid.uuid4().hex)
+
+        def finish(response: HttpResponseBase) -> HttpResponseBase:
             response["X-Request-Id"] = _current.get()
             return response
+
+        try:
+            yield finish
         finally:
             _current.reset(token)

@@ -10,6 +10,7 @@ from django.db import models
 from django.db.models import F
 
 from panel.core import words
+from panel.core.errors import Conflict
 
 
 def _faults(check: Callable[[], None], found: words.Found) -> words.Found:
@@ -19,6 +20,19 @@ def _faults(check: Callable[[], None], found: words.Found) -> words.Found:
     except ValidationError as error:
         return error.update_error_dict(found)
     return found
+
+
+def version_bump(instance: BaseModel, expected: int | None) -> None:
+    """Counts one change; with `expected`, only if nobody made another since. Conflict otherwise."""
+    rows = type(instance)._base_manager.filter(pk=instance.pk)
+    if expected is not None:
+        rows = rows.filter(row_version=expected)
+    if not rows.update(row_version=F("row_version") + 1):
+        raise Conflict(
+            f"{instance} was changed or deleted by someone else since you opened it. Nothing was saved: load it again, "
+            "look at what changed, and make your change once more."
+        )
+    instance.refresh_from_db(fields=["row_version"])
 
 
 class CheckedModel(models.Model):

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
 
 from asgiref.sync import sync_to_async
-from django.http import StreamingHttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
+from django.views.decorators.http import require_GET
+
+from panel.core.http import is_foreign
 
 POLL_S = 0.5
 COMMENT_EVERY_S = 15.0  # so that proxies do not close a silent stream
@@ -36,6 +41,23 @@ def event_response(events: AsyncIterator[str]) -> StreamingHttpResponse:
     response["Cache-Control"] = "no-store"
     response["X-Accel-Buffering"] = "no"
     return response
+
+
+def region_view(
+    is_readable: Callable[[Any, UUID], Awaitable[bool]], events: Callable[[UUID], AsyncIterator[str]]
+) -> Callable[..., Coroutine[Any, Any, HttpResponse | StreamingHttpResponse]]:
+    """The view of one kind of stream: for the panel's own pages, and for who may read what it is about."""
+
+    @require_GET
+    async def view(request: HttpRequest, uuid: UUID) -> HttpResponse | StreamingHttpResponse:
+        if is_foreign(request):
+            return HttpResponse("Event streams are for the panel's own pages.", status=403, content_type="text/plain")
+        user = await request.auser()
+        if user.is_anonymous or not await is_readable(user, uuid):
+            raise Http404
+        return event_response(events(uuid))
+
+    return view
 
 
 async def region_events(look: Callable[[], Look | None]) -> AsyncIterator[str]:

@@ -9,16 +9,16 @@ from django.contrib import messages
 from django.core.exceptions import ValidationError
 from django.core.paginator import Paginator
 from django.db.models import Q, QuerySet
-from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_GET, require_POST, require_safe
+from django.views.decorators.http import require_POST, require_safe
 
 from panel.core.errors import ApplicationError
-from panel.core.http import Request, is_foreign
-from panel.core.stream import event_response
+from panel.core.http import Request
+from panel.core.stream import region_view
 from panel.core.ui import Crumb
 from panel.deployments import selectors, services, stream
 from panel.deployments.forms import FilterForm
@@ -127,15 +127,7 @@ def live(request: Request, uuid: UUID) -> HttpResponse:
     return HttpResponse(_live_html(_visible(request, uuid)))
 
 
-@require_GET
-async def events(request: HttpRequest, uuid: UUID) -> HttpResponse | StreamingHttpResponse:
-    if is_foreign(request):
-        return HttpResponse("Event streams are for the panel's own pages.", status=403, content_type="text/plain")
-    user = await request.auser()
-    assert not user.is_anonymous
-    if not await selectors.deployment_is_readable(user, uuid):
-        raise Http404
-    return event_response(stream.events(uuid, _live_html))
+events = region_view(selectors.deployment_is_readable, lambda uuid: stream.events(uuid, _live_html))
 
 
 def history_context(site: Site) -> dict[str, object]:

@@ -7,18 +7,18 @@ from uuid import UUID
 
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_GET, require_http_methods, require_POST, require_safe
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from panel.accounts.permissions import Action, may
 from panel.core.errors import ApplicationError
 from panel.core.forms import attempt
-from panel.core.http import Request, is_foreign
-from panel.core.stream import event_response
+from panel.core.http import Request
+from panel.core.stream import region_view
 from panel.core.ui import Crumb
 from panel.deployments.views import planned
 from panel.trials import results, selectors, services, stream
@@ -149,15 +149,7 @@ def live(request: Request, uuid: UUID) -> HttpResponse:
     return HttpResponse(_live_html(trial_or_404(request, uuid)))
 
 
-@require_GET
-async def events(request: HttpRequest, uuid: UUID) -> HttpResponse | StreamingHttpResponse:
-    if is_foreign(request):
-        return HttpResponse("Event streams are for the panel's own pages.", status=403, content_type="text/plain")
-    user = await request.auser()
-    assert not user.is_anonymous
-    if not await selectors.trial_is_readable(user, uuid):
-        raise Http404
-    return event_response(stream.events(uuid, _live_html))
+events = region_view(selectors.trial_is_readable, lambda uuid: stream.events(uuid, _live_html))
 
 
 @require_POST

@@ -6,26 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from django.db import transaction
-from django.db.models import F
 
 from panel.accounts.models import User
 from panel.accounts.permissions import Action, require
 from panel.audit.services import audit_record, snapshot
-from panel.core.errors import ApplicationError, Conflict
-from panel.core.models import BaseModel
-
-
-def version_bump(instance: BaseModel, expected_version: int | None) -> None:
-    """Counts one change; with `expected_version`, only if nobody made another since. Conflict otherwise."""
-    rows = type(instance)._base_manager.filter(pk=instance.pk)
-    if expected_version is not None:
-        rows = rows.filter(row_version=expected_version)
-    if not rows.update(row_version=F("row_version") + 1):
-        raise Conflict(
-            f"{instance} was changed or deleted by someone else since you opened it. Nothing was saved: load it again, "
-            "look at what changed, and make your change once more."
-        )
-    instance.refresh_from_db(fields=["row_version"])
+from panel.core.errors import ApplicationError
+from panel.core.models import BaseModel, version_bump
 
 
 @transaction.atomic

@@ -18,9 +18,10 @@ from panel.accounts.models import User
 from panel.accounts.permissions import Action, require
 from panel.audit.services import audit_record, snapshot
 from panel.core.errors import ApplicationError, Conflict
+from panel.core.models import version_bump
 from panel.hosts.models import Connection, Host, HostStatus, OperationKind
 from panel.hosts.selectors import host_losses
-from panel.hosts.services.base import store, version_bump
+from panel.hosts.services.base import store
 from panel.hosts.services.operations import operation_request
 from panel.remote import pool, ssh
 from panel.remote.keys import fingerprint, parse_key_line

@@ -12,8 +12,9 @@ from panel.accounts.models import User
 from panel.accounts.permissions import Action, require
 from panel.audit.services import audit_record, snapshot
 from panel.core.errors import Conflict
+from panel.core.models import version_bump
 from panel.hosts.models import Engine, EngineInstall, Host
-from panel.hosts.services.base import store, version_bump
+from panel.hosts.services.base import store
 
 EDITABLE = frozenset(
     {"label", "version", "modules", "paths", "layout", "control", "unit", "workers", "manages_main_config", "own_ports"}

@@ -17,8 +17,8 @@ from panel.accounts.models import Team, User
 from panel.accounts.permissions import Action, require
 from panel.audit.services import audit_record, snapshot
 from panel.core import words
-from panel.core.errors import ApplicationError, Conflict
-from panel.core.models import BaseModel
+from panel.core.errors import ApplicationError
+from panel.core.models import BaseModel, version_bump
 from panel.websites.models import Location, ServerBlock, Site, Upstream
 
 # Apps that build on this one (deployments) put their objections to a removal or a move of a site here.
@@ -73,19 +73,6 @@ def _check_kind(instance: models.Model, name: str, value: Any) -> None:
 
 def _is_whole(value: object) -> bool:
     return type(value) is int or (isinstance(value, str) and value.removeprefix("-").isdecimal() and value.isascii())
-
-
-def version_bump(instance: BaseModel, expected_version: int | None) -> None:
-    """Count one change; with `expected_version`, only if nobody made another since."""
-    rows = type(instance)._base_manager.filter(pk=instance.pk)
-    if expected_version is not None:
-        rows = rows.filter(row_version=expected_version)
-    if not rows.update(row_version=F("row_version") + 1):
-        raise Conflict(
-            f"{instance} was changed or deleted by someone else since you opened it. Nothing was saved: load it "
-            "again, look at what changed, and make your change once more."
-        )
-    instance.refresh_from_db(fields=["row_version"])
 
 
 @contextmanager

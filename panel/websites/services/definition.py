@@ -22,10 +22,11 @@ from django.db import models, transaction
 from panel.accounts.models import Team, User
 from panel.accounts.permissions import Action, may, require
 from panel.audit.services import SECRET, audit_record
+from panel.core.models import version_bump
 from panel.hosts.models import Engine, EngineInstall
 from panel.websites import checks, paths
 from panel.websites.models import Certificate, Location, PhpPool, RawSnippet, ServerBlock, Site, Upstream
-from panel.websites.services.base import assign, at, editable_fields, removal_guards, row_values, version_bump
+from panel.websites.services.base import assign, at, editable_fields, removal_guards, row_values
 from panel.websites.services.blocks import listens_set, names_set
 from panel.websites.services.parts import servers_set
 
