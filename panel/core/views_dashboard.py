@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db.models import Count, F, Q, QuerySet
 from django.urls import reverse
@@ -220,51 +220,71 @@ def _figures(user: User) -> dict[str, int]:
     }
 
 
+class _Step(NamedTuple):
+    """`figure` counts what the step leads to: none yet, and the step is still to be taken."""
+
+    title: Text
+    detail: Text
+    page: str
+    action: Text
+    figure: str
+
+
+_STEPS = (
+    _Step(
+        gettext_lazy("Add a host"),
+        gettext_lazy("A machine reached over SSH, or this one."),
+        "hosts:add",
+        gettext_lazy("Add a host"),
+        "ready",
+    ),
+    _Step(
+        gettext_lazy("Find a web server on it"),
+        gettext_lazy("nginx, Apache httpd, OpenLiteSpeed, or gallop, which the panel brings along."),
+        "hosts:list",
+        gettext_lazy("Look at the hosts"),
+        "servers",
+    ),
+    _Step(
+        gettext_lazy("Create your first site"),
+        gettext_lazy("Its domains, and what answers: files, PHP, or a program behind a proxy."),
+        "websites:create",
+        gettext_lazy("Create your first site"),
+        "sites",
+    ),
+    _Step(
+        gettext_lazy("Deploy it"),
+        gettext_lazy("You see every changed line first; the server tests it; a failure puts everything back."),
+        "websites:list",
+        gettext_lazy("Choose a site"),
+        "live",
+    ),
+    _Step(
+        gettext_lazy("Measure it"),
+        gettext_lazy("The same site on nginx, Apache and gallop, side by side."),
+        "benchmarks:list",
+        gettext_lazy("Run a benchmark"),
+        "runs",
+    ),
+)
+
+
 def _first_steps(user: User, figures: dict[str, int]) -> list[FirstStep]:
     """The way from an empty panel to a measured site; empty once it has been walked, or for who cannot walk it."""
     may_change = may(user, Action.CHANGE)
     has_run = figures["runs"] > 0 or _visible_runs(user).exists()
     if not may_change or (figures["live"] and has_run):
         return []
-    steps = [
-        (
-            _("Add a host"),
-            _("A machine reached over SSH, or this one."),
-            "hosts:add",
-            _("Add a host"),
-            figures["ready"],
-        ),
-        (
-            _("Find a web server on it"),
-            _("nginx, Apache httpd, OpenLiteSpeed, or gallop, which the panel brings along."),
-            "hosts:list",
-            _("Look at the hosts"),
-            figures["servers"],
-        ),
-        (
-            _("Create your first site"),
-            _("Its domains, and what answers: files, PHP, or a program behind a proxy."),
-            "websites:create",
-            _("Create your first site"),
-            figures["sites"],
-        ),
-        (
-            _("Deploy it"),
-            _("You see every changed line first; the server tests it; a failure puts everything back."),
-            "websites:list",
-            _("Choose a site"),
-            figures["live"],
-        ),
-        (
-            _("Measure it"),
-            _("The same site on nginx, Apache and gallop, side by side."),
-            "benchmarks:list",
-            _("Run a benchmark"),
-            has_run,
-        ),
-    ]
-    following = next((index for index, step in enumerate(steps) if not step[4]), -1)
+    done = figures | {"runs": int(has_run)}
+    following = next((index for index, step in enumerate(_STEPS) if not done[step.figure]), -1)
     return [
-        FirstStep(title, detail, reverse(name) if index == following else "", action, bool(done), index == following)
-        for index, (title, detail, name, action, done) in enumerate(steps)
+        FirstStep(
+            step.title,
+            step.detail,
+            reverse(step.page) if index == following else "",
+            step.action,
+            bool(done[step.figure]),
+            index == following,
+        )
+        for index, step in enumerate(_STEPS)
     ]
