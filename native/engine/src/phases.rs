@@ -448,6 +448,7 @@ fn choose_location(ex: &mut Exchange) -> Option<Flow> {
         }
         Found::None => ex.loc = server.root.clone(),
     }
+    update_location(ex);
     if ex.loc.internal && !ex.internal {
         return Some(Flow::Status(404));
     }

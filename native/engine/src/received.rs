@@ -23,12 +23,17 @@ pub async fn read(ex: &mut Exchange) -> Result<(), Flow> {
     let in_file = loc.conf.client_body_in_file_only.unwrap_or(InFile::Off);
     let limit = loc.conf.client_body_buffer_size.unwrap_or(16 * 1024) as usize;
     let mut memory: Vec<u8> = Vec::new();
+    // An empty body gets a file, too; a request without one does not.
+    let has_body = ex.content_length.is_some() || ex.chunked;
     let mut file: Option<(File, PathBuf)> = None;
+    if in_file != InFile::Off && has_body {
+        file = Some(temp_file(ex).map_err(|e| failed(ex, &e))?);
+    }
     let mut total = 0u64;
     while let Some(data) = next(ex).await? {
         total += data.len() as u64;
         check_size(ex, total)?;
-        if file.is_none() && (memory.len() + data.len() > limit || in_file != InFile::Off) {
+        if file.is_none() && memory.len() + data.len() > limit {
             let mut made = temp_file(ex).map_err(|e| failed(ex, &e))?;
             made.0.write_all(&memory).map_err(|e| failed(ex, &e))?;
             memory = Vec::new();

@@ -9,6 +9,8 @@ use crate::upstream::state::Balancers;
 use gallop_conf::model::{Config, ErrorLog, Http, Level};
 use gallop_runtime::Notify;
 use std::cell::{Cell, RefCell};
+use std::collections::HashSet;
+use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
 
@@ -66,6 +68,8 @@ pub struct Worker {
     /// Set when idle connections should close and busy ones after their answer.
     pub shutdown: Notify,
     pub connections: Cell<usize>,
+    /// Descriptors of the clients' connections.
+    pub sockets: RefCell<HashSet<RawFd>>,
     date: RefCell<(u64, Vec<u8>)>,
 }
 
@@ -79,6 +83,7 @@ impl Worker {
             connector: RefCell::default(),
             shutdown: Notify::default(),
             connections: Cell::new(0),
+            sockets: RefCell::default(),
             date: RefCell::new((u64::MAX, Vec::new())),
         }
     }

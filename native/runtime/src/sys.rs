@@ -164,6 +164,12 @@ pub fn append_file(file: &File, mut offset: u64, len: usize, out: &mut Vec<u8>) 
     Ok(())
 }
 
+/// Ends a connection both ways under whoever uses it: they find it closed by the peer.
+pub fn hang_up(fd: RawFd) {
+    // SAFETY: shutdown takes no pointers. An error means that the connection is gone already.
+    unsafe { libc::shutdown(fd, libc::SHUT_RDWR) };
+}
+
 pub fn close_write(fd: RawFd) {
     // SAFETY: shutdown takes no pointers; an error means the peer is gone already.
     unsafe {

@@ -5,7 +5,7 @@ use crate::transport::Transport;
 use bytes::{Buf, Bytes};
 use gallop_conf::model::{Level, Server};
 use gallop_engine::{Conn, Worker};
-use gallop_http::h2::{Config, Connection, ErrorCode, Event, MIN_RECEIVE_BUFFER};
+use gallop_http::h2::{Config, Connection, ErrorCode, Event, MAX_FRAME, MIN_RECEIVE_BUFFER};
 use gallop_http::head::{HeadError, HeadLimits, RequestHead};
 use gallop_runtime::{coarse_ms, deadline, now_ms, timeout, Deadline, Notify};
 use std::cell::{Cell, RefCell};
@@ -17,7 +17,7 @@ use std::time::Instant;
 
 pub use gallop_http::h2::PREFACE;
 
-/// Bytes read at a time; at least one frame of the largest size.
+/// Bytes read at a time; more only for larger frames.
 const READ_SIZE: usize = 2 * MIN_RECEIVE_BUFFER;
 /// Responses stop adding to the output while this much waits.
 const OUTPUT_HIGH: usize = 128 * 1024;
@@ -71,10 +71,11 @@ struct Http2<T> {
 }
 
 /// Bytes received and not used yet. Holds no memory while there are none.
-#[derive(Default)]
 struct Input {
     bytes: Vec<u8>,
     pos: usize,
+    /// What is held at most: enough for the largest frame.
+    limit: usize,
 }
 
 impl Input {
@@ -91,10 +92,11 @@ impl Input {
             self.bytes = BUFFERS.with(|b| b.borrow_mut().pop()).unwrap_or_default();
         }
         let len = self.bytes.len();
-        if len >= READ_SIZE {
+        if len >= self.limit {
             return Poll::Pending;
         }
-        self.bytes.resize(READ_SIZE, 0);
+        let room = READ_SIZE.max(len + MIN_RECEIVE_BUFFER).min(self.limit);
+        self.bytes.resize(room, 0);
         let result = io.poll_read(cx, &mut self.bytes[len..]);
         let read = match &result {
             Poll::Ready(Ok(n)) => *n,
@@ -114,7 +116,7 @@ impl Input {
         spare.clear();
         BUFFERS.with(|buffers| {
             let mut buffers = buffers.borrow_mut();
-            if buffers.len() < SPARE_BUFFERS {
+            if buffers.len() < SPARE_BUFFERS && spare.capacity() <= 2 * READ_SIZE {
                 buffers.push(spare);
             }
         });
@@ -139,6 +141,8 @@ fn config(server: &Server) -> Config {
             fields: conf.max_headers.unwrap_or(1000) as usize,
         },
         max_section: (count * size) as usize,
+        // A head that is taken at all may come in one frame.
+        max_frame: ((count * size) as usize).clamp(MAX_FRAME, (1 << 24) - 1),
         max_requests: server.root.conf.keepalive_requests.unwrap_or(1000),
         chunk: server.root.conf.http2_chunk_size.unwrap_or(8192).max(1) as usize,
     }
@@ -148,8 +152,9 @@ fn config(server: &Server) -> Config {
 pub async fn serve<T: Transport>(worker: Rc<Worker>, conn: Rc<Conn>, io: T, early: Vec<u8>) {
     let server = conn.sni_server.borrow().clone();
     let server = server.unwrap_or_else(|| conn.endpoint.hosts.default.clone());
+    let config = config(&server);
     let this = Rc::new(Http2 {
-        h2: RefCell::new(Connection::new(config(&server))),
+        h2: RefCell::new(Connection::new(config)),
         worker,
         conn,
         io,
@@ -168,6 +173,7 @@ pub async fn serve<T: Transport>(worker: Rc<Worker>, conn: Rc<Conn>, io: T, earl
     let input = Input {
         bytes: early,
         pos: 0,
+        limit: READ_SIZE.max(config.max_frame + MIN_RECEIVE_BUFFER),
     };
     let orderly = this.run(input, &times).await;
     let lost = this.h2.borrow_mut().take_all();
@@ -184,6 +190,8 @@ enum Waiting {
     Output,
     /// A head has begun.
     Head,
+    /// The rest of a head that was given up: it must be read before anything else can be.
+    LateHead,
     /// The first request.
     Request,
     /// Another request, after this many.
@@ -206,7 +214,7 @@ impl Times {
         match waiting {
             Waiting::Output => Some(self.send),
             Waiting::Head | Waiting::Request => Some(self.header),
-            Waiting::Idle(_) => Some(self.idle),
+            Waiting::LateHead | Waiting::Idle(_) => Some(self.idle),
             Waiting::Nothing => None,
         }
     }
@@ -269,6 +277,8 @@ impl<T: Transport> Http2<T> {
         let h2 = self.h2.borrow();
         times.set(if self.has_output(&h2) {
             Waiting::Output
+        } else if h2.awaits_head(input.unread()) && h2.head_is_late() {
+            Waiting::LateHead
         } else if h2.awaits_head(input.unread()) {
             Waiting::Head
         } else if h2.open_streams() > 0 {

@@ -8,7 +8,7 @@ use crate::session;
 use crate::tls::{Store, UpstreamConnector, Upstreams};
 use gallop_conf::model::{Config, ErrorLog, Level, ListenAddr, Listener};
 use gallop_engine::{log, Conn, Shared, Worker};
-use gallop_runtime::{race, sleep, spawn, Either, Handle, IoFd, Listening, Runtime, Sock};
+use gallop_runtime::{hang_up, race, sleep, spawn, Either, Handle, IoFd, Listening, Runtime, Sock};
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd, RawFd};
@@ -205,14 +205,29 @@ async fn serve(worker: Rc<Worker>, tls: Arc<Store>, sockets: Vec<Accepting>) {
     spawn(housekeeping(worker.clone()));
     worker.shutdown.wait().await;
     let timeout = worker.shared.config.main.worker_shutdown_timeout;
+    let done = || worker.connections.get() == 0 && accepting.get() == 0;
+    if !settled(done, timeout).await {
+        // Their requests end as if the clients had gone, and are logged.
+        let sockets = worker.sockets.borrow().clone();
+        sockets.into_iter().for_each(hang_up);
+        settled(done, Some(CUT_MS)).await;
+    }
+    worker.pool.clear();
+}
+
+/// Milliseconds that connections which were cut off have to come to their ends.
+const CUT_MS: u64 = 1000;
+
+/// Waits until `done`, at most `limit` milliseconds; whether it is.
+async fn settled(done: impl Fn() -> bool, limit: Option<u64>) -> bool {
     let started = gallop_runtime::now_ms();
-    while worker.connections.get() > 0 || accepting.get() > 0 {
-        if timeout.is_some_and(|t| gallop_runtime::now_ms() - started >= t) {
-            break;
+    while !done() {
+        if limit.is_some_and(|limit| gallop_runtime::now_ms() - started >= limit) {
+            return false;
         }
         sleep(10).await;
     }
-    worker.pool.clear();
+    true
 }
 
 async fn serve_quic(worker: Rc<Worker>, tls: Arc<Store>, socket: Accepting) {
@@ -306,9 +321,10 @@ fn accepted(
         Err(e) => return worker.log(Level::Crit, &format!("epoll_ctl() failed ({e})")),
     };
     let conn = connection(worker, listener, &sock, peer);
+    let open = OpenSocket::new(worker.clone(), sock.raw());
     let (worker, tls) = (worker.clone(), tls.clone());
     spawn(async move {
-        let _guard = guard;
+        let (_guard, _open) = (guard, open);
         session::serve(worker, &tls, conn, sock).await;
     });
 }
@@ -333,6 +349,26 @@ fn connection(worker: &Worker, listener: &Listener, sock: &Sock, peer: Option<So
         tls: None,
         proxy_protocol: None,
         sni_server: RefCell::new(None),
+    }
+}
+
+/// Keeps a client's descriptor on the list of those to be cut off. It outlives the connection's owner
+/// by less than a turn of the worker: the number is not in use again before it leaves the list.
+struct OpenSocket {
+    worker: Rc<Worker>,
+    fd: RawFd,
+}
+
+impl OpenSocket {
+    fn new(worker: Rc<Worker>, fd: RawFd) -> Self {
+        worker.sockets.borrow_mut().insert(fd);
+        Self { worker, fd }
+    }
+}
+
+impl Drop for OpenSocket {
+    fn drop(&mut self) {
+        self.worker.sockets.borrow_mut().remove(&self.fd);
     }
 }
 

@@ -184,3 +184,32 @@ fn a_server_that_quits_says_so_and_finishes_its_answers() {
     client.run("the end", |client| client.closed.is_some());
     assert!(quitting.join().unwrap().0, "the server still runs");
 }
+
+#[test]
+fn a_body_shorter_than_promised_is_answered_with_400() {
+    let site = Site::start(
+        "location / { proxy_pass http://127.0.0.1:1; client_max_body_size 10; }",
+        |_| {},
+    );
+    let mut client = site.client();
+    let id = client.request(&[
+        (":method", "POST"),
+        (":scheme", "https"),
+        (":path", "/"),
+        (":authority", "localhost"),
+        ("content-length", "5"),
+    ]);
+    // A DATA frame of four bytes.
+    client.quic.send_stream(id).write(b"\0\x04body").unwrap();
+    client.quic.send_stream(id).finish().unwrap();
+    assert_eq!(client.answer(id).status, "400");
+}
+
+#[test]
+fn without_keepalive_a_connection_has_one_request() {
+    let site = Site::start("location / { return 204; } keepalive_timeout 0;", |_| {});
+    let mut client = site.client();
+    let id = client.get("/");
+    assert_eq!(client.answer(id).status, "204");
+    client.run("the end", |client| client.closed.is_some());
+}

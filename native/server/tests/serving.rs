@@ -345,3 +345,58 @@ fn a_slow_client_does_not_hold_the_upstream_up() {
         + 4;
     assert!(answer[head..] == text[..], "the body is whole and in order");
 }
+
+/// Limits of a connection hold for answers that need no file, too.
+#[test]
+fn the_last_request_of_a_connection_closes_it() {
+    let server = Server::start(
+        "server { listen 127.0.0.1:{port}; keepalive_requests 2;
+         location / { return 200 text; } location /none { keepalive_timeout 0; return 204; } }",
+    );
+    let request = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let answers = server.raw(&request.repeat(3));
+    assert_eq!(answers.matches("200 OK").count(), 2, "{answers}");
+    assert!(answers.contains("Connection: close"), "{answers}");
+    let answers = server.raw(&request.replace("/ ", "/none ").repeat(2));
+    assert_eq!(answers.matches("204 No Content").count(), 1, "{answers}");
+}
+
+#[test]
+fn an_empty_body_is_in_a_file_where_bodies_are() {
+    let (port, _requests) = upstream(vec![
+        "HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n"
+            .to_string();
+        2
+    ]);
+    let server = Server::start(&format!(
+        "server {{ listen 127.0.0.1:{{port}}; location / {{ client_body_in_file_only on;
+         add_header X-File \"file=$request_body_file\"; proxy_pass http://127.0.0.1:{port}; }} }}"
+    ));
+    let empty =
+        "POST / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+    let answer = server.raw(empty);
+    let (_, rest) = answer.split_once("file=").expect("the field");
+    let file = rest.lines().next().expect("its value");
+    assert_eq!(std::fs::read(file).expect("the body's file"), b"", "{file}");
+    let none = server.get("/", "");
+    assert!(none.contains("X-File: file=\r\n"), "{none}");
+}
+
+#[test]
+fn requests_are_logged_when_shutdown_takes_too_long() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = silent.local_addr().expect("its address").port();
+    let server = Server::start_with(
+        "worker_shutdown_timeout 10ms;",
+        &format!(
+            "server {{ listen 127.0.0.1:{{port}};
+             location / {{ proxy_pass http://127.0.0.1:{port}; }} }}"
+        ),
+    );
+    let mut client = server.connect();
+    write!(client, "GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n").expect("sent");
+    let _upstream = silent.accept().expect("the request came through");
+    server.signal("QUIT");
+    assert_eq!(read_all(&mut client), "");
+    server.wait_for("the line", |s| s.log("access.log").contains("GET /slow"));
+}

@@ -132,7 +132,7 @@ fn h3_piece(
     number: u64,
     stream: &mut Stream,
 ) -> Option<()> {
-    use h3::Event::{Blocked, Data, Malformed, Request, StreamError};
+    use h3::Event::{BadBody, Blocked, Data, Malformed, Request, StreamError};
     let now = Instant::now();
     let held = std::mem::take(&mut stream.held);
     let mut input = &held[..];
@@ -148,6 +148,9 @@ fn h3_piece(
                     end_stream: true, ..
                 }
                 | Malformed {
+                    end_stream: true, ..
+                }
+                | BadBody {
                     end_stream: true, ..
                 }
                 | StreamError { .. },

@@ -162,7 +162,7 @@ impl<T: Default> Connection<T> {
                 frame::SETTINGS_INITIAL_WINDOW_SIZE,
                 self.config.stream_window,
             ),
-            (frame::SETTINGS_MAX_FRAME_SIZE, MAX_FRAME as u32),
+            (frame::SETTINGS_MAX_FRAME_SIZE, self.config.max_frame as u32),
             (
                 frame::SETTINGS_MAX_HEADER_LIST_SIZE,
                 self.config.head.size as u32,
@@ -213,7 +213,7 @@ impl<T: Default> Connection<T> {
             let Some(header) = Header::parse(input) else {
                 return Ok(None);
             };
-            if header.len > MAX_FRAME {
+            if header.len > self.config.max_frame {
                 return Err(Error::frame_size("client sent too large frame"));
             }
             let Some(payload) = input.get(frame::HEADER_LEN..frame::HEADER_LEN + header.len) else {
@@ -427,6 +427,11 @@ impl<T: Default> Connection<T> {
         self.streams
             .remember(stream, Ended::Reset { body_left: None });
         true
+    }
+
+    /// Whether [`Connection::expire_head`] gave up on a head whose rest has not come.
+    pub fn head_is_late(&self) -> bool {
+        self.late.is_some()
     }
 
     /// Whether a head has begun and is not whole; `rest` is the input that

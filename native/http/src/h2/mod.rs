@@ -21,7 +21,7 @@ pub use frame::PREFACE;
 
 use crate::head::HeadLimits;
 
-/// Largest frame payload taken and sent: SETTINGS_MAX_FRAME_SIZE's initial value.
+/// SETTINGS_MAX_FRAME_SIZE's initial value.
 pub const MAX_FRAME: usize = 16_384;
 /// What a receive buffer must hold so that every frame fits.
 pub const MIN_RECEIVE_BUFFER: usize = MAX_FRAME + frame::HEADER_LEN;
@@ -110,6 +110,8 @@ pub struct Config {
     pub head: HeadLimits,
     /// Size of request heads as sent, over all their frames, in bytes.
     pub max_section: usize,
+    /// Largest frame payload taken, 16384 to 2^24 - 1; the receive buffer must hold it with its header.
+    pub max_frame: usize,
     /// Requests after which the connection is asked to end: `keepalive_requests`.
     pub max_requests: u64,
     /// Bytes in one of our DATA frames at most: `http2_chunk_size`.
@@ -124,6 +126,7 @@ impl Default for Config {
             connection_window: 1 << 20,
             head: HeadLimits::default(),
             max_section: 32 * 1024,
+            max_frame: MAX_FRAME,
             max_requests: 1000,
             chunk: 8192,
         }

@@ -40,6 +40,14 @@ pub enum Event<'a> {
         /// This is the last piece.
         end_stream: bool,
     },
+    /// The body of a request is not what its head promised: answer with 400. Nothing more comes of
+    /// the stream.
+    BadBody {
+        /// Its stream.
+        stream: u64,
+        /// It has ended.
+        end_stream: bool,
+    },
     /// The stream is lost to an error of the client's, and forgotten here: reset it both ways.
     StreamError {
         /// Its stream.
@@ -206,7 +214,8 @@ impl Connection {
             Some(
                 Event::Request { end_stream, .. }
                 | Event::Data { end_stream, .. }
-                | Event::Malformed { end_stream, .. },
+                | Event::Malformed { end_stream, .. }
+                | Event::BadBody { end_stream, .. },
             ) => end_stream,
             Some(Event::StreamError { .. }) => true,
             Some(Event::Blocked { .. }) => false,
@@ -266,7 +275,13 @@ impl Connection {
                         end_stream,
                     }));
                 }
-                Step::Error(code) => return self.stream_error(id, code, input, now),
+                Step::BadBody => {
+                    let end_stream = last;
+                    return Ok(Some(Event::BadBody {
+                        stream: id,
+                        end_stream,
+                    }));
+                }
                 Step::Head(section) => return self.head(shared, stream, id, section, last),
                 Step::Trailers(section) => {
                     let event = self.trailers(shared, stream, id, section, input, now)?;
@@ -296,7 +311,10 @@ impl Connection {
             (Phase::Head, _) => {
                 self.stream_error(id, ErrorCode::REQUEST_INCOMPLETE, &mut &[][..], now)
             }
-            (_, Some(1..)) => self.stream_error(id, ErrorCode::MESSAGE_ERROR, &mut &[][..], now),
+            (_, Some(1..)) => Ok(Some(Event::BadBody {
+                stream: id,
+                end_stream: true,
+            })),
             _ => Ok(Some(Event::Data {
                 stream: id,
                 data: &[],
@@ -429,6 +447,11 @@ impl Connection {
         self.meter.credit(flood::REQUEST_DONE);
     }
 
+    /// Takes no requests but those that have come: [`Connection::is_used_up`] says so.
+    pub fn use_up(&mut self) {
+        self.config.max_requests = self.taken;
+    }
+
     /// Whether as many requests were served as are allowed on a connection.
     pub fn is_used_up(&self) -> bool {
         self.taken >= self.config.max_requests
@@ -475,7 +498,7 @@ enum Step<'a> {
     Head(Section<'a>),
     Trailers(Section<'a>),
     TooLarge,
-    Error(ErrorCode),
+    BadBody,
 }
 
 impl RequestStream {
@@ -523,13 +546,19 @@ impl RequestStream {
         if let Some(left) = &mut self.body_left {
             match left.checked_sub(len) {
                 Some(rest) => *left = rest,
-                None => return Step::Error(ErrorCode::MESSAGE_ERROR),
+                None => return self.spoil(),
             }
         }
         if len == 0 {
             return Step::Idle;
         }
         Step::Nothing
+    }
+
+    /// The body breaks its promise: the rest is thrown away.
+    fn spoil<'a>(&mut self) -> Step<'a> {
+        self.phase = Phase::Discard;
+        Step::BadBody
     }
 
     /// A piece of the frame's payload; `whole`: the frame ends with it; `last`: so does the stream.
@@ -539,9 +568,7 @@ impl RequestStream {
         }
         match self.kind {
             kind::DATA if last && !whole => Step::Nothing,
-            kind::DATA if last && self.body_left.is_some_and(|left| left > 0) => {
-                Step::Error(ErrorCode::MESSAGE_ERROR)
-            }
+            kind::DATA if last && self.body_left.is_some_and(|left| left > 0) => self.spoil(),
             kind::DATA if data.is_empty() => Step::Nothing,
             kind::DATA => Step::Data(data),
             kind::HEADERS => self.section(data, whole),

@@ -131,9 +131,7 @@ impl Fields {
         let before = self.blocked.len();
         self.blocked.retain(|&(id, _)| id != stream);
         let waited = self.blocked.len() < before;
-        if waited || self.table.inserted() > 0 {
-            qpack::push_cancellation(&mut self.instructions, stream);
-        }
+        qpack::push_cancellation(&mut self.instructions, stream);
         waited
     }
 

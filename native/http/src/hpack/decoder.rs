@@ -112,6 +112,9 @@ impl Decoder {
     }
 }
 
+/// No index, and no length in a field section, is above this.
+const MAX_NUMBER: u64 = 1 << 21;
+
 /// Looks at the start of a field block for what no more bytes could make right.
 ///
 /// # Errors
@@ -133,11 +136,20 @@ fn check_field(block: &mut &[u8]) -> Result<(), Error> {
         0x20.. => (5, 0),
         _ => (4, 1),
     };
-    let index = integer::decode(block, bits)?;
+    let index = check_integer(block, bits)?;
     for _ in 0..strings + usize::from(strings > 0 && index == 0) {
+        check_integer(&mut &**block, 7)?;
         string(block)?;
     }
     Ok(())
+}
+
+fn check_integer(block: &mut &[u8], bits: u32) -> Result<usize, Error> {
+    let start = *block;
+    match integer::decode(block, bits) {
+        Err(Error::Truncated) if integer::is_above(start, bits, MAX_NUMBER) => Err(Error::Integer),
+        result => result,
+    }
 }
 
 #[inline]

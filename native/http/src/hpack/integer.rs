@@ -37,6 +37,20 @@ fn decode_rest(input: &mut &[u8], mut value: u64) -> Result<usize, Error> {
     Err(Error::Integer)
 }
 
+/// Whether an integer of which only `input` has come is above `max`, whatever follows.
+pub fn is_above(input: &[u8], bits: u32, max: u64) -> bool {
+    let mask = (1u64 << bits) - 1;
+    let Some((&first, rest)) = input.split_first() else {
+        return false;
+    };
+    if u64::from(first) & mask < mask {
+        return false;
+    }
+    let shifted = |(i, &byte): (usize, &u8)| u64::from(byte & 0x7f) << (7 * i);
+    let more: u64 = rest.iter().take(5).enumerate().map(shifted).sum();
+    mask + more > max
+}
+
 /// Appends `value` with a prefix of `bits` bits below the flags in `first`.
 #[inline]
 pub fn encode(out: &mut Vec<u8>, first: u8, bits: u32, value: usize) {

@@ -426,6 +426,9 @@ impl Connection {
                 if !(end_stream && self.answer_now(stream, &head)) {
                     self.start(stream, Ok(&head), end_stream);
                 }
+                if self.is_spent() {
+                    self.h3.borrow_mut().use_up();
+                }
                 end_stream
             }
             h3::Event::Malformed {
@@ -452,6 +455,16 @@ impl Connection {
                 }
                 end_stream
             }
+            h3::Event::BadBody { stream, end_stream } => {
+                let mut streams = self.streams.borrow_mut();
+                if let Some(state) = streams.get_mut(stream) {
+                    state.received |= end_stream;
+                    if let Some(body) = &state.body {
+                        body.refuse();
+                    }
+                }
+                end_stream
+            }
             h3::Event::StreamError { stream, code } => {
                 if let Some(state) = self.streams.borrow_mut().remove(stream) {
                     state.lost();
@@ -468,6 +481,14 @@ impl Connection {
             }
             h3::Event::GoAway | h3::Event::Blocked { .. } => false,
         }
+    }
+
+    /// Whether `keepalive_timeout` or `keepalive_time` let the connection take no more requests.
+    fn is_spent(&self) -> bool {
+        let conf = &self.hub.listener.endpoint.hosts.default.root.conf;
+        let age = coarse_ms().saturating_sub(self.conn().started);
+        let life = conf.keepalive_time.unwrap_or(3_600_000);
+        age > life || conf.keepalive_timeout.is_some_and(|t| t.0 == 0)
     }
 
     /// Answers from what is prebuilt.

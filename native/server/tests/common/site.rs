@@ -66,9 +66,19 @@ impl Server {
         Self::start_in(Folder::new(), http)
     }
 
+    /// The same with directives before the http block.
+    pub fn start_with(main: &str, http: &str) -> Server {
+        Self::run_in(Folder::new(), main, http)
+    }
+
     pub fn start_in(folder: Folder, http: &str) -> Server {
+        Self::run_in(folder, "", http)
+    }
+
+    fn run_in(folder: Folder, main: &str, http: &str) -> Server {
         let port = free_port();
         let text = configuration(&http.replace("{port}", &port.to_string()));
+        let text = format!("{main}\n{text}");
         folder.write("nginx.conf", &text);
         let child = Command::new(BINARY)
             .args(["-p", path(&folder.0), "-c", "nginx.conf", "-e", "error.log"])

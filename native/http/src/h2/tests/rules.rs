@@ -371,6 +371,51 @@ fn an_empty_window_update_is_an_error_on_a_closed_stream_too() {
     client.get(3);
 }
 
+#[test]
+fn a_head_that_comes_too_late_costs_its_stream_only() {
+    let mut client = Client::new(Config::default());
+    let request = headers(1, &get("/"), true);
+    let (first, rest) = request.split_at(20);
+    assert_eq!(client.send(first), Ok(vec![]));
+    assert!(client.server.awaits_head(first) && !client.server.head_is_late());
+    assert!(client.server.expire_head(first));
+    assert!(client.server.head_is_late() && !client.server.expire_head(first));
+    assert_eq!(client.resets(), [(1, PROTOCOL.0)]);
+    assert_eq!(client.send(&[first, rest].concat()), Ok(vec![]));
+    assert!(!client.server.head_is_late());
+    client.get(3);
+}
+
+#[test]
+fn frames_may_be_as_large_as_is_announced() {
+    let config = Config {
+        max_frame: 20_000,
+        ..Config::default()
+    };
+    let mut client = Client::new(config);
+    client.send(&headers(1, &post("20000"), false)).unwrap();
+    let seen = client.send(&data(1, &[7; 20_000], true));
+    assert_eq!(seen, Ok(vec![Seen::Data(1, vec![7; 20_000], true)]));
+    let code = Client::new(config).dies_of(&data(1, &[7; 20_001], true));
+    assert_eq!(code, SIZE);
+}
+
+#[test]
+fn a_number_that_can_only_be_wrong_is_not_waited_for() {
+    for start in [&[0xff; 4][..], &[0x42, 0xff, 0xff, 0xff, 0xff]] {
+        let mut frame = frame_of(HEADERS, END_HEADERS | END_STREAM, 1, &[0; 100]);
+        frame.truncate(9);
+        frame.extend_from_slice(start);
+        let code = Client::new(Config::default()).dies_of(&frame);
+        assert_eq!(code, ErrorCode::COMPRESSION_ERROR);
+    }
+    let mut client = Client::new(Config::default());
+    assert_eq!(
+        client.send(&[0, 0, 9, 1, 5, 0, 0, 0, 1, 0x42, 0xff]),
+        Ok(vec![])
+    );
+}
+
 /// The answer came early and the rest of the request is thrown away, but not unseen.
 #[test]
 fn late_frames_must_be_well_formed() {
