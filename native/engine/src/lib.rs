@@ -13,6 +13,7 @@ mod filters;
 mod handlers;
 mod limits;
 pub mod log;
+mod log_cache;
 mod mirror;
 pub mod phases;
 mod realip;

@@ -1,7 +1,7 @@
 //! Log files, the error log and the access log.
 
 use crate::exchange::Exchange;
-use crate::{escape, template, time};
+use crate::{escape, log_cache, template, time};
 use gallop_conf::model::{AccessTarget, ErrorLog, Escape, Level, LogTarget, Syslog};
 use hashbrown::HashMap;
 use std::cell::RefCell;
@@ -299,11 +299,9 @@ fn write_line(ex: &Exchange, log: &gallop_conf::model::AccessLog, line: &mut Vec
     };
     line.push(b'\n');
     if matches!(log.target, AccessTarget::Variable(_)) {
-        // Opened each time: the name may be different with every request.
-        match open_append(&path) {
-            Ok(mut file) => {
-                let _ = file.write_all(line);
-            }
+        match open_named(ex, &path) {
+            // As for other logs, a write that fails has nowhere to be reported.
+            Ok(file) => _ = (&*file).write_all(line),
             Err(e) => ex.log(Level::Crit, &open_failed(&path, &e)),
         }
         return;
@@ -345,6 +343,14 @@ fn write_line(ex: &Exchange, log: &gallop_conf::model::AccessLog, line: &mut Vec
             b.flush();
         }
     });
+}
+
+/// Opens a log whose name has variables: each time anew unless such files are kept.
+fn open_named(ex: &Exchange, path: &Path) -> io::Result<Arc<File>> {
+    match &ex.loc.conf.open_log_file_cache {
+        Some(Some(conf)) => log_cache::open(conf, path, gallop_runtime::coarse_ms(), open_append),
+        _ => open_append(path).map(Arc::new),
+    }
 }
 
 /// nginx's words for a file that cannot be opened.

@@ -174,7 +174,7 @@ async fn shake(
         return Err(hello.reject());
     };
     let stream = hello.finish(context).await?;
-    let info = describe(stream.session(), context);
+    let info = describe(stream.session(), stream.session().server_name(), context);
     Ok((stream, named, info))
 }
 

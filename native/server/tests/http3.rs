@@ -6,7 +6,8 @@ mod h3;
 
 use common::{free_port, Server};
 use h3::Client;
-use rustls::pki_types::CertificateDer;
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::path::Path;
 
 struct Site {
@@ -21,7 +22,8 @@ impl Site {
         let own = rcgen::generate_simple_self_signed(vec!["example.org".to_string()]).unwrap();
         let http = format!(
             "server {{ listen 127.0.0.1:{port} quic; ssl_certificate %%/cert.pem;\n\
-             ssl_certificate_key %%/key.pem; root %%/html;\n{server}\n}}"
+             ssl_certificate_key %%/key.pem; root %%/html;\n{}\n}}",
+            server.replace("PORT", &port.to_string())
         );
         let (certificate, key) = (own.cert.pem(), own.signing_key.serialize_pem());
         let server = Server::start(&http, |folder| {
@@ -39,7 +41,10 @@ impl Site {
     }
 
     fn client(&self) -> Client {
-        let mut client = Client::connect(self.port, self.certificate.clone());
+        Self::ready(Client::connect(self.port, self.certificate.clone()))
+    }
+
+    fn ready(mut client: Client) -> Client {
         client.run("the handshake", |client| client.connected);
         client.greet();
         client
@@ -212,4 +217,47 @@ fn without_keepalive_a_connection_has_one_request() {
     let id = client.get("/");
     assert_eq!(client.answer(id).status, "204");
     client.run("the end", |client| client.closed.is_some());
+}
+
+#[test]
+fn a_client_certificate_is_asked_for_and_judged() {
+    let mut params = CertificateParams::new(vec![]).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+    let site = Site::start(
+        "ssl_verify_client optional; ssl_client_certificate %%/html/ca.pem;
+         location / { return 200 \"$ssl_client_verify $ssl_client_serial $ssl_cipher\"; }",
+        |html| std::fs::write(html.join("ca.pem"), authority.pem()).unwrap(),
+    );
+    let key = KeyPair::generate().unwrap();
+    let mut params = CertificateParams::new(vec!["friend".to_string()]).unwrap();
+    params.serial_number = Some(vec![0x0a, 0xbc].into());
+    let certificate = params.signed_by(&key, &authority).unwrap();
+    let own = (
+        certificate.der().clone(),
+        PrivateKeyDer::Pkcs8(key.serialize_der().into()),
+    );
+    for (own, want) in [(Some(own), "SUCCESS 0ABC TLS_"), (None, "NONE  TLS_")] {
+        let authority = site.certificate.clone();
+        let client = Client::connect_as(site.port, authority, "example.org", own);
+        let mut client = Site::ready(client);
+        let id = client.get("/");
+        let body = String::from_utf8(client.answer(id).body).unwrap();
+        assert!(body.starts_with(want), "{body}");
+    }
+}
+
+#[test]
+fn a_rejected_name_gets_an_alert() {
+    let site = Site::start(
+        "location / { return 204; } }
+         server { listen 127.0.0.1:PORT quic; server_name rejected.example; ssl_reject_handshake on;",
+        |_| {},
+    );
+    let authority = site.certificate.clone();
+    let mut client = Client::connect_as(site.port, authority, "rejected.example", None);
+    client.run("the alert", |client| client.closed.is_some());
+    let closed = client.closed.unwrap();
+    // unrecognized_name
+    assert!(closed.contains("112"), "{closed}");
 }

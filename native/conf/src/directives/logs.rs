@@ -17,10 +17,43 @@ pub const TABLE: &[Spec] = &[
     }),
     with("access_log", HSLI | LMT, MORE, access_log),
     with("log_format", HTTP, TWO_OR_MORE, log_format),
-    with("open_log_file_cache", HSL, MORE, |b, d| {
-        store(&mut b.loc().open_log_file_cache, d.args().join(" "), d)
-    }),
+    with("open_log_file_cache", HSL, MORE, open_log_file_cache),
 ];
+
+fn open_log_file_cache(b: &mut Builder, d: &Directive) -> Result<()> {
+    let mut cache = LogFileCache {
+        max: 0,
+        inactive: 10_000,
+        valid: 60_000,
+        min_uses: 1,
+    };
+    for word in d.args() {
+        let invalid = || {
+            let message = format!("invalid \"open_log_file_cache\" parameter \"{word}\"");
+            ConfError::at(message, &d.place)
+        };
+        let number = |n| parse_digits(n).filter(|&n| n > 0).ok_or_else(invalid);
+        // nginx counts these times in seconds.
+        let time = |t| {
+            parse_msec(t)
+                .filter(|ms| ms % 1000 == 0)
+                .ok_or_else(invalid)
+        };
+        match word.split_once('=') {
+            Some(("max", n)) => cache.max = number(n)?,
+            Some(("min_uses", n)) => cache.min_uses = number(n)?,
+            Some(("inactive", t)) => cache.inactive = time(t)?,
+            Some(("valid", t)) => cache.valid = time(t)?,
+            None if word == "off" => return store(&mut b.loc().open_log_file_cache, None, d),
+            _ => return Err(invalid()),
+        }
+    }
+    if cache.max == 0 {
+        let message = "\"open_log_file_cache\" must have \"max\" parameter";
+        return Err(ConfError::at(message, &d.place));
+    }
+    store(&mut b.loc().open_log_file_cache, Some(Arc::new(cache)), d)
+}
 
 pub const COMBINED: &str = "$remote_addr - $remote_user [$time_local] \"$request\" $status \
                             $body_bytes_sent \"$http_referer\" \"$http_user_agent\"";

@@ -256,6 +256,18 @@ pub struct ResolverConf {
     pub ipv6: bool,
 }
 
+/// How access logs with variables in their names are kept open.
+#[derive(Clone, Debug)]
+pub struct LogFileCache {
+    pub max: u64,
+    /// Milliseconds without use after which a name is forgotten.
+    pub inactive: u64,
+    /// Milliseconds after which is looked whether the name still leads to the file.
+    pub valid: u64,
+    /// From so many uses on the file is kept.
+    pub min_uses: u64,
+}
+
 #[derive(Clone, Debug)]
 pub struct OpenFileCache {
     pub max: u64,
@@ -353,7 +365,7 @@ inherited! {
         open_file_cache_min_uses: u64,
         open_file_cache_errors: bool,
         open_file_cache_events: bool,
-        open_log_file_cache: String,
+        open_log_file_cache: Option<Arc<LogFileCache>>,
         disable_symlinks: super::Symlinks,
         resolver: Arc<ResolverConf>,
         resolver_timeout: u64,

@@ -4,7 +4,7 @@
 use arbitrary::{Arbitrary, Unstructured};
 use bytes::{Bytes, BytesMut};
 use gallop_server::quic::{Datagram, Endpoint, Event, Options, Sender};
-use quinn_proto::crypto::rustls::QuicClientConfig;
+use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn_proto::{ClientConfig, ConnectionHandle, DatagramEvent, Dir, EndpointConfig};
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use rustls::quic::{Keys, Version};
@@ -42,7 +42,7 @@ const MAX_STEPS: usize = 64;
 const MAX_DATAGRAMS: usize = 4096;
 
 struct Setup {
-    server: Arc<rustls::ServerConfig>,
+    server: Arc<QuicServerConfig>,
     client: ClientConfig,
 }
 
@@ -71,7 +71,7 @@ fn setup() -> &'static Setup {
         client.alpn_protocols = vec![b"h3".to_vec()];
         let client = QuicClientConfig::try_from(client).expect("AES-128");
         Setup {
-            server: Arc::new(server),
+            server: Arc::new(QuicServerConfig::try_from(server).expect("AES-128")),
             client: ClientConfig::new(Arc::new(client)),
         }
     })
@@ -125,7 +125,7 @@ impl World {
             .connect(now, setup().client.clone(), address(443), "example.org")
             .expect("a client");
         World {
-            server: server.expect("AES-128"),
+            server,
             out: Sender::default(),
             endpoint,
             handle,

@@ -560,16 +560,15 @@ impl Connection {
             ListenAddr::Inet(addr) => Some(*addr),
             ListenAddr::Unix(_) => None,
         };
-        let name = endpoint
-            .server_name(self.key)
-            .map(|name| name.to_ascii_lowercase());
+        let handshake = endpoint.handshake(self.key);
+        let tls = handshake.and_then(|data| data.downcast::<TlsInfo>().ok());
+        let tls = tls.map_or_else(TlsInfo::default, |info| *info);
         let served = hub
             .listener
             .endpoint_for(local.map(|addr| addr.ip()))
             .clone();
-        let server = name
-            .as_ref()
-            .map(|name| served.hosts.choose(name).server.clone());
+        let name = Some(&tls.server_name).filter(|name| !name.is_empty());
+        let server = name.map(|name| served.hosts.choose(name).server.clone());
         Conn {
             id: hub
                 .worker
@@ -582,7 +581,7 @@ impl Connection {
             local_name: String::new(),
             requests: Cell::new(0),
             started: coarse_ms(),
-            tls: Some(tls_info(name)),
+            tls: Some(tls),
             proxy_protocol: None,
             sni_server: RefCell::new(server),
         }
@@ -656,16 +655,6 @@ impl Connection {
             self.finish(stream);
         }
         self.hub.touch(self.key);
-    }
-}
-
-fn tls_info(name: Option<String>) -> TlsInfo {
-    TlsInfo {
-        protocol: "TLSv1.3".into(),
-        alpn: "h3".into(),
-        server_name: name.unwrap_or_default(),
-        client_verify: "NONE".into(),
-        ..TlsInfo::default()
     }
 }
 

@@ -2,14 +2,13 @@
 //! can take its place.
 
 use super::udp::{Datagram, Outgoing, Sender, MAX_PAYLOAD};
-use crate::tls::TlsError;
 use bytes::Bytes;
-use quinn_proto::crypto::rustls::QuicServerConfig;
 use quinn_proto::{
-    ConnectionHandle, DatagramEvent, Dir, EndpointConfig, Event as QuicEvent, Incoming,
+    crypto, ConnectionHandle, DatagramEvent, Dir, EndpointConfig, Event as QuicEvent, Incoming,
     MtuDiscoveryConfig, ReadError, ServerConfig, StreamEvent, StreamId, Transmit, TransportConfig,
     VarInt, WriteError,
 };
+use std::any::Any;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::net::SocketAddr;
@@ -95,16 +94,8 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// An endpoint that accepts connections with this TLS configuration.
-    ///
-    /// # Errors
-    /// TLS 1.3 with AES-128 is switched off, without which there is no QUIC.
-    pub fn new(tls: Arc<rustls::ServerConfig>, options: &Options) -> Result<Self, TlsError> {
-        let crypto = QuicServerConfig::try_from(tls);
-        let crypto = crypto.map_err(|_| {
-            TlsError("QUIC needs the cipher TLS_AES_128_GCM_SHA256 of TLS 1.3".to_string())
-        })?;
-        let crypto = Arc::new(crypto);
+    /// An endpoint that accepts connections with this TLS.
+    pub fn new(crypto: Arc<dyn crypto::ServerConfig>, options: &Options) -> Self {
         let config = |mtu| {
             let mut config = ServerConfig::with_crypto(crypto.clone());
             config.transport_config(Arc::new(transport(options, mtu)));
@@ -116,7 +107,7 @@ impl Endpoint {
             .max_udp_payload_size(MAX_PAYLOAD)
             .expect("what UDP can carry is allowed");
         let endpoint = Arc::new(endpoint);
-        Ok(Self {
+        Self {
             inner: quinn_proto::Endpoint::new(endpoint, Some(remote.clone()), true, None),
             connections: Vec::new(),
             active: VecDeque::new(),
@@ -125,7 +116,7 @@ impl Endpoint {
             remote,
             retry: options.retry,
             accepting: true,
-        })
+        }
     }
 
     /// Takes a datagram. Answers that belong to no connection go to `out`.
@@ -417,14 +408,10 @@ impl Endpoint {
         Some(self.connections.get(key)?.as_ref()?.quic.remote_address())
     }
 
-    /// The TLS session of a connection: the name the client asked for, if any.
-    pub fn server_name(&self, key: Key) -> Option<String> {
+    /// What the TLS of a connection says about its handshake.
+    pub fn handshake(&self, key: Key) -> Option<Box<dyn Any>> {
         let connection = self.connections.get(key)?.as_ref()?;
-        let data = connection.quic.crypto_session().handshake_data()?;
-        let data = data
-            .downcast::<quinn_proto::crypto::rustls::HandshakeData>()
-            .ok()?;
-        data.server_name
+        connection.quic.crypto_session().handshake_data()
     }
 
     /// Whether all connections are drained.

@@ -3,6 +3,7 @@
 
 mod connection;
 mod endpoint;
+mod tls;
 mod udp;
 
 use crate::tls::Store;
@@ -20,6 +21,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
+use tls::Tls;
 use udp::BATCH;
 
 pub use endpoint::{End, Endpoint, Event, Options};
@@ -57,8 +59,9 @@ fn new_endpoint(listener: &Listener, tls: &Store) -> Result<Endpoint, String> {
     let server = &listener.endpoint.hosts.default;
     let at =
         |e: &dyn std::fmt::Display| format!("{e} in {}:{}", server.place.file, server.place.line);
-    let config = tls.quic_config(&listener.endpoint).map_err(|e| at(&e))?;
-    Endpoint::new(config, &options(server)).map_err(|e| at(&e))
+    let contexts = tls.quic_contexts(&listener.endpoint).map_err(|e| at(&e))?;
+    let tls = Tls::new(contexts).map_err(|e| at(&e))?;
+    Ok(Endpoint::new(Arc::new(tls), &options(server)))
 }
 
 fn options(server: &Server) -> Options {

@@ -4,10 +4,10 @@ use super::x509::Certificate;
 use super::{Context, Judge, Verdict};
 use gallop_engine::exchange::TlsInfo;
 use rustls::pki_types::{CertificateDer, UnixTime};
-use rustls::{HandshakeKind, ProtocolVersion, ServerConnection};
+use rustls::{CommonState, HandshakeKind, ProtocolVersion};
 
 /// Describes a finished handshake.
-pub fn describe(session: &ServerConnection, context: &Context) -> TlsInfo {
+pub fn describe(session: &CommonState, name: Option<&str>, context: &Context) -> TlsInfo {
     let certificates = session.peer_certificates();
     let suite = session.negotiated_cipher_suite();
     TlsInfo {
@@ -19,10 +19,7 @@ pub fn describe(session: &ServerConnection, context: &Context) -> TlsInfo {
         alpn: session.alpn_protocol().map_or(String::new(), |name| {
             String::from_utf8_lossy(name).into_owned()
         }),
-        server_name: session
-            .server_name()
-            .unwrap_or_default()
-            .to_ascii_lowercase(),
+        server_name: name.unwrap_or_default().to_ascii_lowercase(),
         session_reused: session.handshake_kind() == Some(HandshakeKind::Resumed),
         ..client(certificates, context.judge.as_deref())
     }

@@ -21,7 +21,7 @@ mod x509;
 pub use certificates::Source;
 pub use context::{Alpn, Context, Settings};
 pub use info::describe;
-pub use store::Store;
+pub use store::{ContextsByName, Store};
 pub use stream::{HandshakeError, Hello, TlsStream};
 pub use transport::Secure;
 pub use upstream::{UpstreamConnector, Upstreams};

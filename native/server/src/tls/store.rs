@@ -1,14 +1,10 @@
 //! The TLS of all server blocks, made when the configuration is put to use and while its keys can
 //! still be read.
 
-use super::certificates::Choice;
 use super::{error, Alpn, Authorities, Client, Context, Result, Settings, Source, TlsError};
 use gallop_conf::model::{items, Config, Endpoint, Server, SessionCache, SrvConf, VerifyClient};
 use gallop_conf::names::VirtualHosts;
 use gallop_conf::template::Template;
-use rustls::server::{ClientHello, ResolvesServerCert};
-use rustls::sign::CertifiedKey;
-use rustls::ServerConfig;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -122,60 +118,48 @@ impl Store {
 }
 
 impl Store {
-    /// The TLS of a QUIC listener: the settings of its default server with the certificate of
-    /// whichever server the client names.
+    /// The contexts of a QUIC listener.
     ///
     /// # Errors
-    /// The default server has no certificate.
-    pub fn quic_config(&self, endpoint: &Endpoint) -> Result<Arc<ServerConfig>> {
-        let default = &endpoint.hosts.default;
-        let mut names = Names {
-            default: None,
-            hosts: endpoint.hosts.clone(),
-            pairs: HashMap::new(),
-        };
-        let mut any = None;
-        for server in endpoint.hosts.servers().into_iter().chain([default]) {
-            if let Some(context) = self.context(endpoint, server, Alpn::Http3) {
-                names.pairs.insert(key(server), context.pairs().clone());
-                any = any.or(Some(context));
-            }
-        }
-        names.default = names.pairs.get(&key(default)).cloned();
-        let context = self.context(endpoint, default, Alpn::Http3).or(any);
-        let Some(context) = context else {
+    /// No server has a certificate.
+    pub fn quic_contexts(&self, endpoint: &Endpoint) -> Result<ContextsByName> {
+        let servers = endpoint.hosts.servers();
+        let found = servers.into_iter().filter_map(|server| {
+            let context = self.context(endpoint, server, Alpn::Http3)?;
+            Some((key(server), context.clone()))
+        });
+        let contexts: HashMap<_, _> = found.collect();
+        if contexts.is_empty() {
             return error("\"listen ... quic\" needs a server with \"ssl_certificate\"");
-        };
-        let mut config = (**context.config()).clone();
-        config.cert_resolver = Arc::new(names);
-        Ok(Arc::new(config))
+        }
+        Ok(ContextsByName {
+            hosts: endpoint.hosts.clone(),
+            contexts,
+        })
     }
 }
 
-/// Certificates by the name that a client asks for.
-struct Names {
-    /// None: without a name the handshake is rejected.
-    default: Option<Arc<Choice>>,
+/// The contexts of a listener's server blocks; those without reject handshakes.
+pub struct ContextsByName {
     hosts: VirtualHosts,
-    pairs: HashMap<usize, Arc<Choice>>,
+    contexts: HashMap<usize, Context>,
 }
 
-impl std::fmt::Debug for Names {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Names").finish_non_exhaustive()
+impl ContextsByName {
+    /// The context for a name in lower case, or for a client that names nobody; `None`: the
+    /// handshake is rejected.
+    pub fn choose(&self, name: Option<&str>) -> Option<&Context> {
+        let server = name.map_or(&self.hosts.default, |name| self.hosts.choose(name).server);
+        self.contexts.get(&key(server))
     }
-}
 
-impl ResolvesServerCert for Names {
-    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        let Some(name) = hello.server_name() else {
-            return self.default.as_ref()?.pick(hello.signature_schemes());
-        };
-        let chosen = self.hosts.choose(&name.to_ascii_lowercase());
-        // A server block without certificates rejects the handshake.
-        self.pairs
-            .get(&key(chosen.server))?
-            .pick(hello.signature_schemes())
+    /// One of them, for what is the same in all: the default server's if it has one.
+    pub fn any(&self) -> &Context {
+        let default = self.contexts.get(&key(&self.hosts.default));
+        let mut all = self.contexts.values();
+        default
+            .or_else(|| all.next())
+            .expect("there is one, or this was not made")
     }
 }
 

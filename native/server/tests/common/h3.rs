@@ -8,6 +8,7 @@ use quinn_proto::{
     ClientConfig, Connection, ConnectionHandle, DatagramEvent, Dir, Endpoint, EndpointConfig,
     Event, ReadError, StreamEvent, StreamId,
 };
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::collections::HashMap;
 use std::net::UdpSocket;
 use std::sync::Arc;
@@ -36,21 +37,34 @@ pub struct Client {
 }
 
 impl Client {
-    pub fn connect(port: u16, authority: rustls::pki_types::CertificateDer<'static>) -> Self {
+    pub fn connect(port: u16, authority: CertificateDer<'static>) -> Self {
+        Self::connect_as(port, authority, "example.org", None)
+    }
+
+    /// To the server of this name, showing a certificate.
+    pub fn connect_as(
+        port: u16,
+        authority: CertificateDer<'static>,
+        name: &str,
+        own: Option<(CertificateDer<'static>, PrivateKeyDer<'static>)>,
+    ) -> Self {
         let mut roots = rustls::RootCertStore::empty();
         roots.add(authority).unwrap();
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let mut tls = rustls::ClientConfig::builder_with_provider(provider)
+        let tls = rustls::ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&rustls::version::TLS13])
             .unwrap()
-            .with_root_certificates(roots)
-            .with_no_client_auth();
+            .with_root_certificates(roots);
+        let mut tls = match own {
+            None => tls.with_no_client_auth(),
+            Some((own, key)) => tls.with_client_auth_cert(vec![own], key).unwrap(),
+        };
         tls.alpn_protocols = vec![b"h3".to_vec()];
         let config = ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).unwrap()));
         let mut endpoint = Endpoint::new(Arc::new(EndpointConfig::default()), None, true, None);
         let remote = ([127, 0, 0, 1], port).into();
         let (handle, quic) = endpoint
-            .connect(Instant::now(), config, remote, "example.org")
+            .connect(Instant::now(), config, remote, name)
             .unwrap();
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket

@@ -1,0 +1,180 @@
+//! Access logs whose names have variables, kept open (`open_log_file_cache`).
+
+use gallop_conf::model::LogFileCache;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A name that was logged to.
+struct Entry {
+    /// None until the name was used often enough.
+    file: Option<Arc<File>>,
+    uses: u64,
+    /// Milliseconds (monotonic).
+    used: u64,
+    checked: u64,
+}
+
+/// The names of one `open_log_file_cache` directive.
+#[derive(Default)]
+struct Cache {
+    entries: HashMap<PathBuf, Entry>,
+}
+
+thread_local! {
+    /// By the directive. Its address is its own for as long as it is held here.
+    static CACHES: RefCell<HashMap<usize, (Arc<LogFileCache>, Cache)>> = RefCell::default();
+}
+
+/// Opens a log, or gives the one that is kept.
+///
+/// # Errors
+/// The file cannot be opened.
+pub fn open(
+    conf: &Arc<LogFileCache>,
+    path: &Path,
+    now_ms: u64,
+    open_append: impl FnOnce(&Path) -> io::Result<File>,
+) -> io::Result<Arc<File>> {
+    CACHES.with(|caches| {
+        let mut caches = caches.borrow_mut();
+        let key = Arc::as_ptr(conf) as usize;
+        let (_, cache) = caches
+            .entry(key)
+            .or_insert_with(|| (conf.clone(), Cache::default()));
+        cache.open(conf, path, now_ms, open_append)
+    })
+}
+
+impl Cache {
+    fn open(
+        &mut self,
+        conf: &LogFileCache,
+        path: &Path,
+        now: u64,
+        open_append: impl FnOnce(&Path) -> io::Result<File>,
+    ) -> io::Result<Arc<File>> {
+        self.entries
+            .retain(|_, entry| now.saturating_sub(entry.used) < conf.inactive);
+        if !self.entries.contains_key(path) {
+            self.make_room(conf.max);
+        }
+        let entry = self.entries.entry(path.into()).or_insert(Entry {
+            file: None,
+            uses: 0,
+            used: now,
+            checked: now,
+        });
+        entry.uses += 1;
+        entry.used = now;
+        if let Some(file) = &entry.file {
+            if now.saturating_sub(entry.checked) < conf.valid || is_at(file, path) {
+                return Ok(file.clone());
+            }
+        }
+        entry.file = None;
+        let file = Arc::new(open_append(path)?);
+        entry.checked = now;
+        if entry.uses >= conf.min_uses {
+            entry.file = Some(file.clone());
+        }
+        Ok(file)
+    }
+
+    /// Forgets the name that was not used for longest when there are `max`.
+    fn make_room(&mut self, max: u64) {
+        if (self.entries.len() as u64) < max {
+            return;
+        }
+        let oldest = self.entries.iter().min_by_key(|(_, entry)| entry.used);
+        if let Some(path) = oldest.map(|(path, _)| path.clone()) {
+            self.entries.remove(&path);
+        }
+    }
+}
+
+/// Whether the name still leads to the open file.
+fn is_at(file: &File, path: &Path) -> bool {
+    match (file.metadata(), std::fs::metadata(path)) {
+        (Ok(open), Ok(named)) => (open.dev(), open.ino()) == (named.dev(), named.ino()),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn conf(max: u64) -> LogFileCache {
+        LogFileCache {
+            max,
+            inactive: 1000,
+            valid: 100,
+            min_uses: 2,
+        }
+    }
+
+    /// Uses a name; whether the file had to be opened.
+    fn opens(cache: &mut Cache, conf: &LogFileCache, path: &Path, now: u64) -> bool {
+        let mut opened = false;
+        cache
+            .open(conf, path, now, |path| {
+                opened = true;
+                File::options().append(true).create(true).open(path)
+            })
+            .expect("opened");
+        opened
+    }
+
+    struct Folder(PathBuf);
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn folder(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("gallop-logs-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("a folder");
+        Folder(path)
+    }
+
+    #[test]
+    fn a_file_is_kept_from_its_second_use_until_it_is_idle() {
+        let (folder, conf, mut cache) = (folder("uses"), conf(9), Cache::default());
+        let path = folder.0.join("a");
+        let seen: Vec<bool> = [0, 10, 20, 30, 1030]
+            .map(|now| opens(&mut cache, &conf, &path, now))
+            .into();
+        assert_eq!(seen, [true, true, false, false, true]);
+    }
+
+    #[test]
+    fn a_file_that_was_moved_away_is_noticed_when_it_is_checked() {
+        let (folder, conf, mut cache) = (folder("moved"), conf(9), Cache::default());
+        let path = folder.0.join("a");
+        opens(&mut cache, &conf, &path, 0);
+        opens(&mut cache, &conf, &path, 1);
+        std::fs::rename(&path, folder.0.join("b")).expect("renamed");
+        assert!(!opens(&mut cache, &conf, &path, 99));
+        assert!(opens(&mut cache, &conf, &path, 101));
+        assert!(!opens(&mut cache, &conf, &path, 102));
+    }
+
+    #[test]
+    fn the_name_that_was_not_used_for_longest_makes_room() {
+        let (folder, conf, mut cache) = (folder("room"), conf(2), Cache::default());
+        let [a, b, c] = ["a", "b", "c"].map(|name| folder.0.join(name));
+        for (now, path) in [(0, &a), (1, &a), (2, &b), (3, &b), (4, &c)] {
+            opens(&mut cache, &conf, path, now);
+        }
+        assert!(!opens(&mut cache, &conf, &b, 5));
+        assert!(opens(&mut cache, &conf, &a, 6));
+        assert_eq!(cache.entries.len(), 2);
+    }
+}
