@@ -400,3 +400,28 @@ fn requests_are_logged_when_shutdown_takes_too_long() {
     assert_eq!(read_all(&mut client), "");
     server.wait_for("the line", |s| s.log("access.log").contains("GET /slow"));
 }
+
+#[test]
+fn clients_that_are_too_slow_are_given_up() {
+    const SIZE: u64 = 300_000_000;
+    let folder = Folder::new();
+    folder.write("html/big", "");
+    let big = std::fs::File::options()
+        .write(true)
+        .open(folder.0.join("html/big"));
+    big.and_then(|file| file.set_len(SIZE))
+        .expect("a large file");
+    let server = Server::start_in(
+        folder,
+        "client_header_timeout 200ms; client_body_timeout 200ms; send_timeout 200ms;
+         server { listen 127.0.0.1:{port}; root html; location /post { proxy_pass http://127.0.0.1:1; } }",
+    );
+    assert_eq!(server.raw("GET / HTTP/1.1\r\nHost: loc"), "", "half a head");
+    let half = "POST /post HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\nhalf";
+    assert!(!server.raw(half).contains("200 OK"), "half a body");
+    let mut reader = server.connect();
+    write!(reader, "GET /big HTTP/1.1\r\nHost: localhost\r\n\r\n").expect("sent");
+    // Nothing is read until the server has given up.
+    server.wait_for("the end", |s| s.log("access.log").contains("GET /big"));
+    assert!((read_all(&mut reader).len() as u64) < SIZE);
+}

@@ -598,6 +598,19 @@ fn a_qpack_bomb_is_cut_short() {
 }
 
 #[test]
+fn a_bomb_of_the_dynamic_table_is_cut_short() {
+    let mut instructions = vec![2, 0x3f, 0xe1, 0x1f, 0x41, b'a'];
+    crate::hpack::integer::encode(&mut instructions, 0, 7, 3000);
+    instructions.extend([b'x'; 3000]);
+    let mut client = Client::new(Config::default());
+    client.send(2, &instructions, false).unwrap();
+    let section = [&[2, 0][..], &[0x80; 10_000]].concat();
+    let seen = client.send(0, &frame(kind::HEADERS, &section), true);
+    assert_eq!(seen, Ok(vec![Seen::Malformed(0)]));
+    assert_eq!(client.server.take_instructions(), Some(vec![0x80]));
+}
+
+#[test]
 fn what_the_server_sends_can_be_read() {
     let mut out = send::control_stream(&Config::default());
     assert_eq!(out.remove(0), 0);

@@ -445,33 +445,15 @@ impl Connection {
                 data,
                 end_stream,
             } => {
-                let mut streams = self.streams.borrow_mut();
-                if let Some(state) = streams.get_mut(stream) {
-                    state.received |= end_stream;
-                    if let Some(body) = &state.body {
-                        state.queued += data.len();
-                        body.push(chunk.slice_ref(data), end_stream);
-                    }
-                }
+                self.body(stream, Some(chunk.slice_ref(data)), end_stream);
                 end_stream
             }
             h3::Event::BadBody { stream, end_stream } => {
-                let mut streams = self.streams.borrow_mut();
-                if let Some(state) = streams.get_mut(stream) {
-                    state.received |= end_stream;
-                    if let Some(body) = &state.body {
-                        body.refuse();
-                    }
-                }
+                self.body(stream, None, end_stream);
                 end_stream
             }
             h3::Event::StreamError { stream, code } => {
-                if let Some(state) = self.streams.borrow_mut().remove(stream) {
-                    state.lost();
-                }
-                let mut endpoint = self.hub.endpoint.borrow_mut();
-                endpoint.stop(self.key, stream, code.0);
-                endpoint.reset(self.key, stream, code.0);
+                self.stream_error(stream, code);
                 true
             }
             h3::Event::Unwanted { stream } => {
@@ -481,6 +463,32 @@ impl Connection {
             }
             h3::Event::GoAway | h3::Event::Blocked { .. } => false,
         }
+    }
+
+    /// A piece of a request's body; `None`: the body is not what was promised.
+    fn body(&self, stream: u64, data: Option<Bytes>, end_stream: bool) {
+        let mut streams = self.streams.borrow_mut();
+        let Some(state) = streams.get_mut(stream) else {
+            return;
+        };
+        state.received |= end_stream;
+        match (&state.body, data) {
+            (Some(body), Some(data)) => {
+                state.queued += data.len();
+                body.push(data, end_stream);
+            }
+            (Some(body), None) => body.refuse(),
+            (None, _) => {}
+        }
+    }
+
+    fn stream_error(&self, stream: u64, code: ErrorCode) {
+        if let Some(state) = self.streams.borrow_mut().remove(stream) {
+            state.lost();
+        }
+        let mut endpoint = self.hub.endpoint.borrow_mut();
+        endpoint.stop(self.key, stream, code.0);
+        endpoint.reset(self.key, stream, code.0);
     }
 
     /// Whether `keepalive_timeout` or `keepalive_time` let the connection take no more requests.
