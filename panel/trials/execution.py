@@ -99,7 +99,8 @@ class _Course:
     def whole(self) -> None:
         if not self.trial.outcome:
             outcome, error = self._measured()
-            self._save(outcome=outcome, error=error)
+            stopped_in = "" if outcome == JobStatus.SUCCEEDED else self.trial.phase
+            self._save(outcome=outcome, error=error, stopped_in=stopped_in)
         self._save(phase=TrialPhase.CLEAN)
         remains = self._clean()
         if remains:

@@ -40,6 +40,7 @@ class Trial(BaseModel):
     error = models.TextField(blank=True)
     # How it ended, written before the copies are taken away: a worker that only has to clean up keeps it.
     outcome = models.CharField(max_length=12, choices=JobStatus.choices, blank=True)
+    stopped_in = models.CharField(max_length=12, choices=TrialPhase.choices, blank=True)  # unless it succeeded
     remains = models.TextField(blank=True)  # copies that could not be taken away yet, and why, in words
     cleanings = models.PositiveIntegerField(default=0)  # how often that was tried in vain
     retry_at = models.DateTimeField(null=True)

@@ -142,13 +142,14 @@ def steps(trial: Trial) -> list[dict[str, Any]]:
 
 
 def _step_status(trial: Trial, index: int, at: int) -> str:
-    if trial.status == JobStatus.QUEUED and not trial.outcome:
-        return "queued"
+    if not trial.outcome and trial.status != JobStatus.RUNNING:
+        return "queued" if trial.status == JobStatus.QUEUED else "skipped"
     if index == len(TrialPhase) - 1 and at == index:
         return "succeeded" if trial.is_finished else "running"
-    if trial.outcome in ("", JobStatus.SUCCEEDED):
+    if not trial.stopped_in:
         return "succeeded" if index < at else "running" if index == at else "queued"
-    return "skipped"
+    stopped = list(TrialPhase).index(TrialPhase(trial.stopped_in))
+    return "succeeded" if index < stopped else trial.outcome if index == stopped else "skipped"
 
 
 def course(trial: Trial) -> dict[str, Any]:

@@ -384,6 +384,7 @@ def _trials(owner: User, site: Site, servers: list[EngineInstall]) -> list[str]:
             status="queued",
             phase="clean",
             outcome="failed",
+            stopped_in="measure",
             error=f"{LONG_HOST} does not answer.",
             remains=f"shop-trial4-1 on nginx: {LONG_HOST} does not answer.",
             retry_at=now,

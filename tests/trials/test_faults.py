@@ -20,7 +20,7 @@ from panel.deployments.execution import deployment_execute
 from panel.deployments.models import Deployment, DeploymentStatus, SiteState
 from panel.hosts.models import JobStatus
 from panel.remote import pool
-from panel.trials import execution, services
+from panel.trials import execution, results, services
 from panel.trials.models import Contender, ContenderStatus, Trial, TrialPhase
 from panel.websites.models import Site
 from tests.support.sshd import SshServer
@@ -130,6 +130,8 @@ def test_a_host_that_is_cut_off_is_put_right_once_it_answers(
     Trial.objects.update(retry_at=timezone.now())
     carried_out(trial)
     assert (trial.status, trial.remains) == (JobStatus.FAILED, "")
+    told = [step["status"] for step in results.steps(trial)]
+    assert told == ["succeeded", "succeeded", "failed", "skipped", "succeeded"]
     assert "does not answer" in trial.error
     stand.assert_as_before()
 

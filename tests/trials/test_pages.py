@@ -199,6 +199,8 @@ def test_a_program_starts_follows_and_cancels_a_trial(people: Cast, owner: Calle
     assert owner.delete(f"trials/{uuid}/").status_code == 409
     assert owner.post(f"jobs/{uuid}/cancel/").status_code < 300
     assert owner.get(f"trials/{uuid}/").json()["status"] == "cancelled"  # type: ignore[attr-defined]
+    job = owner.get(f"jobs/{uuid}/").json()  # type: ignore[attr-defined]
+    assert [step["status"] for step in job["steps"]] == ["skipped"] * 5
     assert owner.post(f"trials/{uuid}/cancel/").status_code == 409
     assert owner.delete(f"trials/{uuid}/").status_code == 204
 
