@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from django import forms
 from django.core.exceptions import ValidationError
+from django.core.validators import MaxValueValidator, MinValueValidator, validate_slug
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils.translation import gettext as _
@@ -37,6 +38,17 @@ class ConfirmNameForm(forms.Form):
         if given != self.expected:
             raise ValidationError(_("This is not the name. Type exactly: %(name)s") % {"name": self.expected})
         return given
+
+
+def leave_to_model(form: forms.BaseModelForm[Any]) -> None:
+    """Takes from the fields what the model checks too: of numbers and short names the model's words say more."""
+    mine = {field.name for field in form._meta.model._meta.concrete_fields}
+    general = (MinValueValidator, MaxValueValidator)
+    for name in mine & set(form.fields):
+        field = form.fields[name]
+        field.validators = [
+            check for check in field.validators if check is not validate_slug and not isinstance(check, general)
+        ]
 
 
 def add_application_error(form: forms.BaseForm, error: ApplicationError) -> None:

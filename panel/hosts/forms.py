@@ -7,7 +7,7 @@ from typing import Any
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
-from panel.core.forms import LinesField
+from panel.core.forms import LinesField, leave_to_model
 from panel.hosts.models import Connection, Engine, Host, HostStatus
 
 ANY = ("", _("Any"))
@@ -91,6 +91,7 @@ class HostForm(forms.ModelForm):  # type: ignore[type-arg] # not subscriptable w
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        leave_to_model(self)
         self.stored = {name: getattr(self.instance, name) for name in self.SECRETS}
         if self.instance.connection == Connection.LOCAL:
             for name in ("address", "port", "username", "use_sudo", *self.SECRETS):

@@ -69,7 +69,7 @@ def test_lists_are_edited_as_lines(owner: Client, shop: Site) -> None:
         ("error_pages", "404 /x", "Line 1"),
         ("try_files", "$uri", "Write at least two entries"),
         ("access_log", "/srv/www/shop/x.php", "A log's path ends in .log"),
-        ("client_max_body_mb", "-1", "greater than or equal to 0"),
+        ("client_max_body_mb", "-1", "from 0 to 102400"),
     ],
 )
 def test_a_fault_stands_at_its_field(owner: Client, shop: Site, field: str, value: str, words: str) -> None:
@@ -200,3 +200,32 @@ def test_a_dangerous_directive_is_refused(admin: Client, shop: Site) -> None:
     assert answer.status_code == 422
     assert "include" in text_of(answer)
     assert not RawSnippet.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("path", "data", "field", "words"),
+    [
+        ("upstreams/+new/", {"name": "A b", "servers": "127.0.0.1:1"}, "name", "Write small letters a-z"),
+        (
+            "upstreams/+new/",
+            {"name": "a", "servers": "127.0.0.1:3000", "keepalive": "-1"},
+            "keepalive",
+            "from 0 to 1024",
+        ),
+        ("blocks/{block}/", {"listens": "80", "client_max_body_mb": "-1"}, "client_max_body_mb", "from 0 to 102400"),
+    ],
+)
+def test_limits_are_said_in_the_models_words(
+    owner: Client, shop: Site, path: str, data: dict[str, str], field: str, words: str
+) -> None:
+    answer = owner.post(f"/sites/shop/{path.format(block=block_of(shop).pk)}", data)
+    assert answer.status_code == 422
+    messages = answer.context["form"].errors[field]
+    assert len(messages) == 1 and words in messages[0]
+
+
+def test_an_emptied_burst_is_none(owner: Client, shop: Site) -> None:
+    data = {"match": "", "pattern": "/quiet", "handler": "static", "rate_limit_burst": ""}
+    answer = owner.post(f"/sites/shop/blocks/{block_of(shop).pk}/locations/+new/", data)
+    assert answer.status_code == 302, answer.context["form"].errors
+    assert Location.objects.get(pattern="/quiet").rate_limit_burst == 0

@@ -8,6 +8,8 @@ from django import forms
 from django.db.models import Model
 from django.utils.translation import gettext_lazy as _
 
+from panel.core.forms import leave_to_model
+
 M = TypeVar("M", bound=Model)
 
 if TYPE_CHECKING:
@@ -28,6 +30,7 @@ class PartForm(ModelForm[M]):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        leave_to_model(self)
         self.initial.setdefault("version", getattr(self.instance, "row_version", None) if self.instance.pk else None)
 
     @property

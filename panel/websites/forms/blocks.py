@@ -260,6 +260,7 @@ class LocationForm(PartForm[Location]):
             choice.queryset = rows
             choice.empty_label = _("Choose one")
         self.fields["pattern"].widget.attrs |= {"class": "mono", "spellcheck": "false", "autocapitalize": "none"}
+        self.fields["rate_limit_burst"].required = False  # empty: none
         self.old_users = dict(self.instance.basic_auth_users or {})
 
     def clean_basic_auth_users(self) -> dict[str, str]:
