@@ -259,12 +259,17 @@ def sort_header(context: RequestContext, label: Any, name: str, numeric: bool = 
 
 @register.inclusion_tag("components/diff.html")
 def diff(text: str, layout: str = "unified", label: str = "") -> dict[str, Any]:
-    """A unified diff of one file, `layout` unified or split (split turns unified on a narrow screen)."""
+    """A unified diff of one file, `layout` unified or split.
+
+    Split turns unified on a narrow screen, and where one side would be empty: a file that is new or goes away.
+    """
     lines = diffs.parse_unified(text)
+    sides = {line.kind for line in lines} - {"hunk", "note"}
+    is_split = layout == "split" and len(sides) > 1
     return {
         "lines": lines,
-        "rows": diffs.split_rows(lines) if layout == "split" else [],
-        "is_split": layout == "split",
+        "rows": diffs.split_rows(lines) if is_split else [],
+        "is_split": is_split,
         "label": label or _("Changes"),
         "added": sum(line.kind == "added" for line in lines),
         "removed": sum(line.kind == "removed" for line in lines),
