@@ -127,6 +127,10 @@
     if (target.id === "views" && query(target) !== undefined && query(target) === query(fragment)) event.detail.shouldSwap = false;
   });
 
+  document.addEventListener("toggle", (event) => {
+    if (event.target.matches(".views-save[open]")) $("[name=name]", event.target).focus();
+  }, true);
+
   // --- unsaved changes: <form data-guard> ---
   let leaving = false;
   const snapshot = (form) => new URLSearchParams([...new FormData(form)].map(([name, value]) => [name, value instanceof File ? value.name : value])).toString();
