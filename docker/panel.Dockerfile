@@ -12,7 +12,7 @@ RUN apt-get update -qq \
     && useradd --create-home --uid 10001 paddock
 WORKDIR /srv/paddock
 COPY --chown=paddock . .
-COPY --from=native /src/native/target/release/gallop /src/native/target/release/paddock-netem native/target/release/
+COPY --from=native /src/native/target/release/gallop /src/native/target/release/paddock-netem /src/native/target/release/gallop-load native/target/release/
 RUN make .venv/run.stamp && install -d -o paddock -m 700 /var/lib/paddock
 USER paddock
 ENV PADDOCK_HOME=/var/lib/paddock PATH=/srv/paddock/.venv/bin:$PATH PYTHONUNBUFFERED=1

@@ -282,6 +282,8 @@ LOGGING = {
 GALLOP_BINARY = Path(env.text("PADDOCK_GALLOP", str(BASE_DIR / "native" / "target" / "release" / "gallop")))
 # Emulates links for suites with a network profile; built with gallop.
 NETEM_BINARY = Path(env.text("PADDOCK_NETEM", str(GALLOP_BINARY.with_name("paddock-netem"))))
+# Asks by HTTP/3 where a host's h2load cannot; built with gallop.
+LOAD_BINARY = Path(env.text("PADDOCK_LOAD", str(GALLOP_BINARY.with_name("gallop-load"))))
 # Where on the panel's own machine embedded mode keeps sites, logs and the native server's files.
 LOCAL_HOST_ROOT = HOME / "host"
 # Whether the panel's own machine is a host too; in a container it is not.

@@ -75,7 +75,7 @@ def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[st
         if standing
         else targets.check(request)
     )
-    binary = shutil.which(request.argv[0])
+    binary = _program(request.argv[0], standing)
     if binary is None:
         message = "%s is not installed on this host; install it, then run again" % request.argv[0]
         raise Refusal("missing", message)
@@ -91,6 +91,13 @@ def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[st
         return dict(result, server_log=standing.said(sources))
     finally:
         shutil.rmtree(workdir, ignore_errors=True)
+
+
+def _program(name: str, standing: stand.Stand | None) -> str | None:
+    """Where the load tool is: the host's own, or the one that came with the stand."""
+    if standing is not None and name == targets.BUNDLED:
+        return standing.folder.program(name)
+    return shutil.which(name)
 
 
 def _write_inputs(workdir: str, request: Request) -> None:

@@ -18,11 +18,13 @@ from agents.host.errors import Refusal
 MAX_TIMEOUT_S = 2 * 3600.0
 MAX_IDLE_S = 60.0
 TOOLS = ("ab", "h2load", "wrk", "siege")
+BUNDLED = "gallop-load"  # HTTP/3; uploaded with a stand, and run in one only
 # Options that would take a destination, a script or a configuration from elsewhere.
 _FORBIDDEN = {
     "ab": ("-X", "-P", "-p", "-u", "-g", "-E", "-B"),
     "h2load": ("-B", "--base-uri", "-d", "--data", "--timing-script-file", "--qlog-file-base"),
     "wrk": (),
+    BUNDLED: (),
     "siege": ("-l", "--log", "-g", "--get", "-p", "--print"),
 }
 # What the panel may set in siege's configuration: nothing that names a proxy, a file or another place.
@@ -77,7 +79,7 @@ def check(request: Request, standing: list[str] | None = None, *, isolated: bool
     `isolated`: from where the load comes, nothing but the stand can be reached.
     """
     argv = request.argv
-    if not argv or argv[0] not in TOOLS:
+    if not argv or argv[0] not in (*TOOLS, *([BUNDLED] if standing is not None else [])):
         raise Refusal("refused", "%r is not a load tool; it must be one of %s" % (argv[:1], ", ".join(TOOLS)))
     if not request.allowed or request.target not in request.allowed:
         raise Refusal("refused", "%s is not a listener of a managed site on this host; refused" % request.target)
@@ -130,6 +132,10 @@ def _check_arguments(request: Request, *, isolated: bool) -> None:
         connect = [part for part in argv if part.startswith("--connect-to")]
         if connect != ["--connect-to=" + target]:
             raise Refusal("refused", "h2load must be told --connect-to=%s, once" % target)
+    if tool == BUNDLED and [argv[at + 1 : at + 2] for at, part in enumerate(argv) if part == "--connect-to"] != [
+        [target]
+    ]:
+        raise Refusal("refused", "%s must be told --connect-to %s, once" % (tool, target))
     if tool == "siege":
         _check_siege(argv, request.input_files.get("siegerc", ""), isolated=isolated)
     if tool == "wrk" and argv.count("-s") == 1 and argv[argv.index("-s") + 1 :][:1] == ["{workdir}/wrk.lua"]:
@@ -159,7 +165,7 @@ def _check_urls(request: Request, address: str, port: int) -> None:
         raise Refusal("refused", "there is no URL to ask for")
     for url in urls:
         host, url_port = _place(url)
-        if tool in ("h2load", "wrk"):
+        if tool in ("h2load", "wrk", BUNDLED):
             continue
         if url_port != port:
             raise Refusal("refused", "%r is not at %s" % (url, request.target))

@@ -21,6 +21,8 @@ from panel.benchmarks.choices import Tool
 _AB_REQUESTS_PER_S = 100_000
 _AB_MOST_REQUESTS = 20_000_000
 _ANSWER_TIMEOUT_S = 30
+# The load generator of native/load, where a host's h2load was built without HTTP/3.
+BUNDLED = "gallop-load"
 
 
 @dataclass(frozen=True)
@@ -75,17 +77,20 @@ def command(
     *,
     seconds: int = 0,
     parser: bool = False,
+    bundled: bool = False,
 ) -> Command:
     """What to run for one round; `seconds` makes it a warm-up of that length instead.
 
     `parser`: siege fetches what pages link to as well. Pages may link anywhere, so the agent allows it only in a
-    stand whose network leads nowhere else.
+    stand whose network leads nowhere else. `bundled`: by the panel's own load generator instead of h2load.
     """
     values = dict(arguments)
     if seconds:
         values.update(duration_s=seconds)
         if "requests" in values:
             values.update(requests=None)
+    if bundled:
+        return _bundled(values, paths, endpoint)
     if tool == Tool.SIEGE:
         return _siege(values, paths, endpoint, parser=parser)
     builders = {Tool.AB: _ab, Tool.H2LOAD: _h2load, Tool.WRK: _wrk}
@@ -118,6 +123,14 @@ def _h2load(values: Arguments, paths: list[str], endpoint: Endpoint) -> Command:
     argv += ["-H", "accept-encoding: gzip"] if values["gzip"] else []
     argv += ["--log-file={workdir}/requests.log", f"--connect-to={endpoint.target}", "-i", "{workdir}/urls"]
     return Command(argv, {"urls": _lines(endpoint.base_url + path for path in paths)})
+
+
+def _bundled(values: Arguments, paths: list[str], endpoint: Endpoint) -> Command:
+    """h2load's letters, HTTP/3 only, one thread."""
+    argv = [BUNDLED, "-c", str(values["concurrency"]), "-m", str(values["streams"])]
+    argv += ["-D", str(values["duration_s"])] if values["duration_s"] else ["-n", str(values["requests"])]
+    argv += ["-H", "accept-encoding: gzip"] if values["gzip"] else []
+    return Command([*argv, "--json", "--connect-to", endpoint.target, endpoint.base_url + paths[0]])
 
 
 def _wrk(values: Arguments, paths: list[str], endpoint: Endpoint) -> Command:

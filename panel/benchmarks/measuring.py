@@ -14,7 +14,7 @@ from panel.benchmarks.aims import Aim, site_aims
 from panel.benchmarks.answering import answers_of
 from panel.benchmarks.arguments import Arguments
 from panel.benchmarks.choices import Tool
-from panel.benchmarks.commands import Command, command
+from panel.benchmarks.commands import BUNDLED, Command, command
 from panel.benchmarks.measured import measured_json
 from panel.benchmarks.models import Round, Run, RunStatus
 from panel.benchmarks.parsers import Output, ParseError, parse
@@ -45,6 +45,7 @@ class Measuring:
         self.arguments: Arguments = run.parameters["arguments"]
         self.paths: list[str] = run.parameters["paths"]
         self.aims: list[Aim] = []
+        self.bundled = False
         self.network: dict[str, Any] = {}
         self.after: dict[str, Any] = {}
 
@@ -82,8 +83,11 @@ class Measuring:
         """Stores the summary; returns why the run must not be believed, nothing when it may."""
         rounds = selectors.measured_rounds(self.run)
         hosts = self.run.fingerprint["hosts"].values()
+        parameters = self.run.parameters
+        if self.bundled:  # which has one thread, whatever h2load would have had
+            parameters = {**parameters, "tool": BUNDLED, "arguments": {**self.arguments, "threads": 1}}
         reasons = validity.reasons(
-            self.run.parameters,
+            parameters,
             rounds,
             min(host["cpus_usable"] for host in hosts),
             comparability.changes(self.run.fingerprint, self.after),
@@ -164,6 +168,9 @@ class Measuring:
     def _require_tool(self, fingerprint: dict[str, Any]) -> None:
         for host, found in fingerprint["hosts"].items():
             tool = found["tools"].get(self.tool.value)
+            self.bundled = self._needs_bundled(tool)
+            if self.bundled:
+                continue
             if tool is None:
                 raise ApplicationError(f"{self.tool} is not installed on {host}. Install it there, then run again.")
             if self.arguments.get("protocol") == "h3" and not tool["h3"]:
@@ -172,13 +179,20 @@ class Measuring:
                     f"or choose HTTP/2."
                 )
 
+    def _needs_bundled(self, tool: dict[str, Any] | None) -> bool:
+        """HTTP/3 in a stand, and the host's h2load cannot: the stand brought a load generator that can."""
+        in_stand = "stand" in self.run.parameters
+        return in_stand and self.arguments.get("protocol") == "h3" and not (tool and tool["h3"])
+
     # --- rounds ---
 
     def _round(self, aim: Aim, number: int) -> None:
         """Number 0 is the warm-up: kept, never counted."""
         seconds = self.run.parameters["warmup_s"] if number == 0 else 0
         parser = bool(self.run.parameters.get("stand", {}).get("case", {}).get("parser"))
-        built = command(self.tool, self.arguments, self.paths, aim.endpoint, seconds=seconds, parser=parser)
+        built = command(
+            self.tool, self.arguments, self.paths, aim.endpoint, seconds=seconds, parser=parser, bundled=self.bundled
+        )
         row = Round.objects.create(target=aim.row, number=number, argv=built.argv, started_at=timezone.now())
         request = self._request(aim, built, idle=number > 0)
         timeout = request.timeout_s + 2 * request.idle_s + CALL_SPARE_S
@@ -188,7 +202,7 @@ class Measuring:
             words = error.message if isinstance(error, ApplicationError) else "Ended before it was done."
             Round.objects.filter(pk=row.pk).update(error=words, finished_at=timezone.now())
             raise
-        _keep(row, self.tool, result)
+        _keep(row, built.argv[0], result)
 
     def _request(self, aim: Aim, built: Command, *, idle: bool) -> BenchRequest:
         return BenchRequest(
@@ -205,7 +219,7 @@ class Measuring:
         )
 
 
-def _keep(row: Round, tool: Tool, result: dict[str, Any]) -> None:
+def _keep(row: Round, tool: str, result: dict[str, Any]) -> None:
     """The tool's own output whole, then what could be read from it."""
     row.exit_code = result["exit_code"]
     row.output = _whole(result)

@@ -109,3 +109,8 @@ def history_points(user: User, scenario: Scenario, figure: str) -> list[dict[str
                 }
                 points.append({**point, **{key: found[key] for key in ("value", "low", "high")}})
     return points
+
+
+@sync_to_async
+def suite_is_readable(user: User, uuid: UUID) -> bool:
+    return suites_visible(user).filter(uuid=uuid).exists()

@@ -16,6 +16,7 @@ from typing import Any
 from django.conf import settings as django_settings
 
 from panel.benchmarks.aims import Aim
+from panel.benchmarks.commands import BUNDLED
 from panel.benchmarks.models import Run, RunTarget
 from panel.benchmarks.suites import SUITES
 from panel.benchmarks.suites import standing as standings
@@ -104,6 +105,10 @@ def _plan(run: Run, rows: list[RunTarget], installs: list[EngineInstall], remote
                 installs[0].host, agent, django_settings.NETEM_BINARY, "paddock-netem", "PADDOCK_NETEM"
             )
             programs["paddock-netem"] = emulator
+        if case.protocol == "h3":
+            programs[BUNDLED] = programs_of_panel.upload(
+                installs[0].host, agent, django_settings.LOAD_BINARY, BUNDLED, "PADDOCK_LOAD"
+            )
     by_engine = {install.engine: install for install in installs}
     return standings.plan(
         f"{run.uuid}",

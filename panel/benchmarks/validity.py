@@ -75,6 +75,9 @@ def _little(label: str, good: list[Measured], parameters: dict[str, Any]) -> lis
     if arguments.get("rate_rps") or (parameters["tool"] == Tool.WRK and not arguments["keepalive"]):
         return []
     offered = int(arguments["concurrency"]) * int(arguments.get("streams") or 1)
+    # With one request for each there is no steady state: connecting is as much of the time as asking.
+    if arguments.get("requests") and not arguments.get("duration_s") and int(arguments["requests"]) <= offered:
+        return []
     worst = 0.0
     wrong = 0
     for measured in good:

@@ -7,12 +7,12 @@ from uuid import UUID
 
 from django.contrib import messages
 from django.core.paginator import Paginator
-from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, StreamingHttpResponse
+from django.http import Http404, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_GET, require_http_methods, require_POST, require_safe
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from panel.accounts.permissions import Action, may
 from panel.benchmarks import selectors, suite_exports, suite_results, suite_services
@@ -22,8 +22,8 @@ from panel.benchmarks.suites import SUITES, published
 from panel.benchmarks.suites.definitions import PRESETS
 from panel.benchmarks.views import crumbs
 from panel.core.errors import ApplicationError
-from panel.core.http import Request, is_foreign
-from panel.core.stream import event_response
+from panel.core.http import Request
+from panel.core.stream import region_view
 from panel.core.ui import Crumb
 from panel.hosts.selectors import hosts_visible
 
@@ -94,15 +94,7 @@ def suite_live(request: Request, uuid: UUID) -> HttpResponse:
     return HttpResponse(_live_html(suite_or_404(request, uuid)))
 
 
-@require_GET
-async def suite_event_stream(request: HttpRequest, uuid: UUID) -> HttpResponse | StreamingHttpResponse:
-    if is_foreign(request):
-        return HttpResponse("Event streams are for the panel's own pages.", status=403, content_type="text/plain")
-    user = await request.auser()
-    assert not user.is_anonymous
-    if not await selectors.suites_visible(user).filter(uuid=uuid).aexists():
-        raise Http404
-    return event_response(suite_events(uuid, _live_html))
+suite_event_stream = region_view(selectors.suite_is_readable, lambda uuid: suite_events(uuid, _live_html))
 
 
 @require_POST

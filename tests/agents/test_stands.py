@@ -140,6 +140,14 @@ def test_load_goes_over_the_shaped_link_and_nowhere_else(agents: AgentProcess) -
         call(agents, "bench", {**ab(f"{link.FAR}:8081"), "stand": "stand-of-a-test"})
     with pytest.raises(AgentError, match="not an address of this host"):
         call(agents, "bench", load)
+    # The load generator that comes with a stand is a tool of stands only.
+    bundled = ["gallop-load", "-n", "1", "--connect-to", listener, f"https://{listener}/"]
+    with pytest.raises(AgentError, match="is not a load tool"):
+        call(agents, "bench", {**load, "argv": bundled})
+    for elsewhere in (["--connect-to", "192.0.2.1:443"], ["--connect-to", listener, "--connect-to", "192.0.2.1:443"]):
+        argv = ["gallop-load", "-n", "1", *elsewhere, f"https://{listener}/"]
+        with pytest.raises(AgentError, match="must be told --connect-to"):
+            call(agents, "bench", {**load, "argv": argv, "stand": "stand-of-a-test"})
     assert ended(agents)["left"] == []
 
 

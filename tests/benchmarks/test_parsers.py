@@ -190,3 +190,34 @@ def test_percentiles_of_a_histogram() -> None:
     assert [percentile(counts, p) for p in (0, 50, 50.5, 90, 99, 99.9, 100)] == [1, 1, 2, 2, 3, 4, 4]
     assert percentile([], 50) is None
     assert max(percent for percent, _ in histogram_curve(counts)) == 99
+
+
+# --- gallop-load ---
+
+LOADED = (
+    '{"seconds":0.981210,"started":6000,"succeeded":5990,"failed":6,"bytes":2110000,"connections":10,'
+    '"statuses":{"1xx":0,"2xx":5980,"3xx":10,"4xx":2,"5xx":1},'
+    '"latency_us":{"mean":15810.2,"p50":15104,"p90":18176,"p95":19200,"p99":24320,"p99.9":31744,"max":33108},'
+    '"handshake_us":{"p50":25472,"max":27392}}\n'
+)
+
+
+def test_gallop_load_counts_answers_and_losses_apart() -> None:
+    metrics = parse("gallop-load", Output(LOADED))
+    assert (metrics.requests, metrics.failed, metrics.non2xx, metrics.good) == (5996, 3, 13, 5980)
+    assert metrics.throughput_rps == pytest.approx(5990 / 0.98121)
+    assert (metrics.latency_ms.p50, metrics.latency_ms.p99_9, metrics.latency_ms.max) == (15.104, 31.744, 33.108)
+    assert metrics.curve[-1] == [99.9, 31.744]
+
+
+@pytest.mark.parametrize(
+    ("output", "words"),
+    [
+        (Output("", "gallop-load: no answer for 30 s", 1), "no answer for 30 s"),
+        (Output('{"seconds": 1}', "", 0), "printed no result"),
+        (Output(LOADED.replace("5990", "0"), "", 1), "got no answer to any of 6000 requests"),
+    ],
+)
+def test_gallop_load_without_a_result_fails_in_words(output: Output, words: str) -> None:
+    with pytest.raises(ParseError, match=words):
+        parse("gallop-load", output)

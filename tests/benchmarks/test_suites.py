@@ -5,11 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from django.conf import LazySettings
+from django.contrib.staticfiles import finders
 from django.test import Client
 from django.urls import reverse
 
@@ -93,8 +95,9 @@ def test_php_is_watched_apart_and_its_full_pool_is_named(operator: User, servers
 
 def test_http3_over_shaped_links(operator: User, servers: Host) -> None:
     row = suite_start(actor=operator, suite="http3-2019", preset="short", host=servers, setups=["gallop"])
-    runs = {run.parameters["stand"]["case"]["arguments"]["protocol"]: run for run in carried_out(row)}
-    for protocol in ("h2", "h1"):
+    *multiplexed, shallow = carried_out(row)
+    runs = {run.parameters["stand"]["case"]["arguments"]["protocol"]: run for run in multiplexed}
+    for protocol in ("h3", "h2", "h1"):
         run = runs[protocol]
         assert run.error == ""
         network = run.fingerprint["network"]
@@ -108,14 +111,23 @@ def test_http3_over_shaped_links(operator: User, servers: Host) -> None:
         assert network["measured"]["rtt_us"]["min"] >= 10_000
         for counted in Round.objects.filter(target__run=run):
             # Ten connections with at most ten requests on the way: no more than so many in a round trip.
-            most = 10 * (10 if protocol == "h2" else 1) / 0.010
+            most = 10 * (1 if protocol == "h1" else 10) / 0.010
             assert 0 < counted.metrics["throughput_rps"] <= most
+    assert shallow.error == ""
+    for counted in Round.objects.filter(target__run=shallow):
+        assert counted.argv[0] == "gallop-load", "the distribution's h2load speaks no HTTP/3"
+        # 200 kB at 5 Mbit/s take 0.32 s, and a round trip of 20 ms at least.
+        assert counted.metrics["duration_s"] >= 0.34
+        assert counted.metrics["bytes"] >= 200_000
     assert "25,230" in result_page(signed_in(operator), row), "what was published for OpenLiteSpeed"
 
 
 def test_cancelling_ends_the_case_and_begins_no_other(operator: User, servers: Host) -> None:
     row = suite_start(actor=operator, suite="small-static-files", preset="short", host=servers)
     client = signed_in(operator)
+    named = re.findall(r'"/static/([^"?]+)', result_page(client, row))
+    assert "js/live_region.js" in named, "the page follows the suite"
+    assert [name for name in named if not finders.find(name)] == []
     assert client.post(reverse("benchmarks:suite-cancel", args=[row.uuid])).status_code == 302
     carried_out_after = carried_out(row)
     row.refresh_from_db()

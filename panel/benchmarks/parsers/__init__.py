@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from panel.benchmarks.choices import Tool
-from panel.benchmarks.parsers import ab, h2load, siege, wrk
+from panel.benchmarks.commands import BUNDLED
+from panel.benchmarks.parsers import ab, gallop_load, h2load, siege, wrk
 from panel.benchmarks.parsers.metrics import Metrics, Output, ParseError
 
 __all__ = ["Metrics", "Output", "ParseError", "parse"]
 
-_PARSERS: dict[Tool, Callable[[Output], Metrics]] = {
+_PARSERS: dict[str, Callable[[Output], Metrics]] = {
     Tool.AB: ab.parse,
     Tool.H2LOAD: h2load.parse,
     Tool.WRK: wrk.parse,
     Tool.SIEGE: siege.parse,
+    BUNDLED: gallop_load.parse,
 }
 
 
-def parse(tool: Tool, output: Output) -> Metrics:
-    """ParseError, with the tool's own last words, when it printed no result."""
-    return _PARSERS[tool](output)
+def parse(program: str, output: Output) -> Metrics:
+    """`program`: a Tool or the bundled load generator. ParseError, with its own last words, when there is no result."""
+    return _PARSERS[program](output)
