@@ -11,7 +11,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from panel.core.forms import LinesField
-from panel.websites import lines
+from panel.websites import lines, members
 from panel.websites.forms.base import PartForm, null_boolean
 from panel.websites.models import Certificate, Listen, Location, ServerBlock, ServerName
 
@@ -84,23 +84,7 @@ class BlockForm(PartForm[ServerBlock]):
 
     class Meta:
         model = ServerBlock
-        fields = (
-            "root",
-            "index",
-            "try_files",
-            "autoindex",
-            "error_pages",
-            "headers",
-            "access_log",
-            "error_log",
-            "error_log_level",
-            "gzip",
-            "gzip_types",
-            "client_max_body_mb",
-            "certificate",
-            "redirect_to_https",
-            "hsts_max_age_s",
-        )
+        fields = members.BLOCK
         labels = {
             "root": _("Document root"),
             "autoindex": _("List folders that have no index file"),
@@ -186,37 +170,7 @@ class LocationForm(PartForm[Location]):
 
     class Meta:
         model = Location
-        fields = (
-            "match",
-            "pattern",
-            "handler",
-            "root",
-            "alias",
-            "index",
-            "try_files",
-            "autoindex",
-            "php_pool",
-            "split_path_info",
-            "upstream",
-            "upstream_tls",
-            "proxy_uri",
-            "websocket",
-            "request_headers",
-            "connect_timeout_s",
-            "read_timeout_s",
-            "return_code",
-            "return_value",
-            "headers",
-            "expires",
-            "access_rules",
-            "basic_auth_realm",
-            "basic_auth_users",
-            "rate_limit_rps",
-            "rate_limit_burst",
-            "connection_limit",
-            "client_max_body_mb",
-            "gzip",
-        )
+        fields = members.LOCATION
         labels = {
             "match": _("Path"),
             "pattern": _("Pattern"),
