@@ -55,6 +55,12 @@ def _form_page(request: Request, form: HostForm, host: Host | None) -> HttpRespo
     return render(request, "hosts/form.html", {"form": form, "host": host, "crumbs": _crumbs(host)}, status=status)
 
 
+def _confirm_page(request: Request, host: Host, *, status: int = 200, **words: Any) -> HttpResponse:
+    """Asks before something is lost; leads back to the host's page."""
+    context = words | {"cancel_url": reverse("hosts:detail", args=[host.name]), "crumbs": _crumbs(host)}
+    return render(request, "hosts/confirm.html", context, status=status)
+
+
 @login_required
 @form_page
 def add(request: Request) -> HttpResponse:
@@ -105,15 +111,15 @@ def delete(request: Request, name: str) -> HttpResponse:
         if attempt(form, work):
             messages.success(request, _("The host %s is deleted from the panel.") % name)
             return redirect("hosts:list")
-    context = {
-        "form": form,
-        "title": _("Delete the host %s?") % host.name,
-        "text": _("On the machine itself nothing changes."),
-        "losses": selectors.host_losses(host),
-        "cancel_url": reverse("hosts:detail", args=[host.name]),
-        "crumbs": _crumbs(host),
-    }
-    return render(request, "hosts/confirm.html", context, status=422 if form.is_bound else 200)
+    return _confirm_page(
+        request,
+        host,
+        status=422 if form.is_bound else 200,
+        form=form,
+        title=_("Delete the host %s?") % host.name,
+        text=_("On the machine itself nothing changes."),
+        losses=selectors.host_losses(host),
+    )
 
 
 def _asked(request: Request, host: Host, work: Callable[[], object], done: str) -> HttpResponse:
@@ -181,16 +187,15 @@ def stop(request: Request, name: str, pk: int) -> HttpResponse:
     if request.method == "POST":
         return _errand(request, host, OperationKind.SERVICE, install=install.pk, action="stop")
     sites = list(install.sites.filter(enabled=True).values_list("name", flat=True)[:20])
-    context = {
-        "title": _("Stop %s?") % install,
-        "text": _("Until it is started again these sites do not answer:") if sites else _("No site stands on it."),
-        "losses": sites,
-        "losses_are_said": True,
-        "verb": _("Stop it"),
-        "cancel_url": reverse("hosts:detail", args=[host.name]),
-        "crumbs": _crumbs(host),
-    }
-    return render(request, "hosts/confirm.html", context)
+    return _confirm_page(
+        request,
+        host,
+        title=_("Stop %s?") % install,
+        text=_("Until it is started again these sites do not answer:") if sites else _("No site stands on it."),
+        losses=sites,
+        losses_are_said=True,
+        verb=_("Stop it"),
+    )
 
 
 @login_required
@@ -216,14 +221,13 @@ def forget(request: Request, name: str, pk: int) -> HttpResponse:
     if request.method == "POST":
         words = _("%s is not managed any more. It goes on running as it is.") % install
         return _asked(request, host, lambda: services.install_delete(actor=request.user, install=install), words)
-    context = {
-        "title": _("Stop managing %s?") % install,
-        "text": _("On the machine nothing changes: it goes on running. A check can find it again."),
-        "verb": _("Stop managing it"),
-        "cancel_url": reverse("hosts:detail", args=[host.name]),
-        "crumbs": _crumbs(host),
-    }
-    return render(request, "hosts/confirm.html", context)
+    return _confirm_page(
+        request,
+        host,
+        title=_("Stop managing %s?") % install,
+        text=_("On the machine nothing changes: it goes on running. A check can find it again."),
+        verb=_("Stop managing it"),
+    )
 
 
 @login_required
