@@ -238,6 +238,8 @@ SPECTACULAR_SETTINGS = {
         "HostStatusEnum": "panel.hosts.models.HostStatus",
         "JobStatusEnum": "panel.hosts.models.JobStatus",
         "StepStatusEnum": "panel.deployments.models.StepStatus",
+        "CertificateSourceEnum": "panel.websites.models.CertificateSource",
+        "ImportSourceEnum": "panel.imports.models.ImportSource",
     },
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",

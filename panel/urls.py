@@ -8,6 +8,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("", include("panel.core.urls")),  # dashboard, search, health
     path("", include("panel.accounts.urls")),  # setup, login, account, settings
     path("hosts/", include("panel.hosts.urls")),
+    path("hosts/", include("panel.imports.urls")),  # of a host
     path("sites/", include("panel.websites.urls")),
     path("deployments/", include("panel.deployments.urls")),
     path("benchmarks/", include("panel.benchmarks.urls")),

@@ -15,6 +15,7 @@ from panel.benchmarks.api_suites import Suites
 from panel.deployments.api import Deployments, Drifts, Pins, Revisions
 from panel.deployments.api_sites import DeployableSites
 from panel.hosts.api import Hosts, Installs, Operations
+from panel.imports.api import Imports
 from panel.trials.api import Trials
 from panel.websites.api import Certificates
 from panel.websites.api_parts import Blocks, Locations, PhpPools, Snippets, Upstreams
@@ -28,6 +29,7 @@ router.register("certificates", Certificates, basename="certificates")
 router.register("deployments", Deployments, basename="deployments")
 router.register("drifts", Drifts, basename="drifts")
 router.register("hosts", Hosts, basename="hosts")
+router.register("imports", Imports, basename="imports")
 router.register("installs", Installs, basename="installs")
 router.register("locations", Locations, basename="locations")
 router.register("operations", Operations, basename="operations")

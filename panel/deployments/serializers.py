@@ -73,9 +73,14 @@ class DeploymentDetailSerializer(DeploymentSerializer):
     """With the plan (files, differences, warnings) and the server's own words when it failed."""
 
     plan = serializers.DictField(read_only=True)
+    comparison = serializers.DictField(
+        read_only=True,
+        allow_null=True,
+        help_text="What sites that were taken over from the host's own files answered before and after.",
+    )
 
     class Meta(DeploymentSerializer.Meta):
-        fields = [*DeploymentSerializer.Meta.fields, "plan", "error"]
+        fields = [*DeploymentSerializer.Meta.fields, "plan", "comparison", "error"]
 
 
 class PlanInput(StrictSerializer):

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from django.core.exceptions import ValidationError
 from django.db import transaction
@@ -16,6 +16,7 @@ from panel.accounts.models import Team, User
 from panel.accounts.permissions import Action, require
 from panel.audit.services import audit_record
 from panel.core.errors import ApplicationError
+from panel.deployments.planning import live_states
 from panel.deployments.replacing import Original, originals_keep, says_nothing, without
 from panel.hosts.models import Engine, EngineInstall
 from panel.hosts.services import host_update
@@ -26,9 +27,10 @@ from panel.imports.mapping import mapped
 from panel.imports.mapping.common import free_name
 from panel.imports.models import Import, ImportSource
 from panel.imports.reading import Fault, Loaded, Loader, SourceFile, apache_variables
-from panel.imports.report import FoundSite, Report, from_json, to_json
+from panel.imports.report import FoundSite, Item, Report, from_json, to_json
 from panel.imports.sources import HostFiles, UploadedFiles
 from panel.remote import pool
+from panel.rendering.roots import is_below
 from panel.websites import freeze
 from panel.websites.models import Site
 from panel.websites.services import site_define
@@ -103,9 +105,13 @@ def _keep(
     spec = freeze.install_spec(install)
     found = folders.folders_of(loaded.nodes, prefix)
     report = mapped(loaded, dataclasses.replace(spec, site_roots=(*spec.site_roots, *found)), prefix)
+    if source == ImportSource.HOST:
+        _set_aside(report, loaded, _managed_files(install))
     for site in report.sites:
         site.folders = folders.needed(site, found, spec.site_roots)
         site.problems = _problems(actor, install, site)
+        if source == ImportSource.HOST:
+            site.problems += _out_of_reach(install, loaded, site)
     parts = {part.file for site in report.sites for part in site.parts}
     files = {path: dataclasses.asdict(file) for path, file in loaded.files.items() if path in parts}
     record = Import(install=install, source=source, filename=filename, created_by=actor)
@@ -116,6 +122,41 @@ def _keep(
         after = {"install": str(install), "sites": [site.name for site in report.sites], "files": report.files}
         audit_record(actor=actor, action="import.read", target=record, after=after)
     return record
+
+
+def _managed_files(install: EngineInstall) -> dict[str, str]:
+    """The files that the panel wrote on this server, and the sites they are of."""
+    states = live_states([install])[install.pk]
+    return {file["path"]: state.site.name for state in states if state.revision for file in state.revision.files}
+
+
+def _set_aside(report: Report, loaded: Loaded, managed: Mapping[str, str]) -> None:
+    """The panel's own sites are not found again."""
+    for site in list(report.sites):
+        owners = [managed.get(part.file) or managed.get(loaded.files[part.file].real) for part in site.parts]
+        if owners and all(owners):
+            report.sites.remove(site)
+            part = site.parts[0]
+            words = f"is the panel's own site {owners[0]}"
+            report.items.append(Item(part.file, part.first, f"({site.name})", "kept", words))
+
+
+def _out_of_reach(install: EngineInstall, loaded: Loaded, site: FoundSite) -> list[str]:
+    """Files that the first deployment would have to change and may not: it changes what lies below the server's own
+    folder. A link from there to a file that says this site only is fine, since it is the link that goes."""
+    roots = (install.paths["config_root"],)
+    faults = []
+    for path in dict.fromkeys(part.file for part in site.parts):
+        file = loaded.files[path]
+        if is_below(file.real or path, roots):
+            continue
+        rest = without(file.text, [dataclasses.asdict(part) for part in site.parts if part.file == path])
+        if not (file.link and is_below(path, roots) and says_nothing(rest, install.engine)):
+            faults.append(
+                f"it stands in {file.real or path}, outside {roots[0]}, where the panel changes no files: give it a "
+                "file of its own in that folder, then read the configuration again"
+            )
+    return faults
 
 
 class _Tried(Exception):
@@ -148,7 +189,11 @@ def _words(error: ValidationError) -> list[str]:
 
 
 def report_of(record: Import) -> Report:
-    return from_json(json.loads(record.content)["report"])
+    """Read once for every object: a reading is immutable."""
+    found = record.__dict__.get("_report")
+    if found is None:
+        found = record.__dict__["_report"] = from_json(json.loads(record.content)["report"])
+    return cast(Report, found)
 
 
 def files_of(record: Import) -> dict[str, SourceFile]:

@@ -253,9 +253,51 @@ def test_9_a_benchmark_compares_the_three(panel: Panel, eyes: Eyes, machine: Mac
     eyes.shot("run-result")
 
 
+def test_10_what_the_host_had_before_is_imported(panel: Panel, eyes: Eyes, machine: Machine) -> None:
+    """In light and dark, wide and on a phone: the pages are looked at in tests/artifacts."""
+    page = eyes.page
+    eyes.visit(f"{panel.url}/hosts/web1/")
+    page.get_by_role("link", name="Import existing sites").click()
+    page.locator("#read select").select_option(label="nginx (nginx-web) on web1")
+    in_every_look(eyes, "import")
+    page.get_by_role("button", name="Read it").click()
+    expect(page.locator("#sites tbody tr")).to_have_count(1)  # the panel's own sites are not found again
+    page.get_by_label("Tick other").check()
+    in_every_look(eyes, "import-found")
+    where = page.url
+    page.locator("#sites a.name").click()
+    expect(page.locator("#items tbody tr").first).to_be_visible()
+    in_every_look(eyes, "import-site")
+    eyes.visit(where)
+    page.get_by_label("Tick other").check()
+    page.get_by_role("button", name="Adopt the ticked sites").click()
+    expect(page.get_by_text("1 site is adopted as a draft.")).to_be_visible()
+    assert (machine.nginx.root / "conf.d" / "other.conf").exists()
+    page.get_by_role("button", name="Plan their first deployment").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Plan")
+    in_every_look(eyes, "import-plan")
+    deploy(eyes)
+    expect(page.locator("#comparison")).to_contain_text("answered as before")
+    page.locator("#comparison summary").click()
+    in_every_look(eyes, "import-compared")
+    assert ask(machine.ports["other"]).text == "other"
+
+
 def test_every_page_was_quiet(eyes: Eyes) -> None:
     """No script error, no broken asset and nothing that the content security policy had to stop."""
     assert eyes.complaints == []
+
+
+def in_every_look(eyes: Eyes, name: str) -> None:
+    for scheme in ("light", "dark"):
+        eyes.page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        for width in (1280, 360):
+            eyes.page.set_viewport_size({"width": width, "height": 860})
+            room = eyes.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+            assert room <= 0, f"{name} is wider than {width} px by {room}"
+            eyes.shot(f"{name}-{scheme}-{width}")
+    eyes.page.emulate_media(color_scheme="light")
+    eyes.page.set_viewport_size({"width": 1280, "height": 860})
 
 
 def control(page: Page, name: str) -> Locator:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -208,6 +209,33 @@ def test_the_certificate_comes_with_its_key(scene: Scene) -> None:
     assert block.certificate is not None
     assert block.certificate.names == ["shop.example"]
     assert Certificate.objects.count() == 1
+
+
+def test_the_panels_own_sites_are_not_found_again(scene: Scene) -> None:
+    scene.machine.deploy(*scene.adopt(scene.read(), "shop-example", "blog-example"))
+    report = services.report_of(scene.read())
+    assert [site.name for site in report.sites] == ["backend", "stays-example"]
+    assert "is the panel's own site shop-example" in [item.note for item in report.items]
+
+
+def test_a_file_that_the_panel_may_not_change_keeps_its_sites(scene: Scene) -> None:
+    """A link into the server's folder may go; lines of a file elsewhere may not."""
+    outside = scene.machine.root.parent / f"{scene.machine.root.name}-outside"
+    outside.mkdir()
+    try:
+        blog = scene.root / "conf.d" / "blog.conf"
+        (outside / "blog.conf").write_text(blog.read_text())
+        blog.unlink()
+        blog.symlink_to(outside / "blog.conf")
+        shop = scene.root / "sites-available" / "shop.conf"
+        (outside / "shop.conf").write_text(shop.read_text())
+        (scene.root / "sites-enabled" / "shop.conf").unlink()
+        (scene.root / "sites-enabled" / "shop.conf").symlink_to(outside / "shop.conf")
+        found = {site.name: site.problems for site in services.report_of(scene.read()).sites}
+        assert found["shop-example"] == []
+        assert "where the panel changes no files" in found["blog-example"][0]
+    finally:
+        shutil.rmtree(outside)
 
 
 def test_a_file_edited_after_it_was_read_is_drift(scene: Scene) -> None:

@@ -59,6 +59,8 @@ def fill(route: str) -> str:
         uuid = world.TRIAL
     elif "operations/" in route:
         uuid = world.OPERATION
+    elif "imports/" in route:
+        uuid = world.IMPORT
     values = {
         "pk": str(world.KEY),
         "id": str(world.KEY),

@@ -6,6 +6,7 @@ Every row has the key KEY or UUID, so that an address made from any pattern of t
 from __future__ import annotations
 
 import hashlib
+import json
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -28,6 +29,8 @@ from panel.deployments.models import (
     Step,
 )
 from panel.hosts.models import Connection, EngineInstall, Host, HostOperation
+from panel.imports.models import Import
+from panel.imports.report import FoundSite, Item, Report, to_json
 from panel.trials.models import Contender, Trial
 from panel.websites.models import (
     Certificate,
@@ -48,6 +51,7 @@ DEPLOYMENT = UUID("70010000-0000-4000-8000-000000000002")
 OPERATION = UUID("70010000-0000-4000-8000-000000000003")
 TRIAL = UUID("70010000-0000-4000-8000-000000000004")
 SUITE = UUID("70010000-0000-4000-8000-000000000005")
+IMPORT = UUID("70010000-0000-4000-8000-000000000006")
 NAME = "zzz-owned"
 HOST = "zhost"
 BCRYPT = "$2y$12$" + "SECRETbasicauth".ljust(53, "a")
@@ -112,6 +116,7 @@ def build() -> World:
     HostOperation.objects.create(
         pk=KEY, uuid=OPERATION, host=host, kind="check", status="succeeded", finished_at=_TIME, requested_by=admin
     )
+    _import(install, admin)
     audit_record(actor=owner, action="site.create", target=site, after=snapshot(site))
     audit_record(actor=admin, action="host.create", target=host, after=snapshot(host))
     audit_record(actor=admin, action="user.create", target=owner, after=snapshot(owner))
@@ -239,6 +244,16 @@ def _deployments(site: Site, install: EngineInstall, owner: User) -> None:
     )
     PinnedFile.objects.create(
         pk=KEY, site=site, install=install, path="/etc/nginx/zzz.conf", blob_id=digest(plain), adopted_by=owner
+    )
+
+
+def _import(install: EngineInstall, admin: User) -> None:
+    """A reading that found one site, whose configuration names it."""
+    found = FoundSite(NAME, {"name": NAME, "upstreams": [], "php_pools": [], "blocks": []})
+    found.items.append(Item("/etc/nginx/zzz.conf", 1, PLAIN_FILE, "mapped"))
+    content = json.dumps({"report": to_json(Report("nginx", [found], files=1)), "files": {}})
+    Import.objects.create(
+        pk=KEY, uuid=IMPORT, install=install, source="host", content=content, sites_found=1, created_by=admin
     )
 
 

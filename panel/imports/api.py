@@ -1,0 +1,134 @@
+"""Imports over the API, for administrators: they hold the configuration of a whole server."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import Any
+
+from django.db.models import QuerySet
+from django.http import Http404
+from drf_spectacular.utils import extend_schema
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from panel.accounts.permissions import Action, require
+from panel.api.base import UUID_REGEX, Resource, all_or_none, require_sudo
+from panel.api.problems import ApiError
+from panel.hosts.models import EngineInstall
+from panel.hosts.selectors import installs_visible
+from panel.imports import selectors, services
+from panel.imports.models import Import
+from panel.imports.serializers import (
+    AdoptedSerializer,
+    AdoptInput,
+    FoundSiteDetailSerializer,
+    ImportDetailSerializer,
+    ImportSerializer,
+    ReadInput,
+    UploadInput,
+)
+
+
+class Imports(Resource):
+    """Configurations that were read, and the sites that were found in them."""
+
+    model = Import
+    serializer_class = ImportSerializer
+    lookup_field = "uuid"
+    lookup_value_regex = UUID_REGEX
+    reads = Action.ADMINISTER
+    writes = Action.ADMINISTER
+    filter_fields = {
+        "install": ["exact", "in"],
+        "install__host__name": ["exact", "in"],
+        "source": ["exact"],
+        "created_at": ["gte", "lte"],
+    }
+    ordering_fields = ("id", "created_at")
+    ordering = "-created_at"
+    dry_run_actions = {"create", "upload", "adopt", "destroy"}
+    parameters = {"sites": {"name"}}
+
+    def rows(self) -> QuerySet[Import]:
+        require(self.actor, Action.ADMINISTER)
+        return selectors.imports_visible(self.actor)
+
+    def _made(self, record: Import) -> Response:
+        location = f"/api/v1/imports/{record.uuid}/"
+        return Response(self._detail(record), status=201, headers={"Location": location})
+
+    def _detail(self, record: Import) -> object:
+        serializer = ImportDetailSerializer(record, context=self.get_serializer_context())
+        if self.action_name == "retrieve":
+            self._limit_fields(serializer)
+        return serializer.data
+
+    def _install(self, pk: int) -> EngineInstall:
+        (install,) = all_or_none(installs_visible(self.actor).select_related("host"), "pk", [pk], "/install")
+        assert isinstance(install, EngineInstall)
+        return install
+
+    @extend_schema(responses=ImportDetailSerializer)
+    def retrieve(self, request: Request, *args: object, **kwargs: object) -> Response:
+        return Response(self._detail(self.get_object()))
+
+    @extend_schema(request=ReadInput, responses={201: ImportDetailSerializer})
+    def create(self, request: Request) -> Response:
+        """Reads the live configuration of a server, includes followed. Nothing is changed on its host."""
+        require(self.actor, Action.ADMINISTER)
+        install = self._install(self.body(ReadInput)["install"])
+        return self._made(services.import_read_host(actor=self.actor, install=install))
+
+    @extend_schema(request=UploadInput, responses={201: ImportDetailSerializer})
+    @action(detail=False, methods=["post"])
+    def upload(self, request: Request) -> Response:
+        """Reads a packed configuration folder as one of `install`'s server."""
+        require(self.actor, Action.ADMINISTER)
+        values = self.body(UploadInput)
+        try:
+            data = base64.b64decode(values["archive"], validate=True)
+        except (binascii.Error, ValueError) as error:
+            problem = {"pointer": "/archive", "detail": f"This is no Base64: {error}."}
+            raise ApiError("invalid", "The archive cannot be read.", [problem]) from error
+        record = services.import_read_upload(
+            actor=self.actor, install=self._install(values["install"]), filename=values["filename"], data=data
+        )
+        return self._made(record)
+
+    @extend_schema(responses=FoundSiteDetailSerializer(many=True))
+    @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])
+    def sites(self, request: Request, uuid: object = None) -> Response:
+        """The found sites with their definitions, directive by directive. `name` limits to one."""
+        record = self.get_object()
+        rows: Any = selectors.rows_of(record, services.report_of(record))
+        wanted = request.query_params.get("name")
+        if wanted is not None:
+            rows = [row for row in rows if row.found.name == wanted]
+            if not rows:
+                raise Http404
+        return Response(FoundSiteDetailSerializer(rows, many=True).data)
+
+    @extend_schema(request=AdoptInput, responses=AdoptedSerializer)
+    @action(detail=True, methods=["post"])
+    def adopt(self, request: Request, uuid: object = None) -> Response:
+        """Makes drafts of the named sites: all or none. Nothing changes on the host before they are deployed."""
+        record = self.get_object()
+        if request.auth is None:
+            require_sudo(request, "adopt raw directives")
+        values = self.body(AdoptInput)
+        adopted = services.import_adopt(
+            actor=self.actor,
+            record=record,
+            names=values["sites"],
+            team=values["team"],
+            accept_refused=values["accept_refused"],
+            add_folders=values["add_folders"],
+        )
+        return Response({"sites": [site.name for site in adopted.sites], "notes": adopted.notes})
+
+    def destroy(self, request: Request, uuid: object = None) -> Response:
+        """Forgets a reading; sites that were adopted from it stay."""
+        services.import_delete(actor=self.actor, record=self.get_object())
+        return Response(status=204)

@@ -1,0 +1,78 @@
+"""Forms of the import pages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django import forms
+from django.core.exceptions import ValidationError
+from django.utils.translation import gettext as _now
+from django.utils.translation import gettext_lazy as _
+
+from panel.accounts.models import Team
+from panel.hosts.models import EngineInstall, Host
+from panel.imports.selectors import Row
+from panel.imports.sources import MAX_ARCHIVE_BYTES
+
+
+class _InstallField(forms.ModelChoiceField):  # type: ignore[type-arg] # not subscriptable when it runs
+    def label_from_instance(self, obj: EngineInstall) -> str:
+        return str(obj)
+
+
+class ReadForm(forms.Form):
+    """Which server's live configuration to read."""
+
+    install = _InstallField(label=_("Server"), queryset=EngineInstall.objects.none(), empty_label=None)
+
+    def __init__(self, *args: Any, host: Host, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        field = self.fields["install"]
+        assert isinstance(field, forms.ModelChoiceField)
+        field.queryset = host.installs.select_related("host").order_by("engine", "pk")
+
+
+class UploadForm(ReadForm):
+    """A folder, packed; `install` is the server that its sites shall run on."""
+
+    archive = forms.FileField(
+        label=_("Archive"),
+        help_text=_("A zip or tar of the configuration folder, such as /etc/nginx. Leave private keys out."),
+    )
+
+    def clean_archive(self) -> Any:
+        archive = self.cleaned_data["archive"]
+        if archive.size > MAX_ARCHIVE_BYTES:
+            limit = MAX_ARCHIVE_BYTES // 1024**2
+            raise ValidationError(
+                _now("The archive is larger than %d MiB; leave out what is no configuration.") % limit
+            )
+        return archive
+
+
+class AdoptForm(forms.Form):
+    """Which of the found sites become drafts, whose they are, and what is accepted with them."""
+
+    sites = forms.MultipleChoiceField(
+        label=_("Sites"), error_messages={"required": _("Tick the sites that shall be adopted.")}
+    )
+    team = forms.ModelChoiceField(label=_("Team"), queryset=Team.objects.order_by("name"), empty_label=None)
+    accept_refused = forms.BooleanField(
+        label=_("Leave out the directives that have no place in a site"), required=False
+    )
+    add_folders = forms.BooleanField(label=_("Give these folders to the host's sites"), required=False)
+
+    def __init__(self, *args: Any, rows: Sequence[Row], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        field = self.fields["sites"]
+        assert isinstance(field, forms.MultipleChoiceField)
+        field.choices = [(row.found.name, row.found.name) for row in rows]
+        if not any(row.is_open and row.found.refused for row in rows):
+            del self.fields["accept_refused"]
+        if not any(row.is_open and row.found.folders for row in rows):
+            del self.fields["add_folders"]
+
+    def chosen(self) -> set[str]:
+        """What is ticked, also in a form that was refused."""
+        return set(self["sites"].value() or ())

@@ -1,0 +1,70 @@
+"""What was read, and how a page or the API lists it. Administrators only: it is the configuration of a whole server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from django.db.models import QuerySet
+
+from panel.accounts.models import User
+from panel.accounts.permissions import Action, may
+from panel.imports.models import Import
+from panel.imports.report import FoundSite, Report, counted
+from panel.websites.models import Site
+
+
+def imports_visible(user: User) -> QuerySet[Import]:
+    """Newest first, without their content."""
+    rows = Import.objects.select_related("install__host", "created_by").defer("content")
+    return rows if may(user, Action.ADMINISTER) else rows.none()
+
+
+@dataclass(frozen=True)
+class Row:
+    """A found site as lists show it. `site` is what was made of it; `counts` its directives by outcome."""
+
+    found: FoundSite
+    counts: Mapping[str, int]
+    places: tuple[str, ...]
+    site: Site | None
+
+    @property
+    def domains(self) -> list[str]:
+        return [name for block in self.found.definition["blocks"] for name in block["names"]]
+
+    @property
+    def listens(self) -> list[str]:
+        found = [listen for block in self.found.definition["blocks"] for listen in block["listens"]]
+        return list(dict.fromkeys(_listen_words(listen) for listen in found))
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it can be adopted."""
+        return self.site is None and not self.found.problems
+
+
+def _listen_words(listen: Mapping[str, object]) -> str:
+    address = str(listen.get("address") or "")
+    where = f"[{address}]:" if ":" in address else f"{address}:" if address else ""
+    return f"{where}{listen['port']}{' TLS' if listen.get('tls') else ''}"
+
+
+def rows_of(record: Import, report: Report) -> list[Row]:
+    sites = Site.objects.in_bulk(list(record.adopted.values()))
+    return [_row(found, sites.get(record.adopted.get(found.name, 0))) for found in report.sites]
+
+
+def _row(found: FoundSite, site: Site | None) -> Row:
+    places = tuple(dict.fromkeys(f"{part.file}:{part.first}" for part in found.parts))
+    return Row(found, found.counts(), places, site)
+
+
+def mapped_share(counts: Mapping[str, int]) -> float | None:
+    """Percent of a site's directives that the model says, nearly or exactly; None without any."""
+    total = sum(counts[name] for name in ("mapped", "changed", "snippet", "refused"))
+    return 100 * (counts["mapped"] + counts["changed"]) / total if total else None
+
+
+def totals(report: Report) -> dict[str, int]:
+    return counted(report.all_items())

@@ -1,0 +1,134 @@
+"""Imports as JSON. Adopting goes by the names that the report gives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from panel.accounts.models import Team
+from panel.api.serializers import StrictSerializer
+from panel.imports import services
+from panel.imports.models import Import
+from panel.imports.report import OUTCOMES
+from panel.imports.selectors import Row, rows_of
+
+# Four characters for three bytes; a little more than the largest archive, whose own limit has better words.
+MAX_BASE64 = 24 * 1024 * 1024
+
+
+class ImportSerializer(serializers.ModelSerializer[Import]):
+    host = serializers.CharField(source="install.host.name", read_only=True)
+    engine = serializers.CharField(source="install.engine", read_only=True)
+    install = serializers.IntegerField(source="install_id", read_only=True)
+    adopted = serializers.DictField(
+        child=serializers.IntegerField(), read_only=True, help_text="Ids of the sites that were made, by found name."
+    )
+    created_by = serializers.CharField(source="created_by.username", read_only=True, default=None, allow_null=True)
+
+    class Meta:
+        model = Import
+        fields = [
+            "uuid",
+            "host",
+            "install",
+            "engine",
+            "source",
+            "filename",
+            "sites_found",
+            "faults_found",
+            "adopted",
+            "created_at",
+            "created_by",
+        ]
+
+
+class CountsSerializer(serializers.Serializer[Any]):
+    """Directives by what becomes of them: `mapped` and `changed` (nearly) have a place in the model, `snippet` stays
+    raw, `refused` would be lost, `kept` stays in the server's own files."""
+
+    mapped = serializers.IntegerField()
+    changed = serializers.IntegerField()
+    snippet = serializers.IntegerField()
+    refused = serializers.IntegerField()
+    kept = serializers.IntegerField()
+
+
+class FaultSerializer(serializers.Serializer[Any]):
+    file = serializers.CharField()
+    line = serializers.IntegerField(help_text="0: the file itself.")
+    message = serializers.CharField()
+
+
+class ItemSerializer(serializers.Serializer[Any]):
+    """One directive and what becomes of it."""
+
+    file = serializers.CharField()
+    line = serializers.IntegerField()
+    text = serializers.CharField(allow_blank=True)
+    outcome = serializers.ChoiceField(choices=[(name, name) for name in OUTCOMES])
+    note = serializers.CharField(allow_blank=True)
+    where = serializers.CharField(allow_blank=True, help_text="The place in the definition.")
+
+
+class FoundSiteSerializer(serializers.Serializer[Row]):
+    name = serializers.CharField(source="found.name")
+    domains = serializers.ListField(child=serializers.CharField())
+    places = serializers.ListField(child=serializers.CharField(), help_text="file:line of each of its blocks.")
+    counts = CountsSerializer()
+    folders = serializers.ListField(source="found.folders", child=serializers.CharField())
+    problems = serializers.ListField(source="found.problems", child=serializers.CharField())
+    site = serializers.SerializerMethodField(help_text="The adopted site's name.")
+
+    def get_site(self, row: Row) -> str | None:
+        return row.site.name if row.site else None
+
+
+class FoundSiteDetailSerializer(FoundSiteSerializer):
+    """`definition` is what adopting hands to POST /sites/."""
+
+    definition = serializers.DictField(source="found.definition")
+    items = ItemSerializer(source="found.items", many=True)
+
+
+class ImportDetailSerializer(ImportSerializer):
+    files = serializers.SerializerMethodField()
+    sites = serializers.SerializerMethodField()
+    faults = serializers.SerializerMethodField()
+
+    class Meta(ImportSerializer.Meta):
+        fields = [*ImportSerializer.Meta.fields, "files", "faults", "sites"]
+
+    def get_files(self, record: Import) -> int:
+        return services.report_of(record).files
+
+    @extend_schema_field(FoundSiteSerializer(many=True))
+    def get_sites(self, record: Import) -> Any:
+        rows: Any = rows_of(record, services.report_of(record))
+        return FoundSiteSerializer(rows, many=True).data
+
+    @extend_schema_field(FaultSerializer(many=True))
+    def get_faults(self, record: Import) -> Any:
+        return FaultSerializer(services.report_of(record).faults, many=True).data
+
+
+class ReadInput(StrictSerializer):
+    install = serializers.IntegerField(min_value=1, help_text="The server whose live configuration is read.")
+
+
+class UploadInput(ReadInput):
+    filename = serializers.CharField(max_length=200)
+    archive = serializers.CharField(max_length=MAX_BASE64, help_text="A zip or tar, as Base64 (RFC 4648).")
+
+
+class AdoptInput(StrictSerializer):
+    sites = serializers.ListField(child=serializers.CharField(max_length=63), allow_empty=False, max_length=1000)
+    team = serializers.SlugRelatedField(slug_field="slug", queryset=Team.objects.all())
+    accept_refused = serializers.BooleanField(required=False, default=False)
+    add_folders = serializers.BooleanField(required=False, default=False)
+
+
+class AdoptedSerializer(serializers.Serializer[Any]):
+    sites = serializers.ListField(child=serializers.CharField())
+    notes = serializers.ListField(child=serializers.CharField(), help_text="What a person should know about them.")

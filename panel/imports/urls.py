@@ -1,0 +1,18 @@
+"""Addresses of imports, below those of the host that is imported from."""
+
+from __future__ import annotations
+
+from django.urls import URLPattern, URLResolver, path
+
+from panel.imports import views
+
+app_name = "imports"
+
+urlpatterns: list[URLPattern | URLResolver] = [
+    path("<slug:name>/imports/", views.start, name="start"),
+    path("<slug:name>/imports/+read/", views.read, name="read"),
+    path("<slug:name>/imports/+upload/", views.upload, name="upload"),
+    path("<slug:name>/imports/<uuid:uuid>/", views.report, name="report"),
+    path("<slug:name>/imports/<uuid:uuid>/sites/<slug:site>/", views.site, name="site"),
+    path("<slug:name>/imports/<uuid:uuid>/delete/", views.delete, name="delete"),
+]
