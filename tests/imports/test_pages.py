@@ -153,6 +153,7 @@ def test_only_administrators_see_what_was_read(people: Cast, record: Import, who
         (archives.zipped({f"{number}.conf": "" for number in range(5001)}), "more than a configuration can be"),
         (archives.zipped({f"{n}.conf": " " * 1000_000 for n in range(40)}), "more than a configuration can be"),
     ],
+    ids=["text", "up", "absolute", "zip-up", "zip-backslash", "empty", "many", "large"],
 )
 def test_an_archive_that_is_none_or_climbs_is_refused(people: Cast, data: bytes, words: str) -> None:
     answer = uploaded(signed_in(people.admin), people.nginx.pk, data)

@@ -11,7 +11,7 @@ from django.utils import timezone
 from panel.core.errors import ApplicationError
 from panel.deployments.models import DeploymentStatus, ReplacedFile
 from panel.hosts.models import Engine, EngineInstall
-from panel.imports import services
+from panel.imports import services, sources
 from panel.imports.models import Import
 from panel.websites.certificates import self_signed
 from panel.websites.models import Certificate, Site
@@ -218,10 +218,11 @@ def test_the_panels_own_sites_are_not_found_again(scene: Scene) -> None:
     assert "is the panel's own site shop-example" in [item.note for item in report.items]
 
 
-def test_a_file_that_the_panel_may_not_change_keeps_its_sites(scene: Scene) -> None:
+def test_a_file_that_the_panel_may_not_change_keeps_its_sites(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     """A link into the server's folder may go; lines of a file elsewhere may not."""
     outside = scene.machine.root.parent / f"{scene.machine.root.name}-outside"
     outside.mkdir()
+    monkeypatch.setattr(sources, "READ_ROOTS", (*sources.READ_ROOTS, str(outside)))
     try:
         blog = scene.root / "conf.d" / "blog.conf"
         (outside / "blog.conf").write_text(blog.read_text())
