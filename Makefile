@@ -8,6 +8,7 @@ CARGO ?= cargo
 export PORT
 
 .PHONY: help run test deps native lint lock perf compare conformance suites clean
+.PHONY: help run test deps native lint lock perf compare conformance corpora clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -23,6 +24,8 @@ compare: native ## measure gallop beside every web server installed (CASES=http1
 
 suites: $(VENV)/dev.stamp native ## run the short presets of the benchmark suites and print their tables (needs root)
 	@exec $(BIN)/python -m tests.benchmarks
+corpora: $(VENV)/dev.stamp ## download published configurations (Debian 12, PyPI), read and map them
+	@exec $(BIN)/python -m tests.corpora
 
 test: ## install what the tests need, then run all of them
 	@scripts/deps.sh test

@@ -11,6 +11,7 @@ from panel.imports.report import FoundSite, Item, Part, Report, shown
 from panel.rendering.spec import InstallSpec
 
 KEPT = "is not part of a site; it stays in the server's own files and goes on working"
+NOT_NOW = "is left out with what stands in it: this does not hold on the server"
 CONDITIONS = ("ifmodule", "ifdefine", "ifversion", "iffile", "ifdirective", "ifsection")
 ALWAYS_THERE = {"core", "so", "http", "mpm", "log_config", "mime", "alias", "dir", "authz_core", "authz_host"}
 
@@ -38,6 +39,15 @@ class Conditions:
         bare = name.removesuffix(".c").removesuffix("_module").removeprefix("mod_")
         return bare in self.modules or bare in ALWAYS_THERE
 
+    def left_out(self, nodes: Sequence[Node]) -> Iterator[Node]:
+        """The conditions that do not hold, at any depth of those that do."""
+        for node in nodes:
+            if node.low in CONDITIONS and node.body is not None:
+                if self.holds(node):
+                    yield from self.left_out(node.body)
+                else:
+                    yield node
+
     def flat(self, nodes: Sequence[Node]) -> Iterator[Node]:
         """The directives that count, those within conditions that hold included."""
         for node in nodes:
@@ -61,6 +71,8 @@ def mapped(loaded: Loaded, install: InstallSpec, prefix: str) -> Report:
         draft = Draft(install)
         for node in group:
             host(draft, node, bodies[id(node)], nodes, prefix, first)
+            for item in conditions.left_out(node.body or ()):
+                draft.note(item, "changed", NOT_NOW, f"blocks/{len(draft.blocks) - 1}")
         name = free_name(_name(group[0], bodies[id(group[0])]), taken)
         taken.add(name)
         site: FoundSite = make_site(draft, name)

@@ -1,0 +1,1 @@
+"""Configurations that others published, read and mapped: `make corpora`. Downloaded when asked for, never kept here."""
