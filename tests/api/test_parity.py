@@ -54,6 +54,12 @@ TWINS: dict[str, str] = {
     "hosts:adopt": "POST hosts/{name}/adopt-server/",
     "hosts:forget": "DELETE installs/{id}/",
     "hosts:cancel": "POST jobs/{uuid}/cancel/",
+    "imports:start": "GET imports/",
+    "imports:read": "POST imports/",
+    "imports:upload": "POST imports/upload/",
+    "imports:report": "GET imports/{uuid}/, POST imports/{uuid}/adopt/",
+    "imports:site": "GET imports/{uuid}/sites/",
+    "imports:delete": "DELETE imports/{uuid}/",
     "websites:list": "GET sites/",
     "websites:create": "POST sites/, POST sites/quick/",
     "websites:bulk": "POST sites/bulk/",
@@ -198,6 +204,9 @@ FORMS = {
     "ScenarioForm": "POST scenarios/",
     "RunForm": "POST runs/",
     "TrialForm": "POST trials/",
+    "ReadForm": "POST imports/",
+    "UploadForm": "POST imports/upload/",
+    "AdoptForm": "POST imports/{uuid}/adopt/",
 }
 # Fields that a page needs and a body does not, or that are called otherwise there.
 RENAMED = {

@@ -30,7 +30,8 @@ from panel.deployments.models import (
 )
 from panel.hosts.models import Connection, EngineInstall, Host, HostOperation
 from panel.imports.models import Import
-from panel.imports.report import FoundSite, Item, Report, to_json
+from panel.imports.reading import Fault
+from panel.imports.report import OUTCOMES, FoundSite, Item, Part, Report, to_json
 from panel.trials.models import Contender, Trial
 from panel.websites.models import (
     Certificate,
@@ -249,9 +250,13 @@ def _deployments(site: Site, install: EngineInstall, owner: User) -> None:
 
 def _import(install: EngineInstall, admin: User) -> None:
     """A reading that found one site, whose configuration names it."""
-    found = FoundSite(NAME, {"name": NAME, "upstreams": [], "php_pools": [], "blocks": []})
-    found.items.append(Item("/etc/nginx/zzz.conf", 1, PLAIN_FILE, "mapped"))
-    content = json.dumps({"report": to_json(Report("nginx", [found], files=1)), "files": {}})
+    block = {"listens": [{"port": 80, "address": "::"}], "names": [f"{NAME}.example"], "locations": []}
+    found = FoundSite(NAME, {"name": NAME, "upstreams": [], "php_pools": [], "blocks": [block]})
+    found.folders, found.parts = ["/data/zzz"], [Part("/etc/nginx/zzz.conf", 1, 1)]
+    for number, outcome in enumerate(OUTCOMES, 1):
+        found.items.append(Item("/etc/nginx/zzz.conf", number, PLAIN_FILE, outcome, "a note"))
+    report = Report("nginx", [found], found.items[-1:], [Fault("/etc/nginx/odd.conf", 3, "is never closed")], files=2)
+    content = json.dumps({"report": to_json(report), "files": {}})
     Import.objects.create(
         pk=KEY, uuid=IMPORT, install=install, source="host", content=content, sites_found=1, created_by=admin
     )
