@@ -22,7 +22,7 @@ from panel.imports import selectors, services
 from panel.imports.models import Import
 from panel.imports.serializers import (
     AdoptedSerializer,
-    AdoptInput,
+    AdoptSitesInput,
     FoundSiteDetailSerializer,
     ImportDetailSerializer,
     ImportSerializer,
@@ -110,14 +110,14 @@ class Imports(Resource):
                 raise Http404
         return Response(FoundSiteDetailSerializer(rows, many=True).data)
 
-    @extend_schema(request=AdoptInput, responses=AdoptedSerializer)
+    @extend_schema(request=AdoptSitesInput, responses=AdoptedSerializer)
     @action(detail=True, methods=["post"])
     def adopt(self, request: Request, uuid: object = None) -> Response:
         """Makes drafts of the named sites: all or none. Nothing changes on the host before they are deployed."""
         record = self.get_object()
         if request.auth is None:
             require_sudo(request, "adopt raw directives")
-        values = self.body(AdoptInput)
+        values = self.body(AdoptSitesInput)
         adopted = services.import_adopt(
             actor=self.actor,
             record=record,

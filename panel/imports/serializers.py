@@ -122,7 +122,7 @@ class UploadInput(ReadInput):
     archive = serializers.CharField(max_length=MAX_BASE64, help_text="A zip or tar, as Base64 (RFC 4648).")
 
 
-class AdoptInput(StrictSerializer):
+class AdoptSitesInput(StrictSerializer):
     sites = serializers.ListField(child=serializers.CharField(max_length=63), allow_empty=False, max_length=1000)
     team = serializers.SlugRelatedField(slug_field="slug", queryset=Team.objects.all())
     accept_refused = serializers.BooleanField(required=False, default=False)
