@@ -26,6 +26,7 @@ from panel.deployments.models import Deployment, DeploymentStatus
 from panel.deployments.planning import live_revision
 from panel.websites.models import Site
 from panel.websites.selectors import sites_visible
+from panel.websites.views.linting import lines_of
 
 PAGE = 50
 
@@ -113,6 +114,9 @@ def detail(request: Request, uuid: UUID) -> HttpResponse:
         "changed": sum(file["action"] != "keep" for row in batch for file in row.plan.get("files", [])),
         "steps": deployment.steps.all(),
     }
+    if is_plan:
+        rising = {item.site_id: item.site for row in batch for item in row.items.all() if item.revision_id}
+        context["findings"] = lines_of(request.user, rising.values())
     return render(request, "deployments/plan.html" if is_plan else "deployments/detail.html", context)
 
 

@@ -19,7 +19,7 @@ from panel.api.logs import LogSerializer, logs_answer
 from panel.api.problems import ApiError
 from panel.api.serializers import EmptySerializer
 from panel.hosts.models import EngineInstall
-from panel.websites import checks, services
+from panel.websites import checks, linting, services
 from panel.websites.logs import site_log_tail, site_logs
 from panel.websites.models import Certificate, Site
 from panel.websites.selectors import certificates_visible, sites_visible
@@ -30,6 +30,8 @@ from panel.websites.serializers import (
     CertificateSerializer,
     CertificateUpload,
     CloneInput,
+    FindingSerializer,
+    MendInput,
     ProblemOfSite,
     QuickSite,
     SiteChange,
@@ -73,7 +75,7 @@ class Sites(Resource):
     ordering_fields = ("id", "name", "created_at", "updated_at")
     ordering = "name"
     parameters = {"logs": LOG_PARAMETERS}
-    dry_run_actions = {"create", "quick", "partial_update", "destroy", "definition", "clone", "enable", "bulk"}
+    dry_run_actions = {"create", "quick", "mend", "partial_update", "destroy", "definition", "clone", "enable", "bulk"}
 
     def rows(self) -> QuerySet[Site]:
         rows = sites_visible(self.actor).select_related("state")
@@ -187,6 +189,26 @@ class Sites(Resource):
         """What keeps the site from being deployed; empty when nothing does."""
         found = checks.site_problems(self.get_object(), actor=self.actor)
         return Response([{"pointer": f"/{item.where}", "detail": item.message} for item in found])
+
+    @extend_schema(responses=FindingSerializer(many=True))
+    @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])
+    def findings(self, request: Request, name: str = "") -> Response:
+        """What is known to go wrong with the draft on its server, why, and what `mend/` offers."""
+        found: Any = linting.site_findings(self.get_object())
+        return Response(FindingSerializer(found, many=True).data)
+
+    @extend_schema(request=MendInput, responses=SiteSerializer)
+    @action(detail=True, methods=["post"])
+    def mend(self, request: Request, name: str = "") -> Response:
+        """Does in the draft what a finding offers."""
+        site, values = self.get_object(), self.body(MendInput)
+        where = values["pointer"].removeprefix("/")
+        if request.auth is None and linting.finding_get(site, values["code"], where).is_raw:
+            require_sudo(request, "write raw directives")
+        mended, _finding = linting.finding_mend(
+            actor=self.actor, site=site, code=values["code"], where=where, expected_version=self.expected_version(site)
+        )
+        return self.answer(mended)
 
     @extend_schema(responses=LogSerializer)
     @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])

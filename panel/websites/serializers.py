@@ -116,6 +116,25 @@ class ProblemOfSite(serializers.Serializer[Any]):
     detail = serializers.CharField()
 
 
+class FindingSerializer(serializers.Serializer[Any]):
+    """A known mistake. `fix` says what `mend/` would do; empty where only a person can decide."""
+
+    code = serializers.CharField()
+    pointer = serializers.SerializerMethodField()
+    what = serializers.CharField()
+    why = serializers.CharField()
+    fix = serializers.CharField(allow_blank=True)
+    is_raw = serializers.BooleanField(help_text="Mending it changes raw directives: for administrators.")
+
+    def get_pointer(self, finding: Any) -> str:
+        return f"/{finding.where}"
+
+
+class MendInput(StrictSerializer):
+    code = serializers.CharField(max_length=60)
+    pointer = serializers.CharField(max_length=200)
+
+
 class BulkInput(StrictSerializer):
     action = serializers.ChoiceField(choices=["enable", "disable"])
     sites = serializers.ListField(child=serializers.CharField(max_length=63), allow_empty=False, max_length=1000)

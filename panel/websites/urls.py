@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.urls import URLPattern, URLResolver, path
 
 from panel.trials import views as trials
-from panel.websites.views import actions, blocks, certificates, explain, insight, lists, parts, sites
+from panel.websites.views import actions, blocks, certificates, explain, insight, linting, lists, parts, sites
 
 app_name = "websites"
 
@@ -28,6 +28,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("<slug:name>/server/", actions.server, name="server"),
     path("<slug:name>/delete/", actions.delete, name="delete"),
     path("<slug:name>/history/", actions.history, name="history"),
+    path("<slug:name>/mend/", linting.mend, name="mend"),
     path("<slug:name>/enable/", sites.enable, name="enable"),
     path("<slug:name>/blocks/", blocks.blocks, name="blocks"),
     path("<slug:name>/blocks/+new/", blocks.block_add, name="block_add"),

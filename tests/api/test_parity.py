@@ -70,6 +70,7 @@ TWINS: dict[str, str] = {
     "websites:certificate_replace": "PUT certificates/{name}/",
     "websites:certificate_delete": "DELETE certificates/{name}/",
     "websites:detail": "GET sites/{name}/, GET sites/{name}/problems/",
+    "websites:mend": "POST sites/{name}/mend/, GET sites/{name}/findings/",
     "websites:edit": "PATCH sites/{name}/",
     "websites:clone": "POST sites/{name}/clone/",
     "websites:server": "PATCH sites/{name}/, POST sites/{name}/move/",

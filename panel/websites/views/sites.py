@@ -23,6 +23,7 @@ from panel.websites.listing import domains_of
 from panel.websites.models import Certificate, Listen, Site
 from panel.websites.selectors import certificates_visible
 from panel.websites.views.base import site_get, site_render, teams_of
+from panel.websites.views.linting import lines_of
 
 form_page = require_http_methods(["GET", "HEAD", "POST"])
 
@@ -83,6 +84,7 @@ def detail(request: Request, name: str) -> HttpResponse:
         problems=[
             (problem, problem_url(site, problem.where)) for problem in checks.site_problems(site, actor=request.user)
         ],
+        findings=lines_of(request.user, [site]),
         urls=urls_of(site),
         domains=domains_of(site),
         drifts=drifts,

@@ -1,0 +1,30 @@
+"""Known mistakes that a server accepts and an admin regrets: what, why, and the change that mends it. Pure.
+
+`findings` looks at a frozen site; a finding's `mend` changes the site's definition (websites.services.site_define), in
+which the same blocks and locations stand at the same places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from panel.rendering.lint import model, raw
+from panel.rendering.lint.finding import Finding, Socket
+from panel.rendering.spec import InstallSpec, SiteSpec
+
+__all__ = ["Finding", "Socket", "findings"]
+
+
+def findings(spec: SiteSpec, install: InstallSpec, defaults: Collection[Socket] = ()) -> list[Finding]:
+    """In the order of their places. `defaults` are the (address, port) that other sites of the server are the default
+    server of."""
+    found: list[Finding] = []
+    for number, block in enumerate(spec.blocks):
+        where = f"blocks/{number}"
+        found += model.of_block(block, where, defaults)
+        found += raw.of_block(block, where, install.engine)
+        for position, location in enumerate(block.locations):
+            place = f"{where}/locations/{position}"
+            found += model.of_location(block, location, place)
+            found += raw.of_location(block, location, place, install.engine)
+    return found

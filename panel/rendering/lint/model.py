@@ -1,0 +1,210 @@
+"""Mistakes in what the model says. They are the same on every server, since every server answers as nginx would."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from panel.rendering import variables
+from panel.rendering.errors import NotExpressible
+from panel.rendering.handlers import REDIRECTS
+from panel.rendering.lint.finding import Finding, Mend, Socket, part, setting
+from panel.rendering.spec import Header, Location, ServerBlock
+
+DECODED = {"uri": "$request_uri", "document_uri": "$request_uri"}
+_UPLOADS = re.compile(r"/(?:uploads?|files|media|attachments|userfiles|images)/\Z", re.IGNORECASE)
+_PHP = re.compile(r"\\\.(?:php|ph)")
+# A group that can match a line feed: a negated set without one, a set of blanks, or a dot that matches all.
+_CAN_BREAK = re.compile(r"\[\^(?![^\]]*\\[nrs])|\(\?s|\\[sSDW]")
+
+
+def of_block(block: ServerBlock, where: str, defaults: Collection[Socket]) -> Iterator[Finding]:
+    yield from _no_default(block, where, defaults)
+    yield from _no_index(block.try_files, block.index, where)
+    yield from _split_headers(block.headers, "", where)
+    if block.redirect_to_https and _answers_any(block):
+        yield Finding(
+            "host-redirect",
+            where,
+            "The redirect to https goes wherever the visitor's Host header says.",
+            "As the default server this block answers requests with any host name, so a link or a poisoned cache can "
+            "lead people from here to a site of somebody else's.",
+        )
+
+
+def of_location(block: ServerBlock, location: Location, where: str) -> Iterator[Finding]:
+    yield from _alias(location, where)
+    yield from _php_in_uploads(block, location, where)
+    if location.match in ("", "^~") and location.pattern == "/" and location.handler in ("static", "php"):
+        yield from _no_index(location.try_files, location.index or block.index, where)
+    yield from _split_headers(location.headers, location.pattern if location.match in ("~", "~*") else "", where)
+    if location.handler == "return" and location.return_code in REDIRECTS:
+        yield from _host_redirect(block, location, where)
+        yield from _split_redirect(location, where)
+
+
+# --- the default server ---
+
+
+def _no_default(block: ServerBlock, where: str, defaults: Collection[Socket]) -> Iterator[Finding]:
+    for number, listen in enumerate(block.listens):
+        if listen.default_server or (listen.address, listen.port) in defaults:
+            continue
+        place = f"{listen.address}:{listen.port}" if listen.address else str(listen.port)
+        yield Finding(
+            "no-default-server",
+            f"{where}/listens/{number}",
+            f"No site is the default server of port {place}.",
+            "Requests with an unknown host name are answered by whichever site the server happens to read first; a "
+            "new site can change which that is.",
+            f"Make this server block the default of port {place}",
+            setting(f"{where}/listens/{number}", default_server=True),
+        )
+
+
+def _answers_any(block: ServerBlock) -> bool:
+    return any(listen.default_server for listen in block.listens) or any(name.startswith("~") for name in block.names)
+
+
+# --- files ---
+
+
+def _alias(location: Location, where: str) -> Iterator[Finding]:
+    if location.match not in ("", "^~") or not location.alias.endswith("/") or location.pattern.endswith("/"):
+        return
+    yield Finding(
+        "alias-traversal",
+        where,
+        f"{location.pattern} has no slash at its end, its alias {location.alias} has.",
+        f"{location.pattern}../x is then the file {location.alias}../x: what lies beside the folder can be fetched.",
+        f"Let the location be {location.pattern}/",
+        setting(where, pattern=f"{location.pattern}/"),
+    )
+
+
+def _no_index(try_files: tuple[str, ...], index: tuple[str, ...], where: str) -> Iterator[Finding]:
+    """With a page to fall back on, that page answers for folders too; with a status nothing does."""
+    if "$uri" not in try_files or "$uri/" in try_files or not try_files[-1].startswith("="):
+        return
+    items = list(try_files)
+    items.insert(items.index("$uri") + 1, "$uri/")
+    pages = ", ".join(index) or "index.html"
+    yield Finding(
+        "try-files-slash",
+        where,
+        "try_files asks for files and not for folders: $uri/ is missing.",
+        f"A folder, / among them, answers {try_files[-1][1:]} although it has an index page ({pages}).",
+        "Add $uri/ after $uri",
+        setting(where, try_files=items),
+    )
+
+
+def _php_in_uploads(block: ServerBlock, location: Location, where: str) -> Iterator[Finding]:
+    is_plain = location.match == "" and location.handler == "static" and _UPLOADS.search(location.pattern)
+    runs = [item for item in block.locations if item.handler == "php" and item.match in ("~", "~*")]
+    runs = [item for item in runs if _PHP.search(item.pattern) and not item.pattern.startswith("^")]
+    if not is_plain or not runs or _is_shut(block, location):
+        return
+    yield Finding(
+        "php-in-uploads",
+        where,
+        f"PHP files below {location.pattern} are run.",
+        f"The regular expression {runs[0].pattern} comes before this prefix. Whoever may upload a file there can run "
+        "code on the host.",
+        f"Refuse PHP files below {location.pattern}",
+        _shutting(where, _shut(location)),
+    )
+
+
+def _shut(location: Location) -> str:
+    return f"^{re.escape(location.pattern)}.*" + r"\.ph(?:p|ar|tml)"
+
+
+def _is_shut(block: ServerBlock, location: Location) -> bool:
+    return any(item.handler == "deny" and item.pattern == _shut(location) for item in block.locations)
+
+
+def _shutting(where: str, pattern: str) -> Mend:
+    def mend(definition: dict[str, Any]) -> None:
+        locations = part(definition, where.rsplit("/", 2)[0])["locations"]
+        locations.insert(0, {"match": "~*", "pattern": pattern, "handler": "deny"})
+
+    return mend
+
+
+# --- what the visitor sends comes back in a header ---
+
+
+def _names(value: str) -> list[str]:
+    try:
+        return [item.name for item in variables.parse(value, "") if isinstance(item, variables.Variable)]
+    except NotExpressible:
+        return []  # said at its field
+
+
+def _host_redirect(block: ServerBlock, location: Location, where: str) -> Iterator[Finding]:
+    match = re.match(r"(?:https?:|\$scheme:)?//\$\{?(http_host|host)\b\}?", location.return_value)
+    if match is None or not _answers_any(block):
+        return
+    name = next((name for name in block.names if not name.startswith("~") and "*" not in name), "").lstrip(".")
+    target = (
+        location.return_value[: match.end()].rpartition("//")[0] + "//" + name + location.return_value[match.end() :]
+    )
+    yield Finding(
+        "host-redirect",
+        where,
+        f"The redirect goes to ${match[1]}, the name that the visitor sent.",
+        "This server block answers requests with any host name, so a link or a poisoned cache can lead people from "
+        "here to a site of somebody else's.",
+        f"Redirect to {name}" if name else "",
+        setting(where, return_value=target) if name else None,
+    )
+
+
+def _split_redirect(location: Location, where: str) -> Iterator[Finding]:
+    pattern = location.pattern if location.match in ("~", "~*") else ""
+    if not _breaks(location.return_value, pattern):
+        return
+    safe = _encoded(location.return_value)
+    is_safe = not _breaks(safe, pattern)
+    yield Finding(
+        "response-splitting",
+        where,
+        f"{location.return_value} holds a part of the address after it was decoded.",
+        "%0d%0a in the address becomes a line break in the answer: a visitor's link can add headers, cookies among "
+        "them, and text to what this site says.",
+        f"Redirect to {safe}" if is_safe else "",
+        setting(where, return_value=safe) if is_safe else None,
+    )
+
+
+def _split_headers(headers: tuple[Header, ...], pattern: str, where: str) -> Iterator[Finding]:
+    for header in headers:
+        if not _breaks(header.value, pattern):
+            continue
+        changed = [{"name": item.name, "value": _encoded(item.value), "always": item.always} for item in headers]
+        is_safe = not _breaks(_encoded(header.value), pattern)
+        yield Finding(
+            "response-splitting",
+            where,
+            f"The header {header.name} holds a part of the address after it was decoded.",
+            "%0d%0a in the address becomes a line break in the answer: a visitor's link can add headers, cookies "
+            "among them, and text to what this site says.",
+            f"Say {_encoded(header.value)} instead" if is_safe else "",
+            setting(where, headers=changed) if is_safe else None,
+        )
+
+
+def _breaks(value: str, pattern: str) -> bool:
+    """Whether a line break that was encoded in the address can come out of `value`."""
+    named = _names(value)
+    captured = any(name.isdigit() or name in variables.captures_of(pattern) for name in named)
+    return any(name in DECODED for name in named) or bool(captured and _CAN_BREAK.search(pattern))
+
+
+def _encoded(value: str) -> str:
+    """`$request_uri` is what was sent, with its arguments; what added those goes."""
+    return re.sub(
+        r"\$\{?(?:document_)?uri\}?(?![a-z_])(?:\$is_args\$(?:args|query_string)|\?\$args)?", "$request_uri", value
+    )

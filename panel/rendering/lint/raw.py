@@ -1,0 +1,219 @@
+"""Mistakes in raw directives, which are read by their server's own grammar."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from panel.rendering import variables
+from panel.rendering.errors import NotExpressible
+from panel.rendering.lint.finding import Finding, Mend, part
+from panel.rendering.readers import Read, Unreadable, apache, nginx, openlitespeed
+from panel.rendering.spec import Location, ServerBlock
+
+READERS: dict[str, Callable[[str], tuple[Read, ...]]] = {
+    "nginx": nginx.read,
+    "native": nginx.read,
+    "apache": apache.read,
+    "openlitespeed": openlitespeed.read,
+}
+_NGINX = ("nginx", "native")
+_WEAK = {"sslv2", "sslv3", "tlsv1", "tlsv1.0", "tlsv1.1"}
+_WEAK_CIPHERS = re.compile(r"(?:^|[:+ ,])(?:RC4|DES|3DES|MD5|NULL|EXP\w*|aNULL|eNULL|ADH|LOW)\b", re.IGNORECASE)
+# An upstream that the visitor names, or the end of whose name they write. A path begins with a slash, so it ends one.
+_OPEN = re.compile(
+    r"https?://(?:[^/]*?\$\{?(?:http_|host\b|arg_|cookie_|args\b|query_string\b|\d)|\$\{?(?:request_)?uri\b)"
+)
+_OPEN_REWRITE = re.compile(r"(?:https?|ws)://[^/]*(?:%\{(?:HTTP_HOST|QUERY_STRING|HTTP:)|\$\d|%\d)")
+_HARMLESS_IN_IF = {"return", "rewrite", "break", "set"}
+
+
+def of_block(block: ServerBlock, where: str, engine: str) -> Iterator[Finding]:
+    yield from _tls(block.snippet, where, engine)
+    yield from _open_proxy(block.snippet, where, engine)
+
+
+def of_location(block: ServerBlock, location: Location, where: str, engine: str) -> Iterator[Finding]:
+    yield from _tls(location.snippet, where, engine)
+    yield from _open_proxy(location.snippet, where, engine)
+    if engine in _NGINX:
+        yield from _lost_headers(block, location, where, engine)
+        yield from _if(location, where, engine)
+
+
+def _read(text: str, engine: str) -> tuple[Read, ...]:
+    try:
+        return READERS[engine](text) if text else ()
+    except Unreadable:
+        return ()  # said where the snippet is checked
+
+
+def _all(items: Iterable[Read]) -> Iterator[Read]:
+    for item in items:
+        yield item
+        yield from _all(item.body or ())
+
+
+def _without(text: str, gone: Iterable[Read], engine: str) -> str | None:
+    """The text without the lines of these directives; None when others stand on them."""
+    own = list(gone)
+    lines = {number for item in own for number in range(item.line, max(item.line, item.end) + 1)}
+    inside = {id(child) for item in own for child in _all((item,))}
+    others = [item for item in _all(_read(text, engine)) if not any(item == known for known in own)]
+    for item in others:
+        is_around = item.body is not None and item.line not in lines and item.end not in lines
+        touches = any(number in lines for number in range(item.line, max(item.line, item.end) + 1))
+        is_within = any(item.line >= known.line and item.end <= known.end and known.body for known in own)
+        if touches and not is_around and not is_within and id(item) not in inside:
+            return None
+    return "\n".join(line for number, line in enumerate(text.split("\n"), 1) if number not in lines)
+
+
+def _replacing(where: str, engine: str, text: str, **members: Any) -> Mend:
+    def mend(definition: dict[str, Any]) -> None:
+        found = part(definition, where)
+        snippets = {name: value for name, value in found.get("snippets", {}).items() if name != engine}
+        found["snippets"] = snippets | ({engine: text} if text.strip() else {})
+        found.update(members)
+
+    return mend
+
+
+def _removable(code: str, where: str, engine: str, text: str, item: Read, what: str, why: str) -> Finding:
+    rest = _without(text, [item], engine)
+    if rest is None:
+        return Finding(code, where, what, why, is_raw=True)
+    fix = f"Take {item.name} out of the raw directives"
+    return Finding(code, where, what, why, fix, _replacing(where, engine, rest), is_raw=True)
+
+
+# --- TLS ---
+
+
+def _tls(text: str, where: str, engine: str) -> Iterator[Finding]:
+    for item in _all(_read(text, engine)):
+        weak = _weak(item, engine)
+        if weak:
+            yield _removable(
+                "weak-tls",
+                where,
+                engine,
+                text,
+                item,
+                f"{item.name} allows {weak}.",
+                "Connections can be read or changed by somebody in between (RFC 8996, RFC 7465). The panel's own "
+                "configuration offers TLS 1.2 and 1.3 with today's ciphers.",
+            )
+
+
+def _weak(item: Read, engine: str) -> str:
+    name, values = item.name.lower(), [value.lower() for value in item.args]
+    if name == "ssl_protocols":
+        return ", ".join(value for value in item.args if value.lower() in _WEAK)
+    if name == "sslprotocol" and engine == "apache":
+        return _apache_protocols(values)
+    if name == "sslprotocol" and values and values[0].isdigit():
+        return "protocols before TLS 1.2" if int(values[0]) & 7 else ""
+    if name in ("ssl_ciphers", "sslciphersuite", "ciphers"):
+        found = [match[0].strip(":+ ,") for value in item.args for match in _WEAK_CIPHERS.finditer(value)]
+        return ", ".join(dict.fromkeys(found))
+    return ""
+
+
+def _apache_protocols(values: list[str]) -> str:
+    """`all` is every protocol, `-x` takes one away, `+x` or `x` adds it."""
+    allowed: set[str] = set()
+    for value in values:
+        names = {"tlsv1", "tlsv1.1", "sslv3"} if value.lstrip("+-") == "all" else {value.lstrip("+-")}
+        allowed = allowed - names if value.startswith("-") else allowed | names
+    return ", ".join(sorted(allowed & _WEAK))
+
+
+# --- proxies ---
+
+
+def _open_proxy(text: str, where: str, engine: str) -> Iterator[Finding]:
+    for item in _all(_read(text, engine)):
+        name = item.name.lower()
+        is_open = name in ("proxy_pass", "fastcgi_pass") and bool(item.args) and _OPEN.match(item.args[0])
+        flags = item.args[2].strip("[]").lower().split(",") if len(item.args) > 2 else []
+        is_open = is_open or (
+            name == "rewriterule" and bool({"p", "proxy"} & set(flags)) and _OPEN_REWRITE.match(item.args[1])
+        )
+        if is_open:
+            yield _removable(
+                "open-proxy",
+                where,
+                engine,
+                text,
+                item,
+                f"{item.name} passes requests on to wherever the visitor says.",
+                "Anybody can reach other machines through this one, in its own network too, such as metadata services "
+                "and panels that trust it.",
+            )
+
+
+# --- nginx ---
+
+
+def _lost_headers(block: ServerBlock, location: Location, where: str, engine: str) -> Iterator[Finding]:
+    if location.headers or not (block.headers or block.hsts_max_age_s):
+        return
+    own = [item for item in _read(location.snippet, engine) if item.name == "add_header" and len(item.args) > 1]
+    if not own:
+        return
+    lost = [header.name for header in block.headers] + (["Strict-Transport-Security"] if block.hsts_max_age_s else [])
+    headers = [{"name": item.args[0], "value": item.args[1], "always": "always" in item.args[2:]} for item in own]
+    rest = _without(location.snippet, own, engine)
+    fits = rest is not None and all(_is_known(str(header["value"])) for header in headers)
+    yield Finding(
+        "headers-lost",
+        where,
+        f"add_header in the raw directives of {location.pattern} drops the server block's: {', '.join(lost)}.",
+        "nginx inherits add_header only where a location has none of its own.",
+        "Make it a header of the location, which keeps the others" if fits else "",
+        _replacing(where, engine, rest or "", headers=headers) if fits else None,
+        is_raw=True,
+    )
+
+
+def _is_known(value: str) -> bool:
+    try:
+        variables.parse(value, "")
+    except NotExpressible:
+        return False
+    return True
+
+
+def _if(location: Location, where: str, engine: str) -> Iterator[Finding]:
+    for item in _read(location.snippet, engine):
+        if item.name != "if" or item.body is None:
+            continue
+        fallback = _fallback(item)
+        unsafe = sorted({child.name for child in item.body} - _HARMLESS_IN_IF)
+        if not fallback and not unsafe:
+            continue
+        rest = _without(location.snippet, [item], engine) if fallback and not location.try_files else None
+        items = ["$uri", "$uri/", fallback]
+        what = f"if with {', '.join(unsafe)} in a location." if unsafe else "if asks for a file before every answer."
+        yield Finding(
+            "if-misuse",
+            where,
+            what,
+            "if makes a location of its own that inherits little: what stands beside it is not done, and some "
+            "combinations crash. try_files does this in one step.",
+            f"Use try_files {' '.join(items)}" if rest is not None else "",
+            _replacing(where, engine, rest, try_files=items) if rest is not None else None,
+            is_raw=True,
+        )
+
+
+def _fallback(item: Read) -> str:
+    """What `if (!-e $request_filename) { rewrite . /index.php last; }` falls back on."""
+    test = " ".join(item.args).strip("()").split()
+    if test not in (["!-e", "$request_filename"], ["!-f", "$request_filename"]) or len(item.body or ()) != 1:
+        return ""
+    (only,) = item.body or ()
+    is_all = only.name == "rewrite" and len(only.args) > 1 and only.args[0] in (".", "^", ".*", "^.*$", "^(.*)$", "^/")
+    return only.args[1] if is_all and re.fullmatch(r"/[A-Za-z0-9._/-]+", only.args[1]) else ""

@@ -1,0 +1,54 @@
+"""Known mistakes in a site's draft (rendering.lint), and mending one of them as one action."""
+
+from __future__ import annotations
+
+from panel.accounts.models import User
+from panel.accounts.permissions import Action, require
+from panel.core.errors import ApplicationError
+from panel.hosts.models import EngineInstall
+from panel.rendering.lint import Finding, Socket, findings
+from panel.websites import freeze
+from panel.websites.models import Listen, Site
+from panel.websites.services import site_define, site_export
+
+
+def site_findings(site: Site, install: EngineInstall | None = None) -> list[Finding]:
+    """What is known to go wrong with the draft on `install` (default: its own); empty without a server."""
+    install = install or site.install
+    if install is None:
+        return []
+    fetched = freeze.fetched(site)
+    spec = freeze.spec_of_fetched(fetched, install)
+    return findings(spec, freeze.install_spec(install), _defaults(site, install))
+
+
+def _defaults(site: Site, install: EngineInstall) -> set[Socket]:
+    """Where another enabled site of the server is the default server already, or another block of this one."""
+    rows = Listen.objects.filter(default_server=True, block__site__install=install, block__site__enabled=True)
+    own = Listen.objects.filter(default_server=True, block__site=site)
+    return set((rows | own).order_by().values_list("address", "port"))
+
+
+def finding_mend(
+    *, actor: User, site: Site, code: str, where: str, expected_version: int | None = None
+) -> tuple[Site, Finding]:
+    """Do what the finding `code` at `where` offers, in the draft. Nothing on the host changes before it is deployed.
+
+    Raises PermissionDenied (raw directives are administrators' to change), ApplicationError when there is no such
+    finding any more or only a person can decide, ValidationError.
+    """
+    require(actor, Action.CHANGE, site.team)
+    finding = finding_get(site, code, where)
+    if finding.mend is None:
+        raise ApplicationError(f"{finding.what} Nothing mends this by itself: change it in the editor.", field="code")
+    data = site_export(site)
+    finding.mend(data)
+    return site_define(actor=actor, data=data, site=site, expected_version=expected_version), finding
+
+
+def finding_get(site: Site, code: str, where: str) -> Finding:
+    """Raises ApplicationError when the site has no such finding (any more)."""
+    for finding in site_findings(site):
+        if (finding.code, finding.where) == (code, where):
+            return finding
+    raise ApplicationError(f"{site} has no finding “{code}” at {where or 'this place'} any more.", field="where")

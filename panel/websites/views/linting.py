@@ -1,0 +1,80 @@
+"""Known mistakes of a draft: shown on the site's page and before a plan is confirmed, mended by one button."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.core.exceptions import ValidationError
+from django.http import HttpResponse
+from django.shortcuts import redirect
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_POST
+
+from panel.accounts.models import User
+from panel.accounts.permissions import Action, may
+from panel.accounts.sudo import sudo_required
+from panel.core.errors import ApplicationError
+from panel.core.http import Request
+from panel.rendering.lint import Finding
+from panel.websites import linting
+from panel.websites.models import Site
+from panel.websites.views.base import site_get
+
+MAX_SITES = 20  # of one plan; beyond that the sites' own pages show them
+
+
+@dataclass(frozen=True)
+class Line:
+    """A finding as a page shows it. `may_mend`: its reader may press the button."""
+
+    site: Site
+    finding: Finding
+    may_mend: bool
+
+
+def lines_of(user: User, sites: Iterable[Site]) -> list[Line]:
+    """For templates/websites/findings.html."""
+    return [
+        Line(site, finding, _may_mend(user, site, finding))
+        for site in list(sites)[:MAX_SITES]
+        for finding in linting.site_findings(site)
+    ]
+
+
+def _may_mend(user: User, site: Site, finding: Finding) -> bool:
+    needed = Action.ADMINISTER if finding.is_raw else Action.CHANGE
+    return finding.mend is not None and may(user, needed, site.team)
+
+
+@login_required
+@require_POST
+def mend(request: Request, name: str) -> HttpResponse:
+    """Does what a finding offers; raw directives ask for the password first."""
+    site = site_get(request, name, Action.CHANGE)
+    code, where = request.POST.get("code", ""), request.POST.get("where", "")
+    try:
+        finding = linting.finding_get(site, code, where)
+    except ApplicationError as error:
+        messages.error(request, error.message)
+        return redirect("websites:detail", site.name)
+    return _mend_raw(request, site, code, where) if finding.is_raw else _mend(request, site, code, where)
+
+
+def _mend(request: Request, site: Site, code: str, where: str) -> HttpResponse:
+    try:
+        _site, finding = linting.finding_mend(actor=request.user, site=site, code=code, where=where)
+    except ApplicationError as error:
+        messages.error(request, error.message)
+    except ValidationError as error:
+        for text in error.messages:
+            messages.error(request, text)
+    else:
+        done = _("Done in the draft: %s. Plan its deployment to bring it to the host.")
+        messages.success(request, done % finding.fix)
+    return redirect("websites:detail", site.name)
+
+
+_mend_raw = sudo_required(_mend)

@@ -1,0 +1,236 @@
+"""Known mistakes are found in drafts, and what a finding offers mends it: through services, pages and API."""
+
+from __future__ import annotations
+
+import html
+from typing import Any
+
+import pytest
+from django.core.exceptions import PermissionDenied
+from django.test import Client
+
+from panel.core.errors import ApplicationError
+from panel.rendering.lint import Finding
+from panel.websites import linting
+from panel.websites.models import RawSnippet, Site
+from panel.websites.services import site_define, site_export
+from tests.api.caller import caller_of
+from tests.pages.conftest import signed_in
+from tests.support.cast import Cast
+
+PHP = {"match": "~", "pattern": r"\.php$", "handler": "php", "php_pool": "php"}
+
+
+def block(**members: Any) -> dict[str, Any]:
+    """Nothing is found in it by itself."""
+    base = {"listens": [{"port": 80, "default_server": True}], "names": ["shop.example"], "root": "/srv/www/shop"}
+    return base | members
+
+
+def site(people: Cast, **members: Any) -> Site:
+    data = {
+        "name": "shop",
+        "team": people.team.slug,
+        "install": people.nginx.pk,
+        "php_pools": [{"name": "php", "address": "127.0.0.1:9000"}],
+        "blocks": [block(**members)],
+    }
+    return site_define(actor=people.admin, data=data)
+
+
+def codes(found: list[Finding]) -> list[tuple[str, str]]:
+    return [(item.code, item.where) for item in found]
+
+
+def located(**members: Any) -> dict[str, Any]:
+    return {"locations": [{"pattern": "/", **members}]}
+
+
+def raw(text: str, **members: Any) -> dict[str, Any]:
+    return {"locations": [{"pattern": "/x/", "snippets": {"nginx": text}}], **members}
+
+
+L0 = "blocks/0/locations/0"
+HEADERS = [{"name": "X-Frame-Options", "value": "DENY"}]
+TO_INDEX = "if (!-e $request_filename) { rewrite ^ /index.php last; }"
+MISTAKES: list[tuple[str, str, dict[str, Any]]] = [
+    ("no-default-server", "blocks/0/listens/0", {"listens": [{"port": 80}]}),
+    ("alias-traversal", L0, located(pattern="/files", alias="/srv/www/files/")),
+    ("alias-traversal", L0, located(match="^~", pattern="/files", alias="/srv/www/files/")),
+    ("try-files-slash", L0, located(try_files=["$uri", "=404"])),
+    ("try-files-slash", "blocks/0", {"try_files": ["$uri", "=404"]}),
+    ("php-in-uploads", "blocks/0/locations/1", {"locations": [PHP, {"pattern": "/wp-content/uploads/"}]}),
+    ("host-redirect", L0, located(handler="return", return_code=301, return_value="https://$host$request_uri")),
+    ("host-redirect", L0, located(handler="return", return_code=302, return_value="$scheme://${http_host}/x")),
+    ("response-splitting", L0, located(handler="return", return_code=301, return_value="https://new.example$uri")),
+    (
+        "response-splitting",
+        L0,
+        located(handler="return", return_code=302, return_value="https://new.example$uri$is_args$args"),
+    ),
+    ("response-splitting", L0, located(headers=[{"name": "X-Path", "value": "$uri"}])),
+    ("response-splitting", "blocks/0", {"headers": [{"name": "X-Path", "value": "a$uri"}]}),
+    ("headers-lost", L0, raw("add_header X-Own 1;", headers=HEADERS)),
+    ("weak-tls", L0, raw("# old\nssl_protocols TLSv1 TLSv1.2;\nexpires 1h;")),
+    ("weak-tls", L0, raw("ssl_ciphers HIGH:RC4-SHA:!aNULL;")),
+    ("open-proxy", L0, raw("proxy_pass http://$http_host$request_uri;")),
+    ("open-proxy", L0, raw("if ($arg_u) {\n  set $x 1;\n}\nproxy_pass https://$arg_u;")),
+    ("if-misuse", L0, raw(TO_INDEX)),
+]
+ONLY_A_PERSON = [
+    ("if-misuse", L0, raw('if ($http_x = "1") { add_header X-A 1; }')),
+    (
+        "response-splitting",
+        L0,
+        located(match="~", pattern="^/a/([^/]+)$", handler="return", return_code=301, return_value="/b/$1"),
+    ),
+    ("host-redirect", L0, located(handler="return", return_code=301, return_value="https://$host/") | {"names": []}),
+    ("weak-tls", L0, raw("ssl_protocols TLSv1; expires 1h;")),
+]
+FINE: list[dict[str, Any]] = [
+    {},
+    located(pattern="/files/", alias="/srv/www/files/"),
+    located(match="=", pattern="/file", alias="/srv/www/files/"),
+    located(try_files=["$uri", "$uri/", "=404"]),
+    located(try_files=["$uri", "/index.html"]),
+    located(match="~", pattern=r"\.css$", try_files=["$uri", "=404"]),
+    {"locations": [PHP, {"match": "^~", "pattern": "/uploads/"}]},
+    {"locations": [{"pattern": "/uploads/"}]},
+    {"listens": [{"port": 80, "default_server": True}]}
+    | located(handler="return", return_code=301, return_value="https://shop.example$request_uri"),
+    located(match="~", pattern="^/a/(.*)$", handler="return", return_code=301, return_value="/b/$1"),
+    located(handler="return", return_code=200, return_value="$uri"),
+    raw("add_header X-Own 1;"),
+    raw("ssl_protocols TLSv1.2 TLSv1.3;"),
+    raw("ssl_ciphers HIGH:!aNULL:!MD5;"),
+    raw("proxy_pass http://127.0.0.1:3000;"),
+    raw("proxy_pass http://backend$request_uri;"),
+    raw("if ($request_method = POST) { return 405; }"),
+]
+
+
+@pytest.mark.parametrize(("code", "where", "members"), MISTAKES, ids=str)
+def test_a_mistake_is_found_and_mended_as_one_action(
+    people: Cast, code: str, where: str, members: dict[str, Any]
+) -> None:
+    made = site(people, **members)
+    assert codes(linting.site_findings(made)) == [(code, where)]
+    mended, finding = linting.finding_mend(actor=people.admin, site=made, code=code, where=where)
+    assert finding.fix and finding.why
+    assert codes(linting.site_findings(mended)) == []
+
+
+@pytest.mark.parametrize(("code", "where", "members"), ONLY_A_PERSON, ids=str)
+def test_where_only_a_person_can_decide_nothing_is_offered(
+    people: Cast, code: str, where: str, members: dict[str, Any]
+) -> None:
+    made = site(people, **members)
+    before = site_export(made)
+    assert (code, where) in codes(linting.site_findings(made))
+    with pytest.raises(ApplicationError, match="change it in the editor"):
+        linting.finding_mend(actor=people.admin, site=made, code=code, where=where)
+    assert site_export(made) == before
+
+
+@pytest.mark.parametrize("members", FINE, ids=str)
+def test_what_is_right_is_left_alone(people: Cast, members: dict[str, Any]) -> None:
+    assert codes(linting.site_findings(site(people, **members))) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("SSLProtocol all -SSLv3", "weak-tls"),
+        ("SSLCipherSuite HIGH:3DES", "weak-tls"),
+        ("RewriteRule ^/p/(.*)$ http://$1 [P,L]", "open-proxy"),
+        ("RewriteRule ^/p/(.*)$ http://%{HTTP_HOST}/$1 [P]", "open-proxy"),
+        ("SSLProtocol all -SSLv3 -TLSv1 -TLSv1.1", None),
+        ("SSLProtocol -all +TLSv1.3", None),
+        ("RewriteRule ^/p/(.*)$ /q/$1 [PT]", None),
+    ],
+)
+def test_apache_directives_are_read_by_their_own_grammar(people: Cast, text: str, code: str | None) -> None:
+    data = {"name": "shop", "team": people.team.slug, "install": people.apache.pk}
+    made = site_define(actor=people.admin, data=data | {"blocks": [block(snippets={"apache": text})]})
+    found = linting.site_findings(made)
+    assert [item.code for item in found] == ([code] if code else [])
+    if code:
+        linting.finding_mend(actor=people.admin, site=made, code=code, where="blocks/0")
+        assert not RawSnippet.objects.exists()
+
+
+def test_the_rest_of_a_snippet_stays(people: Cast) -> None:
+    made = site(people, **raw("# old\nssl_protocols TLSv1 TLSv1.2;\nexpires 1h;"))
+    linting.finding_mend(actor=people.admin, site=made, code="weak-tls", where=L0)
+    assert RawSnippet.objects.get().text == "# old\nexpires 1h;"
+
+
+def test_another_site_may_be_the_default(people: Cast) -> None:
+    site(people)
+    other = {"name": "blog", "team": people.team.slug, "install": people.nginx.pk}
+    blog = site_define(
+        actor=people.admin, data=other | {"blocks": [block(listens=[{"port": 80}], names=["blog.example"])]}
+    )
+    assert linting.site_findings(blog) == []
+
+
+def test_raw_directives_are_mended_by_administrators_only(people: Cast) -> None:
+    made = site(people, **raw("ssl_protocols TLSv1;"))
+    with pytest.raises(PermissionDenied):
+        linting.finding_mend(actor=people.owner, site=made, code="weak-tls", where=L0)
+    with pytest.raises(PermissionDenied):
+        linting.finding_mend(actor=people.viewer, site=made, code="weak-tls", where=L0)
+    assert RawSnippet.objects.get().text == "ssl_protocols TLSv1;"
+
+
+# --- pages and API ---
+
+
+def text_of(answer: Any) -> str:
+    return html.unescape(answer.content.decode())
+
+
+def mend(client: Client, code: str, where: str) -> Any:
+    return client.post("/sites/shop/mend/", {"code": code, "where": where}, follow=True)
+
+
+def test_the_sites_page_and_its_plan_offer_the_fix(people: Cast) -> None:
+    site(people, **located(pattern="/files", alias="/srv/www/files/"))
+    owner = signed_in(people.owner)
+    assert "Let the location be /files/" in text_of(owner.get("/sites/shop/"))
+    plan = text_of(owner.post("/deployments/plan", {"site": "shop"}, follow=True))
+    assert "what lies beside the folder can be fetched" in plan and 'action="/sites/shop/mend/"' in plan
+    page = text_of(mend(owner, "alias-traversal", L0))
+    assert "Done in the draft: Let the location be /files/." in page
+    assert 'id="findings"' not in page
+    assert "any more" in text_of(mend(owner, "alias-traversal", L0))
+
+
+def test_the_page_offers_what_its_reader_may_do(people: Cast) -> None:
+    site(people, **raw("ssl_protocols TLSv1;"))
+    page = text_of(signed_in(people.owner).get("/sites/shop/"))
+    assert "An administrator can mend it" in page and "/mend/" not in page
+    assert "/mend/" not in text_of(signed_in(people.viewer).get("/sites/shop/"))
+    assert signed_in(people.outsider).post("/sites/shop/mend/").status_code == 404
+    assert signed_in(people.viewer).post("/sites/shop/mend/").status_code == 403
+    admin = signed_in(people.admin)
+    session = admin.session
+    session.pop("sudo_at", None)
+    session.save()
+    answer = admin.post("/sites/shop/mend/", {"code": "weak-tls", "where": L0})
+    assert answer.headers["Location"].startswith("/confirm/"), "raw directives ask for the password"
+    assert RawSnippet.objects.exists()
+
+
+def test_over_the_api(people: Cast) -> None:
+    site(people, **located(try_files=["$uri", "=404"]))
+    owner = caller_of(people.owner)
+    (found,) = owner.get("sites/shop/findings/").json()
+    assert (found["code"], found["pointer"], found["fix"]) == ("try-files-slash", f"/{L0}", "Add $uri/ after $uri")
+    wanted = {"code": found["code"], "pointer": found["pointer"]}
+    assert caller_of(people.viewer).post("sites/shop/mend/", wanted).status_code == 403
+    assert owner.post("sites/shop/mend/?dry_run=true", wanted).status_code == 200
+    assert len(owner.get("sites/shop/findings/").json()) == 1
+    assert owner.post("sites/shop/mend/", wanted).status_code == 200
+    assert owner.get("sites/shop/findings/").json() == []
+    assert owner.post("sites/shop/mend/", wanted).status_code == 422
