@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import bz2
 import fnmatch
+import gzip
 import hashlib
 import io
+import lzma
 import posixpath
 import tarfile
 import zipfile
-from collections.abc import Iterable, Iterator
+import zlib
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from panel.core.errors import ApplicationError
 from panel.imports.reading import SourceFile, is_pattern
@@ -21,6 +26,7 @@ READ_ROOTS = ("/etc", "/usr", "/opt", "/srv", "/home", "/var/lib", "/var/www")
 MAX_ARCHIVE_BYTES = 16 * 1024 * 1024
 MAX_FILE_BYTES = 1024 * 1024
 MAX_TOTAL_BYTES = 32 * 1024 * 1024
+MAX_UNPACKED_BYTES = 64 * 1024 * 1024
 MAX_ENTRIES = 5000
 MAX_LINKS = 8
 MAINS = {
@@ -28,6 +34,11 @@ MAINS = {
     "native": ("gallop.conf", "nginx.conf"),
     "apache": ("apache2.conf", "httpd.conf"),
     "openlitespeed": ("httpd_config.conf",),
+}
+_PACKED: dict[bytes, Callable[[io.BytesIO], Any]] = {
+    b"\x1f\x8b": lambda file: gzip.GzipFile(fileobj=file),
+    b"BZh": bz2.BZ2File,
+    b"\xfd7zXZ": lzma.LZMAFile,
 }
 USUAL_ROOTS = {
     "nginx": ("/etc/nginx", "/usr/local/nginx/conf"),
@@ -134,7 +145,16 @@ def _entries(filename: str, data: bytes) -> dict[str, _Entry]:
             if len(found) >= MAX_ENTRIES or total > MAX_TOTAL_BYTES:
                 raise _refused("unpacks to more than a configuration can be")
             found[_name(name)] = entry
-    except (zipfile.BadZipFile, tarfile.TarError, EOFError, OSError, NotImplementedError, RuntimeError) as error:
+    except (
+        zipfile.BadZipFile,
+        tarfile.TarError,
+        EOFError,
+        OSError,
+        lzma.LZMAError,
+        zlib.error,
+        NotImplementedError,
+        RuntimeError,
+    ) as error:
         raise _refused(f"cannot be read as a zip or tar archive ({error})") from error
     if not found:
         raise _refused(f"{filename or 'it'} holds no files")
@@ -167,8 +187,20 @@ def _zip(data: bytes) -> Iterator[tuple[str, _Entry]]:
                 yield info.filename, _Entry(link=content.decode("utf-8", "replace")) if is_link else _Entry(content)
 
 
+def _unpacked(data: bytes) -> bytes:
+    """What gzip, bzip2 or xz holds, and no more of it than an archive may be: 16 MiB of them can hold terabytes."""
+    opened = next((opener for magic, opener in _PACKED.items() if data.startswith(magic)), None)
+    if opened is None:
+        return data
+    with opened(io.BytesIO(data)) as packed:
+        found: bytes = packed.read(MAX_UNPACKED_BYTES + 1)
+    if len(found) > MAX_UNPACKED_BYTES:
+        raise _refused("unpacks to more than a configuration can be")
+    return found
+
+
 def _tar(data: bytes) -> Iterator[tuple[str, _Entry]]:
-    with tarfile.open(fileobj=io.BytesIO(data), mode="r|*") as archive:
+    with tarfile.open(fileobj=io.BytesIO(_unpacked(data)), mode="r:") as archive:
         for count, member in enumerate(archive):
             if count > MAX_ENTRIES:
                 raise _refused("holds more entries than a configuration can have")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import html
+import lzma
 from typing import Any
 
 import pytest
@@ -152,8 +154,11 @@ def test_only_administrators_see_what_was_read(people: Cast, record: Import, who
         (archives.zipped({}), "cannot be read as a zip or tar"),
         (archives.zipped({f"{number}.conf": "" for number in range(5001)}), "more than a configuration can be"),
         (archives.zipped({f"{n}.conf": " " * 1000_000 for n in range(40)}), "more than a configuration can be"),
+        (gzip.compress(bytes(65 * 1024 * 1024)), "more than a configuration can be"),
+        (gzip.compress(b"x" * 2000)[:-9], "cannot be read as a zip or tar"),
+        (lzma.compress(b"x" * 2000)[:-30] + b"x" * 30, "cannot be read as a zip or tar"),
     ],
-    ids=["text", "up", "absolute", "zip-up", "zip-backslash", "empty", "many", "large"],
+    ids=["text", "up", "absolute", "zip-up", "zip-backslash", "empty", "many", "large", "bomb", "cut", "torn"],
 )
 def test_an_archive_that_is_none_or_climbs_is_refused(people: Cast, data: bytes, words: str) -> None:
     answer = uploaded(signed_in(people.admin), people.nginx.pk, data)
