@@ -7,8 +7,7 @@ BIN := $(VENV)/bin
 CARGO ?= cargo
 export PORT
 
-.PHONY: help run test deps native lint lock perf compare conformance suites clean
-.PHONY: help run test deps native lint lock perf compare conformance corpora clean
+.PHONY: help run test deps native lint lock perf compare conformance suites corpora clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -24,6 +23,7 @@ compare: native ## measure gallop beside every web server installed (CASES=http1
 
 suites: $(VENV)/dev.stamp native ## run the short presets of the benchmark suites and print their tables (needs root)
 	@exec $(BIN)/python -m tests.benchmarks
+
 corpora: $(VENV)/dev.stamp ## download published configurations (Debian 12, PyPI), read and map them
 	@exec $(BIN)/python -m tests.corpora
 
