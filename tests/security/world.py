@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -180,52 +181,45 @@ def _site(team: Team, install: EngineInstall) -> Site:
     return site
 
 
-def _deployments(site: Site, install: EngineInstall, owner: User) -> None:
+def _files() -> list[dict[str, Any]]:
+    """The two files of the one revision, as they are stored: a plain one and a secret one."""
     secret, plain = SECRETS["secret file"], PLAIN_FILE
     for text, hidden in ((secret, True), (plain, False)):
         Blob.objects.create(sha256=digest(text), content=text, is_secret=hidden, size=len(text))
-    files = [
+    return [
         {"path": "/etc/nginx/zzz.conf", "mode": 420, "sha256": digest(plain), "secret": False, "link": ""},
         {"path": "/etc/nginx/zzz.key", "mode": 384, "sha256": digest(secret), "secret": True, "link": ""},
     ]
-    spec = {"name": NAME, "blocks": [], "upstreams": [], "php_pools": []}
-    revision = Revision.objects.create(
-        pk=KEY, site=site, number=1, install=install, spec=spec, files=files, digest="d" * 64, created_by=owner
-    )
-    SiteState.objects.create(site=site, status="live", revision=revision, deployed_at=_TIME)
-    plan = {
+
+
+def _plan(site: Site, install: EngineInstall, files: list[dict[str, Any]]) -> dict[str, Any]:
+    put = {"site": NAME, "install": install.pk, "action": "put", "old_sha256": "", "expect": None}
+    return {
         "sites": [{"id": site.pk, "name": NAME, "install": install.pk, "number": 1, "previous": None}],
         "installs": [install.pk],
-        "files": [
-            {
-                "path": row["path"],
-                "site": NAME,
-                "install": install.pk,
-                "action": "put",
-                "mode": row["mode"],
-                "sha256": row["sha256"],
-                "link": "",
-                "secret": row["secret"],
-                "old_sha256": "",
-                "expect": None,
-                "found_sha256": None,
-                "diff": "",
-            }
-            for row in files
-        ],
+        "files": [row | put | {"found_sha256": None, "diff": ""} for row in files],
         "warnings": [],
         "drifted": [],
         "checked": True,
         "unchecked": "",
         "after": {},
     }
+
+
+def _deployments(site: Site, install: EngineInstall, owner: User) -> None:
+    files = _files()
+    spec = {"name": NAME, "blocks": [], "upstreams": [], "php_pools": []}
+    revision = Revision.objects.create(
+        pk=KEY, site=site, number=1, install=install, spec=spec, files=files, digest="d" * 64, created_by=owner
+    )
+    SiteState.objects.create(site=site, status="live", revision=revision, deployed_at=_TIME)
     deployment = Deployment.objects.create(
         pk=KEY,
         uuid=DEPLOYMENT,
         batch=DEPLOYMENT,
         host=install.host,
         status="succeeded",
-        plan=plan,
+        plan=_plan(site, install, files),
         requested_by=owner,
         confirmed_at=_TIME,
         started_at=_TIME,
@@ -235,16 +229,22 @@ def _deployments(site: Site, install: EngineInstall, owner: User) -> None:
     Step.objects.create(
         deployment=deployment, position=0, name="test", status="succeeded", output="ok", started_at=_TIME
     )
+    _drifted(site, install, owner)
+
+
+def _drifted(site: Site, install: EngineInstall, owner: User) -> None:
+    """The secret file was edited on the host; the plain one's edit was adopted."""
     Drift.objects.create(
         pk=KEY,
         site=site,
         install=install,
         path="/etc/nginx/zzz.key",
-        expected_sha256=digest(secret),
+        expected_sha256=digest(SECRETS["secret file"]),
         found_sha256="f" * 64,
     )
+    path = "/etc/nginx/zzz.conf"
     PinnedFile.objects.create(
-        pk=KEY, site=site, install=install, path="/etc/nginx/zzz.conf", blob_id=digest(plain), adopted_by=owner
+        pk=KEY, site=site, install=install, path=path, blob_id=digest(PLAIN_FILE), adopted_by=owner
     )
 
 
