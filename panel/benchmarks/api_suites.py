@@ -150,3 +150,9 @@ class Suites(Resource):
     def export_csv(self, request: Request, uuid: UUID | None = None) -> HttpResponse:
         """One row for each cell of the tables."""
         return HttpResponse(suite_exports.suite_csv(self.get_object()), content_type="text/csv; charset=utf-8")
+
+    @extend_schema(responses={(200, "text/html"): str})
+    @action(detail=True, methods=["get"], url_path="report.html", pagination_class=None, filter_backends=[])
+    def report(self, request: Request, uuid: UUID | None = None) -> HttpResponse:
+        """The result as one file that stands alone, styles and charts inside."""
+        return HttpResponse(suite_exports.suite_html(self.get_object()), content_type="text/html; charset=utf-8")

@@ -12,7 +12,7 @@ from panel.benchmarks.suites import published
 from panel.benchmarks.suites.definitions import Setup, Suite
 from panel.benchmarks.summary import BY_NAME
 
-ELSEWHERE = "published, other hardware"
+ELSEWHERE = "(published)"
 
 
 def beside(suite: Suite, setups: Sequence[Setup], group: Sequence[Outcome]) -> Chart | None:
@@ -85,7 +85,7 @@ def _rows(suite: Suite, setups: Sequence[Setup], outcome: Outcome) -> list[dict[
         for server in published.servers(suite.slug):
             value = printed_value(suite, case, server)
             if value is not None:
-                label = f"{server}, {ELSEWHERE}"
+                label = f"{server} {ELSEWHERE}"
                 rows.append(
                     {"group": place, "label": label, "published": True, "value": value, "low": None, "high": None}
                 )

@@ -14,7 +14,7 @@ from panel.benchmarks import pictures
 from panel.benchmarks.measured import Measured
 from panel.benchmarks.suites import published
 from panel.benchmarks.suites.definitions import Case, Setup, Suite
-from panel.benchmarks.summary import BY_NAME
+from panel.benchmarks.summary import BY_NAME, Figure
 
 PUBLISHED = "published"
 
@@ -82,15 +82,21 @@ def number_cell(value: float | None, digits: int, *, detail: str = "", published
     return Cell(pictures.number(value, digits), value, detail, published)
 
 
-def figure_cell(name: str, figures: dict[str, Any], words: str = "") -> Cell:
-    """A median of the rounds with its interval, as `summary.summarize` stores it."""
+def figure_cell(name: str, figures: dict[str, Any], words: str = "", *, unit: bool = False) -> Cell:
+    """A median of the rounds with its interval, as `summary.summarize` stores it; without a unit where the table's
+    note tells it."""
     found = figures.get(name)
     if found is None:
         return Cell(words or "–")
     figure = BY_NAME[name]
-    interval = "" if found["low"] is None else pictures.interval_words(figure, found)
+    said = pictures.shown if unit else _bare
+    interval = "" if found["low"] is None else f"{said(figure, found['low'])} to {said(figure, found['high'])}"
     detail = ", ".join(part for part in (interval, words) if part)
-    return Cell(pictures.shown(figure, found["value"]), found["value"], detail)
+    return Cell(said(figure, found["value"]), found["value"], detail)
+
+
+def _bare(figure: Figure, value: float | None) -> str:
+    return pictures.number(value, figure.digits)
 
 
 def averages(outcome: Outcome, labels: Sequence[str], name: str) -> dict[str, float]:
@@ -193,7 +199,9 @@ def _measures(suite: Suite, setups: Sequence[Setup], group: Sequence[Outcome]) -
     rows = []
     for setup in setups:
         figures = outcome.figures(setup.label)
-        cells = [figure_cell(name, figures, outcome.words if name == case.figure else "") for name, _ in _MEASURES]
+        cells = [
+            figure_cell(name, figures, outcome.words if name == case.figure else "", unit=True) for name, _ in _MEASURES
+        ]
         rows.append([Cell(setup.label), number_cell(average.get(setup.label), 0), *cells])
     head = ["Server", "Transactions, average", *(words for _, words in _MEASURES)]
     return Table(case.source, case.title, head, rows, "The source prints pictures, not figures, of these measures.")

@@ -25,6 +25,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("suites/<uuid:uuid>/again", views_suites.suite_again, name="suite-again"),
     path("suites/<uuid:uuid>/delete", views_suites.suite_delete, name="suite-delete"),
     path("suites/<uuid:uuid>/export.json", views_suites.suite_json, name="suite-json"),
+    path("suites/<uuid:uuid>/report.html", views_suites.suite_report, name="suite-report"),
     path("suites/<uuid:uuid>/export.csv", views_suites.suite_csv, name="suite-csv"),
     path("<uuid:uuid>", views.detail, name="detail"),
     path("<uuid:uuid>/live", views.live, name="live"),

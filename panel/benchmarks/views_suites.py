@@ -156,3 +156,12 @@ def suite_csv(request: Request, uuid: UUID) -> HttpResponse:
     response = HttpResponse(suite_exports.suite_csv(row), content_type="text/csv; charset=utf-8")
     response["Content-Disposition"] = f'attachment; filename="{suite_exports.file_name(row)}.csv"'
     return response
+
+
+@require_safe
+def suite_report(request: Request, uuid: UUID) -> HttpResponse:
+    """The result as one file, to be kept or sent."""
+    row = suite_or_404(request, uuid)
+    response = HttpResponse(suite_exports.suite_html(row))
+    response["Content-Disposition"] = f'attachment; filename="{suite_exports.file_name(row)}.html"'
+    return response

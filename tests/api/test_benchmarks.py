@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from uuid import uuid4
 
 import pytest
@@ -157,6 +158,9 @@ def test_a_suite_is_started_by_one_call_seen_as_a_job_and_cancelled(owner: Calle
     assert owner.get(f"suites/{row['uuid']}/").json()["status"] == "cancelled"
     assert owner.get(f"suites/{row['uuid']}/export.csv/").content.startswith(b"table,row,column")
     assert owner.get(f"suites/{row['uuid']}/export.json/").json()["published"]["id"] == "small-static-files"
+    report = owner.get(f"suites/{row['uuid']}/report.html/").content.decode()
+    assert "<style>" in report and "9,442" in report
+    assert not re.findall(r'<script|<link|(?:src|href)="', report), "it stands alone"
     assert owner.delete(f"suites/{row['uuid']}/").status_code == 204
     assert owner.get("suites/").json()["results"] == []
 

@@ -146,6 +146,7 @@ TWINS: dict[str, str] = {
     "benchmarks:suite-again": "POST suites/{uuid}/repeat/",
     "benchmarks:suite-delete": "DELETE suites/{uuid}/",
     "benchmarks:suite-json": "GET suites/{uuid}/export.json/",
+    "benchmarks:suite-report": "GET suites/{uuid}/report.html/",
     "benchmarks:suite-csv": "GET suites/{uuid}/export.csv/",
     "websites:trials": "GET trials/, POST trials/",
     "websites:trials_replay": "GET trials/replay/",

@@ -70,7 +70,7 @@ def _keep(actor: User, row: SuiteRun, folder: Path) -> None:
     client = Client(SERVER_NAME="localhost")
     client.force_login(actor, backend="django.contrib.auth.backends.ModelBackend")
     folder.mkdir(parents=True, exist_ok=True)
-    for name, ending in (("suite", "html"), ("suite-json", "json"), ("suite-csv", "csv")):
+    for name, ending in (("suite-report", "html"), ("suite-json", "json"), ("suite-csv", "csv")):
         answer = client.get(reverse(f"benchmarks:{name}", args=[row.uuid]))
         assert answer.status_code == 200, answer.content[:2000]
         (folder / f"{row.suite}-{row.preset}.{ending}").write_bytes(answer.content)

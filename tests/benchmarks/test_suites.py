@@ -62,7 +62,7 @@ def test_small_static_files_by_one_click(operator: User, servers: Host) -> None:
         assert min(cells["Rating"].value for cells in ours) == 100
         assert [cells["Published rating"].value for cells in ours][-1] is None, "nobody published gallop"
     page = result_page(client, row)
-    for words in ("Shortened for a first look", "9,442", "Published average", "other hardware", "dual Athlon"):
+    for words in ("Shortened for a first look", "9,442", "Published average", "litespeed (published)", "dual Athlon"):
         assert words in page, words
     exported = json.loads(text(client, reverse("benchmarks:suite-json", args=[row.uuid])))
     assert (exported["shortened"], len(exported["runs"]), len(exported["tables"])) == (True, 2, 2)
