@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::future::{poll_fn, Future};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::pin::pin;
 use std::task::Poll;
 
@@ -38,32 +38,55 @@ pub async fn run(
         first,
         until: now_ms().saturating_add(patience),
     };
-    let of_kind = async |kind, wanted| match wanted {
-        true => lookup.follow(name, kind).await,
-        false => none(),
-    };
-    let four = of_kind(Kind::A, conf.ipv4);
-    let six = of_kind(Kind::Aaaa, conf.ipv6);
-    let (four, six) = both(four, six).await;
-    // Half an answer is none: the other half might be what clients need.
-    let (four, six) = match (four?, six?) {
-        (Ok(four), Ok(six)) => (four, six),
-        (Err(code), _) | (_, Err(code)) => return Some(Err(code)),
-    };
-    let ttl = four.ttl.min(six.ttl);
-    let addresses = [four.addresses, six.addresses].concat();
-    if addresses.is_empty() {
-        return Some(Err(NO_NAME));
+    let mut name = name.to_string();
+    let mut ttl = u32::MAX;
+    for _ in 0..MAX_ALIASES {
+        let step = match lookup.step(&name).await? {
+            Ok(step) => step,
+            Err(code) => return Some(Err(code)),
+        };
+        ttl = ttl.min(step.ttl);
+        match step.alias {
+            _ if !step.addresses.is_empty() => {
+                let addresses = step.addresses;
+                return Some(Ok(Found { addresses, ttl }));
+            }
+            Some(alias) => name = alias,
+            None => return Some(Err(NO_NAME)),
+        }
     }
-    Some(Ok(Found { addresses, ttl }))
+    Some(Err(NO_NAME))
 }
 
-/// What a kind of address gives that is not asked for.
-fn none() -> Option<Result<Found, Refusal>> {
-    Some(Ok(Found {
-        addresses: Vec::new(),
-        ttl: u32::MAX,
-    }))
+/// What the servers say of one name.
+struct Step {
+    addresses: Vec<IpAddr>,
+    alias: Option<String>,
+    ttl: u32,
+}
+
+impl Step {
+    fn of(answer: Option<Answer>) -> Result<Step, Refusal> {
+        match answer {
+            // Of a kind that was not asked for.
+            None => Ok(Step {
+                addresses: Vec::new(),
+                alias: None,
+                ttl: u32::MAX,
+            }),
+            Some(Answer::Found {
+                addresses,
+                alias,
+                ttl,
+            }) => Ok(Step {
+                addresses,
+                alias,
+                ttl,
+            }),
+            Some(Answer::Refused(code)) => Err(code),
+            Some(Answer::Truncated) => Err(SERVER_FAILURE),
+        }
+    }
 }
 
 /// Runs both to their ends.
@@ -101,33 +124,31 @@ struct Lookup<'a> {
 }
 
 impl Lookup<'_> {
-    /// The addresses of one kind that a name, or what it stands for, has.
-    async fn follow(&self, name: &str, kind: Kind) -> Option<Result<Found, Refusal>> {
-        let mut name = name.to_string();
-        let mut lowest = u32::MAX;
-        for _ in 0..MAX_ALIASES {
-            match self.once(&name, kind).await? {
-                Answer::Found {
-                    addresses,
-                    alias,
-                    ttl,
-                } => {
-                    lowest = lowest.min(ttl);
-                    match alias.filter(|_| addresses.is_empty()) {
-                        Some(alias) => name = alias,
-                        None => {
-                            return Some(Ok(Found {
-                                addresses,
-                                ttl: lowest,
-                            }))
-                        }
-                    }
-                }
-                Answer::Refused(code) => return Some(Err(code)),
-                Answer::Truncated => return Some(Err(SERVER_FAILURE)),
-            }
-        }
-        Some(Err(NO_NAME))
+    /// Asks for both kinds of address at once. Half an answer is none: the other half might be what
+    /// clients need.
+    async fn step(&self, name: &str) -> Option<Result<Step, Refusal>> {
+        let of_kind = async |kind, wanted| match wanted {
+            true => self.once(name, kind).await.map(Some),
+            false => Some(None),
+        };
+        let four = of_kind(Kind::A, self.conf.ipv4);
+        let six = of_kind(Kind::Aaaa, self.conf.ipv6);
+        let (four, six) = both(four, six).await;
+        let (four, six) = match (Step::of(four?), Step::of(six?)) {
+            (Ok(four), Ok(six)) => (four, six),
+            (Err(code), _) | (_, Err(code)) => return Some(Err(code)),
+        };
+        // As in nginx, the last kind asked for names what the whole name stands for.
+        let alias = if self.conf.ipv6 {
+            six.alias
+        } else {
+            four.alias
+        };
+        Some(Ok(Step {
+            addresses: [four.addresses, six.addresses].concat(),
+            alias,
+            ttl: four.ttl.min(six.ttl),
+        }))
     }
 
     /// Asks one server after another until there is an answer.
