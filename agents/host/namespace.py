@@ -1,4 +1,4 @@
-"""Showing one child process other folders than everybody else sees: a private mount namespace.
+"""Showing one child process other files than everybody else sees: a private mount namespace.
 
 The server's test then reads the staged files under their real names, absolute include paths and all, while nothing
 changes for the running server. Root may do that; so may anybody where the kernel allows user namespaces.
@@ -8,13 +8,17 @@ unshare(2) and mount(2) are called through ctypes because Python 3.8 has neither
 from __future__ import annotations
 
 import os
+import threading
 
 from agents.host import faults
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import ctypes
-    from typing import Callable
+    from typing import Callable, TypeVar
+
+    T = TypeVar("T")
+    Prepare = Callable[[], None]
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWUSER = 0x10000000
@@ -27,27 +31,69 @@ _libc: ctypes.CDLL | None = None
 
 
 def is_supported() -> bool:
-    """Whether this process may make one; tried once, in a child."""
+    """Whether this process may make one; tried once."""
     global _supported
     if faults.is_missing("namespaces"):
         return False
     if _supported is None:
-        _load()
-        pid = os.fork()
-        if pid == 0:
-            code = 1
-            try:
-                entering([])()
-                code = 0
-            finally:
-                os._exit(code)
-        _supported = os.waitpid(pid, 0)[1] == 0
+        _supported = _try_thread() if os.geteuid() == 0 else _try_child()
     return _supported
 
 
-def entering(binds: list[tuple[str, str]]) -> Callable[[], None]:
-    """What a child calls before it becomes the server: a namespace in which each (source, target) is bind-mounted,
-    in that order. Everything is prepared here, so that the child only makes system calls; it fails with OSError."""
+def within(binds: list[tuple[str, str]], run: Callable[[Prepare | None], T]) -> T:
+    """What `run(prepare)` returns, for a program that it starts with `prepare` called in the child before.
+
+    A namespace belongs to a thread. Root's is entered by one that `run` is called in and that ends with it, so that
+    the child needs no preparation and is made without copying the agent's page tables. A user namespace cannot be
+    entered by one thread of several (EINVAL), so there the child does it.
+    """
+    enter = entering(binds)
+    return _in_thread(enter, run) if os.geteuid() == 0 else run(enter)
+
+
+def _in_thread(enter: Prepare, run: Callable[[Prepare | None], T]) -> T:
+    results: list[T] = []
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            enter()
+            results.append(run(None))
+        except BaseException as error:  # noqa: BLE001 - raised again below, in the thread that waits
+            errors.append(error)
+
+    thread = threading.Thread(target=work, name="namespace")
+    thread.start()
+    thread.join()
+    if errors:
+        raise errors[0]
+    return results[0]
+
+
+def _try_thread() -> bool:
+    try:
+        return _in_thread(entering([]), lambda _: True)
+    except OSError:
+        return False
+
+
+def _try_child() -> bool:
+    _load()
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            entering([])()
+            code = 0
+        finally:
+            os._exit(code)
+    return os.waitpid(pid, 0)[1] == 0
+
+
+def entering(binds: list[tuple[str, str]]) -> Prepare:
+    """What a thread, or a child before it becomes the server, calls: a namespace in which each (source, target) is
+    bind-mounted, in that order. Everything is prepared here, so that a child only makes system calls; it fails with
+    OSError."""
     libc = _load()
     steps = [(source.encode(), target.encode()) for source, target in binds]
     uid, gid, privileged = os.geteuid(), os.getegid(), os.geteuid() == 0

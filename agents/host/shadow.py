@@ -2,8 +2,9 @@
 
 Two kinds, see docs/decisions/0201-testing-a-staged-configuration.md:
 
-- `Farm`: only the folders that change, made of symbolic links, to be mounted over the real ones in a private mount
-  namespace (namespace.py). Exact, and cheap whatever the size of the rest.
+- `mounts`: what to mount over what in a private mount namespace (namespace.py): each draft over the file that it
+  replaces. Where names come or go, a `Farm` instead: the folders that change, made of symbolic links, over the real
+  ones. Exact, and cheap whatever the size of the rest.
 - `Copy`: the whole configuration copied elsewhere, with the absolute paths in it rewritten. For hosts where no
   namespace may be made.
 """
@@ -45,6 +46,13 @@ def _by_folder(changes: Sequence[Change]) -> dict[str, dict[str, Change]]:
     for change in changes:
         grouped.setdefault(change.wanted.folder, {})[change.wanted.name] = change
     return grouped
+
+
+def mounts(root: str, changes: Sequence[Change]) -> list[tuple[str, str]]:
+    """(source, target) pairs, in the order in which they are to be mounted. What is built for them lies in `root`."""
+    if all(change.wanted.action == "put" and change.found.kind == "file" for change in changes):
+        return [(os.path.join(change.wanted.folder, change.draft), change.wanted.path) for change in changes]
+    return Farm(root, changes).binds
 
 
 class Farm:
@@ -160,5 +168,6 @@ class Copy:
 
 
 def discard(root: str) -> None:
-    """Removes a tree made here; what its links lead to stays."""
-    shutil.rmtree(root, ignore_errors=True)
+    """Removes a tree made here, if one was; what its links lead to stays."""
+    if os.path.lexists(root):
+        shutil.rmtree(root, ignore_errors=True)

@@ -124,8 +124,9 @@ class Transaction:
         if not plan.changes:
             return engine.test(), "as it stands"
         if namespace.is_supported():
-            farm = shadow.Farm(root, plan.changes)
-            return engine.test(prepare=namespace.entering(farm.binds)), "in a private mount namespace"
+            binds = shadow.mounts(root, plan.changes)
+            done = namespace.within(binds, lambda prepare: engine.test(prepare=prepare))
+            return done, "in a private mount namespace"
         if not engine.relocatable or faults.is_missing("copies"):
             return None, ""
         try:

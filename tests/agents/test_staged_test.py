@@ -83,6 +83,24 @@ def test_a_removed_file_is_gone_for_the_test(way: tuple[AgentProcess, str], ngin
     assert sites.body("unknown-name") == "taken"
 
 
+def test_files_that_are_only_replaced_need_no_tree(tmp_path: Path) -> None:
+    """Each draft is mounted over its file; as soon as a name comes or goes, the folder is rebuilt."""
+    root = tmp_path / "etc"
+    root.mkdir()
+    files = [FileChange(str(root / name), "put", "new") for name in ("a.conf", "b.conf")]
+    for file in files:
+        Path(file.path).write_text("old")
+    new = FileChange(str(root / "c.conf"), "put", "new")
+
+    def binds(*changes: FileChange) -> list[tuple[str, str]]:
+        request = {"transaction": "t", "roots": [str(root)], "files": [vars(item) for item in changes], "engines": []}
+        return shadow.mounts(str(tmp_path / "shadow"), Plan(Request(request)).changes)
+
+    assert binds(*files) == [(f"{root}/.paddock-t-{number}.new", file.path) for number, file in enumerate(files)]
+    assert not (tmp_path / "shadow").exists()
+    assert [target for _, target in binds(*files, new)] == [str(tmp_path / "shadow/aside/0"), str(root)]
+
+
 def test_the_cost_does_not_grow_with_the_rest_of_the_tree(tmp_path: Path) -> None:
     """Only the folder that changes is rebuilt, of links; nothing is copied, whatever lies elsewhere."""
     root = tmp_path / "etc"

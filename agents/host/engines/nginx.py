@@ -31,12 +31,11 @@ class Server(Engine):
     def is_replaced(self, before: Generation) -> bool:
         """New workers are there at once, but for 100 ms the old ones accept too (ngx_reconfigure): not until every
         one of them is shutting down does each answer come from the new configuration."""
-        fresh = False
-        for child in processes.children(self.pid()):
-            title = processes.title(child)
-            if WORKER not in title or LEAVING in title:
-                continue
-            if child in before.workers:
-                return False
-            fresh = True
-        return fresh
+        if any(_accepts(child) and processes.parent(child) == before.pid for child in before.workers):
+            return False
+        return any(_accepts(child) for child in processes.children(self.pid()) - before.workers)
+
+
+def _accepts(pid: int) -> bool:
+    title = processes.title(pid)
+    return WORKER in title and LEAVING not in title
