@@ -130,7 +130,8 @@ class ApplyRequest:
 
 @dataclass(frozen=True)
 class StepEvent:
-    """One thing done, streamed as it begins and ends. `name`: check, lock, journal, stage, test, switch, reload,
+    """One thing done, streamed as it begins and ends, or only as it ended, up to a tenth of a second late; the last
+    ones come with the result alone, which holds them all. `name`: check, lock, journal, stage, test, switch, reload,
     probe, undo, prove."""
 
     name: str

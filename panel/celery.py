@@ -3,9 +3,13 @@
 import os
 
 from celery import Celery
+from celery.signals import worker_init
+
+from panel.core.collector import settle
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "panel.settings")
 
 app = Celery("paddock")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
+worker_init.connect(lambda **_: settle(), weak=False)

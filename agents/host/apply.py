@@ -24,7 +24,7 @@ def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[st
 
 def run_request(request: Request, emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
     steps = Steps(emit)
-    with state.host_lock():
+    with state.host_lock(), steps.streamed():
         with steps.step("lock"):
             recover.repair()
             left = state.open_transaction()

@@ -50,7 +50,8 @@ def _undone(
     steps.done = [record["step"] for record in records if record["record"] == "step"]
     steps.journal = journal
     last = steps.done[-1]["name"] if steps.done else "journal"
-    problem = Undo(journal, begun, steps).run(switched=True)
+    with steps.streamed():
+        problem = Undo(journal, begun, steps).run(switched=True)
     error = "The agent was killed after the step %r; the old configuration was put back." % last
     if problem:
         error += "\n\nBut it could not be had back in full:\n%s" % problem

@@ -117,7 +117,8 @@ def plans_make(hosts: Mapping[Host, Sequence[Change]]) -> list[dict[str, Any]]:
     reached are asked at once what lies there."""
     drafts = [_Draft(host, changes) for host, changes in hosts.items()]
     groups = {install: draft.changes for draft in drafts for install in draft.installs}
-    entries = install_entries(groups, live_states(groups))
+    needing = [install for install in groups if rendering.has_install_files(install.engine)]
+    entries = install_entries(groups, live_states(needing))
     taken = replaced([change for draft in drafts for change in draft.changes])
     for draft in drafts:
         draft.take([row for install in draft.installs for row in taken.get(install.pk, ())])
@@ -227,6 +228,9 @@ def install_records(
     that the panel manages is not among them: it changes with the server (hosts.native), not with sites."""
     made: dict[int, list[RenderedFile]] = {}
     for install, changes in groups.items():
+        if not rendering.has_install_files(install.engine):
+            made[install.pk] = []
+            continue
         changed = {change.site.pk for change in changes}
         states = [state for state in live[install.pk] if state.site_id not in changed]
         specs: list[SiteSpec] = [spec_of(state.revision) for state in states if state.revision]

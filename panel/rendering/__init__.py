@@ -13,7 +13,7 @@ from typing import Protocol
 from panel.rendering import apache, checks, nginx, openlitespeed
 from panel.rendering.spec import InstallSpec, RenderedFile, SiteSpec
 
-__all__ = ["render", "render_install", "render_main"]
+__all__ = ["has_install_files", "render", "render_install", "render_main"]
 
 
 class Engine(Protocol):
@@ -31,6 +31,11 @@ def render(spec: SiteSpec, install: InstallSpec) -> list[RenderedFile]:
     """The files of one site: they change only when it does."""
     checks.site(spec)
     return ENGINES[install.engine].site_files(spec, install)
+
+
+def has_install_files(engine: str) -> bool:
+    """Whether this engine has files that follow from all live sites; else `render_install` need not be called."""
+    return engine not in ("nginx", "native")
 
 
 def render_install(specs: Sequence[SiteSpec], install: InstallSpec) -> list[RenderedFile]:

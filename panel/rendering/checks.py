@@ -6,6 +6,7 @@ import ipaddress
 import re
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
+from typing import Any
 
 from panel.rendering.errors import NotExpressible
 from panel.rendering.roots import is_below
@@ -113,22 +114,36 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 
 @lru_cache
-def _field_names(kind: type) -> tuple[str, ...]:
-    return tuple(field.name for field in fields(kind) if field.name != "snippet")  # snippets name the line
+def _field_names(kind: Any) -> tuple[str, ...]:
+    """What a spec's class holds besides snippets, whose own check names the line; nothing for other values."""
+    if not is_dataclass(kind):
+        return ()
+    return tuple(field.name for field in fields(kind) if field.name != "snippet")
 
 
 def no_control_characters(value: object, at: str) -> None:
     """No text anywhere in a spec holds one, also where an engine leaves the field out; line feeds and tabs are up to
     each field's own check."""
+    if _is_clean(value):  # nearly always; the place is worked out when it is not
+        return
     if isinstance(value, str):
-        if _CONTROL.search(value):
-            text(value, at, lines=True)
+        text(value, at, lines=True)
     elif isinstance(value, tuple):
         for number, item in enumerate(value):
             no_control_characters(item, f"{at}/{number}")
-    elif is_dataclass(value) and not isinstance(value, type):
-        for name in _field_names(type(value)):
+    else:
+        kind: Any = type(value)
+        for name in _field_names(kind):
             no_control_characters(getattr(value, name), f"{at}/{name}")
+
+
+def _is_clean(value: object) -> bool:
+    if isinstance(value, str):
+        return not _CONTROL.search(value)
+    if isinstance(value, tuple):
+        return all(map(_is_clean, value))
+    kind: Any = type(value)
+    return all(_is_clean(getattr(value, name)) for name in _field_names(kind))
 
 
 def site(spec: SiteSpec) -> None:

@@ -10,6 +10,7 @@ import dataclasses
 import functools
 import types
 import typing
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -181,49 +182,74 @@ class RenderedFile:
     is_secret: bool = False
 
 
+_PLAIN = frozenset({str, int, bool, type(None)})
+
+
+@functools.cache
+def _names(kind: Any) -> tuple[str, ...]:
+    """The members of a dataclass; none of anything else."""
+    return tuple(item.name for item in dataclasses.fields(kind)) if dataclasses.is_dataclass(kind) else ()
+
+
 def to_json(value: Any) -> Any:
     """Dataclasses to plain JSON values; frozensets become sorted lists."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {item.name: to_json(getattr(value, item.name)) for item in dataclasses.fields(value)}
+    kind: Any = type(value)
+    if kind in _PLAIN:
+        return value
     if isinstance(value, frozenset):
         return sorted(value)
     if isinstance(value, tuple | list):
         return [to_json(item) for item in value]
-    return value
+    names = _names(kind)
+    return {name: to_json(getattr(value, name)) for name in names} if names else value
 
 
 T = typing.TypeVar("T")
-
-
-@functools.cache
-def _hints(kind: type) -> dict[str, Any]:
-    """Resolved once: it costs more than everything else in `from_json` together."""
-    return typing.get_type_hints(kind)
+_Decode = Callable[[Any], Any]
 
 
 def from_json(kind: type[T], data: dict[str, Any]) -> T:
     """The inverse of `to_json` for one of this module's dataclasses. Unknown members raise TypeError."""
-    hints = _hints(typing.cast(typing.Hashable, kind))
-    unknown = set(data) - set(hints)
+    decoders = _decoders(typing.cast(Any, kind))
+    unknown = data.keys() - decoders.keys()
     if unknown:
         raise TypeError(f"{kind.__name__} has no member {', '.join(sorted(unknown))}")
-    return kind(**{name: _decode(hints[name], value) for name, value in data.items()})
+    return kind(**{name: decode(value) if (decode := decoders[name]) else value for name, value in data.items()})
 
 
-def _decode(hint: Any, value: Any) -> Any:
-    origin = typing.get_origin(hint)
+@functools.cache
+def _decoders(kind: Any) -> dict[str, _Decode | None]:
+    """How each member is read back, None for as it is. Worked out once: that costs more than all the reading."""
+    return {name: _decoder(hint) for name, hint in typing.get_type_hints(kind).items()}
+
+
+def _decoder(hint: Any) -> _Decode | None:
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
-        if value is None:
-            return None
-        (inner,) = [argument for argument in typing.get_args(hint) if argument is not type(None)]
-        return _decode(inner, value)
+        (inner,) = [argument for argument in arguments if argument is not type(None)]
+        return _optional(_decoder(inner))
     if origin is tuple:
-        arguments = typing.get_args(hint)
         if len(arguments) == 2 and arguments[1] is Ellipsis:
-            return tuple(_decode(arguments[0], item) for item in value)
-        return tuple(_decode(argument, item) for argument, item in zip(arguments, value, strict=True))
+            return _many(_decoder(arguments[0]))
+        return _each([_decoder(argument) for argument in arguments])
     if origin is frozenset:
-        return frozenset(value)
+        return frozenset
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
-        return from_json(hint, value)
-    return value
+        return functools.partial(from_json, hint)
+    return None
+
+
+def _optional(decode: _Decode | None) -> _Decode | None:
+    return (lambda value: None if value is None else decode(value)) if decode else None
+
+
+def _many(decode: _Decode | None) -> _Decode:
+    return (lambda value: tuple(map(decode, value))) if decode else tuple
+
+
+def _each(decoders: list[_Decode | None]) -> _Decode:
+    def read(value: Any) -> Any:
+        pairs = zip(decoders, value, strict=True)
+        return tuple(decode(item) if decode else item for decode, item in pairs)
+
+    return read

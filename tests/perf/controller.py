@@ -180,9 +180,11 @@ def main(folder: Path) -> None:
     from django.core.management import call_command
 
     import panel.celery  # noqa: F401 - what `.delay` sends its messages with
+    from panel.core.collector import settle
 
     call_command("migrate", verbosity=0)
     controller = Controller()
+    settle()  # as every process of the panel does
     for line in sys.stdin:
         request = json.loads(line)
         operation = {"add": controller.add, "push": controller.push}[request.pop("op")]

@@ -19,6 +19,7 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connections
 
+from panel.core.collector import settle
 from panel.core.supervisor import Program, Supervisor, run_to_end
 
 READY_WITHIN_S = 60
@@ -84,6 +85,7 @@ def import_what_all_need() -> None:
     for module in ("celery.apps.worker", "celery.apps.beat", "celery.app.amqp"):
         importlib.import_module(module)
     connections.close_all()
+    settle()  # and no child copies what it shares only because its collector looked at it
 
 
 def programs(address: str, port: int) -> list[Program]:

@@ -1,0 +1,67 @@
+"""What the panel hears of a transaction's steps, and when."""
+
+from __future__ import annotations
+
+import queue
+from typing import Any
+
+import pytest
+
+from agents.host.errors import Refusal
+from agents.host.steps import Outbox, Steps
+
+
+@pytest.fixture
+def heard() -> queue.SimpleQueue[dict[str, Any]]:
+    return queue.SimpleQueue()
+
+
+@pytest.fixture
+def never(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is sent because it was held for long."""
+    monkeypatch.setattr(Outbox, "HOLD_S", 3600.0)
+
+
+def all_of(heard: queue.SimpleQueue[dict[str, Any]]) -> list[tuple[str, str]]:
+    found = []
+    while not heard.empty():
+        event = heard.get()
+        found.append((event["name"], event["status"]))
+    return found
+
+
+def test_a_step_that_takes_long_is_heard_while_it_runs(heard: queue.SimpleQueue[dict[str, Any]]) -> None:
+    steps = Steps(heard.put)
+    with steps.streamed(), steps.step("check"):
+        event = heard.get(timeout=30)
+        assert (event["name"], event["status"]) == ("check", "running")
+
+
+def test_what_the_result_holds_is_not_sent_too(never: None, heard: queue.SimpleQueue[dict[str, Any]]) -> None:
+    steps = Steps(heard.put)
+    with steps.streamed(), steps.step("check"):
+        pass
+    assert all_of(heard) == []
+    assert [step["name"] for step in steps.result("applied")["steps"]] == ["check"]
+
+
+def test_an_error_holds_no_steps_so_all_are_heard_before_it(
+    never: None, heard: queue.SimpleQueue[dict[str, Any]]
+) -> None:
+    steps = Steps(heard.put)
+    with pytest.raises(Refusal), steps.streamed():
+        with steps.step("lock"):
+            pass
+        with steps.step("check"):
+            raise Refusal("drift", "edited")
+    assert all_of(heard) == [("lock", "succeeded"), ("check", "failed")]
+
+
+def test_two_steps_of_one_name_are_two(never: None, heard: queue.SimpleQueue[dict[str, Any]]) -> None:
+    outbox = Outbox(heard.put)
+    for began in (1.0, 2.0):
+        for status in ("running", "succeeded"):
+            outbox.put({"name": "test", "status": status, "started_at": began})
+    outbox.put({"name": "switch", "status": "running", "started_at": 3.0})
+    outbox.flush()
+    assert all_of(heard) == [("test", "succeeded"), ("test", "succeeded"), ("switch", "running")]
