@@ -50,8 +50,9 @@ def words(name: str, default: str = "") -> list[str]:
     return [part.strip() for part in text(name, default).split(",") if part.strip()]
 
 
-def database(url: str) -> dict[str, object]:
-    """Django's database settings for `sqlite:///path` or `postgres://user:password@host:port/name`."""
+def database(url: str, at_once: int) -> dict[str, object]:
+    """Django's database settings for `sqlite:///path` or `postgres://user:password@host:port/name`; `at_once` is how
+    many threads of one process may need a connection together."""
     parts = urlsplit(url)
     if parts.scheme == "sqlite":
         return {
@@ -74,7 +75,7 @@ def database(url: str) -> dict[str, object]:
             "HOST": unquote(parts.hostname or ""),
             "PORT": str(parts.port or ""),
             # Requests run in short-lived threads, so connections are kept in a pool, not by thread.
-            "OPTIONS": {"pool": {"min_size": 1, "max_size": 20, "timeout": 20}, **dict(parse_qsl(parts.query))},
+            "OPTIONS": {"pool": {"min_size": 1, "max_size": at_once, "timeout": 20}, **dict(parse_qsl(parts.query))},
         }
     raise ImproperlyConfigured(
         f"PADDOCK_DATABASE_URL has the scheme {parts.scheme!r}; write sqlite:///path or postgres://user@host/name."

@@ -96,7 +96,13 @@ TEMPLATES = [
     }
 ]
 
-DATABASES = {"default": env.database(env.text("PADDOCK_DATABASE_URL", f"sqlite:///{HOME / 'paddock.sqlite3'}"))}
+_WORKER_THREADS = env.integer("PADDOCK_WORKER_THREADS", 16, low=1, high=256)
+DATABASES = {
+    "default": env.database(
+        env.text("PADDOCK_DATABASE_URL", f"sqlite:///{HOME / 'paddock.sqlite3'}"),
+        at_once=max(20, _WORKER_THREADS + 4),  # of either process; heartbeats are short
+    )
+}
 if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
     # Tests use a file too: in memory, SQLite has neither WAL nor a second process.
     DATABASES["default"]["TEST"] = {"NAME": str(HOME / "test.sqlite3")}
@@ -130,7 +136,7 @@ if not REDIS_URL:
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_ACKS_LATE = False
 CELERY_WORKER_POOL = "threads"  # one process holds the pooled SSH connections
-CELERY_WORKER_CONCURRENCY = env.integer("PADDOCK_WORKER_THREADS", 16, low=1, high=256)
+CELERY_WORKER_CONCURRENCY = _WORKER_THREADS
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BEAT_SCHEDULE_FILENAME = str(HOME / "beat-schedule")

@@ -11,11 +11,10 @@ attributes exactly. `sha256` and `target` are those of the new file.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
 
-from agents.host import paths
+from agents.host import digest, paths
 from agents.host.errors import Refusal
 
 TYPE_CHECKING = False
@@ -54,7 +53,7 @@ class Found:
     def read(self) -> bytes:
         """The file's content; also fills in `digest`."""
         data = read_file(self.path)
-        self.digest = hashlib.sha256(data).hexdigest()
+        self.digest = digest.of(data)
         return data
 
     @property
@@ -105,7 +104,7 @@ class Change:
             "old_mode": self.found.mode,
             "old_sha256": self.found.digest,
             "old_target": self.found.target,
-            "sha256": hashlib.sha256(wanted.content).hexdigest() if kind == "file" else "",
+            "sha256": digest.of(wanted.content) if kind == "file" else "",
             "target": wanted.target,
         }
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-
-from agents.host import paths
+from agents.host import digest, paths
 from agents.host.changes import Found
 from agents.host.errors import Refusal
 
@@ -43,7 +41,7 @@ def _looked_at(path: str) -> tuple[str, bytes]:
     if found.kind != "file":
         return found.signature, b""
     content = found.read()
-    return hashlib.sha256(content).hexdigest(), content
+    return digest.of(content), content
 
 
 def _shown(content: bytes) -> str:

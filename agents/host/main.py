@@ -132,3 +132,4 @@ def main() -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     os.umask(0o022)
     Channel(sys.stdin.buffer, sink).serve()
+    os._exit(0)  # all threads have ended and all is written: taking the interpreter apart costs as much as starting it

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import stat
 
 from agents.host.changes import PREFIX
@@ -170,4 +169,6 @@ class Copy:
 def discard(root: str) -> None:
     """Removes a tree made here, if one was; what its links lead to stays."""
     if os.path.lexists(root):
+        import shutil  # see state._prune
+
         shutil.rmtree(root, ignore_errors=True)

@@ -14,7 +14,6 @@ import fcntl
 import json
 import os
 import re
-import shutil
 import time
 from contextlib import contextmanager, suppress
 
@@ -189,6 +188,8 @@ def _prune(current: str) -> None:
     names = os.listdir(root)
     if len(names) <= KEPT_TRANSACTIONS:
         return
+    import shutil  # with its compressors, several milliseconds of a cold start; undoing does without it
+
     names.sort(key=lambda name: os.lstat(os.path.join(root, name)).st_mtime)
     for name in names[: len(names) - KEPT_TRANSACTIONS]:
         if name != current:

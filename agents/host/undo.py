@@ -6,10 +6,9 @@ Every part may be done again after it was done: a killed undo is simply begun an
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 
-from agents.host import changes, faults, paths, probe
+from agents.host import changes, digest, faults, paths, probe
 from agents.host.engines import engine_for
 from agents.host.engines.base import EngineError
 from agents.host.errors import Refusal
@@ -184,7 +183,7 @@ def _keep_edit(entry: dict[str, Any], journal: Journal) -> str:
     if found.kind != "file":
         return ""
     content = found.read()
-    if hashlib.sha256(content).hexdigest() in (entry["sha256"], entry["old_sha256"]):
+    if digest.of(content) in (entry["sha256"], entry["old_sha256"]):
         return ""
     return "%s had been edited meanwhile; the edit is kept in %s" % (
         entry["path"],

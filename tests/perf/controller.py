@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 import threading
 import time
@@ -174,15 +175,14 @@ def _size(deployment: Any) -> int:
 def main(folder: Path) -> None:
     os.environ["PADDOCK_HOME"] = str(folder)
     os.environ["DJANGO_SETTINGS_MODULE"] = "panel.settings"
+    # As `make run` does: what migrating needs in memory is not what a worker needs.
+    subprocess.run([sys.executable, "manage.py", "migrate", "--verbosity", "0"], check=True)
     import django
 
     django.setup()
-    from django.core.management import call_command
-
     import panel.celery  # noqa: F401 - what `.delay` sends its messages with
     from panel.core.collector import settle
 
-    call_command("migrate", verbosity=0)
     controller = Controller()
     settle()  # as every process of the panel does
     for line in sys.stdin:

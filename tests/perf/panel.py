@@ -71,7 +71,8 @@ def job_alone(host: FleetHost, mark: str, text: str) -> None:
     host.site_file.write_text(text)
     done = host.nginx.test()
     assert done.returncode == 0, done.stderr
-    host.nginx.reload()
+    done = host.nginx.run("-s", "reload")  # not its reload(), which waits until the old workers are gone
+    assert done.returncode == 0, done.stderr
     deadline = time.monotonic() + 5
     while ask(host.http_port, "/version", host="site.example").text != mark:
         assert time.monotonic() < deadline, f"{host.name} does not answer {mark}"

@@ -59,15 +59,15 @@ class NginxInstance:
             "pid_file": str(self.root / "run" / "nginx.pid"),
         }
 
-    def _run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         argv = [self.binary, "-p", str(self.root), "-c", str(self.main_config), *arguments]
         return subprocess.run(argv, capture_output=True, text=True, timeout=20, stdin=subprocess.DEVNULL)
 
     def test(self) -> subprocess.CompletedProcess[str]:
-        return self._run("-t")
+        return self.run("-t")
 
     def start(self) -> Self:
-        done = self._run()
+        done = self.run()
         assert done.returncode == 0, done.stderr
         wait_until_running(self.engine, self.paths)
         return self

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import tempfile
 import time
 
 from agents.host import commands, processes
@@ -97,7 +96,7 @@ class Engine:
     def start(self) -> commands.Done:
         """Starts the server and waits until it runs. EngineError with its own words when it does not."""
         argv = ["systemctl", "start", self.unit] if self.unit else self.start_argv()
-        with tempfile.TemporaryFile() as said:
+        with _scratch() as said:
             process = subprocess.Popen(
                 argv,
                 stdin=subprocess.DEVNULL,
@@ -202,6 +201,15 @@ class Engine:
             return ""
         words = processes.added(before.logs)
         return words if any(mark in words for mark in self.failure_marks) else ""
+
+
+def _scratch() -> IO[bytes]:
+    """A file without a name, for what the server says while it starts; a pipe would break once the agent has gone."""
+    if hasattr(os, "memfd_create"):
+        return os.fdopen(os.memfd_create("said"), "w+b")
+    import tempfile  # which costs several milliseconds; only C libraries older than 2018 need it
+
+    return tempfile.TemporaryFile()
 
 
 def _words(file: IO[bytes]) -> str:
