@@ -10,6 +10,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tests.perf.account import own_group
+
 NAMES = ("render", "lists", "deploy", "push", "links")
 
 
@@ -27,9 +29,11 @@ def main(names: list[str]) -> int:
         f"{os.cpu_count()} CPUs, {platform.machine()}, Linux {platform.release()}, Python {platform.python_version()}"
     )
     try:
-        for name in names or NAMES:
-            print(f"\n== {name}", flush=True)
-            importlib.import_module(f"tests.perf.{name}").main(home / name)
+        with own_group() as counted:
+            print(counted)
+            for name in names or NAMES:
+                print(f"\n== {name}", flush=True)
+                importlib.import_module(f"tests.perf.{name}").main(home / name)
     finally:
         shutil.rmtree(home, ignore_errors=True)
     return 0

@@ -5,8 +5,8 @@
     {"op": "add", "hosts": [...]}                        hosts, servers and one site on each, as rows
     {"op": "push", "mark": "v1", "count": 10, "cold": false}
         change the first `count` sites, plan them, confirm, and be the worker that carries it out. The answer has
-        seconds: wall, cpu (this process), machine_cpu (everybody), the parts edit (not part of wall), plan, confirm,
-        run, and agent (waiting for the hosts, summed over them); peak_bytes, file_bytes, queries.
+        seconds: wall, cpu (this process), machine_cpu (the hosts' too), the parts edit (not part of wall), plan,
+        confirm, run, and agent (waiting for the hosts, summed over them); peak_bytes, file_bytes, queries.
 
 `cold`: without connections, as after a restart; else with the connections and agents of the push before.
 """
@@ -24,7 +24,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from tests.perf.fleet import machine_cpu_seconds
+from tests.perf.account import cpu_seconds
 
 # What makes a site file of the same size as the one that the peers write.
 HEADERS = [{"name": f"X-Header-{number:02}", "value": "a" * 60} for number in range(10)]
@@ -121,7 +121,7 @@ class Controller:
             pool.close()
             time.sleep(0.5)  # the agents of the push before end
         self.clock.seconds = 0.0
-        cpu, machine, began = time.process_time(), machine_cpu_seconds(), time.perf_counter()
+        cpu, machine, began = time.process_time(), cpu_seconds(), time.perf_counter()
         plans = services.deployment_plan(actor=self.admin, sites=[location.block.site for location in chosen])
         planned = time.perf_counter()
         batch = services.deployment_confirm(actor=self.admin, deployment=plans[0])
@@ -131,7 +131,7 @@ class Controller:
         measured = {
             "wall": ended - began,
             "cpu": time.process_time() - cpu,
-            "machine_cpu": machine_cpu_seconds() - machine,
+            "machine_cpu": cpu_seconds() - machine,
             "edit": edit,
             "plan": planned - began,
             "confirm": confirmed - planned,

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.perf.account import cpu_seconds
 from tests.support.nginx import NginxInstance
 from tests.support.ports import free_port
 from tests.support.sshd import SshServer, make_key
@@ -73,28 +74,9 @@ def site_text(host: FleetHost, mark: str) -> str:
     )
 
 
-def cpu_seconds(pids: list[int]) -> float:
-    """User and system seconds of processes, their waited-for children included (proc(5), stat fields 14 to 17)."""
-    total = 0
-    for pid in pids:
-        try:
-            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        total += sum(int(fields[index]) for index in (11, 12, 13, 14))
-    return total / os.sysconf("SC_CLK_TCK")
-
-
-def machine_cpu_seconds() -> float:
-    """Busy seconds of all CPUs since boot: what a whole job costs, whoever pays."""
-    fields = [int(value) for value in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
-    user, nice, system, _idle, _iowait, irq, softirq, _steal = fields
-    return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
-
-
 def run_measured(argv: list[str], env: dict[str, str]) -> tuple[float, float, float, int]:
     """Wall, own CPU and machine CPU seconds, and peak resident bytes of one command; AssertionError if it fails."""
-    machine, began = machine_cpu_seconds(), time.monotonic()
+    machine, began = cpu_seconds(), time.monotonic()
     process = subprocess.Popen(
         argv, env={**os.environ, **env}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
@@ -108,4 +90,4 @@ def run_measured(argv: list[str], env: dict[str, str]) -> tuple[float, float, fl
     process.returncode = os.waitstatus_to_exitcode(status)
     wall = time.monotonic() - began
     assert process.returncode == 0, f"{argv[0]} ended with {process.returncode}:\n{output.decode(errors='replace')}"
-    return wall, usage.ru_utime + usage.ru_stime, machine_cpu_seconds() - machine, usage.ru_maxrss * 1024
+    return wall, usage.ru_utime + usage.ru_stime, cpu_seconds() - machine, usage.ru_maxrss * 1024

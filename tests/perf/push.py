@@ -16,14 +16,17 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.perf import peers
-from tests.perf.fleet import FleetHost, fleet, machine_cpu_seconds, run_measured, site_text
+from tests.perf.account import cpu_seconds
+from tests.perf.fleet import FleetHost, fleet, run_measured, site_text
 from tests.perf.panel import Panel, job_alone, panel
 from tests.support.http import ask
 from tests.support.postgres import Postgres
 
 SIZES = tuple(map(int, os.environ.get("PADDOCK_PERF_HOSTS", "10 50").split()))
 ROUNDS = int(os.environ.get("PADDOCK_PERF_ROUNDS", "3"))
+PEERS = os.environ.get("PADDOCK_PERF_PEERS", "pyinfra ansible-core").split()
 AIMED_AT = 50  # hosts
+PEER_NAMES = (peers.Pyinfra.name, peers.Ansible.name)
 # wall s, controller CPU s, CPU s of the whole machine, peak bytes of the controller
 Row = tuple[float, float, float, float]
 AIMS = {"panel, cold": (1.5, 3.0), "panel, warm": (0.5, 0.8)}  # wall s and CPU s at 50 hosts
@@ -42,10 +45,10 @@ def _peer(tool: type[peers.Ansible | peers.Pyinfra], folder: Path, hosts: list[F
 
 def _alone(hosts: list[FleetHost], mark: str) -> Row:
     texts = [site_text(host, mark) for host in hosts]
-    machine, cpu, began = machine_cpu_seconds(), _own_cpu(), time.monotonic()
+    machine, cpu, began = cpu_seconds(), _own_cpu(), time.monotonic()
     with ThreadPoolExecutor(4) as threads:
         list(threads.map(job_alone, hosts, [mark] * len(hosts), texts))
-    return time.monotonic() - began, _own_cpu() - cpu, machine_cpu_seconds() - machine, 0.0
+    return time.monotonic() - began, _own_cpu() - cpu, cpu_seconds() - machine, 0.0
 
 
 def _own_cpu() -> float:
@@ -98,6 +101,7 @@ def _compare(folder: Path, controller: Panel, hosts: list[FleetHost]) -> None:
         "ansible-core": lambda mark: _peer(peers.Ansible, folder, hosts, mark),
         "the job alone": lambda mark: _alone(hosts, mark),
     }
+    jobs = {name: job for name, job in jobs.items() if name in PEERS or name not in PEER_NAMES}
     rows: dict[str, list[Row]] = {name: [] for name in jobs}
     controller.push(f"first{count}", count=count)  # the agent is uploaded once for ever; that is not measured
     for number in range(ROUNDS):
