@@ -188,7 +188,7 @@ class _Builder:
     def _certificate(self, name: Any) -> Certificate | None:
         if not name:
             return None
-        if not isinstance(name, str):
+        if not isinstance(name, str) or "\0" in name:
             raise ValidationError({"certificate": "Write the certificate's name."})
         row = Certificate.objects.filter(name=name, team=self.site.team).first()
         if row is None:
@@ -234,7 +234,7 @@ def _check_snippets(actor: User, old: Data, new: Data) -> None:
 def _team(actor: User, slug: Any, default: Team | None) -> Team:
     if slug is None and default is not None:
         return default
-    if not isinstance(slug, str):
+    if not isinstance(slug, str) or "\0" in slug:  # which PostgreSQL cannot even be asked about
         raise ValidationError({"team": "Write the short name of the team that owns the site: see your teams."})
     team = Team.objects.filter(slug=slug).first()
     if team is None or not may(actor, Action.VIEW, team):
