@@ -187,6 +187,8 @@ pub struct Exchange {
     pub background: Vec<Rc<gallop_runtime::Notify>>,
     /// It fetches an answer for later requests alone.
     pub updating: Option<crate::cache::Updating>,
+    /// A location on its way asks for more than host and target: its answer serves nobody else.
+    pub varies: bool,
     /// What its SSI commands share with those of its subrequests.
     pub ssi: Option<Rc<crate::filters::ssi::Shared>>,
     /// It is answered in slices.
@@ -263,6 +265,7 @@ impl Exchange {
             cached: None,
             updating: None,
             background: Vec::new(),
+            varies: false,
             ssi: None,
             slices: RefCell::default(),
             time_format: None,

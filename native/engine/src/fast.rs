@@ -165,6 +165,8 @@ pub fn is_plain(server: &Server, location: &Location) -> bool {
         && location.handler.is_none()
         && location.limit_except.is_none()
         && conf.root.as_ref().is_none_or(|r| literal(&r.path))
+        && gallop_conf::model::items(&conf.index).iter().all(literal)
+        && conf.random_index != Some(true)
         && conf.access.is_none()
         && conf.auth_basic.is_none()
         && !matches!(conf.auth_request, Some(Some(_)))

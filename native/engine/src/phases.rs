@@ -258,6 +258,7 @@ pub async fn run(ex: &mut Exchange, refused: Option<u16>) -> bool {
             Start::Status(status) => Flow::Status(status),
             Start::Server => from_server(ex).await,
             Start::Named(location) => {
+                ex.varies = true;
                 ex.loc = location;
                 from_location(ex).await
             }
@@ -449,6 +450,7 @@ fn choose_location(ex: &mut Exchange) -> Option<Flow> {
         Found::None => ex.loc = server.root.clone(),
     }
     update_location(ex);
+    ex.varies |= !crate::fast::is_plain(&ex.server, &ex.loc);
     if ex.loc.internal && !ex.internal {
         return Some(Flow::Status(404));
     }

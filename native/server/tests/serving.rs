@@ -425,3 +425,28 @@ fn clients_that_are_too_slow_are_given_up() {
     server.wait_for("the end", |s| s.log("access.log").contains("GET /big"));
     assert!((read_all(&mut reader).len() as u64) < SIZE);
 }
+
+#[test]
+fn what_one_may_see_is_not_kept_for_another() {
+    let folder = Folder::new();
+    folder.write("html/index.html", "inside\n");
+    folder.write("html/one.html", "one\n");
+    folder.write("html/two.html", "two\n");
+    let server = Server::start_in(
+        folder,
+        "map $http_user_agent $page { Two two; default one; }
+         map $http_user_agent $shut { Shut 403; default 0; }
+         server { listen 127.0.0.1:{port}; server_name localhost; root html;
+             location = / { if ($shut) { return 403; } }
+             location /pages/ { alias html/; index $page.html; } }",
+    );
+    for _ in 0..3 {
+        assert!(server.get("/", "").ends_with("inside\n"));
+        let shut = server.get("/", "User-Agent: Shut\r\n");
+        assert!(shut.starts_with("HTTP/1.1 403 "), "{shut}");
+        assert!(server.get("/pages/", "").ends_with("one\n"));
+        assert!(server
+            .get("/pages/", "User-Agent: Two\r\n")
+            .ends_with("two\n"));
+    }
+}

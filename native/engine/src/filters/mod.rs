@@ -29,6 +29,9 @@ pub async fn apply(ex: &mut Exchange) -> Flow {
         ex.response.reason = None;
     }
     carry(ex);
+    if ex.varies {
+        ex.response.plain_file = None;
+    }
     if slice::apply(ex).is_err() {
         return Flow::Close;
     }

@@ -5,11 +5,14 @@ use crate::phases::Flow;
 use crate::symlinks::{self, Policy};
 use crate::template;
 use gallop_conf::model::{Alias, Fallback, TryFiles};
+use gallop_conf::template::Part;
+use gallop_conf::vars::{Builtin, VarKind};
 use std::path::PathBuf;
 
 /// Takes the first path that exists as the URI; otherwise falls back.
 pub fn try_files(ex: &mut Exchange, rule: &TryFiles) -> Flow {
     for file in &rule.files {
+        ex.varies |= !is_of_target(ex, &file.path);
         let name = template::eval(ex, &file.path);
         let Some(path) = disk_path(ex, &name) else {
             continue;
@@ -37,6 +40,25 @@ pub fn try_files(ex: &mut Exchange, rule: &TryFiles) -> Flow {
             Flow::Internal { uri, args }
         }
     }
+}
+
+/// Whether a template depends on nothing of the request but its target and host.
+fn is_of_target(ex: &Exchange, path: &template::Template) -> bool {
+    let vars = &ex.worker.shared.config.vars;
+    path.parts.iter().all(|part| match part {
+        Part::Lit(_) | Part::Capture(_) => true,
+        Part::Var(id) => matches!(
+            vars.get(*id).kind,
+            VarKind::Builtin(
+                Builtin::Uri
+                    | Builtin::DocumentUri
+                    | Builtin::RequestUri
+                    | Builtin::Args
+                    | Builtin::QueryString
+                    | Builtin::IsArgs
+            )
+        ),
+    })
 }
 
 fn alias_len(ex: &Exchange) -> Option<usize> {

@@ -85,7 +85,8 @@ impl Way<'_> {
         let mut last: Option<Failure> = None;
         loop {
             let Some(chosen) = plan.group.choose(&plan.hint, &mut tried) else {
-                return self.no_server(ex, last);
+                let all_tried = tried.iter().filter(|t| **t).count() >= plan.group.tries();
+                return self.no_server(ex, last.filter(|_| all_tried));
             };
             self.tries += 1;
             ex.attempts.push(attempt(plan, &chosen, group_start));
@@ -205,6 +206,7 @@ impl Way<'_> {
         Flow::Status(status)
     }
 
+    /// No server can be asked; `last`: because each of them failed.
     fn no_server(&mut self, ex: &mut Exchange, last: Option<Failure>) -> Flow {
         if let Some(failure) = last {
             return self.give_up(ex, failure.status(), failure.kind);
