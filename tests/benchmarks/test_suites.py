@@ -79,9 +79,11 @@ def test_php_is_watched_apart_and_its_full_pool_is_named(operator: User, servers
     row = suite_start(actor=operator, suite="php-application-2020", preset="short", host=servers, setups=chosen)
     info, images, browsing, pages = carried_out(row)
     assert {run.error for run in (info, images, browsing, pages)} == {""}
-    for counted in Round.objects.filter(target__run__in=[info, browsing, pages]):
-        assert counted.metrics["cpu_s"]["application"] > 0
+    rounds = Round.objects.filter(target__run__in=[info, browsing, pages])
+    for counted in rounds:
         assert counted.metrics["failed"] == counted.metrics["non2xx"] == 0, counted.output
+    # The kernel counts in ticks of 10 ms: a short round of few pages may meet none.
+    assert sum(counted.metrics["cpu_s"]["application"] for counted in rounds) > 0
     with_images = Round.objects.filter(target__run=browsing)
     alone = Round.objects.filter(target__run=pages)
     fetched = sum(counted.metrics["bytes"] for counted in with_images)
