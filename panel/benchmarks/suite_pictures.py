@@ -27,11 +27,11 @@ def beside(suite: Suite, setups: Sequence[Setup], group: Sequence[Outcome]) -> C
     x = {
         "type": "quantitative",
         "axis": {"title": f"{figure.label} ({figure.unit})".replace(" ()", ""), "tickCount": 5},
+        "scale": {"domain": [0, top * 1.25 or 1]},
     }
-    x["scale"] = {"domain": [0, top * 1.25 or 1]}
     labels = list(dict.fromkeys(row["label"] for row in rows))
-    y = {"field": "label", "type": "nominal", "sort": labels, "axis": {"title": None, "domain": False, "ticks": False}}
-    y["axis"] = {"title": None, "domain": False, "ticks": False, "labelLimit": 260}
+    axis = {"title": None, "domain": False, "ticks": False, "labelLimit": 260}
+    y = {"field": "label", "type": "nominal", "sort": labels, "axis": axis}
     layers: list[dict[str, Any]] = [
         {
             "mark": {"type": "bar", "height": {"band": 0.6}},

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from panel.imports.mapping.common import fits, slug, whole_seconds
 from panel.imports.reading import Node
+from panel.rendering.nginx.types import FASTCGI_PARAMS, FORWARDED_HEADERS
 from panel.websites import shapes, validators
 
 if TYPE_CHECKING:
@@ -18,41 +19,11 @@ PROXY_WORDS = frozenset(
         *("proxy_send_timeout", "proxy_ssl_server_name", "proxy_ssl_name"),
     }
 )
-# What the panel sends to every upstream unless the location says otherwise.
-DEFAULTS = {
-    "Host": "$http_host",
-    "X-Real-IP": "$remote_addr",
-    "X-Forwarded-For": "$proxy_add_x_forwarded_for",
-    "X-Forwarded-Proto": "$scheme",
-}
 TARGET = re.compile(r"(?P<scheme>https?)://(?P<server>unix:[^:]+|\[[^\]]+\](?::\d+)?|[^/:]+(?::\d+)?)(?P<uri>:?/.*)?")
 BALANCING = {"least_conn": "least_conn", "ip_hash": "ip_hash"}
 SERVER = {"weight": "weight", "max_fails": "max_fails", "fail_timeout": "fail_timeout_s"}
 SPLITS = (r"^(.+?\.php)(/.*)$", r"^(.+\.php)(/.+)$", r"^(.+\.php)(/.*)$", r"^(.+?\.php)(/.+)$", r"^(.+?\.php)(|/.*)$")
 SCRIPTS = ("$document_root$fastcgi_script_name", "$document_root/$fastcgi_script_name", "$request_filename")
-# fastcgi_params and fastcgi.conf as nginx's packages ship them; the panel includes the former.
-PARAMS = {
-    "QUERY_STRING": "$query_string",
-    "REQUEST_METHOD": "$request_method",
-    "CONTENT_TYPE": "$content_type",
-    "CONTENT_LENGTH": "$content_length",
-    "SCRIPT_NAME": "$fastcgi_script_name",
-    "REQUEST_URI": "$request_uri",
-    "DOCUMENT_URI": "$document_uri",
-    "DOCUMENT_ROOT": "$document_root",
-    "SERVER_PROTOCOL": "$server_protocol",
-    "REQUEST_SCHEME": "$scheme",
-    "HTTPS": "$https",
-    "GATEWAY_INTERFACE": "CGI/1.1",
-    "SERVER_SOFTWARE": "nginx/$nginx_version",
-    "REMOTE_ADDR": "$remote_addr",
-    "REMOTE_PORT": "$remote_port",
-    "REMOTE_USER": "$remote_user",
-    "SERVER_ADDR": "$server_addr",
-    "SERVER_PORT": "$server_port",
-    "SERVER_NAME": "$server_name",
-    "REDIRECT_STATUS": "200",
-}
 
 
 def proxy(place: Location) -> bool:
@@ -139,13 +110,13 @@ def _headers(place: Location, server: str) -> None:
     upgraded = own.get("upgrade") is not None and own["upgrade"].args[1] == "$http_upgrade"
     for low, node in own.items():
         name, value = node.args
-        is_ours = any(known.lower() == low and value == ours for known, ours in DEFAULTS.items())
+        is_ours = any(known.lower() == low and value == ours for known, ours in FORWARDED_HEADERS.items())
         value = value.replace("$proxy_host", server)
         if is_ours or (low == "connection" and (upgraded or value == "")) or (low == "upgrade" and upgraded):
             place.took(node)
         elif fits(shapes.validate_headers, [{"name": name, "value": value}]) or not place.known([value]):
             place.raw(node, "its value has no place in the model")
-            if any(known.lower() == low for known in DEFAULTS) or low == "connection":
+            if any(known.lower() == low for known in FORWARDED_HEADERS) or low == "connection":
                 place.took(node, "changed", "and the panel's own value goes out beside it")
         else:
             kept.append({"name": name, "value": value})
@@ -153,7 +124,7 @@ def _headers(place: Location, server: str) -> None:
     place.row["websocket"] = upgraded
     if "host" not in own:
         kept.append({"name": "Host", "value": "localhost" if server.startswith("unix:") else server})
-    kept += [{"name": name, "value": ""} for name in DEFAULTS if name != "Host" and name.lower() not in own]
+    kept += [{"name": name, "value": ""} for name in FORWARDED_HEADERS if name != "Host" and name.lower() not in own]
     place.row["request_headers"] = kept
 
 
@@ -242,7 +213,7 @@ def _split(place: Location) -> None:
 
 def _param(place: Location, node: Node) -> None:
     name, value = node.args[0], node.args[1] if len(node.args) > 1 else ""
-    if PARAMS.get(name) == value or (name == "SCRIPT_FILENAME" and value == SCRIPTS[0]):
+    if FASTCGI_PARAMS.get(name) == value or (name == "SCRIPT_FILENAME" and value == SCRIPTS[0]):
         place.took(node)
     elif name == "SCRIPT_FILENAME":
         place.took(node, "changed", f"the panel sends {SCRIPTS[0]}")

@@ -9,6 +9,7 @@ from panel.rendering.headers import merged
 from panel.rendering.locations import Place
 from panel.rendering.nginx.quoting import bounded, no_variables, prefix
 from panel.rendering.nginx.scope import Scope
+from panel.rendering.nginx.types import FORWARDED_HEADERS
 from panel.rendering.spec import Header, Location
 from panel.rendering.tree import Node, Raw, block, directive
 
@@ -182,13 +183,7 @@ def _proxy(scope: Scope, place: Place) -> list[Node]:
 
 def _request_headers(scope: Scope, source: Location, at: str) -> dict[str, str]:
     """Name -> value: what a backend expects of a proxy, then the location's own in place of those."""
-    headers = {
-        "Host": "$http_host",
-        "X-Real-IP": "$remote_addr",
-        "X-Forwarded-For": "$proxy_add_x_forwarded_for",
-        "X-Forwarded-Proto": "$scheme",
-        "Connection": "",  # so that the connection to the upstream is kept
-    }
+    headers = {**FORWARDED_HEADERS, "Connection": ""}  # empty, so that the connection to the upstream is kept
     if source.websocket:
         scope.websocket = True
         headers |= {"Upgrade": "$http_upgrade", "Connection": f"${scope.variable('connection')}"}

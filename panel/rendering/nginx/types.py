@@ -1,4 +1,4 @@
-"""MIME types by file suffix and the CGI variables of a FastCGI request, for main files that the panel writes.
+"""MIME types by file suffix, the CGI variables of a FastCGI request and the fields of a proxied one.
 
 Sources: IANA's media types registry; RFC 3875 section 4.1 for the variables.
 """
@@ -94,4 +94,12 @@ FASTCGI_PARAMS: dict[str, str] = {
     "SERVER_PORT": "$server_port",
     "SERVER_NAME": "$server_name",
     "REDIRECT_STATUS": "200",  # PHP built with --enable-force-cgi-redirect wants it
+}
+
+# What every upstream is sent unless the location says otherwise.
+FORWARDED_HEADERS: dict[str, str] = {
+    "Host": "$http_host",
+    "X-Real-IP": "$remote_addr",
+    "X-Forwarded-For": "$proxy_add_x_forwarded_for",
+    "X-Forwarded-Proto": "$scheme",
 }
