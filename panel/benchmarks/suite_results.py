@@ -84,7 +84,7 @@ def result(row: SuiteRun) -> dict[str, Any]:
     for group, table in zip(groups, suite_tables.tables(suite, chosen, all_outcomes), strict=True):
         own = [runs[outcome.case.slug] for outcome in group if outcome.case.slug in runs]
         parts.append(Part(table, _charts(suite, chosen, group), remarks(own, group), own))
-    return {"parts": parts, "lines": found, **described(row), "hosts": _machine(row)}
+    return {"parts": parts, "lines": found, **described(row), "hosts": _machine(row), "servers": _servers(row)}
 
 
 def described(row: SuiteRun) -> dict[str, Any]:
@@ -107,8 +107,11 @@ def remarks(runs: list[Run], group: list[Outcome]) -> list[str]:
     many = len(group) > 1
     for run, outcome in zip(runs, group, strict=False):
         name = f"{outcome.case.title}: " if many else ""
-        said += [f"{name}failed: {run.error}"] if run.status == RunStatus.FAILED else []
-        said += [f"{name}do not believe these figures: {reason}" for reason in run.reasons]
+        failed, unsound = (
+            ("failed", "do not believe these figures") if many else ("Failed", "Do not believe these figures")
+        )
+        said += [f"{name}{failed}: {run.error}"] if run.status == RunStatus.FAILED else []
+        said += [f"{name}{unsound}: {reason}" for reason in run.reasons]
         for measured in outcome.rounds:
             said += [f"{name}{measured.label}, round {measured.number}: {words}" for words in measured.remarks]
     return list(dict.fromkeys(said))
@@ -119,3 +122,9 @@ def _machine(row: SuiteRun) -> dict[str, Any]:
     run = row.runs.exclude(fingerprint={}).order_by("case").first()
     found: dict[str, Any] = run.fingerprint.get("hosts", {}) if run else {}
     return found
+
+
+def _servers(row: SuiteRun) -> list[str]:
+    """Each server with the version that was measured."""
+    targets = [target for run in row.runs.order_by("case") for target in run.fingerprint.get("targets", [])]
+    return list(dict.fromkeys(f"{target['label']} {target['version']}".strip() for target in targets))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 from pathlib import Path
 
 from django.test import Client
@@ -25,8 +27,16 @@ def add_installs(host: Host) -> None:
     for engine, binary in binaries.items():
         paths = {"binary": binary, "config_root": f"/etc/{engine}", "main_config": f"/etc/{engine}/main.conf"}
         EngineInstall.objects.create(
-            host=host, engine=engine, layout=Layout.CONF_D, version={"nginx": "1.22.1"}.get(engine, ""), paths=paths
+            host=host, engine=engine, layout=Layout.CONF_D, version=_version(binary), paths=paths
         )
+
+
+def _version(binary: str) -> str:
+    """What the server says of itself; nginx and gallop write it to their error output."""
+    said = subprocess.run([binary, "-v"], capture_output=True, text=True, timeout=20, check=True)
+    found = re.search(r"/(\d[\d.]*)", said.stdout + said.stderr)
+    assert found, f"{binary} -v does not tell its version: {said}"
+    return found[1]
 
 
 def local_host() -> Host:

@@ -64,6 +64,8 @@ def test_small_static_files_by_one_click(operator: User, servers: Host) -> None:
     page = result_page(client, row)
     for words in ("Shortened for a first look", "9,442", "Published average", "litespeed (published)", "dual Athlon"):
         assert words in page, words
+    versions = {install.engine: install.version for install in servers.installs.all()}
+    assert f"Apache, event {versions['apache']}; nginx {versions['nginx']}; gallop {versions['native']}" in page
     exported = json.loads(text(client, reverse("benchmarks:suite-json", args=[row.uuid])))
     assert (exported["shortened"], len(exported["runs"]), len(exported["tables"])) == (True, 2, 2)
     lines = list(csv.DictReader(io.StringIO(text(client, reverse("benchmarks:suite-csv", args=[row.uuid])))))
