@@ -18,6 +18,7 @@ from panel.accounts.models import User
 from panel.audit import selectors, words
 from panel.audit.forms import AuditFilterForm
 from panel.audit.models import AuditEntry
+from panel.core import cells
 from panel.core.ui import Crumb
 
 EXPORT_LIMIT = 100_000
@@ -57,13 +58,7 @@ class _Echo:
         return line
 
 
-def _cell(value: object) -> str:
-    """Text that a spreadsheet must not take for a formula (CWE-1236)."""
-    text = str(value)
-    return f"'{text}" if text[:1] in {"=", "+", "-", "@", "\t", "\r"} else text
-
-
-def _row(entry: AuditEntry) -> list[str]:
+def _row(entry: AuditEntry) -> list[object]:
     def as_json(value: object) -> str:
         return "" if value is None else json.dumps(value, ensure_ascii=False)
 
@@ -79,7 +74,7 @@ def _row(entry: AuditEntry) -> list[str]:
         as_json(entry.after),
         entry.request_id,
     )
-    return [_cell(value) for value in values]
+    return cells.row(values)
 
 
 @require_safe

@@ -16,8 +16,9 @@ from rest_framework.response import Response
 
 from panel.accounts.permissions import Action
 from panel.api.base import UUID_REGEX, Resource, all_or_none
+from panel.api.problems import parameter_error
 from panel.api.serializers import EmptySerializer, StrictSerializer
-from panel.benchmarks import selectors, suite_exports, suite_results, suite_services
+from panel.benchmarks import selectors, suite_comparing, suite_exports, suite_results, suite_services
 from panel.benchmarks.models import SuiteRun
 from panel.benchmarks.suites import SUITES
 from panel.benchmarks.suites.definitions import PRESETS
@@ -92,6 +93,7 @@ class Suites(Resource):
     ordering_fields = ("id", "created_at")
     ordering = "-created_at"
     dry_run_actions = {"create", "repeat", "cancel"}
+    parameters = {"compare": {"suites"}}
 
     def rows(self) -> QuerySet[SuiteRun]:
         return selectors.suites_visible(self.actor)
@@ -138,6 +140,17 @@ class Suites(Resource):
         return Response(
             {"tables": [suite_exports.table_json(table) for table in suite_results.tables(self.get_object())]}
         )
+
+    @extend_schema(responses=OpenApiTypes.OBJECT)
+    @action(detail=False, methods=["get"], pagination_class=None, filter_backends=[])
+    def compare(self, request: Request) -> Response:
+        """Runs of one suite side by side: `suites` are their uuids, with commas. One that is not there refuses all."""
+        try:
+            uuids = [UUID(part) for part in request.query_params.get("suites", "").split(",") if part]
+        except ValueError as error:
+            raise parameter_error("suites", "Write the uuids of suite runs, with commas.") from error
+        rows = all_or_none(self.rows(), "uuid", uuids, "?suites")
+        return Response({"tables": [suite_exports.table_json(table) for table in suite_comparing.compared(rows)]})
 
     @extend_schema(responses=OpenApiTypes.OBJECT)
     @action(detail=True, methods=["get"], url_path="export.json", pagination_class=None, filter_backends=[])

@@ -144,26 +144,42 @@ def over_time(names: list[str], title: str, values: Rows) -> Spec:
     }
 
 
-def history(figure: Figure, names: list[str], values: Rows) -> Spec:
-    """A line through {"series", "at": ISO time, "value", "low", "high"} for each name."""
+def history(figure: Figure, names: list[str], values: Rows, changes: Rows = ()) -> Spec:
+    """A line through {"series", "at": ISO time, "value", "low", "high"} for each name; a rule down the picture where
+    one of `changes` {"at", "value"} begins, and a ring round that point."""
     y = _quantity("value", axis={"title": f"{figure.label} ({figure.unit})", "tickCount": 5})
     series = nominal(names)
     whisker = {"y": _quantity("low"), "y2": {"field": "high"}, "color": series["color"]}
+    lines: list[Spec] = [
+        {"mark": {"type": "line", "strokeWidth": 1.5}, "encoding": {"y": y, **series}},
+        {
+            "transform": [{"filter": "isValid(datum.low)"}],
+            "mark": {"type": "rule", "strokeWidth": 2},
+            "encoding": whisker,
+        },
+        {
+            "mark": {"type": "point", "filled": True, "size": 60, "opacity": 1},
+            "encoding": {"y": y, "color": series["color"], "shape": shapes(names)},
+        },
+    ]
     return {
         "width": WIDTH - 40,
         "height": 220,
         "data": {"values": values},
         "encoding": {"x": {"field": "at", "type": "temporal", "axis": {"title": None, "tickCount": 6}}},
-        "layer": [
-            {"mark": {"type": "line", "strokeWidth": 1.5}, "encoding": {"y": y, **series}},
-            {
-                "transform": [{"filter": "isValid(datum.low)"}],
-                "mark": {"type": "rule", "strokeWidth": 2},
-                "encoding": whisker,
-            },
-            {
-                "mark": {"type": "point", "filled": True, "size": 60, "opacity": 1},
-                "encoding": {"y": y, "color": series["color"], "shape": shapes(names)},
-            },
-        ],
+        "layer": [*lines, *(_changes(y, changes) if changes else ())],
     }
+
+
+def _changes(y: Spec, changes: Rows) -> list[Spec]:
+    data = {"values": list(changes)}
+    words = {"type": "text", "align": "left", "dx": 4, "y": 10}
+    return [
+        {"data": data, "mark": {"type": "rule", "color": SOFT, "strokeDash": [4, 3]}},
+        {
+            "data": data,
+            "mark": {"type": "point", "size": 220, "filled": False, "color": SOFT, "strokeWidth": 2},
+            "encoding": {"y": y},
+        },
+        {"data": data, "mark": words, "encoding": {"text": {"value": "change"}}},
+    ]

@@ -9,6 +9,7 @@ from typing import Any
 from panel.benchmarks import selectors
 from panel.benchmarks.models import Round, Run
 from panel.benchmarks.summary import FIGURES
+from panel.core import cells
 
 FORMAT = 1
 
@@ -63,5 +64,6 @@ def run_csv(run: Run) -> str:
         counts = [metrics.requests, metrics.failed, metrics.non2xx, metrics.duration_s] if metrics else ["", "", "", ""]
         figures = [figure.of(measured) for figure in FIGURES]
         known = ["" if value is None else value for value in figures]
-        writer.writerow([row.target.label, row.target.engine, row.number, int(row.number == 0), *counts, *known])
+        mine = [row.target.label, row.target.engine, row.number, int(row.number == 0)]
+        writer.writerow(cells.row([*mine, *counts, *known]))
     return sink.getvalue()

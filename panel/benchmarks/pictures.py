@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from panel.benchmarks import drawings
+from panel.benchmarks.changepoints import change_points
 from panel.benchmarks.charts import Chart, Table
 from panel.benchmarks.measured import Measured
 from panel.benchmarks.summary import BY_NAME, Figure
@@ -185,18 +186,40 @@ def _middle(rounds: list[Measured]) -> Measured:
 
 
 def history(points: Sequence[dict[str, Any]], name: str) -> Chart | None:
-    """A figure of one scenario's runs over time: points {"at": ISO time, "label", "value", "low", "high", "title"}."""
+    """A figure of one scenario's runs over time: points {"at": ISO time, "label", "value", "low", "high", "title"}.
+
+    Where a line changed by more than chance it is marked, in the table too.
+    """
     figure = BY_NAME[name]
     if not points:
         return None
     names = list(dict.fromkeys(point["label"] for point in points))[:8]
+    marked = changes_of(points, name)
     values = [{**point, "series": point["label"]} for point in points if point["label"] in names]
-    spec = drawings.history(figure, names, values)
+    changed = [points[index] for index in marked if points[index]["label"] in names]
+    spec = drawings.history(figure, names, values, changed)
     rows = [
-        [point["at"][:16].replace("T", " "), point["title"], point["label"], shown(figure, point["value"])]
-        for point in points
+        [*_when_and_what(point), shown(figure, point["value"]), marked.get(index, "")]
+        for index, point in enumerate(points)
     ]
     label = f"{figure.label} of {len(points)} measurements over time; the table below holds the figures."
-    return Chart(
-        "history", f"{figure.label} over time", label, spec, Table(["When (UTC)", "Run", "Target", figure.label], rows)
-    )
+    told = [f"{points[index]['label']}, {points[index]['at'][:10]}: {words}." for index, words in marked.items()]
+    table = Table(["When (UTC)", "Run", "Target", figure.label, "Change"], rows)
+    return Chart("history", f"{figure.label} over time", " ".join([label, *told]), spec, table)
+
+
+def _when_and_what(point: dict[str, Any]) -> list[str]:
+    return [point["at"][:16].replace("T", " "), point["title"], point["label"]]
+
+
+def changes_of(points: Sequence[dict[str, Any]], name: str) -> dict[int, str]:
+    """By the index of the first point after it: each change of a target's figure that is more than chance, in words."""
+    better = BY_NAME[name].better
+    found = {}
+    for label in dict.fromkeys(point["label"] for point in points):
+        own = [index for index, point in enumerate(points) if point["label"] == label]
+        for change in change_points([points[index]["value"] for index in own]):
+            judged = "" if not better else ", better" if (change.ratio > 1) == (better == "higher") else ", worse"
+            words = f"{number(change.ratio, 2)} times what it was{judged} (chance {number(change.chance, 3)})"
+            found[own[change.index]] = words
+    return found

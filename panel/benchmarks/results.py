@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from panel.benchmarks import pictures, selectors
+from panel.benchmarks import pictures, selectors, since, since_words
 from panel.benchmarks.charts import Chart
 from panel.benchmarks.models import Run
 from panel.benchmarks.summary import BY_NAME, FIGURES
@@ -83,7 +83,14 @@ def compared(runs: list[Run]) -> dict[str, Any]:
         "figures": figure_rows(targets),
         "charts": [chart for chart in drawn if chart is not None],
         "differences": differences(runs),
+        "against": [_against(runs[0], run) for run in runs[1:]],
     }
+
+
+def _against(first: Run, run: Run) -> dict[str, Any]:
+    """What of `run` differs from the first of those compared, by the targets that both have."""
+    found = since.changes(selectors.measured_rounds(run), selectors.measured_rounds(first), {})
+    return {"run": run, "table": since_words.table(found) if found else None}
 
 
 def differences(runs: list[Run]) -> list[str]:

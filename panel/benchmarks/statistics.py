@@ -1,4 +1,4 @@
-"""Medians with intervals, and ratios of paired rounds. Pure and deterministic.
+"""Medians with intervals, and ratios of rounds, paired and unpaired. Pure and deterministic.
 
 Rounds are few, so nothing here claims more than they can carry. Whatever the distribution, the range of n rounds
 holds the true median with probability 1 - 2 ** (1 - n): 75 % for three rounds, 94 % for five, 97 % for six. An
@@ -114,6 +114,52 @@ def ratio(values: Sequence[float], baseline: Sequence[float]) -> Ratio:
     return Ratio(math.exp(median(logs)), len(logs), interval, _verdict(low, high))
 
 
+def unpaired(values: Sequence[float], earlier: Sequence[float]) -> Ratio:
+    """The median of `values` over that of `earlier`, measured at another time, so that no round has a partner.
+
+    From six rounds on both sides the interval is a bootstrap of both medians; below that the range of all quotients,
+    which spans 1 unless every round of one side is above every round of the other. Equal servers do that by chance
+    with probability 2 / C(n + m, n): 10 % for three and three, 3 % for four and four. (Lehmann, Nonparametrics, 1.2.)
+    """
+    now, before = (_logs(side) for side in (values, earlier))
+    count = min(len(now), len(before))
+    value = math.exp(median(now) - median(before)) if count else math.nan
+    if count < 3:
+        return Ratio(value, count, None, Verdict.TOO_FEW)
+    surely = 1.0 - 2.0 / math.comb(len(now) + len(before), len(now))
+    low, high = _bootstrap_unpaired(now, before) if count >= 6 else (min(now) - max(before), max(now) - min(before))
+    interval = Interval(math.exp(low), math.exp(high), min(CONFIDENCE, surely))
+    return Ratio(value, count, interval, _verdict(low, high))
+
+
+def _logs(values: Sequence[float]) -> list[float]:
+    return sorted(math.log(value) for value in values if value > 0)
+
+
+def _bootstrap_unpaired(now: list[float], before: list[float]) -> tuple[float, float]:
+    generator = random.Random(_SEED)  # noqa: S311 - resampling, not secrecy
+    shifts = sorted(
+        median(generator.choices(now, k=len(now))) - median(generator.choices(before, k=len(before)))
+        for _ in range(RESAMPLES)
+    )
+    return _widened(shifts, min(len(now), len(before)))
+
+
+def scatter(earlier: Sequence[float]) -> Interval | None:
+    """Where the next of such values lies with 95 %, if nothing changed: a prediction interval of their logarithms.
+
+    How much whole runs differ by themselves; the rounds of one run cannot tell. None below four values.
+    """
+    logs = _logs(earlier)
+    count = len(logs)
+    if count < 4:
+        return None
+    mean = sum(logs) / count
+    deviation = math.sqrt(sum((value - mean) ** 2 for value in logs) / (count - 1))
+    reach = _student(count - 1) * deviation * math.sqrt(1 + 1 / count)
+    return Interval(math.exp(mean - reach), math.exp(mean + reach), CONFIDENCE)
+
+
 def _verdict(low: float, high: float) -> Verdict:
     if low > 0:
         return Verdict.HIGHER
@@ -126,11 +172,14 @@ def _bootstrap(logs: list[float]) -> tuple[float, float]:
     if range_confidence(count) < CONFIDENCE:
         return ordered[0], ordered[-1]
     generator = random.Random(_SEED)  # noqa: S311 - resampling, not secrecy
-    medians = sorted(median(generator.choices(ordered, k=count)) for _ in range(RESAMPLES))
-    # Percentile bootstrap is too narrow for few values; its levels are widened as a t interval's would be.
+    return _widened(sorted(median(generator.choices(ordered, k=count)) for _ in range(RESAMPLES)), count)
+
+
+def _widened(resampled: list[float], count: int) -> tuple[float, float]:
+    """Percentile bootstrap is too narrow for few values; its levels are widened as a t interval's would be."""
     share = NormalDist().cdf(-math.sqrt(count / (count - 1)) * _student(count - 1))
-    cut = int(share * RESAMPLES)
-    return medians[cut], medians[RESAMPLES - 1 - cut]
+    cut = int(share * len(resampled))
+    return resampled[cut], resampled[len(resampled) - 1 - cut]
 
 
 def _student(freedom: int) -> float:

@@ -14,6 +14,7 @@ from django.utils.safestring import SafeString, mark_safe
 from panel.benchmarks import exports, suite_results
 from panel.benchmarks.models import SuiteRun
 from panel.benchmarks.suite_tables import Cell, Table
+from panel.core import cells as spreadsheet
 from panel.core.errors import ApplicationError
 
 FORMAT = 1
@@ -81,7 +82,8 @@ def suite_csv(row: SuiteRun) -> str:
             name = ", ".join(cell.text for cell in cells[: table.names])
             for head, cell in zip(table.head[table.names :], cells[table.names :], strict=True):
                 value = "" if cell.value is None else cell.value
-                writer.writerow([table.title, name, head, value, cell.text, cell.detail, int(cell.published)])
+                found = [table.title, name, head, value, cell.text, cell.detail, int(cell.published)]
+                writer.writerow(spreadsheet.row(found))
     return sink.getvalue()
 
 

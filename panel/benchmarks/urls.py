@@ -17,6 +17,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("scenarios/<int:pk>/edit", views_scenarios.scenario_edit, name="scenario-edit"),
     path("scenarios/<int:pk>/delete", views_scenarios.scenario_delete, name="scenario-delete"),
     path("suites", views_suites.suite_list, name="suites"),
+    path("suites/compare", views_suites.suite_compare, name="suite-compare"),
     path("suites/<slug:suite>/start", views_suites.suite_start, name="suite-start"),
     path("suites/<uuid:uuid>", views_suites.suite_detail, name="suite"),
     path("suites/<uuid:uuid>/live", views_suites.suite_live, name="suite-live"),

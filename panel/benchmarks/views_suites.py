@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from panel.accounts.permissions import Action, may
-from panel.benchmarks import selectors, suite_exports, suite_results, suite_services
+from panel.benchmarks import selectors, suite_comparing, suite_exports, suite_results, suite_services
 from panel.benchmarks.models import SuiteRun
 from panel.benchmarks.stream import suite_events
 from panel.benchmarks.suites import SUITES, published
@@ -140,6 +140,23 @@ def suite_delete(request: Request, uuid: UUID) -> HttpResponse:
         "crumbs": _crumbs(Crumb(row.title, here)),
     }
     return render(request, "benchmarks/delete.html", context)
+
+
+@require_safe
+def suite_compare(request: Request) -> HttpResponse:
+    """Runs of one suite side by side: `suite` is a suite run's uuid, as often as there are."""
+    try:
+        uuids = [UUID(text) for text in request.GET.getlist("suite")]
+    except ValueError as error:
+        raise Http404 from error
+    found = {row.uuid: row for row in selectors.suites_visible(request.user).filter(uuid__in=uuids)}
+    rows = [found[uuid] for uuid in dict.fromkeys(uuids) if uuid in found]
+    try:
+        tables = suite_comparing.compared(rows)
+    except ApplicationError as error:
+        messages.error(request, error.message)
+        return redirect("benchmarks:suites")
+    return render(request, "benchmarks/suite_compare.html", {"rows": rows, "tables": tables, "crumbs": _crumbs()})
 
 
 @require_safe

@@ -138,6 +138,7 @@ TWINS: dict[str, str] = {
     "benchmarks:export-json": "GET runs/{uuid}/export.json/",
     "benchmarks:export-csv": "GET runs/{uuid}/export.csv/",
     "benchmarks:suites": "GET suites/",
+    "benchmarks:suite-compare": "GET suites/compare/",
     "benchmarks:suite-start": "POST suites/",
     "benchmarks:suite": "GET suites/{uuid}/, GET suites/{uuid}/tables/",
     "benchmarks:suite-live": "GET jobs/{uuid}/",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import statistics as library
 
@@ -9,7 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from panel.benchmarks.statistics import CONFIDENCE, Verdict, estimate, median, range_confidence, ratio
+from panel.benchmarks.statistics import (
+    CONFIDENCE,
+    Verdict,
+    estimate,
+    median,
+    range_confidence,
+    ratio,
+    scatter,
+    unpaired,
+)
 
 positive = st.floats(min_value=1e-3, max_value=1e9)
 rounds = st.lists(positive, min_size=1, max_size=30)
@@ -130,3 +140,42 @@ def test_intervals_hold_the_truth_as_often_as_they_say(count: int, least: float)
         assert interval is not None
         held += interval.low <= 1.2 <= interval.high
     assert held / runs >= least
+
+
+# --- rounds of different runs ---
+
+
+@given(st.lists(positive, min_size=3, max_size=10), st.lists(positive, min_size=3, max_size=10))
+def test_an_unpaired_ratio_lies_in_its_interval_and_says_how_sure(now: list[float], before: list[float]) -> None:
+    found = unpaired(now, before)
+    assert found.interval is not None
+    assert found.interval.low * (1 - 1e-9) <= found.value <= found.interval.high * (1 + 1e-9)
+    assert 0.89 < found.interval.confidence <= CONFIDENCE
+    spans = found.interval.low <= 1 <= found.interval.high
+    assert spans == (found.verdict == Verdict.NO_DIFFERENCE)
+
+
+@pytest.mark.parametrize("rounds_each, least", [(3, 0.88), (4, 0.93), (6, 0.93), (10, 0.93)])
+def test_equal_runs_are_called_different_no_oftener_than_said(rounds_each: int, least: float) -> None:
+    chance = random.Random(7)
+    quiet = 0
+    for _ in range(300):
+        now, before = ([math.exp(chance.gauss(0, 0.1)) for _ in range(rounds_each)] for _ in range(2))
+        quiet += unpaired(now, before).verdict == Verdict.NO_DIFFERENCE
+    assert quiet / 300 >= least - 0.03  # what 300 tries may be off by
+
+
+def test_two_rounds_are_too_few_to_compare_runs() -> None:
+    assert unpaired([1.0, 2.0], [1.0, 2.0, 3.0]).verdict == Verdict.TOO_FEW
+
+
+def test_the_scatter_of_runs_holds_the_next_one_as_often_as_it_says() -> None:
+    chance = random.Random(11)
+    held = 0
+    for _ in range(600):
+        *earlier, following = (math.exp(chance.gauss(3, 0.05)) for _ in range(7))
+        interval = scatter(earlier)
+        assert interval is not None
+        held += interval.low <= following <= interval.high
+    assert 0.92 <= held / 600 <= 0.98
+    assert scatter([1.0, 2.0, 3.0]) is None

@@ -1,0 +1,75 @@
+"""Several runs of one suite side by side: each case's figure, and what of it differs from the first run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from panel.benchmarks import since, since_words, suite_results
+from panel.benchmarks.models import SuiteRun
+from panel.benchmarks.since import Change
+from panel.benchmarks.suite_tables import NONE, Cell, Outcome, Table, figure_cell
+from panel.core.errors import ApplicationError
+
+MOST = 4
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of those compared; `outcomes` by the case's slug."""
+
+    row: SuiteRun
+    outcomes: dict[str, Outcome]
+
+    @property
+    def name(self) -> str:
+        return f"{self.row.host_name}, {self.row.created_at:%Y-%m-%d %H:%M}"
+
+
+def compared(rows: Sequence[SuiteRun]) -> list[Table]:
+    """One table for each case that all have. ApplicationError when they are not of one suite."""
+    if not 2 <= len(rows) <= MOST:
+        raise ApplicationError(f"Choose from two to {MOST} runs of a suite.")
+    if len({row.suite for row in rows}) > 1:
+        raise ApplicationError("These are of different suites, which have no case in common. Choose runs of one.")
+    sides = [side_of(row) for row in rows]
+    shared = [slug for slug in sides[0].outcomes if all(slug in side.outcomes for side in sides)]
+    if not shared:
+        raise ApplicationError("These have no case in common: a shortened run has cases of its own.")
+    return [_table(sides, slug) for slug in shared]
+
+
+def side_of(row: SuiteRun) -> Side:
+    return Side(row, {outcome.case.slug: outcome for outcome in suite_results.outcomes(row)})
+
+
+def case_changes(now: Outcome, before: Outcome) -> list[Change]:
+    """Of the case's own figure, by set-up; a case that failed, or must not be believed, has none."""
+    if now.words or before.words:
+        return []
+    return [change for change in since.changes(now.rounds, before.rounds, {}) if change.figure == now.case.figure]
+
+
+def _table(sides: Sequence[Side], slug: str) -> Table:
+    first = sides[0].outcomes[slug]
+    changes = [{item.label: item for item in case_changes(side.outcomes[slug], first)} for side in sides[1:]]
+    labels = dict.fromkeys(item.label for side in sides for item in side.outcomes[slug].rounds)
+    rows = []
+    for label in labels:
+        cells = []
+        for number, side in enumerate(sides):
+            outcome = side.outcomes[slug]
+            cells.append(figure_cell(first.case.figure, outcome.figures(label), outcome.words, unit=True))
+            if number:
+                cells.append(_ratio(changes[number - 1].get(label)))
+        rows.append([Cell(label), *cells])
+    head = ["Server", sides[0].name]
+    for side in sides[1:]:
+        head += [side.name, "Against the first"]
+    return Table(slug, first.case.title, head, rows, "Median of the rounds and its interval.")
+
+
+def _ratio(change: Change | None) -> Cell:
+    if change is None:
+        return NONE
+    return Cell(f"{change.ratio.value:.3f}", change.ratio.value, since_words.verdict(change))

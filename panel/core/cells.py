@@ -1,0 +1,21 @@
+"""Values on their way into a spreadsheet: text that it must not take for a formula (CWE-1236)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+
+
+def cell(value: object) -> object:
+    """`value` for a CSV file: numbers as they are, text that begins like a formula behind an apostrophe."""
+    if value is None:
+        return ""
+    if isinstance(value, int | float):
+        return value
+    text = str(value)
+    return f"'{text}" if text.lstrip(" ").startswith(_FORMULA) else text
+
+
+def row(values: Iterable[object]) -> list[object]:
+    return [cell(value) for value in values]

@@ -1,0 +1,88 @@
+"""A change is called one when it is, and not oftener than the level says when it is none."""
+
+from __future__ import annotations
+
+import math
+import random
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from panel.benchmarks.changepoints import ENOUGH, LEAST, change_points
+
+LEVEL = 0.05
+values = st.lists(st.floats(min_value=1.0, max_value=1e6), min_size=0, max_size=40)
+
+
+def noise(seed: int, count: int, kind: str = "normal") -> list[float]:
+    chance = random.Random(seed)
+    draw = {
+        "normal": lambda: 1000 + chance.gauss(0, 20),
+        "skewed": lambda: 1000 + chance.expovariate(1 / 20),
+        "outliers": lambda: 1000 + chance.gauss(0, 20) - (400 if chance.random() < 0.1 else 0),
+    }[kind]
+    return [draw() for _ in range(count)]
+
+
+@pytest.mark.parametrize("kind", ["normal", "skewed", "outliers"])
+def test_no_more_false_alarms_than_the_level_allows(kind: str) -> None:
+    """150 stationary histories: with a true rate of 5 %, more than 15 alarms come once in 500 times."""
+    alarms = sum(bool(change_points(noise(seed, 24, kind), level=LEVEL)) for seed in range(150))
+    assert alarms <= 15, f"{alarms} of 150"
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10_000), st.integers(8, 20), st.integers(8, 20), st.sampled_from([-1, 1]))
+def test_a_step_of_four_sigma_is_found_where_it_is(seed: int, before: int, after: int, sign: int) -> None:
+    series = noise(seed, before) + [value + sign * 80 for value in noise(seed + 20_000, after)]
+    found = change_points(series, level=LEVEL)
+    assert found, "no change was found"
+    nearest = min(found, key=lambda point: abs(point.index - before))
+    assert abs(nearest.index - before) <= 1
+    assert nearest.chance <= LEVEL
+    assert math.isclose(nearest.ratio, 1 + sign * 0.08, abs_tol=0.03)
+
+
+def test_two_steps_are_two_changes() -> None:
+    series = noise(1, 15) + [value * 1.2 for value in noise(2, 15)] + noise(3, 15)
+    found = change_points(series)
+    assert [point.index for point in found] == [15, 30]
+    assert found[0].ratio == pytest.approx(1.2, abs=0.02) and found[1].ratio == pytest.approx(1 / 1.2, abs=0.02)
+
+
+def test_one_run_far_off_is_no_change() -> None:
+    series = noise(5, 30)
+    series[20] = 10.0
+    assert change_points(series) == []
+
+
+@given(values)
+@settings(max_examples=60, deadline=None)
+def test_whatever_the_values_points_are_in_order_apart_and_the_same_again(series: list[float]) -> None:
+    found = change_points(series)
+    edges = [0, *(point.index for point in found), len(series)]
+    assert all(later - earlier >= LEAST for earlier, later in pairwise(edges)) or not found
+    assert all(0 < point.chance <= LEVEL for point in found)
+    assert found == change_points(series)
+    assert found == [] or len(series) >= ENOUGH
+
+
+@given(values, st.floats(min_value=0.001, max_value=1000))
+@settings(max_examples=40, deadline=None)
+def test_the_unit_does_not_matter(series: list[float], factor: float) -> None:
+    distinct = [float(value) for value in dict.fromkeys(round(value) for value in series)]
+    scaled = [value * factor for value in distinct]
+    assert [point.index for point in change_points(scaled)] == [point.index for point in change_points(distinct)]
+
+
+def test_equal_values_and_few_values_say_nothing() -> None:
+    assert change_points([5.0] * 50) == []
+    assert change_points([1.0, 1.0, 1.0, 9.0, 9.0, 9.0, 9.0]) == []
+
+
+@pytest.mark.parametrize("level", [0, 1, -1])
+def test_a_level_that_is_none_is_refused(level: float) -> None:
+    with pytest.raises(ValueError, match="level"):
+        change_points([1.0] * 10, level=level)
