@@ -6,6 +6,7 @@ systemd credentials), so that secrets need not stand in the environment.
 
 from __future__ import annotations
 
+import ipaddress
 import os
 from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -48,6 +49,24 @@ def integer(name: str, default: int, *, low: int, high: int) -> int:
 def words(name: str, default: str = "") -> list[str]:
     """A list written with commas: `a.example, b.example`."""
     return [part.strip() for part in text(name, default).split(",") if part.strip()]
+
+
+def choice(name: str, default: str, known: tuple[str, ...]) -> str:
+    raw = text(name, default).strip().lower()
+    if raw not in known:
+        raise ImproperlyConfigured(f"{name} is {raw!r}; write one of {', '.join(known)}.")
+    return raw
+
+
+def networks(name: str) -> list[str]:
+    """Networks written with commas: `10.0.0.0/8, fd00::/8`."""
+    found = words(name)
+    for item in found:
+        try:
+            ipaddress.ip_network(item)
+        except ValueError as error:
+            raise ImproperlyConfigured(f"{name} holds {item!r}, which is no network: {error}.") from error
+    return found
 
 
 def database(url: str, at_once: int) -> dict[str, object]:

@@ -53,11 +53,14 @@ INSTALLED_APPS = [
     "panel.imports",
     "panel.benchmarks",
     "panel.trials",
+    "panel.reports",
     "panel.api",
 ]
 MIGRATION_MODULES = {
     label: f"migrations.{label}"
-    for label in ("accounts", "api", "audit", "benchmarks", "deployments", "hosts", "imports", "trials", "websites")
+    for label in (
+        *("accounts", "api", "audit", "benchmarks", "deployments", "hosts", "imports", "reports", "trials", "websites"),
+    )
 }
 
 MIDDLEWARE = [
@@ -145,6 +148,7 @@ CELERY_BEAT_SCHEDULE = {
     "sweep-operations": {"task": "panel.hosts.tasks.sweep", "schedule": 15.0},
     "sweep-runs": {"task": "panel.benchmarks.tasks.sweep", "schedule": 15.0},
     "sweep-trials": {"task": "panel.trials.tasks.sweep", "schedule": 15.0},
+    "sweep-schedules": {"task": "panel.reports.tasks.sweep", "schedule": 15.0},
     "check-drift": {"task": "panel.deployments.tasks.check_drift", "schedule": 600.0},
 }
 CELERY_TIMEZONE = "UTC"
@@ -240,6 +244,7 @@ SPECTACULAR_SETTINGS = {
         "DeploymentKindEnum": "panel.deployments.models.DeploymentKind",
         "OperationKindEnum": "panel.hosts.models.OperationKind",
         "DeploymentStatusEnum": "panel.deployments.models.DeploymentStatus",
+        "OccurrenceStatusEnum": "panel.reports.choices.OccurrenceStatus",
         "RunStatusEnum": "panel.benchmarks.models.RunStatus",
         "HostStatusEnum": "panel.hosts.models.HostStatus",
         "JobStatusEnum": "panel.hosts.models.JobStatus",
@@ -285,6 +290,21 @@ LOGGING = {
     },
     "root": {"handlers": ["console"], "level": env.text("PADDOCK_LOG_LEVEL", "INFO")},
 }
+
+# --- Reports: mail and webhooks ---
+EMAIL_HOST = env.text("PADDOCK_SMTP_HOST")
+EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
+EMAIL_PORT = env.integer("PADDOCK_SMTP_PORT", 587, low=1, high=65535)
+EMAIL_HOST_USER = env.text("PADDOCK_SMTP_USER")
+EMAIL_HOST_PASSWORD = env.text("PADDOCK_SMTP_PASSWORD")
+_SMTP_TLS = env.choice("PADDOCK_SMTP_TLS", "starttls", ("starttls", "tls", "none"))
+EMAIL_USE_TLS, EMAIL_USE_SSL = _SMTP_TLS == "starttls", _SMTP_TLS == "tls"
+EMAIL_TIMEOUT = 30
+DEFAULT_FROM_EMAIL = env.text("PADDOCK_MAIL_FROM", "paddock@localhost")
+# The panel's own address as readers of mails reach it, for links: https://panel.example.com
+PANEL_URL = env.text("PADDOCK_URL").rstrip("/")
+# Networks that are not public and that webhooks may go to all the same.
+WEBHOOK_NETWORKS = env.networks("PADDOCK_WEBHOOK_NETWORKS")
 
 # --- The product's own ---
 GALLOP_BINARY = Path(env.text("PADDOCK_GALLOP", str(BASE_DIR / "native" / "target" / "release" / "gallop")))

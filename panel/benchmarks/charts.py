@@ -98,6 +98,16 @@ def _draw(spec: dict[str, Any]) -> str:
         return str(vl_convert.vegalite_to_svg(whole, allowed_base_urls=[]))
 
 
+def png(spec: dict[str, Any], scale: float) -> bytes:
+    """The drawing as a picture on white, `scale` times 72 dpi, for documents that hold no SVG."""
+    import vl_convert
+
+    config = {**_CONFIG, "background": "white"}
+    whole = {"$schema": "https://vega.github.io/schema/vega-lite/v5.json", "config": config, **spec}
+    with _drawing:
+        return bytes(vl_convert.vegalite_to_png(whole, scale=scale, allowed_base_urls=[]))
+
+
 def _prepared(drawn: str, label: str, ident: str) -> str:
     """One picture with one name for screen readers, its ids its own among the page's other charts."""
     if re.search(r"<(script|style|foreignObject|image)\b|\sstyle=|\son\w+=", drawn):

@@ -206,6 +206,21 @@ def run_cancel(*, actor: User, run: Run) -> Run:
 
 
 @transaction.atomic
+def run_expire(run: Run, words: str) -> bool:
+    """Ends a queued run that nobody began in time; whether it was queued still. The panel's own doing, not a user's."""
+    ended = Run.objects.filter(pk=run.pk, status=RunStatus.QUEUED).update(
+        status=RunStatus.CANCELLED,
+        error=words,
+        finished_at=timezone.now(),
+        progress="",
+        row_version=F("row_version") + 1,
+    )
+    if ended:
+        audit_record(actor=None, action="run.expire", target=run, after={"reason": words})
+    return bool(ended)
+
+
+@transaction.atomic
 def run_delete(*, actor: User, run: Run) -> None:
     """With its rounds and their output."""
     require_run(actor, run, Action.BENCHMARK)

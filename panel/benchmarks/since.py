@@ -1,8 +1,8 @@
 """What changed between two measurements of the same, and whether it is real. Pure.
 
-Two questions, answered apart. Do the rounds of the two runs differ? That is `statistics.unpaired`. And do they differ by
-more than runs of this differ by themselves? That can be told only from the runs before: `statistics.scatter` of those
-since the last change (changepoints.py).
+Two questions, answered apart. Do the rounds of the two runs differ? That is `statistics.unpaired`. And do they differ
+by more than runs of this differ by themselves? That can be told only from the runs before: `statistics.scatter` of
+those since the last change (changepoints.py).
 """
 
 from __future__ import annotations
@@ -49,17 +49,20 @@ class Change:
         return (self.ratio.value > 1) == (BY_NAME[self.figure].better == "higher")
 
 
-def changes(now: Sequence[Measured], before: Sequence[Measured], earlier: Earlier) -> list[Change]:
-    """Every compared figure of every target that both measured, told apart by their labels. No value of `now` may
-    stand in `earlier`."""
+COMPARED = tuple(figure.name for figure in FIGURES if figure.compared)
+
+
+def changes(
+    now: Sequence[Measured], before: Sequence[Measured], earlier: Earlier, figures: Sequence[str] = COMPARED
+) -> list[Change]:
+    """These figures of every target that both measured, told apart by their labels. No value of `now` may stand in
+    `earlier`."""
     found = []
     for label in dict.fromkeys(measured.label for measured in now):
-        for figure in FIGURES:
-            if figure.compared:
-                own = _values(now, label, figure.name)
-                other = _values(before, label, figure.name)
-                if own and other:
-                    found.append(_change(label, figure.name, own, other, earlier.get((label, figure.name), ())))
+        for name in figures:
+            own, other = _values(now, label, name), _values(before, label, name)
+            if own and other:
+                found.append(_change(label, name, own, other, earlier.get((label, name), ())))
     return found
 
 

@@ -43,11 +43,11 @@ def side_of(row: SuiteRun) -> Side:
     return Side(row, {outcome.case.slug: outcome for outcome in suite_results.outcomes(row)})
 
 
-def case_changes(now: Outcome, before: Outcome) -> list[Change]:
+def case_changes(now: Outcome, before: Outcome, earlier: since.Earlier | None = None) -> list[Change]:
     """Of the case's own figure, by set-up; a case that failed, or must not be believed, has none."""
     if now.words or before.words:
         return []
-    return [change for change in since.changes(now.rounds, before.rounds, {}) if change.figure == now.case.figure]
+    return since.changes(now.rounds, before.rounds, earlier or {}, [now.case.figure])
 
 
 def _table(sides: Sequence[Side], slug: str) -> Table:

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import csv
 import io
-from pathlib import Path
 from typing import Any
 
-from django.contrib.staticfiles import finders
 from django.template.loader import render_to_string
-from django.utils.safestring import SafeString, mark_safe
 
 from panel.benchmarks import exports, suite_results
 from panel.benchmarks.models import SuiteRun
 from panel.benchmarks.suite_tables import Cell, Table
 from panel.core import cells as spreadsheet
-from panel.core.errors import ApplicationError
+from panel.core.styles import inline_styles
 
 FORMAT = 1
 _STYLES = ("tokens", "base", "components", "benchmarks")
@@ -49,18 +46,8 @@ def suite_json(row: SuiteRun) -> dict[str, Any]:
 
 def suite_html(row: SuiteRun) -> str:
     """The result page as one file: styles and charts inside, no script, nothing fetched from anywhere."""
-    context = {"row": row, "styles": _styles(), **suite_results.result(row)}
+    context = {"row": row, "styles": inline_styles(_STYLES), **suite_results.result(row)}
     return render_to_string("benchmarks/suite_report.html", context)
-
-
-def _styles() -> SafeString:
-    texts = []
-    for name in _STYLES:
-        path = finders.find(f"css/{name}.css")
-        if path is None:
-            raise ApplicationError(f"The panel's own style sheet css/{name}.css is missing; install the panel again.")
-        texts.append(Path(path).read_text(encoding="utf-8"))
-    return mark_safe("\n".join(texts))  # noqa: S308 - the panel's own files
 
 
 def table_json(table: Table) -> dict[str, Any]:

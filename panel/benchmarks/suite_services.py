@@ -16,7 +16,7 @@ from panel.accounts.permissions import Action, may, require
 from panel.audit.services import audit_record
 from panel.benchmarks import services
 from panel.benchmarks.arguments import clean, clean_paths
-from panel.benchmarks.models import ENDED, Run, RunTarget, SuiteRun, SuiteStatus
+from panel.benchmarks.models import ENDED, Run, RunStatus, RunTarget, SuiteRun, SuiteStatus
 from panel.benchmarks.suites import SUITES
 from panel.benchmarks.suites.definitions import PRESETS, Case, Setup, Suite, setups_of, stored_case
 from panel.core.errors import ApplicationError, Conflict
@@ -183,6 +183,19 @@ def suite_cancel(*, actor: User, row: SuiteRun) -> SuiteRun:
     audit_record(actor=actor, action="suite.cancel", target=row)
     row.refresh_from_db()
     return row
+
+
+@transaction.atomic
+def suite_expire(row: SuiteRun, words: str) -> bool:
+    """Ends a suite whose first case nobody began in time; whether that was so still."""
+    first = row.runs.filter(case=0, status=RunStatus.QUEUED).first()
+    if first is None or row.runs.exclude(pk=first.pk).exists() or not services.run_expire(first, words):
+        return False
+    SuiteRun.objects.filter(pk=row.pk, status=SuiteStatus.RUNNING).update(
+        status=SuiteStatus.CANCELLED, finished_at=timezone.now(), row_version=F("row_version") + 1
+    )
+    audit_record(actor=None, action="suite.expire", target=row, after={"reason": words})
+    return True
 
 
 @transaction.atomic

@@ -1,0 +1,22 @@
+"""The panel's own style sheets inside a file that stands alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from django.contrib.staticfiles import finders
+from django.utils.safestring import SafeString, mark_safe
+
+from panel.core.errors import ApplicationError
+
+
+def inline_styles(names: Sequence[str]) -> SafeString:
+    """The text of css/NAME.css for each, to stand in a <style> element."""
+    texts = []
+    for name in names:
+        path = finders.find(f"css/{name}.css")
+        if path is None:
+            raise ApplicationError(f"The panel's own style sheet css/{name}.css is missing; install the panel again.")
+        texts.append(Path(path).read_text(encoding="utf-8"))
+    return mark_safe("\n".join(texts))  # noqa: S308 - the panel's own files

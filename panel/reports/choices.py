@@ -1,0 +1,63 @@
+"""Words that schedules, reports and deliveries are described with."""
+
+from __future__ import annotations
+
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+
+class Kind(models.TextChoices):
+    SCENARIO = "scenario", _("A scenario on sites")
+    SUITE = "suite", _("A suite on a host")
+
+
+class Overlap(models.TextChoices):
+    """What a date does when the run of the one before is not done."""
+
+    SKIP = "skip", _("Leave it out and say so")
+    WAIT = "wait", _("Start it afterwards")
+
+
+class Notify(models.TextChoices):
+    ALWAYS = "always", _("Every report")
+    CHANGES = "changes", _("Only what changed, failed or was missed")
+
+
+class OccurrenceStatus(models.TextChoices):
+    WAITING = "waiting", _("Waiting for the one before")
+    RUNNING = "running", _("Running")
+    DONE = "finished", _("Reported")
+    MISSED = "missed", _("Missed")
+    SKIPPED = "skipped", _("Left out")
+    FAILED = "failed", _("Could not start")
+
+
+OPEN = (OccurrenceStatus.WAITING, OccurrenceStatus.RUNNING)
+
+
+class Outcome(models.TextChoices):
+    """What a report says at its top."""
+
+    FIRST = "first", _("First report")
+    WORSE = "worse", _("Worse")
+    BETTER = "better", _("Better")
+    UNSURE = "unsure", _("Not sure yet")
+    SAME = "no_difference", _("No difference shown")
+    INVALID = "invalid", _("Not to be believed")
+    FAILED = "failed", _("Failed")
+
+
+NOTEWORTHY = (Outcome.WORSE, Outcome.BETTER, Outcome.INVALID, Outcome.FAILED)
+
+
+class Form(models.TextChoices):
+    HTML = "html", "HTML"
+    PDF = "pdf", "PDF"
+    ODS = "ods", "ODS"
+    CSV = "csv", "CSV"
+    JSON = "json", "JSON"
+
+
+class Channel(models.TextChoices):
+    MAIL = "mail", _("Mail")
+    WEBHOOK = "webhook", _("Webhook")

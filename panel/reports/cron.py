@@ -1,0 +1,74 @@
+"""Cron expressions: when is the next date? Pure; the syntax and its meaning are cronsim's, which follows Debian's cron.
+
+Five fields: minute, hour, day of the month, month, day of the week; `L` is the last day of a month, `5#2` its second
+Friday. Where a clock is put forward, dates that do not exist come right after; where it is put back, they come once.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from itertools import islice
+from zoneinfo import ZoneInfo
+
+from cronsim import CronSim, CronSimError
+
+from panel.core.errors import ApplicationError
+
+SHORTCUTS = {
+    "@hourly": "0 * * * *",
+    "@daily": "0 0 * * *",
+    "@weekly": "0 0 * * 0",
+    "@monthly": "0 0 1 * *",
+    "@yearly": "0 0 1 1 *",
+}
+MOST_COUNTED = 1000  # dates that passed while nobody looked
+_FIELDS = ("minute", "hour", "day of the month", "month", "day of the week")
+
+
+def normal(expression: str) -> str:
+    """`expression` with its shortcut spelled out and single spaces. ApplicationError, field `cron`, in words."""
+    words = " ".join(expression.split())
+    text = SHORTCUTS.get(words.lower(), words)
+    count = len(text.split(" ")) if text else 0
+    if count != 5:
+        names = ", ".join(_FIELDS)
+        raise ApplicationError(f"Write five fields ({names}) such as 30 2 * * 1; this has {count}.", field="cron")
+    try:
+        next(CronSim(text, dt.datetime(2024, 1, 1, tzinfo=dt.UTC)))
+    except CronSimError as error:
+        raise ApplicationError(f"{error}: write fields such as 30 2 * * 1, Mondays at 2:30.", field="cron") from error
+    except StopIteration as error:
+        raise ApplicationError("There is no such date: the day does not occur in that month.", field="cron") from error
+    return text
+
+
+def explained(expression: str) -> str:
+    """`At 02:30 on Monday`. ApplicationError as `normal`."""
+    return CronSim(normal(expression), dt.datetime(2024, 1, 1, tzinfo=dt.UTC)).explain()
+
+
+def following(expression: str, zone: str, after: dt.datetime, count: int) -> list[dt.datetime]:
+    """The next `count` dates after `after`, in UTC, of an expression whose clock is that of `zone`."""
+    dates = CronSim(normal(expression), after.astimezone(ZoneInfo(zone)))
+    return [date.astimezone(dt.UTC) for date in islice(dates, count)]
+
+
+def next_date(expression: str, zone: str, after: dt.datetime) -> dt.datetime:
+    """ApplicationError when there is none within the next fifty years."""
+    dates = following(expression, zone, after, 1)
+    if not dates:
+        raise ApplicationError("There is no such date any more.", field="cron")
+    return dates[0]
+
+
+def passed(expression: str, zone: str, first: dt.datetime, now: dt.datetime) -> list[dt.datetime]:
+    """`first` and the dates after it until `now`: of very many the newest `MOST_COUNTED`."""
+    backwards = CronSim(normal(expression), now.astimezone(ZoneInfo(zone)) + dt.timedelta(minutes=1), reverse=True)
+    found = []
+    for date in islice(backwards, MOST_COUNTED):
+        moment = date.astimezone(dt.UTC)
+        if moment <= first:
+            break
+        if moment <= now:
+            found.append(moment)
+    return [first, *reversed(found)]

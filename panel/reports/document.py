@@ -1,0 +1,107 @@
+"""A report as plain data, from which each of its forms is made. Pure; stored as JSON with the report.
+
+Nothing in it points at rows: it can be shown when run, site and host are gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from panel.benchmarks.charts import Chart
+from panel.benchmarks.charts import Table as ChartTable
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Cell:
+    """`text` is what people read, `value` what programs do; `detail` an interval or a remark."""
+
+    text: str
+    value: float | None = None
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """The first `names` cells of each row say what it is about."""
+
+    title: str
+    head: list[str]
+    rows: list[list[Cell]]
+    note: str = ""
+    names: int = 1
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A chart: a Vega-Lite specification, a sentence for who does not see it, and the table behind it."""
+
+    name: str
+    title: str
+    label: str
+    spec: dict[str, Any]
+    head: list[str]
+    rows: list[list[str]]
+
+    @property
+    def chart(self) -> Chart:
+        return Chart(self.name, self.title, self.label, self.spec, ChartTable(self.head, self.rows))
+
+
+@dataclass(frozen=True)
+class Section:
+    title: str
+    tables: list[Table] = field(default_factory=list)
+    pictures: list[Picture] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Document:
+    """`changes` are sentences on what changed since `since` (words naming the run before), `around` what else was
+    different, `notes` what became of the schedule's other dates, `warnings` why figures must not be believed."""
+
+    title: str
+    made_at: str  # ISO 8601, UTC
+    outcome: str  # choices.Outcome
+    headline: str
+    since: str = ""
+    changes: list[str] = field(default_factory=list)
+    around: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    sections: list[Section] = field(default_factory=list)
+    facts: list[list[str]] = field(default_factory=list)  # [name, words]
+    link: str = ""
+
+    def tables(self) -> Iterator[tuple[Section, Table]]:
+        for section in self.sections:
+            for table in section.tables:
+                yield section, table
+
+
+def picture(chart: Chart) -> Picture:
+    return Picture(chart.name, chart.title, chart.label, chart.spec, chart.table.head, chart.table.rows)
+
+
+def to_json(document: Document) -> dict[str, Any]:
+    return {"format": FORMAT, **asdict(document)}
+
+
+def from_json(data: dict[str, Any]) -> Document:
+    """What `to_json` made. ValueError for another format."""
+    if data.get("format") != FORMAT:
+        raise ValueError(f"a report of format {data.get('format')}; this panel reads format {FORMAT}")
+    values = {key: value for key, value in data.items() if key != "format"}
+    return Document(**{**values, "sections": [_section(part) for part in values["sections"]]})
+
+
+def _section(data: dict[str, Any]) -> Section:
+    tables = [
+        Table(**{**table, "rows": [[Cell(**cell) for cell in row] for row in table["rows"]]})
+        for table in data["tables"]
+    ]
+    return Section(data["title"], tables, [Picture(**item) for item in data["pictures"]], data["remarks"])

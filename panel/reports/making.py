@@ -1,0 +1,258 @@
+"""From an ended run or suite to the document of its report. Reads only; services.py stores it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from django.conf import settings
+from django.urls import reverse
+
+from panel.benchmarks import pictures, results, selectors, since, since_words, suite_comparing, suite_results
+from panel.benchmarks.charts import Chart
+from panel.benchmarks.models import Run, RunStatus, SuiteRun, SuiteStatus
+from panel.benchmarks.suite_tables import Table as SuiteTable
+from panel.benchmarks.summary import BY_NAME, FIGURES
+from panel.reports import headline
+from panel.reports.document import Cell, Document, Picture, Section, Table, picture
+from panel.reports.headline import Top
+
+EARLIER_RUNS = 100
+EARLIER_SUITES = 20
+
+
+def when(moment: Any) -> str:
+    return f"{moment:%Y-%m-%d %H:%M} UTC" if moment else ""
+
+
+def _link(name: str, uuid: Any) -> str:
+    return f"{settings.PANEL_URL}{reverse(name, args=[uuid])}" if settings.PANEL_URL else ""
+
+
+# --- runs ---
+
+
+def earlier_runs(run: Run) -> list[Run]:
+    """Valid runs before this one of the same scenario, with its parameters, on its sites; oldest first."""
+    if run.scenario_id is None:
+        return []
+    sites = sorted(run.targets.values_list("site", flat=True))
+    rows = Run.objects.filter(scenario=run.scenario_id, status=RunStatus.FINISHED, pk__lt=run.pk).order_by("-pk")
+    found: list[Run] = []
+    for row in rows.prefetch_related("targets")[: 3 * EARLIER_RUNS]:
+        same = row.parameters == run.parameters and sorted(target.site_id or 0 for target in row.targets.all()) == sites
+        if same and len(found) < EARLIER_RUNS:
+            found.append(row)
+    return found[::-1]
+
+
+def run_document(run: Run, notes: Sequence[str]) -> Document:
+    earlier = earlier_runs(run)
+    before = earlier[-1] if earlier else None
+    top, compared = _run_top(run, earlier)
+    sections = [_figures(run), *_compared_section(compared)] if run.summary.get("targets") else []
+    charts = [*_history(run, earlier), *(picture(chart) for chart in results.result(run)["charts"])]
+    if sections and charts:
+        sections.append(Section("Charts", pictures=charts))
+    around = since.around(run.fingerprint, before.fingerprint) if before and run.fingerprint else []
+    return Document(
+        title=run.title,
+        made_at=when(run.finished_at),
+        outcome=top.outcome,
+        headline=top.headline,
+        since=_since(before),
+        changes=top.changes,
+        around=[f"{words[0].upper()}{words[1:]}." for words in around],
+        notes=list(notes),
+        warnings=list(run.reasons),
+        sections=sections,
+        facts=_facts(run),
+        link=_link("benchmarks:detail", run.uuid),
+    )
+
+
+def _since(before: Run | None) -> str:
+    return f"the run of {when(before.finished_at)}" if before else ""
+
+
+def _run_top(run: Run, earlier: Sequence[Run]) -> tuple[Top, list[since.Change]]:
+    if run.status in (RunStatus.FAILED, RunStatus.CANCELLED):
+        return headline.of_failure(run.error or "the run was cancelled."), []
+    if run.status == RunStatus.INVALID:
+        return headline.of_invalid(run.reasons), []
+    if not earlier:
+        return headline.of_changes([], ""), []
+    before = earlier[-1]
+    known: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for row in earlier:
+        _collect(known, row.summary)
+    found = since.changes(selectors.measured_rounds(run), selectors.measured_rounds(before), known)
+    return headline.of_changes(found, _since(before)), found
+
+
+def _collect(known: dict[tuple[str, str], list[float]], summary: dict[str, Any]) -> None:
+    for target in summary.get("targets", []):
+        for name, figure in target["figures"].items():
+            known[(target["label"], name)].append(figure["value"])
+
+
+def _figures(run: Run) -> Section:
+    targets = run.summary["targets"]
+    rows = []
+    for figure in FIGURES:
+        found = [target["figures"].get(figure.name) for target in targets]
+        if any(found):
+            name = f"{figure.label} ({figure.unit})" if figure.unit else figure.label
+            rows.append([Cell(name), *(_figure_cell(figure.name, value) for value in found)])
+    head = ["Figure", *(target["label"] for target in targets)]
+    note = "Median of the rounds, and the interval that holds the true one as surely as the rounds can tell."
+    remarks = [_verdict(words) for words in results.verdicts(run.summary)]
+    return Section("Figures", [Table("Figures", head, rows, note)], remarks=remarks)
+
+
+def _figure_cell(name: str, found: dict[str, Any] | None) -> Cell:
+    if found is None:
+        return Cell("–")
+    figure = BY_NAME[name]
+    interval = "" if found["low"] is None else f"{pictures.interval_words(figure, found)}, {pictures.sure(found)} sure"
+    return Cell(pictures.shown(figure, found["value"]), found["value"], interval)
+
+
+def _verdict(found: dict[str, str]) -> str:
+    if found["kind"] == "too_few":
+        return f"{found['label']}: too few rounds to compare with {found['baseline']}."
+    spread = f"({found['low']} to {found['high']}, {found['sure']} sure)"
+    if found["kind"] == "no_difference":
+        return f"{found['label']}: no difference shown in throughput against {found['baseline']} {spread}."
+    return f"{found['label']}: {found['times']} times the throughput of {found['baseline']} {spread}."
+
+
+def _compared_section(compared: Sequence[since.Change]) -> list[Section]:
+    if not compared:
+        return []
+    table = since_words.table(compared)
+    rows = [
+        [
+            *(Cell(text) for text in row[:2]),
+            Cell(row[2], item.before),
+            Cell(row[3], item.now),
+            Cell(row[4], item.ratio.value),
+            *(Cell(text) for text in row[5:]),
+        ]
+        for row, item in zip(table.rows, compared, strict=True)
+    ]
+    note = "A change is called real when its interval leaves 1 out and it goes beyond what runs of this differ by."
+    return [Section("Since last time", [Table("Since last time", table.head, rows, note, 2)])]
+
+
+def _history(run: Run, earlier: Sequence[Run]) -> list[Picture]:
+    """How the throughput went, with what changed in it marked; from the third run on."""
+    points = []
+    for row in [*earlier, run]:
+        for target in row.summary.get("targets", []):
+            found = target["figures"].get("throughput_rps")
+            if found and row.finished_at and row.status == RunStatus.FINISHED:
+                at = row.finished_at.isoformat(timespec="seconds")
+                spread = {key: found[key] for key in ("value", "low", "high")}
+                points.append({"at": at, "label": target["label"], "title": row.title, **spread})
+    chart = pictures.history(points, "throughput_rps") if len(earlier) >= 2 else None
+    return [picture(chart)] if chart else []
+
+
+def _facts(run: Run) -> list[list[str]]:
+    parameters = run.parameters
+    given = ", ".join(
+        name if value is True else f"{name} {value}"
+        for name, value in parameters["arguments"].items()
+        if value is not None and value is not False
+    )
+    facts = [
+        ["Tool", f"{parameters['tool']} (closed loop)"],
+        ["Arguments", given],
+        ["Paths", " ".join(parameters["paths"])],
+        ["Rounds", f"{parameters['rounds']}, interleaved; warm-up {parameters['warmup_s']} s"],
+    ]
+    for target in run.fingerprint.get("targets", []):
+        number = f", revision #{target['revision']}" if target.get("revision") else ""
+        facts.append([target["label"], f"{target.get('engine', '')} {target.get('version', '')}{number}"])
+    return facts + _machines(run.fingerprint.get("hosts", {}))
+
+
+def _machines(hosts: dict[str, Any]) -> list[list[str]]:
+    return [[name, _machine(seen)] for name, seen in hosts.items()]
+
+
+def _machine(seen: dict[str, Any]) -> str:
+    cpus = f"{seen.get('cpus_usable', '?')} CPUs {seen.get('cpu_model') or ''}".strip()
+    return f"Linux {seen.get('kernel', '?')}, {cpus}"
+
+
+# --- suites ---
+
+
+def earlier_suites(row: SuiteRun) -> list[SuiteRun]:
+    """Whole runs before this one of the same suite and preset on the same host; oldest first."""
+    rows = SuiteRun.objects.filter(
+        suite=row.suite, preset=row.preset, host_name=row.host_name, status=SuiteStatus.FINISHED, pk__lt=row.pk
+    )
+    return list(rows.order_by("-pk")[:EARLIER_SUITES])[::-1]
+
+
+def suite_document(row: SuiteRun, notes: Sequence[str]) -> Document:
+    earlier = earlier_suites(row)
+    before = earlier[-1] if earlier else None
+    since_when = f"the run of {when(before.finished_at)}" if before else ""
+    shown = suite_results.result(row)
+    sections, warnings = [], list(row.left_out)
+    for part in shown["parts"]:
+        sections.append(Section(part.table.title, [_suite_table(part.table)], _pictures(part.charts), part.remarks))
+    if row.preset != "full":
+        warnings.append("Shortened for a first look: fewer requests and shorter rounds than were published.")
+    top, compared = _suite_top(row, earlier, since_when)
+    return Document(
+        title=row.title,
+        made_at=when(row.finished_at),
+        outcome=top.outcome,
+        headline=top.headline,
+        since=since_when,
+        changes=top.changes,
+        notes=list(notes),
+        warnings=warnings,
+        sections=[*_compared_section(compared), *sections],
+        facts=[["Published", shown["source"]["source"]], *_machines(shown["hosts"])],
+        link=_link("benchmarks:suite", row.uuid),
+    )
+
+
+def _pictures(charts: Sequence[Chart]) -> list[Picture]:
+    return [picture(chart) for chart in charts]
+
+
+def _suite_table(table: SuiteTable) -> Table:
+    rows = [[Cell(cell.text, cell.value, cell.detail) for cell in cells] for cells in table.rows]
+    return Table(table.title, table.head, rows, table.note, table.names)
+
+
+def _suite_top(row: SuiteRun, earlier: Sequence[SuiteRun], since_when: str) -> tuple[Top, list[since.Change]]:
+    now = suite_comparing.side_of(row).outcomes
+    if not any(outcome.status == RunStatus.FINISHED for outcome in now.values()):
+        words = (
+            "the suite was cancelled." if row.status == SuiteStatus.CANCELLED else "no case of the suite ended well."
+        )
+        return headline.of_failure(words), []
+    if not earlier:
+        return headline.of_changes([], ""), []
+    known: dict[str, dict[tuple[str, str], list[float]]] = defaultdict(lambda: defaultdict(list))
+    for old in earlier:
+        for run in old.runs.filter(status=RunStatus.FINISHED):
+            if run.case is not None:
+                _collect(known[old.plan[run.case]["slug"]], run.summary)
+    before = suite_comparing.side_of(earlier[-1]).outcomes
+    found = []
+    for slug, outcome in now.items():
+        if slug in before:
+            own = suite_comparing.case_changes(outcome, before[slug], known[slug])
+            found += [replace(change, label=f"{outcome.case.title}, {change.label}") for change in own]
+    return headline.of_changes(found, since_when), found

@@ -1,0 +1,69 @@
+"""Reads: what of schedules and reports a user may see."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+from django.db.models import Prefetch, Q, QuerySet
+from django.utils import timezone
+
+from panel.accounts.models import Team, User
+from panel.accounts.permissions import Action, in_scope
+from panel.audit.models import AuditEntry
+from panel.reports.choices import NOTEWORTHY
+from panel.reports.models import Occurrence, Report, Schedule, ScheduleSite, Watch
+
+# The sweep looks every 15 s; after this long without one, something does not run.
+SILENT_AFTER = dt.timedelta(seconds=90)
+
+
+def schedules_visible(user: User) -> QuerySet[Schedule]:
+    """Those of the user's teams and of none, if every site in them is one that the user may see."""
+    rows = Schedule.objects.select_related("team", "scenario", "host", "run_as").prefetch_related("sites__site__team")
+    if not user.is_active or not in_scope(user, Action.VIEW):
+        return rows.none()
+    if user.is_admin:
+        return rows
+    teams = user.teams.all()
+    foreign = ScheduleSite.objects.filter(site__isnull=False).exclude(site__team__in=teams)
+    return rows.filter(Q(team=None) | Q(team__in=teams)).exclude(sites__in=foreign).distinct()
+
+
+def reports_visible(user: User) -> QuerySet[Report]:
+    """Those about nothing but sites of the user's teams; suites are of hosts, which belong to no team."""
+    rows = Report.objects.select_related("schedule", "run", "suite_run")
+    if not user.is_active or not in_scope(user, Action.VIEW):
+        return rows.none()
+    if user.is_admin:
+        return rows
+    teams = user.teams.all()
+    others = Team.objects.exclude(pk__in=teams)
+    mine = rows.filter(Q(team=None) | Q(team__in=teams), for_admins=False)
+    return mine.exclude(pk__in=Report.objects.filter(teams__in=others).values("pk"))
+
+
+def occurrences_of(schedule: Schedule) -> QuerySet[Occurrence]:
+    return schedule.occurrences.select_related("run", "suite_run", "report")
+
+
+def with_last(rows: QuerySet[Schedule]) -> QuerySet[Schedule]:
+    return rows.prefetch_related(Prefetch("occurrences", Occurrence.objects.select_related("report")))
+
+
+def silent_since() -> dt.datetime | None:
+    """Since when nobody has looked at the schedules, if that is too long; the panel is then without its worker or its
+    scheduler."""
+    last = Watch.objects.filter(pk=1).first()
+    return last.looked_at if last and timezone.now() - last.looked_at > SILENT_AFTER else None
+
+
+def removed_of(schedule: Schedule) -> QuerySet[AuditEntry]:
+    """What retention removed, newest first."""
+    return AuditEntry.objects.filter(
+        action="report.prune", object_type="reports.schedule", object_id=str(schedule.pk)
+    ).order_by("-pk")
+
+
+def noteworthy(user: User, since: dt.datetime) -> QuerySet[Report]:
+    """Reports since then of what changed or went wrong."""
+    return reports_visible(user).filter(outcome__in=NOTEWORTHY, created_at__gt=since)

@@ -1,0 +1,213 @@
+"""Everything that changes schedules and reports. All keyword-only; `actor` is who asks.
+
+Each call checks permission (PermissionDenied), values (ValidationError keyed by field), and writes an audit row in the
+same transaction. What happens when a date comes is watching.py's part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from panel.accounts.models import User
+from panel.accounts.permissions import Action, require
+from panel.audit.services import audit_record, snapshot
+from panel.benchmarks.models import Run, SuiteRun
+from panel.benchmarks.selectors import scenarios_visible
+from panel.benchmarks.services import MAX_SITES
+from panel.core.errors import ApplicationError, Conflict
+from panel.core.models import version_bump
+from panel.hosts.models import JobStatus
+from panel.reports import beginning, cron, storing
+from panel.reports.choices import OPEN, Kind
+from panel.reports.models import Delivery, Occurrence, Report, Schedule, ScheduleSite
+from panel.websites.models import Site
+
+SCHEDULE_FIELDS = (
+    *("name", "team", "cron", "timezone", "kind", "scenario", "suite", "preset", "host", "overlap", "grace_minutes"),
+    *("notify", "recipients", "attachments", "webhook_url", "webhook_secret", "keep_reports", "keep_days"),
+)
+
+
+def require_schedule(actor: User, schedule: Schedule) -> None:
+    """PermissionDenied unless `actor` may measure for its team and every one of its sites."""
+    require(actor, Action.BENCHMARK, schedule.team)
+    if schedule.pk is not None:
+        for row in schedule.sites.select_related("site__team"):
+            if row.site is not None:
+                require(actor, Action.BENCHMARK, row.site.team)
+
+
+def _assign(schedule: Schedule, values: Mapping[str, Any]) -> None:
+    for name, value in values.items():
+        if name not in SCHEDULE_FIELDS:
+            known = ", ".join(SCHEDULE_FIELDS)
+            raise ApplicationError(f"A schedule has no member “{name}”. It has: {known}.", field=name, code="unknown")
+        setattr(schedule, name, value)
+
+
+def _check(actor: User, schedule: Schedule, sites: Sequence[Site]) -> None:
+    """What the model cannot know: who asks, and the sites."""
+    require(actor, Action.BENCHMARK, schedule.team)
+    schedule.full_clean()
+    if schedule.kind != Kind.SCENARIO:
+        return
+    if not schedule.scenario in scenarios_visible(actor):
+        raise ApplicationError("There is no such scenario that you may see.", field="scenario")
+    if not 1 <= len(sites) <= MAX_SITES:
+        raise ApplicationError(f"Choose from one to {MAX_SITES} sites to measure.", field="sites")
+    if len({site.pk for site in sites}) != len(sites):
+        raise ApplicationError("A site may stand in a schedule once.", field="sites")
+    for site in sites:
+        require(actor, Action.BENCHMARK, site.team)
+
+
+def _store_sites(schedule: Schedule, sites: Sequence[Site]) -> None:
+    schedule.sites.all().delete()
+    if schedule.kind == Kind.SCENARIO:
+        ScheduleSite.objects.bulk_create(
+            ScheduleSite(schedule=schedule, position=position, site=site, name=site.name)
+            for position, site in enumerate(sites)
+        )
+
+
+def _told(schedule: Schedule, sites: Sequence[Site]) -> dict[str, Any]:
+    return {**snapshot(schedule), "sites": [site.name for site in sites]}
+
+
+@transaction.atomic
+def schedule_create(*, actor: User, sites: Sequence[Site] = (), **values: Any) -> Schedule:
+    """Of a scenario on `sites`, the first of which is the baseline, or of a suite on a host."""
+    schedule = Schedule(run_as=actor)
+    _assign(schedule, values)
+    _check(actor, schedule, sites)
+    schedule.next_due_at = cron.next_date(schedule.cron, schedule.timezone, timezone.now())
+    schedule.save()
+    _store_sites(schedule, sites)
+    audit_record(actor=actor, action="schedule.create", target=schedule, after=_told(schedule, sites))
+    return schedule
+
+
+@transaction.atomic
+def schedule_update(
+    *,
+    actor: User,
+    schedule: Schedule,
+    sites: Sequence[Site] | None = None,
+    expected_version: int | None = None,
+    **values: Any,
+) -> Schedule:
+    """`sites` None keeps them. From now on it runs with the rights of `actor`."""
+    require_schedule(actor, schedule)
+    version_bump(schedule, expected_version)
+    stored = Schedule.objects.select_for_update().get(pk=schedule.pk)
+    old = [row.site for row in stored.sites.select_related("site__team") if row.site is not None]
+    chosen = old if sites is None else list(sites)
+    before = _told(stored, old)
+    dates = (stored.cron, stored.timezone)
+    _assign(stored, values)
+    stored.run_as = actor
+    _check(actor, stored, chosen)
+    if (stored.cron, stored.timezone) != dates and not stored.is_paused:
+        stored.next_due_at = cron.next_date(stored.cron, stored.timezone, timezone.now())
+    stored.save()
+    _store_sites(stored, chosen)
+    audit_record(actor=actor, action="schedule.update", target=stored, before=before, after=_told(stored, chosen))
+    return stored
+
+
+@transaction.atomic
+def schedule_delete(*, actor: User, schedule: Schedule) -> None:
+    """Its reports and runs stay."""
+    require_schedule(actor, schedule)
+    audit_record(actor=actor, action="schedule.delete", target=schedule, before=snapshot(schedule))
+    schedule.delete()
+
+
+@transaction.atomic
+def schedule_pause(*, actor: User, schedule: Schedule) -> Schedule:
+    """A run under way goes on; no other begins."""
+    require_schedule(actor, schedule)
+    if not Schedule.objects.filter(pk=schedule.pk, is_paused=False).update(is_paused=True, next_due_at=None):
+        raise Conflict(f"{schedule} is paused already.")
+    return _steered(actor, schedule, "schedule.pause")
+
+
+@transaction.atomic
+def schedule_resume(*, actor: User, schedule: Schedule) -> Schedule:
+    """From the next date on; those that passed meanwhile are not made up for."""
+    require_schedule(actor, schedule)
+    following = cron.next_date(schedule.cron, schedule.timezone, timezone.now())
+    if not Schedule.objects.filter(pk=schedule.pk, is_paused=True).update(is_paused=False, next_due_at=following):
+        raise Conflict(f"{schedule} is not paused.")
+    return _steered(actor, schedule, "schedule.resume")
+
+
+def _steered(actor: User, schedule: Schedule, action: str) -> Schedule:
+    version_bump(schedule, None)
+    schedule.refresh_from_db()
+    audit_record(actor=actor, action=action, target=schedule)
+    return schedule
+
+
+@transaction.atomic
+def schedule_run_now(*, actor: User, schedule: Schedule) -> Occurrence:
+    """Beside its dates, paused or not. Conflict while a run of it is under way."""
+    require_schedule(actor, schedule)
+    stored = Schedule.objects.select_for_update().get(pk=schedule.pk)
+    if stored.occurrences.filter(status__in=OPEN).exists():
+        raise Conflict(f"A run of {stored} is under way. Wait until it has ended, or cancel it.")
+    occurrence = beginning.begin(stored, timezone.now().replace(microsecond=0), by_hand=True, actor=actor)
+    audit_record(actor=actor, action="schedule.run", target=stored)
+    return occurrence
+
+
+# --- reports ---
+
+
+def require_report(actor: User, report: Report) -> None:
+    """PermissionDenied unless `actor` may measure for all it tells about."""
+    require(actor, Action.BENCHMARK, report.team)
+    for team in report.teams.all():
+        require(actor, Action.BENCHMARK, team)
+
+
+@transaction.atomic
+def report_create(*, actor: User, run: Run | None = None, suite_run: SuiteRun | None = None) -> Report:
+    """Of an ended run or suite that no schedule asked for."""
+    require(actor, Action.BENCHMARK)
+    row = run or suite_run
+    if row is None:
+        raise ApplicationError("Name a run or a suite to make a report of.", field="run")
+    if not row.is_ended:
+        raise Conflict(f"{row} is under way. Make its report when it has ended.")
+    report = storing.store(run=run, suite_run=suite_run)
+    require_report(actor, report)
+    audit_record(actor=actor, action="report.create", target=report, after={"title": report.title})
+    return report
+
+
+@transaction.atomic
+def report_delete(*, actor: User, report: Report) -> None:
+    """Its run stays."""
+    require_report(actor, report)
+    audit_record(actor=actor, action="report.delete", target=report, before={"title": report.title})
+    report.delete()
+
+
+@transaction.atomic
+def report_send(*, actor: User, report: Report) -> list[Delivery]:
+    """To everyone whom its schedule tells, once more. ApplicationError when that is nobody."""
+    require_report(actor, report)
+    if report.schedule is None:
+        raise ApplicationError("No schedule says whom to send this report to.")
+    if report.deliveries.filter(status__in=(JobStatus.QUEUED, JobStatus.RUNNING)).exists():
+        raise Conflict("This report is on its way; its deliveries are listed below it.")
+    made = storing.deliver(report, report.schedule)
+    if not made:
+        raise ApplicationError(f"{report.schedule} names no receiver. Add mail addresses or a webhook to it.")
+    audit_record(actor=actor, action="report.send", target=report, after={"to": [row.target for row in made]})
+    return made

@@ -1,0 +1,111 @@
+"""Reports into the database, their deliveries beside them, and old ones out of it."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+
+from django.db import transaction
+from django.utils import timezone
+
+from panel.accounts.models import Team
+from panel.audit.services import audit_record
+from panel.benchmarks.models import Run, SuiteRun
+from panel.reports import making
+from panel.reports.choices import NOTEWORTHY, Channel, Notify
+from panel.reports.document import Document, to_json
+from panel.reports.models import Delivery, Occurrence, Report, Schedule
+from panel.websites.models import Site
+
+
+def store(
+    *,
+    run: Run | None = None,
+    suite_run: SuiteRun | None = None,
+    document: Document | None = None,
+    occurrence: Occurrence | None = None,
+) -> Report:
+    """`document` by default is made of the run or the suite."""
+    if document is None:
+        document = making.run_document(run, []) if run else making.suite_document(given(suite_run), [])
+    schedule = occurrence.schedule if occurrence else None
+    teams = _teams(run, schedule)
+    report = Report(
+        schedule=schedule,
+        occurrence=occurrence,
+        run=run,
+        suite_run=suite_run,
+        team=schedule.team if schedule else None,
+        for_admins=bool(run) and not teams,
+        title=(f"{schedule}: {document.title}" if schedule and schedule.name != document.title else document.title)[
+            :200
+        ],
+        outcome=document.outcome,
+        headline=document.headline,
+        content=to_json(document),
+    )
+    report.save()
+    report.teams.set(teams)
+    return report
+
+
+def given(row: SuiteRun | None) -> SuiteRun:
+    assert row is not None
+    return row
+
+
+def _teams(run: Run | None, schedule: Schedule | None) -> list[Team]:
+    """Whose sites it tells about: those of the run, else of a schedule whose run could not begin."""
+    sites = Site.objects.none()
+    if run is not None:
+        sites = Site.objects.filter(pk__in=run.targets.values("site"))
+    elif schedule is not None:
+        sites = Site.objects.filter(pk__in=schedule.sites.values("site"))
+    return list(Team.objects.filter(pk__in=sites.values("team")))
+
+
+def deliver(report: Report, schedule: Schedule) -> list[Delivery]:
+    """Rows for every receiver that the schedule names, and a word to a worker."""
+    now = timezone.now()
+    wanted = [(Channel.MAIL, address) for address in dict.fromkeys(schedule.recipients)]
+    if schedule.webhook_url:
+        wanted.append((Channel.WEBHOOK, schedule.webhook_url))
+    made = [
+        Delivery.objects.create(report=report, channel=channel, target=target, due_at=now) for channel, target in wanted
+    ]
+    uuids = [str(row.uuid) for row in made]
+
+    def wake() -> None:
+        from panel.reports.tasks import deliver as task  # tasks import services
+
+        for uuid in uuids:
+            task.delay(uuid)
+
+    transaction.on_commit(wake)
+    return made
+
+
+def is_told(report: Report, schedule: Schedule, notes: Sequence[str]) -> bool:
+    return schedule.notify == Notify.ALWAYS or report.outcome in NOTEWORTHY or bool(notes)
+
+
+def prune(schedule: Schedule, *, making_room: int = 0) -> list[str]:
+    """Removes the reports that the schedule does not keep any longer; what they were, in words.
+
+    `making_room`: how many are about to be added. Runs stay: the history is made of them.
+    """
+    rows = schedule.reports.order_by("-created_at", "-pk")
+    gone: set[int] = set()
+    if schedule.keep_reports is not None:
+        kept = max(schedule.keep_reports - making_room, 0)
+        gone.update(rows.values_list("pk", flat=True)[kept:])
+    if schedule.keep_days is not None:
+        limit = timezone.now() - dt.timedelta(days=schedule.keep_days)
+        gone.update(rows.filter(created_at__lt=limit).values_list("pk", flat=True))
+    if not gone:
+        return []
+    removed = list(schedule.reports.filter(pk__in=gone).order_by("created_at"))
+    titles = [f"{making.when(report.created_at)}, {report.get_outcome_display()}" for report in removed]
+    schedule.reports.filter(pk__in=gone).delete()
+    audit_record(actor=None, action="report.prune", target=schedule, before={"reports": titles})
+    return titles

@@ -1,0 +1,206 @@
+"""What the sweep does with schedules: begin what is due, follow what was begun, report what has ended.
+
+Rows are the truth (docs/decisions/0002): a date is begun, its run queued and the schedule moved on in one transaction,
+so that a worker killed at any point has done all of it or nothing, and the next sweep finds the date due or done.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+
+from django.db import transaction
+from django.utils import timezone
+
+from panel.benchmarks.models import ENDED, Run, RunStatus, SuiteRun
+from panel.benchmarks.services import run_expire
+from panel.benchmarks.suite_services import suite_expire
+from panel.core.errors import ApplicationError
+from panel.reports import beginning, cron, making, storing
+from panel.reports.choices import OccurrenceStatus
+from panel.reports.models import Occurrence, Schedule, Watch
+from panel.reports.selectors import SILENT_AFTER
+
+logger = logging.getLogger(__name__)
+
+Gap = tuple[dt.datetime, dt.datetime]
+LATE = dt.timedelta(minutes=2)
+
+
+def look(now: dt.datetime | None = None) -> None:
+    """One round. Safe to call at any time, from several workers at once."""
+    now = now or timezone.now()
+    gap = _gap(now)
+    for pk in Schedule.objects.filter(is_paused=False, next_due_at__lte=now).values_list("pk", flat=True):
+        _date(pk, now, gap)
+    open_ones = Occurrence.objects.filter(status__in=(OccurrenceStatus.RUNNING, OccurrenceStatus.WAITING))
+    for row in open_ones.select_related("schedule__run_as", "run", "suite_run").order_by("due_at", "pk"):
+        _follow(row, now)
+    for schedule in Schedule.objects.filter(keep_days__isnull=False):
+        with transaction.atomic():
+            storing.prune(schedule)
+    # Last: a round that did not come to its end has not looked.
+    Watch.objects.update_or_create(pk=1, defaults={"looked_at": now})
+
+
+def _gap(now: dt.datetime) -> Gap | None:
+    """The time until now in which nobody looked."""
+    last = Watch.objects.filter(pk=1).first()
+    return (last.looked_at, now) if last and now - last.looked_at > SILENT_AFTER else None
+
+
+# --- dates ---
+
+
+@transaction.atomic
+def _date(pk: int, now: dt.datetime, gap: Gap | None) -> None:
+    schedule = Schedule.objects.select_for_update(skip_locked=True, no_key=True).filter(pk=pk).first()
+    if schedule is None or schedule.is_paused or schedule.next_due_at is None or schedule.next_due_at > now:
+        return  # another worker was faster
+    dates = cron.passed(schedule.cron, schedule.timezone, schedule.next_due_at, now)
+    newest = dates[-1]
+    is_late = now - newest > dt.timedelta(minutes=schedule.grace_minutes)
+    _missed(schedule, dates if is_late else dates[:-1], gap)
+    if not is_late and not schedule.occurrences.filter(due_at=newest).exists():
+        beginning.begin(schedule, newest, reason=_why_late(newest, now, gap))
+    Schedule.objects.filter(pk=pk).update(next_due_at=_next(schedule, now))
+
+
+def _next(schedule: Schedule, now: dt.datetime) -> dt.datetime | None:
+    try:
+        return cron.next_date(schedule.cron, schedule.timezone, now)
+    except ApplicationError:
+        return None
+
+
+def _missed(schedule: Schedule, dates: list[dt.datetime], gap: Gap | None) -> None:
+    if not dates or schedule.occurrences.filter(due_at=dates[-1]).exists():
+        return
+    Occurrence.objects.create(
+        schedule=schedule,
+        due_at=dates[-1],
+        dates=len(dates),
+        status=OccurrenceStatus.MISSED,
+        reason=_why(gap, dates[0]),
+        finished_at=timezone.now(),
+    )
+
+
+def _why(gap: Gap | None, date: dt.datetime) -> str:
+    if gap is not None and gap[0] <= date + SILENT_AFTER:
+        begun, ended = (making.when(moment) for moment in gap)
+        return f"The panel, its scheduler or its worker did not run from {begun} to {ended}."
+    return "The panel's worker was too busy to look at its schedules in time."
+
+
+def _why_late(date: dt.datetime, now: dt.datetime, gap: Gap | None) -> str:
+    return f"Begun {_minutes(now - date)} late. {_why(gap, date)}" if now - date > LATE else ""
+
+
+def _minutes(span: dt.timedelta) -> str:
+    count = round(span.total_seconds() / 60)
+    return f"{count} minute" if count == 1 else f"{count} minutes"
+
+
+# --- what was begun ---
+
+
+def _follow(row: Occurrence, now: dt.datetime) -> None:
+    try:
+        if row.status == OccurrenceStatus.WAITING:
+            _begin_waiting(row, now)
+        elif row.run is None and row.suite_run is None:
+            _gone(row)
+        elif _is_ended(row):
+            _report(row)
+        elif not row.by_hand and now - row.due_at > dt.timedelta(minutes=row.schedule.grace_minutes):
+            _give_up(row)
+    except Exception as error:  # one schedule's trouble is not the others'
+        logger.exception("the report of %s could not be made", row)
+        words = f"The panel could not make this report ({type(error).__name__}). Its log tells more."
+        _end(row, OccurrenceStatus.FAILED, words)
+
+
+def _is_ended(row: Occurrence) -> bool:
+    return row.run.is_ended if row.run else bool(row.suite_run and row.suite_run.is_ended)
+
+
+def _end(row: Occurrence, status: OccurrenceStatus, words: str) -> bool:
+    """Whether this worker is the one that ended it."""
+    running = Occurrence.objects.filter(pk=row.pk, status=OccurrenceStatus.RUNNING)
+    return bool(running.update(status=status, reason=words, finished_at=timezone.now()))
+
+
+def _gone(row: Occurrence) -> None:
+    _end(row, OccurrenceStatus.FAILED, "Its run was deleted before it was reported.")
+
+
+@transaction.atomic
+def _begin_waiting(row: Occurrence, now: dt.datetime) -> None:
+    Schedule.objects.select_for_update(no_key=True).get(pk=row.schedule_id)
+    if row.schedule.occurrences.filter(status=OccurrenceStatus.RUNNING).exists():
+        return
+    words = f"Begun {_minutes(now - row.due_at)} late: the run before it was under way until then."
+    waiting = Occurrence.objects.filter(pk=row.pk, status=OccurrenceStatus.WAITING)
+    if waiting.update(status=OccurrenceStatus.RUNNING, reason=words):
+        row.status, row.reason = OccurrenceStatus.RUNNING, words
+        beginning.start(row, row.schedule.run_as)
+
+
+@transaction.atomic
+def _give_up(row: Occurrence) -> None:
+    """A run that nobody could begin in time is missed, with what stood in its way."""
+    run = row.run or (row.suite_run.runs.filter(case=0).first() if row.suite_run else None)
+    if run is None or run.status != RunStatus.QUEUED:
+        return
+    busy = run.progress if "busy" in run.progress else "No worker took it up."
+    words = f"It could not begin within {row.schedule.grace_minutes} minutes. {busy}"
+    expired = run_expire(row.run, words) if row.run else bool(row.suite_run and suite_expire(row.suite_run, words))
+    if expired:
+        _end(row, OccurrenceStatus.MISSED, words)
+
+
+# --- reports ---
+
+
+def _report(row: Occurrence) -> None:
+    """The document is made before the transaction: it takes a while, and changes nothing."""
+    run, suite_run = _fresh(row)
+    notes = notes_of(row, run, suite_run)
+    document = making.run_document(run, notes) if run else making.suite_document(storing.given(suite_run), notes)
+    with transaction.atomic():
+        if not _end(row, OccurrenceStatus.DONE, row.reason):
+            return
+        removed = storing.prune(row.schedule, making_room=1)
+        if removed:
+            document.notes.append(f"Removed, because only so much is kept: the reports of {'; '.join(removed)}.")
+        report = storing.store(run=run, suite_run=suite_run, document=document, occurrence=row)
+        if storing.is_told(report, row.schedule, notes):
+            storing.deliver(report, row.schedule)
+
+
+def _fresh(row: Occurrence) -> tuple[Run | None, SuiteRun | None]:
+    run = Run.objects.filter(pk=row.run_id, status__in=ENDED).first() if row.run_id else None
+    return run, None if run else row.suite_run
+
+
+def notes_of(row: Occurrence, run: Run | None, suite_run: SuiteRun | None) -> list[str]:
+    """What became of the dates since the report before, and why this one began late."""
+    told = row.schedule.occurrences.filter(status=OccurrenceStatus.DONE, due_at__lt=row.due_at).first()
+    since = row.schedule.occurrences.filter(due_at__lt=row.due_at).order_by("due_at")
+    if told is not None:
+        since = since.filter(due_at__gt=told.due_at)
+    lost = (OccurrenceStatus.MISSED, OccurrenceStatus.SKIPPED, OccurrenceStatus.FAILED)
+    notes = [_lost(item) for item in since.filter(status__in=lost)]
+    if row.reason:
+        notes.append(row.reason)
+    first = run or (suite_run.runs.filter(case=0).first() if suite_run else None)
+    if first is not None and first.started_at and row.started_at and first.started_at - row.started_at > LATE:
+        waited = _minutes(first.started_at - row.started_at)
+        notes.append(f"It waited {waited} in the queue: its host, or every worker, was busy until then.")
+    return notes
+
+
+def _lost(row: Occurrence) -> str:
+    dates = f"{row.dates} dates until {making.when(row.due_at)}" if row.dates > 1 else making.when(row.due_at)
+    return f"{row.get_status_display()}: {dates}. {row.reason}"

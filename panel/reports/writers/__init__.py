@@ -1,0 +1,25 @@
+"""The forms of a report: one module for each, every one of them from the same Document."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from panel.reports.choices import Form
+from panel.reports.document import Document
+from panel.reports.writers import html, paper, spreadsheet, text
+
+
+@dataclass(frozen=True)
+class Writer:
+    content_type: str
+    write: Callable[[Document], bytes]
+
+
+WRITERS: dict[str, Writer] = {
+    Form.HTML: Writer("text/html; charset=utf-8", html.write),
+    Form.PDF: Writer("application/pdf", paper.write),
+    Form.ODS: Writer("application/vnd.oasis.opendocument.spreadsheet", spreadsheet.write),
+    Form.CSV: Writer("text/csv; charset=utf-8", text.write_csv),
+    Form.JSON: Writer("application/json", text.write_json),
+}
