@@ -12,6 +12,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("sites/", include("panel.websites.urls")),
     path("deployments/", include("panel.deployments.urls")),
     path("benchmarks/", include("panel.benchmarks.urls")),
+    path("reports/", include("panel.reports.urls")),
     path("trials/", include("panel.trials.urls")),
     path("audit/", include("panel.audit.urls")),
     path("api/v1/", include("panel.api.urls")),

@@ -19,6 +19,7 @@ APPS = (
     "imports",
     "benchmarks",
     "trials",
+    "reports",
     "api",
     "rendering",
     "remote",
@@ -37,6 +38,7 @@ MAY_IMPORT = {
     "imports": {"core", "accounts", "audit", "hosts", "websites", "deployments", "rendering", "remote", "agents"},
     "benchmarks": {"core", "accounts", "audit", "hosts", "websites", "deployments", "rendering", "remote", "agents"},
     "trials": {"core", "accounts", "audit", "hosts", "websites", "deployments", "benchmarks", "remote"},
+    "reports": {"core", "accounts", "audit", "hosts", "websites", "benchmarks"},
     "agents": set(),
 }
 # Wiring modules bring the parts together, so they may look further: pages show what other apps know.

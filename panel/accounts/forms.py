@@ -97,13 +97,13 @@ class PasswordForm(_TwicePassword):
     field_order = ["current", "password", "again"]
 
 
-def _zones() -> list[tuple[str, str]]:
+def timezone_choices() -> list[tuple[str, str]]:
     return [(name, name.replace("_", " ")) for name in sorted(zoneinfo.available_timezones())]
 
 
 class ProfileForm(forms.Form):
     email = forms.EmailField(label=_("E-mail"), required=False)
-    timezone_name = forms.ChoiceField(label=_("Time zone"), choices=_zones, validators=[validate_timezone])
+    timezone_name = forms.ChoiceField(label=_("Time zone"), choices=timezone_choices, validators=[validate_timezone])
     theme = forms.ChoiceField(label=_("Appearance"), choices=Theme.choices)
 
 

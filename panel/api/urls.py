@@ -16,6 +16,7 @@ from panel.deployments.api import Deployments, Drifts, Pins, Revisions
 from panel.deployments.api_sites import DeployableSites
 from panel.hosts.api import Hosts, Installs, Operations
 from panel.imports.api import Imports
+from panel.reports.api import Reports, Schedules
 from panel.trials.api import Trials
 from panel.websites.api import Certificates
 from panel.websites.api_parts import Blocks, Locations, PhpPools, Snippets, Upstreams
@@ -35,9 +36,11 @@ router.register("locations", Locations, basename="locations")
 router.register("operations", Operations, basename="operations")
 router.register("php-pools", PhpPools, basename="php-pools")
 router.register("pins", Pins, basename="pins")
+router.register("reports", Reports, basename="reports")
 router.register("revisions", Revisions, basename="revisions")
 router.register("runs", Runs, basename="runs")
 router.register("scenarios", Scenarios, basename="scenarios")
+router.register("schedules", Schedules, basename="schedules")
 router.register("sites", DeployableSites, basename="sites")
 router.register("snippets", Snippets, basename="snippets")
 router.register("suites", Suites, basename="suites")

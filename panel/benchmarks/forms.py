@@ -101,10 +101,9 @@ class ScenarioForm(forms.Form):
                 self.add_error(place if place in self.fields else None, words)
 
 
-class RunForm(forms.Form):
+class SitesForm(forms.Form):
     """`search` narrows which sites are offered; those chosen already stay. Any measurable site is accepted."""
 
-    scenario = forms.ModelChoiceField(Scenario.objects.none(), label=_("Scenario"), empty_label=_("Choose a scenario"))
     sites = forms.ModelMultipleChoiceField(
         Site.objects.none(), label=_("Sites"), widget=forms.CheckboxSelectMultiple, to_field_name="name"
     )
@@ -116,15 +115,12 @@ class RunForm(forms.Form):
         empty_label=_("The first of them"),
         help_text=_("The others are shown as so many times this one."),
     )
-    title = forms.CharField(label=_("Title"), max_length=200, required=False)
 
     def __init__(self, *args: Any, user: User, search: str = "", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         sites = selectors.sites_measurable(user)
-        for name, rows in (("scenario", selectors.scenarios_visible(user)), ("sites", sites), ("baseline", sites)):
-            field = self.fields[name]
-            assert isinstance(field, forms.ModelChoiceField)
-            field.queryset = rows
+        for name in ("sites", "baseline"):
+            offer_rows(self.fields[name], sites)
         self._offer(sites, search)
 
     def _offer(self, sites: QuerySet[Site], search: str) -> None:
@@ -149,6 +145,20 @@ class RunForm(forms.Form):
             self.add_error("baseline", _("Choose one of the sites above."))
         self.ordered = sorted(sites, key=lambda site: site != baseline) if baseline else sites
         return data
+
+
+def offer_rows(field: forms.Field, rows: QuerySet[Any]) -> None:
+    assert isinstance(field, forms.ModelChoiceField)
+    field.queryset = rows
+
+
+class RunForm(SitesForm):
+    scenario = forms.ModelChoiceField(Scenario.objects.none(), label=_("Scenario"), empty_label=_("Choose a scenario"))
+    title = forms.CharField(label=_("Title"), max_length=200, required=False)
+
+    def __init__(self, *args: Any, user: User, **kwargs: Any) -> None:
+        super().__init__(*args, user=user, **kwargs)
+        offer_rows(self.fields["scenario"], selectors.scenarios_visible(user))
 
 
 def site_label(site: Site) -> str:

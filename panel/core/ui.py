@@ -57,6 +57,12 @@ STATUS_LOOKS: dict[str, tuple[Tone, str]] = {
     "refused": ("bad", "bad"),
     "different": ("warn", "warn"),
     "same": ("ok", "ok"),
+    "missed": ("bad", "bad"),
+    "first": ("info", "info"),
+    "worse": ("bad", "bad"),
+    "better": ("ok", "ok"),
+    "unsure": ("warn", "wait"),
+    "no_difference": ("neutral", "neutral"),
 }
 
 

@@ -55,7 +55,7 @@ def _check(actor: User, schedule: Schedule, sites: Sequence[Site]) -> None:
     schedule.full_clean()
     if schedule.kind != Kind.SCENARIO:
         return
-    if not schedule.scenario in scenarios_visible(actor):
+    if schedule.scenario not in scenarios_visible(actor):
         raise ApplicationError("There is no such scenario that you may see.", field="scenario")
     if not 1 <= len(sites) <= MAX_SITES:
         raise ApplicationError(f"Choose from one to {MAX_SITES} sites to measure.", field="sites")

@@ -1,7 +1,8 @@
 """Where a webhook may go: an http or https address of a public machine (docs/threats.md, SSRF).
 
 The name is resolved once, every address it has is judged, and the connection goes to one of those that were: a name
-that means something else a moment later (rebinding) leads nowhere. PADDOCK_WEBHOOK_NETWORKS opens networks of one's own.
+that means something else a moment later (rebinding) leads nowhere. PADDOCK_WEBHOOK_NETWORKS opens networks of one's
+own.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ neither read nor kept: a webhook must not show what stands behind an address (do
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import hmac
 import http.client
@@ -63,7 +64,7 @@ def signature(secret: str, stamp: str, body: bytes) -> str:
 
 def body_of(row: Delivery) -> bytes:
     """The top of the report; all of it is at the address that `api` names. Too long a list is cut."""
-    report, content = row.report, row.report.content
+    content = row.report.content
     lists: dict[str, list[str]] = {key: list(content[key]) for key in ("changes", "around", "notes", "warnings")}
     while True:
         body = json.dumps(_message(row, lists), ensure_ascii=False).encode()
@@ -140,7 +141,5 @@ def _post(url: WebhookUrl, address: str, headers: dict[str, str], body: bytes) -
 
 
 def _cut(open_socket: socket.socket) -> None:
-    try:
+    with contextlib.suppress(OSError):  # it may have ended by itself at that moment
         open_socket.shutdown(socket.SHUT_RDWR)
-    except OSError:
-        pass  # it ended by itself at that moment

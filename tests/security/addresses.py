@@ -51,7 +51,9 @@ def _walk(patterns: list[URLPattern | URLResolver], prefix: str, space: str) -> 
 def fill(route: str) -> str:
     """The route with the keys of the world's rows."""
     uuid = world.DEPLOYMENT
-    if "suites/" in route:
+    if "reports/" in route:
+        uuid = world.REPORT
+    elif "suites/" in route:
         uuid = world.SUITE
     elif "runs/" in route or route.startswith("benchmarks"):
         uuid = world.RUN
@@ -71,7 +73,8 @@ def fill(route: str) -> str:
         "number": "1",
         "target": "0",
         "secret": "guess",
-        "kind": "invalid",
+        "kind": "scenario" if "schedules/" in route else "invalid",
+        "form": "html",
         "engine": "nginx",
     }
     return "/" + re.sub(r"<(\w+)>", lambda match: values.get(match[1], "1"), route)

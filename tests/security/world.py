@@ -33,6 +33,9 @@ from panel.hosts.models import Connection, EngineInstall, Host, HostOperation
 from panel.imports.models import Import
 from panel.imports.reading import Fault
 from panel.imports.report import OUTCOMES, FoundSite, Item, Part, Report, to_json
+from panel.reports.document import Document
+from panel.reports.document import to_json as document_json
+from panel.reports.models import Delivery, Occurrence, Report, Schedule, ScheduleSite
 from panel.trials.models import Contender, Trial
 from panel.websites.models import (
     Certificate,
@@ -54,6 +57,7 @@ OPERATION = UUID("70010000-0000-4000-8000-000000000003")
 TRIAL = UUID("70010000-0000-4000-8000-000000000004")
 SUITE = UUID("70010000-0000-4000-8000-000000000005")
 IMPORT = UUID("70010000-0000-4000-8000-000000000006")
+REPORT = UUID("70010000-0000-4000-8000-000000000007")
 NAME = "zzz-owned"
 HOST = "zhost"
 BCRYPT = "$2y$12$" + "SECRETbasicauth".ljust(53, "a")
@@ -65,6 +69,7 @@ SECRETS = {
     "certificate key": "SECRET-CERTIFICATE-KEY",
     "basic auth hash": BCRYPT,
     "secret file": "SECRET-FILE-CONTENT",
+    "webhook secret": "SECRET-WEBHOOK-SECRET",
     "totp": "SECRETTOTPSECRET",
     "recovery code": "SECRET-RECOVERY-DIGEST",
     "password hash": "SECRETHASH",
@@ -118,6 +123,7 @@ def build() -> World:
     HostOperation.objects.create(
         pk=KEY, uuid=OPERATION, host=host, kind="check", status="succeeded", finished_at=_TIME, requested_by=admin
     )
+    _reports(site, owner)
     _import(install, admin)
     audit_record(actor=owner, action="site.create", target=site, after=snapshot(site))
     audit_record(actor=admin, action="host.create", target=host, after=snapshot(host))
@@ -245,6 +251,39 @@ def _drifted(site: Site, install: EngineInstall, owner: User) -> None:
     path = "/etc/nginx/zzz.conf"
     PinnedFile.objects.create(
         pk=KEY, site=site, install=install, path=path, blob_id=digest(PLAIN_FILE), adopted_by=owner
+    )
+
+
+def _reports(site: Site, owner: User) -> None:
+    """A schedule, a date of it, its report, and that on its way to a webhook."""
+    schedule = Schedule.objects.create(
+        pk=KEY,
+        name=NAME,
+        team=site.team,
+        cron="0 2 * * *",
+        kind="scenario",
+        scenario_id=KEY,
+        run_as=owner,
+        webhook_url="https://hooks.example/zzz-owned",
+        webhook_secret=SECRETS["webhook secret"],
+    )
+    ScheduleSite.objects.create(schedule=schedule, position=0, site=site, name=NAME)
+    occurrence = Occurrence.objects.create(schedule=schedule, due_at=_TIME, status="finished", run_id=KEY)
+    document = Document(title=NAME, made_at="2026-01-01 02:00 UTC", outcome="failed", headline="zzz-owned failed")
+    report = Report.objects.create(
+        pk=KEY,
+        uuid=REPORT,
+        schedule=schedule,
+        occurrence=occurrence,
+        team=site.team,
+        title=NAME,
+        outcome="failed",
+        headline=document.headline,
+        content=document_json(document),
+    )
+    report.teams.add(site.team)
+    Delivery.objects.create(
+        report=report, channel="webhook", target=schedule.webhook_url, status="failed", due_at=_TIME
     )
 
 

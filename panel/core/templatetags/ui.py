@@ -32,6 +32,7 @@ NAVIGATION = (
     ("hosts:list", gettext_lazy("Hosts"), "hosts", "g h"),
     ("deployments:list", gettext_lazy("Deployments"), "deployments", ""),
     ("benchmarks:list", gettext_lazy("Benchmarks"), "benchmarks", "g b"),
+    ("reports:list", gettext_lazy("Reports"), "file", "g r"),
     ("audit:list", gettext_lazy("Audit"), "audit", ""),
     ("accounts:settings", gettext_lazy("Settings"), "settings", ""),
 )

@@ -1,0 +1,233 @@
+"""Schedules and reports over the API: all that the pages do, and the reports in every form."""
+
+from __future__ import annotations
+
+import zoneinfo
+from typing import Any
+from uuid import UUID
+
+from django.db.models import QuerySet
+from django.http import HttpResponse
+from django.utils import timezone
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from panel.accounts.permissions import Action
+from panel.api.base import UUID_REGEX, Resource, all_or_none
+from panel.api.problems import ApiError, parameter_error
+from panel.api.serializers import EmptySerializer
+from panel.benchmarks.selectors import runs_visible, scenarios_visible, suites_visible
+from panel.core.errors import ApplicationError
+from panel.reports import cron, selectors, services
+from panel.reports.choices import Form
+from panel.reports.document import from_json, to_json
+from panel.reports.models import Report, Schedule
+from panel.reports.serializers import (
+    DatesSerializer,
+    DeliverySerializer,
+    OccurrenceSerializer,
+    ReportInput,
+    ReportSerializer,
+    ScheduleSerializer,
+)
+from panel.reports.writers import WRITERS
+from panel.websites.selectors import sites_visible
+
+DATES = 5
+MOST_OCCURRENCES = 100
+
+
+class Schedules(Resource):
+    """When to measure what, and whom to tell."""
+
+    model = Schedule
+    serializer_class = ScheduleSerializer
+    writes = Action.BENCHMARK
+    versioned = True
+    filter_fields = {
+        "name": ["exact", "in", "icontains"],
+        "kind": ["exact"],
+        "is_paused": ["exact"],
+        "team__slug": ["exact", "in", "isnull"],
+    }
+    ordering_fields = ("id", "name", "created_at", "next_due_at")
+    ordering = "name"
+    dry_run_actions = {"create", "partial_update", "destroy", "pause", "resume", "run_now"}
+    parameters = {"dates": {"cron", "timezone"}}
+
+    def rows(self) -> QuerySet[Schedule]:
+        return selectors.schedules_visible(self.actor)
+
+    def _values(self, partial: bool = False) -> dict[str, Any]:
+        """What was sent, names turned into what they name."""
+        values = self.body(ScheduleSerializer, partial=partial)
+        if "scenario_id" in values:
+            values["scenario"] = self._scenario(values.pop("scenario_id"))
+        if "sites" in values:
+            values["sites"] = all_or_none(sites_visible(self.actor), "name", values["sites"], "/sites")
+        return values
+
+    def _scenario(self, pk: int | None) -> Any:
+        found = None if pk is None else scenarios_visible(self.actor).filter(pk=pk).first()
+        if pk is not None and found is None:
+            detail = f"There is no scenario {pk} that you may see."
+            raise ApiError("invalid", detail, [{"pointer": "/scenario", "detail": detail}])
+        return found
+
+    def create(self, request: Request) -> Response:
+        """It runs with the rights of who saves it last."""
+        schedule = services.schedule_create(actor=self.actor, **self._values())
+        return self.answer(schedule, status=201, location=f"/api/v1/schedules/{schedule.pk}/")
+
+    def partial_update(self, request: Request, pk: str = "") -> Response:
+        """Without `webhook_secret` the one that is stored stays; "" removes it."""
+        schedule = self.get_object()
+        expected = self.expected_version(schedule)
+        values = self._values(partial=True)
+        saved = services.schedule_update(actor=self.actor, schedule=schedule, expected_version=expected, **values)
+        return self.answer(self.rows().get(pk=saved.pk))
+
+    def destroy(self, request: Request, pk: str = "") -> Response:
+        """Its reports and runs stay."""
+        schedule = self.get_object()
+        self.expected_version(schedule)
+        services.schedule_delete(actor=self.actor, schedule=schedule)
+        return Response(status=204)
+
+    @extend_schema(request=EmptySerializer, responses=ScheduleSerializer)
+    @action(detail=True, methods=["post"])
+    def pause(self, request: Request, pk: str = "") -> Response:
+        """No date is begun until it is resumed; a run under way goes on."""
+        return self.answer(services.schedule_pause(actor=self.actor, schedule=self.get_object()))
+
+    @extend_schema(request=EmptySerializer, responses=ScheduleSerializer)
+    @action(detail=True, methods=["post"])
+    def resume(self, request: Request, pk: str = "") -> Response:
+        """From the next date on."""
+        return self.answer(services.schedule_resume(actor=self.actor, schedule=self.get_object()))
+
+    @extend_schema(request=EmptySerializer, responses={202: OccurrenceSerializer})
+    @action(detail=True, methods=["post"], url_path="run-now")
+    def run_now(self, request: Request, pk: str = "") -> Response:
+        """Beside its dates. The run is a job of its own; the report follows when it has ended."""
+        row = services.schedule_run_now(actor=self.actor, schedule=self.get_object())
+        job = row.run or row.suite_run
+        headers = {"Location": f"/api/v1/jobs/{job.uuid}/"} if job else {}
+        return Response(OccurrenceSerializer(row).data, status=202, headers=headers)
+
+    @extend_schema(responses=OccurrenceSerializer(many=True))
+    @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])
+    def occurrences(self, request: Request, pk: str = "") -> Response:
+        """The last hundred dates and what became of them, newest first."""
+        rows = selectors.occurrences_of(self.get_object())[:MOST_OCCURRENCES]
+        return Response(OccurrenceSerializer(rows, many=True).data)
+
+    @extend_schema(
+        responses=DatesSerializer,
+        parameters=[OpenApiParameter("cron", str, required=True), OpenApiParameter("timezone", str)],
+    )
+    @action(detail=False, methods=["get"], pagination_class=None, filter_backends=[])
+    def dates(self, request: Request) -> Response:
+        """The next five dates of an expression."""
+        zone = request.query_params.get("timezone", "UTC")
+        if zone not in zoneinfo.available_timezones():
+            raise parameter_error("timezone", "Write a time zone such as Europe/Vienna or UTC.")
+        expression = request.query_params.get("cron", "")[:120]
+        try:
+            words = cron.explained(expression)
+            found = cron.following(expression, zone, timezone.now(), DATES)
+        except ApplicationError as error:
+            raise parameter_error("cron", error.message) from error
+        return Response(DatesSerializer({"explained": words, "dates": found}).data)
+
+
+class Reports(Resource):
+    """What changed since last time, and whether it is real."""
+
+    model = Report
+    serializer_class = ReportSerializer
+    lookup_field = "uuid"
+    lookup_value_regex = UUID_REGEX
+    writes = Action.BENCHMARK
+    filter_fields = {
+        "outcome": ["exact", "in"],
+        "schedule": ["exact", "in"],
+        "title": ["icontains"],
+        "created_at": ["gte", "lte"],
+    }
+    ordering_fields = ("id", "created_at")
+    ordering = "-created_at"
+    dry_run_actions = {"create", "destroy", "send"}
+
+    def rows(self) -> QuerySet[Report]:
+        return selectors.reports_visible(self.actor)
+
+    @extend_schema(request=ReportInput, responses={201: ReportSerializer})
+    def create(self, request: Request) -> Response:
+        """Of an ended run or suite that no schedule asked for."""
+        values = self.body(ReportInput)
+        if len(values) != 1:
+            raise ApiError("invalid", "Name a run or a suite, one of both.", [{"pointer": "/run", "detail": "One."}])
+        run = suite_run = None
+        if "run" in values:
+            (run,) = all_or_none(runs_visible(self.actor), "uuid", [values["run"]], "/run")
+        else:
+            (suite_run,) = all_or_none(suites_visible(self.actor), "uuid", [values["suite"]], "/suite")
+        report = services.report_create(actor=self.actor, run=run, suite_run=suite_run)
+        return self.answer(report, status=201, location=f"/api/v1/reports/{report.uuid}/")
+
+    def destroy(self, request: Request, uuid: UUID | None = None) -> Response:
+        """Its run stays."""
+        services.report_delete(actor=self.actor, report=self.get_object())
+        return Response(status=204)
+
+    @extend_schema(request=EmptySerializer, responses={202: DeliverySerializer(many=True)})
+    @action(detail=True, methods=["post"], pagination_class=None, filter_backends=[])
+    def send(self, request: Request, uuid: UUID | None = None) -> Response:
+        """To everyone whom its schedule tells, once more."""
+        made = services.report_send(actor=self.actor, report=self.get_object())
+        return Response(DeliverySerializer(made, many=True).data, status=202)
+
+    @extend_schema(responses=DeliverySerializer(many=True))
+    @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])
+    def deliveries(self, request: Request, uuid: UUID | None = None) -> Response:
+        """Whom it was sent to, with every attempt."""
+        return Response(DeliverySerializer(self.get_object().deliveries.all(), many=True).data)
+
+    def _form(self, form: str) -> HttpResponse:
+        writer = WRITERS[form]
+        content = writer.write(from_json(self.get_object().content))
+        return HttpResponse(content, content_type=writer.content_type)
+
+    @extend_schema(responses=OpenApiTypes.OBJECT)
+    @action(detail=True, methods=["get"], url_path="report.json", pagination_class=None, filter_backends=[])
+    def as_json(self, request: Request, uuid: UUID | None = None) -> Response:
+        """All of it: sentences, tables, charts as Vega-Lite."""
+        return Response(to_json(from_json(self.get_object().content)))
+
+    @extend_schema(responses={(200, "text/html"): str})
+    @action(detail=True, methods=["get"], url_path="report.html", pagination_class=None, filter_backends=[])
+    def as_html(self, request: Request, uuid: UUID | None = None) -> HttpResponse:
+        """One file that stands alone, styles and charts inside."""
+        return self._form(Form.HTML)
+
+    @extend_schema(responses={(200, "application/pdf"): bytes})
+    @action(detail=True, methods=["get"], url_path="report.pdf", pagination_class=None, filter_backends=[])
+    def as_pdf(self, request: Request, uuid: UUID | None = None) -> HttpResponse:
+        """For paper."""
+        return self._form(Form.PDF)
+
+    @extend_schema(responses={(200, "application/vnd.oasis.opendocument.spreadsheet"): bytes})
+    @action(detail=True, methods=["get"], url_path="report.ods", pagination_class=None, filter_backends=[])
+    def as_ods(self, request: Request, uuid: UUID | None = None) -> HttpResponse:
+        """A spreadsheet with a sheet for each table."""
+        return self._form(Form.ODS)
+
+    @extend_schema(responses={(200, "text/csv"): str})
+    @action(detail=True, methods=["get"], url_path="report.csv", pagination_class=None, filter_backends=[])
+    def as_csv(self, request: Request, uuid: UUID | None = None) -> HttpResponse:
+        """One row for each cell of the tables."""
+        return self._form(Form.CSV)

@@ -1,0 +1,141 @@
+"""What the pages of schedules ask for. Values are checked by Schedule.full_clean(), which the API calls as well."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+from panel.accounts.forms import timezone_choices
+from panel.accounts.models import Team, User
+from panel.benchmarks.forms import SitesForm, offer_rows
+from panel.benchmarks.models import Scenario
+from panel.benchmarks.selectors import scenarios_visible
+from panel.benchmarks.suites import SUITES
+from panel.benchmarks.suites.definitions import PRESETS
+from panel.core.forms import LinesField
+from panel.hosts.models import Host
+from panel.hosts.selectors import hosts_visible
+from panel.reports.choices import Form, Kind, Notify, Outcome, Overlap
+from panel.reports.models import Schedule
+from panel.reports.selectors import schedules_visible
+
+_OF_KIND = {Kind.SCENARIO: ("scenario", "sites", "baseline"), Kind.SUITE: ("suite", "preset", "host")}
+_PRESETS = {"short": _("First look"), "full": _("In full")}
+
+
+class ScheduleForm(SitesForm):
+    """The fields of one kind of schedule; the other kind is another page."""
+
+    name = forms.CharField(label=_("Name"), max_length=120)
+    team = forms.ModelChoiceField(
+        Team.objects.none(), label=_("Team"), required=False, empty_label=_("Everyone"), help_text=_("Who sees it.")
+    )
+    cron = forms.CharField(
+        label=_("Dates (cron)"),
+        max_length=120,
+        initial="30 2 * * *",
+        widget=forms.TextInput(attrs={"class": "mono", "spellcheck": "false", "autocomplete": "off"}),
+        help_text=_(
+            "Minute, hour, day of the month, month, day of the week: 30 2 * * 1 is Mondays at 2:30. Or @daily."
+        ),
+    )
+    timezone = forms.ChoiceField(label=_("Time zone"))
+    scenario = forms.ModelChoiceField(Scenario.objects.none(), label=_("Scenario"), empty_label=_("Choose a scenario"))
+    suite = forms.ChoiceField(label=_("Suite"), choices=[(slug, suite.title) for slug, suite in SUITES.items()])
+    preset = forms.ChoiceField(label=_("Preset"), choices=[(name, _PRESETS[name]) for name in PRESETS])
+    host = forms.ModelChoiceField(Host.objects.none(), label=_("Host"), to_field_name="name", empty_label=None)
+    overlap = forms.ChoiceField(
+        label=_("When the run before is under way still"), choices=Overlap.choices, initial=Overlap.SKIP
+    )
+    grace_minutes = forms.IntegerField(
+        label=_("Latest start (minutes late)"),
+        initial=60,
+        help_text=_("After the panel was down or the host was busy. Later than that, the date is missed."),
+    )
+    notify = forms.ChoiceField(label=_("Tell"), choices=Notify.choices, initial=Notify.ALWAYS)
+    recipients = LinesField(
+        label=_("Mail to"),
+        to_text="\n".join,
+        from_text=lambda text: text.replace(",", "\n").split(),
+        rows=2,
+        help_text=_("Addresses, one on each line."),
+    )
+    attachments = forms.MultipleChoiceField(
+        label=_("Attach to the mail"),
+        choices=Form.choices,
+        required=False,
+        initial=[Form.PDF],
+        widget=forms.CheckboxSelectMultiple,
+    )
+    webhook_url = forms.CharField(
+        label=_("Webhook"), max_length=500, required=False, help_text=_("Gets a signed POST with JSON for each report.")
+    )
+    webhook_secret = forms.CharField(
+        label=_("Secret of the webhook"),
+        required=False,
+        max_length=500,
+        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
+        help_text=_("At least 16 characters; never shown again. Left empty, the one that is stored stays."),
+    )
+    keep_reports = forms.IntegerField(
+        label=_("Keep at most (reports)"), required=False, initial=100, help_text=_("Empty: all of them.")
+    )
+    keep_days = forms.IntegerField(
+        label=_("Keep at most (days)"), required=False, help_text=_("Empty: however old they are. Runs always stay.")
+    )
+
+    def __init__(self, *args: Any, user: User, kind: Kind, schedule: Schedule | None = None, **kwargs: Any) -> None:
+        initial = {**_stored(schedule), **(kwargs.pop("initial", None) or {})}
+        super().__init__(*args, user=user, initial=initial, **kwargs)
+        self.kind, self.schedule = kind, schedule
+        offer_rows(self.fields["team"], Team.objects.all() if user.is_admin else user.teams.all())
+        offer_rows(self.fields["scenario"], scenarios_visible(user))
+        offer_rows(self.fields["host"], hosts_visible(user))
+        zones = self.fields["timezone"]
+        assert isinstance(zones, forms.ChoiceField)
+        zones.choices = timezone_choices()
+        zones.initial = timezone.get_current_timezone_name()
+        for other, names in _OF_KIND.items():
+            if other != kind:
+                for name in names:
+                    del self.fields[name]
+
+    def clean(self) -> dict[str, Any]:
+        return super().clean() if self.kind == Kind.SCENARIO else self.cleaned_data
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """As the services take them."""
+        data = {name: value for name, value in self.cleaned_data.items() if name not in ("sites", "baseline")}
+        if not data["webhook_secret"] and data["webhook_url"]:
+            del data["webhook_secret"]
+        if self.kind == Kind.SCENARIO:
+            data["sites"] = self.ordered
+        return {**data, "kind": self.kind}
+
+
+def _stored(schedule: Schedule | None) -> dict[str, Any]:
+    if schedule is None:
+        return {}
+    names = [row.name for row in schedule.sites.all()]
+    own = (name for name in ScheduleForm.base_fields if name not in ("sites", "baseline", "webhook_secret"))
+    values = {name: getattr(schedule, name) for name in own}
+    values["host"] = schedule.host.name if schedule.host else None
+    return {**values, "sites": names, "baseline": names[0] if names else None}
+
+
+class ReportFilterForm(forms.Form):
+    q = forms.CharField(
+        label=_("Search reports"), required=False, widget=forms.SearchInput(attrs={"placeholder": _("Search reports")})
+    )
+    outcome = forms.ChoiceField(label=_("Outcome"), required=False, choices=[("", _("Any")), *Outcome.choices])
+    schedule = forms.ModelChoiceField(
+        Schedule.objects.none(), label=_("Schedule"), required=False, empty_label=_("Any")
+    )
+
+    def __init__(self, *args: Any, user: User, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        offer_rows(self.fields["schedule"], schedules_visible(user))

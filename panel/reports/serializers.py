@@ -1,0 +1,133 @@
+"""Schedules and reports as JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from panel.accounts.models import Team
+from panel.api.serializers import StrictModelSerializer, StrictSerializer
+from panel.hosts.models import Host
+from panel.reports.choices import Form
+from panel.reports.models import Delivery, Occurrence, Report, Schedule
+
+_SUITE_ONLY = "Of a suite's schedule."
+
+
+class ScheduleSerializer(StrictModelSerializer):
+    """`kind` scenario needs `scenario` and `sites`, the first of which is the baseline; suite needs `suite`, `preset`
+    and `host`. The secret goes in and never comes out."""
+
+    team = serializers.SlugRelatedField(slug_field="slug", queryset=Team.objects.all(), required=False, allow_null=True)
+    scenario = serializers.IntegerField(source="scenario_id", min_value=1, required=False, allow_null=True)
+    host = serializers.SlugRelatedField(
+        slug_field="name", queryset=Host.objects.all(), required=False, allow_null=True, help_text=_SUITE_ONLY
+    )
+    sites = serializers.ListField(child=serializers.CharField(max_length=63), required=False, max_length=8)
+    recipients = serializers.ListField(child=serializers.CharField(max_length=254), required=False, max_length=20)
+    attachments = serializers.ListField(child=serializers.ChoiceField(choices=Form.choices), required=False)
+    webhook_secret = serializers.CharField(write_only=True, required=False, allow_blank=True, max_length=500)
+    has_webhook_secret = serializers.SerializerMethodField()
+    run_as = serializers.CharField(source="run_as.username", read_only=True, default=None, allow_null=True)
+
+    class Meta:
+        model = Schedule
+        fields = [
+            *("id", "name", "team", "cron", "timezone", "kind", "scenario", "sites", "suite", "preset", "host"),
+            *("overlap", "grace_minutes", "notify", "recipients", "attachments", "webhook_url", "webhook_secret"),
+            *("has_webhook_secret", "keep_reports", "keep_days", "is_paused", "next_due_at", "run_as"),
+            *("created_at", "updated_at"),
+        ]
+        read_only_fields = ["id", "is_paused", "next_due_at", "created_at", "updated_at"]
+
+    def get_has_webhook_secret(self, row: Schedule) -> bool:
+        return bool(row.webhook_secret)
+
+    def to_representation(self, row: Schedule) -> dict[str, Any]:
+        fields = dict(self.fields)
+        sites = self.fields.pop("sites", None)
+        try:
+            data: dict[str, Any] = super().to_representation(row)
+        finally:
+            if sites is not None:
+                self.fields["sites"] = sites
+        if sites is not None:
+            data["sites"] = [item.name for item in row.sites.all()]
+        return {name: data[name] for name in fields if name in data}
+
+
+class OccurrenceSerializer(serializers.ModelSerializer[Occurrence]):
+    """One date; `dates` of them in a row that were missed share one entry, whose `due_at` is the last."""
+
+    run = serializers.UUIDField(source="run.uuid", read_only=True, default=None, allow_null=True)
+    suite = serializers.UUIDField(source="suite_run.uuid", read_only=True, default=None, allow_null=True)
+    report = serializers.SerializerMethodField()
+
+    class Meta:
+        model = Occurrence
+        fields = [
+            *("due_at", "dates", "by_hand", "status", "reason", "run", "suite", "report"),
+            *("started_at", "finished_at"),
+        ]
+
+    @extend_schema_field(serializers.UUIDField(allow_null=True))
+    def get_report(self, row: Occurrence) -> str | None:
+        report = getattr(row, "report", None)
+        return str(report.uuid) if report else None
+
+
+class DatesSerializer(serializers.Serializer[Any]):
+    explained = serializers.CharField()
+    dates = serializers.ListField(child=serializers.DateTimeField())
+
+
+class ReportSerializer(serializers.ModelSerializer[Report]):
+    schedule = serializers.CharField(source="schedule.name", read_only=True, default=None, allow_null=True)
+    run = serializers.UUIDField(source="run.uuid", read_only=True, default=None, allow_null=True)
+    suite = serializers.UUIDField(source="suite_run.uuid", read_only=True, default=None, allow_null=True)
+    changes = serializers.SerializerMethodField()
+    around = serializers.SerializerMethodField()
+    notes = serializers.SerializerMethodField()
+    warnings = serializers.SerializerMethodField()
+
+    class Meta:
+        model = Report
+        fields = [
+            *("uuid", "title", "schedule", "run", "suite", "outcome", "headline"),
+            *("changes", "around", "notes", "warnings", "created_at"),
+        ]
+
+    def get_changes(self, row: Report) -> list[str]:
+        return list(row.content["changes"])
+
+    def get_around(self, row: Report) -> list[str]:
+        return list(row.content["around"])
+
+    def get_notes(self, row: Report) -> list[str]:
+        return list(row.content["notes"])
+
+    def get_warnings(self, row: Report) -> list[str]:
+        return list(row.content["warnings"])
+
+
+class ReportInput(StrictSerializer):
+    """Exactly one of both: an ended run, or an ended suite run."""
+
+    run = serializers.UUIDField(required=False)
+    suite = serializers.UUIDField(required=False)
+
+
+class AttemptSerializer(serializers.Serializer[Any]):
+    at = serializers.DateTimeField()
+    words = serializers.CharField()
+    seconds = serializers.FloatField()
+
+
+class DeliverySerializer(serializers.ModelSerializer[Delivery]):
+    log = AttemptSerializer(many=True, read_only=True)
+
+    class Meta:
+        model = Delivery
+        fields = ["uuid", "channel", "target", "status", "attempts", "due_at", "log", "created_at", "finished_at"]
