@@ -163,7 +163,7 @@ TWINS: dict[str, str] = {
     "reports:schedule-run": "POST schedules/{id}/run-now/",
     "reports:schedule-delete": "DELETE schedules/{id}/",
     "reports:detail": "GET reports/{uuid}/, GET reports/{uuid}/deliveries/",
-    "reports:download": "GET reports/{uuid}/report.html/, GET reports/{uuid}/report.pdf/, GET reports/{uuid}/report.ods/",
+    "reports:download": "GET reports/{uuid}/report.html/, GET reports/{uuid}/report.pdf/",
     "reports:send": "POST reports/{uuid}/send/",
     "reports:delete": "DELETE reports/{uuid}/",
     "websites:trials": "GET trials/, POST trials/",

@@ -35,7 +35,8 @@ from panel.imports.reading import Fault
 from panel.imports.report import OUTCOMES, FoundSite, Item, Part, Report, to_json
 from panel.reports.document import Document
 from panel.reports.document import to_json as document_json
-from panel.reports.models import Delivery, Occurrence, Report, Schedule, ScheduleSite
+from panel.reports.models import Delivery, Occurrence, Schedule, ScheduleSite
+from panel.reports.models import Report as Told
 from panel.trials.models import Contender, Trial
 from panel.websites.models import (
     Certificate,
@@ -270,7 +271,7 @@ def _reports(site: Site, owner: User) -> None:
     ScheduleSite.objects.create(schedule=schedule, position=0, site=site, name=NAME)
     occurrence = Occurrence.objects.create(schedule=schedule, due_at=_TIME, status="finished", run_id=KEY)
     document = Document(title=NAME, made_at="2026-01-01 02:00 UTC", outcome="failed", headline="zzz-owned failed")
-    report = Report.objects.create(
+    report = Told.objects.create(
         pk=KEY,
         uuid=REPORT,
         schedule=schedule,

@@ -1,0 +1,112 @@
+"""Runs of a scenario, one after the other, as if they had been measured at the times that a test says."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import pytest
+from django.utils import timezone
+
+from panel.accounts.models import User
+from panel.benchmarks import selectors
+from panel.benchmarks.choices import Tool
+from panel.benchmarks.measured import measured_json
+from panel.benchmarks.models import Round, Run, RunStatus, Scenario
+from panel.benchmarks.parsers import Output, parse
+from panel.benchmarks.services import run_create
+from panel.benchmarks.summary import summarize
+from panel.reports.choices import Kind
+from panel.reports.models import Schedule
+from panel.reports.services import schedule_create
+from panel.websites.models import Site
+from tests.benchmarks.conftest import (  # noqa: F401 - fixtures
+    admin,
+    host,
+    install,
+    operator,
+    outsider,
+    scenario,
+    site,
+    team,
+    viewer,
+)
+from tests.benchmarks.made import recorded
+
+FACTORS = (0.99, 1.0, 1.01, 1.005, 0.995, 1.002)
+
+
+@pytest.fixture
+def schedule(operator: User, scenario: Scenario, site: Site) -> Schedule:  # noqa: F811
+    return schedule_create(
+        actor=operator,
+        name="Nightly",
+        team=scenario.team,
+        cron="0 2 * * *",
+        timezone="UTC",
+        kind=Kind.SCENARIO,
+        scenario=scenario,
+        sites=[site],
+    )
+
+
+def end_run(run: Run, speed: float = 1.0, *, status: str = RunStatus.FINISHED, version: str = "1.22.1") -> Run:
+    """Gives a queued run the rounds of one that is `speed` times as fast as the recorded one, and ends it."""
+    result = recorded("ab-seconds-new-connections")
+    output = Output(result["stdout"], result["stderr"], 0, result["outputs"], result["latency"])
+    metrics = measured_json(parse(Tool.AB, output), result)
+    now = timezone.now()
+    for target in run.targets.all():
+        Round.objects.bulk_create(
+            Round(
+                target=target,
+                number=number,
+                argv=result["argv"],
+                exit_code=0,
+                output=result["stdout"],
+                metrics=metrics | {"throughput_rps": metrics["throughput_rps"] * speed * factor},
+                samples=result["samples"],
+                started_at=now,
+                finished_at=now,
+            )
+            for number, factor in enumerate(FACTORS, 1)
+        )
+    engines = {target.position: target.engine for target in run.targets.all()}
+    machine = {"kernel": "6.1", "cpus_usable": 2, "memory_bytes": 2**34, "tools": {}}
+    seen = [
+        {"label": target.label, "engine": target.engine, "version": version, "revision": 1, "content": {}}
+        for target in run.targets.all()
+    ]
+    Run.objects.filter(pk=run.pk).update(
+        status=status,
+        started_at=now,
+        finished_at=now,
+        progress="",
+        summary=summarize(selectors.measured_rounds(run), engines),
+        fingerprint={"hosts": {"here": machine}, "targets": [{**item, "host": "here"} for item in seen]},
+    )
+    return Run.objects.get(pk=run.pk)
+
+
+@dataclass
+class History:
+    """`run(speed)` makes one more run of the scenario, ended; `runs` several."""
+
+    run: Callable[..., Run]
+
+    def runs(self, speeds: Sequence[float]) -> list[Run]:
+        return [self.run(speed) for speed in speeds]
+
+
+@pytest.fixture
+def history(operator: User, scenario: Scenario, site: Site) -> History:  # noqa: F811
+    def one(speed: float = 1.0, **values: str) -> Run:
+        return end_run(run_create(actor=operator, scenario=scenario, sites=[site]), speed, **values)
+
+    return History(one)
+
+
+def at(text: str) -> dt.datetime:
+    """`2026-01-05 02:00` in UTC."""
+    return dt.datetime.fromisoformat(text).replace(tzinfo=dt.UTC)

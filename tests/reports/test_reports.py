@@ -1,0 +1,108 @@
+"""What a report says at its top: whether something changed, and whether that is real."""
+
+from __future__ import annotations
+
+import pytest
+
+from panel.accounts.models import User
+from panel.benchmarks.models import Run, Scenario
+from panel.benchmarks.services import run_create
+from panel.core.errors import Conflict
+from panel.reports.models import Report
+from panel.reports.services import report_create
+from panel.websites.models import Site
+from tests.reports.conftest import History
+
+STEADY = (1.0, 1.01, 0.99, 1.0, 1.02, 0.985)
+
+
+def report_of(run: Run, actor: User) -> Report:
+    return report_create(actor=actor, run=run)
+
+
+def test_the_first_has_nothing_to_compare_with(history: History, operator: User) -> None:
+    report = report_of(history.run(), operator)
+    assert report.outcome == "first" and "nothing to compare" in report.headline
+
+
+def test_a_fall_beyond_what_runs_differ_by_is_real_and_worse(history: History, operator: User) -> None:
+    history.runs(STEADY)
+    report = report_of(history.run(0.8), operator)
+    assert report.outcome == "worse"
+    assert report.headline.startswith("A real change since the run of ")
+    (first, *_) = report.content["changes"]
+    assert "throughput is 0.81 times what it was" in first and first.endswith("worse: a real change.")
+    titles = [section["title"] for section in report.content["sections"]]
+    assert titles == ["Figures", "Since last time", "Charts"]
+
+
+def test_a_rise_is_better(history: History, operator: User) -> None:
+    history.runs(STEADY)
+    assert report_of(history.run(1.3), operator).outcome == "better"
+
+
+def test_what_runs_differ_by_themselves_is_no_difference(history: History, operator: User) -> None:
+    """The rounds of the two runs do not overlap, but runs of this differ by more than that from day to day."""
+    history.runs((1.0, 1.15, 0.9, 1.1, 0.95, 1.05))
+    report = report_of(history.run(0.95), operator)
+    assert report.outcome == "no_difference" and "No difference shown since" in report.headline
+    assert "no more than runs of this do by themselves" in report.headline
+    assert report.content["changes"] == []
+
+
+def test_with_few_runs_before_it_is_not_sure_yet(history: History, operator: User) -> None:
+    history.runs((1.0, 1.0))
+    report = report_of(history.run(0.8), operator)
+    assert report.outcome == "unsure" and "only 2 runs before" in report.headline
+
+
+def test_equal_runs_show_no_difference(history: History, operator: User) -> None:
+    history.runs(STEADY)
+    assert report_of(history.run(1.0), operator).outcome == "no_difference"
+
+
+def test_a_change_long_ago_is_not_in_the_scatter(history: History, operator: User) -> None:
+    """Eight slow runs, then eight fast ones: a fall back to slow is a change, though slow runs are in the history."""
+    history.runs([0.7 * speed for speed in (*STEADY, 1.0, 1.01)] + [*STEADY, 1.0, 1.01])
+    assert report_of(history.run(0.7), operator).outcome == "worse"
+
+
+def test_what_must_not_be_believed_or_failed_is_not_compared(history: History, operator: User) -> None:
+    history.runs(STEADY)
+    run = history.run(0.5, status="invalid")
+    Run.objects.filter(pk=run.pk).update(reasons=["The load tool was the bottleneck."])
+    report = report_of(Run.objects.get(pk=run.pk), operator)
+    assert report.outcome == "invalid" and "The load tool was the bottleneck." in report.headline
+    failed = history.run(1.0, status="failed")
+    Run.objects.filter(pk=failed.pk).update(error="here does not answer.")
+    assert report_of(Run.objects.get(pk=failed.pk), operator).headline == "There are no figures: here does not answer."
+    # neither stands in the way of the next comparison
+    assert report_of(history.run(1.0), operator).outcome == "no_difference"
+
+
+def test_other_versions_are_named_beside_the_change(history: History, operator: User) -> None:
+    history.runs(STEADY)
+    report = report_of(history.run(0.8, version="1.24.0"), operator)
+    (words,) = report.content["around"]
+    assert words.startswith("The server's version of paper (nginx, here) changed from 1.22.1 to 1.24.0")
+
+
+def test_other_parameters_are_another_load(history: History, operator: User, scenario: Scenario) -> None:
+    history.runs(STEADY)
+    Scenario.objects.filter(pk=scenario.pk).update(rounds=4)
+    scenario.refresh_from_db()
+    assert report_of(history.run(0.8), operator).outcome == "first"
+
+
+def test_a_report_stays_when_its_run_is_deleted(history: History, operator: User) -> None:
+    run = history.run()
+    report = report_of(run, operator)
+    run.delete()
+    stored = Report.objects.get(pk=report.pk)
+    assert stored.run is None and stored.content["sections"][0]["tables"]
+
+
+def test_a_run_under_way_has_no_report_yet(operator: User, scenario: Scenario, site: Site) -> None:
+    run = run_create(actor=operator, scenario=scenario, sites=[site])
+    with pytest.raises(Conflict, match="under way"):
+        report_create(actor=operator, run=run)
