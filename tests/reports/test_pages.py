@@ -1,0 +1,190 @@
+"""The pages of schedules and reports, as operators, viewers and outsiders meet them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from panel.accounts.models import User
+from panel.benchmarks.models import Run, Scenario, SuiteRun
+from panel.reports import watching
+from panel.reports.models import Report, Schedule, Watch
+from panel.reports.services import report_create
+from panel.websites.models import Site
+from tests.reports.conftest import History, at
+
+
+def client_of(user: User) -> Client:
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+@pytest.fixture
+def form(scenario: Scenario, site: Site) -> dict[str, Any]:
+    return {
+        "name": "Every Monday",
+        "team": str(site.team.pk),
+        "cron": "30 2 * * 1",
+        "timezone": "Europe/Vienna",
+        "scenario": str(scenario.pk),
+        "sites": [site.name],
+        "overlap": "skip",
+        "grace_minutes": "60",
+        "notify": "always",
+        "recipients": "anna@example.com\nben@example.com",
+        "attachments": ["pdf"],
+        "webhook_url": "https://hooks.example/",
+        "webhook_secret": "a secret that is long enough",
+        "keep_reports": "10",
+    }
+
+
+def test_without_any_the_pages_name_the_next_step(operator: User, viewer: User) -> None:
+    assert "Schedule the first one" in client_of(operator).get("/reports/").content.decode()
+    assert "No schedule yet" in client_of(operator).get("/reports/schedules").content.decode()
+    page = client_of(viewer).get("/reports/").content.decode()
+    assert "An operator of your team can schedule one." in page and "New schedule" not in page
+
+
+def test_the_next_five_dates_stand_there_while_one_types(operator: User) -> None:
+    client = client_of(operator)
+    page = client.get("/reports/schedules/dates", {"cron": "30 2 * * 1", "timezone": "Europe/Vienna"}).content.decode()
+    assert "At 02:30" in page and page.count("<li>") == 5 and "Mon " in page
+    wrong = client.get("/reports/schedules/dates", {"cron": "30 2 * *", "timezone": "UTC"})
+    assert wrong.status_code == 200 and "this has 4" in wrong.content.decode()
+    form = client.get("/reports/schedules/new/scenario").content.decode()
+    assert 'hx-get="/reports/schedules/dates"' in form and form.count("<li><time") == 5
+
+
+def test_a_schedule_is_made_changed_paused_run_and_deleted(operator: User, form: dict[str, Any]) -> None:
+    client = client_of(operator)
+    made = client.post("/reports/schedules/new/scenario", form)
+    schedule = Schedule.objects.get()
+    assert made.status_code == 302 and made["Location"] == f"/reports/schedules/{schedule.pk}"
+    assert schedule.recipients == ["anna@example.com", "ben@example.com"] and schedule.run_as == operator
+    here = f"/reports/schedules/{schedule.pk}"
+    page = client.get(here).content.decode()
+    assert "At 02:30" in page and "a secret that is long enough" not in page
+    changed = form | {"name": "Each Monday", "webhook_secret": "", "version": schedule.row_version}
+    assert client.post(f"{here}/edit", changed).status_code == 302
+    schedule.refresh_from_db()
+    assert (schedule.name, schedule.webhook_secret) == ("Each Monday", "a secret that is long enough")
+    again = client.post(f"{here}/edit", changed | {"version": "1"})
+    assert again.status_code == 422 and "changed or deleted by someone else" in again.content.decode()
+    for step, words in (("pause", "Paused"), ("resume", "Resumed"), ("run", "Begun")):
+        assert words in client.post(f"{here}/{step}", follow=True).content.decode()
+    assert Run.objects.get().title == "Each Monday"
+    assert "This will be lost" in client.get(f"{here}/delete").content.decode()
+    assert client.post(f"{here}/delete").status_code == 302
+    assert not Schedule.objects.exists() and Run.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"cron": "61 * * * *"}, "Bad minute"),
+        ({"timezone": "Mars/Base"}, "Mars/Base"),
+        ({"recipients": "anna@example.com\nnot an address"}, "is not a mail address"),
+        ({"webhook_url": "http://169.254.169.254/"}, "not a public address"),
+        ({"webhook_secret": ""}, "at least 16 characters"),
+        ({"sites": []}, "This field is required"),
+        ({"grace_minutes": "0"}, "from 1 to 10080"),
+        ({"name": "A\nB"}, "control character"),
+    ],
+)
+def test_what_is_wrong_stands_at_its_field(
+    operator: User, form: dict[str, Any], changes: dict[str, Any], words: str
+) -> None:
+    answer = client_of(operator).post("/reports/schedules/new/scenario", form | changes)
+    assert answer.status_code == 422 and words in answer.content.decode()
+    assert not Schedule.objects.exists()
+
+
+def test_other_teams_see_and_steer_nothing(
+    schedule: Schedule, history: History, operator: User, outsider: User, viewer: User
+) -> None:
+    report = report_create(actor=operator, run=history.run())
+    stranger, reader = client_of(outsider), client_of(viewer)
+    for path in (f"/reports/schedules/{schedule.pk}", f"/reports/{report.uuid}", f"/reports/{report.uuid}/report.pdf"):
+        assert stranger.get(path).status_code == 404 and reader.get(path).status_code == 200
+    for path in (
+        f"/reports/schedules/{schedule.pk}/pause",
+        f"/reports/{report.uuid}/send",
+        f"/reports/{report.uuid}/delete",
+    ):
+        assert stranger.post(path).status_code == 404 and reader.post(path).status_code == 403
+    assert report.title not in stranger.get("/reports/").content.decode()
+    assert report.title in reader.get("/reports/").content.decode()
+
+
+def test_a_report_is_made_of_a_run_read_taken_away_and_deleted(history: History, operator: User) -> None:
+    client, run = client_of(operator), history.run()
+    assert "/reports/create" in client.get(f"/benchmarks/{run.uuid}").content.decode()
+    client.post("/reports/create", {"run": str(run.uuid)})
+    report = Report.objects.get()
+    page = client.get(f"/reports/{report.uuid}").content.decode()
+    assert "nothing to compare it with yet" in page and "<svg" in page and "<style" not in page
+    for form, kind in (
+        ("html", "text/html"),
+        ("pdf", "application/pdf"),
+        ("csv", "text/csv"),
+        ("json", "application/json"),
+    ):
+        answer = client.get(f"/reports/{report.uuid}/report.{form}")
+        assert answer.status_code == 200 and answer["Content-Type"].startswith(kind)
+        assert answer["Content-Disposition"].endswith(f'.{form}"')
+    assert client.get(f"/reports/{report.uuid}/report.exe").status_code == 404
+    client.post(f"/reports/{report.uuid}/delete")
+    assert not Report.objects.exists() and Run.objects.filter(pk=run.pk).exists()
+
+
+def test_lists_are_narrowed(history: History, operator: User) -> None:
+    report = report_create(actor=operator, run=history.run())
+    client = client_of(operator)
+    assert report.title in client.get("/reports/", {"outcome": "first"}).content.decode()
+    assert "No report is like that" in client.get("/reports/", {"outcome": "worse"}).content.decode()
+    assert "No report is like that" in client.get("/reports/", {"outcome": "nonsense"}).content.decode()
+
+
+def test_a_panel_without_its_worker_says_so(operator: User, schedule: Schedule) -> None:
+    client = client_of(operator)
+    watching.look()
+    assert "Nobody has looked at the schedules" not in client.get("/reports/").content.decode()
+    Watch.objects.update(looked_at=at("2026-01-01 00:00"))
+    for path in ("/reports/", "/reports/schedules", f"/reports/schedules/{schedule.pk}"):
+        assert "Nobody has looked at the schedules since" in client.get(path).content.decode()
+
+
+# --- side by side ---
+
+
+def test_runs_side_by_side_say_what_differs_and_how_surely(history: History, operator: User) -> None:
+    first, second = history.run(1.0), history.run(0.8)
+    page = client_of(operator).get("/benchmarks/compare", {"run": [str(first.uuid), str(second.uuid)]})
+    text = page.content.decode()
+    assert page.status_code == 200 and "against" in text and "0.800" in text and "95 % sure" in text
+
+
+def test_suite_runs_side_by_side(history: History, operator: User) -> None:
+    rows = []
+    for speed in (1.0, 0.8):
+        run = history.run(speed)
+        case = {
+            "slug": "one", "title": "One page", "tool": "ab", "arguments": {}, "paths": ["/"], "source": "one",
+            "figure": "throughput_rps", "network": None, "sizes": [],
+        }
+        row = SuiteRun.objects.create(
+            suite="small-static-files", preset="short", host_name="here", title="Small static files",
+            plan=[case], status="finished",
+        )
+        Run.objects.filter(pk=run.pk).update(suite_run=row, case=0)
+        rows.append(str(row.uuid))
+    client = client_of(operator)
+    text = client.get("/benchmarks/suites/compare", {"suite": rows}).content.decode()
+    assert "One page" in text and "0.800" in text and "worse, but not sure yet" in text
+    assert "Compare the chosen runs" in client.get("/benchmarks/suites").content.decode()
+    answer = client.get("/benchmarks/suites/compare", {"suite": rows[:1]}, follow=True)
+    assert "Choose from two to 4 runs" in answer.content.decode()

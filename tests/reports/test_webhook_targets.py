@@ -1,0 +1,135 @@
+"""Where a webhook may not go: the panel must not be made to ask what only it can reach."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+
+import pytest
+from django.conf import LazySettings
+from django.core.exceptions import ValidationError
+
+from panel.accounts.models import User
+from panel.core.errors import ApplicationError
+from panel.reports import targets
+from panel.reports.models import Report, Schedule
+from panel.reports.services import schedule_update
+from tests.reports.test_delivery import Receiver, receiver, report, to, tried  # noqa: F401 - fixtures
+
+PRIVATE = [
+    *("127.0.0.1", "10.1.2.3", "192.168.0.1", "172.16.9.9", "169.254.169.254", "0.0.0.0", "100.64.0.1", "224.0.0.1"),
+    *("[::1]", "[::]", "[fe80::1]", "[fd00::1]", "[::ffff:127.0.0.1]", "[::ffff:169.254.169.254]", "[64:ff9b::7f00:1]"),
+    *("[2002:7f00:1::]", "[ff02::1]"),
+]
+
+
+@pytest.mark.parametrize("address", PRIVATE)
+def test_addresses_that_are_not_public_are_refused_when_they_are_saved(
+    schedule: Schedule, operator: User, address: str
+) -> None:
+    with pytest.raises(ValidationError) as caught:
+        schedule_update(
+            actor=operator, schedule=schedule, webhook_url=f"http://{address}/latest/meta-data", webhook_secret="s" * 20
+        )
+    assert "not a public address" in caught.value.message_dict["webhook_url"][0]
+    assert Schedule.objects.get().webhook_url == ""
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *(
+            "ftp://hooks.example/",
+            "file:///etc/passwd",
+            "https://",
+            "hooks.example",
+            "https://user:pass@hooks.example/",
+        ),
+        *("https://hooks.example/\r\nX-Evil: 1", "https://hooks.example/a b", "https://hooks.example/#part"),
+        *("https://hooks.example:99999/", "gopher://hooks.example/", "https://höoks.example/"),
+    ],
+)
+def test_what_is_no_webhooks_address_is_refused(schedule: Schedule, operator: User, url: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        schedule_update(actor=operator, schedule=schedule, webhook_url=url, webhook_secret="s" * 20)
+    assert caught.value.message_dict["webhook_url"]
+
+
+@pytest.mark.parametrize("answer", [["10.0.0.7"], ["93.184.216.34", "127.0.0.1"], ["::1"]])
+def test_a_name_that_leads_inside_is_refused_when_it_is_sent(
+    report: Report,  # noqa: F811
+    receiver: Receiver,  # noqa: F811
+    settings: LazySettings,
+    monkeypatch: pytest.MonkeyPatch,
+    answer: list[str],
+) -> None:
+    """Also when it led elsewhere while it was saved, and when only one of its addresses does."""
+    settings.WEBHOOK_NETWORKS = []
+    port = receiver.server.server_port
+    (row,) = to(report, webhook_url=f"http://hooks.example:{port}/", webhook_secret="s" * 20)
+    entries = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in answer]
+    monkeypatch.setattr(targets.socket, "getaddrinfo", lambda *_args, **_kwargs: entries)
+    row = tried(row)
+    assert row.status == "failed" and "not a public address" in row.log[0]["words"]
+    assert not receiver.requests
+
+
+def test_the_connection_goes_to_the_address_that_was_judged(
+    report: Report,  # noqa: F811
+    receiver: Receiver,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Rebinding: the name is asked for once; what it means a moment later does not matter."""
+    port, asked = receiver.server.server_port, []
+
+    def once(host: str, *_args: object, **_kwargs: object) -> list[object]:
+        asked.append(host)
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]
+
+    (row,) = to(report, webhook_url=f"http://hooks.example:{port}/", webhook_secret="s" * 20)
+    real = socket.getaddrinfo
+    monkeypatch.setattr(
+        targets.socket, "getaddrinfo", lambda host, *a, **k: real(host, *a, **k) if _is_address(host) else once(host)
+    )
+    assert tried(row).status == "succeeded"
+    assert asked == ["hooks.example"]
+    assert receiver.requests[0][1]["Host"] == f"hooks.example:{port}"
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def test_networks_of_ones_own_can_be_opened(settings: LazySettings) -> None:
+    settings.WEBHOOK_NETWORKS = ["10.1.0.0/16", "fd00::/8"]
+    for host in ("10.1.2.3", "[fd00::5]"):
+        assert targets.check_url(f"http://{host}/").port == 80
+    for host in ("10.2.0.1", "[fe80::1]", "127.0.0.1"):
+        with pytest.raises(ApplicationError):
+            targets.check_url(f"http://{host}/")
+    assert targets.check_url("https://8.8.8.8:8443/x?y=1").authority == "8.8.8.8:8443"
+
+
+def test_a_webhook_without_a_secret_worth_the_name_is_refused(schedule: Schedule, operator: User) -> None:
+    with pytest.raises(ValidationError) as caught:
+        schedule_update(actor=operator, schedule=schedule, webhook_url="https://hooks.example/", webhook_secret="short")
+    assert "at least 16" in caught.value.message_dict["webhook_secret"][0]
+
+
+def test_the_secret_is_encrypted_at_rest(schedule: Schedule, operator: User) -> None:
+    from django.db import connection
+
+    schedule_update(
+        actor=operator, schedule=schedule, webhook_url="https://hooks.example/", webhook_secret="a plain secret, long"
+    )
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT webhook_secret FROM reports_schedule")
+        (stored,) = cursor.fetchone()
+    assert "plain secret" not in stored and Schedule.objects.get().webhook_secret == "a plain secret, long"
+    from panel.audit.models import AuditEntry
+
+    assert "plain secret" not in str(list(AuditEntry.objects.values_list("before", "after")))
