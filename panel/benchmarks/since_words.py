@@ -10,7 +10,7 @@ from panel.benchmarks.since import Change, Reality
 from panel.benchmarks.statistics import Interval
 from panel.benchmarks.summary import BY_NAME
 
-HEAD = ("Target", "Figure", "Before", "Now", "Ratio", "Interval", "Runs differ by", "Verdict")
+HEAD = ("Target", "Figure", "Verdict", "Before", "Now", "Ratio", "Interval", "Runs differ by")
 
 
 def verdict(change: Change) -> str:
@@ -55,4 +55,4 @@ def _row(change: Change) -> list[str]:
     range_ = (
         f"{pictures.shown(figure, usual.low)} to {pictures.shown(figure, usual.high)}" if usual else "not known yet"
     )
-    return [change.label, figure.label, *shown, f"{change.ratio.value:.3f}", sure, range_, verdict(change)]
+    return [change.label, figure.label, verdict(change), *shown, f"{change.ratio.value:.3f}", sure, range_]

@@ -135,16 +135,16 @@ def _compared_section(compared: Sequence[since.Change]) -> list[Section]:
     table = since_words.table(compared)
     rows = [
         [
-            *(Cell(text) for text in row[:2]),
-            Cell(row[2], item.before),
-            Cell(row[3], item.now),
-            Cell(row[4], item.ratio.value),
-            *(Cell(text) for text in row[5:]),
+            *(Cell(text) for text in row[:3]),
+            Cell(row[3], item.before),
+            Cell(row[4], item.now),
+            Cell(row[5], item.ratio.value),
+            *(Cell(text) for text in row[6:]),
         ]
         for row, item in zip(table.rows, compared, strict=True)
     ]
     note = "A change is called real when its interval leaves 1 out and it goes beyond what runs of this differ by."
-    return [Section("Since last time", [Table("Since last time", table.head, rows, note, 2)])]
+    return [Section("Since last time", [Table("Since last time", table.head, rows, note, 3)])]
 
 
 def _history(run: Run, earlier: Sequence[Run]) -> list[Picture]:

@@ -16,6 +16,13 @@ from panel.reports.models import Delivery, Occurrence, Report, Schedule
 _SUITE_ONLY = "Of a suite's schedule."
 
 
+class SiteNames(serializers.ListField):
+    """Names going in, the names of a schedule's rows coming out."""
+
+    def to_representation(self, data: Any) -> list[str]:
+        return [row.name for row in data.all()]
+
+
 class ScheduleSerializer(StrictModelSerializer):
     """`kind` scenario needs `scenario` and `sites`, the first of which is the baseline; suite needs `suite`, `preset`
     and `host`. The secret goes in and never comes out."""
@@ -25,7 +32,7 @@ class ScheduleSerializer(StrictModelSerializer):
     host = serializers.SlugRelatedField(
         slug_field="name", queryset=Host.objects.all(), required=False, allow_null=True, help_text=_SUITE_ONLY
     )
-    sites = serializers.ListField(child=serializers.CharField(max_length=63), required=False, max_length=8)
+    sites = SiteNames(child=serializers.CharField(max_length=63), required=False, max_length=8)
     recipients = serializers.ListField(child=serializers.CharField(max_length=254), required=False, max_length=20)
     attachments = serializers.ListField(child=serializers.ChoiceField(choices=Form.choices), required=False)
     webhook_secret = serializers.CharField(write_only=True, required=False, allow_blank=True, max_length=500)
@@ -44,18 +51,6 @@ class ScheduleSerializer(StrictModelSerializer):
 
     def get_has_webhook_secret(self, row: Schedule) -> bool:
         return bool(row.webhook_secret)
-
-    def to_representation(self, row: Schedule) -> dict[str, Any]:
-        fields = dict(self.fields)
-        sites = self.fields.pop("sites", None)
-        try:
-            data: dict[str, Any] = super().to_representation(row)
-        finally:
-            if sites is not None:
-                self.fields["sites"] = sites
-        if sites is not None:
-            data["sites"] = [item.name for item in row.sites.all()]
-        return {name: data[name] for name in fields if name in data}
 
 
 class OccurrenceSerializer(serializers.ModelSerializer[Occurrence]):

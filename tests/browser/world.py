@@ -7,7 +7,8 @@ the addresses of the URLconf. What has pages beyond those (a run that goes on, a
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -24,6 +25,9 @@ from panel.benchmarks.parsers import Output, parse
 from panel.benchmarks.summary import summarize
 from panel.deployments.models import Deployment, DeploymentItem, Drift, Revision, SiteState, Step
 from panel.hosts.models import Connection, Engine, EngineInstall, Host, HostOperation
+from panel.reports import making, storing
+from panel.reports.models import Occurrence, Schedule
+from panel.reports.services import schedule_create
 from panel.trials.models import Contender, Trial
 from panel.websites import services
 from panel.websites.models import Site
@@ -70,6 +74,7 @@ def build() -> Used:
     more += _drifts(sites[0], servers[0])
     more += _runs(world.owner, sites, servers)
     more += _trials(world.owner, sites[0], servers)
+    more += _reports(world.owner, sites)
     more += _views(world.admin)
     more += [reverse("search") + f"?q={words}" for words in ("e", "shop", "nothing-like-it")]
     return Used(world.admin, world.owner, more)
@@ -346,6 +351,64 @@ def _runs(owner: User, sites: list[Site], servers: list[EngineInstall]) -> list[
     compared = "&".join(f"run={run.uuid}" for run in done)
     found = [reverse("benchmarks:detail", args=[run.uuid]) for run in (*done, going)]
     return [*found, f"{reverse('benchmarks:compare')}?{compared}"]
+
+
+# --- reports ---
+
+
+def _reports(owner: User, sites: list[Site]) -> list[str]:
+    """A schedule with every kind of date, a report of a real run with all there is to say, its deliveries; and a
+    schedule of a suite, paused."""
+    run = Run.objects.get(status="finished", title__startswith="The shop")
+    schedule = schedule_create(
+        actor=owner,
+        name="Every Monday morning, before anybody is in the office",
+        cron="30 2 * * 1",
+        kind="scenario",
+        scenario=run.scenario,
+        timezone="Europe/Vienna",
+        recipients=["ops@company.example"],
+        webhook_url="https://hooks.company.example/paddock/a/rather/long/path",
+        webhook_secret="s" * 20,
+        sites=sites[:1],
+    )
+    now = timezone.now()
+    why = "The panel, its scheduler or its worker did not run from 2026-01-05 01:59 UTC to 2026-01-26 07:00 UTC."
+    for days, (status, dates, reason) in enumerate(
+        (
+            ("waiting", 1, "The run of 2026-02-02 01:30 UTC was under way."),
+            ("skipped", 1, "The run of 2026-02-02 01:30 UTC was under way still."),
+            ("failed", 1, f"The site {LONG_SITE} of this schedule was deleted. Choose other sites."),
+            ("missed", 3, why),
+        )
+    ):
+        due = now - timedelta(days=7 * days)
+        Occurrence.objects.create(schedule=schedule, due_at=due, status=status, dates=dates, reason=reason)
+    row = Occurrence.objects.create(schedule=schedule, due_at=now - timedelta(days=90), status="finished", run=run)
+    document = replace(
+        making.run_document(run, [f"Missed: 3 dates until 2026-01-26 01:30 UTC. {why}"]),
+        outcome="worse",
+        headline="A real change since the run of 2026-01-05 01:30 UTC. shop, nginx: throughput is 0.82 times what it "
+        "was (0.81 to 0.84, 95 % sure), worse: a real change.",
+        changes=["shop, nginx: throughput is 0.82 times what it was.", "shop, Apache httpd: latency, 99 % is worse."],
+        around=["The server's version of shop, nginx changed from 1.22.1 to 1.24.0."],
+    )
+    report = storing.store(run=run, document=document, occurrence=row)
+    for delivery, status in zip(storing.deliver(report, schedule), ("failed", "queued"), strict=True):
+        words = "No mail server is set: give PADDOCK_SMTP_HOST to the panel's worker."
+        log = [{"at": "2026-02-02T01:40:00+00:00", "words": words, "seconds": 0.01}]
+        type(delivery).objects.filter(pk=delivery.pk).update(status=status, attempts=1, log=log)
+    Schedule.objects.create(
+        name="The suite",
+        cron="0 3 * * 0",
+        kind="suite",
+        suite="http3-2019",
+        preset="short",
+        is_paused=True,
+    )
+    paths = [reverse("reports:schedule", args=[item.pk]) for item in Schedule.objects.exclude(pk=KEY)]
+    paths += [reverse("reports:schedule-edit", args=[schedule.pk]), reverse("reports:schedule-create", args=["suite"])]
+    return [*paths, reverse("reports:detail", args=[report.uuid]), f"{reverse('reports:list')}?outcome=better"]
 
 
 # --- trials ---

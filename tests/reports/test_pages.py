@@ -173,12 +173,23 @@ def test_suite_runs_side_by_side(history: History, operator: User) -> None:
     for speed in (1.0, 0.8):
         run = history.run(speed)
         case = {
-            "slug": "one", "title": "One page", "tool": "ab", "arguments": {}, "paths": ["/"], "source": "one",
-            "figure": "throughput_rps", "network": None, "sizes": [],
+            "slug": "one",
+            "title": "One page",
+            "tool": "ab",
+            "arguments": {},
+            "paths": ["/"],
+            "source": "one",
+            "figure": "throughput_rps",
+            "network": None,
+            "sizes": [],
         }
         row = SuiteRun.objects.create(
-            suite="small-static-files", preset="short", host_name="here", title="Small static files",
-            plan=[case], status="finished",
+            suite="small-static-files",
+            preset="short",
+            host_name="here",
+            title="Small static files",
+            plan=[case],
+            status="finished",
         )
         Run.objects.filter(pk=run.pk).update(suite_run=row, case=0)
         rows.append(str(row.uuid))

@@ -19,6 +19,7 @@ _DEJAVU = Path("/usr/share/fonts/truetype/dejavu")
 _INK, _SOFT, _LINE, _WASH = "#1b1f2a", "#535b6b", "#e2e5ea", "#f1f3f6"
 _SCALE = 3.0
 _MOST_ROWS = 400  # of one table: the rest is in the other forms
+_MOST_BEHIND = 40
 _TONES = {"worse": "#b3261e", "failed": "#b3261e", "invalid": "#8a5300", "unsure": "#8a5300", "better": "#1b7340"}
 
 
@@ -165,7 +166,14 @@ def _picture(sheet: _Sheet, picture: Picture) -> list[Any]:
     factor = min(sheet.width / drawn.imageWidth, (sheet.size[1] - 4 * sheet.margin) / drawn.imageHeight)
     drawn.drawWidth, drawn.drawHeight = drawn.imageWidth * factor, drawn.imageHeight * factor
     words = [sheet.words(picture.title, sheet.head), drawn, sheet.words(picture.label, sheet.soft), Spacer(1, 6)]
-    return [KeepTogether(words)]
+    return [KeepTogether(words), *_behind(sheet, picture)]
+
+
+def _behind(sheet: _Sheet, picture: Picture) -> list[Any]:
+    """The table behind a chart, unless it is as long as what was sampled five times a second."""
+    if len(picture.rows) > _MOST_BEHIND:
+        return []
+    return _table(sheet, Table("", picture.head, [[Cell(text) for text in row] for row in picture.rows]))
 
 
 def _facts(sheet: _Sheet, document: Document) -> list[Any]:
