@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 from django.db.models import QuerySet
@@ -114,8 +115,12 @@ class Runs(Resource):
             detail = f"There is no scenario {values['scenario']} that you may see."
             raise ApiError("invalid", detail, [{"pointer": "/scenario", "detail": detail}])
         sites = all_or_none(sites_visible(self.actor), "name", values["sites"], "/sites")
-        title = values.get("title", "")
-        return self._accepted(services.run_create(actor=self.actor, scenario=scenario, sites=sites, title=title))
+        common: dict[str, Any] = {
+            "actor": self.actor, "scenario": scenario, "sites": sites, "title": values.get("title", "")
+        }
+        if values.get("concurrencies"):
+            return self._accepted(services.runs_create(**common, concurrencies=values["concurrencies"])[0])
+        return self._accepted(services.run_create(**common))
 
     def destroy(self, request: Request, uuid: UUID | None = None) -> Response:
         """With its rounds and their output."""

@@ -148,9 +148,20 @@ def history(figure: Figure, names: list[str], values: Rows, changes: Rows = ()) 
     """A line through {"series", "at": ISO time, "value", "low", "high"} for each name; a rule down the picture where
     one of `changes` {"at", "value"} begins, and a ring round that point."""
     y = _quantity("value", axis={"title": f"{figure.label} ({figure.unit})", "tickCount": 5})
+    return {
+        "width": WIDTH - 40,
+        "height": 220,
+        "data": {"values": values},
+        "encoding": {"x": {"field": "at", "type": "temporal", "axis": {"title": None, "tickCount": 6}}},
+        "layer": [*_lines(y, names), *(_changes(y, changes) if changes else ())],
+    }
+
+
+def _lines(y: Spec, names: list[str]) -> list[Spec]:
+    """A line for each name, a whisker for each interval, a mark for each value."""
     series = nominal(names)
     whisker = {"y": _quantity("low"), "y2": {"field": "high"}, "color": series["color"]}
-    lines: list[Spec] = [
+    return [
         {"mark": {"type": "line", "strokeWidth": 1.5}, "encoding": {"y": y, **series}},
         {
             "transform": [{"filter": "isValid(datum.low)"}],
@@ -162,12 +173,20 @@ def history(figure: Figure, names: list[str], values: Rows, changes: Rows = ()) 
             "encoding": {"y": y, "color": series["color"], "shape": shapes(names)},
         },
     ]
+
+
+def by_concurrency(figure: Figure, names: list[str], values: Rows) -> Spec:
+    """A line through {"series", "concurrency", "value", "low", "high"} for each name; each step doubles."""
+    y = _quantity("value", axis={"title": f"{figure.label} ({figure.unit})", "tickCount": 5})
+    steps = sorted({value["concurrency"] for value in values})
+    x = _quantity("concurrency", axis={"title": "Connections at once", "values": steps})
+    x["scale"] = {"type": "log", "base": 2, "domain": [steps[0], steps[-1]], "nice": False}
     return {
         "width": WIDTH - 40,
         "height": 220,
         "data": {"values": values},
-        "encoding": {"x": {"field": "at", "type": "temporal", "axis": {"title": None, "tickCount": 6}}},
-        "layer": [*lines, *(_changes(y, changes) if changes else ())],
+        "encoding": {"x": x},
+        "layer": _lines(y, names),
     }
 
 

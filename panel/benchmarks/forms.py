@@ -16,6 +16,7 @@ from panel.benchmarks import selectors
 from panel.benchmarks.arguments import TOOLS, Field
 from panel.benchmarks.choices import Tool
 from panel.benchmarks.models import RunStatus, Scenario
+from panel.core.forms import LinesField
 from panel.websites.models import Site
 
 ARGUMENT = "argument_"
@@ -147,6 +148,14 @@ class SitesForm(forms.Form):
         return data
 
 
+def numbers_from(text: str) -> list[int]:
+    words = text.replace(",", " ").split()
+    wrong = [word for word in words if not (word.isascii() and word.isdecimal() and len(word) < 8)]
+    if wrong:
+        raise ValidationError(_("“%(word)s” is no number: write some such as 1 2 4 8."), params={"word": wrong[0][:20]})
+    return [int(word) for word in words]
+
+
 def offer_rows(field: forms.Field, rows: QuerySet[Any]) -> None:
     assert isinstance(field, forms.ModelChoiceField)
     field.queryset = rows
@@ -154,6 +163,13 @@ def offer_rows(field: forms.Field, rows: QuerySet[Any]) -> None:
 
 class RunForm(SitesForm):
     scenario = forms.ModelChoiceField(Scenario.objects.none(), label=_("Scenario"), empty_label=_("Choose a scenario"))
+    concurrencies = LinesField(
+        label=_("Connections at once, one run for each"),
+        to_text=lambda numbers: " ".join(str(number) for number in numbers),
+        from_text=numbers_from,
+        rows=1,
+        help_text=_("Such as 1 2 4 8 16 32. The runs side by side show throughput by concurrency. Empty: one run."),
+    )
     title = forms.CharField(label=_("Title"), max_length=200, required=False)
 
     def __init__(self, *args: Any, user: User, **kwargs: Any) -> None:

@@ -223,3 +223,36 @@ def changes_of(points: Sequence[dict[str, Any]], name: str) -> dict[int, str]:
             words = f"{number(change.ratio, 2)} times what it was{judged} (chance {number(change.chance, 3)})"
             found[own[change.index]] = words
     return found
+
+
+def by_concurrency(runs: Sequence[tuple[int, dict[str, Any]]]) -> Chart | None:
+    """Throughput against connections at once: of each run its concurrency and its summary. None unless some target was
+    measured at two numbers or more."""
+    points = [
+        {"series": target["label"], "concurrency": concurrency, **_spread(target["figures"]["throughput_rps"])}
+        for concurrency, summary in sorted(runs, key=lambda run: run[0])
+        for target in summary.get("targets", [])
+        if "throughput_rps" in target["figures"]
+    ]
+    names = [name for name in dict.fromkeys(p["series"] for p in points) if _steps(points, name) > 1][:8]
+    if not names:
+        return None
+    drawn = [point for point in points if point["series"] in names]
+    figure = BY_NAME["throughput_rps"]
+    rows = [
+        [point["series"], str(point["concurrency"]), shown(figure, point["value"]), interval_words(figure, point)]
+        for point in drawn
+    ]
+    best = {name: max((p for p in drawn if p["series"] == name), key=lambda p: p["value"]) for name in names}
+    told = "; ".join(f"{n}: most at {p['concurrency']}, {shown(figure, p['value'])}" for n, p in best.items())
+    table = Table(["Target", "Connections at once", figure.label, "Interval"], rows)
+    spec = drawings.by_concurrency(figure, names, drawn)
+    return Chart("concurrency", "Throughput by concurrency", f"Throughput by concurrency. {told}.", spec, table)
+
+
+def _spread(found: dict[str, Any]) -> dict[str, Any]:
+    return {key: found[key] for key in ("value", "low", "high")}
+
+
+def _steps(points: Sequence[dict[str, Any]], name: str) -> int:
+    return len({point["concurrency"] for point in points if point["series"] == name})

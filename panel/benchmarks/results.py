@@ -77,6 +77,8 @@ def compared(runs: list[Run]) -> dict[str, Any]:
         targets += [{**target, "label": f"{target['label']}, {when}"} for target in run.summary["targets"]]
     drawn: list[Chart | None] = [pictures.bars(targets, name) for name in _BARS]
     drawn.insert(1, pictures.curve(targets[:8]))
+    ladder = [(run.parameters["arguments"].get("concurrency") or 1, run.summary) for run in runs]
+    drawn.insert(0, pictures.by_concurrency(ladder))
     return {
         "runs": runs,
         "labels": [target["label"] for target in targets],

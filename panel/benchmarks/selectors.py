@@ -10,6 +10,7 @@ from django.db.models import Count, Prefetch, Q, QuerySet
 
 from panel.accounts.models import User
 from panel.accounts.permissions import Action, in_scope, visible
+from panel.benchmarks.arguments import clean
 from panel.benchmarks.measured import Measured, measured_from
 from panel.benchmarks.models import Round, Run, RunStatus, RunTarget, Scenario, SuiteRun
 from panel.deployments.models import SiteStatus
@@ -92,13 +93,16 @@ def run_is_readable(user: User, uuid: UUID) -> bool:
 
 
 def history_points(user: User, scenario: Scenario, figure: str) -> list[dict[str, Any]]:
-    """The figure in each valid run of the scenario, oldest first; shape as pictures.history takes it."""
+    """The figure in each valid run of the scenario with the load that it asks for now, oldest first; shape as
+    pictures.history takes it."""
     runs = (
         runs_visible(user).filter(scenario=scenario, status=RunStatus.FINISHED).order_by("-finished_at")[:HISTORY_RUNS]
     )
     points = []
     for run in reversed(runs):
         assert run.finished_at is not None
+        if not _is_same_load(run, scenario):
+            continue
         for target in run.summary.get("targets", []):
             found = target["figures"].get(figure)
             if found:
@@ -109,6 +113,13 @@ def history_points(user: User, scenario: Scenario, figure: str) -> list[dict[str
                 }
                 points.append({**point, **{key: found[key] for key in ("value", "low", "high")}})
     return points
+
+
+def _is_same_load(run: Run, scenario: Scenario) -> bool:
+    """A change of the load is no change of the server: such runs are other histories."""
+    known = (scenario.arguments, clean(scenario.tool, scenario.arguments))
+    same = run.parameters["tool"] == scenario.tool and run.parameters["paths"] == scenario.paths
+    return same and run.parameters["arguments"] in known
 
 
 @sync_to_async

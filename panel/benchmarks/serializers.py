@@ -104,6 +104,12 @@ class RunInput(StrictSerializer):
     scenario = serializers.IntegerField(min_value=1)
     sites = serializers.ListField(child=serializers.CharField(max_length=63), allow_empty=False, max_length=8)
     title = serializers.CharField(max_length=200, required=False, allow_blank=True)
+    concurrencies = serializers.ListField(
+        child=serializers.IntegerField(min_value=1),
+        required=False,
+        max_length=8,
+        help_text="One run for each of these numbers of connections at once; the answer is the first of them.",
+    )
 
 
 class ComparisonSerializer(serializers.Serializer[Any]):

@@ -7,8 +7,10 @@ the same transaction. Running is execution.py's part.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from typing import Any
 
+from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
@@ -24,6 +26,7 @@ from panel.deployments.models import Revision
 from panel.websites.models import Site
 
 MAX_SITES = 8
+MOST_STEPS = 8
 SCENARIO_FIELDS = (
     *("name", "team", "tool", "arguments", "paths", "rounds", "warmup_s", "timeout_s", "allowed_error_percent"),
 )
@@ -91,6 +94,33 @@ def run_create(*, actor: User, scenario: Scenario, sites: Sequence[Site], title:
     require(actor, Action.BENCHMARK, scenario.team)
     scenario.full_clean()
     return _run_store(actor=actor, scenario=scenario, parameters=_frozen(scenario), sites=sites, title=title)
+
+
+@transaction.atomic
+def runs_create(
+    *, actor: User, scenario: Scenario, sites: Sequence[Site], concurrencies: Sequence[int], title: str = ""
+) -> list[Run]:
+    """One run for each of these numbers of connections at once, for the curve of throughput by concurrency.
+
+    They differ in nothing else, and are queued one after the other.
+    """
+    require(actor, Action.BENCHMARK, scenario.team)
+    chosen = list(dict.fromkeys(concurrencies))
+    if not 2 <= len(chosen) <= MOST_STEPS:
+        raise ApplicationError(f"Write from 2 to {MOST_STEPS} different numbers.", field="concurrencies")
+    name = " ".join(title.split()) or f"{scenario.name}: {', '.join(site.name for site in sites)}"
+    runs = []
+    for concurrency in chosen:
+        step = copy(scenario)
+        step.arguments = {**scenario.arguments, "concurrency": concurrency}
+        try:
+            step.full_clean(validate_unique=False)
+        except ValidationError as error:
+            words = " ".join(error.messages)
+            raise ApplicationError(f"With concurrency {concurrency}: {words}", field="concurrencies") from error
+        titled = f"{name[:180]}, concurrency {concurrency}"
+        runs.append(_run_store(actor=actor, scenario=scenario, parameters=_frozen(step), sites=sites, title=titled))
+    return runs
 
 
 @transaction.atomic

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import urlencode
 from uuid import UUID
 
 from django.contrib import messages
-from django.core.exceptions import ValidationError
 from django.core.paginator import Paginator
 from django.db.models import QuerySet
 from django.http import Http404, HttpResponse, JsonResponse
@@ -22,7 +22,7 @@ from panel.benchmarks.forms import RunFilterForm, RunForm
 from panel.benchmarks.models import Run
 from panel.benchmarks.quick import QUICK
 from panel.core.errors import ApplicationError
-from panel.core.forms import add_application_error
+from panel.core.forms import attempt
 from panel.core.http import Request
 from panel.core.stream import region_view
 from panel.core.ui import Crumb
@@ -79,19 +79,13 @@ def run_create(request: Request) -> HttpResponse:
     search = request.GET.get("q", "")[:100]
     form = RunForm(request.POST or None, user=request.user, search=search, initial=initial)
     if request.method == "POST" and form.is_valid():
-        try:
-            run = services.run_create(
-                actor=request.user,
-                scenario=form.cleaned_data["scenario"],
-                sites=form.ordered,
-                title=form.cleaned_data["title"],
-            )
-        except ApplicationError as error:
-            add_application_error(form, error)
-        except ValidationError as error:
-            form.add_error(None, error.messages)
-        else:
-            return redirect("benchmarks:detail", run.uuid)
+        runs = attempt(form, lambda: _start(request, form))
+        if runs is not None and len(runs) == 1:
+            return redirect("benchmarks:detail", runs[0].uuid)
+        if runs is not None:
+            words = _("%d runs wait, one for each number. When they have ended, choose and compare them here.")
+            messages.success(request, words % len(runs))
+            return redirect(f"{reverse('benchmarks:list')}?{urlencode({'scenario': form.cleaned_data['scenario'].pk})}")
     context = {
         "form": form,
         "crumbs": crumbs(),
@@ -100,6 +94,17 @@ def run_create(request: Request) -> HttpResponse:
         "search": search,
     }
     return render(request, "benchmarks/run_form.html", context, status=422 if form.errors else 200)
+
+
+def _start(request: Request, form: RunForm) -> list[Run]:
+    data = form.cleaned_data
+    values: dict[str, Any] = {
+        "actor": request.user, "scenario": data["scenario"],
+        "sites": form.ordered, "title": data["title"],
+    }
+    if data["concurrencies"]:
+        return services.runs_create(**values, concurrencies=data["concurrencies"])
+    return [services.run_create(**values)]
 
 
 def _done(request: Request, back: str, error: ApplicationError | None) -> HttpResponse:

@@ -18,6 +18,7 @@ from panel.benchmarks.models import Run, RunStatus
 from panel.core.ui import Text
 from panel.deployments.models import Deployment, DeploymentStatus, DriftResolution, SiteState, SiteStatus
 from panel.hosts.models import EngineInstall, Host, HostStatus
+from panel.reports.selectors import alarming
 from panel.websites.models import Certificate, Site
 
 PER_KIND = 6
@@ -67,13 +68,15 @@ def dashboard_context(user: User) -> dict[str, Any]:
 
 
 def concerns(user: User) -> list[Concern]:
-    """Worst first: hosts, failed deployments, drift, certificates, unbelievable runs, then what merely waits."""
+    """Worst first: hosts, failed deployments, drift, certificates, unbelievable runs, what reports say, then what
+    merely waits."""
     return [
         *_hosts(),
         *_failures(user),
         *_drifts(user),
         *_certificates(user),
         *_runs(user),
+        *_reports(user),
         *_planned(user),
         *_pending(user),
     ]
@@ -121,6 +124,21 @@ def _drifts(user: User) -> list[Concern]:
             reverse("websites:detail", args=[row.name]),
         )
         for row in rows.order_by("name")[:PER_KIND]
+    ]
+
+
+def _reports(user: User) -> list[Concern]:
+    return [
+        Concern(
+            row.outcome,
+            row.get_outcome_display(),
+            _("Report"),
+            row.title,
+            row.headline.split("\n")[0],
+            reverse("reports:detail", args=[row.uuid]),
+            row.created_at,
+        )
+        for row in alarming(user, timezone.now() - RECENT)[:PER_KIND]
     ]
 
 

@@ -10,7 +10,7 @@ from django.utils import timezone
 from panel.accounts.models import Team, User
 from panel.accounts.permissions import Action, in_scope
 from panel.audit.models import AuditEntry
-from panel.reports.choices import NOTEWORTHY
+from panel.reports.choices import NOTEWORTHY, Outcome
 from panel.reports.models import Occurrence, Report, Schedule, ScheduleSite, Watch
 
 # The sweep looks every 15 s; after this long without one, something does not run.
@@ -64,6 +64,10 @@ def removed_of(schedule: Schedule) -> QuerySet[AuditEntry]:
     ).order_by("-pk")
 
 
-def noteworthy(user: User, since: dt.datetime) -> QuerySet[Report]:
-    """Reports since then of what changed or went wrong."""
-    return reports_visible(user).filter(outcome__in=NOTEWORTHY, created_at__gt=since)
+def alarming(user: User, since: dt.datetime) -> list[Report]:
+    """Of each schedule the newest report since then, if it says that something is worse or went wrong."""
+    rows = reports_visible(user).filter(schedule__isnull=False, created_at__gt=since).defer("content")
+    newest: dict[int | None, Report] = {}
+    for row in rows.order_by("created_at", "pk"):
+        newest[row.schedule_id] = row
+    return [row for row in newest.values() if row.outcome in NOTEWORTHY and row.outcome != Outcome.BETTER]

@@ -13,7 +13,7 @@ from panel.reports import watching
 from panel.reports.models import Report, Schedule, Watch
 from panel.reports.services import report_create
 from panel.websites.models import Site
-from tests.reports.conftest import History, at
+from tests.reports.conftest import History, at, end_run
 
 
 def client_of(user: User) -> Client:
@@ -199,3 +199,34 @@ def test_suite_runs_side_by_side(history: History, operator: User) -> None:
     assert "Compare the chosen runs" in client.get("/benchmarks/suites").content.decode()
     answer = client.get("/benchmarks/suites/compare", {"suite": rows[:1]}, follow=True)
     assert "Choose from two to 4 runs" in answer.content.decode()
+
+
+def test_runs_at_several_concurrencies_are_a_curve(operator: User, scenario: Scenario, site: Site) -> None:
+    client = client_of(operator)
+    form = {"scenario": str(scenario.pk), "sites": [site.name], "concurrencies": "1, 4 16", "title": ""}
+    assert client.post("/benchmarks/new", form).status_code == 302
+    runs = list(Run.objects.order_by("pk"))
+    assert [run.parameters["arguments"]["concurrency"] for run in runs] == [1, 4, 16]
+    assert runs[0].title == "Quick: paper, concurrency 1"
+    for run, speed in zip(runs, (0.5, 1.0, 1.1), strict=True):
+        end_run(run, speed)
+    page = client.get("/benchmarks/compare", {"run": [str(run.uuid) for run in runs]}).content.decode()
+    assert "Throughput by concurrency" in page and "most at 16" in page
+    # they are three loads, of which the scenario asks for one: the others are not in its history
+    assert "Throughput of 1 measurements" in client.get(f"/benchmarks/scenarios/{scenario.pk}").content.decode()
+    for wrong, words in (("1 x", "is no number"), ("4", "from 2 to 8 different"), ("1 0", "With concurrency 0")):
+        answer = client.post("/benchmarks/new", form | {"concurrencies": wrong})
+        assert answer.status_code == 422 and words in answer.content.decode()
+    assert Run.objects.count() == 3
+
+
+def test_the_dashboard_names_what_got_worse(history: History, operator: User, schedule: Schedule) -> None:
+    history.runs((1.0, 1.01, 0.99, 1.0, 1.02))
+    report = report_create(actor=operator, run=history.run(0.8))
+    Report.objects.update(schedule=schedule)
+    client = client_of(operator)
+    assert report.title in client.get("/").content.decode()
+    later = report_create(actor=operator, run=history.run(0.8))
+    Report.objects.filter(pk=later.pk).update(schedule=schedule)
+    assert report.outcome == "worse" and later.outcome == "no_difference"
+    assert f"/reports/{report.uuid}" not in client.get("/").content.decode()
