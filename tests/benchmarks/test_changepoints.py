@@ -33,16 +33,26 @@ def test_no_more_false_alarms_than_the_level_allows(kind: str) -> None:
     assert alarms <= 15, f"{alarms} of 150"
 
 
-@settings(max_examples=40, deadline=None)
-@given(st.integers(0, 10_000), st.integers(8, 20), st.integers(8, 20), st.sampled_from([-1, 1]))
-def test_a_step_of_four_sigma_is_found_where_it_is(seed: int, before: int, after: int, sign: int) -> None:
-    series = noise(seed, before) + [value + sign * 80 for value in noise(seed + 20_000, after)]
-    found = change_points(series, level=LEVEL)
+def stepped(seed: int, before: int, after: int, step: float) -> list[float]:
+    """Noise with a standard deviation of 20, and a step after `before` values."""
+    return noise(seed, before) + [value + step for value in noise(seed + 20_000, after)]
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10_000), st.integers(8, 16), st.integers(8, 16), st.sampled_from([-1, 1]))
+def test_a_step_of_six_sigma_is_found_where_it_is(seed: int, before: int, after: int, sign: int) -> None:
+    found = change_points(stepped(seed, before, after, sign * 120), level=LEVEL)
     assert found, "no change was found"
     nearest = min(found, key=lambda point: abs(point.index - before))
     assert abs(nearest.index - before) <= 1
     assert nearest.chance <= LEVEL
-    assert math.isclose(nearest.ratio, 1 + sign * 0.08, abs_tol=0.03)
+    assert math.isclose(nearest.ratio, 1 + sign * 0.12, abs_tol=0.04)
+
+
+def test_a_step_of_three_sigma_is_found_nearly_always_and_nearly_where_it_is() -> None:
+    found = [change_points(stepped(seed, 10, 10, 60), level=LEVEL) for seed in range(60)]
+    near = [any(abs(point.index - 10) <= 2 for point in points) for points in found]
+    assert sum(bool(points) for points in found) >= 58 and sum(near) >= 54
 
 
 def test_two_steps_are_two_changes() -> None:
