@@ -87,7 +87,7 @@ class Migration(migrations.Migration):
                 ("updated_at", models.DateTimeField(auto_now=True)),
                 ("row_version", models.PositiveIntegerField(default=1, editable=False)),
                 ("uuid", models.UUIDField(default=uuid.uuid4, editable=False, unique=True)),
-                ("for_admins", models.BooleanField(default=False)),
+                ("about_sites", models.BooleanField(default=True)),
                 ("title", models.CharField(max_length=200)),
                 (
                     "outcome",

@@ -116,7 +116,10 @@ class Runs(Resource):
             raise ApiError("invalid", detail, [{"pointer": "/scenario", "detail": detail}])
         sites = all_or_none(sites_visible(self.actor), "name", values["sites"], "/sites")
         common: dict[str, Any] = {
-            "actor": self.actor, "scenario": scenario, "sites": sites, "title": values.get("title", "")
+            "actor": self.actor,
+            "scenario": scenario,
+            "sites": sites,
+            "title": values.get("title", ""),
         }
         if values.get("concurrencies"):
             return self._accepted(services.runs_create(**common, concurrencies=values["concurrencies"])[0])

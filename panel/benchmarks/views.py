@@ -99,8 +99,10 @@ def run_create(request: Request) -> HttpResponse:
 def _start(request: Request, form: RunForm) -> list[Run]:
     data = form.cleaned_data
     values: dict[str, Any] = {
-        "actor": request.user, "scenario": data["scenario"],
-        "sites": form.ordered, "title": data["title"],
+        "actor": request.user,
+        "scenario": data["scenario"],
+        "sites": form.ordered,
+        "title": data["title"],
     }
     if data["concurrencies"]:
         return services.runs_create(**values, concurrencies=data["concurrencies"])

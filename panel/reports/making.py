@@ -31,6 +31,14 @@ def _link(name: str, uuid: Any) -> str:
     return f"{settings.PANEL_URL}{reverse(name, args=[uuid])}" if settings.PANEL_URL else ""
 
 
+def document_of(run: Run | None, suite_run: SuiteRun | None, notes: Sequence[str]) -> Document:
+    """Of whichever is given; `notes` are what else its schedule has to say."""
+    if run is not None:
+        return run_document(run, notes)
+    assert suite_run is not None, "a report is of a run or of a suite"
+    return suite_document(suite_run, notes)
+
+
 # --- runs ---
 
 

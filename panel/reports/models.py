@@ -169,7 +169,8 @@ class Report(BaseModel):
     suite_run = models.ForeignKey(SuiteRun, null=True, on_delete=models.SET_NULL, related_name="reports")
     team = models.ForeignKey(Team, null=True, on_delete=models.SET_NULL, related_name="+")  # of the schedule
     teams = models.ManyToManyField(Team, related_name="reports")  # of the sites it tells about
-    for_admins = models.BooleanField(default=False)  # about sites of which nobody knows any more whose they were
+    # Without a team it is for administrators: nobody else knows any more whose sites they were.
+    about_sites = models.BooleanField(default=True)
     title = models.CharField(max_length=200)
     outcome = models.CharField(max_length=16, choices=Outcome.choices, db_index=True)
     headline = models.TextField()

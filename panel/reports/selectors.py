@@ -38,7 +38,8 @@ def reports_visible(user: User) -> QuerySet[Report]:
         return rows
     teams = user.teams.all()
     others = Team.objects.exclude(pk__in=teams)
-    mine = rows.filter(Q(team=None) | Q(team__in=teams), for_admins=False)
+    own = Report.objects.filter(teams__in=teams).values("pk")
+    mine = rows.filter(Q(team=None) | Q(team__in=teams)).filter(Q(about_sites=False) | Q(pk__in=own))
     return mine.exclude(pk__in=Report.objects.filter(teams__in=others).values("pk"))
 
 

@@ -12,7 +12,7 @@ from panel.accounts.models import Team
 from panel.audit.services import audit_record
 from panel.benchmarks.models import Run, SuiteRun
 from panel.reports import making
-from panel.reports.choices import NOTEWORTHY, Channel, Notify
+from panel.reports.choices import NOTEWORTHY, Channel, Kind, Notify
 from panel.reports.document import Document, to_json
 from panel.reports.models import Delivery, Occurrence, Report, Schedule
 from panel.websites.models import Site
@@ -27,19 +27,18 @@ def store(
 ) -> Report:
     """`document` by default is made of the run or the suite."""
     if document is None:
-        document = making.run_document(run, []) if run else making.suite_document(given(suite_run), [])
+        document = making.document_of(run, suite_run, [])
     schedule = occurrence.schedule if occurrence else None
     teams = _teams(run, schedule)
+    own_name = schedule is not None and schedule.name == document.title
     report = Report(
         schedule=schedule,
         occurrence=occurrence,
         run=run,
         suite_run=suite_run,
         team=schedule.team if schedule else None,
-        for_admins=bool(run) and not teams,
-        title=(f"{schedule}: {document.title}" if schedule and schedule.name != document.title else document.title)[
-            :200
-        ],
+        about_sites=bool(run) or (schedule is not None and schedule.kind == Kind.SCENARIO),
+        title=(document.title if own_name or schedule is None else f"{schedule}: {document.title}")[:200],
         outcome=document.outcome,
         headline=document.headline,
         content=to_json(document),
@@ -47,11 +46,6 @@ def store(
     report.save()
     report.teams.set(teams)
     return report
-
-
-def given(row: SuiteRun | None) -> SuiteRun:
-    assert row is not None
-    return row
 
 
 def _teams(run: Run | None, schedule: Schedule | None) -> list[Team]:

@@ -167,7 +167,7 @@ def _report(row: Occurrence) -> None:
     """The document is made before the transaction: it takes a while, and changes nothing."""
     run, suite_run = _fresh(row)
     notes = notes_of(row, run, suite_run)
-    document = making.run_document(run, notes) if run else making.suite_document(storing.given(suite_run), notes)
+    document = making.document_of(run, suite_run, notes)
     with transaction.atomic():
         if not _end(row, OccurrenceStatus.DONE, row.reason):
             return

@@ -230,3 +230,12 @@ def test_the_dashboard_names_what_got_worse(history: History, operator: User, sc
     Report.objects.filter(pk=later.pk).update(schedule=schedule)
     assert report.outcome == "worse" and later.outcome == "no_difference"
     assert f"/reports/{report.uuid}" not in client.get("/").content.decode()
+
+
+def test_a_report_of_sites_that_are_nobodys_any_more_is_for_administrators(
+    history: History, operator: User, outsider: User, admin: User
+) -> None:
+    report = report_create(actor=operator, run=history.run())
+    report.teams.clear()  # as deleting the sites, then their team, does
+    for user, status in ((operator, 404), (outsider, 404), (admin, 200)):
+        assert client_of(user).get(f"/reports/{report.uuid}").status_code == status
