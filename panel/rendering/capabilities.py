@@ -21,8 +21,9 @@ OFFERS = {"nginx": NGINX, "apache": APACHE, "openlitespeed": OPENLITESPEED, "nat
 # Every member of the SiteSpec, so that a new one cannot be forgotten: a test compares.
 MEMBERS: dict[str, str] = {
     "SiteSpec": "name blocks upstreams php_pools",
-    "ServerBlock": "listens names root index try_files autoindex error_pages headers access_log error_log "
-    "error_log_level gzip gzip_types client_max_body_mb tls redirect_to_https hsts_max_age_s locations snippet",
+    "ServerBlock": "listens names root index try_files autoindex error_pages headers access_log "
+    "access_log_format error_log error_log_level gzip gzip_types brotli client_max_body_mb client_max_header_kb "
+    "tls redirect_to_https hsts_max_age_s locations snippet",
     "Listen": "port address tls http2 http3 default_server",
     "TlsFiles": "name certificate_path key_path",
     "Upstream": "name servers balancing keepalive",

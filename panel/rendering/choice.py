@@ -46,13 +46,15 @@ def choose(found: Locations, path: str) -> Choice:
 
 
 def with_slash(found: Locations, path: str) -> Place | None:
-    """A proxying prefix that ends in / where only the / is missing; nginx then redirects before anything else."""
-    if any(place.pattern == path for place in found.prefixes):
+    """The proxying location that ends in / where only the / is missing; nginx then redirects before anything else.
+
+    An exact one counts too, and where it stands beside a prefix its settings are the redirect's
+    (ngx_http_core_find_static_location: one node of its tree for both).
+    """
+    if not path or any(place.pattern == path for place in (*found.exact, *found.prefixes)):
         return None
-    for place in found.prefixes:
-        if place.pattern == path + "/" and place.location.handler in ("proxy", "php"):
-            return place
-    return None
+    both = [place for place in (*found.exact, *found.prefixes) if place.pattern == path + "/"]
+    return both[0] if any(place.location.handler in ("proxy", "php") for place in both) else None
 
 
 def _regex(found: Locations, path: str, longest: Place | None, reasons: list[str]) -> Choice:

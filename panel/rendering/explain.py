@@ -11,7 +11,7 @@ from panel.rendering import names
 from panel.rendering.choice import Choice, choose
 from panel.rendering.locations import Place, locations_of
 from panel.rendering.normalise import BadPath, normalise, split_target
-from panel.rendering.outcome import Outcome, of_block, of_place
+from panel.rendering.outcome import Outcome, of_block, of_place, with_error_pages
 from panel.rendering.spec import Listen, ServerBlock, SiteSpec
 
 StepName = Literal["listener", "server", "path", "location", "answer"]
@@ -173,7 +173,7 @@ def _location(host: _Host, path: str, query: str, request: Request, steps: list[
     if choice.slash:
         outcome = Outcome("return", status=301, text=f"{path}/" + (f"?{query}" if query else ""))
     elif chosen is None:
-        outcome = of_block(host.block, path)
+        outcome = of_block(host.block, found, path)
     else:
         variables = {
             "uri": path, "args": query, "query_string": query, "is_args": "?" if query else "",
@@ -182,6 +182,7 @@ def _location(host: _Host, path: str, query: str, request: Request, steps: list[
             "server_port": str(request.port), "server_name": next(iter(host.block.names), ""),
         }  # fmt: skip
         outcome = of_place(host.spec, host.block, chosen, found, path, variables | choice.captures)
+    outcome = with_error_pages(outcome, host.block, found)
     pointer = chosen.pointer if chosen else ""
     step = Step("answer", outcome.sentence(), outcome.notes)
     return Explanation((*steps, step), outcome, host.spec.name, host.pointer, pointer)

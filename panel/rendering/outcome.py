@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from panel.rendering import handlers, variables
@@ -13,8 +13,20 @@ from panel.rendering.spec import ServerBlock, SiteSpec
 
 
 @dataclass(frozen=True)
+class Lead:
+    """A path that the server itself goes on with, and the location it then chooses ("" for the server block)."""
+
+    path: str
+    location: str  # a JSON pointer
+    label: str
+
+
+@dataclass(frozen=True)
 class Outcome:
-    """`files` are tried in order; `otherwise` says what happens when none is there. `status` where it is certain."""
+    """`files` are tried in order; `otherwise` says what happens when none is there. `status` where it is certain.
+
+    `leads` are the locations that may answer in the end: of an index file, a fallback or an error page.
+    """
 
     kind: Literal["files", "php", "proxy", "return", "deny", "error"]
     status: int | None = None
@@ -22,6 +34,7 @@ class Outcome:
     files: tuple[str, ...] = ()
     otherwise: str = ""
     notes: tuple[str, ...] = ()
+    leads: tuple[Lead, ...] = ()
 
     def sentence(self) -> str:
         if self.kind == "files":
@@ -35,8 +48,25 @@ class Outcome:
         return "403: the location refuses" if self.kind == "deny" else self.text
 
 
-def of_block(block: ServerBlock, path: str) -> Outcome:
-    return _files(block.root, path, path, block.index)
+def of_block(block: ServerBlock, found: Locations, path: str) -> Outcome:
+    """What the server block does where none of its locations fits."""
+    plain = _files(block.root.rstrip("/") + path, path, block.index)
+    return _with_leads(plain, _indexes(found, path, block.index), None)
+
+
+def with_error_pages(outcome: Outcome, block: ServerBlock, found: Locations) -> Outcome:
+    """The same with the pages of the server block that may take its place; an upstream's errors pass as they are."""
+    if outcome.kind in ("proxy", "error"):
+        return outcome
+    leads, notes = list(outcome.leads), list(outcome.notes)
+    for page in block.error_pages:
+        if not page.uri.startswith("/") or (outcome.status is not None and outcome.status not in page.codes):
+            continue
+        lead = _lead(found, page.uri)
+        leads.append(lead)
+        codes = ", ".join(str(code) for code in page.codes)
+        notes.append(f"an error {codes} is answered by {page.uri}: {lead.label}")
+    return replace(outcome, notes=tuple(notes), leads=tuple(leads))
 
 
 def of_place(
@@ -57,8 +87,9 @@ def of_place(
         return Outcome("php", text=pool.address, files=(script,), otherwise="404", notes=notes)
     if source.try_files:
         return _tried(block, place, found, path, values, notes)
-    plain = _files(source.root or block.root, path, file, source.index or block.index)
-    return Outcome(plain.kind, files=plain.files, otherwise=plain.otherwise, notes=notes)
+    names = source.index or block.index
+    plain = replace(_files(file, path, names), notes=notes)
+    return _with_leads(plain, _indexes(found, path, names), place)
 
 
 def expand(text: str, values: dict[str, str]) -> str:
@@ -82,11 +113,28 @@ def _mapped(block: ServerBlock, place: Place, path: str, values: dict[str, str])
     if source.alias and place.is_regex:
         return expand(source.alias, values)
     if source.alias:
-        return source.alias + path[len(place.pattern) :]
+        return source.alias + path.removeprefix(place.pattern)
     return (source.root or block.root).rstrip("/") + path
 
 
-def _files(root: str, path: str, file: str, index: tuple[str, ...]) -> Outcome:
+def _lead(found: Locations, path: str) -> Lead:
+    place = choose(found, path.partition("?")[0]).place
+    return Lead(path, place.pointer if place else "", f"location {place.label}" if place else "the server block")
+
+
+def _indexes(found: Locations, path: str, names: tuple[str, ...]) -> list[Lead]:
+    """A folder's index files are asked for anew."""
+    return [_lead(found, path + name) for name in names or ("index.html",)] if path.endswith("/") else []
+
+
+def _with_leads(outcome: Outcome, leads: list[Lead], place: Place | None) -> Outcome:
+    """Said only of those that another location answers."""
+    others = [lead for lead in leads if lead.location != (place.pointer if place else "")]
+    notes = [f"{lead.path} is asked for anew: {lead.label} answers it" for lead in others]
+    return replace(outcome, notes=(*outcome.notes, *notes), leads=(*outcome.leads, *others))
+
+
+def _files(file: str, path: str, index: tuple[str, ...]) -> Outcome:
     if path.endswith("/"):
         return Outcome("files", files=tuple(file + name for name in index or ("index.html",)), otherwise="403")
     return Outcome("files", files=(file,), otherwise="404; a folder is redirected to with a final /")
@@ -96,13 +144,16 @@ def _tried(
     block: ServerBlock, place: Place, found: Locations, path: str, values: dict[str, str], notes: tuple[str, ...]
 ) -> Outcome:
     *items, last = place.location.try_files
-    files = [_mapped(block, place, expand(item, values), values) for item in items]
+    files = [_mapped(block, place, re.sub("//+", "/", expand(item, values)), values) for item in items]
+    leads = _indexes(found, path, place.location.index or block.index) if "$uri/" in items else []
     if last.startswith("="):
-        return Outcome("files", files=tuple(files), otherwise=last[1:], notes=notes)
+        tried = Outcome("files", files=tuple(files), otherwise=last[1:], notes=notes)
+        return _with_leads(tried, leads, place)
     target = expand(last, values)
-    choice = choose(found, target.split("?")[0])
-    label = f"location {choice.place.label}" if choice.place else "the server block"
-    return Outcome("files", files=tuple(files), otherwise=f"{target}, which {label} answers", notes=notes)
+    lead = _lead(found, target)
+    tried = Outcome("files", files=tuple(files), otherwise=f"{target}, which {lead.label} answers", notes=notes)
+    tried = _with_leads(tried, leads, place)
+    return replace(tried, leads=(*tried.leads, lead))
 
 
 def _upstream(spec: SiteSpec, place: Place, path: str) -> str:

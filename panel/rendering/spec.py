@@ -139,11 +139,14 @@ class ServerBlock:
     error_pages: tuple[ErrorPage, ...] = ()
     headers: tuple[Header, ...] = ()
     access_log: str = ""
+    access_log_format: Literal["", "common", "timed", "json"] = ""  # "": combined; of the block's own log
     error_log: str = ""
     error_log_level: str = "error"
     gzip: Literal["", "on", "off"] = ""
     gzip_types: tuple[str, ...] = ()
+    brotli: Literal["", "on", "off"] = ""  # of the same types as gzip
     client_max_body_mb: int | None = None
+    client_max_header_kb: int | None = None  # the request's first line and each header; the default server's counts
     tls: TlsFiles | None = None
     redirect_to_https: bool = False
     hsts_max_age_s: int | None = None

@@ -127,6 +127,13 @@ class Gzip(models.TextChoices):
     OFF = "off", _("Off")
 
 
+class LogFormat(models.TextChoices):
+    COMBINED = "", _("Combined")
+    COMMON = "common", _("Common")
+    TIMED = "timed", _("Combined, and the time that the answer took")
+    JSON = "json", _("JSON, one object a line")
+
+
 class LogLevel(models.TextChoices):
     DEBUG = "debug"
     INFO = "info"
@@ -158,11 +165,16 @@ class ServerBlock(BaseModel):
     access_log = models.CharField(  # path; "off"; empty: the server's own
         max_length=500, blank=True, validators=[validators.validate_log_path]
     )
+    access_log_format = models.CharField(max_length=8, choices=LogFormat.choices, default="", blank=True)
     error_log = models.CharField(max_length=500, blank=True, validators=[validators.validate_log_path])
     error_log_level = models.CharField(max_length=8, choices=LogLevel.choices, default=LogLevel.ERROR)
     gzip = models.CharField(max_length=3, choices=Gzip.choices, default=Gzip.INHERIT, blank=True)
     gzip_types = models.JSONField(default=list, blank=True, validators=[shapes.validate_gzip_types])
+    brotli = models.CharField(max_length=3, choices=Gzip.choices, default=Gzip.INHERIT, blank=True)
     client_max_body_mb = models.PositiveIntegerField(null=True, blank=True, validators=[MaxValueValidator(102400)])
+    client_max_header_kb = models.PositiveIntegerField(
+        null=True, blank=True, validators=[MinValueValidator(1), MaxValueValidator(1024)]
+    )
     certificate = models.ForeignKey(Certificate, null=True, blank=True, on_delete=models.PROTECT, related_name="blocks")
     redirect_to_https = models.BooleanField(default=False)
     hsts_max_age_s = models.PositiveIntegerField(null=True, blank=True)

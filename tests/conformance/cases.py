@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 
 from panel.rendering.spec import SiteSpec
-from tests.conformance import found, guide, sites
+from tests.conformance import found, guide, offered, sites
 from tests.conformance.compare import answers
 from tests.conformance.expected import Expected
 from tests.conformance.servers import Engine, serving
-from tests.conformance.wire import Answer, Request
+from tests.conformance.wire import Answer, Connection, Request
 from tests.conformance.world import World
 from tests.support.ports import free_port
 
 Case = Callable[[World], tuple[SiteSpec, list[Expected]]]
 
-CASES: tuple[Case, ...] = (*sites.SITES, *guide.SITES, *found.SITES)
-FILES = {**sites.FILES, **guide.FILES, **found.FILES}
+CASES: tuple[Case, ...] = (*sites.SITES, *guide.SITES, *offered.SITES, *found.SITES)
+FILES = {**sites.FILES, **guide.FILES, **offered.FILES, **found.FILES}
 
 
 def run(engine: Engine, root: Path, world: World) -> tuple[int, list[str]]:
@@ -31,11 +32,19 @@ def run(engine: Engine, root: Path, world: World) -> tuple[int, list[str]]:
     wrong: list[str] = []
     with serving(engine, [spec for _, _, spec, _ in asked], root, asked[0][1]):
         for name, port, _, requests in asked:
-            got = answers(port, [_request(item) for item in requests])
-            for expected, answer in zip(requests, got, strict=True):
+            for expected, answer in _asked(port, requests):
                 if what := _wrong(expected, answer):
                     wrong.append(f"{engine.name}, {name}: {_request(expected)}: {what}")
     return sum(len(requests) for *_, requests in asked), wrong
+
+
+def _asked(port: int, requests: list[Expected]) -> Iterator[tuple[Expected, Answer]]:
+    """Each with its answer; requests that go the same way share a connection."""
+    for (address, own, tls), group in groupby(requests, lambda item: (item.address, item.port, item.tls)):
+        for host, items in groupby(group, lambda item: item.host if tls else ""):
+            some = list(items)
+            where = Connection(own or port, address=address, tls_name=(host or "localhost") if tls else "")
+            yield from zip(some, answers(where, [_request(item) for item in some]), strict=True)
 
 
 def _request(item: Expected) -> Request:

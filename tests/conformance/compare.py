@@ -42,7 +42,7 @@ class Outcome:
 
     compared: int = 0
     known: Counter[str] = field(default_factory=Counter)
-    unexplained: list[Departure] = field(default_factory=list)
+    unexplained: list[Departure | str] = field(default_factory=list)
 
     def add(self, other: Outcome) -> None:
         self.compared += other.compared
@@ -50,8 +50,9 @@ class Outcome:
         self.unexplained += other.unexplained
 
 
-def answers(port: int, requests: Iterable[Request]) -> list[Answer]:
-    connection = Connection(port)
+def answers(where: int | Connection, requests: Iterable[Request]) -> list[Answer]:
+    """`where`: a port on loopback, or a connection, which is closed afterwards."""
+    connection = Connection(where) if isinstance(where, int) else where
     try:
         return [_answer(connection, request) for request in requests]
     finally:
@@ -111,6 +112,14 @@ def ask_all(engine: Engine, batch: Sequence[Generated], root: Path, port: int) -
         return [Asked(answers(port, item.requests), _shown(item.spec, install)) for item in batch]
 
 
+def known_departure(
+    engine: Engine, spec: SiteSpec, install: InstallSpec, request: Request, nginx: Answer, other: Answer
+) -> str:
+    """The name of the documented departure from nginx's answer that this one is, or nothing."""
+    same = not difference(nginx, other)
+    return "" if same else explanation(engine.name, _shown(spec, install), request, nginx, other)
+
+
 def _shown(spec: SiteSpec, install: InstallSpec) -> frozenset[str]:
     return frozenset(item.what for item in differences(spec, install))
 
@@ -118,16 +127,15 @@ def _shown(spec: SiteSpec, install: InstallSpec) -> frozenset[str]:
 def departures(engines: Sequence[Engine], batch: Sequence[Generated], root: Path, port: int) -> Outcome:
     """Every engine's answers beside nginx's."""
     expected = ask_all(NGINX, batch, root, port)
-    count, found = 0, []
-    known: Counter[str] = Counter()
+    found = Outcome()
     for engine in engines:
         for item, ours, theirs in zip(batch, ask_all(engine, batch, root, port), expected, strict=True):
             for request, answer, nginx in zip(item.requests, ours.answers, theirs.answers, strict=True):
-                count += 1
+                found.compared += 1
                 if not (what := difference(nginx, answer)):
                     continue
                 if name := explanation(engine.name, ours.shown, request, nginx, answer):
-                    known[f"{engine.name}: {name}"] += 1
+                    found.known[f"{engine.name}: {name}"] += 1
                 else:
-                    found.append(Departure(engine.name, item.spec, request, what))
-    return Outcome(count, known, found)
+                    found.unexplained.append(Departure(engine.name, item.spec, request, what))
+    return found

@@ -21,6 +21,9 @@ class Expected:
     method: str = "GET"
     version: str = "1.1"
     sent_body: str = ""
+    address: str = "127.0.0.1"
+    port: int = 0  # 0: the case's own
+    tls: bool = False
 
 
 def fixed(match: str, pattern: str, text: str) -> Location:

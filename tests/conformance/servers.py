@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from panel.rendering import render, render_install, render_main
 from panel.rendering.spec import InstallSpec, SiteSpec
@@ -18,8 +19,16 @@ from tests.rendering.servers import write_certificates, write_files
 from tests.support.apache import ApacheInstance
 from tests.support.gallop import GallopInstance
 from tests.support.nginx import NginxInstance
+from tests.support.openlitespeed import OpenLiteSpeedInstance
+from tests.support.openlitespeed import source as openlitespeed_source
 
-Server = NginxInstance | ApacheInstance
+Server = NginxInstance | ApacheInstance | OpenLiteSpeedInstance
+KINDS: dict[str, Callable[[Path], Server]] = {
+    "nginx": NginxInstance,
+    "native": GallopInstance,
+    "apache": ApacheInstance,
+    "openlitespeed": OpenLiteSpeedInstance,
+}
 
 
 @dataclass(frozen=True)
@@ -31,14 +40,13 @@ class Engine:
     modules: frozenset[str] = frozenset()
 
     def server(self, home: Path) -> Server:
-        kinds = {"nginx": NginxInstance, "native": GallopInstance, "apache": ApacheInstance}
-        return kinds[self.engine](home)  # type: ignore[no-any-return]
+        return KINDS[self.engine](home)
 
     def install(self, root: Path, home: Path, binary: str) -> InstallSpec:
         return InstallSpec(
             self.engine,  # type: ignore[arg-type]
-            "sites",
-            str(home),
+            "vhosts" if self.engine == "openlitespeed" else "sites",
+            str(home / "conf") if self.engine == "openlitespeed" else str(home),
             str(home / "log"),
             _version(binary),
             modules=self.modules,
@@ -54,11 +62,12 @@ ENGINES = (
     Engine("apache-prefork", "apache", frozenset({"mpm_prefork"})),
     Engine("gallop", "native"),
 )
+OPENLITESPEED = Engine("openlitespeed", "openlitespeed")
 
 
 def engines() -> list[Engine]:
-    """nginx first."""
-    return list(ENGINES)
+    """nginx first; OpenLiteSpeed where the environment names one."""
+    return [*ENGINES, OPENLITESPEED] if openlitespeed_source() else list(ENGINES)
 
 
 @contextmanager
@@ -70,7 +79,7 @@ def serving(engine: Engine, specs: Sequence[SiteSpec], root: Path, port: int) ->
     main, *more = render_main(
         install, user="www-data", workers=1, pid_file=server.paths["pid_file"], temp_dir=str(home / "tmp")
     )
-    for old in [*home.glob("sites-*/*.conf"), *home.glob("conf.d/*.conf")]:
+    for old in [*home.glob("sites-*/*.conf"), *home.glob("conf.d/*.conf"), *home.glob("conf/vhosts/*/vhconf.conf")]:
         old.unlink()
     files = [file for spec in specs for file in render(spec, install)]
     write_files([*more, *files, *render_install(specs, install)], root)
@@ -82,6 +91,12 @@ def serving(engine: Engine, specs: Sequence[SiteSpec], root: Path, port: int) ->
         _wait(port, home)
         yield install
     _ended(server)
+
+
+def version(engine: Engine) -> str:
+    """What the engine's own binary says."""
+    with TemporaryDirectory() as folder:
+        return _version(engine.server(Path(folder)).binary)
 
 
 @cache

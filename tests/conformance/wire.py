@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 from dataclasses import dataclass, field
 
 
@@ -48,8 +49,9 @@ class Broken(Exception):
 class Connection:
     """One server's port on loopback; sends a request at a time and opens a new connection where it was closed."""
 
-    def __init__(self, port: int, *, timeout_s: float = 20.0) -> None:
-        self.port = port
+    def __init__(self, port: int, *, timeout_s: float = 20.0, address: str = "127.0.0.1", tls_name: str = "") -> None:
+        """`tls_name`: speak TLS and ask for this name; the certificate is not checked."""
+        self.port, self.address, self.tls_name = port, address, tls_name
         self.timeout_s = timeout_s
         self._socket: socket.socket | None = None
         self._buffer = b""
@@ -72,8 +74,12 @@ class Connection:
 
     def _ask(self, request: Request) -> Answer:
         if self._socket is None:
-            self._socket = socket.create_connection(("127.0.0.1", self.port), timeout=self.timeout_s)
+            self._socket = socket.create_connection((self.address, self.port), timeout=self.timeout_s)
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if self.tls_name:
+                self._socket = ssl._create_unverified_context().wrap_socket(
+                    self._socket, server_hostname=self.tls_name
+                )
             self._buffer, self._ended = b"", False
         self._socket.sendall(request.encoded())
         answer, stays = self._answer(request)

@@ -28,7 +28,7 @@ class World:
 class Echo(socketserver.StreamRequestHandler):
     """Says what reached it: method, target as it came, some headers, the body's length.
 
-    A target that holds `/status-NNN` is answered with that status; one with `/plain` without a Content-Type.
+    A WebSocket is agreed to and closed at once. A target that holds `/status-NNN` is answered with that status; one with `/plain` without a Content-Type.
     """
 
     disable_nagle_algorithm = True
@@ -49,6 +49,9 @@ class Echo(socketserver.StreamRequestHandler):
         while line := self.rfile.readline(65536).decode("latin-1").rstrip("\r\n"):
             name, _, value = line.partition(":")
             headers[name.lower()] = value.strip()
+        if headers.get("upgrade", "").lower() == "websocket" and "upgrade" in headers.get("connection", "").lower():
+            self.wfile.write(b"HTTP/1.1 101 Switching\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n")
+            return False
         body = self._body(headers)
         text = f"{method} {target} " + " ".join(f"{label}={headers.get(name, '-')}" for name, label in _SHOWN.items())
         text += f" body={body}" if body else ""

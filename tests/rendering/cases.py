@@ -132,6 +132,23 @@ def redirects() -> SiteSpec:
     return SiteSpec("redirects", (to_www, main))
 
 
+def logs() -> SiteSpec:
+    def block(name: str, form: str, **more: object) -> ServerBlock:
+        log = f"/var/log/sites/{name}.access.log"
+        place = (Location("", "/", "static"), Location("", "/raw/", "static", gzip="off"))
+        given = {"root": "/srv/logs", "access_log": log, "access_log_format": form, "locations": place, **more}
+        return ServerBlock(HTTP, (f"{name}.example",), **given)  # type: ignore[arg-type]
+
+    return SiteSpec(
+        "logs",
+        (
+            block("common", "common", client_max_header_kb=16),
+            block("timed", "timed", brotli="on", gzip="on", gzip_types=("text/css", "application/json")),
+            block("json", "json", brotli="off"),
+        ),
+    )
+
+
 def tls() -> SiteSpec:
     block = ServerBlock(
         (Listen(80), Listen(443, tls=True, http2=True, http3=True, default_server=True)),
@@ -258,5 +275,5 @@ def hostile() -> SiteSpec:
 
 CASES = (
     static, wordpress, path_info, proxy, balancing, redirects, tls, headers, access, limits, error_pages, names, nested,
-    hostile,
+    hostile, logs,
 )  # fmt: skip

@@ -80,6 +80,12 @@ impl LocTree {
                 LocKind::Server | LocKind::Nameless => {}
             }
         }
+        for location in tree.slashless.values_mut() {
+            // Beside a prefix of its name an exact location's settings are the redirect's.
+            if let Some(exact) = tree.exact.get(location.name.as_str()) {
+                *location = exact.clone();
+            }
+        }
         tree.prefixes.sort_by(|a, b| a.name.cmp(&b.name));
         for i in 1..tree.prefixes.len() {
             let mut candidate = Some(i - 1);

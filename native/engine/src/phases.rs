@@ -430,6 +430,7 @@ async fn from_chosen(ex: &mut Exchange) -> Flow {
 fn choose_location(ex: &mut Exchange) -> Option<Flow> {
     let server = ex.server.clone();
     ex.stranded = false;
+    let mut lacks_slash = false;
     match server.root.children.choose(&ex.uri.path) {
         Found::Location { location, matched } => {
             ex.loc = location.clone();
@@ -439,13 +440,9 @@ fn choose_location(ex: &mut Exchange) -> Option<Flow> {
             }
         }
         Found::AutoRedirect(location) => {
-            let mut target = escape::escaped(location.name.as_bytes(), escape::Use::Uri);
-            if !ex.uri.args.is_empty() {
-                target.push(b'?');
-                target.extend_from_slice(&ex.uri.args);
-            }
-            ex.response.location = Some(target);
-            return Some(Flow::Status(301));
+            // The redirect has the location's own headers and times.
+            ex.loc = location.clone();
+            lacks_slash = true;
         }
         Found::None => ex.loc = server.root.clone(),
     }
@@ -454,7 +451,18 @@ fn choose_location(ex: &mut Exchange) -> Option<Flow> {
     if ex.loc.internal && !ex.internal {
         return Some(Flow::Status(404));
     }
-    None
+    lacks_slash.then(|| to_slash(ex))
+}
+
+/// 301 to the name of the location, which ends in the slash that the path lacks.
+fn to_slash(ex: &mut Exchange) -> Flow {
+    let mut target = escape::escaped(ex.loc.name.as_bytes(), escape::Use::Uri);
+    if !ex.uri.args.is_empty() {
+        target.push(b'?');
+        target.extend_from_slice(&ex.uri.args);
+    }
+    ex.response.location = Some(target);
+    Flow::Status(301)
 }
 
 async fn after_rewrite(ex: &mut Exchange) -> Flow {

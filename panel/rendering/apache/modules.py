@@ -27,6 +27,7 @@ OF_DIRECTIVE = {
 }
 NEEDS = {
     "ssl": ("socache_shmcb",),
+    "brotli": ("filter",),
     "deflate": ("filter",),
     "auth_basic": ("authn_core", "authz_core", "authz_user"),
     "authn_file": ("authn_core",),
@@ -34,7 +35,7 @@ NEEDS = {
     "proxy_http": ("proxy",),
     "proxy_balancer": ("proxy", "slotmem_shm", "lbmethod_byrequests", "lbmethod_bybusyness"),
 }
-WITH_CONF = frozenset({"alias", "autoindex", "deflate", "dir", "http2", "mime", "proxy", "proxy_balancer", "ssl"})
+WITH_CONF = frozenset({"alias", "autoindex", "brotli", "deflate", "dir", "http2", "mime", "proxy", "proxy_balancer", "ssl"})
 
 
 def needed(nodes: tuple[Node, ...]) -> set[str]:
@@ -54,6 +55,8 @@ def _of(node: Directive) -> set[str]:
         return {"proxy_fcgi"}
     if node.name == "Protocols" and any(word.startswith("h2") for word in node.args):
         return {"http2"}
+    if node.name == "AddOutputFilterByType" and node.args[0] == "BROTLI_COMPRESS":
+        return {"brotli"}
     if node.name == "Options" and any(word.endswith("Indexes") and word[0] != "-" for word in node.args):
         return {"autoindex"}
     if node.name == "Require" and "ip" in node.args:

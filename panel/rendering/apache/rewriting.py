@@ -183,9 +183,9 @@ def _subject(place: Place, item: str, root: str, words: Interpolator, field: str
 def missing_slashes(found: Locations) -> list[Directive]:
     """nginx redirects to a proxying prefix where only its final / is missing, before it tries anything else."""
     rules: list[Directive] = []
-    for place in found.prefixes:
+    for place in (*found.exact, *found.prefixes):
         bare = place.pattern[:-1]
-        if place == with_slash(found, bare) and not any(item.pattern == bare for item in found.exact):
+        if place == with_slash(found, bare):
             pattern = rewrite_regex(f"^{exclusive.quote(bare)}$", f"{place.pointer}/pattern")
             url = one_quote(target(place.pattern), f"{place.pointer}/pattern")
             rules.append(directive("RewriteRule", pattern, url, "[R=301,L]"))

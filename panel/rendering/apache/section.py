@@ -38,7 +38,7 @@ def section(
         body += _return_inside(source)
     if source.handler != "deny":
         times = _expires_of_answer if source.handler == "return" else _expires
-        body += [*require(source, at), *_limits(source), *gzip(source.gzip), *times(source, at)]
+        body += [*require(source, at), *_limits(source), *_compressed(source), *times(source, at)]
         body += _headers(source, at, everywhere, words)
     if source.snippet:
         body.append(Raw(snippets.require(source.snippet, install, f"{at}/snippet")))
@@ -171,6 +171,11 @@ def _deny(spec: SiteSpec, place: Place, words: Interpolator) -> list[Node]:
 _HANDLERS = {"static": _static, "php": _php, "proxy": _proxy, "return": _return, "deny": _deny}
 
 
+def _compressed(source: Location) -> list[Node]:
+    """“Compress answers” means either way of it."""
+    return [*gzip(source.gzip), *(brotli("off", ()) if source.gzip == "off" else [])]
+
+
 def _limits(source: Location) -> list[Node]:
     return body_limit(source.client_max_body_mb)
 
@@ -184,6 +189,14 @@ def gzip(setting: str, types: tuple[str, ...] = ()) -> list[Node]:
     if setting == "on":
         return [directive("UnsetEnv", "no-gzip"), directive("AddOutputFilterByType", "DEFLATE", *kinds)]
     return [directive("SetEnv", "no-gzip", "1")] if setting == "off" else []
+
+
+def brotli(setting: str, types: tuple[str, ...]) -> list[Node]:
+    """Before gzip: what is compressed once is not compressed again."""
+    kinds = dict.fromkeys(("text/html", *types))
+    if setting == "on":
+        return [directive("UnsetEnv", "no-brotli"), directive("AddOutputFilterByType", "BROTLI_COMPRESS", *kinds)]
+    return [directive("SetEnv", "no-brotli", "1")] if setting == "off" else []
 
 
 def _expires(source: Location, at: str) -> list[Node]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from posixpath import dirname
 
-from panel.rendering import checks, handlers, names, reach, snippets
+from panel.rendering import checks, handlers, logformats, names, reach, snippets
 from panel.rendering.apache import rewriting
+from panel.rendering.apache.modules import mpm
 from panel.rendering.apache.quoting import Interpolator, expression, plain
-from panel.rendering.apache.section import body_limit, gzip, header_line, index_files, section
+from panel.rendering.apache.section import body_limit, brotli, gzip, header_line, index_files, section
 from panel.rendering.errors import NotExpressible
 from panel.rendering.exclusive import conditions
 from panel.rendering.headers import check as check_headers
@@ -28,15 +29,19 @@ def hosts(spec: SiteSpec, install: InstallSpec, source: ServerBlock, at: str) ->
         body = (
             _redirect(secure, install) if source.redirect_to_https else _body(spec, install, source, at, secure=False)
         )
-        found.append(_host(spec, source, plain_listens, body, at))
+        found.append(_host(spec, install, source, plain_listens, body, at))
     if secure:
-        found.append(_host(spec, source, secure, _body(spec, install, source, at, secure=True), at))
+        body = _body(spec, install, source, at, secure=True)
+        found.append(_host(spec, install, source, secure, body, at))
     return found
 
 
-def _host(spec: SiteSpec, source: ServerBlock, listens: tuple[Listen, ...], body: list[Node], at: str) -> Node:
+def _host(
+    spec: SiteSpec, install: InstallSpec, source: ServerBlock, listens: tuple[Listen, ...], body: list[Node], at: str
+) -> Node:
     addresses = dict.fromkeys(_address(listen, at) for listen in listens)
-    protocols = ["h2" if listens[0].tls else "h2c"] if any(listen.http2 for listen in listens) else []
+    wanted = any(listen.http2 for listen in listens) and mpm(install) != "mpm_prefork"
+    protocols = ["h2" if listens[0].tls else "h2c"] if wanted else []
     lines: list[Node] = [directive("Protocols", *protocols, "http/1.1")] if protocols else []
     if any(listen.port != (443 if listen.tls else 80) for listen in listens):
         # Redirects to a path name the port that was asked, also where the client's Host does not.
@@ -135,7 +140,8 @@ def _logs(source: ServerBlock, install: InstallSpec, at: str) -> list[Node]:
         lines.append(directive("CustomLog", "/dev/null", "common", gap=True))
     elif source.access_log:
         path = checks.log_path(source.access_log, (install.log_dir, *install.site_roots), f"{at}/access_log")
-        lines.append(directive("CustomLog", plain(path, f"{at}/access_log"), "combined", gap=True))
+        form = logformats.APACHE[logformats.check(source.access_log_format, f"{at}/access_log_format")]
+        lines.append(directive("CustomLog", plain(path, f"{at}/access_log"), form, gap=True))
     if source.error_log:
         path = checks.log_path(source.error_log, (install.log_dir, *install.site_roots), f"{at}/error_log")
         level = checks.log_level(source.error_log_level, f"{at}/error_log_level")
@@ -145,10 +151,20 @@ def _logs(source: ServerBlock, install: InstallSpec, at: str) -> list[Node]:
 
 def _answers(source: ServerBlock, at: str) -> list[Node]:
     types = tuple(checks.mime_type(kind, f"{at}/gzip_types/{n}") for n, kind in enumerate(source.gzip_types))
-    lines = [*body_limit(source.client_max_body_mb), *gzip(source.gzip, types)]
+    lines = [*body_limit(source.client_max_body_mb), *_header_limit(source.client_max_header_kb)]
+    lines += [*brotli(source.brotli, types), *gzip(source.gzip, types)]
     for number, page in enumerate(source.error_pages):
         lines += _error_page(page, f"{at}/error_pages/{number}")
     return lines
+
+
+def _header_limit(kilobytes: int | None) -> list[Node]:
+    if kilobytes is None:
+        return []
+    return [
+        directive("LimitRequestLine", kilobytes * 1024),
+        directive("LimitRequestFieldSize", kilobytes * 1024),
+    ]
 
 
 def _error_page(page: ErrorPage, at: str) -> list[Node]:

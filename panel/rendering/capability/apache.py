@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from panel.rendering import reach
+from panel.rendering.apache.modules import mpm
 from panel.rendering.apache.rewriting import is_checked_first
 from panel.rendering.capability import Context, Verdict, differs, missing
 from panel.rendering.errors import NotExpressible
@@ -78,6 +79,10 @@ _OF_PHP = missing(
 _LISTING = differs("the listing looks different", "mod_autoindex's own page", lambda context: True)
 
 APACHE: dict[str, tuple[Verdict, ...]] = {
+    "Listen.http2": (
+        missing("Apache's prefork has no HTTP/2", "HTTP/1.1; the MPMs event and worker have it",
+                lambda context: mpm(context.install) == "mpm_prefork"),
+    ),
     "Listen.http3": (missing("Apache has no HTTP/3", "HTTP/2, where it is on"),),
     "Listen.address": (
         differs("Apache's virtual hosts are not told apart by address family", "IPv4 is answered too",
@@ -86,6 +91,12 @@ APACHE: dict[str, tuple[Verdict, ...]] = {
     "ServerBlock.names": (
         missing("Apache has no regular expressions in server names", "the name is left out; list names or use *.name",
                 lambda context: any(name.startswith("~") for name in context.owner.names)),
+    ),
+    "ServerBlock.access_log_format": (
+        differs("Apache gives the time that an answer took in milliseconds, nginx in seconds", "5 for 0.005",
+                lambda context: context.owner.access_log_format in ("timed", "json")),
+        differs("Apache writes control characters and bytes above ASCII as \\xHH, which JSON readers refuse",
+                "such lines need mending", lambda context: context.owner.access_log_format == "json"),
     ),
     "ServerBlock.autoindex": (_LISTING,),
     "Location.autoindex": (_LISTING,),

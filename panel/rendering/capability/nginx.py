@@ -37,6 +37,10 @@ NGINX: dict[str, tuple[Verdict, ...]] = {
     "Listen.http2": (
         differs("before nginx 1.25.1 HTTP/2 is on for every site of the port", "the same for all sites", _port_wide),
     ),
+    "ServerBlock.brotli": (
+        missing("Brotli needs the module ngx_brotli, which this nginx is not known to have", "gzip, where it is on",
+                lambda context: not Dialect.of(context.install).brotli),
+    ),
     "UpstreamServer.backup": (
         missing("nginx has no backup servers when balancing by client address", "the server is left out",
                 _balanced_by_address),

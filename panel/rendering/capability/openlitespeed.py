@@ -50,6 +50,13 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
         differs("OpenLiteSpeed's highest level is ERROR", "ERROR",
                 lambda context: context.owner.error_log_level == "crit"),
     ),
+    "ServerBlock.access_log_format": (
+        missing("OpenLiteSpeed writes no JSON", "its combined format",
+                lambda context: context.owner.access_log_format == "json"),
+        differs("OpenLiteSpeed gives the time that an answer took in microseconds", "the last number of the line",
+                lambda context: context.owner.access_log_format == "timed"),
+    ),
+    "ServerBlock.client_max_header_kb": (missing(_SERVER_WIDE, "the server's own limit (maxReqHeaderSize)"),),
     "ServerBlock.gzip_types": (missing(_SERVER_WIDE, "the server's own list (compressibleTypes)"),),
     "ServerBlock.client_max_body_mb": (missing(_SERVER_WIDE, "the server's own limit (maxReqBodySize)"),),
     "ServerBlock.hsts_max_age_s": (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from panel.rendering import checks, expiry, handlers, snippets
 from panel.rendering.errors import NotExpressible
 from panel.rendering.headers import check as check_headers
@@ -26,6 +28,8 @@ def location(scope: Scope, place: Place, everywhere: tuple[Header, ...]) -> Node
         return block("location", *words, body=[directive("deny", "all")])
     body = [*_access(scope, source, at), *_limits(scope, source, at), *_HANDLERS[source.handler](scope, place)]
     body += gzip(source.gzip)
+    if source.gzip == "off" and scope.brotli:  # “compress answers” means either
+        body.append(directive("brotli", "off"))
     if source.expires:
         expiry.parse(source.expires, f"{at}/expires")
         body.append(directive("expires", *source.expires.split(" ")))
@@ -41,6 +45,16 @@ def gzip(setting: str) -> list[Node]:
     if setting == "on":
         return [directive("gzip", "on"), directive("gzip_vary", "on")]
     return [directive("gzip", "off")] if setting == "off" else []
+
+
+def brotli(scope: Scope, setting: str, types: Sequence[str] = ()) -> list[Node]:
+    """Nothing where the server is not known to have the module; capabilities reports it."""
+    if not (setting and scope.dialect.brotli):
+        return []
+    scope.brotli = setting == "on"
+    if not scope.brotli:
+        return [directive("brotli", "off")]
+    return [directive("brotli", "on"), *([directive("brotli_types", *types)] if types else [])]
 
 
 def add_headers(scope: Scope, everywhere: tuple[Header, ...], at: str, source: Location | None = None) -> list[Node]:

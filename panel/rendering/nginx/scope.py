@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from panel.rendering import logformats
 from panel.rendering.checks import version_of
 from panel.rendering.nginx.quoting import Dollars, prefix
 from panel.rendering.spec import InstallSpec, SiteSpec
@@ -16,14 +17,19 @@ class Dialect:
 
     http2_directive: bool  # `http2 on;` since 1.25.1; before it, a parameter of `listen`
     http3: bool  # since 1.25.0, where the module was built in
+    brotli: bool  # gallop has it; nginx where the module ngx_brotli was added
 
     @classmethod
     def of(cls, install: InstallSpec) -> Dialect:
         if install.engine == "native":
-            return cls(http2_directive=True, http3=True)
+            return cls(http2_directive=True, http3=True, brotli=True)
         version = version_of(install)
         known = not install.modules or any("v3" in module for module in install.modules)
-        return cls(http2_directive=version >= (1, 25, 1), http3=version >= (1, 25, 0) and known)
+        return cls(
+            http2_directive=version >= (1, 25, 1),
+            http3=version >= (1, 25, 0) and known,
+            brotli=any("brotli" in module for module in install.modules),
+        )
 
 
 class Scope:
@@ -36,6 +42,8 @@ class Scope:
         self.maps: list[Directive] = []
         self.own_variables: frozenset[str] = frozenset()  # made here, so header values may name them
         self.websocket = False
+        self.brotli = False  # whether the server block being written compresses so
+        self.formats: dict[str, Directive] = {}
         self.log_roots = (install.log_dir, *install.site_roots)
 
     def variable(self, name: str) -> str:
@@ -55,7 +63,16 @@ class Scope:
         if self.websocket:
             body = [directive("default", "upgrade"), directive("", "")]
             found.append(block("map", "$http_upgrade", f"${self.variable('connection')}", body=body))
-        return found + self.maps + self.zones
+        return found + list(self.formats.values()) + self.maps + self.zones
+
+    def log_format(self, chosen: str, field: str) -> list[str]:
+        """The name of the site's own format, as access_log's last word; nothing for nginx's usual one."""
+        if not logformats.check(chosen, field):
+            return []
+        name = self.variable(f"log_{chosen}")
+        escape = ["escape=json"] if chosen == "json" else []
+        self.formats[chosen] = directive("log_format", name, *escape, logformats.NGINX[chosen])
+        return [name]
 
     def only_encrypted(self, name: str, value: str) -> str:
         """A variable that holds `value` on TLS connections and nothing on others."""

@@ -9,7 +9,7 @@ from panel.rendering.errors import NotExpressible
 from panel.rendering.headers import check as check_headers
 from panel.rendering.locations import locations_of
 from panel.rendering.names import check as check_name
-from panel.rendering.nginx.location import add_headers, gzip, index_files, location
+from panel.rendering.nginx.location import add_headers, brotli, gzip, index_files, location
 from panel.rendering.nginx.quoting import no_variables, prefix
 from panel.rendering.nginx.scope import Scope
 from panel.rendering.spec import ErrorPage, Header, InstallSpec, Listen, ServerBlock, SiteSpec, TlsFiles, Upstream
@@ -71,6 +71,7 @@ def _redirect(
 
 def _server(scope: Scope, source: ServerBlock, at: str) -> Node:
     everywhere = block_headers(scope, source, at)
+    scope.brotli = False
     body = [*_listens(scope, source.listens, at), *_names(source, at), *_files(source, at)]
     if source.tls is not None and any(listen.tls for listen in source.listens):
         body += _tls(source.tls, at)
@@ -140,7 +141,8 @@ def _logs(scope: Scope, source: ServerBlock, at: str) -> list[Node]:
         lines.append(directive("access_log", "off", gap=True))
     elif source.access_log:
         path = checks.log_path(source.access_log, scope.log_roots, f"{at}/access_log")
-        lines.append(directive("access_log", no_variables(path, f"{at}/access_log"), gap=True))
+        name = scope.log_format(source.access_log_format, f"{at}/access_log_format")
+        lines.append(directive("access_log", no_variables(path, f"{at}/access_log"), *name, gap=True))
     if source.error_log:
         path = checks.log_path(source.error_log, scope.log_roots, f"{at}/error_log")
         level = checks.log_level(source.error_log_level, f"{at}/error_log_level")
@@ -152,10 +154,13 @@ def _answers(scope: Scope, source: ServerBlock, at: str) -> list[Node]:
     lines: list[Node] = []
     if source.client_max_body_mb is not None:
         lines.append(directive("client_max_body_size", f"{source.client_max_body_mb}m"))
+    if source.client_max_header_kb is not None:
+        lines.append(directive("large_client_header_buffers", 4, f"{source.client_max_header_kb}k"))
     lines += gzip(source.gzip)
     types = [checks.mime_type(kind, f"{at}/gzip_types/{n}") for n, kind in enumerate(source.gzip_types)]
     if kinds := [kind for kind in types if kind != "text/html"]:  # which nginx always compresses
         lines.append(directive("gzip_types", *kinds))
+    lines += brotli(scope, source.brotli, kinds)
     for number, page in enumerate(source.error_pages):
         lines.append(_error_page(scope, page, f"{at}/error_pages/{number}"))
     return lines

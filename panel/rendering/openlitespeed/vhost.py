@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from panel.rendering import checks, handlers, snippets
+from panel.rendering import checks, handlers, logformats, snippets
 from panel.rendering.apache import rewriting
 from panel.rendering.apache.quoting import RAW_URI
 from panel.rendering.apache.quoting import line as rewrite_line
@@ -53,6 +53,8 @@ def _files(spec: SiteSpec, install: InstallSpec, source: ServerBlock, number: in
     lines: list[Node] = [directive("docRoot", document_root(spec, install, number))]
     if source.gzip:
         lines.append(directive("enableGzip", int(source.gzip == "on")))
+    if source.brotli:
+        lines.append(directive("enableBr", int(source.brotli == "on")))
     return [*lines, block("index", body=index)]
 
 
@@ -63,7 +65,9 @@ def _logs(source: ServerBlock, install: InstallSpec, at: str) -> list[Node]:
         lines.append(block("accesslog", f"{install.log_dir}/access.log", body=[directive("useServer", 2)]))
     elif source.access_log:
         log = path(checks.log_path(source.access_log, roots, f"{at}/access_log"), f"{at}/access_log")
-        lines.append(block("accesslog", log, body=[directive("useServer", 0), directive("rollingSize", 0)]))
+        form = logformats.OPENLITESPEED.get(logformats.check(source.access_log_format, f"{at}/access_log_format"))
+        body = [directive("useServer", 0), directive("rollingSize", 0)]
+        lines.append(block("accesslog", log, body=body + ([directive("logFormat", form)] if form else [])))
     if source.error_log:
         log = path(checks.log_path(source.error_log, roots, f"{at}/error_log"), f"{at}/error_log")
         level = LEVELS[checks.log_level(source.error_log_level, f"{at}/error_log_level")]

@@ -89,10 +89,13 @@ class BlockForm(PartForm[ServerBlock]):
             "root": _("Document root"),
             "autoindex": _("List folders that have no index file"),
             "access_log": _("Access log"),
+            "access_log_format": _("Access log's lines"),
             "error_log": _("Error log"),
             "error_log_level": _("Log from level"),
             "gzip": _("Compress answers"),
+            "brotli": _("Compress with Brotli"),
             "client_max_body_mb": _("Largest upload, MB"),
+            "client_max_header_kb": _("Longest header, KB"),
             "certificate": _("Certificate"),
             "redirect_to_https": _("Lead plain HTTP to HTTPS"),
             "hsts_max_age_s": _("HSTS, seconds"),
@@ -101,6 +104,8 @@ class BlockForm(PartForm[ServerBlock]):
             "root": _("Whole path, below one of the host's folders for sites."),
             "access_log": _("Path ending in .log, off, or empty for the server's own."),
             "client_max_body_mb": _("Empty: as the server does by default. 0: no limit."),
+            "client_max_header_kb": _("Of a request's first line and of each header. A port's default server decides."),
+            "brotli": _("The same media types as gzip, for clients that take it."),
             "hsts_max_age_s": _("How long browsers insist on HTTPS: 31536000 is a year. Empty: not sent."),
         }
 

@@ -1,0 +1,104 @@
+"""Whether a value got out of its word: what was rendered with it has the shape of what is rendered with a harmless one.
+
+Used by the property tests of each engine's quoting and by the long run (tests/conformance/quoting.py).
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from panel.rendering import names, render, render_install
+from panel.rendering.errors import NotExpressible
+from panel.rendering.expiry import parse as parse_expiry
+from panel.rendering.readers import Read, apache, nginx, openlitespeed
+from panel.rendering.spec import InstallSpec
+from tests.rendering.hostile import FIELDS, HARMLESS, HARMLESS_VALUES
+
+INSTALLS = {
+    "nginx": InstallSpec("nginx", "conf_d", "/etc/nginx", "/var/log", "1.22.1", site_roots=("/srv",)),
+    "gallop": InstallSpec("native", "conf_d", "/etc/gallop", "/var/log", site_roots=("/srv",)),
+    "apache": InstallSpec("apache", "conf_d", "/etc/httpd", "/var/log", site_roots=("/srv",)),
+    "openlitespeed": InstallSpec(
+        "openlitespeed", "vhosts", "/usr/local/lsws/conf", "/var/log", site_roots=("/srv",)
+    ),
+}  # fmt: skip
+READERS = {"nginx": nginx.read, "gallop": nginx.read, "apache": apache.read, "openlitespeed": openlitespeed.read}
+Shape = tuple[object, ...]
+
+
+def texts(engine: str, field: str, value: str) -> list[str]:
+    """The configuration files of a site with this value there; NotExpressible where the value is refused."""
+    spec, install = FIELDS[field](value), INSTALLS[engine]
+    files = render(spec, install)
+    if engine == "openlitespeed":
+        return [file.text for file in [*files, *render_install([spec], install)] if not file.is_secret]
+    return [files[0].text]
+
+
+def fault(engine: str, field: str, value: str, written: list[str]) -> str:
+    """What the value changed besides itself; empty when nothing."""
+    ours, plain = [shape(engine, text) for text in written], harmless(engine, field, _like(engine, field, value))
+    if ours == plain:
+        return ""
+    return f"{engine}, {field} {value!r}: read back as {ours}, not {plain}"
+
+
+def shape(engine: str, text: str) -> Shape:
+    return tuple(_SHAPES[engine](item) for item in READERS[engine](text) if item.name != "geo")
+
+
+@cache
+def harmless(engine: str, field: str, value: str) -> list[Shape]:
+    return [shape(engine, text) for text in texts(engine, field, value)]
+
+
+def _of_apache(item: Read) -> object:
+    """The rewrite rules' conditions follow from variables in a value, and so do folders."""
+    inner = tuple(
+        _of_apache(child) for child in item.body or () if child.name not in ("RewriteCond", "RewriteRule", "Directory")
+    )
+    return (item.name, None if item.name == "RewriteRule" else len(item.args), inner)
+
+
+def _of_openlitespeed(item: Read) -> object:
+    return (item.name, len(item.args), tuple(_of_openlitespeed(child) for child in item.body or ()))
+
+
+_SHAPES = {
+    "nginx": Read.shape, "gallop": Read.shape, "apache": _of_apache, "openlitespeed": _of_openlitespeed,
+}  # fmt: skip
+
+
+def _like(engine: str, field: str, value: str) -> str:
+    """A harmless value of the same kind: what is written follows from the kind of name, time or path."""
+    plain = HARMLESS_VALUES.get(field, HARMLESS)
+    if field == "server name":
+        return _name_like(value)
+    if field == "expires":
+        return _time_like(value)
+    if engine != "openlitespeed":
+        return plain
+    if "prefix" in field and value.endswith("/"):
+        return plain + "/"  # a prefix context; without the final / it is a regular expression
+    return plain
+
+
+def _name_like(value: str) -> str:
+    alike = {"leading": "*.plain", "dot": ".plain", "trailing": "plain.*", "regex": "~plain", "exact": "plain"}
+    return alike[names.kind(value)]
+
+
+def _time_like(value: str) -> str:
+    if value in ("off", "max", "epoch"):
+        return value
+    found = parse_expiry(value, "/expires")
+    return "-1" if found.seconds < 0 else "7d"
+
+
+def written_or_refused(engine: str, field: str, value: str) -> list[str] | None:
+    """What was written, or None when the value is refused by name."""
+    try:
+        return texts(engine, field, value)
+    except NotExpressible as refusal:
+        assert refusal.field.startswith("/"), refusal
+        return None

@@ -1,0 +1,89 @@
+"""A private OpenLiteSpeed: a copy of an installed one, since the program's own folder is its server root.
+
+The distribution has no package of it, so PADDOCK_OPENLITESPEED names the folder of an installation (usually
+/usr/local/lsws). The copy has a configuration of its own; the pid file's place is fixed when the server is built, so no
+other OpenLiteSpeed may run on the machine meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Self
+
+from tests.support.waiting import end_and_wait, wait_until_running
+
+VARIABLE = "PADDOCK_OPENLITESPEED"
+PID_FILE = Path("/tmp/lshttpd/lshttpd.pid")  # noqa: S108 -- where this server keeps it
+OWN = ("conf", "logs", "tmp", "cachedata", "Example")  # never taken over from the installation
+
+
+def source() -> Path | None:
+    """The installation to copy, where the environment names one."""
+    named = os.environ.get(VARIABLE, "")
+    if not named:
+        return None
+    folder = Path(named)
+    assert (folder / "bin" / "openlitespeed").is_file(), f"{VARIABLE}={named} holds no bin/openlitespeed"
+    return folder
+
+
+class OpenLiteSpeedInstance:
+    """`root` becomes the server root: bin, modules and so on copied, conf and logs its own."""
+
+    engine = "openlitespeed"
+
+    def __init__(self, root: Path, installed: Path | None = None) -> None:
+        installed = installed or source()
+        assert installed is not None, f"{VARIABLE} names no OpenLiteSpeed"
+        self.root = root
+        self.binary = str(root / "bin" / "openlitespeed")
+        if not Path(self.binary).exists():
+            shutil.copytree(installed, root, symlinks=True, dirs_exist_ok=True, ignore=_own_folders(installed))
+        for name in ("conf/vhosts", "logs", "log", "tmp"):
+            (root / name).mkdir(parents=True, exist_ok=True)
+        types = installed / "conf" / "mime.properties"
+        if types.exists():
+            shutil.copy(types, root / "conf")
+        self.main_config = root / "conf" / "httpd_config.conf"
+
+    @property
+    def paths(self) -> dict[str, str]:
+        """What an EngineInstall of this server holds in `paths`."""
+        return {
+            "binary": self.binary,
+            "prefix": str(self.root),
+            "main_config": str(self.main_config),
+            "config_root": str(self.root / "conf"),
+            "log_dir": str(self.root / "log"),
+            "pid_file": str(PID_FILE),
+        }
+
+    @property
+    def pid(self) -> int | None:
+        try:
+            return int(PID_FILE.read_text())
+        except (OSError, ValueError):
+            return None
+
+    def __enter__(self) -> Self:
+        done = subprocess.run([self.binary], capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+        assert done.returncode == 0, done.stdout + done.stderr
+        wait_until_running(self.engine, self.paths)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.pid is not None:
+            end_and_wait(self.pid)
+
+
+def _own_folders(installed: Path) -> Callable[[str, list[str]], set[str]]:
+    """Only at the top: a module may have a folder of such a name."""
+
+    def ignored(folder: str, names: list[str]) -> set[str]:
+        return set(names) & set(OWN) if Path(folder) == installed else set()
+
+    return ignored
