@@ -37,6 +37,8 @@ class Outcome:
     leads: tuple[Lead, ...] = ()
 
     def sentence(self) -> str:
+        if self.kind == "files" and not self.files:
+            return f"no file has this path: {self.otherwise}"
         if self.kind == "files":
             return f"the first of {', '.join(self.files)} that is there; else {self.otherwise}"
         if self.kind == "php":
@@ -144,8 +146,15 @@ def _tried(
     block: ServerBlock, place: Place, found: Locations, path: str, values: dict[str, str], notes: tuple[str, ...]
 ) -> Outcome:
     *items, last = place.location.try_files
-    files = [_mapped(block, place, re.sub("//+", "/", expand(item, values)), values) for item in items]
-    leads = _indexes(found, path, place.location.index or block.index) if "$uri/" in items else []
+    names = place.location.index or block.index or ("index.html",)
+    files: list[str] = []
+    for item in items:
+        file = _mapped(block, place, re.sub("//+", "/", expand(item, values)), values)
+        if item.endswith("/") and path.endswith("/"):
+            files += [file + name for name in names]
+        elif item.endswith("/") or not file.endswith("/"):  # a folder is no file
+            files.append(file)
+    leads = _indexes(found, path, names) if "$uri/" in items else []
     if last.startswith("="):
         tried = Outcome("files", files=tuple(files), otherwise=last[1:], notes=notes)
         return _with_leads(tried, leads, place)

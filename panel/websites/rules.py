@@ -58,7 +58,9 @@ def check_block(block: ServerBlock) -> None:
     faults.variables("try_files", block.try_files)
     faults.variables("headers", [item["value"] for item in block.headers])
     if block.access_log_format and block.access_log in ("", "off"):
-        faults.add("access_log_format", _("Only a log of its own has a format of its own: write the access log's path."))
+        faults.add(
+            "access_log_format", _("Only a log of its own has a format of its own: write the access log's path.")
+        )
     faults.raise_any()
 
 

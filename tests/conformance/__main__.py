@@ -46,7 +46,10 @@ def fixed(engine: Engine) -> Outcome:
     return Outcome(asked, unexplained=[*wrong])
 
 
-def parts(every: list[Engine], options: argparse.Namespace, here: World, root: Path) -> Iterator[tuple[str, Callable[[], Outcome]]]:  # fmt: skip
+Part = tuple[str, Callable[[], Outcome]]
+
+
+def parts(every: list[Engine], options: argparse.Namespace, here: World, root: Path) -> Iterator[Part]:
     """What there is to do, in order: the name of each part and how it is done."""
     others = [engine for engine in every if engine != NGINX]
     for engine in every:

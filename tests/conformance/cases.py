@@ -40,11 +40,14 @@ def run(engine: Engine, root: Path, world: World) -> tuple[int, list[str]]:
 
 def _asked(port: int, requests: list[Expected]) -> Iterator[tuple[Expected, Answer]]:
     """Each with its answer; requests that go the same way share a connection."""
-    for (address, own, tls), group in groupby(requests, lambda item: (item.address, item.port, item.tls)):
-        for host, items in groupby(group, lambda item: item.host if tls else ""):
-            some = list(items)
-            where = Connection(own or port, address=address, tls_name=(host or "localhost") if tls else "")
-            yield from zip(some, answers(where, [_request(item) for item in some]), strict=True)
+    for (address, own, name), group in groupby(requests, _way):
+        some = list(group)
+        where = Connection(own or port, address=address, tls_name=name)
+        yield from zip(some, answers(where, [_request(item) for item in some]), strict=True)
+
+
+def _way(item: Expected) -> tuple[str, int, str]:
+    return item.address, item.port, (item.host or "localhost") if item.tls else ""
 
 
 def _request(item: Expected) -> Request:

@@ -45,6 +45,7 @@ class Told:
 
     explanation: Explanation
     marks: tuple[str, ...]  # the location's own, then those it may hand on to
+    handed_on: tuple[str, ...] = ()  # files that it may answer with after that, where it is its own next location
 
     @property
     def outcome(self) -> Outcome:
@@ -60,7 +61,10 @@ def told(specs: Sequence[SiteSpec], request: Request, port: int) -> Told:
     explanation = explain(specs, Question("http", host, port, text))
     pointers = (explanation.location, *(lead.location for lead in explanation.outcome.leads))
     spec = next(spec for spec in specs if spec.name == explanation.site)
-    return Told(explanation, tuple(_mark(spec, pointer) for pointer in pointers))
+    own = [lead.path for lead in explanation.outcome.leads if lead.location == explanation.location]
+    again = [explain(specs, Question("http", host, port, path)).outcome for path in own]
+    files = tuple(file for outcome in again for file in outcome.files)
+    return Told(explanation, tuple(_mark(spec, pointer) for pointer in pointers), files)
 
 
 def _mark(spec: SiteSpec, pointer: str) -> str:
@@ -76,8 +80,10 @@ def fault(promise: Told, request: Request, answer: Answer, www: str) -> str:
     if outcome.status == 400 or answer.status == 400:
         return "" if outcome.status == answer.status else f"{answer.status}, explained as {outcome.sentence()}"
     mark = answer.headers.get(MARK.lower(), "")
+    if request.method == "TRACE":
+        return ""  # refused before anything is chosen; an explanation has no methods
     if mark not in promise.marks:
-        return f"answered by {mark or 'nobody'}, explained as {promise.marks}: {promise.explanation.steps}"
+        return f"answered by {mark or 'nobody'}, explained as {promise.marks}: {promise.explanation.steps[-2].text}"
     own = mark == promise.marks[0]
     if own and outcome.kind == "return" and not outcome.leads and answer.status != outcome.status:
         return f"{answer.status}, explained as {outcome.sentence()}"
@@ -88,8 +94,9 @@ def fault(promise: Told, request: Request, answer: Answer, www: str) -> str:
 
 def _fault_of_content(promise: Told, answer: Answer, www: str) -> str:
     outcome, text = promise.outcome, answer.body.decode("utf-8", "surrogateescape")
-    if outcome.kind == "files" and answer.body not in [_content(file, www) for file in outcome.files]:
-        return f"{text[:80]!r} is none of {outcome.files}"
+    files = [*outcome.files, *promise.handed_on]
+    if outcome.kind == "files" and answer.body not in [_content(file, www) for file in files]:
+        return f"{text[:80]!r} is none of {files}"
     if outcome.kind == "php" and f"file={Path(outcome.files[0]).name} " not in text:
         return f"{text[:80]!r}, explained as {outcome.sentence()}"
     if outcome.kind == "proxy":

@@ -104,9 +104,7 @@ def _compiles(pattern: str) -> bool:
     """Whether PCRE, which nginx and Apache use, takes the expression."""
     raw = pattern.encode("utf-8")
     error, offset = ctypes.c_int(), ctypes.c_size_t()
-    code = _pcre().pcre2_compile_8(
-        raw, ctypes.c_size_t(len(raw)), 0, ctypes.byref(error), ctypes.byref(offset), None
-    )
+    code = _pcre().pcre2_compile_8(raw, ctypes.c_size_t(len(raw)), 0, ctypes.byref(error), ctypes.byref(offset), None)
     if code:
         _pcre().pcre2_code_free_8(code)
     return bool(code)

@@ -77,9 +77,7 @@ class Connection:
             self._socket = socket.create_connection((self.address, self.port), timeout=self.timeout_s)
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if self.tls_name:
-                self._socket = ssl._create_unverified_context().wrap_socket(
-                    self._socket, server_hostname=self.tls_name
-                )
+                self._socket = ssl._create_unverified_context().wrap_socket(self._socket, server_hostname=self.tls_name)
             self._buffer, self._ended = b"", False
         self._socket.sendall(request.encoded())
         answer, stays = self._answer(request)

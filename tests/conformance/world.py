@@ -28,7 +28,8 @@ class World:
 class Echo(socketserver.StreamRequestHandler):
     """Says what reached it: method, target as it came, some headers, the body's length.
 
-    A WebSocket is agreed to and closed at once. A target that holds `/status-NNN` is answered with that status; one with `/plain` without a Content-Type.
+    A WebSocket is agreed to and closed at once.
+    A target that holds `/status-NNN` is answered with that status; one with `/plain` without a Content-Type.
     """
 
     disable_nagle_algorithm = True

@@ -17,7 +17,7 @@ from typing import Self
 from tests.support.waiting import end_and_wait, wait_until_running
 
 VARIABLE = "PADDOCK_OPENLITESPEED"
-PID_FILE = Path("/tmp/lshttpd/lshttpd.pid")  # noqa: S108 -- where this server keeps it
+PID_FILE = Path("/tmp/lshttpd/lshttpd.pid")
 OWN = ("conf", "logs", "tmp", "cachedata", "Example")  # never taken over from the installation
 
 

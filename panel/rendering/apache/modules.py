@@ -35,7 +35,9 @@ NEEDS = {
     "proxy_http": ("proxy",),
     "proxy_balancer": ("proxy", "slotmem_shm", "lbmethod_byrequests", "lbmethod_bybusyness"),
 }
-WITH_CONF = frozenset({"alias", "autoindex", "brotli", "deflate", "dir", "http2", "mime", "proxy", "proxy_balancer", "ssl"})
+WITH_CONF = frozenset(
+    {"alias", "autoindex", "brotli", "deflate", "dir", "http2", "mime", "proxy", "proxy_balancer", "ssl"}
+)
 
 
 def needed(nodes: tuple[Node, ...]) -> set[str]:

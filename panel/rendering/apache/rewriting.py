@@ -6,6 +6,8 @@ choice of location again, as nginx's internal redirect does.
 
 from __future__ import annotations
 
+import re
+
 from panel.rendering import exclusive, handlers
 from panel.rendering.apache.quoting import RAW_URI, Interpolator, one_quote, rewrite_regex, target
 from panel.rendering.checks import version_of
@@ -28,6 +30,34 @@ def raw_uri_flag(install: InstallSpec) -> str:
     return ",UnsafeAllow3F" if version_of(install) >= (2, 4, 60) else ""
 
 
+def encodes_queries(install: InstallSpec) -> bool:
+    """Whether there is BCTLS, which encodes blanks and control characters of what a rule inserts (2.4.57)."""
+    return version_of(install) >= (2, 4, 57)
+
+
+def _encoded(result: str, tests: list[tuple[str, str]], flags: str, *, redirects: bool) -> tuple[str, str]:
+    """The result with `$uri` in its query as a part of the last test, which BCTLS encodes: httpd refuses blanks there.
+
+    A capture in the path must stay as it is where the path names a file.
+    """
+    path, mark, query = result.partition("?")
+    inserted = "%{REQUEST_URI}" in query
+    if not mark or not (inserted or re.search(r"\$\d", query)) or (not redirects and re.search(r"\$\d", path)):
+        return result, flags
+    if inserted:
+        tests.append(("%{REQUEST_URI}", "(?s)^(.*)$"))
+        query = query.replace("%{REQUEST_URI}", "%1")
+    return path + mark + query, f"[BCTLS,{flags[1:]}"
+
+
+def body_limit(place: Place, condition: Condition, megabytes: int | None) -> list[Directive]:
+    """LimitRequestBody does not hold for what an application is sent."""
+    if not megabytes or place.location.handler not in ("proxy", "php"):
+        return []
+    tests = [("%{HTTP:Content-Length}", f"-gt {megabytes * 1024 * 1024}")]
+    return rule(condition, tests, "-", "[R=413,L]", place.pointer)
+
+
 def interpolator(place: Place, server_name: str) -> Interpolator:
     """Captures by their number in the location's own expression."""
     names = handlers.captures(place.location)
@@ -48,18 +78,20 @@ def rules(
     fallback: Place | None = None,
     *,
     falls_back_later: bool = False,
+    encodes: bool = False,
 ) -> list[Directive]:
     """`fallback` is the location that answers the last item of the location's try_files, if one is known to.
 
-    `falls_back_later`: the server has FallbackResource, for locations that check who may come in.
+    `falls_back_later`: the server has FallbackResource, for locations that check who may come in. `encodes`: it has
+    BCTLS.
     """
     source = place.location
     if falls_back_later and is_checked_first(source):
         return []
     if source.handler == "return":
-        return _answer(condition, [], place, words, allow_mark)
+        return _answer(condition, [], place, words, allow_mark, encodes=encodes)
     if source.try_files and source.handler in ("static", "php"):
-        return _try_files(place, condition, source.root or root, words, allow_mark, fallback)
+        return _try_files(place, condition, source.root or root, words, allow_mark, fallback, encodes=encodes)
     return []
 
 
@@ -83,19 +115,36 @@ def rule(
 
 
 def _answer(
-    condition: Condition, tests: list[tuple[str, str]], place: Place, words: Interpolator, allow_mark: str
+    condition: Condition,
+    tests: list[tuple[str, str]],
+    place: Place,
+    words: Interpolator,
+    allow_mark: str,
+    *,
+    encodes: bool,
 ) -> list[Directive]:
     source, at = place.location, place.pointer
     if source.return_code in handlers.REDIRECTS:
         url = words.in_target(source.return_value, f"{at}/return_value")
         mark = allow_mark if "$request_uri" in source.return_value else ""
         discard = "" if "?" in source.return_value or "$request_uri" in source.return_value else ",QSD"
-        return rule(condition, tests, url, f"[R={source.return_code},NE{discard}{mark},L]", at)
+        flags = f"[R={source.return_code},NE{discard}{mark},L]"
+        tests = list(tests)
+        if encodes:
+            url, flags = _encoded(url, tests, flags, redirects=True)
+        return rule(condition, tests, url, flags, at)
     return rule(condition, [], "-", f"[R={source.return_code},L]", at)
 
 
 def _try_files(
-    place: Place, condition: Condition, root: str, words: Interpolator, allow_mark: str, fallback: Place | None
+    place: Place,
+    condition: Condition,
+    root: str,
+    words: Interpolator,
+    allow_mark: str,
+    fallback: Place | None,
+    *,
+    encodes: bool,
 ) -> list[Directive]:
     """A rule for each file that is not the request's own, then one for when none is there."""
     source, at = place.location, place.pointer
@@ -118,11 +167,13 @@ def _try_files(
         missing.append((subject, f"!{test}"))
     field = f"{at}/try_files/{len(files)}"
     if fallback is not None and fallback.location.return_code in handlers.REDIRECTS and fallback.is_fixed:
-        return found + _answer(condition, missing, fallback, words, allow_mark)  # one rule for both steps
+        return found + _answer(condition, missing, fallback, words, allow_mark, encodes=encodes)  # one for both steps
     if last.startswith("="):
         result, flags = "-", f"[R={int(last[1:])},L]"
     else:
         result, flags = _fallback(last, words, field)
+        if encodes:
+            result, flags = _encoded(result, missing, flags, redirects=False)
     return found + rule(condition, missing, result, flags, at, comment if not found else "")
 
 

@@ -199,7 +199,19 @@ def _locations(
     for place, condition in conditions(found).items():
         words = rewriting.interpolator(place, name)
         flag, fallback = rewriting.raw_uri_flag(install), fallbacks[place]
-        rules += rewriting.rules(place, condition, source.root, words, flag, fallback, falls_back_later=True)
+        megabytes = place.location.client_max_body_mb
+        limit = source.client_max_body_mb if megabytes is None else megabytes
+        rules += rewriting.body_limit(place, condition, limit)
+        rules += rewriting.rules(
+            place,
+            condition,
+            source.root,
+            words,
+            flag,
+            fallback,
+            falls_back_later=True,
+            encodes=rewriting.encodes_queries(install),
+        )
         sections += section(spec, install, place, condition, everywhere, name, inside=place in fallbacks.values())
     if _mentions_raw_uri(source):
         rules = [*rewriting.RAW_URI_RULES, *rules]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from panel.rendering import reach
 from panel.rendering.apache.modules import mpm
-from panel.rendering.apache.rewriting import is_checked_first
+from panel.rendering.apache.rewriting import encodes_queries, is_checked_first
 from panel.rendering.capability import Context, Verdict, differs, missing
 from panel.rendering.errors import NotExpressible
 from panel.rendering.handlers import REDIRECTS
@@ -21,8 +22,11 @@ def _passes_answers(context: Context) -> bool:
 
 
 def _same_upstream(context: Context) -> list[Location]:
+    """The proxying locations that share a server with this one: Apache has one worker for each."""
     found = [item for block in context.spec.blocks for item in block.locations if item.handler == "proxy"]
-    return [item for item in found if item.upstream == context.owner.upstream]
+    servers = {item.name: {server.address for server in item.servers} for item in context.spec.upstreams}
+    own = servers.get(context.owner.upstream, set())
+    return [item for item in found if servers.get(item.upstream, set()) & own]
 
 
 def _others_differ(member: str) -> Verdict:
@@ -60,10 +64,42 @@ def _runs_other_files(context: Context) -> bool:
     return source.split_path_info and not (source.match in ("~", "~*") and "\\.php" in source.pattern)
 
 
-def _puts_path_into_query(context: Context) -> bool:
-    """A redirect whose query holds what was decoded: the path, or a part of it."""
-    _, found, query = context.owner.return_value.partition("?")
-    return context.owner.return_code in REDIRECTS and bool(found) and bool(re.search(r"\$(?:uri|\{uri\}|\d)", query))
+def _decoded_in_query(target: str) -> bool:
+    """Whether the query holds what was decoded: the path, or a part of it."""
+    _, found, query = target.partition("?")
+    return bool(found) and bool(re.search(r"\$(?:uri|\{uri\}|\d)", query))
+
+
+def _redirects_with_path(context: Context) -> bool:
+    return context.owner.return_code in REDIRECTS and _decoded_in_query(context.owner.return_value)
+
+
+def _falls_back_with_path(context: Context) -> bool:
+    return bool(context.owner.try_files) and _decoded_in_query(context.owner.try_files[-1])
+
+
+def _blanks_in_query(meets: Callable[[Context], bool]) -> tuple[Verdict, Verdict]:
+    return (
+        differs("Apache encodes blanks and control characters when it puts a decoded path into a query, nginx sends "
+                "them as they are", "the same, encoded",
+                lambda context: meets(context) and encodes_queries(context.install)),
+        differs("Apache before 2.4.57 refuses with 403 to put a decoded path with blanks or control characters into a "
+                "query, nginx sends it as it is", "403 for such paths; use $request_uri, which stays encoded",
+                lambda context: meets(context) and not encodes_queries(context.install)),
+    )  # fmt: skip
+
+
+def _limits_applications(context: Context) -> bool:
+    owner = context.owner
+    places = (owner,) if isinstance(owner, Location) else owner.locations
+    return bool(owner.client_max_body_mb) and any(place.handler in ("php", "proxy") for place in places)
+
+
+_CHUNKED = differs(
+    "Apache limits what applications are sent by its Content-Length: a body without one (chunked) passes",
+    "the application's own limit",
+    _limits_applications,
+)
 
 
 _UNCHECKED = differs(
@@ -140,17 +176,16 @@ APACHE: dict[str, tuple[Verdict, ...]] = {
         differs("Apache runs files that end in .php and serves other files as they are, where nginx asks PHP, which "
                 "refuses them", "end the pattern in \\.php$ to say which files are scripts", _runs_other_files),
     ),
-    "Location.return_value": (
-        differs("Apache refuses with 403 to put a decoded path with blanks or control characters into the query of a "
-                "redirect, nginx sends it as it is", "403 for such paths; use $request_uri, which stays encoded",
-                _puts_path_into_query),
-    ),
+    "Location.return_value": _blanks_in_query(_redirects_with_path),
+    "Location.client_max_body_mb": (_CHUNKED,),
+    "ServerBlock.client_max_body_mb": (_CHUNKED,),
     "Location.access_rules": (_UNCHECKED,),
     "Location.basic_auth": (_UNCHECKED,),
     "Location.try_files": (
         differs("when a file other than the request's own is found, Apache chooses the location for it anew",
                 "the same file, with that location's settings",
                 lambda context: any(item.rstrip("/") != "$uri" for item in context.owner.try_files[:-1])),
+        *_blanks_in_query(_falls_back_with_path),
     ),
     "Location.return_code": (
         differs("Apache gives no empty answer with this status", "an answer of one blank",

@@ -113,7 +113,7 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
         differs("OpenLiteSpeed takes the most specific rule, not the first", "one kind of rule and a last word for all",
                 _mixed_rules),
     ),
-    "Location.try_files": APACHE["Location.try_files"],
+    "Location.try_files": APACHE["Location.try_files"][:1],
     "Header.name": APACHE["Header.name"],
     "Header.always": (
         differs("OpenLiteSpeed sends it with errors as well", "the header is always sent",
