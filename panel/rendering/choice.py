@@ -10,7 +10,8 @@ from panel.rendering.pcre import search
 
 @dataclass(frozen=True)
 class Choice:
-    """`place` is None when none fits, or when the answer is a redirect to the same path with a slash."""
+    """`place` is None when none fits. `slash`: the answer is a redirect to the same path with a slash, which has that
+    location's settings."""
 
     place: Place | None
     reasons: tuple[str, ...]
@@ -26,7 +27,7 @@ def choose(found: Locations, path: str) -> Choice:
     reasons = [f"location {place.label} is not exactly this path" for place in found.exact]
     if slashed := with_slash(found, path):
         return Choice(
-            None, (*reasons, f"location {slashed.label} hands on what lies below it: 301 adds the /"), slash=True
+            slashed, (*reasons, f"location {slashed.label} hands on what lies below it: 301 adds the /"), slash=True
         )
     fitting = [place for place in found.prefixes if path.startswith(place.pattern)]
     reasons += [

@@ -57,9 +57,10 @@ def of_block(block: ServerBlock, found: Locations, path: str) -> Outcome:
 
 
 def with_error_pages(outcome: Outcome, block: ServerBlock, found: Locations) -> Outcome:
-    """The same with the pages of the server block that may take its place; an upstream's errors pass as they are."""
-    if outcome.kind in ("proxy", "error"):
+    """The same with the block's pages that may take its place; an upstream's own errors pass as they are."""
+    if outcome.kind == "error":
         return outcome
+    which = "an error of the server itself," if outcome.kind == "proxy" else "an error"
     leads, notes = list(outcome.leads), list(outcome.notes)
     for page in block.error_pages:
         if not page.uri.startswith("/") or (outcome.status is not None and outcome.status not in page.codes):
@@ -67,7 +68,7 @@ def with_error_pages(outcome: Outcome, block: ServerBlock, found: Locations) -> 
         lead = _lead(found, page.uri)
         leads.append(lead)
         codes = ", ".join(str(code) for code in page.codes)
-        notes.append(f"an error {codes} is answered by {page.uri}: {lead.label}")
+        notes.append(f"{which} {codes}, is answered by {page.uri}: {lead.label}")
     return replace(outcome, notes=tuple(notes), leads=tuple(leads))
 
 

@@ -5,6 +5,7 @@ nginx chooses a location anew for such a path. Servers that look for the file at
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from panel.rendering.choice import choose
@@ -40,7 +41,15 @@ def by_fallback(place: Place, found: Locations) -> Place | None:
 def _folders(found: Locations) -> Iterator[str]:
     """A folder for each prefix and exact path, the root, and one that no location names."""
     paths = {place.pattern for place in (*found.exact, *found.prefixes)} | {"/", "/paddock-any/"}
+    paths |= {path for place in found.regexes for path in _named_by(place.pattern)}
     yield from sorted({path[: path.rindex("/") + 1] for path in paths} | {path.rstrip("/") + "/" for path in paths})
+
+
+def _named_by(pattern: str) -> Iterator[str]:
+    """Folders that a regular expression may be about: the words in it, alone and as it joins them."""
+    plain = re.sub(r"\\[A-Za-z]", " ", pattern)  # \d and its like are no words
+    yield from (f"/{word}/" for word in re.findall(r"\w+", plain))
+    yield from (f"{path}/" for path in re.findall(r"(?:/\w+)+", plain))
 
 
 def _answering(found: Locations, path: str) -> Place | None:

@@ -115,9 +115,8 @@ def ask_all(engine: Engine, batch: Sequence[Generated], root: Path, port: int) -
 def known_departure(
     engine: Engine, spec: SiteSpec, install: InstallSpec, request: Request, nginx: Answer, other: Answer
 ) -> str:
-    """The name of the documented departure from nginx's answer that this one is, or nothing."""
-    same = not difference(nginx, other)
-    return "" if same else explanation(engine.name, _shown(spec, install), request, nginx, other)
+    """The name of the documented departure that an answer by another location than nginx's is, or nothing."""
+    return explanation(engine.name, _shown(spec, install), request, nginx, other)
 
 
 def _shown(spec: SiteSpec, install: InstallSpec) -> frozenset[str]:

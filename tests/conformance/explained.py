@@ -78,7 +78,8 @@ def _same_path_otherwise_spelled(case: Case) -> bool:
 def _same_but_for_encoded_blanks(case: Case) -> bool:
     """Of a redirect's target, or of what PHP says of its query."""
     ours, theirs = (
-        answer.headers.get("location", "").encode("latin-1") + answer.body for answer in (case.other, case.nginx)
+        answer.headers["location"].encode("latin-1") if "location" in answer.headers else answer.body
+        for answer in (case.other, case.nginx)
     )
     differs = case.statuses[0] == case.statuses[1] and ours != theirs
     return differs and re.sub(rb"%(20|[01][0-9A-Fa-f])", _decoded, ours) == theirs
@@ -88,14 +89,14 @@ def _decoded(found: re.Match[bytes]) -> bytes:
     return bytes([int(found[1], 16)])
 
 
-def _folder_without_times(case: Case) -> bool:
+def _adds_slash(case: Case) -> bool:
     ours, theirs = (answer.headers.get("location", "").lower() for answer in (case.other, case.nginx))
-    same = ours == theirs
-    return case.statuses == (301, 301) and same and "cache-control" not in case.other.headers
+    added = theirs.partition("?")[0].endswith("/") and not case.path.endswith("/")
+    return case.statuses == (301, 301) and ours == theirs and added
 
 
 def _empty_query(case: Case) -> bool:
-    ours, theirs = (answer.headers.get("location", "") for answer in (case.other, case.nginx))
+    ours, theirs = (answer.headers.get("location", "").lower() for answer in (case.other, case.nginx))
     return ours != theirs and ours.removesuffix("?") == theirs.removesuffix("?")
 
 
@@ -182,10 +183,12 @@ EXPLAINED = (
         _without_type,
     ),
     Explained(
-        "times of a folder's redirect",
+        "headers of a folder's redirect",
         APACHE,
-        "The redirect that adds a folder's / has no Cache-Control from “expires epoch”, “max” or a negative time.",
-        _folder_without_times,
+        "The redirect that adds a final / has no Cache-Control from “expires epoch”, “max” or a negative time; where "
+        "an application's location asks for it, it has the headers of the location that the path without it belongs "
+        "to.",
+        _adds_slash,
     ),
     Explained(
         "empty query",

@@ -79,7 +79,7 @@ def fault(promise: Told, request: Request, answer: Answer, www: str) -> str:
     outcome = promise.outcome
     if outcome.status == 400 or answer.status == 400:
         return "" if outcome.status == answer.status else f"{answer.status}, explained as {outcome.sentence()}"
-    mark = answer.headers.get(MARK.lower(), "")
+    mark = answer.headers.get(MARK.lower(), "").partition(", ")[0]  # nginx before 1.23 sends all twice with a 416
     if request.method == "TRACE":
         return ""  # refused before anything is chosen; an explanation has no methods
     if mark not in promise.marks:

@@ -114,6 +114,61 @@ def range_of_nothing(world: World) -> tuple[SiteSpec, list[Expected]]:
     return spec, [Expected("/empty/.keep", 200, "", sent={"Range": "bytes=0-1"})]
 
 
+def slashes_that_are_added(world: World) -> tuple[SiteSpec, list[Expected]]:
+    """A proxying location whose / the path lacks is redirected to, also an exact one; nothing takes its place."""
+    spec = one(
+        world,
+        "slashes",
+        Location("=", "/exact/", "proxy", upstream="app"),
+        Location("", "/below/", "proxy", upstream="app", expires="1h"),
+        Location("=", "/own/", "proxy", upstream="app"),
+        fixed("=", "/own", "own"),
+        Location("", "/", "static", expires="1h"),
+    )
+    where = f"http://a.test:{world.port}"
+    return spec, [
+        Expected("/exact", 301, headers={"location": f"{where}/exact/"}),
+        Expected("/below?q=1", 301, headers={"location": f"{where}/below/?q=1", "cache-control": "max-age=3600"}),
+        Expected("/own", 200, "own"),
+    ]
+
+
+def fallbacks_after_access(world: World) -> tuple[SiteSpec, list[Expected]]:
+    """Where access is asked first, a folder and what follows a file's name fall back too, with any method."""
+    here = (AccessRule("allow", "127.0.0.1"), AccessRule("deny", "all"))
+    spec = one(
+        world,
+        "fallbacks-after-access",
+        Location("", "/", "static", try_files=("$uri", "/found/index.php?$args"), access_rules=here),
+        Location("", "/media/", "static", try_files=("$uri", "=410"), access_rules=here),
+        Location("~", r"\.php$", "php", php_pool="php"),
+    )
+    return spec, [
+        Expected("/docs", 200, "GET /docs"),
+        Expected("/docs/?q=1", 200, "GET /docs/?q=1"),
+        Expected("/about.html/", 200, "GET /about.html/"),
+        Expected("/about.html//", 200, "DELETE /about.html//", method="DELETE"),
+        Expected("/about.html", 200, "about"),
+        Expected("/media/none", 410),
+        Expected("/media/", 410),
+    ]
+
+
+def paths_in_queries(world: World) -> tuple[SiteSpec, list[Expected]]:
+    """A path with blanks reaches the application as a parameter."""
+    spec = one(
+        world,
+        "paths-in-queries",
+        Location("", "/", "static", try_files=("$uri", "/app/index.php?q=$uri&$args")),
+        Location("~", r"\.php$", "php", php_pool="php"),
+    )
+    return spec, [
+        Expected("/no%20such", 200, "front:/no%20such:/no such"),
+        Expected("/no+such?a=%20", 200, "front:/no+such?a=%20:/no such"),
+        Expected("/none", 200, "front:/none:/none"),
+    ]
+
+
 SITES = (
     methods_of_files,
     fixed_answers,
@@ -122,4 +177,7 @@ SITES = (
     fallbacks,
     refusals,
     range_of_nothing,
+    slashes_that_are_added,
+    fallbacks_after_access,
+    paths_in_queries,
 )

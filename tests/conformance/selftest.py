@@ -58,15 +58,17 @@ def refused_by_server(engine: str, field: str, batch: list[tuple[str, list[str]]
 def _tested(engine: str, folder: Path, batch: list[tuple[str, list[str]]]) -> tuple[int, str, int | None]:
     """The test's exit status, what it said, and the number of the site that it refused."""
     text, ends = "", []
-    for _, files in batch:
-        text += "".join(files).replace("/var/log/", f"{folder}/")
+    for number, (_, files) in enumerate(batch):
+        # All are of one site; its zones and upstreams may be there once.
+        one = "".join(files).replace("paddock_site_", f"paddock_s{number}_")
+        text += one.replace("/var/log/", f"{folder}/")
         ends.append(text.count("\n"))
     (folder / "sites.conf").write_text(text)
     done = subprocess.run(_command(engine, folder), capture_output=True, text=True, errors="replace", timeout=300)
     said = done.stdout + done.stderr
-    found = [int(number) for number in LINE.findall(said)]
-    number = next((n for n, end in enumerate(ends) if found and found[0] <= end), None)
-    return done.returncode, said, number
+    found = [int(line) for line in LINE.findall(said)]
+    refused = next((n for n, end in enumerate(ends) if found and found[0] <= end), None)
+    return done.returncode, said, refused
 
 
 def _command(engine: str, folder: Path) -> list[str]:

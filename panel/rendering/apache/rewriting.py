@@ -7,6 +7,7 @@ choice of location again, as nginx's internal redirect does.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from panel.rendering import exclusive, handlers
 from panel.rendering.apache.quoting import RAW_URI, Interpolator, one_quote, rewrite_regex, target
@@ -15,7 +16,7 @@ from panel.rendering.choice import with_slash
 from panel.rendering.errors import NotExpressible
 from panel.rendering.exclusive import Condition
 from panel.rendering.locations import Locations, Place
-from panel.rendering.spec import InstallSpec, Location
+from panel.rendering.spec import InstallSpec, Location, ServerBlock
 from panel.rendering.tree import Directive, directive
 
 # THE_REQUEST holds the path as the client wrote it; an absolute request target is cut to its path, as nginx does.
@@ -47,15 +48,30 @@ def _encoded(result: str, tests: list[tuple[str, str]], flags: str, *, redirects
     if inserted:
         tests.append(("%{REQUEST_URI}", "(?s)^(.*)$"))
         query = query.replace("%{REQUEST_URI}", "%1")
-    return path + mark + query, f"[BCTLS,{flags[1:]}"
+    return path + mark + query, f"[BCTLS,BNP,{flags[1:]}"
 
 
-def body_limit(place: Place, condition: Condition, megabytes: int | None) -> list[Directive]:
-    """LimitRequestBody does not hold for what an application is sent."""
-    if not megabytes or place.location.handler not in ("proxy", "php"):
+def body_limits(source: ServerBlock, conditions: Mapping[Place, Condition]) -> list[Directive]:
+    """LimitRequestBody does not hold for what an application is sent, and any path may fall back to one."""
+    if not any(place.location.handler in ("php", "proxy") for place in conditions):
         return []
-    tests = [("%{HTTP:Content-Length}", f"-gt {megabytes * 1024 * 1024}")]
-    return rule(condition, tests, "-", "[R=413,L]", place.pointer)
+    own = [place for place in conditions if place.location.client_max_body_mb is not None]
+    found: list[Directive] = []
+    if source.client_max_body_mb:
+        tests = [_larger_than(source.client_max_body_mb)]
+        for place in own:
+            expression = rewrite_regex(conditions[place].as_one(), f"{place.pointer}/pattern")
+            tests.append(("%{REQUEST_URI}", f"!{expression}"))
+        found += [directive("RewriteCond", subject, test) for subject, test in tests]
+        found.append(directive("RewriteRule", "^", "-", "[R=413,L]"))
+    for place in own:
+        if megabytes := place.location.client_max_body_mb:
+            found += rule(conditions[place], [_larger_than(megabytes)], "-", "[R=413,L]", place.pointer)
+    return found
+
+
+def _larger_than(megabytes: int) -> tuple[str, str]:
+    return "%{HTTP:Content-Length}", f"-gt {megabytes * 1024 * 1024}"
 
 
 def interpolator(place: Place, server_name: str) -> Interpolator:
@@ -82,8 +98,7 @@ def rules(
 ) -> list[Directive]:
     """`fallback` is the location that answers the last item of the location's try_files, if one is known to.
 
-    `falls_back_later`: the server has FallbackResource, for locations that check who may come in. `encodes`: it has
-    BCTLS.
+    `falls_back_later`: locations that check who may come in have `rules_inside`. `encodes`: the server has BCTLS.
     """
     source = place.location
     if falls_back_later and is_checked_first(source):
@@ -188,11 +203,27 @@ def _no_folders(place: Place, condition: Condition, root: str, words: Interpolat
 
 
 def is_checked_first(source: Location) -> bool:
-    """Whether access is asked for before the fallback is chosen, as nginx does: with what FallbackResource can say."""
+    """Whether access is asked for before the fallback is chosen, as nginx does: rules inside a section run after it.
+
+    There a rule has neither the location's captures nor what follows an aliased prefix.
+    """
     asks = bool(source.access_rules) or source.basic_auth is not None
-    *files, last = source.try_files or ("",)
-    plain = {item.rstrip("/") for item in files} == {"$uri"} and last.startswith("/")
-    return asks and plain and "$" not in without_args(last) and "?" not in without_args(last)
+    texts = " ".join(source.try_files)
+    captures = any(f"${name}" in texts or f"${{{name}}}" in texts for name in handlers.captures(source))
+    return asks and bool(texts) and not source.alias and not captures and not re.search(r"\$\{?\d", texts)
+
+
+def rules_inside(
+    place: Place, root: str, words: Interpolator, allow_mark: str, fallback: Place | None, *, encodes: bool
+) -> list[Directive]:
+    """The rules of try_files for the location's own section, where access has been checked when they run."""
+    every = Condition(exclusive.Expression("^"), ())
+    found = _try_files(place, every, place.location.root or root, words, allow_mark, fallback, encodes=encodes)
+    if not found:
+        return []
+    # Else a folder without its final / is left to mod_dir, which adds it.
+    folders = [] if "$uri/" in place.location.try_files else [directive("RewriteOptions", "AllowNoSlash")]
+    return [directive("RewriteEngine", "On"), *folders, *found]
 
 
 def without_args(last: str) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from panel.rendering import checks, exclusive, expiry, handlers, snippets
 from panel.rendering.apache.access import require
 from panel.rendering.apache.quoting import Interpolator, expression, plain, regex
-from panel.rendering.apache.rewriting import is_checked_first, without_args
+from panel.rendering.apache.rewriting import is_checked_first
 from panel.rendering.apache.upstream import target_of
 from panel.rendering.exclusive import Condition, Expression
 from panel.rendering.headers import check as check_headers
@@ -26,14 +28,15 @@ def section(
     name: str,
     *,
     inside: bool = False,
+    fallbacks: Sequence[Directive] = (),
 ) -> list[Node]:
     """The location's section, or nothing when it says nothing that the virtual host does not.
 
-    `inside`: another location's try_files leads to it, when rewrite rules are over.
+    `inside`: another location's try_files leads to it, when rewrite rules are over. `fallbacks`: its own rules.
     """
     source, at = place.location, place.pointer
     words = _interpolator(place, name)
-    body = [*_HANDLERS[source.handler](spec, place, words)]
+    body = [*_HANDLERS[source.handler](spec, place, words), *fallbacks]
     if inside and source.handler == "return":
         body += _return_inside(source)
     if source.handler != "deny":
@@ -83,9 +86,9 @@ def _static(spec: SiteSpec, place: Place, words: Interpolator) -> list[Node]:
     if source.index:
         lines.append(directive("DirectoryIndex", *index_files(source.index, f"{at}/index")))
     if is_checked_first(source):
-        lines.append(directive("FallbackResource", plain(without_args(source.try_files[-1]), f"{at}/try_files")))
         # What files allow would be asked of a path that is none, before the fallback is looked for.
-        lines.append(block("If", "! -e %{REQUEST_FILENAME}", body=[directive("AllowMethods", "reset")], gap=False))
+        there = f"{'-e' if '$uri/' in source.try_files else '-f'} '%{{REQUEST_FILENAME}}%{{PATH_INFO}}'"
+        lines.append(block("If", f"! {there}", body=[directive("AllowMethods", "reset")], gap=False))
     if source.autoindex is not None:
         lines.append(directive("Options", "+Indexes" if source.autoindex else "-Indexes"))
     return lines

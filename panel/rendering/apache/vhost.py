@@ -14,7 +14,7 @@ from panel.rendering.exclusive import conditions
 from panel.rendering.headers import check as check_headers
 from panel.rendering.locations import locations_of
 from panel.rendering.spec import ErrorPage, Header, InstallSpec, Listen, ServerBlock, SiteSpec, TlsFiles
-from panel.rendering.tree import Node, Raw, block, directive
+from panel.rendering.tree import Directive, Node, Raw, block, directive
 
 
 def hosts(spec: SiteSpec, install: InstallSpec, source: ServerBlock, at: str) -> list[Node]:
@@ -194,25 +194,19 @@ def _locations(
         handlers.check(place.location, place.pointer)
     name = server_name(spec, source)
     sections: list[Node] = []
-    rules: list[Node] = [*rewriting.missing_slashes(found)]
+    chosen, encodes = conditions(found), rewriting.encodes_queries(install)
+    rules: list[Node] = [*rewriting.missing_slashes(found), *rewriting.body_limits(source, chosen)]
     fallbacks = {place: reach.by_fallback(place, found) for place in found.places}
-    for place, condition in conditions(found).items():
+    for place, condition in chosen.items():
         words = rewriting.interpolator(place, name)
         flag, fallback = rewriting.raw_uri_flag(install), fallbacks[place]
-        megabytes = place.location.client_max_body_mb
-        limit = source.client_max_body_mb if megabytes is None else megabytes
-        rules += rewriting.body_limit(place, condition, limit)
-        rules += rewriting.rules(
-            place,
-            condition,
-            source.root,
-            words,
-            flag,
-            fallback,
-            falls_back_later=True,
-            encodes=rewriting.encodes_queries(install),
-        )
-        sections += section(spec, install, place, condition, everywhere, name, inside=place in fallbacks.values())
+        given = (words, flag, fallback)
+        rules += rewriting.rules(place, condition, source.root, *given, falls_back_later=True, encodes=encodes)
+        later: list[Directive] = []
+        if rewriting.is_checked_first(place.location):
+            later = rewriting.rules_inside(place, source.root, *given, encodes=encodes)
+        inside = place in fallbacks.values()
+        sections += section(spec, install, place, condition, everywhere, name, inside=inside, fallbacks=later)
     if _mentions_raw_uri(source):
         rules = [*rewriting.RAW_URI_RULES, *rules]
     if any(location.upstream_tls for location in source.locations):
