@@ -221,9 +221,9 @@ def rules_inside(
     found = _try_files(place, every, place.location.root or root, words, allow_mark, fallback, encodes=encodes)
     if not found:
         return []
-    # Else a folder without its final / is left to mod_dir, which adds it.
-    folders = [] if "$uri/" in place.location.try_files else [directive("RewriteOptions", "AllowNoSlash")]
-    return [directive("RewriteEngine", "On"), *folders, *found]
+    # Else mod_dir would add a folder's final / before the rule's redirect is followed.
+    folders = [] if "$uri/" in place.location.try_files else [directive("DirectorySlash", "Off")]
+    return [*folders, directive("RewriteEngine", "On"), *found]
 
 
 def without_args(last: str) -> str:
