@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 CARGO ?= cargo
 export PORT
 
-.PHONY: help run test deps native lint lock perf compare conformance suites corpora clean
+.PHONY: help run test deps native lint lock perf compare conformance quoting suites corpora clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -17,6 +17,9 @@ run: $(VENV)/run.stamp native ## start the panel, its worker and its scheduler h
 
 conformance: $(VENV)/dev.stamp native ## compare every server on generated sites (500 x 100 requests)
 	@exec $(BIN)/python -m tests.conformance
+
+quoting: $(VENV)/dev.stamp native ## write 20,000 hostile values into every field for every server and read them back
+	@exec $(BIN)/python -m tests.conformance.quoting
 
 compare: native ## measure gallop beside every web server installed (CASES=http1,php; COMPARE_NGINX=path)
 	@cd native/benches && exec $(PYTHON) -m compare $(if $(CASES),--cases $(CASES))

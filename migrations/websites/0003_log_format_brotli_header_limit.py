@@ -5,25 +5,46 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('websites', '0002_server_name_index'),
+        ("websites", "0002_server_name_index"),
     ]
 
     operations = [
         migrations.AddField(
-            model_name='serverblock',
-            name='access_log_format',
-            field=models.CharField(blank=True, choices=[('', 'Combined'), ('common', 'Common'), ('timed', 'Combined, and the time that the answer took'), ('json', 'JSON, one object a line')], default='', max_length=8),
+            model_name="serverblock",
+            name="access_log_format",
+            field=models.CharField(
+                blank=True,
+                choices=[
+                    ("", "Combined"),
+                    ("common", "Common"),
+                    ("timed", "Combined, and the time that the answer took"),
+                    ("json", "JSON, one object a line"),
+                ],
+                default="",
+                max_length=8,
+            ),
         ),
         migrations.AddField(
-            model_name='serverblock',
-            name='brotli',
-            field=models.CharField(blank=True, choices=[('', 'As the server does by default'), ('on', 'On'), ('off', 'Off')], default='', max_length=3),
+            model_name="serverblock",
+            name="brotli",
+            field=models.CharField(
+                blank=True,
+                choices=[("", "As the server does by default"), ("on", "On"), ("off", "Off")],
+                default="",
+                max_length=3,
+            ),
         ),
         migrations.AddField(
-            model_name='serverblock',
-            name='client_max_header_kb',
-            field=models.PositiveIntegerField(blank=True, null=True, validators=[django.core.validators.MinValueValidator(1), django.core.validators.MaxValueValidator(1024)]),
+            model_name="serverblock",
+            name="client_max_header_kb",
+            field=models.PositiveIntegerField(
+                blank=True,
+                null=True,
+                validators=[
+                    django.core.validators.MinValueValidator(1),
+                    django.core.validators.MaxValueValidator(1024),
+                ],
+            ),
         ),
     ]

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any
 
-import crossplane
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,57 +11,21 @@ from hypothesis import strategies as st
 from panel.rendering import render
 from panel.rendering.errors import NotExpressible
 from panel.rendering.nginx.quoting import word
-from panel.rendering.readers import Read, nginx
-from panel.rendering.spec import InstallSpec
-from tests.rendering.hostile import FIELDS, HARMLESS, HARMLESS_VALUES, values
+from panel.rendering.readers import nginx
+from tests.rendering.escaping import INSTALLS, fault, written_or_refused
+from tests.rendering.hostile import FIELDS, values
+from tests.rendering.independent import disagreement, words
 
-INSTALL = InstallSpec("nginx", "conf_d", "/etc/nginx", "/var/log", "1.22.1", site_roots=("/srv",))
-ESCAPE = re.compile(r"\\([\"'\\trn])")
-
-
-def tree(text: str) -> tuple[Read, ...]:
-    """The server's own grammar's tree, without the helper that holds a dollar sign."""
-    return tuple(item for item in nginx.read(text) if item.name != "geo")
-
-
-def crossplane_words(text: str) -> list[list[str]]:
-    """Every directive's words as crossplane, an independent parser, reads them."""
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "site.conf"
-        path.write_text(text)
-        parsed = crossplane.parse(str(path), single=True, check_ctx=False, check_args=False)
-    assert parsed["status"] == "ok", parsed["errors"]
-    names = {"t": "\t", "r": "\r", "n": "\n"}
-    found: list[list[str]] = []
-
-    def walk(items: list[dict[str, Any]]) -> None:
-        for item in items:
-            words = [item["directive"], *item["args"]]
-            found.append([ESCAPE.sub(lambda hit: names.get(hit[1], hit[1]), text) for text in words])
-            walk(item.get("block", []))
-
-    walk(parsed["config"][0]["parsed"])
-    return found
-
-
-def flat(items: tuple[Read, ...]) -> list[list[str]]:
-    return [words for item in items for words in ([item.name, *item.args], *flat(item.body or ()))]
+INSTALL = INSTALLS["nginx"]
 
 
 @pytest.mark.parametrize("field", FIELDS)
 @settings(max_examples=50, deadline=None)
 @given(value=values)
 def test_no_value_changes_the_structure(field: str, value: str) -> None:
-    build = FIELDS[field]
-    try:
-        text = render(build(value), INSTALL)[0].text
-    except NotExpressible as refusal:
-        assert refusal.field.startswith("/")
-        return
-    harmless = render(build(HARMLESS_VALUES.get(field, HARMLESS)), INSTALL)[0].text
-    ours, plain = tree(text), tree(harmless)
-    assert [item.shape() for item in ours] == [item.shape() for item in plain]
-    assert crossplane_words(text) == flat(nginx.read(text))
+    if (written := written_or_refused("nginx", field, value)) is not None:
+        assert not fault("nginx", field, value, written)
+        assert not disagreement([(value, written)])
 
 
 @settings(max_examples=800, deadline=None)
@@ -84,5 +44,5 @@ def test_a_fixed_answer_arrives_exactly(value: str) -> None:
     except NotExpressible:
         assert re.search(r"[\x00-\x08\x0b-\x1f\x7f]", value)
         return
-    (body,) = [words[2] for words in flat(nginx.read(text)) if words[:2] == ["return", "200"]]
+    (body,) = [words[2] for words in words(nginx.read(text)) if words[:2] == ["return", "200"]]
     assert body.replace("${paddock_site_dollar}", "$") == value
