@@ -18,13 +18,13 @@ from agents.host.errors import Refusal
 MAX_TIMEOUT_S = 2 * 3600.0
 MAX_IDLE_S = 60.0
 TOOLS = ("ab", "h2load", "wrk", "siege")
-BUNDLED = "gallop-load"  # HTTP/3; uploaded with a stand, and run in one only
+BUNDLED = "gallop-load"  # uploaded with a stand, and run in one only
 # Options that would take a destination, a script or a configuration from elsewhere.
 _FORBIDDEN = {
     "ab": ("-X", "-P", "-p", "-u", "-g", "-E", "-B"),
     "h2load": ("-B", "--base-uri", "-d", "--data", "--timing-script-file", "--qlog-file-base"),
     "wrk": (),
-    BUNDLED: (),
+    BUNDLED: ("--input-file",),
     "siege": ("-l", "--log", "-g", "--get", "-p", "--print"),
 }
 # What the panel may set in siege's configuration: nothing that names a proxy, a file or another place.
@@ -132,10 +132,10 @@ def _check_arguments(request: Request, *, isolated: bool) -> None:
         connect = [part for part in argv if part.startswith("--connect-to")]
         if connect != ["--connect-to=" + target]:
             raise Refusal("refused", "h2load must be told --connect-to=%s, once" % target)
-    if tool == BUNDLED and [argv[at + 1 : at + 2] for at, part in enumerate(argv) if part == "--connect-to"] != [
-        [target]
-    ]:
-        raise Refusal("refused", "%s must be told --connect-to %s, once" % (tool, target))
+    if tool == BUNDLED:
+        connect = [argv[at : at + 2] for at, part in enumerate(argv) if part.startswith("--connect-to")]
+        if connect != [["--connect-to", target]]:
+            raise Refusal("refused", "%s must be told --connect-to %s, once" % (tool, target))
     if tool == "siege":
         _check_siege(argv, request.input_files.get("siegerc", ""), isolated=isolated)
     if tool == "wrk" and argv.count("-s") == 1 and argv[argv.index("-s") + 1 :][:1] == ["{workdir}/wrk.lua"]:
@@ -159,7 +159,7 @@ def _check_urls(request: Request, address: str, port: int) -> None:
     """h2load and wrk connect to the target whatever their URLs say; ab and siege go where theirs point."""
     tool = request.argv[0]
     urls = [part for part in request.argv[1:] if "://" in part]
-    if tool in ("h2load", "siege"):
+    if tool in ("h2load", "siege", BUNDLED):
         urls += [line for line in request.input_files.get("urls", "").split("\n") if line]
     if not urls:
         raise Refusal("refused", "there is no URL to ask for")

@@ -21,19 +21,25 @@ from panel.api.serializers import EmptySerializer, StrictSerializer
 from panel.benchmarks import selectors, suite_comparing, suite_exports, suite_results, suite_services
 from panel.benchmarks.models import SuiteRun
 from panel.benchmarks.suites import SUITES
-from panel.benchmarks.suites.definitions import PRESETS
+from panel.benchmarks.suites.choosing import Choice
+from panel.benchmarks.suites.definitions import PRESETS, PROTOCOLS
 from panel.hosts.selectors import hosts_visible
 
 SETUPS = sorted({setup.slug for suite in SUITES.values() for setup in suite.setups})
 
 
 class SuiteInput(StrictSerializer):
-    """Without `setups`: all that the host has the servers for."""
+    """Without `setups`: all that the host has the servers for. `cases` (ids of published cases, such as
+    `small-multiplexed`, or one row of them, `small-multiplexed-0`) and `protocols` choose a part of the suite."""
 
     suite = serializers.ChoiceField(choices=list(SUITES))
     preset = serializers.ChoiceField(choices=list(PRESETS))
     host = serializers.CharField(max_length=63)
     setups = serializers.ListField(child=serializers.ChoiceField(choices=SETUPS), required=False, max_length=16)
+    cases = serializers.ListField(child=serializers.CharField(max_length=80), required=False, max_length=64)
+    protocols = serializers.ListField(
+        child=serializers.ChoiceField(choices=list(PROTOCOLS)), required=False, max_length=3
+    )
 
 
 class CaseSerializer(serializers.Serializer[Any]):
@@ -45,24 +51,33 @@ class CaseSerializer(serializers.Serializer[Any]):
 
 
 class SuiteRunSerializer(serializers.ModelSerializer[SuiteRun]):
-    """`shortened`: fewer and shorter rounds than were published."""
+    """`shortened`: fewer and shorter rounds than were published. `part`: what was chosen of the suite, in words; empty
+    for all of it. `expected_s`: roughly how long all cases take, by the published figures."""
 
     host = serializers.CharField(source="host_name", read_only=True)
     requested_by = serializers.CharField(source="requested_by.username", read_only=True, default=None, allow_null=True)
     left_out = serializers.ListField(child=serializers.CharField(), read_only=True)
     shortened = serializers.SerializerMethodField()
+    part = serializers.SerializerMethodField()
+    expected_s = serializers.SerializerMethodField()
     setups = serializers.SerializerMethodField()
     cases = serializers.SerializerMethodField()
 
     class Meta:
         model = SuiteRun
         fields = [
-            *("uuid", "title", "suite", "preset", "shortened", "host", "setups", "left_out", "status", "cases"),
-            *("requested_by", "created_at", "finished_at"),
+            *("uuid", "title", "suite", "preset", "shortened", "part", "host", "setups", "left_out", "status", "cases"),
+            *("expected_s", "requested_by", "created_at", "finished_at"),
         ]
 
     def get_shortened(self, row: SuiteRun) -> bool:
         return row.preset != "full"
+
+    def get_part(self, row: SuiteRun) -> str:
+        return suite_results.part_words(row)
+
+    def get_expected_s(self, row: SuiteRun) -> float:
+        return round(suite_results.expected_s(row))
 
     def get_setups(self, row: SuiteRun) -> list[str]:
         return [item["slug"] for item in row.setups]
@@ -109,6 +124,7 @@ class Suites(Resource):
             preset=values["preset"],
             host=host,
             setups=values.get("setups", ()),
+            choice=Choice(tuple(values.get("cases", ())), tuple(values.get("protocols", ()))),
         )
         return self._accepted(row)
 

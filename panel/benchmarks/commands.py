@@ -21,7 +21,7 @@ from panel.benchmarks.choices import Tool
 _AB_REQUESTS_PER_S = 100_000
 _AB_MOST_REQUESTS = 20_000_000
 _ANSWER_TIMEOUT_S = 30
-# The load generator of native/load, where a host's h2load was built without HTTP/3.
+# The load generator of native/load, in stands where the host's h2load was built without HTTP/3.
 BUNDLED = "gallop-load"
 
 
@@ -77,12 +77,13 @@ def command(
     *,
     seconds: int = 0,
     parser: bool = False,
-    bundled: bool = False,
+    bundled: int = 0,
 ) -> Command:
     """What to run for one round; `seconds` makes it a warm-up of that length instead.
 
     `parser`: siege fetches what pages link to as well. Pages may link anywhere, so the agent allows it only in a
-    stand whose network leads nowhere else. `bundled`: by the panel's own load generator instead of h2load.
+    stand whose network leads nowhere else. `bundled`: by the panel's own load generator instead of h2load, with so
+    many threads.
     """
     values = dict(arguments)
     if seconds:
@@ -90,7 +91,7 @@ def command(
         if "requests" in values:
             values.update(requests=None)
     if bundled:
-        return _bundled(values, paths, endpoint)
+        return _bundled(values, paths, endpoint, bundled)
     if tool == Tool.SIEGE:
         return _siege(values, paths, endpoint, parser=parser)
     builders = {Tool.AB: _ab, Tool.H2LOAD: _h2load, Tool.WRK: _wrk}
@@ -125,12 +126,15 @@ def _h2load(values: Arguments, paths: list[str], endpoint: Endpoint) -> Command:
     return Command(argv, {"urls": _lines(endpoint.base_url + path for path in paths)})
 
 
-def _bundled(values: Arguments, paths: list[str], endpoint: Endpoint) -> Command:
-    """h2load's letters, HTTP/3 only, one thread."""
-    argv = [BUNDLED, "-c", str(values["concurrency"]), "-m", str(values["streams"])]
+def _bundled(values: Arguments, paths: list[str], endpoint: Endpoint, threads: int) -> Command:
+    """h2load's letters, but for the result as JSON."""
+    argv = [BUNDLED, f"--{values['protocol']}", "-c", str(values["concurrency"]), "-m", str(values["streams"])]
+    argv += ["-t", str(threads)]
     argv += ["-D", str(values["duration_s"])] if values["duration_s"] else ["-n", str(values["requests"])]
+    argv += [f"--rps={values['rate_rps']}"] if values["rate_rps"] else []
     argv += ["-H", "accept-encoding: gzip"] if values["gzip"] else []
-    return Command([*argv, "--json", "--connect-to", endpoint.target, endpoint.base_url + paths[0]])
+    argv += ["--json", "--connect-to", endpoint.target, "-i", "{workdir}/urls"]
+    return Command(argv, {"urls": _lines(endpoint.base_url + path for path in paths)})
 
 
 def _wrk(values: Arguments, paths: list[str], endpoint: Endpoint) -> Command:

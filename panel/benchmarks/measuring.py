@@ -45,7 +45,7 @@ class Measuring:
         self.arguments: Arguments = run.parameters["arguments"]
         self.paths: list[str] = run.parameters["paths"]
         self.aims: list[Aim] = []
-        self.bundled = False
+        self.bundled = 0  # threads of the panel's own load generator, where it stands in for h2load
         self.network: dict[str, Any] = {}
         self.after: dict[str, Any] = {}
 
@@ -84,8 +84,8 @@ class Measuring:
         rounds = selectors.measured_rounds(self.run)
         hosts = self.run.fingerprint["hosts"].values()
         parameters = self.run.parameters
-        if self.bundled:  # which has one thread, whatever h2load would have had
-            parameters = {**parameters, "tool": BUNDLED, "arguments": {**self.arguments, "threads": 1}}
+        if self.bundled:
+            parameters = {**parameters, "tool": BUNDLED, "arguments": {**self.arguments, "threads": self.bundled}}
         reasons = validity.reasons(
             parameters,
             rounds,
@@ -168,8 +168,9 @@ class Measuring:
     def _require_tool(self, fingerprint: dict[str, Any]) -> None:
         for host, found in fingerprint["hosts"].items():
             tool = found["tools"].get(self.tool.value)
-            self.bundled = self._needs_bundled(tool)
-            if self.bundled:
+            if self._needs_bundled(tool):
+                # More threads than CPUs would only take the server's from it.
+                self.bundled = min(int(self.arguments.get("threads") or 1), max(1, found["cpus_usable"] - 1))
                 continue
             if tool is None:
                 raise ApplicationError(f"{self.tool} is not installed on {host}. Install it there, then run again.")

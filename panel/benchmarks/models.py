@@ -82,8 +82,9 @@ class SuiteRun(BaseModel):
     host_name = models.CharField(max_length=63)
     title = models.CharField(max_length=200)
     plan = models.JSONField()  # the cases as they were, suites/definitions.py Case.stored()
-    setups = models.JSONField(default=list)  # [{"slug", "label", "install"}]
+    setups = models.JSONField(default=list)  # [{"slug", "label", "install", "protocols"}]
     left_out = models.JSONField(default=list)  # why set-ups of the suite are not among them, in words
+    chosen = models.JSONField(default=dict, blank=True)  # of a part: suites/choosing.py Choice.stored()
     position = models.PositiveIntegerField(default=0)
     status = models.CharField(max_length=12, choices=SuiteStatus.choices, default=SuiteStatus.RUNNING, db_index=True)
     requested_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")

@@ -1,4 +1,5 @@
-"""What is to be said about a round beside its figures: full pools of workers, single requests that hang. Pure."""
+"""What is to be said about a round beside its figures: full pools of workers, single requests that hang,
+a load tool that could not keep up. Pure."""
 
 from __future__ import annotations
 
@@ -22,6 +23,11 @@ def remarks(metrics: Metrics, server_log: str) -> list[str]:
         found = pattern.search(server_log)
         if found:
             said.append(f"{name} reached its limit of {found[1]} children: “{found[0]}”. Requests waited for one.")
+    if "tool_bound" in metrics.notes:
+        said.append(
+            "The load tool says that it was itself the bottleneck: it used its CPUs, or waited for them, more than 90 % "
+            "of the time."
+        )
     longest, mean = metrics.latency_ms.max, metrics.latency_ms.mean
     if longest is not None and mean is not None and longest >= max(_AT_LEAST_MS, _TIMES * mean):
         said.append(f"Single requests hung: the longest took {longest / 1000:.1f} s, the mean one {mean:.0f} ms.")

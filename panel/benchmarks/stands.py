@@ -99,29 +99,33 @@ def _plan(run: Run, rows: list[RunTarget], installs: list[EngineInstall], remote
     settings: Settings = suite.settings
     with pool.session(remote) as agent:
         as_root = agent.identity["uid"] == 0
-        programs = {}
+        uploads = {}
         if case.network:
             emulator = programs_of_panel.upload(
                 installs[0].host, agent, django_settings.NETEM_BINARY, "paddock-netem", "PADDOCK_NETEM"
             )
-            programs["paddock-netem"] = emulator
+            uploads["paddock-netem"] = emulator
         if case.protocol == "h3":
-            programs[BUNDLED] = programs_of_panel.upload(
+            uploads[BUNDLED] = programs_of_panel.upload(
                 installs[0].host, agent, django_settings.LOAD_BINARY, BUNDLED, "PADDOCK_LOAD"
             )
-    by_engine = {install.engine: install for install in installs}
+    programs = {install.engine: program(install) for install in installs}
     return standings.plan(
         f"{run.uuid}",
         case,
-        [suite.setup(row.setup) for row in rows],
+        [standings.able(suite.setup(row.setup), programs[row.engine]) for row in rows],
         content,
         settings,
-        {engine: install.paths["binary"] for engine, install in by_engine.items()},
-        {engine: install.version for engine, install in by_engine.items()},
+        programs,
         as_root=as_root,
         isolated=case.parser,
-        programs=programs,
+        uploads=uploads,
     )
+
+
+def program(install: EngineInstall) -> standings.Program:
+    """What a stand needs to know of it."""
+    return standings.Program(install.paths.get("binary", ""), install.version, frozenset(install.modules))
 
 
 class _Held:

@@ -19,8 +19,9 @@ _STYLES = ("tokens", "base", "components", "benchmarks")
 
 
 def file_name(row: SuiteRun) -> str:
-    """Without ending: suite, preset and when it began (UTC)."""
-    return f"{row.suite}-{row.preset}-{row.created_at:%Y%m%d-%H%M}"
+    """Without ending: suite, preset, whether it is a part, and when it began (UTC)."""
+    part = "-part" if row.chosen else ""
+    return f"{row.suite}-{row.preset}{part}-{row.created_at:%Y%m%d-%H%M}"
 
 
 def suite_json(row: SuiteRun) -> dict[str, Any]:
@@ -31,6 +32,7 @@ def suite_json(row: SuiteRun) -> dict[str, Any]:
         "suite": row.suite,
         "preset": row.preset,
         "shortened": row.preset != "full",
+        "part": row.chosen or None,
         "title": row.title,
         "host": row.host_name,
         "status": row.status,

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from panel.benchmarks import pictures, selectors, suite_pictures, suite_tables
 from panel.benchmarks.charts import Chart
 from panel.benchmarks.models import Run, RunStatus, SuiteRun
 from panel.benchmarks.suite_tables import Outcome, Table
-from panel.benchmarks.suites import SUITES, published
-from panel.benchmarks.suites.definitions import Case, Setup, Suite, stored_case
+from panel.benchmarks.suites import SUITES, choosing, published
+from panel.benchmarks.suites.choosing import stored_choice
+from panel.benchmarks.suites.definitions import Case, Setup, Suite, speaking, stored_case
 
 
 @dataclass(frozen=True)
@@ -51,13 +52,15 @@ def course(row: SuiteRun) -> dict[str, Any]:
     found = lines(row)
     current = next((line.run for line in found if line.run and not line.run.is_ended), None)
     done = sum(1 for line in found if line.run and line.run.is_ended)
-    return {"lines": found, "done": done, "total": len(found), "current": current}
+    expected = choosing.duration_words(expected_s(row))
+    return {"lines": found, "done": done, "total": len(found), "current": current, "expected": expected}
 
 
 def setups(row: SuiteRun) -> list[Setup]:
     """Those that took part, in the suite's order."""
     suite = SUITES[row.suite]
-    return [suite.setup(item["slug"]) for item in row.setups]
+    own = [(suite.setup(item["slug"]), item) for item in row.setups]
+    return [replace(setup, protocols=tuple(item.get("protocols", setup.protocols))) for setup, item in own]
 
 
 def outcomes(row: SuiteRun) -> list[Outcome]:
@@ -91,7 +94,25 @@ def described(row: SuiteRun) -> dict[str, Any]:
     """The suite itself, and what was published of it."""
     suite = SUITES[row.suite]
     source = published.suite(row.suite)
-    return {"suite": suite, "source": source, "findings": source.get("findings", []), "short": row.preset == "short"}
+    return {
+        "suite": suite,
+        "source": source,
+        "findings": source.get("findings", []),
+        "short": row.preset == "short",
+        "part": part_words(row),
+    }
+
+
+def part_words(row: SuiteRun) -> str:
+    """Which part of the suite was chosen, in words; "" when it was the whole."""
+    return stored_choice(row.chosen).words(SUITES[row.suite])
+
+
+def expected_s(row: SuiteRun) -> float:
+    """Roughly how many seconds its cases take, by what was published."""
+    suite, chosen = SUITES[row.suite], setups(row)
+    speakers = [(line.case, [setup.published for setup in speaking(line.case, chosen)]) for line in lines(row)]
+    return sum(choosing.expected_s(suite, case, servers) for case, servers in speakers if servers)
 
 
 def _charts(suite: Suite, chosen: list[Setup], group: list[Outcome]) -> list[Chart]:

@@ -17,15 +17,22 @@ from panel.audit.services import audit_record
 from panel.benchmarks import services
 from panel.benchmarks.arguments import clean, clean_paths
 from panel.benchmarks.models import ENDED, Run, RunStatus, RunTarget, SuiteRun, SuiteStatus
+from panel.benchmarks.stands import program
 from panel.benchmarks.suites import SUITES
-from panel.benchmarks.suites.definitions import PRESETS, Case, Setup, Suite, setups_of, stored_case
+from panel.benchmarks.suites.choosing import Choice, expected_s, stored_choice
+from panel.benchmarks.suites.definitions import PRESETS, Case, PresetName, Setup, Suite, speaking, stored_case
+from panel.benchmarks.suites.standing import able
 from panel.core.errors import ApplicationError, Conflict
 from panel.hosts.models import Connection, EngineInstall, Host, HostStatus
 
 
 @transaction.atomic
-def suite_start(*, actor: User, suite: str, preset: str, host: Host, setups: Sequence[str] = ()) -> SuiteRun:
-    """Freezes the suite for what `host` has installed, and queues its first case. No `setups` means all of them."""
+def suite_start(
+    *, actor: User, suite: str, preset: str, host: Host, setups: Sequence[str] = (), choice: Choice | None = None
+) -> SuiteRun:
+    """Freezes the suite, or the part of it that is chosen, for what `host` has installed, and queues its first case.
+
+    No `setups` means all of them."""
     require(actor, Action.BENCHMARK)
     if suite not in SUITES:
         raise ApplicationError(f"There is no suite “{suite}”; there are {', '.join(SUITES)}.", field="suite")
@@ -35,27 +42,48 @@ def suite_start(*, actor: User, suite: str, preset: str, host: Host, setups: Seq
         state = host.get_status_display().lower()
         raise ApplicationError(f"{host.name} is {state}. Check the host first.", field="host")
     definition = SUITES[suite]
+    choice = choice or Choice()
+    chosen = choice.of(definition, PRESETS[PRESETS.index(preset)])
     _check_known(definition, setups)
     available, left_out = _available(definition, host, setups)
     if not available:
         raise ApplicationError(f"{host.name} has none of the suite's servers. {' '.join(left_out)}", field="host")
-    slugs = [setup.slug for setup, _ in available]
-    cases = [case for case in definition.cases(PRESETS[PRESETS.index(preset)]) if setups_of(definition, case, slugs)]
+    standing = [setup for setup, _ in available]
+    cases = [case for case in chosen if speaking(case, standing)]
+    if not cases:
+        names = ", ".join(setup.label for setup in standing)
+        raise ApplicationError(f"None of {names} speaks the protocols of these cases.", field="protocols")
     row = SuiteRun(
         suite=suite,
         preset=preset,
         host=host,
         host_name=host.name,
-        title=f"{definition.title} on {host.name}"[:200],
+        title=f"{definition.title}{', a part,' if choice else ''} on {host.name}"[:200],
         plan=[case.stored() for case in cases],
-        setups=[{"slug": setup.slug, "label": setup.label, "install": install.pk} for setup, install in available],
+        setups=[_frozen(setup, install) for setup, install in available],
         left_out=left_out,
+        chosen=choice.stored(),
         requested_by=actor,
     )
     row.save()
-    audit_record(actor=actor, action="suite.start", target=row, after={"suite": suite, "preset": preset})
+    audit_record(actor=actor, action="suite.start", target=row, after={"suite": suite, "preset": preset, **row.chosen})
     transaction.on_commit(lambda: suite_advance(row))
     return row
+
+
+def _frozen(setup: Setup, install: EngineInstall) -> dict[str, Any]:
+    protocols = list(setup.protocols)
+    return {"slug": setup.slug, "label": setup.label, "install": install.pk, "protocols": protocols}
+
+
+def expected_seconds(suite: str, preset: PresetName, setups: Sequence[str] = (), choice: Choice | None = None) -> float:
+    """Roughly how long it would take with these set-ups, by what was published. ApplicationError as `suite_start`."""
+    definition = SUITES[suite]
+    _check_known(definition, setups)
+    chosen = [setup for setup in definition.setups if not setups or setup.slug in setups]
+    cases = (choice or Choice()).of(definition, preset)
+    asked = [(case, [setup.published for setup in speaking(case, chosen)]) for case in cases]
+    return sum(expected_s(definition, case, servers) for case, servers in asked if servers)
 
 
 def suite_repeat(*, actor: User, row: SuiteRun) -> SuiteRun:
@@ -64,7 +92,8 @@ def suite_repeat(*, actor: User, row: SuiteRun) -> SuiteRun:
     if row.host is None:
         raise ApplicationError(f"The host of {row.title} is not known any more. Start the suite on another one.")
     slugs = [item["slug"] for item in row.setups]
-    return suite_start(actor=actor, suite=row.suite, preset=row.preset, host=row.host, setups=slugs)
+    choice = stored_choice(row.chosen)
+    return suite_start(actor=actor, suite=row.suite, preset=row.preset, host=row.host, setups=slugs, choice=choice)
 
 
 def _check_known(definition: Suite, setups: Sequence[str]) -> None:
@@ -90,7 +119,7 @@ def _available(
         if found is None:
             left_out.append(f"{setup.label} is left out: {host.name} has no {setup.engine_name}.")
         else:
-            available.append((setup, found))
+            available.append((able(setup, program(found)), found))
     return available, left_out
 
 
@@ -113,7 +142,11 @@ def _case_queue(row: SuiteRun, number: int) -> None:
     definition = SUITES[row.suite]
     case = stored_case(row.plan[number])
     installs = {item["slug"]: item["install"] for item in row.setups}
-    setups = setups_of(definition, case, list(installs))
+    setups = [
+        definition.setup(item["slug"])
+        for item in row.setups
+        if case.protocol in item.get("protocols", definition.setup(item["slug"]).protocols)
+    ]
     run = Run(
         suite_run=row,
         case=number,

@@ -19,6 +19,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("suites", views_suites.suite_list, name="suites"),
     path("suites/compare", views_suites.suite_compare, name="suite-compare"),
     path("suites/<slug:suite>/start", views_suites.suite_start, name="suite-start"),
+    path("suites/<slug:suite>/expected", views_suites.suite_expected, name="suite-expected"),
     path("suites/<uuid:uuid>", views_suites.suite_detail, name="suite"),
     path("suites/<uuid:uuid>/live", views_suites.suite_live, name="suite-live"),
     path("suites/<uuid:uuid>/events", views_suites.suite_event_stream, name="suite-events"),

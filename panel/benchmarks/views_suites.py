@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
 from django.core.paginator import Paginator
-from django.http import Http404, HttpResponse, JsonResponse
+from django.http import Http404, HttpResponse, JsonResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
 from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from panel.accounts.permissions import Action, may
 from panel.benchmarks import selectors, suite_comparing, suite_exports, suite_results, suite_services
 from panel.benchmarks.models import SuiteRun
 from panel.benchmarks.stream import suite_events
-from panel.benchmarks.suites import SUITES, published
-from panel.benchmarks.suites.definitions import PRESETS
+from panel.benchmarks.suites import SUITES, choosing, published
+from panel.benchmarks.suites.choosing import Choice
+from panel.benchmarks.suites.definitions import PRESETS, PROTOCOLS
 from panel.benchmarks.views import crumbs
 from panel.core.errors import ApplicationError
 from panel.core.http import Request
@@ -53,8 +56,41 @@ def suite_list(request: Request) -> HttpResponse:
 
 def _offer(slug: str) -> dict[str, Any]:
     suite = SUITES[slug]
-    presets = [(name, len(suite.cases(name)), suite.takes[name]) for name in PRESETS]
-    return {"suite": suite, "source": published.suite(slug), "presets": presets}
+    spoken = choosing.protocols(suite.full)
+    return {
+        "suite": suite,
+        "source": published.suite(slug),
+        "presets": _presets(slug, (), Choice()),
+        "cases": choosing.groups(suite.full),
+        "protocols": {name: PROTOCOLS[name] for name in spoken} if len(spoken) > 1 else {},
+    }
+
+
+def _presets(slug: str, setups: Sequence[str], choice: Choice) -> list[tuple[str, str]]:
+    """Each preset, with how many cases it has of what is chosen and how long they take; or why it cannot be run."""
+    found = []
+    for name in PRESETS:
+        try:
+            count = len(choice.of(SUITES[slug], name))
+            takes = choosing.duration_words(suite_services.expected_seconds(slug, name, setups, choice))
+            words = ngettext("%(count)d case, %(takes)s", "%(count)d cases, %(takes)s", count)
+            found.append((name, words % {"count": count, "takes": takes}))
+        except ApplicationError as error:
+            found.append((name, error.message))
+    return found
+
+
+def _choice(data: QueryDict) -> Choice:
+    return Choice(tuple(data.getlist("cases")), tuple(data.getlist("protocols")))
+
+
+@require_safe
+def suite_expected(request: Request, suite: str) -> HttpResponse:
+    """The buttons of the form, for what is chosen in it."""
+    if suite not in SUITES:
+        raise Http404
+    presets = _presets(suite, request.GET.getlist("setups"), _choice(request.GET))
+    return render(request, "benchmarks/suite_buttons.html", {"suite": SUITES[suite], "presets": presets})
 
 
 @require_POST
@@ -65,7 +101,12 @@ def suite_start(request: Request, suite: str) -> HttpResponse:
     host = get_object_or_404(hosts_visible(request.user), name=request.POST.get("host", ""))
     try:
         row = suite_services.suite_start(
-            actor=request.user, suite=suite, preset=request.POST.get("preset", ""), host=host
+            actor=request.user,
+            suite=suite,
+            preset=request.POST.get("preset", ""),
+            host=host,
+            setups=request.POST.getlist("setups"),
+            choice=_choice(request.POST),
         )
     except ApplicationError as error:
         messages.error(request, error.message)

@@ -144,7 +144,11 @@ def test_load_goes_over_the_shaped_link_and_nowhere_else(agents: AgentProcess) -
     bundled = ["gallop-load", "-n", "1", "--connect-to", listener, f"https://{listener}/"]
     with pytest.raises(AgentError, match="is not a load tool"):
         call(agents, "bench", {**load, "argv": bundled})
-    for elsewhere in (["--connect-to", "192.0.2.1:443"], ["--connect-to", listener, "--connect-to", "192.0.2.1:443"]):
+    for elsewhere in (
+        ["--connect-to", "192.0.2.1:443"],
+        ["--connect-to", listener, "--connect-to", "192.0.2.1:443"],
+        ["--connect-to", listener, "--connect-to=192.0.2.1:443"],
+    ):
         argv = ["gallop-load", "-n", "1", *elsewhere, f"https://{listener}/"]
         with pytest.raises(AgentError, match="must be told --connect-to"):
             call(agents, "bench", {**load, "argv": argv, "stand": "stand-of-a-test"})

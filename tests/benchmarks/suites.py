@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from django.test import Client
@@ -13,6 +14,8 @@ from panel.accounts.models import User
 from panel.benchmarks import execution, suite_exports, suite_results
 from panel.benchmarks.models import Run, RunStatus, SuiteRun
 from panel.benchmarks.suite_services import suite_advance, suite_start
+from panel.benchmarks.suites.choosing import Choice, duration_words
+from panel.benchmarks.suites.definitions import PresetName
 from panel.hosts.claims import Attempt
 from panel.hosts.models import Connection, EngineInstall, Host, HostStatus, Layout
 from tests.support.gallop import gallop_binary
@@ -21,22 +24,26 @@ from tests.support.process import tool
 ENGINES = {"nginx": ("nginx",), "apache": ("apache2", "httpd")}
 
 
-def add_installs(host: Host) -> None:
-    """nginx, Apache and gallop as this machine has them; their own configuration is never touched by a suite."""
+def add_installs(host: Host, programs: dict[str, str] | None = None) -> None:
+    """nginx, Apache and gallop as this machine has them, or those of `programs` (by engine); their own configuration
+    is never touched by a suite."""
     binaries = {engine: tool(*names) for engine, names in ENGINES.items()} | {"native": gallop_binary()}
-    for engine, binary in binaries.items():
+    for engine, binary in (binaries | (programs or {})).items():
         paths = {"binary": binary, "config_root": f"/etc/{engine}", "main_config": f"/etc/{engine}/main.conf"}
+        version, modules = _built(engine, binary)
         EngineInstall.objects.create(
-            host=host, engine=engine, layout=Layout.CONF_D, version=_version(binary), paths=paths
+            host=host, engine=engine, layout=Layout.CONF_D, version=version, modules=modules, paths=paths
         )
 
 
-def _version(binary: str) -> str:
-    """What the server says of itself; nginx and gallop write it to their error output."""
-    said = subprocess.run([binary, "-v"], capture_output=True, text=True, timeout=20, check=True)
-    found = re.search(r"/(\d[\d.]*)", said.stdout + said.stderr)
-    assert found, f"{binary} -v does not tell its version: {said}"
-    return found[1]
+def _built(engine: str, binary: str) -> tuple[str, list[str]]:
+    """Version and modules, as the server says of itself; nginx and gallop write them to their error output."""
+    option = "-V" if engine == "nginx" else "-v"
+    done = subprocess.run([binary, option], capture_output=True, text=True, timeout=20, check=True)
+    said = done.stdout + done.stderr
+    found = re.search(r"/(\d[\d.]*)", said)
+    assert found, f"{binary} {option} does not tell its version: {said}"
+    return found[1], sorted(set(re.findall(r"--with-((?:http|stream|mail)\w*_module)", said)))
 
 
 def local_host() -> Host:
@@ -60,19 +67,41 @@ def administrator(name: str = "admin") -> User:
     return user
 
 
-def run_and_print(actor: User, host: Host, slug: str, preset: str, keep: Path | None) -> int:
-    """Runs one suite to its end; how many of its cases failed."""
-    row = suite_start(actor=actor, suite=slug, preset=preset, host=host)
-    shortened = ", shortened" if preset == "short" else ""
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be run of a suite, and where its pages are kept."""
+
+    slug: str
+    preset: PresetName
+    servers: tuple[str, ...] = ()
+    choice: Choice = field(default_factory=Choice)
+    keep: Path | None = None
+
+
+def run_and_print(actor: User, host: Host, wanted: Wanted) -> int:
+    """Runs one suite, or the part of it, to its end; how many of its cases failed."""
+    row = suite_start(
+        actor=actor,
+        suite=wanted.slug,
+        preset=wanted.preset,
+        host=host,
+        setups=wanted.servers,
+        choice=wanted.choice,
+    )
+    shortened = ", shortened" if wanted.preset == "short" else ""
+    part = suite_results.part_words(row)
     print(f"\n== {row.title}{shortened}", flush=True)
+    if part:
+        print(f"A part of the suite: {part}.")
+    print(f"{len(row.plan)} cases, {duration_words(suite_results.expected_s(row))} by what was published.", flush=True)
     runs = carried_out(row)
     print(suite_exports.text(suite_results.tables(row)))
     for run in runs:
         said = [run.error] if run.error else [f"do not believe these figures: {reason}" for reason in run.reasons]
         for words in said:
             print(f"{run.title}: {words}", flush=True)
-    if keep is not None:
-        _keep(actor, row, keep)
+    if wanted.keep is not None:
+        _keep(actor, row, wanted.keep)
     return sum(run.status == RunStatus.FAILED for run in runs)
 
 
@@ -83,4 +112,5 @@ def _keep(actor: User, row: SuiteRun, folder: Path) -> None:
     for name, ending in (("suite-report", "html"), ("suite-json", "json"), ("suite-csv", "csv")):
         answer = client.get(reverse(f"benchmarks:{name}", args=[row.uuid]))
         assert answer.status_code == 200, answer.content[:2000]
-        (folder / f"{row.suite}-{row.preset}.{ending}").write_bytes(answer.content)
+        part = "-part" if row.chosen else ""
+        (folder / f"{row.suite}-{row.preset}{part}.{ending}").write_bytes(answer.content)

@@ -198,6 +198,7 @@ LOADED = (
     '{"seconds":0.981210,"started":6000,"succeeded":5990,"failed":6,"bytes":2110000,"connections":10,'
     '"statuses":{"1xx":0,"2xx":5980,"3xx":10,"4xx":2,"5xx":1},'
     '"latency_us":{"mean":15810.2,"p50":15104,"p90":18176,"p95":19200,"p99":24320,"p99.9":31744,"max":33108},'
+    '"curve_us":[[0,9000],[50,15104],[99.9,31744]],"threads":[{"cpu":0.9512,"waited":0.0101}],"bottleneck":true,'
     '"handshake_us":{"p50":25472,"max":27392}}\n'
 )
 
@@ -207,7 +208,8 @@ def test_gallop_load_counts_answers_and_losses_apart() -> None:
     assert (metrics.requests, metrics.failed, metrics.non2xx, metrics.good) == (5996, 3, 13, 5980)
     assert metrics.throughput_rps == pytest.approx(5990 / 0.98121)
     assert (metrics.latency_ms.p50, metrics.latency_ms.p99_9, metrics.latency_ms.max) == (15.104, 31.744, 33.108)
-    assert metrics.curve[-1] == [99.9, 31.744]
+    assert metrics.curve == [[0, 9.0], [50, 15.104], [99.9, 31.744]]
+    assert metrics.notes == ["tool_bound"]
 
 
 @pytest.mark.parametrize(

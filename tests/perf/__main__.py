@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.perf.account import own_group
 
-NAMES = ("render", "lists", "deploy", "push", "links")
+NAMES = ("render", "lists", "deploy", "push", "links", "loadtools")
 
 
 def main(names: list[str]) -> int:

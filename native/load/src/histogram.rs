@@ -1,5 +1,7 @@
 //! Latencies, kept in buckets that are at most 1/64 wide of what they hold.
 
+use std::time::Duration;
+
 const SUB_BITS: u32 = 6;
 const SUB: usize = 1 << SUB_BITS;
 
@@ -41,12 +43,30 @@ fn upper(bucket: usize) -> u64 {
 }
 
 impl Histogram {
-    pub fn record(&mut self, us: u64) {
+    pub fn record(&mut self, time: Duration) {
+        self.add(time.as_micros() as u64);
+    }
+
+    fn add(&mut self, us: u64) {
         let last = self.buckets.len() - 1;
         self.buckets[bucket(us).min(last)] += 1;
         self.count += 1;
         self.sum += us;
         self.max = self.max.max(us);
+    }
+
+    /// Takes in what another thread counted.
+    pub fn merge(&mut self, other: &Self) {
+        for (own, more) in self.buckets.iter_mut().zip(&other.buckets) {
+            *own += more;
+        }
+        self.count += other.count;
+        self.sum += other.sum;
+        self.max = self.max.max(other.max);
+    }
+
+    pub fn count(&self) -> u64 {
+        self.count
     }
 
     /// The value that `share` (0 to 1) of the values do not exceed; 0 when there are none.
@@ -78,7 +98,10 @@ mod tests {
     #[test]
     fn quantiles_are_right_within_a_bucket() {
         let mut histogram = Histogram::default();
-        (1..=100_000).for_each(|us| histogram.record(us));
+        let mut other = Histogram::default();
+        (1..=60_000).for_each(|us| histogram.record(Duration::from_micros(us)));
+        (60_001..=100_000).for_each(|us| other.record(Duration::from_micros(us)));
+        histogram.merge(&other);
         for (share, want) in [(0.5, 50_000.0), (0.9, 90_000.0), (0.999, 99_900.0)] {
             let got = histogram.quantile(share) as f64;
             assert!((got / want - 1.0).abs() < 0.02, "{share}: {got}");

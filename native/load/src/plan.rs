@@ -1,77 +1,117 @@
-//! Which requests are due, and what came of them.
+//! Which requests of one thread are due, and what came of them.
 
 use crate::histogram::Histogram;
 use crate::options::Options;
 use std::time::{Duration, Instant};
 
-/// The run's requests and results, over all connections.
+/// A request that is to be sent now.
+#[derive(Clone, Copy)]
+pub struct Due {
+    /// What its latency counts from: now, or in an open loop when it was to be sent.
+    pub since: Instant,
+    /// How many this thread started before it.
+    pub number: u64,
+}
+
+/// The requests and results of one thread, over all its connections.
 pub struct Plan {
-    began: Instant,
     deadline: Option<Instant>,
     wanted: u64,
-    rate: Option<f64>,
+    /// Requests per second of this thread, and when its first is due.
+    pace: Option<(f64, Instant)>,
     pub started: u64,
     pub succeeded: u64,
     pub failed: u64,
+    /// Of those that failed, the ones without a whole answer.
+    pub lost: u64,
     pub statuses: [u64; 6],
     pub bytes: u64,
     pub connects: u64,
     pub latency: Histogram,
     pub handshake: Histogram,
-    last: Instant,
+    pub last: Instant,
+}
+
+/// `total` spread over `parts` as evenly as can be: how many fall to `part`.
+pub fn share(total: u64, part: usize, parts: usize) -> u64 {
+    let (part, parts) = (part as u64, parts as u64);
+    total / parts + u64::from(part < total % parts)
 }
 
 impl Plan {
-    pub fn new(options: &Options, now: Instant) -> Self {
+    /// The plan of thread number `thread`.
+    pub fn new(options: &Options, thread: usize, began: Instant) -> Self {
+        let pace = options.rate.map(|rate| {
+            let offset = Duration::from_secs_f64(thread as f64 / rate);
+            (rate / options.threads as f64, began + offset)
+        });
         Self {
-            began: now,
-            deadline: options.duration.map(|d| now + d),
-            wanted: if options.duration.is_some() {
-                u64::MAX
-            } else {
-                options.requests
+            deadline: options.duration.map(|d| began + d),
+            wanted: match options.duration {
+                Some(_) => u64::MAX,
+                None => share(options.requests, thread, options.threads),
             },
-            rate: options.rate,
+            pace,
             started: 0,
             succeeded: 0,
             failed: 0,
+            lost: 0,
             statuses: [0; 6],
             bytes: 0,
             connects: 0,
             latency: Histogram::default(),
             handshake: Histogram::default(),
-            last: now,
+            last: began,
         }
     }
 
-    /// Starts the next request: the moment its latency counts from, if one is due.
-    pub fn start(&mut self, now: Instant) -> Option<Instant> {
-        if self.over(now) || self.started >= self.wanted {
-            return None;
-        }
-        let due = match self.rate {
-            None => now,
-            Some(rate) => self.due(rate),
-        };
-        if due > now {
-            return None;
-        }
+    /// Starts the next request, if one is due.
+    pub fn start(&mut self, now: Instant) -> Option<Due> {
+        let since = self.due(now)?;
         self.started += 1;
-        Some(due)
+        Some(Due {
+            since,
+            number: self.started - 1,
+        })
     }
 
-    fn due(&self, rate: f64) -> Instant {
-        self.began + Duration::from_secs_f64(self.started as f64 / rate)
+    /// Takes back what [`Plan::start`] gave: it could not be sent yet, or is to be sent again.
+    pub fn put_back(&mut self) {
+        self.started -= 1;
     }
 
-    /// When to look again for a request to start (open loop).
-    pub fn next_due(&self) -> Option<Instant> {
-        let rate = self.rate.filter(|_| self.started < self.wanted)?;
-        Some(self.due(rate))
+    fn due(&self, now: Instant) -> Option<Instant> {
+        if !self.has_more(now) {
+            return None;
+        }
+        let due = self.paced().unwrap_or(now);
+        (due <= now).then_some(due)
     }
 
-    fn over(&self, now: Instant) -> bool {
-        self.deadline.is_some_and(|end| now >= end)
+    pub fn is_due(&self, now: Instant) -> bool {
+        self.due(now).is_some()
+    }
+
+    fn paced(&self) -> Option<Instant> {
+        let (rate, first) = self.pace?;
+        Some(first + Duration::from_secs_f64(self.started as f64 / rate))
+    }
+
+    /// When to look again for a request to start (open loop). One that is due already waits for a
+    /// connection, and is started when an answer frees one.
+    pub fn next_due(&self, now: Instant) -> Option<Instant> {
+        let due = self.paced().filter(|_| self.has_more(now))?;
+        (due > now).then_some(due)
+    }
+
+    /// Whether requests are left to be started.
+    pub fn has_more(&self, now: Instant) -> bool {
+        self.started < self.wanted && self.deadline.is_none_or(|end| now < end)
+    }
+
+    pub fn connected(&mut self, began: Instant, now: Instant) {
+        self.connects += 1;
+        self.handshake.record(now - began);
     }
 
     pub fn answered(&mut self, status: u16, since: Instant, now: Instant) {
@@ -81,83 +121,79 @@ impl Plan {
         } else {
             self.failed += 1;
         }
-        self.latency.record((now - since).as_micros() as u64);
+        self.latency.record(now - since);
         self.last = now;
     }
 
     /// A request got no whole answer.
     pub fn lost(&mut self) {
         self.failed += 1;
+        self.lost += 1;
     }
 
     /// Whether nothing is left to be started or answered.
     pub fn is_done(&self, now: Instant) -> bool {
-        let none_left = self.started >= self.wanted || self.over(now);
-        none_left && self.succeeded + self.failed >= self.started
+        !self.has_more(now) && self.succeeded + self.failed >= self.started
     }
 
-    /// From the start to the last answer.
-    pub fn seconds(&self) -> f64 {
-        (self.last - self.began).as_secs_f64()
+    /// Changes whenever anything came in.
+    pub fn progress(&self) -> u64 {
+        self.succeeded + self.failed + self.connects + self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(text: &str, thread: usize, began: Instant) -> Plan {
+        let words = text.split(' ').chain(["https://127.0.0.1/"]);
+        let options = crate::options::parse(words.map(str::to_string)).unwrap();
+        Plan::new(&options, thread, began)
     }
 
-    pub fn text(&self) -> String {
-        let seconds = self.seconds().max(1e-9);
-        let rate = self.succeeded as f64 / seconds;
-        let megabytes = self.bytes as f64 / seconds / 1e6;
-        let [_, s1, s2, s3, s4, s5] = self.statuses;
-        let ms = |us: u64| us as f64 / 1000.0;
-        let quantiles: Vec<String> = [0.5, 0.9, 0.95, 0.99, 0.999]
-            .iter()
-            .map(|&share| {
-                format!(
-                    "p{} {:.3}ms",
-                    share * 100.0,
-                    ms(self.latency.quantile(share))
-                )
-            })
-            .collect();
-        format!(
-            "finished in {seconds:.3}s, {rate:.2} req/s, {megabytes:.2}MB/s\n\
-             requests: {} started, {} succeeded, {} failed; {} connections\n\
-             status codes: {s1} 1xx, {s2} 2xx, {s3} 3xx, {s4} 4xx, {s5} 5xx\n\
-             latency: mean {:.3}ms, {}, max {:.3}ms\n\
-             handshake: p50 {:.3}ms, max {:.3}ms\n",
-            self.started,
-            self.succeeded,
-            self.failed,
-            self.connects,
-            self.latency.mean() / 1000.0,
-            quantiles.join(", "),
-            ms(self.latency.max()),
-            ms(self.handshake.quantile(0.5)),
-            ms(self.handshake.max()),
-        )
+    #[test]
+    fn threads_share_what_is_asked_for() {
+        let parts: Vec<u64> = (0..3).map(|part| share(10, part, 3)).collect();
+        assert_eq!(parts, [4, 3, 3]);
+        let now = Instant::now();
+        let mut second = plan("-n 3 -c 2 -t 2", 1, now);
+        assert!(second.start(now).is_some() && second.start(now).is_none());
+        assert!(!second.is_done(now));
+        second.lost();
+        assert!(second.is_done(now));
     }
 
-    /// One object; times in microseconds.
-    pub fn json(&self) -> String {
-        let quantiles: Vec<String> = [0.5, 0.9, 0.95, 0.99, 0.999]
-            .iter()
-            .map(|&share| format!("\"p{}\":{}", share * 100.0, self.latency.quantile(share)))
-            .collect();
-        let [_, s1, s2, s3, s4, s5] = self.statuses;
-        format!(
-            "{{\"seconds\":{:.6},\"started\":{},\"succeeded\":{},\"failed\":{},\"bytes\":{},\
-             \"connections\":{},\"statuses\":{{\"1xx\":{s1},\"2xx\":{s2},\"3xx\":{s3},\"4xx\":{s4},\
-             \"5xx\":{s5}}},\"latency_us\":{{\"mean\":{:.1},{},\"max\":{}}},\
-             \"handshake_us\":{{\"p50\":{},\"max\":{}}}}}\n",
-            self.seconds(),
-            self.started,
-            self.succeeded,
-            self.failed,
-            self.bytes,
-            self.connects,
-            self.latency.mean(),
-            quantiles.join(","),
-            self.latency.max(),
-            self.handshake.quantile(0.5),
-            self.handshake.max(),
-        )
+    #[test]
+    fn a_late_request_of_an_open_loop_counts_from_when_it_was_due() {
+        let began = Instant::now();
+        let ms = |n| began + Duration::from_millis(n);
+        // A hundred a second by two threads: the second's are due after 10, 30, 50 ms.
+        let mut plan = plan("-n 10 -c 2 -t 2 --rate 100", 1, began);
+        assert!(plan.start(began).is_none());
+        assert_eq!(plan.next_due(began), Some(ms(10)));
+        let due = plan.start(ms(45)).unwrap();
+        assert_eq!((due.since, due.number), (ms(10), 0));
+        assert!(plan.is_due(ms(45)));
+        assert_eq!(
+            plan.next_due(ms(45)),
+            None,
+            "what is due already is no timer"
+        );
+        assert_eq!(plan.start(ms(45)).unwrap().since, ms(30));
+        plan.answered(200, due.since, ms(46));
+        assert_eq!(plan.latency.max(), 36_000);
+    }
+
+    #[test]
+    fn time_ends_a_run_when_what_was_started_is_answered() {
+        let began = Instant::now();
+        let end = began + Duration::from_secs(2);
+        let mut plan = plan("-D 2", 0, began);
+        let due = plan.start(began).unwrap();
+        assert!(plan.start(end).is_none() && !plan.is_done(end));
+        plan.answered(404, due.since, end);
+        assert!(plan.is_done(end));
+        assert_eq!((plan.failed, plan.lost), (1, 0));
     }
 }

@@ -1,10 +1,10 @@
 //! TLS that takes any certificate: the servers measured have their own.
 
-use quinn_proto::crypto::rustls::QuicClientConfig;
+use crate::options::Protocol;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::WebPkiSupportedAlgorithms;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{DigitallySignedStruct, Error, SignatureScheme};
+use rustls::{ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
 use std::sync::Arc;
 
 #[derive(Debug)]
@@ -45,19 +45,23 @@ impl ServerCertVerifier for TakeAny {
     }
 }
 
-/// A client's TLS for HTTP/3.
+/// A client's TLS for `protocol`, which it names by ALPN.
 ///
 /// # Errors
-/// TLS 1.3 is not to be had.
-pub fn client() -> Result<QuicClientConfig, String> {
+/// The versions of TLS that it needs are not to be had.
+pub fn tls(protocol: Protocol) -> Result<ClientConfig, String> {
+    let versions: &[&rustls::SupportedProtocolVersion] = match protocol {
+        Protocol::H3 => &[&rustls::version::TLS13],
+        _ => rustls::ALL_VERSIONS,
+    };
     let provider = rustls::crypto::aws_lc_rs::default_provider();
     let verifier = Arc::new(TakeAny(provider.signature_verification_algorithms));
-    let mut tls = rustls::ClientConfig::builder_with_provider(Arc::new(provider))
-        .with_protocol_versions(&[&rustls::version::TLS13])
+    let mut tls = ClientConfig::builder_with_provider(Arc::new(provider))
+        .with_protocol_versions(versions)
         .map_err(|e| e.to_string())?
         .dangerous()
         .with_custom_certificate_verifier(verifier)
         .with_no_client_auth();
-    tls.alpn_protocols = vec![b"h3".to_vec()];
-    QuicClientConfig::try_from(tls).map_err(|e| e.to_string())
+    tls.alpn_protocols = vec![protocol.alpn().as_bytes().to_vec()];
+    Ok(tls)
 }

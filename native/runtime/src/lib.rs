@@ -10,7 +10,7 @@ mod timer;
 
 pub use executor::{spawn, yield_now, Handle, Runtime, TaskId};
 pub use io::IoFd;
-pub use socket::{connect, ConnectTo, Sock};
+pub use socket::{connect, start_connect, ConnectTo, Sock, Started};
 pub use sync::{race, Either, Notify};
 pub use sys::{append_file, hang_up, send_file, set_option, Epoll, Listening};
 pub use timer::{coarse_ms, deadline, now_ms, sleep, timeout, unix_time, Deadline, TimedOut};

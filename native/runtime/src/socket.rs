@@ -194,9 +194,14 @@ pub async fn connect(to: &ConnectTo, bind: Option<SocketAddr>) -> io::Result<Soc
     Ok(Sock { io })
 }
 
-type Started = (OwnedFd, io::Result<()>);
+/// A socket, and how connecting it went: `EINPROGRESS` while it goes on.
+pub type Started = (OwnedFd, io::Result<()>);
 
-fn start_connect(to: &ConnectTo, bind: Option<SocketAddr>) -> io::Result<Started> {
+/// Begins to connect, for those who wait by themselves.
+///
+/// # Errors
+/// No socket can be had, or `bind` is no address of this host.
+pub fn start_connect(to: &ConnectTo, bind: Option<SocketAddr>) -> io::Result<Started> {
     let family = match to {
         ConnectTo::Inet(SocketAddr::V4(_)) => libc::AF_INET,
         ConnectTo::Inet(SocketAddr::V6(_)) => libc::AF_INET6,

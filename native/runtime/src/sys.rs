@@ -65,6 +65,12 @@ impl Epoll {
     }
 }
 
+impl AsRawFd for Epoll {
+    fn as_raw_fd(&self) -> RawFd {
+        self.fd.as_raw_fd()
+    }
+}
+
 /// A counter another thread raises to wake this one.
 pub fn event_fd() -> io::Result<OwnedFd> {
     // SAFETY: eventfd takes no pointers; the descriptor is owned by nobody else.

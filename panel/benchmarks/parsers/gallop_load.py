@@ -1,13 +1,12 @@
-"""gallop-load (native/load/src/plan.rs, `json`): counts, and latencies in microseconds."""
+"""gallop-load (native/load/src/report.rs, `json`): counts, and latencies in microseconds."""
 
 from __future__ import annotations
 
 import json
 
-from panel.benchmarks.parsers.metrics import Latency, Metrics, Output, ParseError, little
+from panel.benchmarks.parsers.metrics import PERCENTILES, Latency, Metrics, Output, ParseError, little
 
 _RESOLUTION_MS = 0.001
-_CURVE = (50.0, 90.0, 95.0, 99.0, 99.9)
 
 
 def parse(output: Output) -> Metrics:
@@ -21,8 +20,7 @@ def parse(output: Output) -> Metrics:
         raise ParseError(f"gallop-load got no answer to any of {data['started']} requests.")
     # What it counts as failed holds answers of 400 and above, and below 200, as well.
     refused = statuses["1xx"] + statuses["4xx"] + statuses["5xx"]
-    curve = [[percent, latency_us[f"p{percent:g}"] / 1000.0] for percent in _CURVE]
-    known = {point[0]: point[1] for point in curve}
+    known = {percent: latency_us[f"p{percent:g}"] / 1000.0 for percent in PERCENTILES}
     mean = latency_us["mean"] / 1000.0
     rate = succeeded / seconds
     return Metrics(
@@ -42,6 +40,7 @@ def parse(output: Output) -> Metrics:
             p99_9=known[99.9] if succeeded >= 1000 else None,
             max=latency_us["max"] / 1000.0,
         ),
-        curve=curve if succeeded >= 1000 else curve[:-1],
+        curve=[[percent, us / 1000.0] for percent, us in data["curve_us"]],
         achieved_concurrency=little(rate, mean),
+        notes=["tool_bound"] if data["bottleneck"] else [],
     )

@@ -62,7 +62,7 @@ class Metrics:
     errors: dict[str, int] = field(default_factory=dict)  # failures by the tool's own classes
     achieved_concurrency: float | None = None  # requests under way on average, as the tool says or by Little's law
     active_s: float | None = None  # from the first request to the last answer, where every request is known
-    notes: list[str] = field(default_factory=list)  # codes of what the output gives away: connections_closed
+    notes: list[str] = field(default_factory=list)  # codes of what the output gives away: connections_closed, tool_bound
 
     @property
     def good(self) -> int:

@@ -6,6 +6,7 @@ value that decides a figure stands in the case, so that a run frozen from it can
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -16,6 +17,7 @@ PresetName = Literal["full", "short"]
 # How the source shows its figures: each round with average and rating; one figure by link and protocol; many measures.
 TableKind = Literal["rounds", "grid", "measures"]
 PRESETS: tuple[PresetName, ...] = ("short", "full")
+PROTOCOLS = {"h3": "HTTP/3", "h2": "HTTP/2", "h1": "HTTP/1.1"}
 
 
 @dataclass(frozen=True)
@@ -119,6 +121,7 @@ class Case:
     sizes: tuple[tuple[str, int], ...] = ()  # beside the suite's content
     parser: bool = False  # siege fetches what pages link to, in a network where nothing but the stand is to be reached
     allowed_error_percent: float = 0.0
+    group: str = ""  # what it and the other rows of its published case have in common; "": its title
 
     @property
     def protocol(self) -> str:
@@ -145,7 +148,6 @@ class Suite:
     full: tuple[Case, ...]
     short: tuple[Case, ...]
     table: TableKind
-    takes: dict[PresetName, str]  # roughly, with every set-up, as it was on two CPUs
     not_measured: tuple[str, ...] = ()  # what the source has and this suite does not, in words
 
     def cases(self, preset: PresetName) -> tuple[Case, ...]:
@@ -155,9 +157,9 @@ class Suite:
         return next(setup for setup in self.setups if setup.slug == slug)
 
 
-def setups_of(suite: Suite, case: Case, chosen: list[str]) -> list[Setup]:
-    """Those of the chosen set-ups that speak the case's protocol."""
-    return [setup for setup in suite.setups if setup.slug in chosen and case.protocol in setup.protocols]
+def speaking(case: Case, setups: Sequence[Setup]) -> list[Setup]:
+    """Those that can be asked by the case's protocol."""
+    return [setup for setup in setups if case.protocol in setup.protocols]
 
 
 def stored_case(data: dict[str, Any]) -> Case:

@@ -8,10 +8,9 @@ from typing import Any
 from panel.benchmarks.arguments import Value
 from panel.benchmarks.choices import Tool
 from panel.benchmarks.suites import published
-from panel.benchmarks.suites.definitions import Case, Content, Network, Settings, Setup, Suite
+from panel.benchmarks.suites.definitions import PROTOCOLS, Case, Content, Network, Settings, Setup, Suite
 
 SLUG = "http3-2019"
-PROTOCOLS = {"h3": "HTTP/3", "h2": "HTTP/2", "h1": "HTTP/1.1"}
 _NAMES = {"-n": "requests", "-c": "concurrency", "-m": "streams", "-t": "threads"}
 _TITLES = {
     "small-short": "Small page, few requests on each connection",
@@ -43,9 +42,10 @@ def _case(source: dict[str, Any], number: int, row: dict[str, Any], protocol: st
         arguments["requests"] = changed.get("h1_requests", arguments["requests"])
     arguments |= {"protocol": protocol, "tls": True}
     is_file = source["unit"] == "s"
+    title = changed.get("title", _TITLES[source["id"]])
     return Case(
         slug=f"{source['id']}-{number}-{protocol}",
-        title=f"{changed.get('title', _TITLES[source['id']])}: {link.words}, {PROTOCOLS[protocol]}",
+        title=f"{title}: {link.words}, {PROTOCOLS[protocol]}",
         tool=Tool.H2LOAD,
         arguments=arguments,
         paths=(path,),
@@ -60,6 +60,7 @@ def _case(source: dict[str, Any], number: int, row: dict[str, Any], protocol: st
         row=number,
         as_published="path" not in changed,
         sizes=((path[1:], _SIZES[path]),) if path in _SIZES else (),
+        group=title,
     )
 
 
@@ -108,10 +109,9 @@ SUITE = Suite(
     settings=Settings(workers=1, keepalive_requests=100_000_000, one_process=True),
     content=Content(texts=(("index.html", "x" * 162 + "\n"),)),
     table="grid",
-    takes={"short": "about a minute", "full": "several hours"},
     not_measured=(
         "OpenLiteSpeed: stands of this version have no set-up for it.",
-        "nginx over HTTP/3: distributions build it without; nginx and Apache are measured over HTTP/2 and HTTP/1.1.",
+        "Apache over HTTP/3, which it has not; nginx over HTTP/3 where its build has not the module for it.",
     ),
     full=_full(),
     short=_short(),

@@ -81,7 +81,6 @@ SUITE = Suite(
         sizes=tuple((path[1:], size) for path, size in zip(IMAGES, _IMAGE_SIZES, strict=True)),
     ),
     table="measures",
-    takes={"short": "about a minute", "full": "about an hour and a half"},
     not_measured=(
         "OpenLiteSpeed with lsphp: stands of this version have no set-up for it.",
         "The source's shop: 21 pages of a small application with the same numbers of files stand for it.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from agents.protocol import StandRequest, StandServer, plain
@@ -12,6 +12,7 @@ from panel.benchmarks.commands import Endpoint
 from panel.benchmarks.suites import mains
 from panel.benchmarks.suites.definitions import Case, Content, Network, Settings, Setup
 from panel.rendering import render, render_install
+from panel.rendering.nginx.scope import Dialect
 from panel.rendering.spec import InstallSpec, Listen, Location, PhpPool, ServerBlock, SiteSpec, TlsFiles
 from panel.websites.certificates import self_signed
 
@@ -20,6 +21,15 @@ FAR = "10.77.0.2"  # agents/host/link.py
 PORTS = range(20_000, 32_000)  # below where Linux takes ports for connections from
 WWW = f"{mains.ROOT}/www"
 _TLS = TlsFiles("stand", f"{mains.ROOT}/tls/stand.crt", f"{mains.ROOT}/tls/stand.key")
+
+
+@dataclass(frozen=True)
+class Program:
+    """A server program of the host, as the host's install describes it."""
+
+    binary: str
+    version: str
+    modules: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -43,14 +53,13 @@ def plan(
     setups: list[Setup],
     content: Content,
     settings: Settings,
-    binaries: dict[str, str],
-    versions: dict[str, str],
+    programs: dict[str, Program],
     *,
     as_root: bool,
     isolated: bool = False,
-    programs: dict[str, dict[str, str]] | None = None,
+    uploads: dict[str, dict[str, str]] | None = None,
 ) -> Plan:
-    """`binaries` and `versions` by engine, of the host's installs. Ports are new in every plan."""
+    """`programs` by engine, of the host's installs. Ports are new in every plan."""
     address = FAR if case.network or isolated else "127.0.0.1"
     ports = random.sample(PORTS, 2 * len(setups))
     tls = bool(case.arguments.get("tls"))
@@ -64,13 +73,14 @@ def plan(
         endpoint = Endpoint(address, port, NAME if tls else address, tls)
         folders += [f"{setup.slug}/temp", f"{setup.slug}/conf.d"]
         files |= mains.main(setup, settings, as_root=as_root)
-        files |= _site(setup, versions[setup.engine], address, port, tls=tls)
+        program = programs[setup.engine]
+        files |= _site(setup, program, address, port, tls=tls)
         trees = {"server": setup.slug}
         if setup.php_children:
             files |= mains.php_fpm(setup, as_root=as_root)
             servers.append(StandServer(mains.pool(setup), "php-fpm", "php.sock"))
             trees["application"] = mains.pool(setup)
-        servers.append(StandServer(setup.slug, setup.engine, endpoint.target, binaries[setup.engine]))
+        servers.append(StandServer(setup.slug, setup.engine, endpoint.target, program.binary))
         places.append(Place(setup, endpoint, trees))
     request = StandRequest(
         id=ident,
@@ -80,7 +90,7 @@ def plan(
         servers=servers,
         listeners=[place.endpoint.target for place in places],
         network=case.network.request() if case.network else ({} if isolated else None),
-        programs=programs or {},
+        programs=uploads or {},
     )
     return Plan(request, places)
 
@@ -95,17 +105,29 @@ def _certificate() -> dict[str, str]:
     return {"tls/stand.crt": bundle.certificate_pem, "tls/stand.key": bundle.private_key_pem}
 
 
-def _site(setup: Setup, version: str, address: str, port: int, *, tls: bool) -> dict[str, str]:
-    """The one site, as the product renders it for this server."""
-    install = InstallSpec(
+def able(setup: Setup, program: Program) -> Setup:
+    """The set-up with the protocols that it can be asked by on this host: nginx speaks HTTP/3 where it was built to."""
+    if setup.engine != "nginx" or not program.modules or not Dialect.of(_install(setup, program)).http3:
+        return setup
+    return replace(setup, protocols=(*setup.protocols, "h3"))
+
+
+def _install(setup: Setup, program: Program) -> InstallSpec:
+    return InstallSpec(
         engine=setup.engine,
         layout="conf_d",
         config_root=mains.home(setup.slug),
         log_dir=mains.home(setup.slug),
-        version=version,
+        version=program.version,
+        modules=program.modules,
         site_roots=(mains.ROOT,),
         own_ports=frozenset(),
     )
+
+
+def _site(setup: Setup, program: Program, address: str, port: int, *, tls: bool) -> dict[str, str]:
+    """The one site, as the product renders it for this server."""
+    install = _install(setup, program)
     spec = site(setup, address, port, tls=tls)
     files = [*render(spec, install), *render_install([spec], install)]
     return {file.path.removeprefix(f"{mains.ROOT}/"): file.text for file in files}

@@ -46,6 +46,5 @@ SUITE = Suite(
     # As many at once as prefork has processes from the start: it makes more at its leisure.
     short=(_case("no-keepalive", 1_500, 5, 3), _case("keepalive", 4_000, 5, 3)),
     table="rounds",
-    takes={"short": "about half a minute", "full": "about ten minutes"},
     not_measured=("OpenLiteSpeed and LiteSpeed: stands of this version have no set-up for them.",),
 )

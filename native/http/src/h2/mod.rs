@@ -12,7 +12,7 @@
 
 mod connection;
 mod control;
-mod frame;
+pub mod frame;
 mod send;
 mod streams;
 

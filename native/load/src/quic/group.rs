@@ -1,6 +1,6 @@
 //! The connections of one UDP socket.
 
-use crate::connection::{Asking, Connection};
+use super::connection::{Asking, Connection};
 use crate::options::Options;
 use gallop_server::quic::{prepare, Datagram, Outgoing, Receiver, Sender};
 use quinn_proto::{

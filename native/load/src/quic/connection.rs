@@ -37,8 +37,8 @@ pub struct Connection {
 /// What the connections have in common.
 pub struct Asking<'a> {
     pub plan: &'a mut Plan,
-    /// The HEADERS frame of every request.
-    pub frame: &'a [u8],
+    /// The HEADERS frames of the requests.
+    pub frames: &'a [Vec<u8>],
     pub streams: usize,
 }
 
@@ -83,8 +83,7 @@ impl Connection {
 
     fn connected(&mut self, plan: &mut Plan, now: Instant) {
         self.connected = true;
-        plan.connects += 1;
-        plan.handshake.record((now - self.began).as_micros() as u64);
+        plan.connected(self.began, now);
         if let Some(control) = self.quic.streams().open(Dir::Uni) {
             // Three bytes always fit into a window that lets a handshake through.
             let _ = self.quic.send_stream(control).write(&GREETING);
@@ -93,24 +92,23 @@ impl Connection {
 
     /// Whether another request was started.
     fn ask(&mut self, asking: &mut Asking<'_>, now: Instant) -> bool {
-        let Some(since) = asking.plan.start(now) else {
+        let Some(due) = asking.plan.start(now) else {
             return false;
         };
         let Some(stream) = self.quic.streams().open(Dir::Bi) else {
-            asking.plan.started -= 1;
+            asking.plan.put_back();
             return false;
         };
+        let frame = &asking.frames[due.number as usize % asking.frames.len()];
         let mut sending = self.quic.send_stream(stream);
-        let sent = sending
-            .write(asking.frame)
-            .is_ok_and(|n| n == asking.frame.len());
+        let sent = sending.write(frame).is_ok_and(|n| n == frame.len());
         if !sent || sending.finish().is_err() {
             asking.plan.lost();
             return true;
         }
         self.requests.push(Request {
             stream,
-            since,
+            since: due.since,
             reader: FrameReader::default(),
             kind: 0,
             section: Vec::new(),

@@ -1,0 +1,142 @@
+"""A part of a suite: some of its cases, by some of the protocols. What was not chosen of a kind is all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from panel.benchmarks.suites import published
+from panel.benchmarks.suites.definitions import PROTOCOLS, Case, PresetName, Suite
+from panel.core.errors import ApplicationError
+
+
+@dataclass(frozen=True)
+class Choice:
+    """`cases` are ids of the publication (`small-multiplexed`), rows of it (`small-multiplexed-0`) or single cases."""
+
+    cases: tuple[str, ...] = ()
+    protocols: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.cases or self.protocols)
+
+    def stored(self) -> dict[str, list[str]]:
+        """As JSON; empty for the whole suite."""
+        return {"cases": list(self.cases), "protocols": list(self.protocols)} if self else {}
+
+    def of(self, suite: Suite, preset: PresetName) -> tuple[Case, ...]:
+        """Those cases of the preset that are chosen. ApplicationError for a name that the preset has not."""
+        cases = suite.cases(preset)
+        for name in self.cases:
+            if not any(name in _names(case) for case in cases):
+                known = ", ".join(dict.fromkeys(case.source for case in cases))
+                raise ApplicationError(f"There is no case “{name}” in this preset; there are {known}.", field="cases")
+        for name in self.protocols:
+            if not any(case.protocol == name for case in cases):
+                known = ", ".join(protocols(cases))
+                raise ApplicationError(
+                    f"No case of this preset is by the protocol “{name}”; there are {known}.", field="protocols"
+                )
+        found = tuple(
+            case
+            for case in cases
+            if (not self.cases or not _names(case).isdisjoint(self.cases))
+            and (not self.protocols or case.protocol in self.protocols)
+        )
+        if not found:
+            raise ApplicationError(
+                "No case is left of what was chosen: none of these cases is by these protocols.", field="cases"
+            )
+        return found
+
+    def words(self, suite: Suite) -> str:
+        """What the part is, in words; "" for the whole suite."""
+        parts = [_title(suite, name) for name in self.cases]
+        parts += [PROTOCOLS[name] for name in self.protocols]
+        return "; ".join(parts)
+
+
+def stored_choice(data: dict[str, Any]) -> Choice:
+    """The inverse of `Choice.stored`."""
+    return Choice(tuple(data.get("cases", ())), tuple(data.get("protocols", ())))
+
+
+def _names(case: Case) -> set[str]:
+    """By which a case may be chosen."""
+    return {case.source, case.slug, case.slug.removesuffix(f"-{case.protocol}")}
+
+
+def _title(suite: Suite, name: str) -> str:
+    case = next((case for case in (*suite.full, *suite.short) if name in _names(case)), None)
+    if case is None:
+        return name
+    return case.group if name == case.source and case.group else case.title
+
+
+def protocols(cases: Iterable[Case]) -> list[str]:
+    """Those that occur, in the order of the cases."""
+    return list(dict.fromkeys(case.protocol for case in cases))
+
+
+def groups(cases: Sequence[Case]) -> dict[str, str]:
+    """Id of each published case -> its title."""
+    return {case.source: case.group or case.title for case in reversed(cases)}
+
+
+# --- how long it takes ---
+
+# Setting up the servers and the link, measuring it, looking at the answers twice, taking it all down.
+_STAND_S = 8.0
+_SHAPED_S = 4.0
+_UNKNOWN_S = 10.0
+
+
+def expected_s(suite: Suite, case: Case, servers: Sequence[str]) -> float:
+    """Roughly how many seconds a case takes, by what was published. `servers`: the published name of each set-up."""
+    rounds = sum(_load_s(suite, case, name) + 2 * case.idle_s for name in servers) * case.rounds
+    warming = (case.warmup_s + 1.0) * len(servers) if case.warmup_s else 0.0
+    return _STAND_S + (_SHAPED_S if case.network else 0.0) + warming + rounds
+
+
+def _load_s(suite: Suite, case: Case, server: str) -> float:
+    duration, requests = case.arguments.get("duration_s"), case.arguments.get("requests")
+    if duration or not requests:
+        return float(duration or _UNKNOWN_S)
+    figure = _published(suite, case, server)
+    said = 0.0
+    if figure and case.as_published:
+        said = figure if case.figure == "total_s" else int(requests) / figure
+    return max(said, _least_s(case, int(requests))) or _UNKNOWN_S
+
+
+def _least_s(case: Case, requests: int) -> float:
+    """What the link alone takes: its bandwidth for files, its delay for requests that wait for each other."""
+    if case.network is None:
+        return 0.0
+    size = sum(size for name, size in case.sizes if f"/{name}" in case.paths)
+    by_bandwidth = requests * size * 8 / (case.network.bandwidth_mbps * 1e6)
+    at_once = int(case.arguments.get("concurrency") or 1) * int(case.arguments.get("streams") or 1)
+    by_delay = requests / at_once * case.network.rtt_ms / 1000
+    return max(by_bandwidth, by_delay)
+
+
+def _published(suite: Suite, case: Case, server: str) -> float | None:
+    """The server's own figure, else the slowest one that was published for the case."""
+    own = published.value(suite.slug, case.source, case.row, server)
+    if own is not None:
+        return own
+    found = [published.value(suite.slug, case.source, case.row, name) for name in published.servers(suite.slug)]
+    known = [value for value in found if value]
+    if not known:
+        return None
+    return max(known) if case.figure == "total_s" else min(known)
+
+
+def duration_words(seconds: float) -> str:
+    """About how long, as people say it."""
+    if seconds < 90:
+        return f"about {max(10, round(seconds, -1)):.0f} s"
+    if seconds < 100 * 60:
+        return f"about {round(seconds / 60)} min"
+    return f"about {seconds / 3600:.1f} h"
