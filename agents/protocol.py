@@ -180,6 +180,7 @@ class BenchResult:
     latency: dict[str, Any] = field(default_factory=dict)  # agents/host/latency.py; {} without a per-request log
     stopped: str = ""  # timeout | cancelled | failed: ended by the agent
     open_files: int = 0  # the limit the tool ran with
+    disk_full: bool = False  # where the tool writes: what it wrote may not be whole
     server_log: str = ""  # what the target's servers wrote to their logs since the last round of it, in a stand
 
 
@@ -196,8 +197,10 @@ class StandServer:
 @dataclass(frozen=True)
 class StandRequest:
     """Set up, hold until `end` (or until the channel closes), take down. Events: {"state": "files" | "network" |
-    "server" | "up", ...}; "up" has {"folder", "servers": {name: {"pid"}}, "network": what the link measured}.
-    Result: {"left": what is still there, mostly nothing, "logs": {server: its last words}}."""
+    "server" | "up", ...}; "up" has {"folder", "servers": {name: {"pid"}}, "network": what the link measured,
+    "namespaces": those of the kernel that are the stand's own}. Result: {"left": what is still there, mostly nothing,
+    "logs": {server: its last words}}. `left` asks the same after an agent was lost: {"namespaces"} ->
+    {"left", "removed": folders that it took away}."""
 
     id: str
     files: list[dict[str, Any]]  # {"path", "text", "mode"}; /PADDOCK-STAND in a text is the stand's folder

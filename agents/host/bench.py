@@ -17,7 +17,7 @@ import threading
 import time
 
 from agents.host import latency, stand, targets
-from agents.host.errors import Refusal
+from agents.host.errors import Refusal, no_space
 from agents.host.sample import Sampler
 from agents.host.targets import Request
 
@@ -79,9 +79,13 @@ def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[st
     if binary is None:
         message = "%s is not installed on this host; install it, then run again" % request.argv[0]
         raise Refusal("missing", message)
-    workdir = tempfile.mkdtemp(prefix="paddock-bench-")
+    # In a stand's folder it goes when the stand does, also when this agent is killed.
+    workdir = tempfile.mkdtemp(prefix="paddock-bench-", dir=standing.folder.path if standing else None)
     try:
-        _write_inputs(workdir, request)
+        try:
+            _write_inputs(workdir, request)
+        except OSError as error:
+            raise no_space(error, workdir) from None
         tool = _Tool(request, binary, workdir, address, port)
         if standing is None:
             return _measure(tool, request, emit, cancelled)
@@ -251,7 +255,14 @@ def _measure(tool: _Tool, request: Request, emit: Emit, cancelled: threading.Eve
         "latency": latency.from_h2load_log(os.path.join(tool.workdir, "requests.log")),
         "stopped": tool.stopped,
         "open_files": limit,
+        "disk_full": _is_full(tool.workdir),
     }
+
+
+def _is_full(folder: str) -> bool:
+    """Root may also write into what file systems reserve."""
+    found = os.statvfs(folder)
+    return (found.f_bfree if os.geteuid() == 0 else found.f_bavail) == 0
 
 
 def _idle(sampler: Sampler, seconds: float, phases: list[list[Any]], cancelled: threading.Event) -> None:

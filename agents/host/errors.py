@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -25,3 +27,10 @@ class Cancelled(Refusal):
 
     def __init__(self, message: str = "cancelled before anything was changed") -> None:
         super().__init__("cancelled", message)
+
+
+def no_space(error: OSError, place: str) -> Exception:
+    """A full disk in words; any other error as it is."""
+    if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        return error
+    return Refusal("failed", "the disk with %s is full; free some space, then run again" % place)

@@ -12,6 +12,7 @@ import os
 import re
 import socket
 import threading
+import time
 
 from agents.host import link, processes, stand_files, stand_servers
 from agents.host.errors import Refusal
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from agents.host.operations import Emit
 
 _ID = re.compile(r"[a-z0-9-]{8,64}\Z")
+_NAMESPACE = re.compile(r"(?:pid|net|ipc):\[[0-9]+\]\Z")
+_ENDING_S = 10.0
 _live: Dict[str, Stand] = {}
 _lock = threading.Lock()
 
@@ -31,7 +34,7 @@ def run(args: Dict[str, Any], emit: Emit, cancelled: threading.Event) -> Dict[st
     """StandRequest (agents/protocol.py). `start` goes on until `end` is asked for; its result says what is left."""
     action = args.get("action")
     if action == "left":
-        return {"removed": stand_files.sweep(), "left": left(set())}
+        return {"removed": stand_files.sweep(), "left": _left_after(args, cancelled)}
     ident = str(args.get("id"))
     if not _ID.match(ident):
         raise Refusal("invalid", "a stand's id is 8 to 64 of a-z, 0-9 and -")
@@ -88,6 +91,7 @@ class Stand:
             "folder": self.folder.path,
             "servers": {server.name: {"pid": server.pid} for server in self.servers},
             "network": precision,
+            "namespaces": sorted(self.namespaces),
         }
 
     def enter(self, far: bool = False) -> None:
@@ -151,6 +155,17 @@ def _require_free(listeners: List[str]) -> None:
                 probe.bind((host, int(port)))
             except OSError as error:
                 raise Refusal("busy", "%s cannot be used for the stand: %s" % (listener, error.strerror)) from None
+
+
+def _left_after(args: Dict[str, Any], cancelled: threading.Event) -> List[str]:
+    """What is left of a stand whose agent is gone; `namespaces` as its `up` event named them. What the kernel is just
+    ending is given a moment."""
+    namespaces = {str(name) for name in args.get("namespaces", []) if _NAMESPACE.match(str(name))}
+    deadline = time.monotonic() + _ENDING_S
+    while True:
+        found = left(namespaces)
+        if not found or time.monotonic() > deadline or cancelled.wait(0.1):
+            return found
 
 
 def left(namespaces: Set[str], folder: str = "") -> List[str]:

@@ -7,7 +7,6 @@ its folder; the next one sees that nobody holds its lock any more and removes it
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import grp
 import os
@@ -17,7 +16,7 @@ import shutil
 import tempfile
 
 from agents.host import install
-from agents.host.errors import Refusal
+from agents.host.errors import Refusal, no_space
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,11 +59,7 @@ class Folder:
                 self._put(str(item["path"]), text.encode(), int(item.get("mode", 0o644)))
             self._fill(fill)
         except OSError as error:
-            if error.errno == errno.ENOSPC:
-                raise Refusal(
-                    "failed", "the disk with %s is full; free some space, then run again" % self.path
-                ) from None
-            raise
+            raise no_space(error, self.path) from None
 
     def _fill(self, fill: List[Dict[str, Any]]) -> None:
         wanted = sum(int(item["bytes"]) for item in fill)

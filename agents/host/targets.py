@@ -133,8 +133,8 @@ def _check_arguments(request: Request, *, isolated: bool) -> None:
         if connect != ["--connect-to=" + target]:
             raise Refusal("refused", "h2load must be told --connect-to=%s, once" % target)
     if tool == BUNDLED:
-        connect = [argv[at : at + 2] for at, part in enumerate(argv) if part.startswith("--connect-to")]
-        if connect != [["--connect-to", target]]:
+        places = [argv[at : at + 2] for at, part in enumerate(argv) if part.startswith("--connect-to")]
+        if places != [["--connect-to", target]]:
             raise Refusal("refused", "%s must be told --connect-to %s, once" % (tool, target))
     if tool == "siege":
         _check_siege(argv, request.input_files.get("siegerc", ""), isolated=isolated)

@@ -4,15 +4,14 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('benchmarks', '0002_suites'),
+        ("benchmarks", "0002_suites"),
     ]
 
     operations = [
         migrations.AddField(
-            model_name='suiterun',
-            name='chosen',
+            model_name="suiterun",
+            name="chosen",
             field=models.JSONField(blank=True, default=dict),
         ),
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from dataclasses import asdict
 from typing import Any
 
@@ -230,6 +231,13 @@ def _keep(row: Round, tool: str, result: dict[str, Any]) -> None:
     try:
         if result["stopped"] == "timeout":
             raise ParseError(f"{tool} was not done within the time limit and was ended.")
+        if result["disk_full"]:
+            raise ParseError(
+                f"The host's disk was full, so what {tool} wrote is not whole. Free some space there, then run again."
+            )
+        if result["exit_code"] < 0 and not result["stopped"]:
+            name = signal.Signals(-result["exit_code"]).name
+            raise ParseError(f"{tool} was ended by {name} from outside. Look at the host's log for what killed it.")
         row.metrics = measured_json(parse(tool, output), result)
     except ParseError as error:
         row.error = str(error)

@@ -25,8 +25,8 @@ def remarks(metrics: Metrics, server_log: str) -> list[str]:
             said.append(f"{name} reached its limit of {found[1]} children: “{found[0]}”. Requests waited for one.")
     if "tool_bound" in metrics.notes:
         said.append(
-            "The load tool says that it was itself the bottleneck: it used its CPUs, or waited for them, more than 90 % "
-            "of the time."
+            "The load tool says that it was itself the bottleneck: it used its CPUs, or waited for them, more than "
+            "90 % of the time."
         )
     longest, mean = metrics.latency_ms.max, metrics.latency_ms.mean
     if longest is not None and mean is not None and longest >= max(_AT_LEAST_MS, _TIMES * mean):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -26,7 +26,7 @@ from panel.hosts import programs as programs_of_panel
 from panel.hosts.models import EngineInstall
 from panel.hosts.targets import target_for
 from panel.remote import pool
-from panel.remote.errors import OperationRefused
+from panel.remote.errors import OperationRefused, RemoteError
 from panel.remote.target import Target
 
 START_S = 300.0
@@ -76,6 +76,9 @@ def standing(run: Run, check: Callable[[], None]) -> Iterator[Standing]:
     except OperationRefused as error:
         # What became of the stand says more than that it is not there.
         raise held.failure or error from error
+    except RemoteError as error:
+        held.end()
+        raise ApplicationError(f"{error.message} {held.remains()}") from error
     finally:
         held.end()
 
@@ -135,7 +138,8 @@ class _Held:
         self._remote, self._ident = remote, ident
         self._events: SimpleQueue[dict[str, Any]] = SimpleQueue()
         self.failure: BaseException | None = None
-        self.result: dict[str, Any] = {}
+        self.result: dict[str, Any] | None = None
+        self._namespaces: list[str] = []
         self._thread = threading.Thread(target=self._hold, args=(request,), name=f"stand {ident}", daemon=True)
         self._thread.start()
 
@@ -157,6 +161,7 @@ class _Held:
                     check()
                     continue
                 if event["state"] == "up":
+                    self._namespaces = event["namespaces"]
                     return event
                 if event["state"] == "ended":
                     raise self.failure or ApplicationError("The host's agent ended the set-up. Run it again.")
@@ -168,9 +173,27 @@ class _Held:
     def end(self) -> None:
         """Takes it down and waits for it. ApplicationError when something of it stayed, or had died meanwhile."""
         if self._thread.is_alive():
-            with pool.session(self._remote) as agent:
+            # Where the host is gone, its agent has noticed as well, and takes the stand down by itself.
+            with suppress(RemoteError), pool.session(self._remote) as agent:
                 agent.call("stand", {"action": "end", "id": self._ident}, timeout=30.0)
         self._thread.join(60.0)
-        if self.result.get("left"):
+        if self.result and self.result["left"]:
             remains = "; ".join(self.result["left"])
             raise ApplicationError(f"After the run this was left on {self._remote.name}: {remains}.")
+
+    def remains(self) -> str:
+        """In words, what is left of the stand after the connection to its agent was lost: a new agent is asked."""
+        if self.result is not None:
+            return f"Nothing of the run is left on {self._remote.name}."
+        try:
+            with pool.session(self._remote) as agent:
+                asked = {"action": "left", "namespaces": self._namespaces}
+                found = agent.call("stand", asked, timeout=60.0)["left"]
+        except RemoteError as error:
+            return (
+                f"What is left of the run on {self._remote.name} could not be asked ({error.message}); its servers end "
+                "with their agent, and the next run there removes their folder."
+            )
+        if not found:
+            return f"Nothing of the run is left on {self._remote.name}."
+        return f"This is left of the run on {self._remote.name}: {'; '.join(found)}."

@@ -68,7 +68,7 @@ def _offer(slug: str) -> dict[str, Any]:
 
 def _presets(slug: str, setups: Sequence[str], choice: Choice) -> list[tuple[str, str]]:
     """Each preset, with how many cases it has of what is chosen and how long they take; or why it cannot be run."""
-    found = []
+    found: list[tuple[str, str]] = []
     for name in PRESETS:
         try:
             count = len(choice.of(SUITES[slug], name))

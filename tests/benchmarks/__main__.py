@@ -1,8 +1,8 @@
 """`python -m tests.benchmarks [SUITE...]`: run suites on this machine's real servers and print their tables.
 
-Short presets of all three unless told otherwise. `--full` runs the full ones; `--cases`, `--only` and `--servers` choose
-a part, which its results say; `--program nginx=/path` compares another build. `--keep FOLDER` writes what people would
-download: the page as it is shown, JSON and CSV. How long it takes is printed first.
+Short presets of all three unless told otherwise. `--full` runs the full ones; `--cases`, `--only` and `--servers`
+choose a part, which its results say; `--program nginx=/path` compares another build. `--keep FOLDER` writes what people
+would download: the page as it is shown, JSON and CSV. How long it takes is printed first.
 """
 
 from __future__ import annotations

@@ -31,6 +31,7 @@ def recorded(name: str) -> dict[str, Any]:
         "cpu_s": {"server": 0.9, "tool": 0.6},
         "phases": [["idle", 0.0, 0.5], ["load", 0.5, 1.6], ["idle", 1.6, 2.0]],
         "open_files": 1024,
+        "disk_full": False,
     }
     return {**data, **more}
 

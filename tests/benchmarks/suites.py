@@ -20,6 +20,7 @@ from panel.hosts.claims import Attempt
 from panel.hosts.models import Connection, EngineInstall, Host, HostStatus, Layout
 from tests.support.gallop import gallop_binary
 from tests.support.process import tool
+from tests.support.sshd import SshServer
 
 ENGINES = {"nginx": ("nginx",), "apache": ("apache2", "httpd")}
 
@@ -58,6 +59,20 @@ def carried_out(row: SuiteRun) -> list[Run]:
             assert execution.run_execute(run.uuid) == Attempt.DONE
         row.refresh_from_db()
     return list(row.runs.order_by("case"))
+
+
+def ssh_host(sshd: SshServer) -> Host:
+    """The same machine, reached as another one is."""
+    return Host.objects.create(
+        name="there",
+        address="127.0.0.1",
+        port=sshd.port,
+        username=sshd.username,
+        private_key=sshd.private_key,
+        host_key=sshd.host_key,
+        status=HostStatus.READY,
+        layout=Layout.CONF_D,
+    )
 
 
 def administrator(name: str = "admin") -> User:

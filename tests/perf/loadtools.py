@@ -78,7 +78,18 @@ def main(home: Path) -> None:
     nginx = _server(home, ports)
     said = subprocess.run([tool("h2load"), "--version"], check=True, capture_output=True, text=True).stdout
     print(f"{said.strip()}; nginx, one worker; medians of {ROUNDS} rounds in turns")
-    head = ("case", "h2load", "gallop-load", "ratio", "mean ms", "mean ms", "own CPU", "own CPU", "nginx us", "nginx us")
+    head = (
+        "case",
+        "h2load",
+        "gallop-load",
+        "ratio",
+        "mean ms",
+        "mean ms",
+        "own CPU",
+        "own CPU",
+        "nginx us",
+        "nginx us",
+    )
     print("| " + " | ".join(head) + " |")
     print("|" + "|".join(["---"] + ["---:"] * (len(head) - 1)) + "|")
     with nginx:

@@ -146,20 +146,13 @@ impl<'a> Tcp<'a> {
             return Ok(());
         };
         let now = Instant::now();
-        let goes_on = link
-            .receive(&mut self.buffer, plan, now)
-            .and_then(|goes_on| {
-                if goes_on {
-                    // An open loop's requests go to the connections in turn.
-                    while self.options.rate.is_none()
-                        && link.ask(&self.asked, self.options, plan, now)
-                    {}
-                    link.send().map_err(|e| e.to_string())?;
-                }
-                Ok(goes_on && !link.is_over())
-            });
+        let goes_on = link.receive(&mut self.buffer, plan, now);
         if goes_on == Ok(true) {
-            return Ok(());
+            // An open loop's requests go to the connections in turn.
+            while self.options.rate.is_none() && link.ask(&self.asked, self.options, plan, now) {}
+            if link.send().is_ok() && !link.is_over() {
+                return Ok(());
+            }
         }
         let opened = link.open;
         link.ended(plan, now);
@@ -167,6 +160,9 @@ impl<'a> Tcp<'a> {
         match goes_on {
             // Nothing ever came of it: more attempts would tell nothing new.
             Err(why) if plan.connects == 0 => Err(self.unreachable(&why)),
+            Err(why) if plan.latency.count() == 0 => {
+                Err(format!("{}: {why}", self.options.address))
+            }
             Ok(_) if !opened && plan.connects == 0 => {
                 Err(self.unreachable(&"the server closed the connection at once"))
             }
@@ -242,6 +238,7 @@ impl Link {
                 Err(e) if e.kind() == ErrorKind::WouldBlock => break,
                 Err(e) if e.kind() == ErrorKind::NotConnected => break,
                 Err(e) if e.kind() == ErrorKind::Interrupted => continue,
+                Err(_) if self.open => return Ok(false),
                 Err(e) => return Err(e.to_string()),
             };
             plan.bytes += n as u64;

@@ -27,8 +27,11 @@ class Output:
     latency: dict[str, Any] = field(default_factory=dict)
 
     def last_words(self) -> str:
-        """The last line said on stderr, else on stdout."""
+        """The last line said on stderr, else on stdout; what stands before the tool explains its usage."""
         lines = [line.strip() for line in (self.stderr or self.stdout).splitlines() if line.strip()]
+        usage = next((number for number, line in enumerate(lines) if line.lower().startswith("usage:")), 0)
+        if usage:
+            return lines[0]
         return lines[-1] if lines else "it printed nothing"
 
 
@@ -62,7 +65,9 @@ class Metrics:
     errors: dict[str, int] = field(default_factory=dict)  # failures by the tool's own classes
     achieved_concurrency: float | None = None  # requests under way on average, as the tool says or by Little's law
     active_s: float | None = None  # from the first request to the last answer, where every request is known
-    notes: list[str] = field(default_factory=list)  # codes of what the output gives away: connections_closed, tool_bound
+    notes: list[str] = field(
+        default_factory=list
+    )  # codes of what the output gives away: connections_closed, tool_bound
 
     @property
     def good(self) -> int:

@@ -21,11 +21,9 @@ _FIRST_LOOK = ("phpinfo", "static-files", "app-browsing", "app-php-only")
 def _case(
     slug: str, title: str, concurrency: int, paths: tuple[str, ...], *, short: bool, parser: bool = False
 ) -> Case:
-    # php-fpm looks once a second whether its pool is full; it has to be seen doing so.
-    seconds = (2 if slug == "app-php-only" else 1) if short else 60
     arguments: dict[str, Value] = {
         "concurrency": concurrency,
-        "duration_s": seconds,
+        "duration_s": 1 if short else 60,
         "keepalive": False,
         "dynamic": slug == "phpinfo",
     }
@@ -39,7 +37,7 @@ def _case(
         rounds=3,
         warmup_s=0 if short else 20,
         timeout_s=120,
-        idle_s=0.1 if short else 10.0,
+        idle_s=0.05 if short else 10.0,
         source=slug,
         parser=parser,
     )

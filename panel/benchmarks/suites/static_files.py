@@ -21,7 +21,7 @@ def _case(slug: str, requests: int, concurrency: int, rounds: int) -> Case:
         paths=("/test.html",),
         rounds=rounds,
         warmup_s=10 if rounds == 4 else 0,
-        idle_s=0.5 if rounds == 4 else 0.1,
+        idle_s=0.5 if rounds == 4 else 0.0,
         source=slug,
         # ab counts some of the kept connections that Apache closes after its hundred requests as failed ones.
         allowed_error_percent=1.0 if slug == "keepalive" else 0.0,

@@ -1,0 +1,237 @@
+"""What goes wrong in the middle of a suite: its run ends in words, what the tool said is kept, and nothing stays.
+
+Everything here is real: the agent, the servers of the stand, the load tool. The test finds them and harms them.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import LazySettings
+
+from panel.accounts.models import User
+from panel.benchmarks import measuring
+from panel.benchmarks.models import Round, Run, RunStatus, SuiteStatus
+from panel.benchmarks.suite_services import suite_start
+from panel.benchmarks.suites import SUITES
+from panel.hosts.models import Host
+from panel.remote import pool
+from tests.benchmarks.suites import add_installs, carried_out, local_host, ssh_host
+from tests.support.sshd import SshServer
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.django_db(transaction=True)
+SLUG = "small-static-files"
+
+
+@pytest.fixture
+def temporary(server_root: Path, settings: LazySettings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where agents put stands and runs. Whatever happened, neither folders nor processes are there afterwards."""
+    settings.LOCAL_HOST_ROOT = server_root / "host"
+    folder = server_root / "temporary"
+    folder.mkdir(mode=0o755)
+    monkeypatch.setenv("TMPDIR", str(folder))
+    yield folder
+    pool.close()
+    assert eventually(lambda: not below(folder), timeout_s=60), below(folder)
+    assert not [path.name for path in folder.iterdir() if "paddock-" in path.name]
+
+
+@pytest.fixture
+def here(temporary: Path) -> Host:
+    host = local_host()
+    add_installs(host)
+    return host
+
+
+def below(folder: Path) -> dict[int, str]:
+    """Processes that work in or below the folder: pid -> name."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdecimal():
+            continue
+        try:
+            if (entry / "cwd").readlink().is_relative_to(folder):
+                found[int(entry.name)] = (entry / "comm").read_text().strip()
+        except OSError:
+            continue
+    return found
+
+
+def parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+@contextmanager
+def while_measuring(folder: Path, deed: Callable[[int], object]) -> Iterator[None]:
+    """`deed(pid of ab)` as soon as it runs."""
+    over = threading.Event()
+    done = []
+
+    def watch() -> None:
+        while not over.wait(0.005):
+            for pid, name in below(folder).items():
+                if name == "ab":
+                    done.append(deed(pid))
+                    return
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+    assert done, "the load tool never ran"
+
+
+def shortened(monkeypatch: pytest.MonkeyPatch, **changed: Any) -> None:
+    """One case of the suite, one round of a few seconds: long enough to be met in the middle."""
+    suite = SUITES[SLUG]
+    arguments = {"concurrency": 2, "duration_s": 4}
+    case = replace(suite.short[0], arguments=arguments, rounds=1, idle_s=0.0, **changed)
+    monkeypatch.setitem(SUITES, SLUG, replace(suite, short=(case,)))
+
+
+def carried(operator: User, host: Host) -> Run:
+    """A run of the one case on nginx; the suite itself comes to its end in any case."""
+    row = suite_start(actor=operator, suite=SLUG, preset="short", host=host, setups=["nginx"])
+    (run,) = carried_out(row)
+    assert row.status == SuiteStatus.FINISHED
+    return run
+
+
+def kept() -> Round:
+    return Round.objects.get(number=1)
+
+
+def test_a_load_tool_that_is_killed(
+    operator: User, here: Host, temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shortened(monkeypatch)
+    with while_measuring(temporary, lambda pid: os.kill(pid, signal.SIGKILL)):
+        run = carried(operator, here)
+    assert run.status == RunStatus.INVALID
+    assert run.reasons[0].startswith("nginx: 0 of 1 rounds have a result; ab was ended by SIGKILL from outside")
+    assert kept().exit_code == -signal.SIGKILL
+
+
+def test_a_load_tool_that_hangs(operator: User, here: Host, temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shortened(monkeypatch, timeout_s=6)
+    with while_measuring(temporary, lambda pid: os.kill(pid, signal.SIGSTOP)):
+        run = carried(operator, here)
+    assert run.status == RunStatus.INVALID
+    assert "ab was not done within the time limit and was ended" in run.reasons[0]
+
+
+def test_arguments_that_the_hosts_tool_does_not_know(
+    operator: User, here: Host, temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when the host's version of a tool is older or newer than the panel expects."""
+    shortened(monkeypatch)
+    real = measuring.command
+
+    def other(*arguments: Any, **named: Any) -> Any:
+        built = real(*arguments, **named)
+        return replace(built, argv=[built.argv[0], "-J", *built.argv[1:]])
+
+    monkeypatch.setattr(measuring, "command", other)
+    run = carried(operator, here)
+    assert run.status == RunStatus.INVALID
+    assert run.reasons == ["nginx: 0 of 1 rounds have a result; ab printed no result: ab: illegal option -- J."]
+    assert "Usage: " in kept().output, "the tool's own words are kept whole"
+
+
+def test_servers_that_die(operator: User, here: Host, temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shortened(monkeypatch)
+
+    def kill(_: int) -> None:
+        for pid, name in below(temporary).items():
+            if name == "nginx":
+                os.kill(pid, signal.SIGKILL)
+
+    with while_measuring(temporary, kill):
+        run = carried(operator, here)
+    assert run.status == RunStatus.FAILED
+    assert "nginx ended in the middle of the run" in run.error
+    assert kept().finished_at is not None, "what the tool made of it is kept"
+
+
+@pytest.fixture
+def small_disk(temporary: Path) -> Iterator[Path]:
+    """A file system of its own for stands and runs. It holds what a stand leaves free, and little more."""
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=300m,mode=755", "paddock-test", str(temporary)], check=True)
+    try:
+        yield temporary
+    finally:
+        pool.close()
+        subprocess.run(["umount", "-l", str(temporary)], check=True)
+
+
+def fill(folder: Path, *, left: int = 0) -> None:
+    """Leaves `left` bytes free."""
+    block = bytes(1 << 20)
+    with (folder / "filler").open("wb", buffering=0) as file:
+        try:
+            while file.write(block):
+                pass
+        except OSError:
+            file.truncate(file.tell() - left)
+
+
+def test_a_disk_that_is_full_before(
+    operator: User, here: Host, small_disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shortened(monkeypatch)
+    fill(small_disk, left=2 * 4096)  # a disk without any room at all is not taken for temporary files
+    run = carried(operator, here)
+    assert run.status == RunStatus.FAILED
+    assert "is full; free some space, then run again" in run.error
+
+
+def test_a_disk_that_fills_up_in_the_middle(
+    operator: User, here: Host, small_disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shortened(monkeypatch)
+    with while_measuring(small_disk, lambda _: fill(small_disk)):
+        run = carried(operator, here)
+    assert run.status == RunStatus.INVALID
+    assert "The host's disk was full, so what ab wrote is not whole" in run.reasons[0]
+
+
+@pytest.mark.parametrize("victim", ["the agent", "the connection"])
+def test_a_host_that_goes_away(
+    operator: User,
+    temporary: Path,
+    server_root: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    victim: str,
+) -> None:
+    """A new agent is asked what is left, and has nothing to tell."""
+    shortened(monkeypatch)
+    sshd = SshServer(server_root / "sshd")
+    sshd.environment["TMPDIR"] = str(temporary)
+    with sshd:
+        host = ssh_host(sshd)
+        add_installs(host)
+
+        def cut(tool: int) -> None:
+            agent = parent(tool)
+            os.kill(agent if victim == "the agent" else parent(agent), signal.SIGKILL)
+
+        with while_measuring(temporary, cut):
+            run = carried(operator, host)
+        assert run.status == RunStatus.FAILED
+        assert "connection to there was lost" in run.error
+        assert run.error.endswith("Nothing of the run is left on there.")
+        assert kept().error, "the round says how it ended"
+        pool.close()
