@@ -172,6 +172,7 @@ def test_a_part_of_a_suite_is_chosen_and_says_so(operator: User, servers: Host) 
         assert words in page, words
     assert "A part" in text(client, reverse("benchmarks:suites"))
     again = suite_repeat(actor=operator, row=row)
+    again.refresh_from_db()
     assert again.plan == row.plan
     exported = json.loads(text(client, reverse("benchmarks:suite-json", args=[row.uuid])))
     assert exported["part"] == {"cases": ["small-multiplexed", "file-10mb"], "protocols": ["h3"]}

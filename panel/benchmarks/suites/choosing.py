@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -81,7 +82,10 @@ def protocols(cases: Iterable[Case]) -> list[str]:
 
 def groups(cases: Sequence[Case]) -> dict[str, str]:
     """Id of each published case -> its title."""
-    return {case.source: case.group or case.title for case in reversed(cases)}
+    found: dict[str, str] = {}
+    for case in cases:
+        found.setdefault(case.source, case.group or case.title)
+    return found
 
 
 # --- how long it takes ---
@@ -122,15 +126,13 @@ def _least_s(case: Case, requests: int) -> float:
 
 
 def _published(suite: Suite, case: Case, server: str) -> float | None:
-    """The server's own figure, else the slowest one that was published for the case."""
+    """The server's own figure, else the middle of those that were published for the case."""
     own = published.value(suite.slug, case.source, case.row, server)
     if own is not None:
         return own
     found = [published.value(suite.slug, case.source, case.row, name) for name in published.servers(suite.slug)]
     known = [value for value in found if value]
-    if not known:
-        return None
-    return max(known) if case.figure == "total_s" else min(known)
+    return statistics.median(known) if known else None
 
 
 def duration_words(seconds: float) -> str:
