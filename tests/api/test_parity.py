@@ -140,6 +140,7 @@ TWINS: dict[str, str] = {
     "benchmarks:suites": "GET suites/",
     "benchmarks:suite-compare": "GET suites/compare/",
     "benchmarks:suite-start": "POST suites/",
+    "benchmarks:suite-expected": "POST suites/",  # with dry_run=true: expected_s
     "benchmarks:suite": "GET suites/{uuid}/, GET suites/{uuid}/tables/",
     "benchmarks:suite-live": "GET jobs/{uuid}/",
     "benchmarks:suite-events": "GET jobs/{uuid}/events/",

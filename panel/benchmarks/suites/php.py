@@ -81,8 +81,8 @@ SUITE = Suite(
     table="measures",
     not_measured=(
         "OpenLiteSpeed with lsphp: stands of this version have no set-up for it.",
-        "The source's shop: 21 pages of a small application with the same numbers of files stand for it. WordPress is not "
-        "set up by this version.",
+        "The source's shop: 21 pages of a small application with the same numbers of files stand for it. WordPress is "
+        "not set up by this version.",
     ),
     full=_cases(short=False),
     short=_cases(short=True),
