@@ -147,6 +147,7 @@ def test_a_suite_is_started_by_one_call_seen_as_a_job_and_cancelled(owner: Calle
     row = answer.json()
     assert row["shortened"] is True
     assert row["setups"] == ["nginx"]
+    assert row["part"] == "" and row["expected_s"] > 5
     assert [case["title"] for case in row["cases"]] == ["A new connection for each request", "Kept connections"]
     assert len(row["left_out"]) == 4
     job = owner.get(f"jobs/{row['uuid']}/").json()
@@ -172,6 +173,9 @@ def test_a_suite_is_started_by_one_call_seen_as_a_job_and_cancelled(owner: Calle
         ({"preset": "endless"}, "/preset"),
         ({"host": "example.com"}, "/host"),
         ({"setups": ["openlitespeed"]}, "/setups/0"),
+        ({"cases": ["unpublished"]}, "/cases"),
+        ({"protocols": ["h4"]}, "/protocols/0"),
+        ({"protocols": ["h3"]}, "/protocols"),
         ({"target": "http://example.com/"}, "/target"),
     ],
 )
@@ -183,6 +187,14 @@ def test_a_suite_aims_at_nothing_but_a_managed_host(
     assert answer.status_code in (400, 422), answer.content
     assert pointer in [error["pointer"].replace("/host/0", "/host") for error in answer.json()["errors"]]
     assert SuiteRun.objects.count() == 1, "the one that was there"
+
+
+def test_a_part_of_a_suite_by_one_call(owner: Caller, suite_host: str) -> None:
+    body = {"suite": "http3-2019", "preset": "full", "host": suite_host, "cases": ["small-short-0"], "protocols": ["h2"]}
+    row = owner.post("suites/", body).json()
+    assert row["part"] == "Small page, few requests on each connection: 100 Mbit/s, 100 ms; HTTP/2"
+    assert [case["title"][-6:] for case in row["cases"]] == ["HTTP/2"]
+    assert 30 < row["expected_s"] < 90
 
 
 def test_viewers_start_no_suites(made: World, suite_host: str) -> None:

@@ -45,13 +45,13 @@ class Case:
 
 
 CASES = (
-    Case("HTTP/1.1, small page, 1 connection", "-n 20000 -c 1 {h1}"),
-    Case("HTTP/1.1, small page, 20 connections", "-n 100000 -c 20 {h1}"),
-    Case("HTTP/1.1, TLS, small page, 20 connections", "-n 60000 -c 20 {h1}", "tls"),
-    Case("HTTP/1.1, TLS, small page, 200 connections", "-n 60000 -c 200 {h1}", "tls"),
-    Case("HTTP/2, small page, 10 connections, 10 streams", "-n 100000 -c 10 -m 10 {h2}", "clear2"),
-    Case("HTTP/2, TLS, small page, 10 connections, 10 streams", "-n 100000 -c 10 -m 10 {h2}", "tls"),
-    Case("HTTP/2, TLS, 4 connections, for 3 s", "-D 3 -c 4 -m 4 {h2}", "tls"),
+    Case("HTTP/1.1, small page, 1 connection", "-n 10000 -c 1 {h1}"),
+    Case("HTTP/1.1, small page, 20 connections", "-n 30000 -c 20 {h1}"),
+    Case("HTTP/1.1, TLS, small page, 20 connections", "-n 30000 -c 20 {h1}", "tls"),
+    Case("HTTP/1.1, TLS, small page, 200 connections", "-n 30000 -c 200 {h1}", "tls"),
+    Case("HTTP/2, small page, 10 connections, 10 streams", "-n 40000 -c 10 -m 10 {h2}", "clear2"),
+    Case("HTTP/2, TLS, small page, 10 connections, 10 streams", "-n 40000 -c 10 -m 10 {h2}", "tls"),
+    Case("HTTP/2, TLS, 4 connections, 4 streams, for 2 s", "-D 2 -c 4 -m 4 {h2}", "tls"),
     Case("HTTP/1.1, TLS, 10 MB at 20 MB/s, 4 connections", "-n 8 -c 4 {h1}", "tls", "/limited/10m"),
     Case("HTTP/2, TLS, 10 MB at 20 MB/s, 4 connections", "-n 8 -c 4 {h2}", "tls", "/limited/10m"),
 )

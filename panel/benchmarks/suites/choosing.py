@@ -72,7 +72,10 @@ def _title(suite: Suite, name: str) -> str:
     case = next((case for case in (*suite.full, *suite.short) if name in _names(case)), None)
     if case is None:
         return name
-    return case.group if name == case.source and case.group else case.title
+    if name == case.source and case.group:
+        return case.group
+    # A row of a published table is several cases, one for each protocol.
+    return case.title if name == case.slug else case.title.removesuffix(f", {PROTOCOLS[case.protocol]}")
 
 
 def protocols(cases: Iterable[Case]) -> list[str]:
