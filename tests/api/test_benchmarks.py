@@ -190,7 +190,13 @@ def test_a_suite_aims_at_nothing_but_a_managed_host(
 
 
 def test_a_part_of_a_suite_by_one_call(owner: Caller, suite_host: str) -> None:
-    body = {"suite": "http3-2019", "preset": "full", "host": suite_host, "cases": ["small-short-0"], "protocols": ["h2"]}
+    body = {
+        "suite": "http3-2019",
+        "preset": "full",
+        "host": suite_host,
+        "cases": ["small-short-0"],
+        "protocols": ["h2"],
+    }
     row = owner.post("suites/", body).json()
     assert row["part"] == "Small page, few requests on each connection: 100 Mbit/s, 100 ms; HTTP/2"
     assert [case["title"][-6:] for case in row["cases"]] == ["HTTP/2"]
