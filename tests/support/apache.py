@@ -116,3 +116,58 @@ class ApacheInstance:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+
+
+RED_HAT = """\
+ServerRoot "{root}"
+Include conf.modules.d/*.conf
+User www-data
+Group www-data
+ServerName localhost
+PidFile run/httpd.pid
+<Directory />
+    AllowOverride none
+    Require all denied
+</Directory>
+DocumentRoot "{www}"
+<Directory "{www}">
+    Require all granted
+</Directory>
+ErrorLog "logs/error_log"
+LogLevel warn
+LogFormat "%h %l %u %t \\"%r\\" %>s %b \\"%{{Referer}}i\\" \\"%{{User-Agent}}i\\"" combined
+LogFormat "%h %l %u %t \\"%r\\" %>s %b" common
+CustomLog "logs/access_log" combined
+TypesConfig /etc/mime.types
+IncludeOptional conf.d/*.conf
+"""
+
+
+class RedHatApache(ApacheInstance):
+    """The same binary in the folders of Red Hat's httpd: etc/httpd with conf, conf.d, conf.modules.d and the links logs
+    and run; its main file names no port, as where a drop-in replaced its `Listen`."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root / "etc" / "httpd"
+        self.binary = tool("apache2", "httpd")
+        self.log_dir = root / "var" / "log" / "httpd"
+        for folder in ("conf", "conf.d", "conf.modules.d"):
+            (self.root / folder).mkdir(parents=True)
+        (root / "www").mkdir()
+        for link, target in (("logs", self.log_dir), ("run", root / "run" / "httpd")):
+            target.mkdir(parents=True)
+            (self.root / link).symlink_to(target)
+        lines = [
+            f"LoadModule {name}_module {MODULE_DIR}/mod_{name}.so"
+            for name in MODULES.format(mpm="event").split()
+            if (MODULE_DIR / f"mod_{name}.so").exists()
+        ]
+        (self.root / "conf.modules.d" / "00-base.conf").write_text("\n".join(lines) + "\n")
+        self.main_config = self.root / "conf" / "httpd.conf"
+        self.main_config.write_text(RED_HAT.format(root=self.root, www=root / "www"))
+
+    @property
+    def paths(self) -> dict[str, str]:
+        return super().paths | {
+            "config_root": str(self.root), "log_dir": str(self.log_dir), "main_config": str(self.main_config)
+        }  # fmt: skip

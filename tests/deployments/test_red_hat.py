@@ -1,0 +1,64 @@
+"""Sites on an Apache laid out as Red Hat's: conf.d, conf.modules.d, the main file left to the distribution."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from panel.deployments import services
+from panel.deployments.models import DeploymentStatus
+from panel.hosts.models import Engine, EngineInstall, Layout
+from panel.websites import services as websites
+from tests.deployments.real import Machine
+from tests.support.apache import RedHatApache
+
+
+@pytest.fixture
+def apache(server_root: Path) -> Iterator[RedHatApache]:
+    """Stopped: the first site's deployment opens its port."""
+    server = RedHatApache(server_root / "rhel")
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def install(machine: Machine, apache: RedHatApache) -> EngineInstall:
+    found = machine.install(apache, Engine.APACHE, Layout.CONF_D)
+    found.own_ports = []
+    found.save()
+    return found
+
+
+def names(apache: RedHatApache) -> list[str]:
+    return sorted(path.name for path in (apache.root / "conf.d").iterdir())
+
+
+def test_a_site_lives_in_conf_d_and_goes_from_there(
+    machine: Machine, apache: RedHatApache, install: EngineInstall
+) -> None:
+    main = apache.main_config.read_text()
+    site = machine.site("shop", install)
+    machine.deploy(site)
+    assert machine.answers("shop", "this is shop")
+    assert names(apache) == ["00-paddock-listen.conf", "50-shop.conf"]
+    disable = services.site_disable(actor=machine.people.owner, site=site)
+    assert disable is not None
+    assert machine.run(disable).status == DeploymentStatus.SUCCEEDED, disable.error
+    assert names(apache) == ["00-paddock-listen.conf"]
+    assert apache.main_config.read_text() == main
+
+
+def test_what_httpd_refuses_is_taken_back(machine: Machine, apache: RedHatApache, install: EngineInstall) -> None:
+    site = machine.site("shop", install)
+    machine.deploy(site)
+    before = (apache.root / "conf.d" / "50-shop.conf").read_text()
+    websites.snippet_create(
+        actor=machine.people.admin, site=site, engine="apache", text="Options Maybe", block=site.blocks.get()
+    )
+    deployment = machine.run(machine.plan(site))
+    assert deployment.status == DeploymentStatus.ROLLED_BACK
+    assert "Illegal option Maybe" in deployment.error
+    assert (apache.root / "conf.d" / "50-shop.conf").read_text() == before
+    assert machine.answers("shop", "this is shop")
