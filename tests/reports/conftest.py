@@ -13,9 +13,10 @@ from panel.accounts.models import User
 from panel.benchmarks import selectors
 from panel.benchmarks.choices import Tool
 from panel.benchmarks.measured import measured_json
-from panel.benchmarks.models import Round, Run, RunStatus, Scenario
+from panel.benchmarks.models import Round, Run, RunStatus, Scenario, SuiteRun
 from panel.benchmarks.parsers import Output, parse
 from panel.benchmarks.services import run_create
+from panel.benchmarks.suites import SUITES
 from panel.benchmarks.summary import summarize
 from panel.reports.choices import Kind
 from panel.reports.models import Schedule
@@ -105,6 +106,27 @@ def history(operator: User, scenario: Scenario, site: Site) -> History:  # noqa:
         return end_run(run_create(actor=operator, scenario=scenario, sites=[site]), speed, **values)
 
     return History(one)
+
+
+def ended_suite(history: History, speed: float = 1.0, **values: object) -> SuiteRun:
+    """A shortened run of small static files on nginx alone: one of its cases, `speed` times as fast as recorded."""
+    suite = SUITES["small-static-files"]
+    nginx = suite.setup("nginx")
+    run = history.run(speed)
+    row = SuiteRun.objects.create(
+        suite=suite.slug,
+        preset="short",
+        host_name="here",
+        title="Small static files on here",
+        plan=[suite.short[0].stored()],
+        setups=[{"slug": nginx.slug, "label": nginx.label, "install": None}],
+        status="finished",
+        finished_at=timezone.now(),
+    )
+    run.targets.update(label=nginx.label, setup=nginx.slug, site=None)
+    summary = summarize(selectors.measured_rounds(run), {0: "nginx"})
+    Run.objects.filter(pk=run.pk).update(suite_run=row, case=0, scenario=None, summary=summary, **values)
+    return SuiteRun.objects.get(pk=row.pk)
 
 
 def at(text: str) -> dt.datetime:

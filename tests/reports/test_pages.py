@@ -8,12 +8,12 @@ import pytest
 from django.test import Client
 
 from panel.accounts.models import User
-from panel.benchmarks.models import Run, Scenario, SuiteRun
+from panel.benchmarks.models import Run, Scenario
 from panel.reports import watching
 from panel.reports.models import Report, Schedule, Watch
 from panel.reports.services import report_create
 from panel.websites.models import Site
-from tests.reports.conftest import History, at, end_run
+from tests.reports.conftest import History, at, end_run, ended_suite
 
 
 def client_of(user: User) -> Client:
@@ -170,33 +170,10 @@ def test_runs_side_by_side_say_what_differs_and_how_surely(history: History, ope
 
 
 def test_suite_runs_side_by_side(history: History, operator: User) -> None:
-    rows = []
-    for speed in (1.0, 0.8):
-        run = history.run(speed)
-        case = {
-            "slug": "one",
-            "title": "One page",
-            "tool": "ab",
-            "arguments": {},
-            "paths": ["/"],
-            "source": "one",
-            "figure": "throughput_rps",
-            "network": None,
-            "sizes": [],
-        }
-        row = SuiteRun.objects.create(
-            suite="small-static-files",
-            preset="short",
-            host_name="here",
-            title="Small static files",
-            plan=[case],
-            status="finished",
-        )
-        Run.objects.filter(pk=run.pk).update(suite_run=row, case=0)
-        rows.append(str(row.uuid))
+    rows = [str(ended_suite(history, speed).uuid) for speed in (1.0, 0.8)]
     client = client_of(operator)
     text = client.get("/benchmarks/suites/compare", {"suite": rows}).content.decode()
-    assert "One page" in text and "0.800" in text and "worse, but not sure yet" in text
+    assert "A new connection for each request" in text and "0.800" in text and "worse, but not sure yet" in text
     assert "Compare the chosen runs" in client.get("/benchmarks/suites").content.decode()
     answer = client.get("/benchmarks/suites/compare", {"suite": rows[:1]}, follow=True)
     assert "Choose from two to 4 runs" in answer.content.decode()

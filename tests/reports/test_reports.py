@@ -11,7 +11,7 @@ from panel.core.errors import Conflict
 from panel.reports.models import Report
 from panel.reports.services import report_create
 from panel.websites.models import Site
-from tests.reports.conftest import History
+from tests.reports.conftest import History, ended_suite
 
 STEADY = (1.0, 1.01, 0.99, 1.0, 1.02, 0.985)
 
@@ -106,3 +106,27 @@ def test_a_run_under_way_has_no_report_yet(operator: User, scenario: Scenario, s
     run = run_create(actor=operator, scenario=scenario, sites=[site])
     with pytest.raises(Conflict, match="under way"):
         report_create(actor=operator, run=run)
+
+
+# --- suites ---
+
+
+def test_a_suite_is_compared_case_by_case_with_its_runs_before(history: History, operator: User) -> None:
+    first = report_create(actor=operator, suite_run=ended_suite(history))
+    assert first.outcome == "first" and not first.about_sites
+    (section,) = first.content["sections"]
+    assert section["title"] == "A new connection for each request" and section["pictures"]
+    assert any("Shortened" in words for words in first.content["warnings"])
+    for speed in STEADY:
+        ended_suite(history, speed)
+    worse = report_create(actor=operator, suite_run=ended_suite(history, 0.8))
+    assert worse.outcome == "worse"
+    assert worse.content["changes"][0].startswith("A new connection for each request, nginx: throughput is 0.8")
+    assert worse.content["sections"][0]["title"] == "Since last time"
+
+
+def test_a_suite_none_of_whose_cases_ended_well_has_failed(history: History, operator: User) -> None:
+    row = ended_suite(history, status="failed", error="nginx did not start.")
+    report = report_create(actor=operator, suite_run=row)
+    assert report.outcome == "failed" and "no case of the suite ended well" in report.headline
+    assert any("nginx did not start." in words for part in report.content["sections"] for words in part["remarks"])
