@@ -8,7 +8,7 @@ from uuid import UUID
 from django.db.models import QuerySet
 from django.http import Http404, HttpResponse
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -17,17 +17,19 @@ from panel.accounts.permissions import Action
 from panel.api.base import UUID_REGEX, Resource, all_or_none
 from panel.api.problems import ApiError, parameter_error
 from panel.api.serializers import EmptySerializer
-from panel.benchmarks import exports, selectors, services
+from panel.benchmarks import exports, pictures, selectors, services
 from panel.benchmarks.models import Run, Scenario
 from panel.benchmarks.quick import BY_SLUG
 from panel.benchmarks.serializers import (
     ComparisonSerializer,
+    HistoryPointSerializer,
     QuickInput,
     RoundSerializer,
     RunInput,
     RunSerializer,
     ScenarioSerializer,
 )
+from panel.benchmarks.summary import BY_NAME
 from panel.websites.selectors import sites_visible
 
 MAX_COMPARED = 20
@@ -48,6 +50,7 @@ class Scenarios(Resource):
     ordering_fields = ("id", "name", "created_at")
     ordering = "name"
     dry_run_actions = {"create", "quick", "partial_update", "destroy"}
+    parameters = {"history": {"figure"}}
 
     def rows(self) -> QuerySet[Scenario]:
         return selectors.scenarios_visible(self.actor)
@@ -78,6 +81,21 @@ class Scenarios(Resource):
         self.expected_version(scenario)
         services.scenario_delete(actor=self.actor, scenario=scenario)
         return Response(status=204)
+
+    @extend_schema(
+        responses=HistoryPointSerializer(many=True), parameters=[OpenApiParameter("figure", str, enum=sorted(BY_NAME))]
+    )
+    @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])
+    def history(self, request: Request, pk: str = "") -> Response:
+        """A figure (by default throughput_rps) in each valid run, oldest first; `change` says where it changed by more
+        than chance."""
+        name = request.query_params.get("figure", "throughput_rps")
+        if name not in BY_NAME:
+            raise parameter_error("figure", f"There is no figure “{name[:80]}”; there are: {', '.join(BY_NAME)}.")
+        points = selectors.history_points(self.actor, self.get_object(), name)
+        changes = pictures.changes_of(points, name)
+        told = [{**point, "change": changes.get(index, "")} for index, point in enumerate(points)]
+        return Response(HistoryPointSerializer(told, many=True).data)
 
 
 class Runs(Resource):

@@ -118,3 +118,13 @@ class ComparisonSerializer(serializers.Serializer[Any]):
     status = serializers.CharField()
     fingerprint = serializers.DictField()
     summary = serializers.DictField()
+
+
+class HistoryPointSerializer(serializers.Serializer[Any]):
+    at = serializers.DateTimeField()
+    label = serializers.CharField(help_text="The target.")  # type: ignore[assignment]
+    title = serializers.CharField()
+    value = serializers.FloatField()
+    low = serializers.FloatField(allow_null=True)
+    high = serializers.FloatField(allow_null=True)
+    change = serializers.CharField(help_text="How often what it was, and how likely by chance; empty: no change.")

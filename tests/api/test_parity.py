@@ -125,7 +125,7 @@ TWINS: dict[str, str] = {
     "benchmarks:scenario-new": "POST scenarios/",
     "benchmarks:scenario-create": "POST scenarios/",
     "benchmarks:scenario-check": "POST scenarios/",  # with dry_run=true
-    "benchmarks:scenario": "GET scenarios/{id}/, GET runs/",
+    "benchmarks:scenario": "GET scenarios/{id}/, GET scenarios/{id}/history/, GET runs/",
     "benchmarks:scenario-edit": "PATCH scenarios/{id}/",
     "benchmarks:scenario-delete": "DELETE scenarios/{id}/",
     "benchmarks:detail": "GET runs/{uuid}/, GET runs/{uuid}/rounds/",

@@ -217,3 +217,15 @@ def test_a_report_of_sites_that_are_nobodys_any_more_is_for_administrators(
     report.teams.clear()  # as deleting the sites, then their team, does
     for user, status in ((operator, 404), (outsider, 404), (admin, 200)):
         assert client_of(user).get(f"/reports/{report.uuid}").status_code == status
+
+
+def test_a_history_marks_its_changes_on_the_page_and_in_the_api(
+    history: History, operator: User, scenario: Scenario
+) -> None:
+    history.runs([1.0, 1.01, 0.99, 1.005, 0.995, 0.8, 0.81, 0.79, 0.805, 0.795])
+    client = client_of(operator)
+    page = client.get(f"/benchmarks/scenarios/{scenario.pk}").content.decode()
+    assert "0.80 times what it was, worse (chance 0.0" in page
+    points = client.get(f"/api/v1/scenarios/{scenario.pk}/history/?figure=throughput_rps").json()
+    assert [bool(point["change"]) for point in points] == [index == 5 for index in range(10)]
+    assert client.get(f"/api/v1/scenarios/{scenario.pk}/history/?figure=nonsense").status_code == 400
