@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 CARGO ?= cargo
 export PORT
 
-.PHONY: help run test deps native lint lock perf compare conformance quoting suites corpora clean
+.PHONY: help run test deps native lint advisories lock perf compare conformance quoting suites corpora clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -41,6 +41,11 @@ native: ## build the bundled web server
 
 lint: $(VENV)/dev.stamp ## ruff, mypy, clippy, migrations: the quick checks
 	@exec $(BIN)/python scripts/check.py lint
+
+advisories: ## look for published weaknesses of the Rust packages (needs cargo-audit and a network)
+	@command -v cargo-audit >/dev/null || { echo "cargo-audit is missing: cargo install --locked cargo-audit" >&2; exit 1; }
+	@cd native && $(CARGO) audit --deny warnings
+	@cd native/fuzz && $(CARGO) audit --deny warnings
 
 perf: $(VENV)/dev.stamp native ## benchmarks of the panel itself
 	@exec $(BIN)/python -m tests.perf

@@ -109,6 +109,10 @@ def rust_style() -> None:
     )
 
 
+def licences() -> None:
+    run(PYTHON, "scripts/licences.py")
+
+
 def rust_tests() -> None:
     run("cargo", "test", "--release", "--locked", "--workspace", "--quiet", cwd=ROOT / "native")
 
@@ -162,6 +166,7 @@ LINT: dict[str, Callable[[], None]] = {
     "production-settings": production_settings,
     "compose": compose,
     "rust-style": rust_style,
+    "licences": licences,
 }
 CHECKS: dict[str, Callable[[], None]] = {
     **LINT,
