@@ -98,6 +98,12 @@ fn declare(zones: &mut Vec<LimitZone>, zone: LimitZone, directive: &str, kind: &
     Ok(())
 }
 
+/// A number of requests, not zero, as thousandths of one; none that anybody means is larger.
+fn thousandths(digits: &str) -> Option<u64> {
+    let n = parse_digits(digits).filter(|n| (1..=u64::from(u32::MAX)).contains(n))?;
+    Some(n * 1000)
+}
+
 fn limit_req_zone(b: &mut Builder, d: &Directive) -> Result<()> {
     let args = d.args();
     let key = b.template(&args[0], &d.place)?;
@@ -114,10 +120,7 @@ fn limit_req_zone(b: &mut Builder, d: &Directive) -> Result<()> {
             } else {
                 (text, 1)
             };
-            let n = parse_digits(digits)
-                .filter(|&n| n > 0)
-                .ok_or_else(invalid)?;
-            rate = n * 1000 / scale;
+            rate = thousandths(digits).ok_or_else(invalid)? / scale;
         } else if word != "sync" {
             return Err(invalid_parameter(d, word));
         }
@@ -147,15 +150,12 @@ fn limit_req(b: &mut Builder, d: &Directive) -> Result<()> {
         match word.split_once('=') {
             Some(("zone", v)) => name = Some(v.to_string()),
             Some(("burst", v)) => {
-                let n = parse_digits(v).filter(|&n| n > 0);
-                burst =
-                    n.ok_or_else(|| ConfError::new(format!("invalid burst value \"{word}\"")))?;
+                burst = thousandths(v)
+                    .ok_or_else(|| ConfError::new(format!("invalid burst value \"{word}\"")))?;
             }
             Some(("delay", v)) => {
-                let n = parse_digits(v).filter(|&n| n > 0);
-                delay = n
-                    .ok_or_else(|| ConfError::new(format!("invalid delay value \"{word}\"")))?
-                    * 1000;
+                delay = thousandths(v)
+                    .ok_or_else(|| ConfError::new(format!("invalid delay value \"{word}\"")))?;
             }
             None if word == "nodelay" => delay = u64::MAX,
             _ => return Err(invalid_parameter(d, word)),
@@ -171,14 +171,7 @@ fn limit_req(b: &mut Builder, d: &Directive) -> Result<()> {
     b.http()
         .zone_uses
         .push((zone, "limit_req", d.place.clone()));
-    push(
-        &mut b.loc().limit_req,
-        LimitReq {
-            zone,
-            burst: burst * 1000,
-            delay,
-        },
-    );
+    push(&mut b.loc().limit_req, LimitReq { zone, burst, delay });
     Ok(())
 }
 
@@ -220,4 +213,25 @@ fn limit_conn(b: &mut Builder, d: &Directive) -> Result<()> {
         .push((zone, "limit_conn", d.place.clone()));
     push(&mut b.loc().limit_conn, LimitConn { zone, limit });
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_requests_that_cannot_be_meant_are_refused() {
+        assert_eq!(thousandths("1"), Some(1000));
+        assert_eq!(thousandths("0004294967295"), Some(4_294_967_295_000));
+        for bad in [
+            "",
+            "0",
+            "-1",
+            "4294967296",
+            "769442703449072830",
+            "99999999999999999999",
+        ] {
+            assert_eq!(thousandths(bad), None, "{bad}");
+        }
+    }
 }
