@@ -224,6 +224,9 @@ impl Builder {
             port,
             explicit: false,
             peers: Vec::new(),
+            resolving: Vec::new(),
+            resolver: None,
+            resolver_timeout: None,
             balance: Balance::RoundRobin,
             // Only what an upstream block declares keeps connections.
             keepalive: 0,

@@ -81,6 +81,7 @@ fn finish_http(b: &mut Builder, mut node: HttpNode, mut locs: Vec<LocNode>) -> R
     }
     crate::directives::cache::check(&node)?;
     resolve_upstreams(&mut node.upstreams)?;
+    give_resolvers(&mut node.upstreams, &top)?;
     if top.access_log.is_none() {
         let target = AccessTarget::Fixed(default_access_target(&b.prefix));
         let log = AccessLog {
@@ -156,6 +157,34 @@ fn resolve_upstreams(upstreams: &mut [Upstream]) -> Result<()> {
             group
                 .peers
                 .push(peer(format!("{}:{port}", group.name), PeerAddr::Inet(addr)));
+        }
+    }
+    Ok(())
+}
+
+/// Groups whose names are looked up while running need somebody to ask.
+fn give_resolvers(upstreams: &mut [Upstream], top: &LocConf) -> Result<()> {
+    for group in upstreams.iter_mut().filter(|u| !u.resolving.is_empty()) {
+        let fail = |message: String| ConfError {
+            message,
+            place: group.place.clone(),
+        };
+        if group.zone.is_none() {
+            return Err(fail(format!(
+                "resolving names at run time requires upstream \"{}\" to be in shared memory: add \"zone\"",
+                group.name
+            )));
+        }
+        group.resolver = group.resolver.take().or_else(|| top.resolver.clone());
+        group.resolver_timeout = group.resolver_timeout.or(top.resolver_timeout);
+        if group.resolver.is_none() {
+            return Err(ConfError {
+                message: format!(
+                    "no resolver defined to resolve names at run time in upstream \"{}\"",
+                    group.name
+                ),
+                place: group.place.clone(),
+            });
         }
     }
     Ok(())

@@ -28,6 +28,10 @@ const NOTES: &[(&str, &str)] = &[
     ("brotli_static", BROTLI),
     ("brotli_types", BROTLI),
     ("connection_pool_size", NO_EFFECT),
+    (
+        "debug_connection",
+        "Everything else is logged too, as in nginx, but of debug lines there are few: the location, the upstream server, the outcome.",
+    ),
     ("directio", NO_EFFECT),
     ("directio_alignment", NO_EFFECT),
     ("fastcgi_busy_buffers_size", NO_EFFECT),
@@ -62,6 +66,10 @@ const NOTES: &[(&str, &str)] = &[
     ),
     ("proxy_cache_purge", PURGE),
     ("proxy_socket_keepalive", NO_EFFECT),
+    (
+        "proxy_ssl_password_file",
+        "Keys in PKCS #8 with PBES2 and AES, as OpenSSL 3 writes them.",
+    ),
     ("proxy_temp_file_write_size", NO_EFFECT),
     ("quic_active_connection_id_limit", NO_EFFECT),
     ("quic_bpf", NO_EFFECT),
@@ -79,7 +87,23 @@ const NOTES: &[(&str, &str)] = &[
         "ssl_ciphers",
         "Names that rustls does not offer are left out.",
     ),
+    (
+        "ssl_conf_command",
+        "Certificate, PrivateKey, CipherString, Curves, Groups and Options with SessionTicket and ServerPreference; others are refused.",
+    ),
+    (
+        "ssl_early_data",
+        "Sessions are then kept by the server and good for one use each, not in tickets; over TCP the early request is answered once the handshake is whole.",
+    ),
     ("ssl_engine", NO_EFFECT),
+    (
+        "ssl_password_file",
+        "Keys in PKCS #8 with PBES2 and AES, as OpenSSL 3 writes them.",
+    ),
+    (
+        "ssl_stapling",
+        "Needs `ssl_stapling_file`: answers are not fetched.",
+    ),
     ("ssi_ignore_recycled_buffers", NO_EFFECT),
     ("ssi_min_file_chunk", NO_EFFECT),
     ("ssi_value_length", "No effect: a command may take 16 KB."),

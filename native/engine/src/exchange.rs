@@ -5,15 +5,18 @@ use crate::upstream::Attempt;
 use crate::uri::ParsedUri;
 use crate::worker::Worker;
 use bytes::Bytes;
-use gallop_conf::model::{items, Endpoint, Level, Location, Server};
+use gallop_conf::model::{Endpoint, ErrorLog, Level, Location, Server};
 use gallop_conf::pattern::{Groups, Pattern};
 use gallop_conf::vars::VarId;
 use gallop_http::message::{Head, Version};
 use std::cell::{Cell, RefCell};
 use std::fs::File;
 use std::future::poll_fn;
+use std::future::Future;
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -35,6 +38,24 @@ pub struct Conn {
     pub sni_server: RefCell<Option<Arc<Server>>>,
 }
 
+impl Conn {
+    /// The same connection, whose client has another address now.
+    pub fn moved(&self, peer: Option<SocketAddr>) -> Conn {
+        Conn {
+            id: self.id,
+            endpoint: self.endpoint.clone(),
+            peer,
+            local: self.local,
+            local_name: self.local_name.clone(),
+            requests: self.requests.clone(),
+            started: self.started,
+            tls: self.tls.clone(),
+            proxy_protocol: self.proxy_protocol.clone(),
+            sni_server: self.sni_server.clone(),
+        }
+    }
+}
+
 /// What the handshake agreed on, for variables.
 #[derive(Clone, Debug, Default)]
 pub struct TlsInfo {
@@ -45,13 +66,26 @@ pub struct TlsInfo {
     pub server_name: String,
     pub session_reused: bool,
     pub session_id: String,
-    pub early_data: bool,
+    /// What comes now may be a replay: the handshake is not over.
+    pub early_data: Cell<bool>,
     /// `NONE`, `SUCCESS` or `FAILED:reason`.
     pub client_verify: String,
     /// DER of the client's certificate.
     pub client_certificate: Option<Vec<u8>>,
     /// Variables of the client's certificate by name, as `ssl_client_s_dn`.
     pub client_fields: Vec<(&'static str, Vec<u8>)>,
+}
+
+/// Fields of a message, name and value.
+pub type Fields = [(Vec<u8>, Vec<u8>)];
+
+/// Sends interim answers (RFC 9110, section 15.2) before the one that counts.
+pub trait Interim {
+    /// Sends `103 Early Hints` (RFC 8297) with these fields.
+    fn early_hints<'a>(
+        &'a self,
+        fields: &'a Fields,
+    ) -> Pin<Box<dyn Future<Output = io::Result<()>> + 'a>>;
 }
 
 /// Addresses a PROXY protocol header told.
@@ -170,6 +204,8 @@ pub struct Exchange {
     pub content_length: Option<u64>,
     pub chunked: bool,
     pub source: Box<dyn RequestBody>,
+    /// The way of interim answers, to clients that understand them.
+    pub interim: Option<Rc<dyn Interim>>,
     pub received: Option<Received>,
     /// The start of a body that is passed on as it comes.
     pub early_body: Bytes,
@@ -254,6 +290,7 @@ impl Exchange {
             content_length: None,
             chunked: false,
             source: Box::new(NoBody),
+            interim: None,
             received: None,
             early_body: Bytes::new(),
             response: Response::default(),
@@ -335,18 +372,39 @@ impl Exchange {
 
     /// Writes to the error log, with the request it concerns.
     pub fn log(&self, level: Level, message: &str) {
-        let own = items(&self.loc.conf.error_log);
-        let logs = if self.loc.conf.error_log.is_some() {
-            own
-        } else {
-            &self.worker.shared.error_log
-        };
-        if !logs.iter().any(|l| level <= l.level) {
+        let logs = self.error_logs();
+        let everything = self.is_debugged();
+        if !everything && !logs.iter().any(|l| level <= l.level) {
             return;
         }
         let mut line = format!("*{} {message}", self.conn.id);
         self.describe(&mut line);
-        crate::log::error_to(logs, level, &line);
+        if everything {
+            crate::log::error_to_all(logs, level, &line);
+        } else {
+            crate::log::error_to(logs, level, &line);
+        }
+    }
+
+    /// Logs a step of the request's way, for those who look for a fault in the configuration.
+    pub fn debug(&self, step: impl FnOnce() -> String) {
+        if self.is_debugged() || self.error_logs().iter().any(|l| l.level == Level::Debug) {
+            self.log(Level::Debug, &step());
+        }
+    }
+
+    fn error_logs(&self) -> &[ErrorLog] {
+        match &self.loc.conf.error_log {
+            Some(own) => own,
+            None => &self.worker.shared.error_log,
+        }
+    }
+
+    /// Whether `debug_connection` names the client.
+    fn is_debugged(&self) -> bool {
+        let clients = &self.worker.shared.config.main.debug_connection;
+        let client = || self.conn.peer.map(|peer| peer.ip());
+        !clients.is_empty() && clients.iter().any(|net| net.contains(client()))
     }
 
     fn describe(&self, line: &mut String) {

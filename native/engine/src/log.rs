@@ -77,18 +77,28 @@ pub fn open_paths() -> Vec<PathBuf> {
 
 /// Writes one line to the given error logs, if their level allows it.
 pub fn error_to(logs: &[ErrorLog], level: Level, message: &str) {
-    for log in logs.iter().filter(|l| level <= l.level) {
+    write_error(logs.iter().filter(|l| level <= l.level), level, message);
+}
+
+/// Writes one line to the given error logs, whatever their level.
+pub fn error_to_all(logs: &[ErrorLog], level: Level, message: &str) {
+    write_error(logs.iter(), level, message);
+}
+
+fn write_error<'a>(logs: impl Iterator<Item = &'a ErrorLog>, level: Level, message: &str) {
+    let mut line: Option<String> = None;
+    for log in logs {
+        let line = line.get_or_insert_with(|| error_line(level, message));
         match &log.target {
             LogTarget::File(path) => {
                 if let Ok(file) = open(path) {
-                    file.write(error_line(level, message).as_bytes());
+                    file.write(line.as_bytes());
                 }
             }
             LogTarget::Stderr => {
-                let _ = io::stderr().write_all(error_line(level, message).as_bytes());
+                let _ = io::stderr().write_all(line.as_bytes());
             }
             LogTarget::Syslog(conf) => {
-                let line = error_line(level, message);
                 send_syslog(conf, level as u8 - 1, line.trim_end().as_bytes());
             }
             LogTarget::Memory => {}

@@ -447,6 +447,7 @@ fn choose_location(ex: &mut Exchange) -> Option<Flow> {
         Found::None => ex.loc = server.root.clone(),
     }
     update_location(ex);
+    ex.debug(|| format!("using configuration \"{}\"", ex.loc.name));
     ex.varies |= !crate::fast::is_plain(&ex.server, &ex.loc);
     if ex.loc.internal && !ex.internal {
         return Some(Flow::Status(404));
@@ -605,6 +606,7 @@ pub fn finish(ex: &mut Exchange) {
         let lasted = gallop_runtime::now_ms().saturating_sub(last.began);
         last.times.response_ms.set(Some(lasted));
     }
+    ex.debug(|| format!("http request finished: {}", ex.response.status));
     crate::log::access(ex);
     crate::log::flush_turn();
     ex.guards.clear();

@@ -136,13 +136,13 @@ fn config(server: &Server) -> Config {
         stream_window: window,
         connection_window: window.saturating_mul(16).clamp(1 << 20, 0x7fff_ffff),
         head: HeadLimits {
-            size: (count * size) as usize,
+            size: count.saturating_mul(size) as usize,
             field: size as usize,
             fields: conf.max_headers.unwrap_or(1000) as usize,
         },
-        max_section: (count * size) as usize,
+        max_section: count.saturating_mul(size) as usize,
         // A head that is taken at all may come in one frame.
-        max_frame: ((count * size) as usize).clamp(MAX_FRAME, (1 << 24) - 1),
+        max_frame: (count.saturating_mul(size) as usize).clamp(MAX_FRAME, (1 << 24) - 1),
         max_requests: server.root.conf.keepalive_requests.unwrap_or(1000),
         chunk: server.root.conf.http2_chunk_size.unwrap_or(8192).max(1) as usize,
     }

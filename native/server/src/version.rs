@@ -19,6 +19,7 @@ const WITHOUT: &[&str] = &[
 
 /// Modules beside nginx's default build that are offered.
 const WITH: &[&str] = &[
+    "debug",
     "http_ssl_module",
     "http_v2_module",
     "http_v3_module",
@@ -38,11 +39,19 @@ pub fn short() -> String {
     format!("gallop version: {}", gallop_engine::PRODUCT_VERSION)
 }
 
+/// The nginx whose configuration is read, in the words its own `-V` has, which scripts look for; as
+/// other servers of its family do.
+const FOLLOWS: &str = "nginx version: nginx/1.31.4 (whose configuration is read)";
+
+/// The cryptography, and whose names `ssl_ciphers` and `ssl_ecdh_curve` are.
+const CRYPTOGRAPHY: &str = "built with rustls 0.23 and aws-lc-rs \
+     (directives and variables as of an nginx with OpenSSL 3.5.1)";
+
 pub fn long() -> String {
     let mut arguments: Vec<String> = WITH.iter().map(|m| format!("--with-{m}")).collect();
     arguments.extend(WITHOUT.iter().map(|m| format!("--without-{m}")));
     format!(
-        "{}\nbuilt with rustls 0.23 and AWS-LC\nTLS SNI support enabled\nconfigure arguments: {}",
+        "{}\n{FOLLOWS}\n{CRYPTOGRAPHY}\nTLS SNI support enabled\nconfigure arguments: {}",
         short(),
         arguments.join(" ")
     )

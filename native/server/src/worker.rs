@@ -5,7 +5,7 @@ use crate::master::threads;
 use crate::process::{self, Ids};
 use crate::quic;
 use crate::session;
-use crate::tls::{Store, UpstreamConnector, Upstreams};
+use crate::tls::{files, Store, UpstreamConnector, Upstreams};
 use gallop_conf::model::{Config, ErrorLog, Level, ListenAddr, Listener};
 use gallop_engine::{log, Conn, Shared, Worker};
 use gallop_runtime::{hang_up, race, sleep, spawn, Either, Handle, IoFd, Listening, Runtime, Sock};
@@ -21,6 +21,7 @@ pub const FATAL: i32 = 2;
 
 /// Checks what only shows when the configuration is put to use.
 pub fn check(config: &Config) -> Result<(), String> {
+    files::begin_configuration(config.main.ssl_object_cache_inheritable.unwrap_or(true));
     let tls = Store::new(config)?;
     Upstreams::new(config)?;
     let listeners = config.http.as_ref().map_or(&[][..], |http| &http.listeners);
@@ -203,6 +204,7 @@ async fn serve(worker: Rc<Worker>, tls: Arc<Store>, sockets: Vec<Accepting>) {
         });
     }
     spawn(housekeeping(worker.clone()));
+    gallop_engine::upstream::resolving::start(&worker);
     worker.shutdown.wait().await;
     let timeout = worker.shared.config.main.worker_shutdown_timeout;
     let done = || worker.connections.get() == 0 && accepting.get() == 0;

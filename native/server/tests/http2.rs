@@ -256,3 +256,21 @@ fn a_flood_ends_the_connection_and_no_other() {
         (GOAWAY, &[0, 0, 0, 11][..])
     );
 }
+
+#[test]
+fn an_empty_file_has_trailers_too() {
+    let (server, port) = server("add_trailer x-name $uri;");
+    std::fs::write(server.folder.join("html/empty"), "").unwrap();
+    let mut client = Client::new(port);
+    client.send(&get(1, "/empty"));
+    let (mut heads, mut ended) = (Vec::new(), false);
+    while !ended {
+        let frame = client.next().expect("the answer");
+        if frame.stream == 1 {
+            assert_eq!(frame.kind, HEADERS);
+            ended = frame.flags & 1 != 0;
+            heads.push(client.status(&frame));
+        }
+    }
+    assert_eq!(heads, ["200", ""]);
+}

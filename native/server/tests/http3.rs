@@ -9,6 +9,7 @@ use h3::Client;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 struct Site {
     server: Server,
@@ -260,4 +261,43 @@ fn a_rejected_name_gets_an_alert() {
     let closed = client.closed.unwrap();
     // unrecognized_name
     assert!(closed.contains("112"), "{closed}");
+}
+
+/// Clients that are only busy must not get the session tickets twice.
+#[test]
+fn what_follows_the_handshake_is_not_repeated_to_a_client_that_is_slow_to_acknowledge() {
+    let site = Site::start("", |html| std::fs::write(html.join("a"), "a").unwrap());
+    // The server gives up waiting some time; a machine that stalled that long shows nothing.
+    let stalled = Duration::from_millis(900);
+    for _ in 0..20 {
+        let mut client = site.client();
+        let mut turns = 0;
+        client.run("the end of the handshake to go out", |_| {
+            turns += 1;
+            turns > 1
+        });
+        let began = Instant::now();
+        std::thread::sleep(Duration::from_millis(150));
+        let id = client.get("/a");
+        assert_eq!(client.answer(id).body, b"a");
+        if began.elapsed() < stalled {
+            let seen = client.quic.stats().frame_rx;
+            assert_eq!((seen.handshake_done, client.closed), (1, None));
+            return;
+        }
+    }
+    panic!("this machine is too slow for this test");
+}
+
+#[test]
+fn a_request_given_up_while_it_waits_for_the_table_is_answered_as_broken() {
+    let site = Site::start("", |_| {});
+    let mut client = site.client();
+    // Refers to an entry of the dynamic table that never comes.
+    let id = client.raw(b"\x01\x08\x02\x00\xd1\xd7\x80\x50\x01x");
+    // Everything sent has arrived once another request is answered.
+    let other = client.get("/missing");
+    assert_eq!(client.answer(other).status, "404");
+    client.quic.send_stream(id).reset(0x10c_u32.into()).unwrap();
+    assert_eq!(client.answer(id).status, "400");
 }

@@ -191,3 +191,56 @@ fn clients_get_the_coding_they_take() {
     assert!(fixed.contains("Content-Encoding: br\r\n"), "{fixed}");
     assert_eq!(body(&fixed), "packed");
 }
+
+#[test]
+fn early_hints_of_an_upstream_go_on_to_clients_where_they_are_wanted() {
+    let hints =
+        "HTTP/1.1 103 Early Hints\r\nLink: </a.css>; rel=preload\r\nConnection: close\r\n\r\n";
+    // Both in one piece: the answer that counts must be found behind the hints.
+    let answer = format!("{hints}HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+    let (up, _seen) = upstream(vec![
+        answer.clone(),
+        answer.clone(),
+        answer,
+        hints.to_string(),
+    ]);
+    let server = server(&format!(
+        "location / {{ proxy_pass http://127.0.0.1:{up}; early_hints $arg_hints; }}"
+    ));
+    let wanted = server.get("/?hints=1", "");
+    let (first, rest) = wanted.split_once("\r\n\r\n").expect("two heads");
+    assert_eq!(
+        first,
+        "HTTP/1.1 103 Early Hints\r\nLink: </a.css>; rel=preload"
+    );
+    assert!(
+        rest.starts_with("HTTP/1.1 200 OK\r\n") && rest.ends_with("ok"),
+        "{rest}"
+    );
+    for unwanted in [
+        server.get("/?hints=0", ""),
+        server.raw("GET /?hints=1 HTTP/1.0\r\nHost: localhost\r\n\r\n"),
+    ] {
+        assert!(unwanted.starts_with("HTTP/1.1 200 OK\r\n"), "{unwanted}");
+        assert!(unwanted.ends_with("ok"), "{unwanted}");
+    }
+    // Hints are no answer.
+    assert!(server.get("/?hints=0", "").starts_with("HTTP/1.1 502 "));
+}
+
+#[test]
+fn everything_about_a_debugged_client_is_logged() {
+    let server = server("location /debugged { error_log debug.log alert; return 200 x; }");
+    server.get("/debugged", "");
+    assert_eq!(server.log("debug.log"), "");
+    let conf = server.log("nginx.conf");
+    let conf = conf.replacen("events {", "events { debug_connection 127.0.0.0/8;", 1);
+    server.folder.write("nginx.conf", &conf);
+    server.signal("HUP");
+    server.wait_for("a line", |s| {
+        s.get("/debugged", "");
+        s.log("debug.log").contains("[debug]")
+    });
+    let log = server.log("debug.log");
+    assert!(log.contains("using configuration \"/debugged\""), "{log}");
+}

@@ -54,6 +54,39 @@ fn labels(mut bytes: &[u8]) -> Vec<String> {
 }
 
 #[test]
+fn names_of_upstream_servers_are_looked_up_while_running() {
+    let (port, asked) = name_server();
+    let server = Server::start(&format!(
+        "resolver 127.0.0.1:9 valid=1s; resolver_timeout 1s;
+         upstream names {{ zone names 64k; resolver 127.0.0.1:{port};
+             server known.example:{{port}} resolve; server unknown.example:{{port}} resolve; }}
+         server {{ listen 127.0.0.1:{{port}}; server_name localhost;
+             location /found {{ return 200 found; }}
+             location / {{ proxy_pass http://names/found; }} }}"
+    ));
+    server.wait_for("an answer", |s| s.get("/", "").ends_with("found"));
+    let upstream = format!("upstream: \"http://127.0.0.1:{}/found\"", server.port);
+    assert!(!server.log("error.log").contains(&upstream));
+    assert!(asked.try_iter().any(|name| name == "known.example"));
+    let said = "unknown.example could not be resolved (3: Host not found), in upstream \"names\"";
+    server.wait_for("the reason", |s| s.log("error.log").contains(said));
+}
+
+#[test]
+fn names_of_upstream_servers_need_a_zone_and_a_resolver() {
+    let check = |group: &str| {
+        let http = format!("upstream u {{ {group} }} server {{ listen 127.0.0.1:1; }}");
+        site::check(&site::configuration(&http))
+    };
+    let (good, said) = check("zone u 64k; server a.example resolve; resolver 127.0.0.1;");
+    assert!(good, "{said}");
+    let (good, said) = check("server a.example resolve; resolver 127.0.0.1;");
+    assert!(!good && said.contains("to be in shared memory"), "{said}");
+    let (good, said) = check("zone u 64k; server a.example resolve;");
+    assert!(!good && said.contains("no resolver defined"), "{said}");
+}
+
+#[test]
 fn names_are_looked_up_when_requests_need_them_and_kept() {
     let (port, asked) = name_server();
     let server = Server::start(&format!(

@@ -178,3 +178,67 @@ fn cleartext_on_a_tls_port_is_told_so() {
     );
     assert!(!site.server.errors().contains("[alert]"));
 }
+
+#[test]
+fn openssl_commands_have_the_last_word() {
+    let site = Site::start(
+        "ssl_conf_command Certificate %%/one.example.pem;
+         ssl_conf_command PrivateKey %%/one.example.key;",
+    );
+    assert!(site.get("one.example", None).is_ok());
+    // Its certificate is the other one's now.
+    let error = site.get("two.example", None).unwrap_err().to_string();
+    assert!(
+        error.contains("NotValidForName") || error.contains("not valid for name"),
+        "{error}"
+    );
+}
+
+#[test]
+fn early_data_is_answered() {
+    let site = Site::start("");
+    let port = free_port();
+    let http = format!(
+        "server {{ listen 127.0.0.1:{port} ssl; ssl_early_data on; server_name one.example;
+         ssl_certificate {0}/one.example.pem; ssl_certificate_key {0}/one.example.key;
+         location / {{ return 200 \"$ssl_session_reused early=$ssl_early_data\"; }} }}",
+        site.server.folder.display()
+    );
+    let _server = Server::start(&http, |_| {});
+    let mut roots = RootCertStore::empty();
+    roots.add(site.authority.0.der().clone()).unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let mut config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.enable_early_data = true;
+    let config = Arc::new(config);
+    let request = b"GET / HTTP/1.1\r\nHost: one.example\r\nConnection: close\r\n\r\n";
+    let ask = || {
+        let name = ServerName::try_from("one.example").unwrap();
+        let mut tls = ClientConnection::new(config.clone(), name).unwrap();
+        let early = match tls.early_data() {
+            Some(mut early) => early.write(request).unwrap() == request.len(),
+            None => false,
+        };
+        let socket = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        socket
+            .set_read_timeout(Some(Duration::from_secs(10)))
+            .unwrap();
+        let mut stream = StreamOwned::new(tls, socket);
+        if !early {
+            stream.write_all(request).unwrap();
+        }
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert_eq!(early, stream.conn.is_early_data_accepted());
+        (early, answer)
+    };
+    let (early, first) = ask();
+    assert!(!early && first.ends_with(". early="), "{first}");
+    // Answered once the handshake is whole: what is answered is no replay.
+    let (early, second) = ask();
+    assert!(early && second.ends_with("r early="), "{second}");
+}

@@ -94,7 +94,7 @@ fn a_client_certificate_is_shown_also_one_that_variables_name() {
     assert!(server.get("/none", "").contains("client=NONE"));
     assert!(server.get("/own", "").contains("client=SUCCESS"));
     assert!(server.get("/named?c=client", "").contains("client=SUCCESS"));
-    assert!(server.get("/named?c=missing", "").contains("502 Bad"));
+    assert!(server.get("/named?c=missing", "").contains("500 Internal"));
 }
 
 #[test]

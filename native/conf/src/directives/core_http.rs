@@ -334,13 +334,19 @@ pub const TABLE: &[Spec] = &[
         ONE,
         Setter::Num(|b| &mut b.loc().server_names_hash_bucket_size),
     ),
-    with("resolver", HSL, MORE, resolver),
-    simple(
-        "resolver_timeout",
-        HSL,
-        ONE,
-        Setter::Msec(|b| &mut b.loc().resolver_timeout),
-    ),
+    with("early_hints", HSL, MORE, |b, d| {
+        let values: Result<Vec<_>> = d.args().iter().map(|a| b.template(a, &d.place)).collect();
+        let values = values?;
+        store(&mut b.loc().early_hints, Arc::new(values), d)
+    }),
+    with("resolver", HSL | UPS, MORE, resolver),
+    with("resolver_timeout", HSL | UPS, ONE, |b, d| {
+        let ms = parse_msec(&d.args()[0]).ok_or_else(|| invalid_value(d))?;
+        match &mut b.upstream {
+            Some(group) => store(&mut group.resolver_timeout, ms, d),
+            None => store(&mut b.loc().resolver_timeout, ms, d),
+        }
+    }),
 ];
 
 fn rate(
@@ -622,5 +628,8 @@ fn resolver(b: &mut Builder, d: &Directive) -> Result<()> {
     if conf.servers.is_empty() {
         return Err(ConfError::new("no name servers defined"));
     }
-    store(&mut b.loc().resolver, Arc::new(conf), d)
+    match &mut b.upstream {
+        Some(group) => store(&mut group.resolver, Arc::new(conf), d),
+        None => store(&mut b.loc().resolver, Arc::new(conf), d),
+    }
 }

@@ -2,6 +2,7 @@
 
 use super::logs::error_log_target;
 use crate::builder::{Builder, HttpNode, LocNode};
+use crate::cidr::Cidr;
 use crate::error::{ConfError, Result};
 use crate::model::*;
 use crate::parser::Directive;
@@ -57,6 +58,12 @@ pub const TABLE: &[Spec] = &[
     simple("pcre_jit", MAIN, ONE, Setter::Nothing),
     simple("thread_pool", MAIN, Arity(2, 3), Setter::Nothing),
     simple("ssl_engine", MAIN, ONE, Setter::Nothing),
+    simple(
+        "ssl_object_cache_inheritable",
+        MAIN,
+        ONE,
+        Setter::Flag(|b| &mut b.main.ssl_object_cache_inheritable),
+    ),
     block("events", MAIN, NONE, events),
     simple(
         "worker_connections",
@@ -71,6 +78,7 @@ pub const TABLE: &[Spec] = &[
         Setter::Flag(|b| &mut b.main.multi_accept),
     ),
     with("use", EVENTS, ONE, use_method),
+    with("debug_connection", EVENTS, ONE, debug_connection),
     simple("accept_mutex", EVENTS, ONE, Setter::Nothing),
     simple("accept_mutex_delay", EVENTS, ONE, Setter::Nothing),
     simple("worker_aio_requests", EVENTS, ONE, Setter::Nothing),
@@ -118,6 +126,22 @@ fn load_module(_: &mut Builder, d: &Directive) -> Result<()> {
         d.args()[0]
     );
     Err(ConfError::new(message))
+}
+
+/// An address, a network or a name, of which all addresses count.
+fn debug_connection(b: &mut Builder, d: &Directive) -> Result<()> {
+    let word = &d.args()[0];
+    if let Some(net) = Cidr::parse(word) {
+        b.main.debug_connection.push(net);
+        return Ok(());
+    }
+    let found = crate::listen::resolve(word, 80)
+        .map_err(|e| ConfError::new(format!("{e} in debug_connection \"{word}\"")))?;
+    let nets = found
+        .iter()
+        .filter_map(|addr| Cidr::parse(&addr.ip().to_string()));
+    b.main.debug_connection.extend(nets);
+    Ok(())
 }
 
 fn use_method(_: &mut Builder, d: &Directive) -> Result<()> {

@@ -148,6 +148,13 @@ pub const TABLE: &[Spec] = &[
         Setter::Flag(|b| &mut b.srv().ssl_early_data),
     ),
     simple(
+        "ssl_certificate_compression",
+        HS,
+        ONE,
+        Setter::Flag(|b| &mut b.srv().ssl_certificate_compression),
+    ),
+    with("ssl_conf_command", HS, Arity(2, 2), conf_command),
+    simple(
         "ssl_reject_handshake",
         HS,
         ONE,
@@ -175,6 +182,39 @@ pub fn protocols(d: &Directive) -> Result<Arc<Vec<String>>> {
         out.push((*known).to_string());
     }
     Ok(Arc::new(out))
+}
+
+/// OpenSSL's own commands: those of them that say what a directive could say too.
+fn conf_command(b: &mut Builder, d: &Directive) -> Result<()> {
+    let (name, value) = (d.args()[0].as_str(), d.args()[1].as_str());
+    let command = match name {
+        "Certificate" => SslCommand::Certificate(b.conf_path(value)),
+        "PrivateKey" => SslCommand::PrivateKey(b.conf_path(value)),
+        "CipherString" => SslCommand::Ciphers(value.into()),
+        "Curves" | "Groups" => SslCommand::Curves(value.into()),
+        "Options" => {
+            for option in value.split(',') {
+                let on = !option.starts_with('-');
+                let command = match option.trim_start_matches(['+', '-']) {
+                    "SessionTicket" => SslCommand::Tickets(on),
+                    "ServerPreference" => SslCommand::ServerPreference(on),
+                    _ => return Err(unknown_command(name, option)),
+                };
+                push(&mut b.srv().ssl_conf_command, command);
+            }
+            return Ok(());
+        }
+        _ => return Err(unknown_command(name, value)),
+    };
+    push(&mut b.srv().ssl_conf_command, command);
+    Ok(())
+}
+
+fn unknown_command(name: &str, value: &str) -> ConfError {
+    ConfError::new(format!(
+        "ssl_conf_command \"{name} {value}\" is not supported: there are Certificate, PrivateKey, \
+         CipherString, Curves, Groups and Options with SessionTicket and ServerPreference"
+    ))
 }
 
 fn session_cache(b: &mut Builder, d: &Directive) -> Result<()> {

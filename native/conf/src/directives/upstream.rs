@@ -87,10 +87,11 @@ fn upstream(b: &mut Builder, d: &Directive) -> Result<()> {
     let result = b.apply_in(UPS, d);
     let group = b.upstream.take().expect("the group set above");
     result?;
-    if group.peers.is_empty() {
+    let mut all = group.peers.iter().chain(&group.resolving);
+    if all.clone().next().is_none() {
         return Err(ConfError::at("no servers are inside upstream", &d.place));
     }
-    if group.peers.iter().all(|p| p.backup) {
+    if all.all(|p| p.backup) {
         return Err(ConfError::new(format!("no servers in upstream \"{name}\"")));
     }
     b.http().upstreams[index] = group;
@@ -121,9 +122,16 @@ fn server(b: &mut Builder, d: &Directive) -> Result<()> {
     for arg in &d.args()[1..] {
         parameter(b, d, &mut peer, arg)?;
     }
+    let resolving = peer.resolve.take().is_some();
     if let Some(path) = word.strip_prefix("unix:") {
         peer.addr = PeerAddr::Unix(path.into());
         b.up().peers.push(peer);
+        return Ok(());
+    }
+    if resolving && !is_address(word) {
+        let (host, port) = host_and_port(word).ok_or_else(|| invalid_parameter(d, word))?;
+        peer.resolve = Some((host, port));
+        b.up().resolving.push(peer);
         return Ok(());
     }
     let found =
@@ -135,6 +143,26 @@ fn server(b: &mut Builder, d: &Directive) -> Result<()> {
         });
     }
     Ok(())
+}
+
+/// Nothing of this is to be looked up.
+fn is_address(word: &str) -> bool {
+    word.parse::<std::net::SocketAddr>().is_ok()
+        || word
+            .trim_matches(['[', ']'])
+            .parse::<std::net::IpAddr>()
+            .is_ok()
+}
+
+fn host_and_port(word: &str) -> Option<(String, u16)> {
+    match word.split_once(':') {
+        None => Some((word.to_string(), 80)),
+        Some((host, port)) if !host.is_empty() => {
+            let port = port.parse().ok().filter(|&port| port > 0)?;
+            Some((host.to_string(), port))
+        }
+        Some(_) => None,
+    }
 }
 
 fn parameter(b: &mut Builder, d: &Directive, peer: &mut Peer, arg: &str) -> Result<()> {
@@ -160,6 +188,7 @@ fn parameter(b: &mut Builder, d: &Directive, peer: &mut Peer, arg: &str) -> Resu
         }
         ("backup", "") => peer.backup = true,
         ("down", "") => peer.down = true,
+        ("resolve", "") => peer.resolve = Some((String::new(), 0)),
         _ => return Err(bad()),
     }
     Ok(())

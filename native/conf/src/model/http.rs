@@ -148,6 +148,17 @@ pub enum SessionCache {
     },
 }
 
+/// `ssl_conf_command`, as far as it says what a directive could say too.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SslCommand {
+    Certificate(PathBuf),
+    PrivateKey(PathBuf),
+    Ciphers(String),
+    Curves(String),
+    Tickets(bool),
+    ServerPreference(bool),
+}
+
 inherited! {
     /// Settings of a server.
     pub struct SrvConf {
@@ -201,6 +212,7 @@ inherited! {
         ssl_early_data: bool,
         ssl_reject_handshake: bool,
         ssl_certificate_compression: bool,
+        ssl_conf_command: Arc<Vec<SslCommand>>,
     }
 }
 

@@ -368,6 +368,7 @@ inherited! {
         open_log_file_cache: Option<Arc<LogFileCache>>,
         disable_symlinks: super::Symlinks,
         resolver: Arc<ResolverConf>,
+        early_hints: Arc<Vec<Template>>,
         resolver_timeout: u64,
         error_log: Arc<Vec<ErrorLog>>,
         access_log: Arc<Vec<AccessLog>>,

@@ -1,6 +1,7 @@
 //! Settings of the process.
 
 use super::Http;
+use crate::cidr::Cidr;
 use crate::parser::SourceFile;
 use crate::vars::VarTable;
 use std::path::PathBuf;
@@ -103,6 +104,9 @@ pub struct Main {
     pub worker_shutdown_timeout: Option<u64>,
     pub working_directory: Option<PathBuf>,
     pub multi_accept: Option<bool>,
+    pub ssl_object_cache_inheritable: Option<bool>,
+    /// Clients of whom everything is logged.
+    pub debug_connection: Vec<Cidr>,
     pub env: Vec<String>,
 }
 

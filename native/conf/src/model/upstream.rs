@@ -1,6 +1,6 @@
 //! Upstream groups and how answers are fetched from them.
 
-use super::{inherited, CacheUse, CacheValid, List};
+use super::{inherited, CacheUse, CacheValid, List, ResolverConf};
 use crate::error::Place;
 use crate::pattern::Pattern;
 use crate::template::Template;
@@ -55,6 +55,13 @@ pub struct Upstream {
     pub port: Option<u16>,
     pub explicit: bool,
     pub peers: Vec<Peer>,
+    /// Servers whose names are looked up while running (`resolve`); each stands for as many as its
+    /// name has addresses.
+    pub resolving: Vec<Peer>,
+    /// Who is asked for them: the group's own `resolver`, else that of the http block.
+    pub resolver: Option<Arc<ResolverConf>>,
+    /// Milliseconds.
+    pub resolver_timeout: Option<u64>,
     pub balance: Balance,
     /// Idle connections kept per thread; 0 turns the pool off.
     pub keepalive: u64,

@@ -77,7 +77,9 @@ pub fn serve(ex: &mut Exchange) -> Flow {
     }
     send(ex, file, &meta);
     ex.response.allow_ranges = true;
-    ex.response.plain_file = Some(path);
+    // A prebuilt answer leaves no trace in a log.
+    let debugged = !ex.worker.shared.config.main.debug_connection.is_empty();
+    ex.response.plain_file = (!debugged).then_some(path);
     Flow::Done
 }
 

@@ -36,6 +36,37 @@ struct Lookup {
     turn: Cell<usize>,
 }
 
+/// How a single lookup went.
+pub enum Answered {
+    /// Addresses, and milliseconds they may be kept for.
+    Addresses(Vec<IpAddr>, u64),
+    /// There is no such name, or it has no address; and why this is known.
+    NoName(String),
+    /// Nobody could say; and why.
+    Failed(String),
+}
+
+/// Asks for a name that nobody else waits for; `turn`: the server to be asked next, `patience` in
+/// milliseconds.
+pub async fn once(conf: &ResolverConf, turn: &Cell<usize>, name: &str, patience: u64) -> Answered {
+    match query::run(conf, turn, name, patience).await {
+        Some(Ok(found)) => {
+            let ms = conf.valid.unwrap_or(u64::from(found.ttl) * 1000);
+            Answered::Addresses(found.addresses, ms)
+        }
+        Some(Err(code)) => {
+            let reason = format!("{name} could not be resolved ({code}: {})", words(code));
+            match code {
+                query::NO_NAME => Answered::NoName(reason),
+                _ => Answered::Failed(reason),
+            }
+        }
+        None => Answered::Failed(format!(
+            "{name} could not be resolved (110: Operation timed out)"
+        )),
+    }
+}
+
 /// The names one thread has looked up.
 #[derive(Default)]
 pub struct Resolver {

@@ -153,7 +153,7 @@ fn is(name: &[u8], other: &str) -> bool {
     name.eq_ignore_ascii_case(other.as_bytes())
 }
 
-fn is_passed(conf: &UpConf, name: &[u8], http1: bool) -> bool {
+pub(super) fn is_passed(conf: &UpConf, name: &[u8], http1: bool) -> bool {
     let listed = |list: &[String]| list.iter().any(|n| is(name, n));
     let passed = listed(items(&conf.pass_headers));
     // What the server could speak instead concerns only clients of HTTP/1.1.

@@ -91,6 +91,7 @@ impl Way<'_> {
             self.tries += 1;
             ex.attempts.push(attempt(plan, &chosen, group_start));
             group_start = false;
+            ex.debug(|| format!("connecting to upstream server {}", chosen.peer().addr));
             let index = chosen.index;
             let began = now_ms();
             let step = match one(ex, plan, &chosen).await {
@@ -179,7 +180,7 @@ impl Way<'_> {
         ex.log(Level::Error, &failure.message);
         if failure.stale {
             self.tries -= 1;
-        } else {
+        } else if failure.kind != 0 {
             chosen.failed();
         }
         drop(chosen);

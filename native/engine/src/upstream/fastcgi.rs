@@ -12,9 +12,7 @@ use std::sync::Arc;
 
 pub async fn serve(ex: &mut Exchange, pass: &FastcgiPass) -> Flow {
     let found = match (&pass.target, &pass.address) {
-        (model::Target::Upstream(i), _) => {
-            Ok((Some(*i), ex.worker.shared.balancers.groups[*i].clone()))
-        }
+        (model::Target::Upstream(i), _) => Ok((Some(*i), ex.worker.shared.balancers.group(*i))),
         (model::Target::Variable, address) => {
             let text = address
                 .as_ref()

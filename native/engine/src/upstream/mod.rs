@@ -8,6 +8,7 @@ pub(crate) mod fastcgi;
 pub mod keepalive;
 mod proxy;
 mod request;
+pub mod resolving;
 mod response_body;
 mod saved;
 mod spool;

@@ -48,15 +48,15 @@ pub async fn group_of(
     authority: &str,
     default_port: u16,
 ) -> Result<(Option<usize>, Arc<Group>), String> {
-    let groups = &ex.worker.shared.balancers.groups;
-    let known = groups.iter().position(|g| {
+    let mut groups = ex.worker.shared.balancers.groups().enumerate();
+    let known = groups.find(|(_, g)| {
         g.conf.name == authority
             || g.conf
                 .port
                 .is_some_and(|p| format!("{}:{p}", g.conf.name) == authority)
     });
-    if let Some(i) = known {
-        return Ok((Some(i), groups[i].clone()));
+    if let Some((i, group)) = known {
+        return Ok((Some(i), group));
     }
     let addresses = match authority.strip_prefix("unix:") {
         Some(path) => vec![PeerAddr::Unix(path.into())],
@@ -81,6 +81,9 @@ pub async fn group_of(
         port: None,
         explicit: false,
         peers: addresses.into_iter().map(peer).collect(),
+        resolving: Vec::new(),
+        resolver: None,
+        resolver_timeout: None,
         balance: Balance::RoundRobin,
         keepalive: 0,
         keepalive_local: true,
@@ -147,7 +150,7 @@ pub async fn serve(ex: &mut Exchange, pass: &ProxyPass) -> Flow {
         }
     };
     let found = match &pass.target {
-        model::Target::Upstream(i) => Ok((Some(*i), ex.worker.shared.balancers.groups[*i].clone())),
+        model::Target::Upstream(i) => Ok((Some(*i), ex.worker.shared.balancers.group(*i))),
         model::Target::Variable => {
             group_of(ex, &target.authority, if target.https { 443 } else { 80 }).await
         }

@@ -70,7 +70,7 @@ impl Spooled {
     pub fn new(body: UpstreamBody, conf: &UpConf, folder: PathBuf) -> Spooled {
         let (count, size) = conf.buffers.unwrap_or((8, 4096));
         let limits = Limits {
-            memory: (count * size) as usize,
+            memory: count.saturating_mul(size) as usize,
             file: conf.max_temp_file_size.unwrap_or(1 << 30),
             folder: conf.temp_path.clone().unwrap_or(folder),
         };

@@ -4,6 +4,7 @@ use crate::random_number;
 use gallop_conf::model::{Balance, Http, Peer, Upstream};
 use gallop_runtime::now_ms;
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// What is known of one server.
@@ -27,18 +28,69 @@ pub struct Group {
 }
 
 pub struct Balancers {
-    pub groups: Vec<Arc<Group>>,
+    groups: Vec<Slot>,
+    /// A thread looks up the names of servers.
+    looked_up: AtomicBool,
+}
+
+/// A group's servers now.
+enum Slot {
+    Fixed(Arc<Group>),
+    /// Their names are looked up while running.
+    Resolving(Mutex<Arc<Group>>),
+}
+
+impl Slot {
+    fn get(&self) -> Arc<Group> {
+        match self {
+            Slot::Fixed(group) => group.clone(),
+            Slot::Resolving(group) => group.lock().unwrap_or_else(|e| e.into_inner()).clone(),
+        }
+    }
 }
 
 impl Balancers {
     pub fn new(http: Option<&Http>) -> Balancers {
         let upstreams = http.map_or(&[][..], |h| &h.upstreams);
         Balancers {
-            groups: upstreams
-                .iter()
-                .map(|u| Arc::new(Group::new(u.clone())))
-                .collect(),
+            groups: upstreams.iter().map(slot).collect(),
+            looked_up: AtomicBool::new(false),
         }
+    }
+
+    /// The group of this index in the configuration.
+    pub fn group(&self, index: usize) -> Arc<Group> {
+        self.groups[index].get()
+    }
+
+    /// All groups, in the configuration's order.
+    pub fn groups(&self) -> impl Iterator<Item = Arc<Group>> + '_ {
+        self.groups.iter().map(Slot::get)
+    }
+
+    /// Whether it is the caller who is to look up the servers' names; true once.
+    pub(super) fn claim_lookups(&self) -> bool {
+        !self.looked_up.swap(true, Ordering::Relaxed)
+    }
+
+    /// Gives a group other servers; what is known of those that stay is kept.
+    pub(super) fn replace(&self, index: usize, conf: Upstream) {
+        let Slot::Resolving(slot) = &self.groups[index] else {
+            return;
+        };
+        let mut slot = slot.lock().unwrap_or_else(|e| e.into_inner());
+        let group = Group::new(Arc::new(conf));
+        group.take_over(&slot);
+        *slot = Arc::new(group);
+    }
+}
+
+fn slot(conf: &Arc<Upstream>) -> Slot {
+    let group = Arc::new(Group::new(conf.clone()));
+    if conf.resolving.is_empty() {
+        Slot::Fixed(group)
+    } else {
+        Slot::Resolving(Mutex::new(group))
     }
 }
 
@@ -142,6 +194,21 @@ impl Group {
         }
     }
 
+    /// Copies what is known of the servers that `old` has too. Its connections are still counted
+    /// there: whoever uses one gives it back to the group it came from.
+    fn take_over(&self, old: &Group) {
+        let (mut own, states) = (self.lock(), old.lock());
+        for (peer, state) in self.conf.peers.iter().zip(own.iter_mut()) {
+            let same = |p: &Peer| p.name == peer.name && p.addr == peer.addr;
+            if let Some(i) = old.conf.peers.iter().position(same) {
+                *state = PeerState {
+                    connections: 0,
+                    ..states[i].clone()
+                };
+            }
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Vec<PeerState>> {
         self.peers.lock().unwrap_or_else(|e| e.into_inner())
     }
@@ -166,6 +233,10 @@ impl Group {
     /// A server that was not tried yet; `tried` is marked.
     pub fn choose(self: &Arc<Self>, hint: &Hint, tried: &mut Vec<bool>) -> Option<Chosen> {
         tried.resize(self.conf.peers.len(), false);
+        if tried.is_empty() {
+            // None of the names has an address now.
+            return None;
+        }
         let mut states = self.lock();
         if self.conf.peers.len() == 1 {
             let peer = &self.conf.peers[0];
@@ -377,6 +448,9 @@ mod tests {
             port: None,
             explicit: true,
             peers: weights.iter().enumerate().map(peer).collect(),
+            resolving: Vec::new(),
+            resolver: None,
+            resolver_timeout: None,
             balance,
             keepalive: 0,
             keepalive_local: true,

@@ -1,7 +1,7 @@
 //! One request to an upstream: choice of a server, connection, request, head of the answer; and the
 //! next server when that fails.
 
-use super::answer::Head;
+use super::answer::{self, Head};
 use super::fastcgi;
 use super::keepalive::{TlsRequest, UpstreamConn};
 use super::request::{BodyLength, HttpRequest};
@@ -12,7 +12,7 @@ use crate::exchange::{Exchange, Received};
 use crate::phases::Flow;
 use crate::{received, template};
 use bytes::Bytes;
-use gallop_conf::model::{next, Level, PeerAddr, ProxyPass, UpConf};
+use gallop_conf::model::{items, next, Level, PeerAddr, ProxyPass, UpConf};
 use gallop_conf::parser::os_error;
 use gallop_http::fastcgi::RequestWriter;
 use gallop_runtime::{connect, deadline, now_ms, timeout, ConnectTo, Deadline};
@@ -54,7 +54,7 @@ impl Plan {
 
 /// Why a try failed.
 pub struct Failure {
-    /// The bit of `next_upstream`.
+    /// The bit of `next_upstream`; 0 when the fault is on this side.
     pub kind: u32,
     pub message: String,
     /// Something of the request may have reached the server.
@@ -65,10 +65,10 @@ pub struct Failure {
 
 impl Failure {
     pub fn status(&self) -> u16 {
-        if self.kind == next::TIMEOUT {
-            504
-        } else {
-            502
+        match self.kind {
+            0 => 500,
+            next::TIMEOUT => 504,
+            _ => 502,
         }
     }
 }
@@ -240,6 +240,7 @@ async fn handshake(
     };
     match timeout(plan.conf.connect_ms(), connector.connect(sock, &request)).await {
         Ok(Ok(stream)) => Ok(stream),
+        Ok(Err(e)) if e.kind() == io::ErrorKind::InvalidInput => Err((0, e.to_string())),
         Ok(Err(e)) => Err((
             next::ERROR,
             format!("SSL_do_handshake() failed ({e}) while SSL handshaking to upstream"),
@@ -510,7 +511,12 @@ async fn exchange(ex: &mut Exchange, plan: &Plan, mut conn: UpstreamConn) -> Tri
             a.times.received.set(got);
             a.times.sent.set(out.total);
         }
-        let parsed = decoder.head(&mut input, limit);
+        let mut parsed = decoder.head(&mut input, limit);
+        // The real answer follows an interim one, often at once.
+        while let Some(hints) = interim(&mut parsed) {
+            pass_hints(ex, plan, &hints).await;
+            parsed = decoder.head(&mut input, limit);
+        }
         if let Some(text) = caught(plan, &decoder) {
             log_stderr(ex, &mut decoder);
             let message =
@@ -519,8 +525,6 @@ async fn exchange(ex: &mut Exchange, plan: &Plan, mut conn: UpstreamConn) -> Tri
         }
         match parsed {
             Ok(None) => {}
-            // An interim answer; the real one follows.
-            Ok(Some(head)) if (100..200).contains(&head.status) && head.status != 101 => {}
             Ok(Some(head)) => {
                 log_stderr(ex, &mut decoder);
                 decoder.start_body(&head, plan.asks_head(ex));
@@ -538,6 +542,43 @@ async fn exchange(ex: &mut Exchange, plan: &Plan, mut conn: UpstreamConn) -> Tri
             }
         }
         log_stderr(ex, &mut decoder);
+    }
+}
+
+/// Takes an interim answer's head out of what was parsed.
+fn interim(parsed: &mut Result<Option<Head>, String>) -> Option<Head> {
+    let is_interim = |head: &&Head| (100..200).contains(&head.status) && head.status != 101;
+    match parsed {
+        Ok(head) if head.as_ref().filter(is_interim).is_some() => head.take(),
+        _ => None,
+    }
+}
+
+/// Passes `103 Early Hints` on where `early_hints` says so.
+async fn pass_hints(ex: &Exchange, plan: &Plan, head: &Head) {
+    let Some(interim) = ex.interim.as_ref().filter(|_| head.status == 103) else {
+        return;
+    };
+    let conf = &ex.loc.conf;
+    let wanted = items(&conf.early_hints).iter().any(|value| {
+        let value = template::eval(ex, value);
+        !value.is_empty() && value != b"0"
+    });
+    if ex.is_subrequest() || !wanted {
+        return;
+    }
+    let fields: Vec<_> = head
+        .fields
+        .iter()
+        .filter(|(name, _)| answer::is_passed(&plan.conf, name, false))
+        .cloned()
+        .collect();
+    if let Err(e) = interim.early_hints(&fields).await {
+        // The answer itself meets the same end.
+        ex.log(
+            Level::Info,
+            &format!("{e} while sending early hints to client"),
+        );
     }
 }
 

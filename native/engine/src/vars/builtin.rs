@@ -448,7 +448,7 @@ fn tls(ex: &Exchange, b: B, out: &mut Vec<u8>) -> Option<bool> {
         B::SslServerName => filled(out, &tls.server_name),
         B::SslSessionId => filled(out, &tls.session_id),
         B::SslSessionReused => text(out, if tls.session_reused { b"r" } else { b"." }),
-        B::SslEarlyData => text(out, if tls.early_data { b"1" } else { b"" }),
+        B::SslEarlyData => text(out, if tls.early_data.get() { b"1" } else { b"" }),
         B::SslClientVerify => filled(out, &tls.client_verify),
         B::SslClientRawCert => Some(pem(tls, out)),
         B::SslClientCert => {

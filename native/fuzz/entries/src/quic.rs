@@ -208,7 +208,8 @@ impl World {
                     continue;
                 };
                 let mut chunks: Vec<Bytes> = Vec::new();
-                self.server.read(key, stream, 65_536, &mut chunks);
+                self.server
+                    .read(key, stream, 65_536, &mut chunks, |_| false);
                 if stream & 2 == 0 {
                     let _ = self.server.write(key, stream, &mut chunks);
                     self.server.finish(key, stream);

@@ -107,6 +107,8 @@ pub struct Connection<T> {
     pub(super) peer_max_frame: usize,
     pub(super) send_window: i64,
     recv_window: i64,
+    /// The peer knows our settings.
+    pub(super) acknowledged: bool,
     released: u32,
     pub(super) initial_send_window: i64,
     /// The peer lowered its table size: the next section of ours must acknowledge it.
@@ -139,6 +141,7 @@ impl<T: Default> Connection<T> {
             peer_max_frame: MAX_FRAME,
             send_window: INITIAL_WINDOW,
             recv_window: INITIAL_WINDOW,
+            acknowledged: false,
             released: 0,
             initial_send_window: INITIAL_WINDOW,
             table_off: false,
@@ -394,7 +397,11 @@ impl<T: Default> Connection<T> {
             self.skip_section(block)?;
             return self.charge(flood::RESET, now);
         }
-        if self.streams.len() >= self.config.max_streams {
+        // Its body may already be on the way, sent in the belief that windows are as large as they are
+        // by default; the client can try again once it knows better.
+        let small = i64::from(self.config.stream_window) < INITIAL_WINDOW;
+        let unaware = small && !self.acknowledged && !end_stream;
+        if unaware || self.streams.len() >= self.config.max_streams {
             self.skip_section(block)?;
             return self.stream_error(stream, ErrorCode::REFUSED_STREAM, now);
         }

@@ -78,6 +78,7 @@ impl<T: Default> Connection<T> {
             if header.len != 0 {
                 return Err(Error::frame_size("client sent SETTINGS ack with a payload"));
             }
+            self.acknowledged = true;
             return self.charge(flood::IDLE_FRAME, now);
         }
         let mut window = self.initial_send_window;

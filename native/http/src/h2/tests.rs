@@ -37,6 +37,13 @@ struct Client {
 impl Client {
     /// After the handshake.
     fn new(config: Config) -> Self {
+        let mut client = Self::unaware(config);
+        client.send(&frame_of(SETTINGS, ACK, 0, &[])).unwrap();
+        client
+    }
+
+    /// After the client's settings; it has not acknowledged the server's.
+    fn unaware(config: Config) -> Self {
         let server = Connection::new(config);
         let now = Instant::now();
         let mut client = Self { server, now };

@@ -403,6 +403,14 @@ impl Connection {
         Ok(None)
     }
 
+    /// Whether a request that begins with these bytes has to wait for the dynamic table. The end of
+    /// its stream is then best left unread: transports tell of no reset after it.
+    pub fn would_wait(&self, mut data: &[u8]) -> bool {
+        let found = super::varint::decode(&mut data);
+        let len = super::varint::decode(&mut data);
+        found == Some(kind::HEADERS) && len.is_some() && self.fields.waits(data)
+    }
+
     /// A stream that waited for the dynamic table and need not any more.
     pub fn unblocked(&mut self) -> Option<u64> {
         self.fields.unblocked()

@@ -120,6 +120,11 @@ impl Fields {
         Ok(Some(builder))
     }
 
+    /// Whether a section that begins with these bytes has to wait for the table.
+    pub fn waits(&self, section: &[u8]) -> bool {
+        qpack::waits(section, &self.table)
+    }
+
     fn acknowledge(&mut self, stream: u64, required: u64) {
         qpack::push_acknowledgement(&mut self.instructions, stream);
         self.acknowledged = self.acknowledged.max(required);

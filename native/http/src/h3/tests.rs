@@ -690,12 +690,16 @@ fn a_section_may_refer_to_the_dynamic_table() {
 fn a_section_waits_for_its_entries() {
     let mut client = Client::new(Config::default());
     let request = [get_dynamic(), frame(kind::DATA, b"body")].concat();
+    assert!(client.server.would_wait(&request));
+    assert!(!client.server.would_wait(&request[..1]));
+    assert!(!client.server.would_wait(&frame(kind::DATA, b"\x02\x00")));
     let seen = client.send(0, &request, true).unwrap();
     assert_eq!(seen, [Seen::Blocked(0)]);
     assert!(client.server.awaits_head(0));
     assert_eq!(client.server.unblocked(), None);
     client.send(2, ENCODER, false).unwrap();
     assert_eq!(client.server.unblocked(), Some(0));
+    assert!(!client.server.would_wait(&request));
     let rest = std::mem::take(&mut client.held);
     let seen = client.send(0, &rest, true).unwrap();
     let body = Seen::Data(0, b"body".to_vec(), true);

@@ -44,6 +44,14 @@ pub fn decode(
     Ok(prefix.required)
 }
 
+/// Whether the section that begins with these bytes would be [`Error::Blocked`].
+pub fn waits(mut input: &[u8], table: &Table) -> bool {
+    let encoded = integer::decode(&mut input, 8).unwrap_or(0) as u64;
+    table
+        .required(encoded)
+        .is_ok_and(|required| required > table.inserted())
+}
+
 /// What a section's references count from (section 4.5.1).
 #[derive(Clone, Copy)]
 struct Prefix {

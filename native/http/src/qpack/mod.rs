@@ -10,7 +10,7 @@ mod encoder;
 mod streams;
 mod table;
 
-pub use decoder::decode;
+pub use decoder::{decode, waits};
 pub use dynamic::{Table, MAX_CAPACITY};
 pub use encoder::{encode_field, encode_plain_field, encode_prefix, encode_status};
 pub use streams::{push_acknowledgement, push_cancellation, push_increment, DecoderStream};

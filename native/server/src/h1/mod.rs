@@ -284,8 +284,10 @@ impl<T: Transport> Driver<T> {
         let (count, size) = conf.large_buffers();
         let limits = Limits {
             line: size as usize,
-            total: (count * size) as usize
-                + conf.client_header_buffer_size.unwrap_or(1024) as usize,
+            total: count
+                .saturating_mul(size)
+                .saturating_add(conf.client_header_buffer_size.unwrap_or(1024))
+                as usize,
             headers: conf.max_headers.unwrap_or(1000) as usize,
             ignore_invalid: conf.ignore_invalid_headers.unwrap_or(true),
             underscores: conf.underscores_in_headers.unwrap_or(false),
@@ -342,6 +344,9 @@ impl<T: Transport> Driver<T> {
         };
         if refused.is_some() {
             ex.keepalive = false;
+        }
+        if ex.version() == Version::Http11 {
+            ex.interim = Some(self.shared.clone());
         }
         let end = self.process(&mut ex, refused).await;
         ex.complete = end.is_none() || matches!(end, Some(End::Linger));

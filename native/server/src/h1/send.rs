@@ -5,13 +5,15 @@ use crate::transport::Transport;
 use gallop_conf::model::items;
 use gallop_conf::values::parse_size;
 use gallop_engine::body::read_range;
+use gallop_engine::exchange::{Fields, Interim};
 use gallop_engine::fast::MAX_BODY;
 use gallop_engine::{log, status, time, Body, Chunk, Exchange};
 use gallop_http::message::Version;
 use gallop_runtime::{race, sleep, timeout, unix_time, Either};
 use std::fs::File;
-use std::future::poll_fn;
+use std::future::{poll_fn, Future};
 use std::io;
+use std::pin::Pin;
 use std::rc::Rc;
 
 /// A file not larger than this is read and sent with the head in one write.
@@ -62,6 +64,20 @@ fn framing(ex: &mut Exchange) -> Framing {
     }
     ex.keepalive = false;
     Framing::Close
+}
+
+impl<T: Transport> Interim for Shared<T> {
+    fn early_hints<'a>(
+        &'a self,
+        fields: &'a Fields,
+    ) -> Pin<Box<dyn Future<Output = io::Result<()>> + 'a>> {
+        let mut buf = b"HTTP/1.1 103 Early Hints\r\n".to_vec();
+        for (name, value) in fields {
+            field(&mut buf, name, value);
+        }
+        buf.extend_from_slice(b"\r\n");
+        Box::pin(async move { write_all(&self.io, &buf).await })
+    }
 }
 
 /// Sends head and body.

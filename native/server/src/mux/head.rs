@@ -1,5 +1,6 @@
 //! Response heads as field sections.
 
+use gallop_engine::exchange::Fields;
 use gallop_engine::phases::{absolute_location, product};
 use gallop_engine::{time, Exchange};
 use gallop_http::{hpack, qpack};
@@ -18,6 +19,18 @@ impl Coding {
     pub fn status(self, status: u16) -> Vec<u8> {
         let mut out = Vec::with_capacity(8);
         self.begin(&mut out, status);
+        out
+    }
+
+    /// A section of an interim answer.
+    pub fn interim(self, status: u16, fields: &Fields) -> Vec<u8> {
+        let mut out = self.status(status);
+        for (name, value) in fields
+            .iter()
+            .filter(|(name, _)| !is_connection_specific(name))
+        {
+            self.field(&mut out, name, value);
+        }
         out
     }
 

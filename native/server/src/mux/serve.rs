@@ -5,12 +5,14 @@ use bytes::Bytes;
 use gallop_conf::model::{items, Level};
 use gallop_conf::values::parse_size;
 use gallop_engine::body::read_range;
+use gallop_engine::exchange::{Fields, Interim};
 use gallop_engine::{Begin, Body, Chunk, Conn, Exchange, Worker};
 use gallop_http::head::{HeadError, RequestHead};
 use gallop_http::message::Version;
 use gallop_runtime::{race, sleep, timeout, unix_time, Either, Notify};
-use std::future::poll_fn;
+use std::future::{poll_fn, Future};
 use std::io;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::task::Poll;
@@ -24,6 +26,23 @@ pub struct Started {
     pub body: Option<Rc<Queue>>,
     /// To be set when the stream is lost.
     pub gone: Rc<Notify>,
+}
+
+/// Interim answers on a stream.
+struct Hints {
+    mux: Rc<dyn Mux>,
+    stream: u64,
+}
+
+impl Interim for Hints {
+    fn early_hints<'a>(
+        &'a self,
+        fields: &'a Fields,
+    ) -> Pin<Box<dyn Future<Output = io::Result<()>> + 'a>> {
+        let section = self.mux.coding().interim(103, fields);
+        self.mux.send_interim(self.stream, &section);
+        Box::pin(std::future::ready(Ok(())))
+    }
 }
 
 /// Starts the task of a request. `head` is an error for a malformed one; `end`: it has no body.
@@ -68,6 +87,10 @@ pub fn start(
             }
         }
     };
+    ex.interim = Some(Rc::new(Hints {
+        mux: mux.clone(),
+        stream,
+    }));
     let gone = Rc::new(Notify::default());
     gallop_runtime::spawn(serve(mux, stream, ex, refused, gone.clone()));
     Started { body: queue, gone }
@@ -157,11 +180,32 @@ async fn answer(
             return send_whole(mux, stream, ex, &section, whole).await;
         }
     }
-    mux.send_head(stream, &section, end);
     if end {
+        send_bodiless(mux, stream, ex, &section, bodiless, &mut body);
         return Ok(());
     }
+    mux.send_head(stream, &section, false);
     send_body(mux, stream, ex, &mut body).await
+}
+
+/// Sends a response of no bytes. One that could have had some may still have trailers.
+fn send_bodiless(
+    mux: &Rc<dyn Mux>,
+    stream: u64,
+    ex: &Exchange,
+    section: &[u8],
+    never: bool,
+    body: &mut Body,
+) {
+    let fields = if never {
+        Vec::new()
+    } else {
+        trailers(ex, body)
+    };
+    mux.send_head(stream, section, fields.is_empty());
+    if !fields.is_empty() {
+        mux.send_trailers(stream, &mux.coding().trailers(&fields));
+    }
 }
 
 /// A body that is small and at hand, in one piece.

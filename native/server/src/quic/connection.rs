@@ -14,6 +14,7 @@ use gallop_runtime::{coarse_ms, sleep, Notify};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::io;
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
@@ -62,6 +63,9 @@ pub struct Connection {
     streams: RefCell<StreamTable<StreamState>>,
     /// As the engine sees it; made with the first request.
     conn: RefCell<Option<Rc<Conn>>>,
+    /// Where the client was when its last packets were dealt with: a request that comes with its
+    /// first packet from elsewhere is still of the old address, as nginx has it.
+    peer: Cell<Option<SocketAddr>>,
     /// Our control stream, and our QPACK decoder stream once it has something to say.
     control: Cell<Option<u64>>,
     decoder: Cell<Option<u64>>,
@@ -71,8 +75,8 @@ pub struct Connection {
     held: RefCell<Vec<(u64, VecDeque<Bytes>, bool)>>,
     /// Streams whose heads have a time limit.
     timed: RefCell<Vec<u64>>,
-    /// The error to close with once what goes before it is sent.
-    failed: Cell<Option<h3::Error>>,
+    /// The error to close with once what goes before it is sent, and whether it was.
+    failed: Cell<Option<(h3::Error, bool)>>,
     closing: Cell<bool>,
     _count: crate::worker::ConnectionCount,
 }
@@ -88,6 +92,7 @@ impl Connection {
             h3: RefCell::new(h3::Connection::new(hub.config)),
             streams: RefCell::new(StreamTable::new(2)),
             conn: RefCell::default(),
+            peer: Cell::new(hub.endpoint.borrow().origin(key)),
             control: Cell::new(None),
             decoder: Cell::new(None),
             resumed: RefCell::default(),
@@ -101,7 +106,12 @@ impl Connection {
 
     pub fn event(self: &Rc<Self>, event: Event, now: Instant) {
         match event {
-            Event::Connected => self.open_control(),
+            Event::Connected => {
+                if let Some(tls) = self.conn.borrow().as_ref().and_then(|c| c.tls.as_ref()) {
+                    tls.early_data.set(false);
+                }
+                self.open_control();
+            }
             Event::Readable(stream) => self.read(stream, now),
             Event::Writable(stream) => self.write_on(stream),
             Event::Stopped(stream) => self.stopped(stream, now),
@@ -111,8 +121,13 @@ impl Connection {
 
     /// Does what requests' tasks made possible.
     pub fn go_on(self: &Rc<Self>, now: Instant) {
-        if let Some(error) = self.failed.take() {
-            return self.close(error.code, error.reason, now);
+        match self.failed.take() {
+            Some((error, true)) => return self.close(error.code, error.reason, now),
+            Some((error, false)) => {
+                self.failed.set(Some((error, true)));
+                return self.hub.touch(self.key);
+            }
+            None => {}
         }
         self.release_held(now);
         let resumed = std::mem::take(&mut *self.resumed.borrow_mut());
@@ -131,6 +146,19 @@ impl Connection {
         drop(h3);
         if going_away && self.is_idle() {
             self.close(ErrorCode::NO_ERROR, "", now);
+        }
+        self.follow_client();
+    }
+
+    /// Requests from now on are of the address where the client is now.
+    fn follow_client(&self) {
+        let now = self.hub.endpoint.borrow().remote(self.key);
+        if now.is_none() || self.peer.replace(now) == now {
+            return;
+        }
+        let mut conn = self.conn.borrow_mut();
+        if let Some(known) = conn.take() {
+            *conn = Some(Rc::new(known.moved(now)));
         }
     }
 
@@ -152,8 +180,21 @@ impl Connection {
             let Some(at) = held.iter().position(|(id, ..)| *id == stream) else {
                 continue;
             };
-            let (_, mut chunks, fin) = held.swap_remove(at);
+            let (_, mut chunks, mut fin) = held.swap_remove(at);
             drop(held);
+            if !fin {
+                // Its end may have been left unread.
+                let mut more = Vec::new();
+                let mut endpoint = self.hub.endpoint.borrow_mut();
+                let end = endpoint.read(self.key, stream, READ, &mut more, |_| false);
+                drop(endpoint);
+                if end == End::Reset {
+                    self.reset_by_peer(stream, now);
+                    continue;
+                }
+                chunks.extend(more);
+                fin = end == End::Finished;
+            }
             if chunks.is_empty() {
                 chunks.push_back(Bytes::new());
             }
@@ -233,7 +274,7 @@ impl Connection {
         self.hub.worker.log(Level::Info, &error.to_string());
         if self.say_instructions() {
             // QUIC sends nothing more once it is told to close.
-            self.failed.set(Some(error));
+            self.failed.set(Some((error, false)));
             return self.hub.touch(self.key);
         }
         self.close(error.code, error.reason, now);
@@ -255,15 +296,24 @@ impl Connection {
     fn read(self: &Rc<Self>, stream: u64, now: Instant) {
         let mut chunks = Vec::new();
         loop {
-            if self.is_lost() || self.is_full(stream) || self.is_held(stream) {
+            if self.is_lost() || self.is_full(stream) {
+                return;
+            }
+            if self.is_held(stream) {
+                let reset = self.hub.endpoint.borrow_mut().was_reset(self.key, stream);
+                if reset {
+                    self.reset_by_peer(stream, now);
+                }
                 return;
             }
             chunks.clear();
-            let end = self
-                .hub
-                .endpoint
-                .borrow_mut()
-                .read(self.key, stream, READ, &mut chunks);
+            let end =
+                self.hub
+                    .endpoint
+                    .borrow_mut()
+                    .read(self.key, stream, READ, &mut chunks, |piece| {
+                        self.h3.borrow().would_wait(piece)
+                    });
             if end == End::Reset {
                 return self.reset_by_peer(stream, now);
             }
@@ -584,7 +634,7 @@ impl Connection {
                 .next_connection
                 .fetch_add(1, Ordering::Relaxed),
             endpoint: served,
-            peer: endpoint.remote(self.key),
+            peer: self.peer.get(),
             local,
             local_name: String::new(),
             requests: Cell::new(0),

@@ -29,6 +29,10 @@ const MAX_SEGMENTS: usize = 64;
 const SEND_WINDOW: u64 = 2 << 20;
 /// The client's control and QPACK streams, and a few it may grease with.
 const MAX_UNI_STREAMS: u32 = 8;
+/// Timers that may run out after a handshake before what was sent is repeated.
+const MAX_QUIET_PROBES: u32 = 6;
+/// Bytes by which a probe of that kind opens the connection's window.
+const WINDOW_STEP: u64 = 16;
 
 /// The directives of a QUIC listener, resolved.
 #[derive(Clone, Debug)]
@@ -73,12 +77,32 @@ pub enum End {
 
 struct Connection {
     quic: quinn_proto::Connection,
+    /// Where its client was at first.
+    origin: SocketAddr,
     /// In the list of those to look at.
     active: bool,
     /// When the timer in the heap is due.
     armed: Option<Instant>,
     accepted: VecDeque<Event>,
     closed: bool,
+    quiet: Option<Quiet>,
+}
+
+/// After the handshake, until the client acknowledges something: what is sent when a timer runs out.
+///
+/// quinn-proto then repeats its oldest packet, which is that of the session tickets and connection
+/// ids. A client that is only busy would get them twice. A probe may be any frame that asks for an
+/// acknowledgement (RFC 9002, section 6.2.4); what is really lost is repeated once one arrives.
+#[derive(Clone, Copy)]
+struct Quiet {
+    /// ACK frames seen up to the end of the handshake.
+    acks: u64,
+    /// Timers that ran out since.
+    timeouts: u32,
+    /// Packets to fill, two for each timer as in quinn-proto.
+    due: u32,
+    /// The connection's receive window, which each probe announces a little larger.
+    window: u64,
 }
 
 /// All QUIC connections of one UDP socket.
@@ -91,6 +115,8 @@ pub struct Endpoint {
     remote: Arc<ServerConfig>,
     retry: bool,
     accepting: bool,
+    /// Bytes that all streams of a connection may have under way to us.
+    window: u64,
 }
 
 impl Endpoint {
@@ -116,6 +142,7 @@ impl Endpoint {
             remote,
             retry: options.retry,
             accepting: true,
+            window: receive_window(options),
         }
     }
 
@@ -174,11 +201,13 @@ impl Endpoint {
             self.connections.resize_with(key + 1, || None);
         }
         self.connections[key] = Some(Connection {
+            origin: quic.remote_address(),
             quic,
             active: false,
             armed: None,
             accepted: VecDeque::new(),
             closed: false,
+            quiet: None,
         });
         self.activate(key);
     }
@@ -218,7 +247,15 @@ impl Endpoint {
                 return Some(event);
             }
             match connection.quic.poll()? {
-                QuicEvent::Connected => return Some(Event::Connected),
+                QuicEvent::Connected => {
+                    connection.quiet = Some(Quiet {
+                        acks: connection.quic.stats().frame_rx.acks,
+                        timeouts: 0,
+                        due: 0,
+                        window: self.window,
+                    });
+                    return Some(Event::Connected);
+                }
                 QuicEvent::ConnectionLost { .. } => {
                     connection.closed = true;
                     return Some(Event::Closed);
@@ -253,8 +290,7 @@ impl Endpoint {
                 self.activate(key);
                 return false;
             }
-            let segments = MAX_SEND / usize::from(connection.quic.current_mtu());
-            let segments = segments.clamp(1, MAX_SEGMENTS);
+            let segments = connection.segments();
             let Some(transmit) = connection.quic.poll_transmit(now, segments, out.buffer()) else {
                 break;
             };
@@ -309,6 +345,7 @@ impl Endpoint {
                 .is_some_and(|real| real <= now)
             {
                 connection.quic.handle_timeout(now);
+                connection.probe_quietly();
                 self.activate(key);
             } else {
                 self.settle(key);
@@ -316,8 +353,16 @@ impl Endpoint {
         }
     }
 
-    /// Reads what has come on a stream, up to about `limit` bytes, in order.
-    pub fn read(&mut self, key: Key, stream: u64, limit: usize, chunks: &mut Vec<Bytes>) -> End {
+    /// Reads what has come on a stream, up to about `limit` bytes, in order. Nothing is read behind
+    /// a piece for which `stop` holds, not even the stream's end.
+    pub fn read(
+        &mut self,
+        key: Key,
+        stream: u64,
+        limit: usize,
+        chunks: &mut Vec<Bytes>,
+        stop: impl Fn(&[u8]) -> bool,
+    ) -> End {
         let Some(connection) = connection(&mut self.connections, key) else {
             return End::Reset;
         };
@@ -334,7 +379,11 @@ impl Endpoint {
             match reader.next(usize::MAX) {
                 Ok(Some(chunk)) => {
                     taken += chunk.bytes.len();
+                    let stops = stop(&chunk.bytes);
                     chunks.push(chunk.bytes);
+                    if stops {
+                        break End::Open;
+                    }
                 }
                 Ok(None) => break End::Finished,
                 Err(ReadError::Blocked) => break End::Open,
@@ -345,6 +394,15 @@ impl Endpoint {
             self.activate(key);
         }
         end
+    }
+
+    /// Whether the client gave a stream up whose bytes are not wanted now; true once.
+    pub fn was_reset(&mut self, key: Key, stream: u64) -> bool {
+        let Some(connection) = connection(&mut self.connections, key) else {
+            return false;
+        };
+        let mut stream = connection.quic.recv_stream(id(stream));
+        matches!(stream.received_reset(), Ok(Some(_)))
     }
 
     /// Queues bytes on a stream: how many were taken, or `None` when the stream is gone. What is
@@ -408,6 +466,11 @@ impl Endpoint {
         Some(self.connections.get(key)?.as_ref()?.quic.remote_address())
     }
 
+    /// Where a connection's client was at first.
+    pub fn origin(&self, key: Key) -> Option<SocketAddr> {
+        Some(self.connections.get(key)?.as_ref()?.origin)
+    }
+
     /// What the TLS of a connection says about its handshake.
     pub fn handshake(&self, key: Key) -> Option<Box<dyn Any>> {
         let connection = self.connections.get(key)?.as_ref()?;
@@ -421,6 +484,27 @@ impl Endpoint {
 }
 
 impl Connection {
+    /// After a timer ran out: has the packets that quinn-proto sends now carry no repetition.
+    fn probe_quietly(&mut self) {
+        let acks = |connection: &Self| connection.quic.stats().frame_rx.acks;
+        let Some(mut quiet) = self.quiet else { return };
+        quiet.timeouts += 1;
+        quiet.due = 2;
+        let over = quiet.timeouts > MAX_QUIET_PROBES || acks(self) != quiet.acks;
+        self.quiet = (!over).then_some(quiet);
+    }
+
+    /// Packets to ask for at once.
+    fn segments(&mut self) -> usize {
+        if let Some(quiet) = self.quiet.as_mut().filter(|quiet| quiet.due > 0) {
+            quiet.due -= 1;
+            quiet.window += WINDOW_STEP;
+            self.quic.set_receive_window(code_of(quiet.window));
+            return 1;
+        }
+        (MAX_SEND / usize::from(self.quic.current_mtu())).clamp(1, MAX_SEGMENTS)
+    }
+
     fn stream_event(&mut self, event: StreamEvent) {
         match event {
             StreamEvent::Opened { dir } => {
@@ -456,6 +540,10 @@ fn outgoing(transmit: &Transmit) -> Outgoing {
     }
 }
 
+fn receive_window(options: &Options) -> u64 {
+    u64::from(options.stream_window) * 16
+}
+
 fn transport(options: &Options, mtu: u16) -> TransportConfig {
     let mut transport = TransportConfig::default();
     let mut discovery = MtuDiscoveryConfig::default();
@@ -465,7 +553,7 @@ fn transport(options: &Options, mtu: u16) -> TransportConfig {
         .max_concurrent_bidi_streams(options.max_streams.into())
         .max_concurrent_uni_streams(MAX_UNI_STREAMS.into())
         .stream_receive_window(options.stream_window.into())
-        .receive_window(options.stream_window.saturating_mul(16).into())
+        .receive_window(code_of(receive_window(options)))
         .send_window(SEND_WINDOW)
         .max_idle_timeout(Some(idle.into()))
         .mtu_discovery_config(Some(discovery))

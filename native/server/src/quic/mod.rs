@@ -84,11 +84,11 @@ fn h3_config(server: &Server) -> h3::Config {
     let (count, size) = conf.large_buffers();
     h3::Config {
         head: gallop_http::head::HeadLimits {
-            size: (count * size) as usize,
+            size: count.saturating_mul(size) as usize,
             field: size as usize,
             fields: conf.max_headers.unwrap_or(1000) as usize,
         },
-        max_section: (count * size) as usize,
+        max_section: count.saturating_mul(size) as usize,
         max_field: size as usize,
         max_requests: server.root.conf.keepalive_requests.unwrap_or(1000),
         max_streams: conf.http3_max_concurrent_streams.unwrap_or(128).min(32_768) as usize,

@@ -1,19 +1,31 @@
 //! Certificates and keys from PEM files.
 
-use super::{error, Result, TlsError};
+use super::x509::der::element;
+use super::{encrypted, error, files, Result, TlsError};
+use base64::engine::general_purpose::STANDARD;
+use base64::Engine;
 use rustls::crypto::aws_lc_rs::sign::any_supported_type;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::sign::CertifiedKey;
 use rustls::SignatureScheme;
-use std::path::PathBuf;
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// The labels of an encrypted PKCS #8 key and of OpenSSL's own form of certificates, and what stands in
+/// older kinds of keys that are encrypted.
+const ENCRYPTED: &str = "ENCRYPTED PRIVATE KEY-----";
+const TRUSTED: &str = "TRUSTED CERTIFICATE-----";
+const OLD_ENCRYPTION: &str = "Proc-Type: 4,ENCRYPTED";
 
 /// Where PEM text comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// A file.
+    /// A file, read once for a configuration.
     File(PathBuf),
+    /// A file that a variable named, read each time.
+    Fresh(PathBuf),
     /// The text itself (`data:`).
     Inline(String),
 }
@@ -27,19 +39,28 @@ impl Source {
         }
     }
 
-    fn read(&self, what: &str) -> Result<Vec<u8>> {
-        match self {
-            Source::Inline(text) => Ok(text.clone().into_bytes()),
-            Source::File(path) => std::fs::read(path)
-                .map_err(|e| TlsError(format!("cannot load {what} \"{}\": {e}", path.display()))),
+    /// Reads `data:...` or a path that came out of variables.
+    pub fn fresh(text: &str) -> Self {
+        match Self::new(text) {
+            Source::File(path) => Source::Fresh(path),
+            other => other,
         }
+    }
+
+    fn read(&self, what: &str) -> Result<Arc<[u8]>> {
+        let bytes = match self {
+            Source::Inline(text) => Ok(text.as_bytes().into()),
+            Source::File(path) => files::read(path),
+            Source::Fresh(path) => std::fs::read(path).map(Into::into),
+        };
+        bytes.map_err(|e| TlsError(format!("cannot load {what} \"{self}\": {e}")))
     }
 }
 
 impl std::fmt::Display for Source {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Source::File(path) => write!(f, "{}", path.display()),
+            Source::File(path) | Source::Fresh(path) => write!(f, "{}", path.display()),
             Source::Inline(_) => f.write_str("data:"),
         }
     }
@@ -48,6 +69,7 @@ impl std::fmt::Display for Source {
 /// All certificates of a PEM text, the server's own first.
 pub fn chain(source: &Source) -> Result<Vec<CertificateDer<'static>>> {
     let pem = source.read("certificate")?;
+    let pem = without_trust(&pem);
     let parsed: std::result::Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
     match parsed {
         Ok(chain) if !chain.is_empty() => Ok(chain),
@@ -58,31 +80,105 @@ pub fn chain(source: &Source) -> Result<Vec<CertificateDer<'static>>> {
     }
 }
 
-/// Loads a chain and its key, and makes sure that they belong together.
+/// OpenSSL's "trusted certificates" are certificates behind which stands what they are trusted for;
+/// that is for OpenSSL's own programs and left out here.
+fn without_trust(pem: &[u8]) -> Cow<'_, [u8]> {
+    if !has(pem, TRUSTED) {
+        return Cow::Borrowed(pem);
+    }
+    let text = String::from_utf8_lossy(pem).replace(TRUSTED, "CERTIFICATE-----");
+    let mut plain = Vec::new();
+    for der in CertificateDer::pem_slice_iter(text.as_bytes()).flatten() {
+        let mut rest = &der[..];
+        let whole = rest.len();
+        if element(&mut rest).is_some() {
+            let body = STANDARD.encode(&der[..whole - rest.len()]);
+            let lines = [
+                "-----BEGIN CERTIFICATE-----",
+                &body,
+                "-----END CERTIFICATE-----",
+                "",
+            ];
+            plain.extend_from_slice(lines.join("\n").as_bytes());
+        }
+    }
+    Cow::Owned(plain)
+}
+
+/// The words of `ssl_password_file`, one a line.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn passwords(path: Option<&Path>) -> Result<Vec<Vec<u8>>> {
+    let Some(path) = path else {
+        return Ok(Vec::new());
+    };
+    let text = files::read(path).map_err(|e| {
+        TlsError(format!(
+            "cannot load ssl_password_file \"{}\": {e}",
+            path.display()
+        ))
+    })?;
+    let lines = text.split(|&c| c == b'\n');
+    let words = lines.map(|line| line.strip_suffix(b"\r").unwrap_or(line));
+    let words = words.filter(|word| !word.is_empty());
+    Ok(words.map(<[u8]>::to_vec).collect())
+}
+
+/// The first private key of a PEM text, and whether it was encrypted.
+fn private_key(
+    pem: &[u8],
+    passwords: &[Vec<u8>],
+) -> std::result::Result<(PrivateKeyDer<'static>, bool), String> {
+    let plain = match PrivateKeyDer::from_pem_slice(pem) {
+        Ok(PrivateKeyDer::Pkcs1(_) | PrivateKeyDer::Sec1(_)) if has(pem, OLD_ENCRYPTION) => {
+            let hint =
+                "its encryption is that of old OpenSSL: convert it with \"openssl pkcs8 -topk8\"";
+            return Err(hint.into());
+        }
+        Ok(key) => return Ok((key, false)),
+        Err(e) => e.to_string(),
+    };
+    // The parser knows only plain keys, but the lines between the labels are alike.
+    let text = String::from_utf8_lossy(pem);
+    if !text.contains(ENCRYPTED) {
+        return Err(plain);
+    }
+    let relabelled = text.replace(ENCRYPTED, "PRIVATE KEY-----");
+    let sealed = PrivatePkcs8KeyDer::from_pem_slice(relabelled.as_bytes());
+    let sealed = sealed.map_err(|e| e.to_string())?;
+    let opened = encrypted::open(sealed.secret_pkcs8_der(), passwords)?;
+    Ok((PrivatePkcs8KeyDer::from(opened).into(), true))
+}
+
+fn has(pem: &[u8], words: &str) -> bool {
+    pem.windows(words.len()).any(|w| w == words.as_bytes())
+}
+
+/// Loads a chain and its key, and makes sure that they belong together; whether a password was
+/// needed.
 ///
 /// # Errors
 /// A file cannot be read or parsed, the key is of a kind that cannot sign, or of another
 /// certificate.
-pub fn load_pair(certificate: &Source, key: &Source) -> Result<CertifiedKey> {
+pub fn load_pair(
+    certificate: &Source,
+    key: &Source,
+    passwords: &[Vec<u8>],
+) -> Result<(CertifiedKey, bool)> {
     let chain = chain(certificate)?;
+    let broken =
+        |e: &dyn std::fmt::Display| TlsError(format!("cannot load certificate key \"{key}\": {e}"));
     let pem = key.read("certificate key")?;
-    let der = PrivateKeyDer::from_pem_slice(&pem).map_err(|e| {
-        let hint = if pem.windows(9).any(|w| w == b"ENCRYPTED") {
-            " (encrypted keys are not supported: decrypt it with \"openssl pkey\")"
-        } else {
-            ""
-        };
-        TlsError(format!("cannot load certificate key \"{key}\": {e}{hint}"))
-    })?;
-    let signer = any_supported_type(&der)
-        .map_err(|e| TlsError(format!("cannot load certificate key \"{key}\": {e}")))?;
+    let (der, encrypted) = private_key(&pem, passwords).map_err(|e| broken(&e))?;
+    let signer = any_supported_type(&der).map_err(|e| broken(&e))?;
     let pair = CertifiedKey::new(chain, signer);
     match pair.keys_match() {
         Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::KeyMismatch)) => error(
             format!("certificate \"{certificate}\" and key \"{key}\" do not belong together"),
         ),
         // Anything else means that they cannot be compared, as with certificates of version 1.
-        _ => Ok(pair),
+        _ => Ok((pair, encrypted)),
     }
 }
 
@@ -93,7 +189,16 @@ pub struct Choice {
 }
 
 impl Choice {
-    pub fn new(pairs: Vec<Arc<CertifiedKey>>) -> Self {
+    /// Of several pairs with keys of one kind the last counts, as with OpenSSL.
+    pub fn new(all: Vec<Arc<CertifiedKey>>) -> Self {
+        let mut pairs: Vec<Arc<CertifiedKey>> = Vec::new();
+        for pair in all {
+            let kind = pair.key.algorithm();
+            match pairs.iter_mut().find(|p| p.key.algorithm() == kind) {
+                Some(earlier) => *earlier = pair,
+                None => pairs.push(pair),
+            }
+        }
         Self { pairs }
     }
 

@@ -4,20 +4,28 @@ use super::certificates::{load_pair, Choice, Source};
 use super::tickets::{Expiring, FileTickets};
 use super::verify::{verifiers, AnyCertificate, Authorities, Client, Judge};
 use super::{ciphers, error, Result, TlsError};
-use rustls::crypto::aws_lc_rs::Ticketer;
 use rustls::crypto::CryptoProvider;
 use rustls::server::{
     NoServerSessionStorage, ProducesTickets, ServerSessionMemoryCache, WebPkiClientVerifier,
 };
+use rustls::ticketer::TicketRotator;
 use rustls::{ServerConfig, SupportedProtocolVersion};
 use std::path::PathBuf;
 use std::sync::Arc;
+
+/// Seconds that a key of our own seals tickets at most.
+const MAX_TICKET_KEY_AGE: u32 = 6 * 3600;
+
+/// Sessions kept for early data where `ssl_session_cache` gives no size.
+const EARLY_SESSIONS: usize = 20_480;
 
 /// The directives, resolved.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     /// `ssl_certificate` and `ssl_certificate_key`, pair by pair.
     pub pairs: Vec<(Source, Source)>,
+    /// `ssl_password_file`: words that may open the keys.
+    pub passwords: Vec<Vec<u8>>,
     /// `ssl_protocols`; none means the default, 1.2 and 1.3.
     pub protocols: Vec<String>,
     /// `ssl_ciphers`, in OpenSSL's language.
@@ -42,6 +50,8 @@ pub struct Settings {
     pub stapling_file: Option<PathBuf>,
     /// `ssl_early_data`.
     pub early_data: bool,
+    /// `ssl_certificate_compression`.
+    pub compression: bool,
 }
 
 /// The protocols a listener speaks above TLS.
@@ -103,6 +113,9 @@ impl Context {
         let mut config = builder.with_cert_resolver(pairs.clone());
         config.alpn_protocols = alpn.names();
         config.ignore_client_order = settings.prefer_server_ciphers;
+        if !settings.compression {
+            config.cert_compressors.clear();
+        }
         config.max_early_data_size = early_data(settings, alpn);
         sessions(settings, &mut config)?;
         Ok(Self {
@@ -149,7 +162,7 @@ fn client(settings: &Settings, crypto: &Arc<CryptoProvider>) -> Result<Clients> 
 fn pairs(settings: &Settings) -> Result<Choice> {
     let mut pairs = Vec::new();
     for (certificate, key) in &settings.pairs {
-        let mut pair = load_pair(certificate, key)?;
+        let (mut pair, _) = load_pair(certificate, key, &settings.passwords)?;
         if let Some(path) = &settings.stapling_file {
             let answer = std::fs::read(path).map_err(|e| {
                 TlsError(format!(
@@ -174,17 +187,24 @@ fn early_data(settings: &Settings, alpn: Alpn) -> u32 {
 }
 
 fn sessions(settings: &Settings, config: &mut ServerConfig) -> Result<()> {
+    let resumable = settings.tickets || settings.session_cache > 0;
+    // Early data can be replayed unless a session is good for one use only, which a ticket is not:
+    // rustls takes none on tickets, so these sessions are kept here.
+    let kept_here = settings.early_data && resumable;
     config.session_storage = match settings.session_cache {
+        0 if kept_here => ServerSessionMemoryCache::new(EARLY_SESSIONS),
         0 => Arc::new(NoServerSessionStorage {}),
         size => ServerSessionMemoryCache::new(size),
     };
     let lifetime = settings.session_timeout;
     config.session_storage = Arc::new(Expiring::new(config.session_storage.clone(), lifetime));
-    if !settings.tickets {
+    if !settings.tickets || kept_here {
         return Ok(());
     }
     let tickets: Arc<dyn ProducesTickets> = if settings.ticket_keys.is_empty() {
-        Ticketer::new().map_err(|e| TlsError(format!("session tickets: {e}")))?
+        let rotator =
+            TicketRotator::new(lifetime.clamp(1, MAX_TICKET_KEY_AGE), FileTickets::random);
+        Arc::new(rotator.map_err(|e| TlsError(format!("session tickets: {e}")))?)
     } else {
         Arc::new(FileTickets::new(&settings.ticket_keys, lifetime)?)
     };

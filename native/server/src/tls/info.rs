@@ -5,6 +5,7 @@ use super::{Context, Judge, Verdict};
 use gallop_engine::exchange::TlsInfo;
 use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::{CommonState, HandshakeKind, ProtocolVersion};
+use std::cell::Cell;
 
 /// Describes a finished handshake.
 pub fn describe(session: &CommonState, name: Option<&str>, context: &Context) -> TlsInfo {
@@ -20,6 +21,7 @@ pub fn describe(session: &CommonState, name: Option<&str>, context: &Context) ->
             String::from_utf8_lossy(name).into_owned()
         }),
         server_name: name.unwrap_or_default().to_ascii_lowercase(),
+        early_data: Cell::new(session.is_handshaking()),
         session_reused: session.handshake_kind() == Some(HandshakeKind::Resumed),
         ..client(certificates, context.judge.as_deref())
     }

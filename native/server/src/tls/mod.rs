@@ -7,8 +7,11 @@
 mod certificates;
 mod ciphers;
 mod context;
+mod encrypted;
+pub mod files;
 mod info;
 mod peer;
+mod revoked;
 mod signature;
 mod store;
 mod stream;

@@ -1,9 +1,9 @@
 //! Certificates of upstream servers (`proxy_ssl_verify`).
 
 use super::certificates::{chain, Source};
+use super::revoked::Revoked;
 use super::signature::{verify_tls12, verify_tls13};
-use super::verify::revocations;
-use super::x509::Certificate;
+use super::x509::{steps, Certificate};
 use super::{Result, TlsError};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::WebPkiServerVerifier;
@@ -21,7 +21,7 @@ pub struct Judge {
     roots: Vec<CertificateDer<'static>>,
     /// Certificates between an upstream's and a trusted one.
     depth: usize,
-    revocation: bool,
+    revoked: Option<Revoked>,
 }
 
 /// Proves that an upstream holds its certificate's key, and asks the judge whose it is.
@@ -54,8 +54,9 @@ impl Judge {
             })?;
         }
         let builder = WebPkiServerVerifier::builder_with_provider(store.into(), crypto.clone());
-        let builder = match revoked {
-            Some(path) => builder.with_crls(revocations(path)?),
+        let revoked = revoked.map(|path| Revoked::load(path)).transpose()?;
+        let builder = match revoked.as_ref().and_then(Revoked::for_webpki) {
+            Some(lists) => builder.with_crls(lists),
             None => builder,
         };
         let chains = builder
@@ -65,7 +66,7 @@ impl Judge {
             chains,
             roots,
             depth: usize::try_from(depth).unwrap_or(usize::MAX),
-            revocation: revoked.is_some(),
+            revoked,
         })
     }
 
@@ -81,6 +82,7 @@ impl Judge {
         let judged = self
             .chains
             .verify_server_cert(own, intermediates, name, &[], now);
+        let mut by_webpki = true;
         match judged {
             Ok(_) => {}
             Err(Error::InvalidCertificate(
@@ -94,45 +96,28 @@ impl Judge {
                 }
                 check_time(&parsed, now)?;
                 check_name(&parsed, name)?;
-                return Ok(());
+                by_webpki = false;
             }
         }
-        if self.steps(&parsed, intermediates) > self.depth {
+        if steps(&parsed, intermediates, &self.roots) > self.depth {
             return Err(Error::General("certificate chain too long".into()));
         }
-        Ok(())
+        match &self.revoked {
+            Some(lists) if !by_webpki || lists.for_webpki().is_none() => {
+                let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
+                lists
+                    .check(&parsed, intermediates, &self.roots, now, algorithms)
+                    .map_err(|reason| Error::General(reason.into()))
+            }
+            _ => Ok(()),
+        }
     }
 
-    /// Whether a trusted certificate signed it. Without a chain there is nothing to look up in a
-    /// list of revoked ones, so such a list rules this out.
+    /// Whether a trusted certificate signed it.
     fn is_signed_by_root(&self, own: &Certificate<'_>, known: &WebPkiSupportedAlgorithms) -> bool {
         let roots = self.roots.iter().filter_map(|r| Certificate::parse(r));
         let mut issuers = roots.filter(|root| root.subject == own.issuer);
-        !self.revocation && issuers.any(|root| root.has_signed(own, known))
-    }
-
-    /// Certificates between `own` and the first that a trusted one issued.
-    fn steps(&self, own: &Certificate<'_>, intermediates: &[CertificateDer<'_>]) -> usize {
-        let roots: Vec<_> = self
-            .roots
-            .iter()
-            .filter_map(|r| Certificate::parse(r))
-            .collect();
-        let parsed: Vec<_> = intermediates
-            .iter()
-            .filter_map(|i| Certificate::parse(i))
-            .collect();
-        let mut issuer = own.issuer;
-        for step in 0..=parsed.len() {
-            if roots.iter().any(|root| root.subject == issuer) {
-                return step;
-            }
-            match parsed.iter().find(|c| c.subject == issuer) {
-                Some(next) => issuer = next.issuer,
-                None => break,
-            }
-        }
-        parsed.len()
+        issuers.any(|root| root.has_signed(own, known))
     }
 }
 

@@ -1,8 +1,11 @@
 //! The TLS of all server blocks, made when the configuration is put to use and while its keys can
 //! still be read.
 
+use super::certificates::passwords;
 use super::{error, Alpn, Authorities, Client, Context, Result, Settings, Source, TlsError};
-use gallop_conf::model::{items, Config, Endpoint, Server, SessionCache, SrvConf, VerifyClient};
+use gallop_conf::model::{
+    items, Config, Endpoint, Server, SessionCache, SrvConf, SslCommand, VerifyClient,
+};
 use gallop_conf::names::VirtualHosts;
 use gallop_conf::template::Template;
 use std::collections::HashMap;
@@ -41,6 +44,11 @@ impl Store {
         let Some(http) = &config.http else {
             return Ok(store);
         };
+        for server in &http.servers {
+            // Looked at even where no TLS is spoken, as nginx does.
+            let at = |e| format!("{e} in {}:{}", server.place.file, server.place.line);
+            passwords(server.conf.ssl_password_file.as_deref()).map_err(at)?;
+        }
         for listener in &http.listeners {
             let endpoint = &listener.endpoint;
             let specific = listener.specific.iter().map(|(_, endpoint)| endpoint);
@@ -165,8 +173,9 @@ impl ContextsByName {
 
 fn settings(conf: &SrvConf) -> Result<Settings> {
     refuse_unsupported(conf)?;
-    Ok(Settings {
+    let mut settings = Settings {
         pairs: pairs(conf)?,
+        passwords: passwords(conf.ssl_password_file.as_deref())?,
         protocols: items(&conf.ssl_protocols).to_vec(),
         ciphers: conf.ssl_ciphers.clone(),
         curves: conf.ssl_ecdh_curve.clone(),
@@ -181,6 +190,7 @@ fn settings(conf: &SrvConf) -> Result<Settings> {
             client: conf.ssl_client_certificate.clone(),
             trusted: conf.ssl_trusted_certificate.clone(),
             revoked: conf.ssl_crl.clone(),
+            depth: usize::try_from(conf.ssl_verify_depth.unwrap_or(1)).unwrap_or(usize::MAX),
         },
         tickets: conf.ssl_session_tickets.unwrap_or(true),
         ticket_keys: items(&conf.ssl_session_ticket_key).to_vec(),
@@ -195,16 +205,35 @@ fn settings(conf: &SrvConf) -> Result<Settings> {
         session_timeout: u32::try_from(conf.ssl_session_timeout.unwrap_or(300)).unwrap_or(u32::MAX),
         stapling_file: conf.ssl_stapling_file.clone(),
         early_data: conf.ssl_early_data.unwrap_or(false),
-    })
+        compression: conf.ssl_certificate_compression.unwrap_or(false),
+    };
+    commands(items(&conf.ssl_conf_command), &mut settings)?;
+    Ok(settings)
+}
+
+/// Carries out `ssl_conf_command`, which has the last word.
+fn commands(commands: &[SslCommand], settings: &mut Settings) -> Result<()> {
+    let (mut certificate, mut secret) = (None, None);
+    for command in commands {
+        match command {
+            SslCommand::Certificate(path) => certificate = Some(Source::File(path.clone())),
+            SslCommand::PrivateKey(path) => secret = Some(Source::File(path.clone())),
+            SslCommand::Ciphers(list) => settings.ciphers = Some(list.clone()),
+            SslCommand::Curves(list) => settings.curves = Some(list.clone()),
+            SslCommand::Tickets(on) => settings.tickets = *on,
+            SslCommand::ServerPreference(on) => settings.prefer_server_ciphers = *on,
+        }
+    }
+    match (certificate, secret) {
+        (Some(certificate), Some(secret)) => settings.pairs = vec![(certificate, secret)],
+        (None, None) => {}
+        _ => return error("\"ssl_conf_command\" needs Certificate and PrivateKey together"),
+    }
+    Ok(())
 }
 
 /// What rustls cannot do is said when the configuration is read.
 fn refuse_unsupported(conf: &SrvConf) -> Result<()> {
-    if conf.ssl_password_file.is_some() {
-        return error(
-            "\"ssl_password_file\" is not supported: decrypt the key with \"openssl pkey\"",
-        );
-    }
     if conf.ssl_stapling == Some(true) && conf.ssl_stapling_file.is_none() {
         return error("\"ssl_stapling\" needs \"ssl_stapling_file\": answers are not fetched");
     }

@@ -19,6 +19,8 @@ const UNRECOGNIZED_NAME: [u8; 7] = [0x15, 3, 3, 0, 2, 2, 112];
 pub struct TlsStream<C = ServerConnection> {
     sock: Sock,
     tls: C,
+    /// Early data of a client that is proven now, to be read before all else.
+    early: Vec<u8>,
 }
 
 /// Why a handshake failed.
@@ -128,7 +130,13 @@ impl Hello {
                 return Err(HandshakeError::Tls(error));
             }
         };
-        TlsStream::handshake(sock, tls).await
+        let mut stream = TlsStream::handshake(sock, tls).await?;
+        if let Some(mut early) = stream.tls.early_data() {
+            early
+                .read_to_end(&mut stream.early)
+                .map_err(HandshakeError::Io)?;
+        }
+        Ok(stream)
     }
 }
 
@@ -172,7 +180,8 @@ where
     /// The connection broke off, or the two sides cannot agree; the alert was sent.
     pub async fn handshake(sock: Sock, mut tls: C) -> Result<Self, HandshakeError> {
         tls.set_buffer_limit(Some(MAX_UNSENT));
-        let mut stream = TlsStream { sock, tls };
+        let early = Vec::new();
+        let mut stream = TlsStream { sock, tls, early };
         poll_fn(|cx| stream.poll_handshake(cx)).await?;
         Ok(stream)
     }
@@ -211,6 +220,12 @@ where
 
     /// Reads plain bytes; 0 when the client has closed its side.
     pub fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
+        if !self.early.is_empty() {
+            let n = self.early.len().min(buf.len());
+            buf[..n].copy_from_slice(&self.early[..n]);
+            self.early.drain(..n);
+            return Poll::Ready(Ok(n));
+        }
         loop {
             match self.tls.reader().read(buf) {
                 Ok(n) => return Poll::Ready(Ok(n)),
@@ -235,9 +250,8 @@ where
 
     /// Whether plain bytes are there that need no reading from the socket.
     pub fn has_buffered(&mut self) -> bool {
-        self.tls
-            .process_new_packets()
-            .is_ok_and(|state| state.plaintext_bytes_to_read() > 0)
+        let decrypted = |state: rustls::IoState| state.plaintext_bytes_to_read() > 0;
+        !self.early.is_empty() || self.tls.process_new_packets().is_ok_and(decrypted)
     }
 
     /// Seals plain bytes; how many were taken. They go out with [`TlsStream::poll_flush`], or when

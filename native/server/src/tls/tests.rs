@@ -219,8 +219,9 @@ fn files_that_do_not_fit_are_named() {
     let ((one, one_key), (_, other_key)) = (authority.issue("a"), authority.issue("b"));
     let certificate = Source::File(folder.write("one.pem", &one));
     let load = |key: &str| {
-        let key = Source::File(folder.write("key.pem", key));
-        load_pair(&certificate, &key)
+        let key = Source::Fresh(folder.write("key.pem", key));
+        load_pair(&certificate, &key, &[])
+            .map(|(pair, _)| pair)
             .map(drop)
             .map_err(|e| e.to_string())
     };
@@ -230,10 +231,12 @@ fn files_that_do_not_fit_are_named() {
         .contains("do not belong together"));
     assert!(load("nothing").unwrap_err().contains("key.pem"));
     let encrypted =
-        "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n";
-    assert!(load(encrypted).unwrap_err().contains("encrypted keys"));
+        "-----BEGIN ENCRYPTED PRIVATE KEY-----\nMAA=\n-----END ENCRYPTED PRIVATE KEY-----\n";
+    assert!(load(encrypted).unwrap_err().contains("not PBES2"));
+    let old = one_key.replace("KEY-----\n", "KEY-----\nProc-Type: 4,ENCRYPTED\n");
+    assert!(load(&old).is_err());
     let empty = Source::File(folder.write("empty.pem", ""));
-    assert!(load_pair(&empty, &empty)
+    assert!(load_pair(&empty, &empty, &[])
         .unwrap_err()
         .to_string()
         .contains("holds no certificate"));
@@ -312,4 +315,46 @@ fn tickets_cannot_be_forged() {
         .unwrap_err()
         .to_string()
         .contains("48 or 80 bytes"));
+}
+
+#[test]
+fn a_file_is_read_once_for_a_configuration_and_again_when_it_changed() {
+    let folder = Folder::new("cache");
+    let path = folder.write("a.pem", "first");
+    let read = || String::from_utf8(files::read(&path).unwrap().to_vec()).unwrap();
+    assert_eq!(read(), "first");
+    // In place and in the same second, as far as anybody can tell.
+    let times = std::fs::FileTimes::new()
+        .set_modified(std::fs::metadata(&path).unwrap().modified().unwrap());
+    folder.write("a.pem", "second");
+    let file = std::fs::File::options().write(true).open(&path).unwrap();
+    file.set_times(times).unwrap();
+    assert_eq!(read(), "first");
+    files::begin_configuration(true);
+    assert_eq!(read(), "first");
+    folder.write("b.pem", "third");
+    std::fs::rename(folder.0.join("b.pem"), &path).unwrap();
+    files::begin_configuration(true);
+    assert_eq!(read(), "third");
+    folder.write("a.pem", "fourth");
+    files::begin_configuration(false);
+    assert_eq!(read(), "fourth");
+}
+
+#[test]
+fn of_two_certificates_with_keys_of_one_kind_the_last_is_shown() {
+    let folder = Folder::new("twice");
+    let authority = Authority::new();
+    let mut settings = Settings::default();
+    for name in ["first.example", "second.example"] {
+        let (certificate, key) = authority.issue(name);
+        settings.pairs.push((
+            Source::File(folder.write(&format!("{name}.pem"), certificate)),
+            Source::File(folder.write(&format!("{name}.key"), key)),
+        ));
+    }
+    let context = Context::new(&settings, Alpn::Http1).unwrap();
+    let schemes = [rustls::SignatureScheme::ECDSA_NISTP256_SHA256];
+    let shown = context.pairs().pick(&schemes).unwrap();
+    assert!(shown.cert[0].windows(14).any(|w| w == b"second.example"));
 }

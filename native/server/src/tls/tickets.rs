@@ -1,8 +1,9 @@
 //! Session tickets whose keys come from files (`ssl_session_ticket_key`), so that several servers
-//! can share them. The first key seals, all of them open.
+//! can share them, or are made at random. The first key seals, all of them open.
 
 use super::{error, Result, TlsError};
 use rustls::crypto::aws_lc_rs::default_provider;
+use rustls::crypto::GetRandomFailed;
 use rustls::pki_types::UnixTime;
 use rustls::server::{ProducesTickets, StoresServerSessions};
 use std::path::Path;
@@ -13,6 +14,8 @@ use aws_lc_rs::digest::{digest, SHA256};
 
 /// Bytes of a key's name at the start of each ticket.
 const NAME_LEN: usize = 16;
+/// Sealed sessions are filled up to a multiple of this.
+const PADDING: usize = 64;
 
 struct Key {
     name: [u8; NAME_LEN],
@@ -44,6 +47,20 @@ impl FileTickets {
             lifetime,
         })
     }
+
+    /// One key that nobody else has.
+    ///
+    /// # Errors
+    /// The system has no random bytes.
+    pub fn random() -> std::result::Result<Box<dyn ProducesTickets>, GetRandomFailed> {
+        let mut bytes = [0; 48];
+        default_provider().secure_random.fill(&mut bytes)?;
+        let key = key(&bytes).map_err(|_| GetRandomFailed)?;
+        Ok(Box::new(Self {
+            keys: vec![key],
+            lifetime: 0,
+        }))
+    }
 }
 
 /// The ticket key is a digest of the whole file: any random bytes of enough length make a good one.
@@ -61,8 +78,12 @@ fn read_key(path: &Path) -> Result<Key> {
             bytes.len()
         ));
     }
+    key(&bytes)
+}
+
+fn key(bytes: &[u8]) -> Result<Key> {
     let (name, _) = bytes.split_first_chunk().expect("at least 48 bytes");
-    let secret = digest(&SHA256, &bytes);
+    let secret = digest(&SHA256, bytes);
     let key = UnboundKey::new(&AES_256_GCM, secret.as_ref());
     let key = key.map_err(|_| TlsError("a ticket key was refused".to_string()))?;
     Ok(Key {
@@ -147,7 +168,7 @@ impl ProducesTickets for FileTickets {
         let key = self.keys.first()?;
         let mut nonce = [0; NONCE_LEN];
         default_provider().secure_random.fill(&mut nonce).ok()?;
-        let mut sealed = plain.to_vec();
+        let mut sealed = padded(plain);
         let unique = Nonce::assume_unique_for_key(nonce);
         key.seal
             .seal_in_place_append_tag(unique, Aad::from(key.name), &mut sealed)
@@ -165,6 +186,18 @@ impl ProducesTickets for FileTickets {
             .seal
             .open_in_place(nonce, Aad::from(key.name), &mut sealed)
             .ok()?;
-        Some(plain.to_vec())
+        unpadded(plain).map(<[u8]>::to_vec)
     }
+}
+
+/// Tickets are of a few lengths only, or the length would tell of the names in them.
+fn padded(plain: &[u8]) -> Vec<u8> {
+    let mut out = [plain, &[1]].concat();
+    out.resize(out.len().next_multiple_of(PADDING), 0);
+    out
+}
+
+fn unpadded(padded: &[u8]) -> Option<&[u8]> {
+    let end = padded.iter().rposition(|&c| c != 0)?;
+    (padded[end] == 1).then_some(&padded[..end])
 }

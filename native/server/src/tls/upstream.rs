@@ -1,6 +1,6 @@
 //! TLS towards upstream servers (`proxy_pass https://`).
 
-use super::certificates::{load_pair, Source};
+use super::certificates::{load_pair, passwords, Source};
 use super::peer::{Judge, Upstream};
 use super::{ciphers, error, Result, TlsError, TlsStream};
 use gallop_conf::model::{items, Config, Handler, UpConf};
@@ -24,7 +24,13 @@ const SESSIONS: usize = 256;
 /// The TLS of every place that passes requests on, made while its keys can still be read.
 #[derive(Default)]
 pub struct Upstreams {
-    configs: HashMap<usize, Arc<ClientConfig>>,
+    places: HashMap<usize, Place>,
+}
+
+struct Place {
+    config: Arc<ClientConfig>,
+    /// `proxy_ssl_password_file`, for keys that variables name.
+    passwords: Vec<Vec<u8>>,
 }
 
 /// Settings are shared by the places that inherit them, so their address names them.
@@ -61,19 +67,16 @@ impl Upstreams {
     }
 
     fn add(&mut self, conf: &Arc<UpConf>) -> Result<()> {
-        if let Entry::Vacant(place) = self.configs.entry(key(conf)) {
-            place.insert(Arc::new(client_config(conf)?));
+        if let Entry::Vacant(place) = self.places.entry(key(conf)) {
+            let passwords = passwords(conf.ssl_password_file.as_deref())?;
+            let config = Arc::new(client_config(conf, &passwords)?);
+            place.insert(Place { config, passwords });
         }
         Ok(())
     }
 }
 
-fn client_config(conf: &UpConf) -> Result<ClientConfig> {
-    if conf.ssl_password_file.is_some() {
-        return error(
-            "\"proxy_ssl_password_file\" is not supported: decrypt the key with \"openssl pkey\"",
-        );
-    }
+fn client_config(conf: &UpConf, passwords: &[Vec<u8>]) -> Result<ClientConfig> {
     let crypto = Arc::new(ciphers::crypto(conf.ssl_ciphers.as_deref(), None)?);
     let versions = ciphers::versions(items(&conf.ssl_protocols))?;
     let judge = match (conf.ssl_verify, &conf.ssl_trusted_certificate) {
@@ -94,7 +97,7 @@ fn client_config(conf: &UpConf) -> Result<ClientConfig> {
         .with_custom_certificate_verifier(verifier)
         .with_no_client_auth();
     if let Some((certificate, key)) = fixed_pair(conf)? {
-        let pair = load_pair(&Source::new(&certificate), &Source::new(&key))?;
+        let (pair, _) = load_pair(&Source::new(&certificate), &Source::new(&key), passwords)?;
         config.client_auth_cert_resolver = Arc::new(Own(Arc::new(pair)));
     }
     config.enable_sni = conf.ssl_server_name == Some(true);
@@ -167,15 +170,19 @@ impl UpstreamConnector {
         }
     }
 
+    fn place(&self, conf: &UpConf) -> Result<&Place> {
+        let message = "no TLS was made ready for this location";
+        let place = self.shared.places.get(&key(conf));
+        place.ok_or_else(|| TlsError(message.into()))
+    }
+
     fn config(&self, request: &TlsRequest<'_>) -> Result<Arc<ClientConfig>> {
-        let Some(config) = self.shared.configs.get(&key(request.conf)) else {
-            return error("no TLS was made ready for this location");
-        };
+        let place = self.place(request.conf)?;
         let fixed = |t: &Option<Template>| t.as_ref().is_none_or(|t| t.as_literal().is_some());
         if fixed(&request.conf.ssl_certificate) && fixed(&request.conf.ssl_certificate_key) {
-            return Ok(config.clone());
+            return Ok(place.config.clone());
         }
-        let mut config = (**config).clone();
+        let mut config = (*place.config).clone();
         if let Some((certificate, own_key)) = &request.certificate {
             if !certificate.is_empty() {
                 let pair = self.pair(request.conf, certificate, own_key)?;
@@ -189,9 +196,12 @@ impl UpstreamConnector {
 
     /// A pair that variables name, kept as `proxy_ssl_certificate_cache` says.
     fn pair(&self, conf: &UpConf, certificate: &str, own_key: &str) -> Result<Arc<CertifiedKey>> {
-        let load = || load_pair(&Source::new(certificate), &Source::new(own_key)).map(Arc::new);
+        let words = &self.place(conf)?.passwords;
+        let (chain, secret) = (Source::fresh(certificate), Source::fresh(own_key));
+        let load =
+            || load_pair(&chain, &secret, words).map(|(pair, locked)| (Arc::new(pair), locked));
         let Some(Some(cache)) = &conf.ssl_certificate_cache else {
-            return load();
+            return load().map(|(pair, _)| pair);
         };
         let now = now_ms();
         let id = (key(conf), certificate.to_string(), own_key.to_string());
@@ -203,8 +213,13 @@ impl UpstreamConnector {
             known.used = now;
             return Ok(known.pair.clone());
         }
-        let pair = load()?;
-        if loaded.keys().filter(|k| k.0 == id.0).count() as u64 >= cache.max {
+        let (pair, locked) = load()?;
+        if locked {
+            // What a password opened is not kept.
+            return Ok(pair);
+        }
+        // nginx counts certificates and keys one by one.
+        if 2 * loaded.keys().filter(|k| k.0 == id.0).count() as u64 + 2 > cache.max {
             let mut own: Vec<_> = loaded.iter().filter(|(k, _)| k.0 == id.0).collect();
             own.sort_by_key(|(_, l)| l.used);
             let oldest = own.first().map(|(k, _)| (*k).clone());
@@ -237,7 +252,9 @@ impl Connector for UpstreamConnector {
         let name = server_name(request.name);
         Box::pin(async move {
             let other = |e: &dyn std::fmt::Display| io::Error::other(e.to_string());
-            let config = config.map_err(|e| other(&e))?;
+            // No other server of the group would help.
+            let local = |e: TlsError| io::Error::new(io::ErrorKind::InvalidInput, e.to_string());
+            let config = config.map_err(local)?;
             let session = ClientConnection::new(config, name).map_err(|e| other(&e))?;
             let stream = TlsStream::handshake(sock, session).await;
             let stream = stream.map_err(|e| other(&e))?;

@@ -4,17 +4,20 @@
 //! the server block, or goes on when it is optional. So the verifier given to rustls only proves
 //! that the client holds the key; whom it belongs to is looked at afterwards.
 
+use super::certificates::{chain, Source};
+use super::revoked::Revoked;
 use super::signature::{verify_tls12, verify_tls13};
-use super::x509::Certificate;
+use super::x509::{steps, Certificate};
 use super::{error, Result, TlsError};
-use crate::tls::certificates::{chain, Source};
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms};
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, UnixTime};
+use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::server::WebPkiClientVerifier;
-use rustls::{DigitallySignedStruct, DistinguishedName, RootCertStore, SignatureScheme};
+use rustls::{
+    CertificateError, DigitallySignedStruct, DistinguishedName, Error, OtherError, RootCertStore,
+    SignatureScheme,
+};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -60,6 +63,8 @@ pub struct Authorities {
     pub trusted: Option<PathBuf>,
     /// `ssl_crl`.
     pub revoked: Option<PathBuf>,
+    /// `ssl_verify_depth`: certificates between a client's and a root.
+    pub depth: usize,
 }
 
 /// Judges certificates after the handshake.
@@ -67,10 +72,10 @@ pub struct Authorities {
 pub struct Judge {
     verifier: Arc<dyn ClientCertVerifier>,
     algorithms: WebPkiSupportedAlgorithms,
-    /// All authorities, for certificates of version 1, which `verifier` does not read.
+    /// All authorities, for what `verifier` takes from nobody.
     authorities: Vec<CertificateDer<'static>>,
-    /// Revoked certificates are looked for.
-    revocation: bool,
+    revoked: Option<Revoked>,
+    depth: usize,
 }
 
 /// Makes the one that judges certificates, if any authority is known, and the one that rustls
@@ -96,8 +101,10 @@ pub fn verifiers(
         return error("no ssl_client_certificate or ssl_trusted_certificate for ssl_verify_client");
     }
     let builder = WebPkiClientVerifier::builder_with_provider(roots.into(), crypto.clone());
-    let builder = match &authorities.revoked {
-        Some(path) => builder.with_crls(revocations(path)?),
+    let revoked = authorities.revoked.as_deref().map(Revoked::load);
+    let revoked = revoked.transpose()?;
+    let builder = match revoked.as_ref().and_then(Revoked::for_webpki) {
+        Some(lists) => builder.with_crls(lists),
         None => builder,
     };
     let verifier = builder.build();
@@ -106,7 +113,8 @@ pub fn verifiers(
         verifier,
         algorithms,
         authorities: known,
-        revocation: authorities.revoked.is_some(),
+        revoked,
+        depth: authorities.depth,
     };
     Ok((Some(Arc::new(judge)), asks))
 }
@@ -144,48 +152,62 @@ fn add_roots(
     Ok(known)
 }
 
-pub fn revocations(path: &PathBuf) -> Result<Vec<CertificateRevocationListDer<'static>>> {
-    let broken = |e: &dyn std::fmt::Display| {
-        TlsError(format!("cannot load CRL \"{}\": {e}", path.display()))
-    };
-    let pem = std::fs::read(path).map_err(|e| broken(&e))?;
-    let parsed: std::result::Result<_, _> =
-        CertificateRevocationListDer::pem_slice_iter(&pem).collect();
-    parsed.map_err(|e| broken(&e))
-}
-
 impl Judge {
     /// Judges the certificates a client showed.
     pub fn verdict(&self, shown: Option<&[CertificateDer<'_>]>) -> Verdict {
         let Some((own, intermediates)) = shown.and_then(<[_]>::split_first) else {
             return Verdict::None;
         };
-        let now = UnixTime::now();
-        let old = Certificate::parse(own).filter(|certificate| certificate.version == 1);
-        let judged = match old {
-            Some(old) => self.verify_old(own, &old, now.as_secs() as i64),
-            None => {
-                let verified = self.verifier.verify_client_cert(own, intermediates, now);
-                verified.map(drop).map_err(|e| e.to_string())
-            }
-        };
-        match judged {
+        match self.verify(own, intermediates, UnixTime::now()) {
             Ok(()) => Verdict::Success,
             Err(reason) => Verdict::Failed(reason),
         }
     }
 
-    /// A certificate of version 1 is good when it is an authority's own, or an authority signed it:
-    /// it says nothing of what it may be used for.
-    fn verify_old(
+    fn verify(
+        &self,
+        own: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> std::result::Result<(), String> {
+        let parsed = Certificate::parse(own).ok_or("malformed certificate")?;
+        let seconds = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
+        let mut by_webpki = parsed.version > 1;
+        if by_webpki {
+            match self.verifier.verify_client_cert(own, intermediates, now) {
+                Ok(_) => {}
+                Err(e) if serves_itself(&e) => by_webpki = false,
+                Err(e) => return Err(words(&e)),
+            }
+        }
+        if !by_webpki {
+            self.verify_direct(own, &parsed, seconds)?;
+        }
+        if steps(&parsed, intermediates, &self.authorities) > self.depth {
+            return Err("certificate chain too long".into());
+        }
+        match &self.revoked {
+            Some(lists) if !by_webpki || lists.for_webpki().is_none() => lists
+                .check(
+                    &parsed,
+                    intermediates,
+                    &self.authorities,
+                    seconds,
+                    &self.algorithms,
+                )
+                .map_err(String::from),
+            _ => Ok(()),
+        }
+    }
+
+    /// What webpki takes from nobody, certificates of version 1 and those of authorities, is good
+    /// when it is a known authority's own, or when one signed it.
+    fn verify_direct(
         &self,
         der: &CertificateDer<'_>,
         certificate: &Certificate<'_>,
         now: i64,
     ) -> std::result::Result<(), String> {
-        if self.revocation {
-            return Err("a certificate of version 1 is not looked for in ssl_crl".into());
-        }
         if !certificate.is_valid_at(now) {
             return Err("certificate has expired or is not yet valid".into());
         }
@@ -201,6 +223,25 @@ impl Judge {
             return Ok(());
         }
         Err("unable to verify the first certificate".into())
+    }
+}
+
+/// Whether webpki refused a certificate only because it is an authority's.
+fn serves_itself(error: &Error) -> bool {
+    let Error::InvalidCertificate(CertificateError::Other(OtherError(inner))) = error else {
+        return false;
+    };
+    inner.to_string().contains("CaUsedAsEndEntity")
+}
+
+/// OpenSSL's words for what was found out about a certificate, where it is known by them.
+fn words(error: &Error) -> String {
+    match error {
+        Error::InvalidCertificate(CertificateError::Revoked) => "certificate revoked".into(),
+        Error::InvalidCertificate(CertificateError::UnknownRevocationStatus) => {
+            "unable to get certificate CRL".into()
+        }
+        other => other.to_string(),
     }
 }
 

@@ -190,6 +190,13 @@ impl Client {
         id
     }
 
+    /// Opens a request stream with these bytes.
+    pub fn raw(&mut self, bytes: &[u8]) -> StreamId {
+        let id = self.quic.streams().open(Dir::Bi).unwrap();
+        assert_eq!(self.quic.send_stream(id).write(bytes).unwrap(), bytes.len());
+        id
+    }
+
     pub fn get(&mut self, path: &str) -> StreamId {
         let id = self.request(&[
             (":method", "GET"),

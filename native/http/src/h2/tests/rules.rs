@@ -492,3 +492,23 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_body_is_not_taken_before_the_client_knows_of_small_windows() {
+    let small = Config {
+        stream_window: 10,
+        ..Config::default()
+    };
+    let refused = ErrorCode::REFUSED_STREAM.0;
+    let mut client = Client::unaware(small);
+    let seen = client.send(&headers(1, &post("4"), false)).unwrap();
+    assert_eq!((seen, client.resets()), (vec![], vec![(1, refused)]));
+    client.get(3);
+    client.send(&frame_of(SETTINGS, ACK, 0, &[])).unwrap();
+    let seen = client.send(&headers(5, &post("4"), false)).unwrap();
+    assert_eq!(seen, [Seen::Request(5, "/".into(), false)]);
+    // With windows of the usual size there is nothing to know.
+    let mut client = Client::unaware(Config::default());
+    let seen = client.send(&headers(1, &post("4"), false)).unwrap();
+    assert_eq!(seen, [Seen::Request(1, "/".into(), false)]);
+}

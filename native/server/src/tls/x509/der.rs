@@ -2,6 +2,7 @@
 
 pub const INTEGER: u8 = 0x02;
 pub const BIT_STRING: u8 = 0x03;
+pub const OCTET_STRING: u8 = 0x04;
 pub const OBJECT: u8 = 0x06;
 pub const SEQUENCE: u8 = 0x30;
 pub const SET: u8 = 0x31;

@@ -2,12 +2,15 @@
 //! version 1, which have no extensions, and knows no common names. Servers inside a network still
 //! show both, and OpenSSL takes them.
 
-mod der;
+mod crl;
+pub mod der;
 mod names;
+
+pub use crl::{check as check_revocation, RevocationList};
 
 use der::{bits, element, expect, time, INTEGER, OBJECT, SEQUENCE, SET};
 use rustls::crypto::WebPkiSupportedAlgorithms;
-use rustls::pki_types::SignatureVerificationAlgorithm;
+use rustls::pki_types::{CertificateDer, SignatureVerificationAlgorithm};
 
 /// The parts of a certificate, as they stand in it.
 #[derive(Debug)]
@@ -154,15 +157,27 @@ impl<'a> Certificate<'a> {
 
     /// Whether this certificate's key signed `other`.
     pub fn has_signed(&self, other: &Certificate<'_>, known: &WebPkiSupportedAlgorithms) -> bool {
+        self.has_signed_bytes(
+            other.signature_algorithm,
+            other.signed,
+            other.signature,
+            known,
+        )
+    }
+
+    fn has_signed_bytes(
+        &self,
+        algorithm: &[u8],
+        signed: &[u8],
+        signature: &[u8],
+        known: &WebPkiSupportedAlgorithms,
+    ) -> bool {
         let fits = |a: &&&dyn SignatureVerificationAlgorithm| {
-            a.signature_alg_id().as_ref() == other.signature_algorithm
+            a.signature_alg_id().as_ref() == algorithm
                 && a.public_key_alg_id().as_ref() == self.key_algorithm
         };
         let mut algorithms = known.all.iter().filter(fits);
-        algorithms.any(|a| {
-            a.verify_signature(self.key, other.signed, other.signature)
-                .is_ok()
-        })
+        algorithms.any(|a| a.verify_signature(self.key, signed, signature).is_ok())
     }
 
     /// Whether this certificate's key made a handshake's signature with one of `algorithms`.
@@ -177,6 +192,32 @@ impl<'a> Certificate<'a> {
             .filter(|a| a.public_key_alg_id().as_ref() == self.key_algorithm)
             .any(|a| a.verify_signature(self.key, message, signature).is_ok())
     }
+}
+
+/// Certificates between `own` and a root, which signed itself; as OpenSSL counts them, those among
+/// `trusted` that did not sign themselves are on the way too.
+pub fn steps(
+    own: &Certificate<'_>,
+    between: &[CertificateDer<'_>],
+    trusted: &[CertificateDer<'_>],
+) -> usize {
+    let all: Vec<_> = trusted
+        .iter()
+        .chain(between)
+        .filter_map(|c| Certificate::parse(c))
+        .collect();
+    let (mut issuer, mut steps) = (own.issuer, 0);
+    if own.subject == issuer {
+        return 0;
+    }
+    while steps <= all.len() {
+        match all.iter().find(|c| c.subject == issuer) {
+            Some(next) if next.issuer != issuer => issuer = next.issuer,
+            _ => return steps,
+        }
+        steps += 1;
+    }
+    steps
 }
 
 /// A name of a certificate, perhaps with a wildcard for its first label, and a host.

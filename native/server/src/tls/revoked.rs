@@ -1,0 +1,80 @@
+//! Lists of revoked certificates (`ssl_crl`, `proxy_ssl_crl`).
+
+use super::files;
+use super::x509::{check_revocation, Certificate, RevocationList};
+use super::{error, Result, TlsError};
+use rustls::crypto::WebPkiSupportedAlgorithms;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer};
+use std::path::Path;
+
+/// The lists of one file.
+#[derive(Debug)]
+pub struct Revoked {
+    lists: Vec<CertificateRevocationListDer<'static>>,
+    /// One of them is of version 1: webpki takes none of those.
+    old: bool,
+}
+
+impl Revoked {
+    /// Reads a PEM file.
+    ///
+    /// # Errors
+    /// It cannot be read, or holds what cannot be judged by.
+    pub fn load(path: &Path) -> Result<Self> {
+        let broken = |e: &dyn std::fmt::Display| {
+            TlsError(format!("cannot load CRL \"{}\": {e}", path.display()))
+        };
+        let pem = files::read(path).map_err(|e| broken(&e))?;
+        let lists: std::result::Result<Vec<_>, _> =
+            CertificateRevocationListDer::pem_slice_iter(&pem).collect();
+        let lists = lists.map_err(|e| broken(&e))?;
+        if lists.is_empty() {
+            return Err(broken(&"it holds no list"));
+        }
+        let mut old = false;
+        let mut whole = true;
+        for list in &lists {
+            let parsed = RevocationList::parse(list).ok_or_else(|| broken(&"malformed"))?;
+            old |= parsed.version == 1;
+            whole &= parsed.is_whole();
+        }
+        if old && !whole {
+            return error(format!(
+                "\"{}\" mixes lists of version 1 with some that are only for part of what they are about",
+                path.display()
+            ));
+        }
+        Ok(Self { lists, old })
+    }
+
+    /// The lists, if webpki takes all of them; else ask [`Revoked::check`].
+    pub fn for_webpki(&self) -> Option<Vec<CertificateRevocationListDer<'static>>> {
+        (!self.old).then(|| self.lists.clone())
+    }
+
+    /// Looks for a certificate and for those above it; `now` in seconds since 1970.
+    ///
+    /// # Errors
+    /// Why it cannot be relied on, in OpenSSL's words.
+    pub fn check(
+        &self,
+        own: &Certificate<'_>,
+        between: &[CertificateDer<'_>],
+        trusted: &[CertificateDer<'_>],
+        now: i64,
+        known: &WebPkiSupportedAlgorithms,
+    ) -> std::result::Result<(), &'static str> {
+        let between: Vec<_> = between
+            .iter()
+            .filter_map(|c| Certificate::parse(c))
+            .collect();
+        let trusted: Vec<_> = trusted
+            .iter()
+            .filter_map(|c| Certificate::parse(c))
+            .collect();
+        let lists = self.lists.iter().filter_map(|l| RevocationList::parse(l));
+        let lists: Vec<_> = lists.collect();
+        check_revocation(own, &between, &trusted, &lists, now, known)
+    }
+}
