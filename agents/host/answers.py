@@ -10,10 +10,9 @@ import hashlib
 import http.client
 import socket
 import ssl
-import threading
 from typing import Any, Callable, Dict, List, Optional
 
-from agents.host import stand, targets
+from agents.host import lean, stand, targets
 from agents.host.errors import Refusal
 
 MAX_REQUESTS = 1000
@@ -91,7 +90,7 @@ def _decided(headers: Any) -> Dict[str, str]:
     return found
 
 
-def run(args: Dict[str, Any], emit: Callable[[Dict[str, Any]], None], cancelled: threading.Event) -> Dict[str, Any]:
+def run(args: Dict[str, Any], emit: Callable[[Dict[str, Any]], None], cancelled: lean.Event) -> Dict[str, Any]:
     """{"requests": [{"address", "port", "host", "host_header", "path", "tls", "gzip"}]} -> {"answers": [...]}.
 
     With "stand" they are asked of that stand, from beside its servers: a slow link changes no answer.

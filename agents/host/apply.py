@@ -10,21 +10,21 @@ from agents.host.transaction import Transaction
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import threading
     from typing import Any
 
+    from agents.host import lean
     from agents.host.operations import Emit
 
 
-def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
+def run(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, Any]:
     """ApplyRequest -> ApplyResult. The same transaction again answers with its first outcome and does nothing."""
     request = Request(args)
     return run_request(request, emit, cancelled)
 
 
-def run_request(request: Request, emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
+def run_request(request: Request, emit: Emit, cancelled: lean.Event) -> dict[str, Any]:
     steps = Steps(emit)
-    with state.host_lock(), steps.streamed():
+    with state.HostLock(), steps.streamed():
         with steps.step("lock"):
             recover.repair()
             left = state.open_transaction()

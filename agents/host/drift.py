@@ -8,16 +8,16 @@ from agents.host.errors import Refusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import threading
     from typing import Any
 
+    from agents.host import lean
     from agents.host.operations import Emit
 
 MAX_FILES = 200_000
 MAX_SHOWN = 1024 * 1024
 
 
-def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
+def run(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, Any]:
     """{"files": [{"path", "sha256", "secret"}], "roots"} -> {"files": [{"path", "sha256", "content"}]}: those that
     differ, `sha256` as in FileChange.expect. The content of a secret file, and of what is not text, is left out."""
     files = args.get("files")

@@ -10,15 +10,15 @@ from agents.host import commands, detect, namespace, processes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import threading
     from typing import Any
 
+    from agents.host import lean
     from agents.host.operations import Emit
 
 LOAD_TOOLS = ("ab", "h2load", "wrk", "siege")
 
 
-def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
+def run(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, Any]:
     """{"hostname", "kernel", "machine", "os": {"id", "version", "name"}, "cpus", "cpu_model", "memory_bytes",
     "python", "uid", "home", "gallop_base", "systemd", "namespaces", "tools": {name: path}, "engines": [...]}.
 

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import errno
 import os
-import signal
-import threading
+
+from agents.host import lean
 
 # Every point of a transaction, in order. "switch-" and "undo-" are followed by the number of the file.
 APPLY_POINTS = (
@@ -38,7 +38,7 @@ UNDO_POINTS = ("undoing", "undo-0", "undo-1", "undone", "undo-reloaded", "proved
 HOLD_S = 20.0
 WAIT_S = 0.5
 
-channel_closed = threading.Event()
+channel_closed = lean.Event()
 _FAULT = os.environ.get("PADDOCK_AGENT_FAULT", "") if os.environ.get("PADDOCK_AGENT_TEST") == "1" else ""
 
 
@@ -56,7 +56,7 @@ def point(name: str) -> None:
     if where != name:
         return
     if action == "kill":
-        os.kill(os.getpid(), signal.SIGKILL)
+        os.kill(os.getpid(), lean.number("KILL"))
     elif action == "hold":
         with open(os.path.join(os.environ["PADDOCK_AGENT_STATE"], "held"), "w", encoding="ascii") as file:
             file.write(str(os.getpid()))

@@ -7,9 +7,9 @@ import platform
 import re
 import shutil
 import subprocess
-import threading
 from typing import Any, Callable, Dict, List
 
+from agents.host import lean
 from agents.host.targets import TOOLS
 
 # The option that prints it, and where the version stands in what is printed.
@@ -88,7 +88,7 @@ def tools() -> Dict[str, Dict[str, Any]]:
     return found
 
 
-def run(args: Dict[str, Any], emit: Callable[[Dict[str, Any]], None], cancelled: threading.Event) -> Dict[str, Any]:
+def run(args: Dict[str, Any], emit: Callable[[Dict[str, Any]], None], cancelled: lean.Event) -> Dict[str, Any]:
     return {
         "kernel": platform.release(),
         "machine": platform.machine(),

@@ -7,21 +7,21 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import threading
     from typing import Any
 
+    from agents.host import lean
     from agents.host.operations import Emit
 
 
 def identity() -> dict[str, Any]:
     """The agent (the name of its content-addressed file), its Python, process and account."""
     return {
-        "agent": os.path.basename(sys.argv[0]),
+        "agent": os.path.basename(sys.argv[1]),
         "python": "%d.%d.%d" % sys.version_info[:3],
         "pid": os.getpid(),
         "uid": os.geteuid(),
     }
 
 
-def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
+def run(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, Any]:
     return identity()

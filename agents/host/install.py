@@ -10,15 +10,15 @@ from agents.host.errors import Refusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import threading
     from typing import Any
 
+    from agents.host import lean
     from agents.host.operations import Emit
 
 PART = 1 << 20
 
 
-def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
+def run(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, Any]:
     """{"source", "sha256", "path", "engine": its EngineControl or nothing} -> {"path", "installed": whether anything
     had to be done, "version": what the program answers to -v}. A server that runs from `path` is running the new
     program afterwards, or the old one, in place again, when the new one refuses its configuration or does not start.
@@ -32,7 +32,7 @@ def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[st
     path = os.path.join(folder, os.path.basename(path))
     installed = not (isinstance(wanted, str) and _digest(path) == wanted)
     if installed:
-        with state.host_lock():
+        with state.HostLock():
             os.makedirs(folder, 0o755, exist_ok=True)
             upgrade.sweep(path)
             draft = checked_copy(str(args.get("source")), path, str(wanted))

@@ -7,12 +7,10 @@ is, what must not be left half done comes to its end first, then the process exi
 from __future__ import annotations
 
 import os
-import signal
 import sys
-import threading
 
 from agents import wire
-from agents.host import faults, operations
+from agents.host import faults, lean, operations
 from agents.host.errors import Refusal
 from agents.host.hello import identity
 
@@ -27,9 +25,9 @@ class Channel:
     def __init__(self, source: BinaryIO, sink: BinaryIO) -> None:
         self._source = source
         self._sink = sink
-        self._writing = threading.Lock()
-        self._running: dict[str, tuple[str, threading.Event]] = {}
-        self._threads: list[threading.Thread] = []
+        self._writing = lean.Lock()
+        self._running: dict[str, tuple[str, lean.Event]] = {}
+        self._ended: list[lean.Event] = []  # one of every request that may run still
 
     def serve(self) -> None:
         """Answers until the input ends and nothing runs any more."""
@@ -44,8 +42,8 @@ class Channel:
         for operation, cancelled in list(self._running.values()):
             if operation not in operations.UNINTERRUPTED:
                 cancelled.set()
-        for thread in self._threads:
-            thread.join()
+        for ended in self._ended:
+            ended.wait()
 
     def _receive(self, line: bytes) -> None:
         try:
@@ -64,12 +62,10 @@ class Channel:
             self._start(ident, operation, args)
 
     def _start(self, ident: str, operation: str, args: dict[str, Any]) -> None:
-        cancelled = threading.Event()
+        cancelled = lean.Event()
         self._running[ident] = (operation, cancelled)
-        thread = threading.Thread(target=self._run, args=(ident, operation, args, cancelled), daemon=True)
-        self._threads = [known for known in self._threads if known.is_alive()]
-        self._threads.append(thread)
-        thread.start()
+        self._ended = [known for known in self._ended if not known.is_set()]
+        self._ended.append(lean.start(self._run, ident, operation, args, cancelled))
 
     def _cancel(self, ident: str, args: dict[str, Any]) -> None:
         running = self._running.get(str(args.get("id", "")))
@@ -77,7 +73,7 @@ class Channel:
             running[1].set()
         self._send(ident, "result", {"cancelled": running is not None})
 
-    def _run(self, ident: str, operation: str, args: dict[str, Any], cancelled: threading.Event) -> None:
+    def _run(self, ident: str, operation: str, args: dict[str, Any], cancelled: lean.Event) -> None:
         try:
             function = operations.find(operation)
             if function is None:
@@ -128,8 +124,9 @@ def main() -> None:
     """Serves the process's own input and output, kept apart from whatever else may be printed."""
     sink = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    for name in ("PIPE", "HUP"):
+        lean.signals.signal(lean.number(name), lean.signals.SIG_IGN)
     os.umask(0o022)
+    os.chdir("/")  # whatever it starts shall hold no folder either
     Channel(sys.stdin.buffer, sink).serve()
     os._exit(0)  # all threads have ended and all is written: taking the interpreter apart costs as much as starting it

@@ -2,20 +2,18 @@
 
 The server's test then reads the staged files under their real names, absolute include paths and all, while nothing
 changes for the running server. Root may do that; so may anybody where the kernel allows user namespaces.
-unshare(2) and mount(2) are called through ctypes because Python 3.8 has neither.
+unshare(2) and mount(2) are called by way of the C library because Python 3.8 has neither.
 """
 
 from __future__ import annotations
 
 import os
-import threading
 
-from agents.host import faults
+from agents.host import faults, lean
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import ctypes
-    from typing import Callable, TypeVar
+    from typing import Any, Callable, TypeVar
 
     T = TypeVar("T")
     Prepare = Callable[[], None]
@@ -27,7 +25,7 @@ MS_REC = 0x4000
 MS_PRIVATE = 0x40000
 
 _supported: bool | None = None
-_libc: ctypes.CDLL | None = None
+_calls: tuple[Any, Any, Any] | None = None  # unshare, mount, and what says why one of them failed
 
 
 def is_supported() -> bool:
@@ -62,9 +60,7 @@ def _in_thread(enter: Prepare, run: Callable[[Prepare | None], T]) -> T:
         except BaseException as error:  # noqa: BLE001 - raised again below, in the thread that waits
             errors.append(error)
 
-    thread = threading.Thread(target=work, name="namespace")
-    thread.start()
-    thread.join()
+    lean.start(work).wait()
     if errors:
         raise errors[0]
     return results[0]
@@ -94,39 +90,56 @@ def entering(binds: list[tuple[str, str]]) -> Prepare:
     """What a thread, or a child before it becomes the server, calls: a namespace in which each (source, target) is
     bind-mounted, in that order. Everything is prepared here, so that a child only makes system calls; it fails with
     OSError."""
-    libc = _load()
+    unshare, mount, failure = _load()
     steps = [(source.encode(), target.encode()) for source, target in binds]
     uid, gid, privileged = os.geteuid(), os.getegid(), os.geteuid() == 0
     flags = CLONE_NEWNS if privileged else CLONE_NEWNS | CLONE_NEWUSER
 
+    def check(result: int) -> None:
+        if result != 0:
+            number = failure()
+            raise OSError(number, os.strerror(number))
+
     def enter() -> None:
-        _check(libc.unshare(flags))
+        check(unshare(flags))
         if not privileged:
             _write("/proc/self/setgroups", b"deny")
             _write("/proc/self/uid_map", b"%d %d 1" % (uid, uid))
             _write("/proc/self/gid_map", b"%d %d 1" % (gid, gid))
-        _check(libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None))
+        check(mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None))
         for source, target in steps:
-            _check(libc.mount(source, target, None, MS_BIND | MS_REC, None))
+            check(mount(source, target, None, MS_BIND | MS_REC, None))
 
     return enter
 
 
-def _load() -> ctypes.CDLL:
-    global _libc
-    if _libc is None:
-        import ctypes
+def _load() -> tuple[Any, Any, Any]:
+    global _calls
+    if _calls is None:
+        try:
+            _calls = _functions()
+        except (ImportError, AttributeError, TypeError):
+            import ctypes
 
-        _libc = ctypes.CDLL(None, use_errno=True)
-    return _libc
+            library = ctypes.CDLL(None, use_errno=True)
+            _calls = library.unshare, library.mount, ctypes.get_errno
+    return _calls
 
 
-def _check(result: int) -> None:
-    if result != 0:
-        import ctypes
+def _functions() -> tuple[Any, Any, Any]:
+    """The same without `ctypes`, which makes dozens of types when it is imported: 3 ms of a cold connection."""
+    import _ctypes
 
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
+    class Int(_ctypes._SimpleCData):  # type: ignore[type-arg]
+        _type_ = "i"
+
+    class Function(_ctypes.CFuncPtr):
+        _flags_ = _ctypes.FUNCFLAG_CDECL | _ctypes.FUNCFLAG_USE_ERRNO
+        _restype_ = Int
+
+    library = _ctypes.dlopen(None, os.RTLD_NOW)  # type: ignore[arg-type] # this very program
+    unshare, mount = (Function(_ctypes.dlsym(library, name)) for name in ("unshare", "mount"))
+    return unshare, mount, _ctypes.get_errno
 
 
 def _write(path: str, data: bytes) -> None:

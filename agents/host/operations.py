@@ -1,6 +1,6 @@
 """The table of operations: a name, and the module whose `run` does it, imported when first asked for.
 
-    run(args: dict, emit: Callable[[dict], None], cancelled: threading.Event) -> dict
+    run(args: dict, emit: Callable[[dict], None], cancelled: lean.Event) -> dict
 
 `args` is the request's, not checked yet. `emit` sends one event; it never raises, also when nobody listens any more.
 `cancelled` is set when the panel takes the request back or its channel closes. `run` returns the result, or raises
@@ -9,15 +9,16 @@
 
 from __future__ import annotations
 
-import importlib
+import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import threading
     from typing import Any, Callable, Dict
 
+    from agents.host import lean
+
     Emit = Callable[[Dict[str, Any]], None]
-    Run = Callable[[Dict[str, Any], Emit, threading.Event], Dict[str, Any]]
+    Run = Callable[[Dict[str, Any], Emit, lean.Event], Dict[str, Any]]
 
 MODULES = {
     "hello": "agents.host.hello",
@@ -48,5 +49,10 @@ def find(name: str) -> Run | None:
     module = MODULES.get(name)
     if module is None:
         return None
-    run: Run = importlib.import_module(module).run
-    return run
+    return loaded(module).run  # type: ignore[no-any-return]
+
+
+def loaded(module: str) -> Any:
+    """What importlib.import_module does, which imports more than some operations need."""
+    __import__(module)
+    return sys.modules[module]

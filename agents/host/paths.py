@@ -18,7 +18,7 @@ def check_shape(path: object) -> str:
     """`path` itself when it is absolute and plain; Refusal otherwise."""
     if not isinstance(path, str) or not path.startswith("/") or len(path) > MAX_PATH:
         raise Refusal("invalid", "%r is not an absolute path of at most %d characters" % (path, MAX_PATH))
-    if any(ord(character) < 32 or ord(character) == 127 for character in path):
+    if not path.isprintable() and any(ord(character) < 32 or ord(character) == 127 for character in path):
         raise Refusal("invalid", "the path %r holds control characters" % path)
     if os.path.normpath(path) != path or path.startswith("//"):
         raise Refusal("invalid", "the path %s is not written plainly (no '..', '.', '//' or '/' at its end)" % path)

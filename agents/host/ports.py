@@ -9,9 +9,9 @@ from agents.host.errors import Refusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import threading
     from typing import Any
 
+    from agents.host import lean
     from agents.host.operations import Emit
 
 # Below Linux's range for outgoing connections (32768 to 60999), so that none of them takes a port in the meantime.
@@ -19,7 +19,7 @@ LOW, HIGH = 20000, 32000
 MOST = 64
 
 
-def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
+def run(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, Any]:
     """{"count"} -> {"ports": [numbers]} that neither TCP nor UDP (HTTP/3) uses on any address now."""
     count = args.get("count")
     if not isinstance(count, int) or not 0 < count <= MOST:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import socket
 import time
+
+from agents.host import lean
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,15 +26,17 @@ def describe(probe: dict[str, Any]) -> str:
 
 def ask(probe: dict[str, Any]) -> tuple[int, str]:
     """(status, ""), or (0, what went wrong). Certificates are not judged: the site may be served by its own."""
+    stream: Any = None
     try:
-        with socket.create_connection((probe["address"], probe["port"]), probe["timeout_s"]) as plain:
-            plain.settimeout(probe["timeout_s"])
-            if not probe["tls"]:
-                return _exchange(plain, probe)
-            with _tls_context().wrap_socket(plain, server_hostname=probe["host"] or None) as secured:
-                return _exchange(secured, probe)
+        stream = lean.connected(probe["address"], probe["port"], probe["timeout_s"])
+        if probe["tls"]:
+            stream = _secured(stream, probe)
+        return _exchange(stream, probe)
     except OSError as error:  # ssl.SSLError is one too
         return 0, str(error.strerror or error)
+    finally:
+        if stream is not None:
+            stream.close()
 
 
 def is_healthy(probe: dict[str, Any], status: int) -> bool:
@@ -67,7 +70,7 @@ def _until(probe: dict[str, Any], is_right: Any, wanted: str) -> str:
         pause *= 2
 
 
-def _exchange(stream: socket.socket, probe: dict[str, Any]) -> tuple[int, str]:
+def _exchange(stream: Any, probe: dict[str, Any]) -> tuple[int, str]:
     usual = 443 if probe["tls"] else 80
     host = probe["host"] if probe["port"] == usual else "%s:%d" % (probe["host"], probe["port"])
     head = "GET %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: paddock-probe\r\nAccept: */*\r\nConnection: close\r\n\r\n"
@@ -82,6 +85,15 @@ def _exchange(stream: socket.socket, probe: dict[str, Any]) -> tuple[int, str]:
     if len(words) < 2 or not words[0].startswith(b"HTTP/") or not words[1].isdigit():
         return 0, "it closed the connection without an HTTP answer" if not answer else "its answer is not HTTP"
     return int(words[1]), ""
+
+
+def _secured(plain: Any, probe: dict[str, Any]) -> ssl.SSLSocket:
+    """TLS over a connection that is closed with it."""
+    import socket  # ssl wants one of its own kind
+
+    with socket.socket(fileno=plain.detach()) as own:
+        own.settimeout(probe["timeout_s"])
+        return _tls_context().wrap_socket(own, server_hostname=probe["host"] or None)
 
 
 def _tls_context() -> ssl.SSLContext:

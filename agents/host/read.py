@@ -16,9 +16,9 @@ from agents.host.errors import Refusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import threading
     from typing import Any, Iterator
 
+    from agents.host import lean
     from agents.host.operations import Emit
 
 MAX_PATTERNS = 200
@@ -28,7 +28,7 @@ MAX_TOTAL = 8 * 1024 * 1024
 MAX_DEPTH = 6
 
 
-def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
+def run(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, Any]:
     """{"patterns": [...], "roots": [...]} -> {"files": [{"path", "real", "link", "mode", "sha256", "text"}],
     "skipped": [{"path", "why"}]}. `link` is what a symbolic link holds; `text` has U+FFFD for bytes that are not UTF-8.
     """

@@ -8,18 +8,18 @@ from agents.host.undo import Undo, clean_all
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import threading
     from typing import Any
 
+    from agents.host import lean
     from agents.host.operations import Emit
 
 
-def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
+def run(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, Any]:
     """{"transactions": [{"transaction", "outcome", "error"}]}: those that had to be repaired, mostly none.
 
     Waits for a transaction that is running: after this, `status` knows every outcome.
     """
-    with state.host_lock():
+    with state.HostLock():
         return {"transactions": repair(emit)}
 
 

@@ -9,13 +9,13 @@ from agents.host.request import Request
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import threading
     from typing import Any
 
+    from agents.host import lean
     from agents.host.operations import Emit
 
 
-def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
+def run(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, Any]:
     """{"transaction": id} -> ApplyResult of the transaction "id.rollback". Refused as drift when one of its files
     was changed since. Folders that it made stay."""
     ident = state.check_id(args.get("transaction"))

@@ -10,15 +10,15 @@ from agents.host.request import check_engine
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import threading
     from typing import Any
 
+    from agents.host import lean
     from agents.host.operations import Emit
 
 ACTIONS = ("start", "stop", "reload", "status")
 
 
-def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
+def run(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, Any]:
     """{"running", "pid", "workers", "argv", "output"} after the action. A reload is preceded by the server's own test
     and ends when the new configuration is live. What is so already is left so."""
     engine = engine_for(check_engine(args.get("engine")))
@@ -28,7 +28,7 @@ def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[st
     argv: list[str] = []
     output = ""
     if action != "status":
-        with state.host_lock():
+        with state.HostLock():
             try:
                 argv, output = _act(engine, str(action))
             except EngineError as error:

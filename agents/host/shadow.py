@@ -12,7 +12,6 @@ Two kinds, see docs/decisions/0201-testing-a-staged-configuration.md:
 from __future__ import annotations
 
 import os
-import re
 import stat
 
 from agents.host.changes import PREFIX
@@ -104,6 +103,8 @@ class Copy:
         self._places = {
             folder: os.path.join(root, str(number)) for number, folder in enumerate(topmost(roots | set(self._changes)))
         }
+        import re  # which a host where namespaces may be made does without
+
         longest_first = sorted(self._places, key=len, reverse=True)
         names = b"|".join(re.escape(folder.encode()) for folder in longest_first)
         # A path ends at a slash, at a blank or at what closes a token in any of these syntaxes.

@@ -21,6 +21,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Dict, List, Optional, Set
 
+    from agents.host import lean
     from agents.host.operations import Emit
 
 _ID = re.compile(r"[a-z0-9-]{8,64}\Z")
@@ -30,7 +31,7 @@ _live: Dict[str, Stand] = {}
 _lock = threading.Lock()
 
 
-def run(args: Dict[str, Any], emit: Emit, cancelled: threading.Event) -> Dict[str, Any]:
+def run(args: Dict[str, Any], emit: Emit, cancelled: lean.Event) -> Dict[str, Any]:
     """StandRequest (agents/protocol.py). `start` goes on until `end` is asked for; its result says what is left."""
     action = args.get("action")
     if action == "left":
@@ -68,7 +69,7 @@ class Stand:
         self.namespaces: Set[str] = set()
         self._heard: Dict[str, int] = {}
 
-    def build(self, args: Dict[str, Any], emit: Emit, cancelled: threading.Event) -> Dict[str, Any]:
+    def build(self, args: Dict[str, Any], emit: Emit, cancelled: lean.Event) -> Dict[str, Any]:
         emit({"state": "files"})
         self.folder.write(args.get("files", []), args.get("fill", []), args.get("folders", []))
         self.folder.programs(args.get("programs", {}))
@@ -122,7 +123,7 @@ class Stand:
         return left(self.namespaces, self.folder.path)
 
 
-def _start(ident: str, args: Dict[str, Any], emit: Emit, cancelled: threading.Event) -> Dict[str, Any]:
+def _start(ident: str, args: Dict[str, Any], emit: Emit, cancelled: lean.Event) -> Dict[str, Any]:
     stand_files.sweep()
     with _lock:
         if _live:

@@ -23,6 +23,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Dict, List, Optional, Set
 
+    from agents.host import lean
     from agents.host.netns import Keeper
 
 START_S = 30.0
@@ -71,7 +72,7 @@ class Server:
             )
         self._own = unshare is not None
 
-    def await_up(self, keeper: Optional[Keeper], cancelled: threading.Event) -> None:
+    def await_up(self, keeper: Optional[Keeper], cancelled: lean.Event) -> None:
         """Until it accepts connections; Refusal with its own words when it ends, or takes too long."""
         assert self.process is not None
         deadline = time.monotonic() + START_S

@@ -6,13 +6,13 @@ from agents.host import state
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import threading
     from typing import Any
 
+    from agents.host import lean
     from agents.host.operations import Emit
 
 
-def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
+def run(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, Any]:
     """{"transaction": id} -> its ApplyResult; {"outcome": ""} while it runs or waits for `recover`; {"outcome":
     "unknown"} when this host never began it, or forgot it."""
     ident = state.check_id(args.get("transaction"))

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from contextlib import contextmanager, suppress
 
+from agents.host import lean
 from agents.host.engines.base import EngineError
 from agents.host.errors import Refusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Iterator
+    from types import TracebackType
+    from typing import Any
 
     from agents.host.operations import Emit
     from agents.host.state import Journal
@@ -46,8 +46,8 @@ class Outbox:
     def __init__(self, emit: Emit) -> None:
         self._emit = emit
         self._held: list[dict[str, Any]] = []
-        self._lock = threading.Lock()
-        self._timer: threading.Timer | None = None
+        self._lock = lean.Lock()
+        self._given_up: lean.Event | None = None  # of the thread that waits to send what is held
 
     def put(self, data: dict[str, Any]) -> None:
         with self._lock:
@@ -55,10 +55,9 @@ class Outbox:
                 self._held[-1] = data
             else:
                 self._held.append(data)
-            if self._timer is None:
-                self._timer = threading.Timer(self.HOLD_S, self.flush)
-                self._timer.daemon = True
-                self._timer.start()
+            if self._given_up is None:
+                self._given_up = lean.Event()
+                lean.start(self._flush_later, self._given_up)
 
     def flush(self) -> None:
         """Sends what is held."""
@@ -74,10 +73,14 @@ class Outbox:
             self._stop()
             self._held = []
 
+    def _flush_later(self, given_up: lean.Event) -> None:
+        if not given_up.wait(self.HOLD_S):
+            self.flush()
+
     def _stop(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        if self._given_up is not None:
+            self._given_up.set()
+            self._given_up = None
 
 
 def _begins(earlier: dict[str, Any], later: dict[str, Any]) -> bool:
@@ -94,50 +97,81 @@ class Steps:
         self.journal: Journal | None = None
         self.done: list[dict[str, Any]] = []
 
-    @contextmanager
-    def step(self, name: str) -> Iterator[Step]:
-        """Runs the body as a step. Its exception fails the step and goes on as `Failed` with words for a person;
-        a Refusal goes on as it is."""
-        step = Step(name)
-        self._outbox.put(step.data())
-        try:
-            yield step
-        except EngineError as error:
-            if error.done is not None:
-                step.argv = step.argv or error.done.argv
-                step.exit_code = error.done.exit_code
-            said = error.done.output if error.done is not None else ""
-            self._end(step, "failed", "%s\n%s" % (error, said) if said else str(error))
-            raise Failed(step.output) from error
-        except OSError as error:
-            self._end(step, "failed", "%s: %s" % (error.strerror or error, error.filename or name))
-            raise Failed(step.output) from error
-        except (Failed, Refusal) as error:
-            self._end(step, "failed", step.output or str(error))
-            raise
-        else:
-            self._end(step, "succeeded" if step.status == "running" else step.status, step.output)
+    def step(self, name: str) -> Running:
+        """Runs the body of `with` as a step."""
+        return Running(self, Step(name))
 
-    def _end(self, step: Step, status: str, output: str) -> None:
+    def streamed(self) -> Streamed:
+        """Around all that is done: its result holds every step, an error none, so what is held is sent with that."""
+        return Streamed(self._outbox)
+
+    def begin(self, step: Step) -> None:
+        self._outbox.put(step.data())
+
+    def end(self, step: Step, status: str, output: str) -> None:
         step.status, step.output, step.finished_at = status, output, time.time()
         data = step.data()
         self.done.append(data)
-        if self.journal is not None:
-            # The record is for people; a disk that is full must not keep an undo from going on.
-            with suppress(OSError):
-                self.journal.append("step", {"step": data})
+        self._note(data)
         self._outbox.put(data)
 
-    @contextmanager
-    def streamed(self) -> Iterator[None]:
-        """Around all that is done: its result holds every step, an error none, so what is held is sent with that."""
+    def _note(self, data: dict[str, Any]) -> None:
+        """The record is for people; a disk that is full must not keep an undo from going on."""
         try:
-            yield
-        except BaseException:
-            self._outbox.flush()
-            raise
-        self._outbox.forget()
+            if self.journal is not None:
+                self.journal.append("step", {"step": data})
+        except OSError:
+            return
 
     def result(self, outcome: str, error: str = "") -> dict[str, Any]:
         """An ApplyResult."""
         return {"outcome": outcome, "error": error, "steps": self.done}
+
+
+class Running:
+    """One step while it runs. An exception fails it and goes on as `Failed` with words for a person; a Refusal goes
+    on as it is."""
+
+    def __init__(self, steps: Steps, step: Step) -> None:
+        self._steps = steps
+        self._step = step
+
+    def __enter__(self) -> Step:
+        self._steps.begin(self._step)
+        return self._step
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        step = self._step
+        if error is None:
+            self._steps.end(step, "succeeded" if step.status == "running" else step.status, step.output)
+        elif isinstance(error, EngineError):
+            self._steps.end(step, "failed", _said(step, error))
+            raise Failed(step.output) from error
+        elif isinstance(error, OSError):
+            self._steps.end(step, "failed", "%s: %s" % (error.strerror or error, error.filename or step.name))
+            raise Failed(step.output) from error
+        elif isinstance(error, (Failed, Refusal)):
+            self._steps.end(step, "failed", step.output or str(error))
+
+
+def _said(step: Step, error: EngineError) -> str:
+    """What a server that did not do as it was told had to say."""
+    if error.done is None:
+        return str(error)
+    step.argv = step.argv or error.done.argv
+    step.exit_code = error.done.exit_code
+    return "%s\n%s" % (error, error.done.output) if error.done.output else str(error)
+
+
+class Streamed:
+    def __init__(self, outbox: Outbox) -> None:
+        self._outbox = outbox
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if error is None:
+            self._outbox.forget()
+        else:
+            self._outbox.flush()

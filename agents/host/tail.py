@@ -9,9 +9,9 @@ from agents.host.errors import Refusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import threading
     from typing import Any
 
+    from agents.host import lean
     from agents.host.operations import Emit
 
 MAX_LINES = 5000
@@ -20,7 +20,7 @@ MAX_LINE = 16 * 1024
 POLL_S = 0.25
 
 
-def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
+def run(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, Any]:
     """`follow` goes on until it is cancelled, through rotation: a new file of that name is read from its start."""
     path = paths.resolve(args.get("path"), paths.resolve_roots(args.get("roots")))
     wanted = args.get("lines", 100)
@@ -64,7 +64,7 @@ def _text(line: bytes) -> str:
     return line[:MAX_LINE].decode("utf-8", "replace")
 
 
-def _follow(path: str, descriptor: int, emit: Emit, cancelled: threading.Event) -> None:
+def _follow(path: str, descriptor: int, emit: Emit, cancelled: lean.Event) -> None:
     rest = b""
     while not cancelled.is_set():
         data = os.read(descriptor, 256 * 1024)

@@ -19,9 +19,9 @@ from agents.host.undo import Undo, clean_all
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import threading
     from typing import Any
 
+    from agents.host import lean
     from agents.host.engines.base import Engine
     from agents.host.request import Request
     from agents.host.steps import Step, Steps
@@ -32,7 +32,7 @@ IN_PLACE = "in place, after the switch"
 class Transaction:
     """Runs under the host's lock. `cancelled` counts until the first file is switched."""
 
-    def __init__(self, request: Request, steps: Steps, cancelled: threading.Event) -> None:
+    def __init__(self, request: Request, steps: Steps, cancelled: lean.Event) -> None:
         self._request = request
         self._steps = steps
         self._cancelled = cancelled

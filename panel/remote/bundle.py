@@ -1,4 +1,4 @@
-"""The host agent as one file: a zipapp named by its content.
+"""The host agent as one file: a zip archive of modules, named by its content.
 
 Reproducible: the same sources and the same Python make the same bytes, so every worker uploads the same file and a
 host needs it once. Each module is there as source, which any Python from 3.8 on can run, and compiled for the Python
@@ -20,7 +20,11 @@ from functools import lru_cache
 from pathlib import Path
 
 AGENTS = Path(__file__).resolve().parents[2] / "agents"
-MAIN = """\
+# Python is told to import from the archive instead of to run it: that takes the module `runpy`, whose imports cost
+# more than the agent's own. Fixed words; the archive's path is an argument of theirs.
+STUB = "import os, sys; sys.path.insert(0, os.path.abspath(sys.argv[1])); import start"
+NOT_THERE = "No module named 'start'"  # what Python says then
+START = """\
 import sys
 
 if sys.version_info < (3, 8):
@@ -44,10 +48,15 @@ class Bundle:
     content: bytes
 
 
+def argv(python: str, path: str) -> list[str]:
+    """What starts the agent that lies at `path`."""
+    return [python, "-ISBc", STUB, path]
+
+
 def _sources() -> dict[str, str]:
     files = [AGENTS / "__init__.py", AGENTS / "wire.py", *(AGENTS / "host").rglob("*.py")]
     named = {f"agents/{path.relative_to(AGENTS).as_posix()}": path.read_text(encoding="utf-8") for path in files}
-    return {"__main__.py": MAIN, **dict(sorted(named.items()))}
+    return {"start.py": START, **dict(sorted(named.items()))}
 
 
 def _compiled(name: str, source: str) -> bytes:

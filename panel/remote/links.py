@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import shlex
 import subprocess
 import sys
 import time
@@ -52,7 +53,7 @@ class LocalLink:
             **{name: value for name, value in os.environ.items() if name.startswith("PADDOCK_AGENT_")},
         }
         self._process = subprocess.Popen(
-            [sys.executable, "-ISB", str(path)],
+            bundle.argv(sys.executable, str(path)),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             cwd=self.folder,
@@ -138,7 +139,7 @@ class SshLink:
             if said is None:
                 return channel
             channel.close()
-            if "can't open file" in said and not uploaded:
+            if bundle.NOT_THERE in said and not uploaded:
                 self._install()
                 uploaded = True
             elif len(pythons) > 1 and ("not found" in said or "No such file" in said):
@@ -152,7 +153,7 @@ class SshLink:
         SSH carries one string, not a list of arguments. This one is made of fixed words and the bundle's name, which
         is "agent-", sixty-four hexadecimal digits and ".pyz": nothing that anybody typed is ever part of it.
         """
-        agent = f"{python} -ISB {FOLDER}/{bundle.bundle().name}"
+        agent = shlex.join(bundle.argv(python, f"{FOLDER}/{bundle.bundle().name}"))
         if not self.target.sudo:
             return f"exec {agent}"
         if self.target.sudo_password:

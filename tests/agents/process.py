@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from agents import wire
+from panel.remote import bundle
 
 
 class AgentError(Exception):
@@ -23,9 +24,9 @@ class AgentProcess:
     """`python` may be any from 3.8 on. `fault` is a fault point (agents/host/faults.py)."""
 
     def __init__(
-        self, bundle: Path, state: Path, *, python: str = sys.executable, fault: str = "", user: str | None = None
+        self, path: Path, state: Path, *, python: str = sys.executable, fault: str = "", user: str | None = None
     ) -> None:
-        self.argv = [python, "-ISB", str(bundle)]
+        self.argv = bundle.argv(python, str(path))
         env = {"PATH": os.environ["PATH"], "PADDOCK_AGENT_STATE": str(state)}
         if fault:
             env.update(PADDOCK_AGENT_TEST="1", PADDOCK_AGENT_FAULT=fault)

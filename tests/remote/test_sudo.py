@@ -59,7 +59,7 @@ def test_sudo_that_asks_gets_the_password_on_standard_input(sshd: SshServer, tar
     with pool.session(replace(target, sudo=True, sudo_password="tr0ub4dor;$(id)")) as agent:
         assert agent.call("hello")["pid"] > 0
     assert "tr0ub4dor" not in record.read_text()
-    assert "-S -k -p paddock-sudo: -- /usr/bin/python3 -ISB .paddock/agent-" in record.read_text()
+    assert "-S -k -p paddock-sudo: -- /usr/bin/python3 -ISBc " in record.read_text()
 
 
 def test_sudo_that_does_not_ask_is_sent_no_password(sshd: SshServer, target: Target, pool: Pool) -> None:

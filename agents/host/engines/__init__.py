@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+from agents.host.operations import loaded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -11,6 +11,5 @@ if TYPE_CHECKING:
 
 def engine_for(control: dict[str, str]) -> Engine:
     """The engine behind a checked EngineControl (request.check_engine)."""
-    module = importlib.import_module("agents.host.engines." + control["engine"])
-    made: Engine = module.Server(control)
+    made: Engine = loaded("agents.host.engines." + control["engine"]).Server(control)
     return made

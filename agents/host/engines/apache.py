@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 
 from agents.host import commands, processes
 from agents.host.engines.base import Engine, Generation
@@ -19,8 +18,8 @@ _LISTEN = re.compile(rb"^\s*Listen\s", re.IGNORECASE | re.MULTILINE)
 
 
 class Server(Engine):
-    reload_signal = signal.SIGUSR1
-    stop_signal = signal.SIGWINCH  # graceful-stop
+    reload_signal = "USR1"
+    stop_signal = "WINCH"  # graceful-stop
     failure_marks = ("AH00020", "no listening sockets available", "Unable to open logs")
 
     def test_argv(self, main_config: str, prefix: str) -> list[str]:

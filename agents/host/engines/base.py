@@ -7,11 +7,9 @@ the whole configuration once more, and with thousands of sites that is most of t
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
 import time
 
-from agents.host import commands, processes
+from agents.host import commands, lean, processes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,9 +42,10 @@ class Generation:
 class Engine:
     """One server under the control described by an EngineControl."""
 
-    reload_signal = signal.SIGHUP
-    stop_signal = signal.SIGTERM
+    reload_signal = "HUP"
+    stop_signal = "TERM"
     relocatable = True  # its configuration can be tested from a copy in another folder
+    settles_s = 0.0  # a reload never takes effect sooner: asking before only costs
     # Words in its error log that say a reload failed; the old workers then go on.
     failure_marks: tuple[str, ...] = ()
 
@@ -97,24 +96,18 @@ class Engine:
         """Starts the server and waits until it runs. EngineError with its own words when it does not."""
         argv = ["systemctl", "start", self.unit] if self.unit else self.start_argv()
         with _scratch() as said:
-            process = subprocess.Popen(
-                argv,
-                stdin=subprocess.DEVNULL,
-                stdout=said,
-                stderr=subprocess.STDOUT,
-                env=commands.environment(self.env()),
-                cwd="/",
-                start_new_session=True,  # it outlives the agent and its channel
-            )
+            child = _started(argv, self.env(), said.fileno())
             deadline = time.monotonic() + START_TIMEOUT_S
             while time.monotonic() < deadline:
-                code = process.poll()
+                code = child.poll()
                 if self.pid() and self.has_workers():
+                    child.leave()
                     return commands.Done(argv, 0, _words(said))
                 if code:
                     raise EngineError("the server did not start", commands.Done(argv, code, _words(said)))
                 time.sleep(0.01)
-            done = commands.Done(argv, process.poll() or -1, _words(said))
+            done = commands.Done(argv, child.poll() or -1, _words(said))
+            child.leave()
         raise EngineError("the server did not start in %g s" % START_TIMEOUT_S, done)
 
     def has_workers(self) -> bool:
@@ -137,6 +130,7 @@ class Engine:
     def wait_live(self, before: Generation) -> None:
         """Returns once the new configuration answers. EngineError with what the error log says when it does not."""
         began = looked = time.monotonic()
+        time.sleep(self.settles_s)
         pause = 0.002
         while not self.is_replaced(before):
             time.sleep(pause)
@@ -172,7 +166,7 @@ class Engine:
         while processes.exists(pid):
             waited = time.monotonic() - started
             if waited > GRACE_S and argv[1] != "-TERM":
-                argv = self._signal(signal.SIGTERM, pid)
+                argv = self._signal("TERM", pid)
             if waited > STOP_TIMEOUT_S:
                 raise EngineError("the server did not end in %g s" % STOP_TIMEOUT_S)
             time.sleep(0.01)
@@ -183,12 +177,12 @@ class Engine:
         pid = self.pid()
         return {"running": bool(pid), "pid": pid, "workers": sorted(processes.children(pid)) if pid else []}
 
-    def _signal(self, number: signal.Signals, pid: int) -> list[str]:
-        argv = ["kill", "-" + number.name[3:], str(pid)]
+    def _signal(self, name: str, pid: int) -> list[str]:
+        argv = ["kill", "-" + name, str(pid)]
         if not pid:
             raise EngineError("the server does not run: %s names no process of its" % self.pid_file)
         try:
-            os.kill(pid, number)
+            os.kill(pid, lean.number(name))
         except PermissionError:
             message = "this login may not signal the server (process %d); let the agent run as root or by sudo"
             raise EngineError(message % pid) from None
@@ -201,6 +195,13 @@ class Engine:
             return ""
         words = processes.added(before.logs)
         return words if any(mark in words for mark in self.failure_marks) else ""
+
+
+def _started(argv: list[str], env: dict[str, str], output: int) -> commands.Child:
+    try:
+        return commands.Child(argv, env, output, session=True)
+    except OSError as error:
+        raise EngineError("%s cannot be run: %s" % (argv[0], error.strerror or "it is not there")) from None
 
 
 def _scratch() -> IO[bytes]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import signal
-
 from agents.host import processes
 from agents.host.engines.base import Engine, Generation
 
 
 class Server(Engine):
-    stop_signal = signal.SIGQUIT
+    stop_signal = "QUIT"
     failure_marks = ("[emerg]",)
 
     def test_argv(self, main_config: str, prefix: str) -> list[str]:

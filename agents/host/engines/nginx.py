@@ -5,8 +5,6 @@ https://nginx.org/en/docs/control.html
 
 from __future__ import annotations
 
-import signal
-
 from agents.host import processes
 from agents.host.engines.base import Engine, Generation
 
@@ -15,7 +13,8 @@ LEAVING = "shutting down"
 
 
 class Server(Engine):
-    stop_signal = signal.SIGQUIT  # finishes the requests that it has
+    stop_signal = "QUIT"  # finishes the requests that it has
+    settles_s = 0.1  # between starting new workers and telling the old ones to leave (ngx_master_process_cycle)
     # A configuration that passes the test can still fail to bind; the master then says so and keeps what it had.
     failure_marks = ("[emerg]", "still could not bind")
 
@@ -29,7 +28,7 @@ class Server(Engine):
         return any(WORKER in processes.title(child) for child in processes.children(self.pid()))
 
     def is_replaced(self, before: Generation) -> bool:
-        """New workers are there at once, but for 100 ms the old ones accept too (ngx_reconfigure): not until every
+        """New workers are there at once, but until it has settled the old ones accept too: not until every
         one of them is shutting down does each answer come from the new configuration."""
         if any(_accepts(child) and processes.parent(child) == before.pid for child in before.workers):
             return False

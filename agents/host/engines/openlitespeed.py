@@ -7,14 +7,13 @@ SIGUSR1 the server starts its successor, which writes its own process id into th
 from __future__ import annotations
 
 import os
-import signal
 
 from agents.host import processes
 from agents.host.engines.base import Engine, Generation
 
 
 class Server(Engine):
-    reload_signal = signal.SIGUSR1
+    reload_signal = "USR1"
     relocatable = False
 
     def test_argv(self, main_config: str, prefix: str) -> list[str]:

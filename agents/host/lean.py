@@ -1,0 +1,85 @@
+"""Threads, signals and sockets without what `threading`, `signal` and `socket` import besides.
+
+Those three load `enum`, `functools` and `collections` before the agent has done anything, which on a cold connection
+costs more than the transaction itself. They are built on the modules used here, which every CPython from 3.8 on has;
+another Python gets the public ones.
+"""
+
+from __future__ import annotations
+
+import _thread
+
+try:
+    import _signal as signals  # type: ignore[import-not-found]
+    import _socket as sockets
+except ImportError:
+    import signal as signals
+    import socket as sockets  # type: ignore[no-redef]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable
+
+__all__ = ["Event", "Lock", "connected", "number", "signals", "sockets", "start"]
+
+Lock = _thread.allocate_lock
+
+
+class Event:
+    """What threading.Event is, as far as the agent needs one."""
+
+    def __init__(self) -> None:
+        self._is_set = False
+        self._gate = _thread.allocate_lock()  # held until it is set
+        self._gate.acquire()
+        self._setting = _thread.allocate_lock()
+
+    def is_set(self) -> bool:
+        return self._is_set
+
+    def set(self) -> None:
+        with self._setting:
+            if not self._is_set:
+                self._is_set = True
+                self._gate.release()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Whether it was set, at the latest after `timeout` seconds."""
+        if not self._is_set and self._gate.acquire(True, -1 if timeout is None else max(0.0, timeout)):
+            self._gate.release()
+        return self._is_set
+
+
+def start(work: Callable[..., None], *args: Any) -> Event:
+    """Runs `work` in a thread that keeps no process alive; the event says that it has ended."""
+    ended = Event()
+
+    def run() -> None:
+        try:
+            work(*args)
+        finally:
+            ended.set()
+
+    _thread.start_new_thread(run, ())
+    return ended
+
+
+def number(name: str) -> int:
+    """The number of the signal `name`, such as HUP, on this machine."""
+    return int(getattr(signals, "SIG" + name))
+
+
+def connected(address: str, port: int, timeout_s: float) -> sockets.socket:
+    """A TCP connection, to be closed by the caller. OSError."""
+    error = OSError("%s leads nowhere" % address)
+    host = address.encode("ascii") if address.isascii() else address  # as text it would load the codec for IDNA
+    for family, kind, protocol, _name, place in sockets.getaddrinfo(host, port, 0, sockets.SOCK_STREAM):
+        made = sockets.socket(family, kind, protocol)
+        try:
+            made.settimeout(timeout_s)
+            made.connect(place)
+            return made
+        except OSError as failed:
+            made.close()
+            error = failed
+    raise error
