@@ -10,8 +10,10 @@ from panel.websites.models import Site
 
 @dataclass(frozen=True)
 class Change:
-    """One site from what stands (`old`) to what will stand (`new`); None: nothing."""
+    """One site from what stands (`old`) to what will stand (`new`); None: nothing. `inputs` names all that the new
+    files were rendered from (rendered.Frozen), "" when they were not rendered just now."""
 
     site: Site
     old: Revision | None
     new: Revision | None
+    inputs: str = ""

@@ -2,7 +2,8 @@
 
 A plan is stored as JSON with its deployment:
 
-    {"sites":    [{"id", "name", "install", "number", "previous"}],     number null: taken off the host
+    {"sites":    [{"id", "name", "install", "number", "previous",      number null: taken off the host
+                   "inputs"}],     what was rendered just now was made from (rendered.Frozen); "" for earlier revisions
      "installs": [id],                                                 in the order they are reloaded
      "files":    [{"path", "site", "install", "action": put|link|remove|keep, "mode", "sha256", "link", "secret",
                    "old_sha256", "expect", "found_sha256", "diff"}],
@@ -207,6 +208,7 @@ def _site_line(change: Change) -> dict[str, Any]:
         "install": str(revision.install) if revision else "",
         "number": change.new.number if change.new else None,
         "previous": change.old.number if change.old else None,
+        "inputs": change.inputs,
     }
 
 

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any, cast
 
 from django.core.exceptions import ValidationError
@@ -121,18 +122,42 @@ def site_files(site: Site, install: EngineInstall, spec: SiteSpec, pins: Pins | 
     ]
 
 
-def revision_keep(*, actor: User | None, site: Site, install: EngineInstall) -> Revision:
-    """Freeze and render the site as it is in the database now; the revision that holds exactly these files, new if
-    there is none."""
-    return revisions_keep(actor=actor, sites=[(freeze.fetched(site), install)])[site.pk]
+@dataclass(frozen=True)
+class Frozen:
+    """A site for one server as the database has it now: all that its files follow from."""
+
+    site: Site
+    install: EngineInstall
+    spec: SiteSpec
+    pins: Pins
+
+    @cached_property
+    def spec_json(self) -> dict[str, Any]:
+        return cast(dict[str, Any], to_json(self.spec))
+
+    @property
+    def inputs(self) -> str:
+        """The SHA-256 of all of it: as long as this is the same, so are the files."""
+        server = to_json(freeze.install_spec(self.install))
+        adopted = {path: sha256_of(text) for path, text in self.pins.get((self.site.pk, self.install.pk), {}).items()}
+        certificates = [
+            (file.path, sha256_of(file.text), file.mode) for file in _certificate_files(self.site, self.install)
+        ]
+        return sha256_of(json.dumps([self.spec_json, server, adopted, certificates], sort_keys=True))
 
 
-def revisions_keep(*, actor: User | None, sites: Sequence[tuple[Site, EngineInstall]]) -> dict[int, Revision]:
-    """The same for many sites, by their ids, with the same few queries. They came from freeze.with_parts just now."""
+def frozen_now(sites: Sequence[tuple[Site, EngineInstall]]) -> list[Frozen]:
+    """They came from freeze.with_parts just now. One query for all of them."""
     pins = _pins_of(site for site, _ in sites)
-    specs = {site.pk: freeze.spec_of_fetched(site, install) for site, install in sites}
-    records = blobs_keep({site.pk: site_files(site, install, specs[site.pk], pins) for site, install in sites})
-    wanted = [_draft(actor, site, install, to_json(specs[site.pk]), records[site.pk]) for site, install in sites]
+    return [Frozen(site, install, freeze.spec_of_fetched(site, install), pins) for site, install in sites]
+
+
+def revisions_keep(*, actor: User | None, sites: Sequence[Frozen]) -> dict[int, Revision]:
+    """Render each site; by its id the revision that holds exactly these files, new if there is none. As many queries
+    for many as for one."""
+    files = {item.site.pk: site_files(item.site, item.install, item.spec, item.pins) for item in sites}
+    records = blobs_keep(files)
+    wanted = [_draft(actor, item.site, item.install, item.spec_json, records[item.site.pk]) for item in sites]
     return {row.site_id: row for row in _revisions_stored(wanted)}
 
 

@@ -22,13 +22,14 @@ from panel.core.errors import ApplicationError, Conflict
 from panel.deployments.changes import Change
 from panel.deployments.models import Deployment, DeploymentItem, DeploymentKind, DeploymentStatus, Revision
 from panel.deployments.planning import live_revision, live_revisions, plans_make
-from panel.deployments.rendered import revision_keep, revisions_keep, spec_of
+from panel.deployments.rendered import frozen_now, revisions_keep, spec_of
 from panel.hosts.models import EngineInstall, Host
 from panel.websites import checks, freeze, paths
 from panel.websites.models import Site
 from panel.websites.services import site_delete as site_forget
 from panel.websites.services import site_enable
 
+_RENDERED_NOW = (DeploymentKind.DEPLOY, DeploymentKind.MOVE)
 ACTIVE = (DeploymentStatus.QUEUED, DeploymentStatus.RUNNING)
 
 
@@ -117,8 +118,12 @@ def _deploy_changes(actor: User, sites: Sequence[Site]) -> list[tuple[Host, Chan
     for site in _check_sites(actor, sites):
         assert site.install is not None
         placed.append((site, site.install))
-    new = revisions_keep(actor=actor, sites=placed)
-    return [(install.host, Change(site, live.get(site.pk), new[site.pk])) for site, install in placed]
+    frozen = frozen_now(placed)
+    new = revisions_keep(actor=actor, sites=frozen)
+    return [
+        (item.install.host, Change(item.site, live.get(item.site.pk), new[item.site.pk], item.inputs))
+        for item in frozen
+    ]
 
 
 def _live_or_refuse(site: Site) -> Revision:
@@ -197,12 +202,14 @@ def site_move(*, actor: User, site: Site, install: EngineInstall) -> list[Deploy
     if old.install_id == install.pk:
         raise ApplicationError(f"{site} is already on {install}.", field="install")
     _check_sites(actor, [site], install)
-    new = revision_keep(actor=actor, site=site, install=install)
+    frozen = frozen_now([(freeze.fetched(site), install)])
+    new = revisions_keep(actor=actor, sites=frozen)[site.pk]
     batch, after = uuid4(), {"install": install.pk}
     if old.install.host_id == install.host_id:
-        hosts = {install.host: [Change(site, old, new)]}
+        hosts = {install.host: [Change(site, old, new, frozen[0].inputs)]}
         return _plan_and_store(actor, hosts, DeploymentKind.MOVE, batch, after)
-    (first,) = _plan_and_store(actor, {install.host: [Change(site, None, new)]}, DeploymentKind.MOVE, batch, after)
+    arriving = Change(site, None, new, frozen[0].inputs)
+    (first,) = _plan_and_store(actor, {install.host: [arriving]}, DeploymentKind.MOVE, batch, after)
     (second,) = _plan_and_store(actor, {old.install.host: [Change(site, old, None)]}, DeploymentKind.MOVE, batch, {})
     first.plan["after"]["then"] = str(second.uuid)
     second.plan["after"]["waits_for"] = str(first.uuid)
@@ -266,16 +273,17 @@ def _refuse_stale(items: Sequence[DeploymentItem]) -> None:
                 f"This plan is stale: {item.site} stands as {live.get(item.site_id) or 'nothing'} now, not as "
                 f"{item.previous or 'nothing'}. Plan again to see what would change."
             )
-    frozen = [
-        (sites[item.site_id], item.revision)
-        for item in items
-        if item.revision and item.deployment.kind in (DeploymentKind.DEPLOY, DeploymentKind.MOVE)
-    ]
-    now = revisions_keep(actor=None, sites=[(site, revision.install) for site, revision in frozen])
-    for site, revision in frozen:
-        if now[site.pk] != revision:
+    _refuse_changed([item for item in items if item.deployment.kind in _RENDERED_NOW], sites)
+
+
+def _refuse_changed(items: Sequence[DeploymentItem], sites: Mapping[int, Site]) -> None:
+    """What the files of these plans were made from must be the same still. Nothing is rendered to know that."""
+    placed = {item.site_id: (item, item.revision) for item in items if item.revision}
+    for now in frozen_now([(sites[pk], revision.install) for pk, (_, revision) in placed.items()]):
+        deployment = placed[now.site.pk][0].deployment
+        if now.inputs not in [line.get("inputs") for line in deployment.plan["sites"] if line["id"] == now.site.pk]:
             raise Conflict(
-                f"This plan is stale: {site} was changed since it was made. Plan again to see what would change."
+                f"This plan is stale: {now.site} was changed since it was made. Plan again to see what would change."
             )
 
 
