@@ -14,9 +14,10 @@ import marshal
 import os
 import sys
 import tempfile
+import threading
 import zipfile
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 AGENTS = Path(__file__).resolve().parents[2] / "agents"
@@ -71,9 +72,18 @@ def _compiled(name: str, source: str) -> bytes:
     )
 
 
-@lru_cache(maxsize=1)
+_making = threading.Lock()
+
+
 def bundle() -> Bundle:
-    """The agent of this version of the panel. Stored, not deflated: a host inflates nothing to start it."""
+    """The agent of this version of the panel, made once: many threads ask for it when a panel has just started."""
+    with _making:
+        return _made()
+
+
+@cache
+def _made() -> Bundle:
+    """Stored, not deflated: a host inflates nothing to start it."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
         for name, source in _sources().items():

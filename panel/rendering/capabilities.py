@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal
 
 from panel.rendering import apache
@@ -95,15 +96,23 @@ def _walk(
     owner: Any, pointer: str, block: ServerBlock | None, spec: SiteSpec, install: InstallSpec
 ) -> Iterator[Difference]:
     block = owner if isinstance(owner, ServerBlock) else block
-    for item in dataclasses.fields(owner):
-        value, at = getattr(owner, item.name), f"{pointer}/{item.name}"
-        if value != item.default:
-            context = Context(owner, block, spec, install)
-            for verdict in TABLE[f"{type(owner).__name__}.{item.name}"].get(install.engine, ()):
-                if verdict.when(context):
-                    yield Difference(at, install.engine, verdict.severity, verdict.what, verdict.nearest)
+    kind: Any = type(owner)
+    for name, default, row in _members(kind):
+        value = getattr(owner, name)
+        if value == default:  # which holds no other part of a site
+            continue
+        at = f"{pointer}/{name}"
+        for verdict in row.get(install.engine, ()):
+            if verdict.when(Context(owner, block, spec, install)):
+                yield Difference(at, install.engine, verdict.severity, verdict.what, verdict.nearest)
         for inner, where in _inner(value, at):
             yield from _walk(inner, where, block, spec, install)
+
+
+@cache
+def _members(kind: Any) -> tuple[tuple[str, Any, Row], ...]:
+    """Of one of the spec's classes: each member's name, its default and what engines make of other values."""
+    return tuple((item.name, item.default, TABLE[f"{kind.__name__}.{item.name}"]) for item in dataclasses.fields(kind))
 
 
 def _inner(value: Any, at: str) -> Iterator[tuple[Any, str]]:
@@ -117,7 +126,7 @@ def _inner(value: Any, at: str) -> Iterator[tuple[Any, str]]:
 
 def _unread(block: ServerBlock, number: int, install: InstallSpec) -> Iterator[Difference]:
     """Fields that the location's handler does not look at, on any engine."""
-    defaults = {item.name: item.default for item in dataclasses.fields(Location)}
+    defaults = {name: default for name, default, _ in _members(Location)}
     for n, location in enumerate(block.locations):
         for member, handlers in READ_BY.items():
             if location.handler not in handlers and getattr(location, member) != defaults[member]:

@@ -29,6 +29,8 @@ def refuse(field: str, message: str) -> NotExpressible:
 
 def text(value: str, field: str, *, lines: bool = False) -> str:
     """`value` when it holds no control character (`lines`: but may hold line feeds and tabs) and is valid Unicode."""
+    if value.isprintable():  # nearly always; what is not need not be wrong
+        return value
     for character in value:
         code = ord(character)
         if (code < 32 or code == 127) and not (lines and character in "\n\t"):

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import ast
+import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agents import protocol, wire
-from agents.host import operations
+from agents.host import lean, operations
 from panel.remote import bundle
 from tests.agents.process import AgentError, AgentProcess
+from tests.agents.sites import Sites
 
+# What costs a cold connection milliseconds.
+HEAVY = {
+    *("dataclasses", "typing", "subprocess", "ssl", "socket", "ctypes", "inspect", "logging", "http", "email"),
+    *("enum", "re", "functools", "collections", "contextlib", "threading", "json", "runpy", "importlib.util"),
+}
 AGENTS = Path(protocol.__file__).parent
 
 
@@ -107,8 +116,38 @@ def test_the_agent_is_python_38_without_other_packages(path: Path) -> None:
 def test_starting_loads_nothing_heavy(agent_file: Path) -> None:
     script = f"import sys; sys.path.insert(0, {str(agent_file)!r}); import agents.host.main; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-ISB", "-c", script], capture_output=True, text=True, check=True).stdout
-    heavy = {"dataclasses", "typing", "subprocess", "ssl", "socket", "ctypes", "inspect", "logging", "http", "email"}
-    assert not heavy & set(loaded.split())
+    assert not HEAVY & set(loaded.split())
+
+
+def test_a_deployment_loads_nothing_heavy_either(agent_file: Path) -> None:
+    """All that apply, and undoing it, import; but for TLS, copies and the server's own module."""
+    modules = "agents.host.apply, agents.host.drift, agents.host.engines.nginx, agents.host.engines.native"
+    script = f"import sys; sys.path.insert(0, {str(agent_file)!r}); import {modules}; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-ISB", "-c", script], capture_output=True, text=True, check=True).stdout
+    assert not HEAVY & set(loaded.split())
+
+
+def test_is_started_without_what_running_an_archive_imports(agent_file: Path) -> None:
+    argv = bundle.argv(sys.executable, str(agent_file))
+    done = subprocess.run([argv[0], "-X", "importtime", *argv[1:]], input=b"", capture_output=True, check=True)
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.decode().splitlines()}
+    assert "agents.host.main" in imported
+    assert not HEAVY & imported
+
+
+def test_does_without_what_only_cpython_has(agent_file: Path, tmp_path: Path, nginx_sites: Sites) -> None:
+    """Where the modules behind the standard library's are not there, the agent takes the public ones."""
+    script = (
+        "import ctypes, json, signal, socket, sys; "
+        "sys.modules.update(dict.fromkeys(('_ctypes', '_json', '_signal', '_socket'))); "
+        "sys.path.insert(0, sys.argv[1]); import start"
+    )
+    process = AgentProcess(agent_file, tmp_path / "state")
+    process.argv = [sys.executable, "-ISBc", script, str(agent_file)]
+    with process as agent:
+        result = agent.call("apply", nginx_sites.request(nginx_sites.shop(nginx_sites.text("shop", "new"))))
+        assert result["outcome"] == "applied", result
+        assert nginx_sites.body("shop") == "new"
 
 
 def test_the_protocol_survives_its_own_encoding() -> None:
@@ -116,3 +155,33 @@ def test_the_protocol_survives_its_own_encoding() -> None:
     line = wire.encode(message)
     assert line.count(b"\n") == 1
     assert wire.decode(line) == message
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    )
+)
+def test_lines_are_what_the_json_module_writes_and_reads(value: object) -> None:
+    text = json.dumps(value, separators=(",", ":"))
+    assert wire.dumps(value) == text
+    assert wire.loads(f" {text} \r\n") == value
+
+
+@pytest.mark.parametrize("text", ["", "{", "{} {}", "nul", "[1,]", "{'a': 1}", '"\x01"', "[1", '{"a" 1}'])
+def test_what_is_not_json_is_refused(text: str) -> None:
+    with pytest.raises(ValueError):
+        wire.loads(text)
+
+
+def test_an_event_is_waited_for_and_set_once() -> None:
+    event = lean.Event()
+    assert not event.wait(0)
+    assert not event.wait(0.001)
+    ended = lean.start(event.wait)
+    event.set()
+    event.set()
+    assert ended.wait(30)
+    assert event.wait()
+    assert event.is_set()

@@ -48,11 +48,11 @@ def pool() -> Iterator[Pool]:
 @pytest.fixture
 def fresh_bundle(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[bundle.Bundle]:
     """An agent that no host has yet."""
-    monkeypatch.setattr(bundle, "MAIN", bundle.MAIN + f"# {tmp_path}\n")
-    bundle.bundle.cache_clear()
+    monkeypatch.setattr(bundle, "START", bundle.START + f"# {tmp_path}\n")
+    bundle._made.cache_clear()
     yield bundle.bundle()
     (Path.home() / ".paddock" / bundle.bundle().name).unlink(missing_ok=True)
-    bundle.bundle.cache_clear()
+    bundle._made.cache_clear()
 
 
 def without_key(target: Target) -> Target:

@@ -8,7 +8,6 @@ import secrets
 import time
 
 import pyotp
-import segno
 from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
@@ -42,6 +41,8 @@ def enrolment_begin(*, user: User) -> str:
 
 def qr_data_uri(uri: str) -> str:
     """The QR code as a data: image, so that no address with the secret in it exists."""
+    import segno  # two megabytes of tables, for one page
+
     return segno.make(uri, error="m").svg_data_uri(scale=5, border=4, dark="#000", light="#fff")
 
 
