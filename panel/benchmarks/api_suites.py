@@ -111,7 +111,7 @@ class Suites(Resource):
     parameters = {"compare": {"suites"}}
 
     def rows(self) -> QuerySet[SuiteRun]:
-        return selectors.suites_visible(self.actor)
+        return selectors.with_runs(selectors.suites_visible(self.actor))
 
     @extend_schema(request=SuiteInput, responses={202: SuiteRunSerializer})
     def create(self, request: Request) -> Response:

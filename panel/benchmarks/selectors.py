@@ -45,6 +45,10 @@ def suites_visible(user: User) -> QuerySet[SuiteRun]:
     return rows if user.is_active and in_scope(user, Action.VIEW) else rows.none()
 
 
+def with_runs(rows: QuerySet[SuiteRun]) -> QuerySet[SuiteRun]:
+    return rows.prefetch_related(Prefetch("runs", queryset=Run.objects.defer("fingerprint")))
+
+
 def with_targets(rows: QuerySet[Run]) -> QuerySet[Run]:
     targets = RunTarget.objects.select_related("site", "revision", "install__host")
     return rows.prefetch_related(Prefetch("targets", queryset=targets))

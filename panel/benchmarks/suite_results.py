@@ -36,8 +36,8 @@ class Part:
 
 
 def lines(row: SuiteRun) -> list[Line]:
-    """Every case of the plan."""
-    runs = {run.case: run for run in row.runs.defer("fingerprint")}
+    """Every case of the plan. One query, or none for a row that came from selectors.with_runs."""
+    runs = {run.case: run for run in row.runs.all()}
     found = []
     for number, data in enumerate(row.plan):
         run = runs.get(number)

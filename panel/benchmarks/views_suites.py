@@ -38,7 +38,7 @@ def _crumbs(*more: Crumb) -> list[Crumb]:
 
 
 def suite_or_404(request: Request, uuid: UUID) -> SuiteRun:
-    return get_object_or_404(selectors.suites_visible(request.user), uuid=uuid)
+    return get_object_or_404(selectors.with_runs(selectors.suites_visible(request.user)), uuid=uuid)
 
 
 @require_safe
