@@ -24,6 +24,7 @@ class Expected:
     address: str = "127.0.0.1"
     port: int = 0  # 0: the case's own
     tls: bool = False
+    otherwise: dict[str, int] = field(default_factory=dict)  # engine -> status, where a row of the table says so
 
 
 def fixed(match: str, pattern: str, text: str) -> Location:

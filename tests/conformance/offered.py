@@ -133,5 +133,11 @@ def failover(world: World) -> tuple[SiteSpec, list[Expected]]:
     return spec, [Expected(path, 200) for path in ("/a", "/b", "/c", "/d", "/least/a", "/least/b", "/least/c")]
 
 
+def patience(world: World) -> tuple[SiteSpec, list[Expected]]:
+    """An upstream that does not answer in time is given up with 504."""
+    quick = Location("", "/slow", "proxy", upstream="app", read_timeout_s=1, connect_timeout_s=2)
+    return one(world, "patience", quick), [Expected("/slow", 504, otherwise={"apache": 502})]
+
+
 FILES = {"long.txt": "long enough to be worth it. " * 100, "docs/long.txt": "long enough to be worth it. " * 100}
-SITES = (tls_by_name, both_families, websocket, limits_of_size, compressed, listings, failover)
+SITES = (tls_by_name, both_families, websocket, limits_of_size, compressed, listings, failover, patience)

@@ -29,6 +29,7 @@ class Echo(socketserver.StreamRequestHandler):
     """Says what reached it: method, target as it came, some headers, the body's length.
 
     A WebSocket is agreed to and closed at once.
+    One that holds `/slow` is answered after half a minute.
     A target that holds `/status-NNN` is answered with that status; one with `/plain` without a Content-Type.
     """
 
@@ -54,6 +55,8 @@ class Echo(socketserver.StreamRequestHandler):
             self.wfile.write(b"HTTP/1.1 101 Switching\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n")
             return False
         body = self._body(headers)
+        if "/slow" in target:  # longer than any site here waits
+            threading.Event().wait(30)
         text = f"{method} {target} " + " ".join(f"{label}={headers.get(name, '-')}" for name, label in _SHOWN.items())
         text += f" body={body}" if body else ""
         _, found, rest = target.partition("/status-")

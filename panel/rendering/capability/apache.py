@@ -161,7 +161,12 @@ APACHE: dict[str, tuple[Verdict, ...]] = {
         missing("Apache takes a server out at its first failed connection", "max_fails=1"),
     ),
     "Location.connect_timeout_s": (_OF_PHP, _others_differ("connect_timeout_s")),
-    "Location.read_timeout_s": (_OF_PHP, _others_differ("read_timeout_s")),
+    "Location.read_timeout_s": (
+        _OF_PHP,
+        _others_differ("read_timeout_s"),
+        differs("Apache answers 502 where an upstream does not answer in time, nginx 504", "502",
+                lambda context: context.owner.handler == "proxy"),
+    ),
     "Location.websocket": (
         differs("Apache keeps this with the upstream", "other locations of the upstream may be upgraded too",
                 lambda context: not all(item.websocket for item in _same_upstream(context))),
