@@ -7,7 +7,7 @@ import random
 import statistics as library
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from panel.benchmarks.statistics import (
@@ -145,6 +145,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say(count: int, least: float)
 # --- rounds of different runs ---
 
 
+@settings(deadline=None)
 @given(st.lists(positive, min_size=3, max_size=10), st.lists(positive, min_size=3, max_size=10))
 def test_an_unpaired_ratio_lies_in_its_interval_and_says_how_sure(now: list[float], before: list[float]) -> None:
     found = unpaired(now, before)

@@ -22,7 +22,7 @@ from django.utils import timezone
 
 from panel.accounts.models import User
 from panel.core.errors import ApplicationError
-from panel.reports import delivering, storing
+from panel.reports import delivering, storing, webhook
 from panel.reports.models import Delivery, Report, Schedule
 from panel.reports.services import report_create, report_send
 from tests.reports.conftest import History
@@ -52,6 +52,7 @@ def mailbox(settings: LazySettings) -> Iterator[Mailbox]:
     controller.start()  # returns once it answers
     settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
     settings.EMAIL_HOST, settings.EMAIL_PORT, settings.EMAIL_USE_TLS = "127.0.0.1", controller.port, False
+    settings.EMAIL_TIMEOUT = 120
     settings.DEFAULT_FROM_EMAIL, settings.PANEL_URL = "Paddock <panel@example.com>", "https://panel.example.com"
     yield box
     controller.stop()
@@ -77,14 +78,16 @@ class Receiver:
             def log_message(self, *_: object) -> None:
                 """Tests read `requests`."""
 
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server = ThreadingHTTPServer(("127.0.0.1", free_port()), Handler)
         self.url = f"http://127.0.0.1:{self.server.server_port}/hook?from=paddock"
         Thread(target=self.server.serve_forever, daemon=True).start()
 
 
 @pytest.fixture
-def receiver(settings: LazySettings) -> Iterator[Receiver]:
+def receiver(settings: LazySettings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
     settings.WEBHOOK_NETWORKS = ["127.0.0.0/8"]
+    for name in ("TIMEOUT_S", "DEADLINE_S"):
+        monkeypatch.setattr(webhook, name, 120.0)  # a busy machine is not what is looked at here
     found = Receiver()
     yield found
     found.server.shutdown()
@@ -119,7 +122,7 @@ def tried(row: Delivery) -> Delivery:
 
 
 def test_a_mail_has_the_top_the_tables_and_the_chosen_forms(report: Report, mailbox: Mailbox) -> None:
-    rows = to(report, recipients=["anna@example.com", "ben@example.com"], attachments=["pdf", "csv", "html"])
+    rows = to(report, recipients=["anna@example.com", "ben@example.com"], attachments=["pdf", "csv"])
     assert [tried(row).status for row in rows] == ["succeeded", "succeeded"]
     anna, ben = mailbox.messages
     assert (anna["To"], ben["To"]) == ("anna@example.com", "ben@example.com")
@@ -132,7 +135,7 @@ def test_a_mail_has_the_top_the_tables_and_the_chosen_forms(report: Report, mail
     assert "Throughput (requests/s)" in html.get_content()
     found = {part.get_filename(): part.get_content() for part in anna.iter_attachments()}
     names = [name.rpartition(".")[2] for name in found if name]
-    assert names == ["pdf", "csv", "html"]
+    assert names == ["pdf", "csv"]
     assert next(content for name, content in found.items() if name and name.endswith("pdf")).startswith(b"%PDF-")
 
 
