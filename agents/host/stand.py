@@ -158,7 +158,7 @@ def _require_free(listeners: List[str]) -> None:
                 raise Refusal("busy", "%s cannot be used for the stand: %s" % (listener, error.strerror)) from None
 
 
-def _left_after(args: Dict[str, Any], cancelled: threading.Event) -> List[str]:
+def _left_after(args: Dict[str, Any], cancelled: lean.Event) -> List[str]:
     """What is left of a stand whose agent is gone; `namespaces` as its `up` event named them. What the kernel is just
     ending is given a moment."""
     namespaces = {str(name) for name in args.get("namespaces", []) if _NAMESPACE.match(str(name))}
