@@ -97,7 +97,7 @@ def while_measuring(folder: Path, deed: Callable[[int], object]) -> Iterator[Non
 def shortened(monkeypatch: pytest.MonkeyPatch, **changed: Any) -> None:
     """One case of the suite, one round of a few seconds: long enough to be met in the middle."""
     suite = SUITES[SLUG]
-    arguments = {"concurrency": 2, "duration_s": 4}
+    arguments = {"concurrency": 2, "duration_s": 3}
     case = replace(suite.short[0], arguments=arguments, rounds=1, idle_s=0.0, **changed)
     monkeypatch.setitem(SUITES, SLUG, replace(suite, short=(case,)))
 
@@ -126,7 +126,7 @@ def test_a_load_tool_that_is_killed(
 
 
 def test_a_load_tool_that_hangs(operator: User, here: Host, temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shortened(monkeypatch, timeout_s=6)
+    shortened(monkeypatch, timeout_s=4)
     with while_measuring(temporary, lambda pid: os.kill(pid, signal.SIGSTOP)):
         run = carried(operator, here)
     assert run.status == RunStatus.INVALID
