@@ -12,6 +12,7 @@ from django.utils.translation import gettext_lazy as _
 
 from panel.accounts.models import Role, SavedView, Scope, Team, Theme, User
 from panel.accounts.validators import validate_addresses, validate_line, validate_timezone, validate_username
+from panel.core.forms import Form
 
 _NEW_PASSWORD = _("At least 12 characters. A few unrelated words are easy to remember and hard to guess.")
 
@@ -33,12 +34,13 @@ def _code(*, required: bool = True) -> forms.CharField:
         label=_("Code"),
         required=required,
         max_length=20,
+        error_messages={"required": _("Write the code that your app shows now, or a recovery code.")},
         help_text=_("Six digits from your authenticator app, or one of your recovery codes."),
         widget=forms.TextInput(attrs={"autocomplete": "one-time-code", "spellcheck": "false"}),
     )
 
 
-class _TwicePassword(forms.Form):
+class _TwicePassword(Form):
     """A new password, written twice."""
 
     password = _password(_("Password"), new=True)
@@ -67,7 +69,7 @@ class SetupForm(_TwicePassword):
     field_order = ["username", "email", "password", "again"]
 
 
-class LoginForm(forms.Form):
+class LoginForm(Form):
     username = forms.CharField(
         label=_("User name"),
         max_length=80,
@@ -76,11 +78,11 @@ class LoginForm(forms.Form):
     password = _password(_("Password"))
 
 
-class CodeForm(forms.Form):
+class CodeForm(Form):
     code = _code()
 
 
-class SudoForm(forms.Form):
+class SudoForm(Form):
     password = _password(_("Password"))
     code = _code(required=False)
 
@@ -101,13 +103,13 @@ def timezone_choices() -> list[tuple[str, str]]:
     return [(name, name.replace("_", " ")) for name in sorted(zoneinfo.available_timezones())]
 
 
-class ProfileForm(forms.Form):
+class ProfileForm(Form):
     email = forms.EmailField(label=_("E-mail"), required=False)
     timezone_name = forms.ChoiceField(label=_("Time zone"), choices=timezone_choices, validators=[validate_timezone])
     theme = forms.ChoiceField(label=_("Appearance"), choices=Theme.choices)
 
 
-class UserForm(forms.Form):
+class UserForm(Form):
     """An account as an administrator sees it; the password is asked for only when it is made or replaced."""
 
     username = forms.CharField(label=_("User name"), max_length=80, validators=[validate_username])
@@ -136,7 +138,7 @@ class UserForm(forms.Form):
             self.fields["password"].help_text = _("Leave empty to keep the present one.")
 
 
-class TeamForm(forms.Form):
+class TeamForm(Form):
     name = forms.CharField(label=_("Name"), max_length=80, validators=[validate_line])
     slug = forms.SlugField(label=_("Short name"), max_length=80, help_text=_("Small letters, digits and hyphens."))
 
@@ -144,17 +146,26 @@ class TeamForm(forms.Form):
 _LIFETIMES = [("7", _("7 days")), ("30", _("30 days")), ("90", _("90 days")), ("365", _("1 year")), ("", _("No end"))]
 
 
-class SavedViewForm(forms.Form):
+class SavedViewForm(Form):
     page = forms.ChoiceField(choices=SavedView.Page.choices)
-    name = forms.CharField(label=_("Name of the view"), max_length=40)
+    name = forms.CharField(
+        label=_("Name of the view"),
+        max_length=40,
+        error_messages={"required": _("Write a name for the view, such as Live on nginx.")},
+    )
     query = forms.CharField(required=False, max_length=4000)
 
 
-class TokenForm(forms.Form):
+class TokenForm(Form):
     name = forms.CharField(
         label=_("Name"), max_length=80, validators=[validate_line], help_text=_("What uses it, such as backup script.")
     )
-    scopes = forms.MultipleChoiceField(label=_("May"), choices=Scope.choices, widget=forms.CheckboxSelectMultiple)
+    scopes = forms.MultipleChoiceField(
+        label=_("May"),
+        choices=Scope.choices,
+        widget=forms.CheckboxSelectMultiple,
+        error_messages={"required": _("Tick at least one thing that the token may do.")},
+    )
     lifetime = forms.ChoiceField(label=_("Valid for"), choices=_LIFETIMES, initial="90", required=False)
     limit_addresses = forms.BooleanField(label=_("Only from these addresses"), required=False)
     addresses = forms.CharField(

@@ -7,15 +7,41 @@ from typing import Any
 from django.core.validators import MaxLengthValidator, MaxValueValidator, MinValueValidator
 from rest_framework import serializers
 
+from panel.core.words import number_between
+
 _NUMBERS = (serializers.IntegerField, serializers.FloatField)
+_SENT: tuple[tuple[Any, str], ...] = (
+    (serializers.BooleanField, "true or false"),
+    (serializers.DateTimeField, "a time such as 2026-01-31T12:00:00Z"),
+    (serializers.ListField | serializers.ListSerializer | serializers.ManyRelatedField, "a JSON list"),
+    (serializers.DictField | serializers.BaseSerializer, "a JSON object"),
+    (serializers.FileField, "a file"),
+    (serializers.CharField | serializers.UUIDField, "a text"),
+)
 
 
 def _limits(field: Any) -> str:
-    low, high = field.min_value, field.max_value
-    kind = "a whole number" if isinstance(field, serializers.IntegerField) else "a number"
-    if low is not None and high is not None:
-        return f"Write {kind} from {low} to {high}."
-    return f"Write {kind}." if low is None else f"Write {kind} from {low} on."
+    is_whole = isinstance(field, serializers.IntegerField)
+    return number_between(field.min_value, field.max_value, is_whole=is_whole)
+
+
+def _right(field: Any) -> str:
+    """What to send for `field`, after a colon."""
+    if isinstance(field, _NUMBERS):
+        words = _limits(field).removesuffix(".")
+        return words[0].lower() + words[1:]
+    if isinstance(field, serializers.ChoiceField):
+        return f"send one of {_known(field)}"
+    if isinstance(field, serializers.SlugRelatedField):
+        return "send its name"
+    for kinds, words in _SENT:
+        if isinstance(field, kinds):
+            return f"send {words}"
+    return "send a value"
+
+
+def _known(field: serializers.ChoiceField) -> str:
+    return ", ".join(str(key) or '""' for key in field.choices)
 
 
 def _kind_words(field: Any) -> dict[str, str]:
@@ -23,10 +49,17 @@ def _kind_words(field: Any) -> dict[str, str]:
     if isinstance(field, _NUMBERS):
         return {"invalid": _limits(field), "overflow": _limits(field), "max_string_length": _limits(field)}
     if isinstance(field, serializers.ChoiceField):
-        known = ", ".join(str(key) or '""' for key in field.choices)
-        return {"invalid_choice": f"“{{input}}” is none of these: {known}."}
+        return {"invalid_choice": f"“{{input}}” is none of these: {_known(field)}."}
     if isinstance(field, serializers.BooleanField):
         return {"invalid": "This is true or false."}
+    if isinstance(field, serializers.EmailField):
+        return {"invalid": "This is no e-mail address: write one such as ada@example.com."}
+    if isinstance(field, serializers.UUIDField):
+        return {"invalid": "“{value}” is no UUID: write the whole of it, with its hyphens."}
+    if isinstance(field, serializers.DateTimeField):
+        return {"invalid": "Write a time such as 2026-01-31T12:00:00Z."}
+    if isinstance(field, serializers.DictField | serializers.BaseSerializer):
+        return {"not_a_dict": "This is a JSON object.", "invalid": "This is a JSON object."}
     if isinstance(field, serializers.CharField):
         return {"invalid": "This is a text: write it in quotes.", "blank": "This must not be empty."}
     if isinstance(field, serializers.ListField | serializers.ListSerializer | serializers.ManyRelatedField):
@@ -47,8 +80,11 @@ def _validator(field: Any, validator: Any) -> Any:
 
 
 def put_into(field: Any) -> None:
-    """Have `field`, and what it is a list of, speak in these words."""
-    field.error_messages |= {"required": "This is missing.", "null": "This must not be null.", **_kind_words(field)}
+    """Have `field`, and what it is a list of, speak in these words, except where it was given its own."""
+    right = _right(field)
+    missing = {"required": f"This is missing: {right}.", "null": f"This must not be null: {right}."}
+    own = field._kwargs.get("error_messages", {})
+    field.error_messages |= missing | _kind_words(field) | own
     field.validators = [_validator(field, validator) for validator in field.validators]
     for name in ("child", "child_relation"):
         inner = getattr(field, name, None)

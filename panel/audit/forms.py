@@ -10,9 +10,10 @@ from django.utils.translation import gettext_lazy as _
 
 from panel.audit.models import AuditEntry
 from panel.audit.words import action_words, actions_named
+from panel.core.forms import Form
 
 
-class AuditFilterForm(forms.Form):
+class AuditFilterForm(Form):
     q = forms.CharField(
         label=_("Search"),
         required=False,

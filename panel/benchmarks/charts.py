@@ -24,12 +24,15 @@ SERIES = ("#3d55d4", "#b3541e", "#1b7340", "#8a2f8f", "#0b7285", "#a61e4d", "#5c
 DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [12, 4], [4, 4], [1, 3], [10, 2, 2, 2])
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right", "triangle-left")
 _CACHE_S = 24 * 3600
+_SHORT = 24  # characters of a name that leaves room for another one beside it
 # vl-convert measures words in Liberation Sans; readers' machines have it, or one of the same widths.
 _FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
 _CONFIG: dict[str, Any] = {
     "aria": False,
     "background": None,
-    "padding": {"left": 24, "right": 24, "top": 5, "bottom": 5},  # words may be wider in the reader's font
+    # The room of figures beside an axis, which may be wider in the reader's font than where they were measured. Words
+    # have lines of their own (drawings.py) and grow inwards.
+    "padding": {"left": 24, "right": 24, "top": 5, "bottom": 5},
     "font": _FONT,
     "view": {"stroke": None},
     "axis": {
@@ -43,15 +46,32 @@ _CONFIG: dict[str, Any] = {
         "titleFontWeight": "normal",
         "labelLimit": 280,
     },
-    "legend": {"labelColor": INK, "titleColor": SOFT, "labelFontSize": 12, "symbolSize": 90, "labelLimit": 420},
+    "legend": {
+        "labelColor": INK,
+        "titleColor": SOFT,
+        "labelFontSize": 12,
+        "symbolSize": 90,
+        "labelLimit": 420,
+        "columnPadding": 40,
+    },
     "header": {
         "labelColor": INK,
         "labelFontSize": 13,
         "labelFontWeight": "bold",
         "labelAnchor": "start",
+        "labelLimit": 440,
         "title": None,
     },
     "text": {"color": INK, "fontSize": 12},
+}
+# The title of a vertical axis lies above it and grows to the right: beside it, a wide font would need more height.
+ON_TOP: dict[str, Any] = {
+    "titleAngle": 0,
+    "titleAlign": "left",
+    "titleAnchor": "end",
+    "titleBaseline": "bottom",
+    "titleX": 0,
+    "titleY": -8,
 }
 # vl-convert runs one JavaScript engine; asking it from several threads at once gains nothing.
 _drawing = threading.Lock()
@@ -121,7 +141,8 @@ def _prepared(drawn: str, label: str, ident: str) -> str:
 def nominal(names: list[str], title: str | None = None) -> dict[str, Any]:
     """Colour, dash and shape of each series, in one legend."""
     scale = {"domain": names}
-    legend = {"title": title, "orient": "bottom", "direction": "vertical" if len(names) > 2 else "horizontal"}
+    is_short = len(names) <= 2 and all(len(name) <= _SHORT for name in names)
+    legend = {"title": title, "orient": "bottom", "direction": "horizontal" if is_short else "vertical"}
     return {
         "color": {
             "field": "series",

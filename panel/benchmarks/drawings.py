@@ -6,47 +6,80 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from panel.benchmarks.charts import BAND, BAR, GRID, SERIES, SOFT, WIDTH, nominal, shapes
+from panel.benchmarks.charts import BAND, BAR, GRID, ON_TOP, SERIES, SOFT, WIDTH, nominal, shapes
 from panel.benchmarks.summary import Figure
 
 Spec = dict[str, Any]
 Rows = Sequence[dict[str, Any]]
+_INNER = WIDTH - 40  # px between the axes
+_HALF = 8  # px that words stand above the middle of their row, and what is drawn below it
 
 
 def _quantity(field: str, **more: Any) -> Spec:
     return {"field": field, "type": "quantitative", **more}
 
 
-def bars(figure: Figure, values: Rows) -> Spec:
-    """One bar for each of {"label", "value", "low", "high", "text"}, its interval across its end."""
-    labels = [value["label"] for value in values]
-    y = {"field": "label", "type": "nominal", "sort": labels, "axis": {"title": None, "domain": False, "ticks": False}}
-    x = _quantity("value", axis={"title": f"{figure.label} ({figure.unit})", "tickCount": 5})
-    top = max(value["high"] or value["value"] for value in values)
-    x["scale"] = {"domain": [0, top * 1.18 or 1]}
-    return {
-        "width": WIDTH - 40,
-        "height": {"step": 42},
-        "data": {"values": values},
-        "encoding": {"y": y},
+def _above(rows: Rows, width: int) -> list[Spec]:
+    """Of each row its label at the left and its `text` at the right, in a line of their own above what is drawn.
+
+    Both grow inwards: however wide the reader's font, the edges of the picture cut nothing off."""
+    words: Spec = {"type": "text", "baseline": "middle", "dy": -_HALF}
+    sides = [
+        {
+            "mark": words | {"align": "left", "limit": round(width * 0.6)},
+            "encoding": {"x": {"value": 0}, "text": {"field": "label"}},
+        }
+    ]
+    if any(row["text"] for row in rows):
+        right = {"x": {"value": width}, "text": {"field": "text"}}
+        sides.append({"mark": words | {"align": "right"}, "encoding": right})
+    return sides
+
+
+def _by_label(rows: Rows) -> Spec:
+    """A row for each label, in their order; _above() writes who it is."""
+    labels = list(dict.fromkeys(row["label"] for row in rows))
+    return {"field": "label", "type": "nominal", "sort": labels, "axis": None}
+
+
+def _facets(field: str, rows: Rows, each: Spec) -> Spec:
+    """`each` drawn for every value of `field`, one below the other."""
+    values = list(dict.fromkeys(row[field] for row in rows))
+    row = {"field": field, "type": "nominal", "sort": values, "header": {"labelOrient": "top"}}
+    facets: Spec = {"data": {"values": rows}, "facet": {"row": row}, "resolve": {"scale": {"y": "independent"}}}
+    return facets | {"spacing": 16, "spec": each}
+
+
+def bars(figure: Figure, rows: Rows) -> Spec:
+    """One bar for each of {"label", "value", "low", "high", "text"}, its interval across its end.
+
+    With more than one "group" among them, a chart for each; bars that are "published" are of another colour."""
+    top = max(row["high"] or row["value"] for row in rows)
+    title = f"{figure.label} ({figure.unit})".replace(" ()", "")
+    x = _quantity("value", axis={"title": title, "tickCount": 5}, scale={"domain": [0, top * 1.02 or 1]})
+    colour = {"condition": {"test": "datum.published", "value": SOFT}, "value": BAR}
+    inner: Spec = {
+        "width": _INNER,
+        "height": {"step": 44},
+        "encoding": {"y": _by_label(rows)},
         "layer": [
-            {"mark": {"type": "bar", "color": BAR, "height": {"band": 0.6}}, "encoding": {"x": x}},
+            {"mark": {"type": "bar", "height": 14, "yOffset": _HALF}, "encoding": {"x": x, "color": colour}},
             {
                 "transform": [{"filter": "isValid(datum.low)"}],
-                "mark": {"type": "rule", "color": SERIES[0], "strokeWidth": 2},
+                "mark": {"type": "rule", "color": SERIES[0], "strokeWidth": 2, "yOffset": _HALF},
                 "encoding": {"x": _quantity("low"), "x2": {"field": "high"}},
             },
             {
-                "mark": {"type": "tick", "color": SERIES[0], "thickness": 2, "size": 16},
+                "transform": [{"filter": "!datum.published"}],
+                "mark": {"type": "tick", "color": SERIES[0], "thickness": 2, "size": 18, "yOffset": _HALF},
                 "encoding": {"x": _quantity("value")},
             },
-            {
-                "transform": [{"calculate": "isValid(datum.high) ? datum.high : datum.value", "as": "end"}],
-                "mark": {"type": "text", "align": "left", "dx": 6},
-                "encoding": {"x": _quantity("end"), "text": {"field": "text"}},
-            },
+            *_above(rows, _INNER),
         ],
     }
+    if len({row.get("group") for row in rows}) > 1:
+        return _facets("group", rows, inner)
+    return {"data": {"values": rows}, **inner}
 
 
 def _latency_scale(points: Rows) -> Spec:
@@ -64,10 +97,10 @@ def curve(names: list[str], points: Rows, marks: Rows) -> Spec:
     is_log = scale["type"] == "log"
     ticks = "{0: '0 %', 1: '90 %', 2: '99 %', 3: '99.9 %', 4: '99.99 %', 5: '99.999 %'}[datum.value]"
     x_axis = {"title": "Percentile of requests", "values": [0, 1, 2, 3, 4, 5], "labelExpr": ticks}
-    y_axis = {"title": "Latency (ms)" + (", logarithmic" if is_log else ""), "tickCount": 6}
+    y_axis = {"title": "Latency (ms)" + (", logarithmic" if is_log else ""), "tickCount": 6, **ON_TOP}
     series = nominal(names)
     return {
-        "width": WIDTH - 40,
+        "width": _INNER,
         "height": 240,
         "encoding": {"x": _quantity("at", axis=x_axis), "y": _quantity("ms", scale=scale, axis=y_axis)},
         "layer": [
@@ -86,15 +119,9 @@ def curve(names: list[str], points: Rows, marks: Rows) -> Spec:
 
 
 def ratios(baseline: str, rows: Rows) -> Spec:
-    """{"label", "figure", "value", "low", "high"} around the line at 1, a row of charts for each figure."""
-    figures = list(dict.fromkeys(row["figure"] for row in rows))
-    return {
-        "data": {"values": rows},
-        "facet": {"row": {"field": "figure", "type": "nominal", "sort": figures, "header": {"labelOrient": "top"}}},
-        "resolve": {"scale": {"y": "independent"}},
-        "spacing": 12,
-        "spec": {"width": WIDTH - 200, "height": {"step": 30}, "layer": _ratio_layers(baseline, rows)},
-    }
+    """{"label", "figure", "value", "low", "high", "text"} around the line at 1, a row of charts for each figure."""
+    each = {"width": _INNER, "height": {"step": 36}, "layer": _ratio_layers(baseline, rows)}
+    return _facets("figure", rows, each)
 
 
 def _ratio_layers(baseline: str, rows: Rows) -> list[Spec]:
@@ -103,27 +130,37 @@ def _ratio_layers(baseline: str, rows: Rows) -> list[Spec]:
     x = {
         "type": "quantitative",
         "scale": {"type": "log", "domain": [1 / reach, reach], "nice": False},
-        "axis": {"title": f"Times {baseline}", "tickCount": 7, "format": ".3~g"},
+        "axis": {"title": f"Times {baseline}", "values": _times(reach), "format": ".3~g"},
     }
-    y = {"field": "label", "type": "nominal", "axis": {"title": None, "ticks": False, "domain": False}}
+    y = _by_label(rows)
     return [
         {"mark": {"type": "rule", "color": SOFT, "strokeDash": [4, 3]}, "encoding": {"x": {"datum": 1, **x}}},
         {
             "transform": [{"filter": "isValid(datum.low)"}],
-            "mark": {"type": "rule", "strokeWidth": 3, "color": SERIES[0]},
+            "mark": {"type": "rule", "strokeWidth": 3, "color": SERIES[0], "yOffset": _HALF},
             "encoding": {"x": {"field": "low", **x}, "x2": {"field": "high"}, "y": y},
         },
         {
-            "mark": {"type": "point", "filled": True, "size": 70, "color": SERIES[0], "opacity": 1},
+            "mark": {"type": "point", "filled": True, "size": 70, "color": SERIES[0], "opacity": 1, "yOffset": _HALF},
             "encoding": {"x": {"field": "value", **x}, "y": y},
         },
+        *(layer | {"encoding": layer["encoding"] | {"y": y}} for layer in _above(rows, _INNER)),
     ]
 
 
-def over_time(names: list[str], title: str, values: Rows) -> Spec:
-    """A chart for each target: lines through {"target", "series", "t", "value"}, {"target", "from", "to"} shaded."""
+def _times(reach: float) -> list[float]:
+    """Where the axis from 1 / reach to reach has its figures: round ones, the same on both sides of 1."""
+    steps = (1.05, 1.1, 1.25, 1.5, 2, 3, 5, 10, 20, 50, 100, 1000)
+    within = [step for step in steps if step <= reach]
+    wide = within if len(within) <= 4 else [step for step in within if step >= 1.25][-4:]
+    return sorted([1.0, *wide, *(1 / step for step in wide)])
+
+
+def over_time(names: list[str], values: Rows) -> Spec:
+    """A chart for each target: lines through {"target", "series", "t", "value"}, {"target", "from", "to"} shaded.
+    What is measured stands in the chart's title."""
     x = _quantity("t", axis={"title": "Seconds; the load is shaded", "tickCount": 8})
-    y = _quantity("value", axis={"title": title, "tickCount": 4})
+    y = _quantity("value", axis={"title": None, "tickCount": 4})
     layers = [
         {
             "transform": [{"filter": "isValid(datum.from)"}],
@@ -140,16 +177,16 @@ def over_time(names: list[str], title: str, values: Rows) -> Spec:
         "data": {"values": values},
         "facet": {"row": {"field": "target", "type": "nominal", "header": {"labelOrient": "top"}, "sort": None}},
         "spacing": 18,
-        "spec": {"width": WIDTH - 60, "height": 130, "layer": layers},
+        "spec": {"width": _INNER, "height": 130, "layer": layers},
     }
 
 
 def history(figure: Figure, names: list[str], values: Rows, changes: Rows = ()) -> Spec:
     """A line through {"series", "at": ISO time, "value", "low", "high"} for each name; a rule down the picture where
     one of `changes` {"at", "value"} begins, and a ring round that point."""
-    y = _quantity("value", axis={"title": f"{figure.label} ({figure.unit})", "tickCount": 5})
+    y = _quantity("value", axis={"title": f"{figure.label} ({figure.unit})", "tickCount": 5, **ON_TOP})
     return {
-        "width": WIDTH - 40,
+        "width": _INNER,
         "height": 220,
         "data": {"values": values},
         "encoding": {"x": {"field": "at", "type": "temporal", "axis": {"title": None, "tickCount": 6}}},
@@ -177,12 +214,12 @@ def _lines(y: Spec, names: list[str]) -> list[Spec]:
 
 def by_concurrency(figure: Figure, names: list[str], values: Rows) -> Spec:
     """A line through {"series", "concurrency", "value", "low", "high"} for each name; each step doubles."""
-    y = _quantity("value", axis={"title": f"{figure.label} ({figure.unit})", "tickCount": 5})
+    y = _quantity("value", axis={"title": f"{figure.label} ({figure.unit})", "tickCount": 5, **ON_TOP})
     steps = sorted({value["concurrency"] for value in values})
     x = _quantity("concurrency", axis={"title": "Connections at once", "values": steps})
     x["scale"] = {"type": "log", "base": 2, "domain": [steps[0], steps[-1]], "nice": False}
     return {
-        "width": WIDTH - 40,
+        "width": _INNER,
         "height": 220,
         "data": {"values": values},
         "encoding": {"x": x},

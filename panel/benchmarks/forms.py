@@ -16,7 +16,7 @@ from panel.benchmarks import selectors
 from panel.benchmarks.arguments import TOOLS, Field
 from panel.benchmarks.choices import Tool
 from panel.benchmarks.models import RunStatus, Scenario
-from panel.core.forms import LinesField
+from panel.core.forms import Form, LinesField
 from panel.websites.models import Site
 
 ARGUMENT = "argument_"
@@ -36,7 +36,7 @@ def _form_field(field: Field, initial: Any) -> forms.Field:
     return forms.CharField(widget=widget, **common)
 
 
-class ScenarioForm(forms.Form):
+class ScenarioForm(Form):
     """The fields of one tool; another tool is another form."""
 
     name = forms.CharField(label=_("Name"), max_length=120)
@@ -46,6 +46,7 @@ class ScenarioForm(forms.Form):
     paths = forms.CharField(
         label=_("Paths"),
         widget=forms.Textarea(attrs={"rows": 3, "spellcheck": "false"}),
+        error_messages={"required": _("Write at least one path, such as /.")},
         help_text=_("URL paths on the sites, one on each line, each beginning with /."),
         initial="/",
     )
@@ -102,11 +103,15 @@ class ScenarioForm(forms.Form):
                 self.add_error(place if place in self.fields else None, words)
 
 
-class SitesForm(forms.Form):
+class SitesForm(Form):
     """`search` narrows which sites are offered; those chosen already stay. Any measurable site is accepted."""
 
     sites = forms.ModelMultipleChoiceField(
-        Site.objects.none(), label=_("Sites"), widget=forms.CheckboxSelectMultiple, to_field_name="name"
+        Site.objects.none(),
+        label=_("Sites"),
+        widget=forms.CheckboxSelectMultiple,
+        to_field_name="name",
+        error_messages={"required": _("Tick at least one site to measure.")},
     )
     baseline = forms.ModelChoiceField(
         Site.objects.none(),
@@ -162,7 +167,12 @@ def offer_rows(field: forms.Field, rows: QuerySet[Any]) -> None:
 
 
 class RunForm(SitesForm):
-    scenario = forms.ModelChoiceField(Scenario.objects.none(), label=_("Scenario"), empty_label=_("Choose a scenario"))
+    scenario = forms.ModelChoiceField(
+        Scenario.objects.none(),
+        label=_("Scenario"),
+        empty_label=_("Choose a scenario"),
+        error_messages={"required": _("Choose the scenario that says what is asked for.")},
+    )
     concurrencies = LinesField(
         label=_("Connections at once, one run for each"),
         to_text=lambda numbers: " ".join(str(number) for number in numbers),
@@ -181,7 +191,7 @@ def site_label(site: Site) -> str:
     return f"{site.name} – {site.install}" if site.install else site.name
 
 
-class RunFilterForm(forms.Form):
+class RunFilterForm(Form):
     q = forms.CharField(
         label=_("Search runs"), required=False, widget=forms.SearchInput(attrs={"placeholder": _("Search runs")})
     )

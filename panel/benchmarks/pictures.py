@@ -97,6 +97,7 @@ def ratios(summary: dict[str, Any]) -> Chart | None:
             "figure": BY_NAME[name].label,
             **{key: found[key] for key in ("value", "low", "high", "confidence", "rounds")},
             "verdict": verdict_words(name, found),
+            "text": number(found["value"], 2),
         }
         for ratio in summary.get("ratios", [])
         for name, found in ratio["figures"].items()
@@ -156,16 +157,16 @@ def over_time(rounds: Iterable[Measured], column: int) -> Chart | None:
         if name == "load"
     ]
     names = [words for words in _TREES.values() if any(value["series"] == words for value in values)]
-    title = "CPU (%; 100 is one CPU)" if cpu else "Resident memory (MiB)"
-    spec = drawings.over_time(names, title, values + bands)
+    unit = "CPU (%; 100 is one CPU)" if cpu else "Resident memory (MiB)"
+    spec = drawings.over_time(names, values + bands)
     what = "CPU" if cpu else "Memory"
     peaks = "; ".join(
         f"{m.label}: server at most {number(max(s[column] for s in m.samples['server']) / (1 if cpu else _MIB), 1)}"
         for m in chosen
         if m.samples.get("server")
     )
-    heading = "CPU over time" if cpu else "Memory over time"
-    table = Table(["Target", "Processes", "Second", title], rows)
+    heading = "CPU over time (%; 100 is one CPU)" if cpu else "Memory over time (resident MiB)"
+    table = Table(["Target", "Processes", "Second", unit], rows)
     return Chart(
         "cpu" if cpu else "memory", heading, f"{what} of the processes in the median round. {peaks}.", spec, table
     )

@@ -12,12 +12,25 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils.translation import gettext as _
 
+from panel.core import form_words
 from panel.core.errors import ApplicationError
 
 T = TypeVar("T")
 
 
-class ConfirmNameForm(forms.Form):
+class InWords(forms.BaseForm):
+    """A form whose faults are said in words of our own. Every form of the panel is one."""
+
+    def full_clean(self) -> None:
+        form_words.put_into(self)
+        super().full_clean()
+
+
+class Form(InWords, forms.Form):
+    """A form that belongs to no model."""
+
+
+class ConfirmNameForm(Form):
     """Asks for the name of what will be lost, as the last check before it is."""
 
     confirm = forms.CharField(label="", strip=True)
@@ -32,6 +45,7 @@ class ConfirmNameForm(forms.Form):
             "spellcheck": "false",
             "data-confirm-name": expected,
         }
+        self.fields["confirm"].error_messages["required"] = _("Type exactly: %(name)s") % {"name": expected}
 
     def clean_confirm(self) -> str:
         given = str(self.cleaned_data["confirm"])

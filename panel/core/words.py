@@ -16,9 +16,24 @@ def limits(field: models.Field[Any, Any]) -> str:
     """Which numbers the field takes, by its own limits and those of the database's column."""
     low = [check.limit_value for check in field.validators if isinstance(check, MinValueValidator)]
     high = [check.limit_value for check in field.validators if isinstance(check, MaxValueValidator)]
-    if not low or not high:
-        return _("Write a number.")
-    return _("Write a number from %(low)s to %(high)s.") % {"low": max(low), "high": min(high)}
+    is_whole = isinstance(field, models.IntegerField)
+    return number_between(max(low, default=None), min(high, default=None), is_whole=is_whole)
+
+
+def number_between(low: float | None, high: float | None, *, is_whole: bool) -> str:
+    """What to write where a number is asked for; None where there is no limit."""
+    if low is None and high is None:
+        return _("Write a whole number.") if is_whole else _("Write a number.")
+    limits = {"low": low, "high": high}
+    if high is None:
+        text = _("Write a whole number from %(low)s on.") if is_whole else _("Write a number from %(low)s on.")
+    elif low is None:
+        text = _("Write a whole number up to %(high)s.") if is_whole else _("Write a number up to %(high)s.")
+    elif is_whole:
+        text = _("Write a whole number from %(low)s to %(high)s.")
+    else:
+        text = _("Write a number from %(low)s to %(high)s.")
+    return text % limits
 
 
 def _choices(field: models.Field[Any, Any], value: object) -> str:

@@ -7,11 +7,12 @@ from typing import Any
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
+from panel.core.forms import Form
 from panel.deployments.models import DeploymentKind, DeploymentStatus
 from panel.hosts.models import Host
 
 
-class FilterForm(forms.Form):
+class FilterForm(Form):
     q = forms.CharField(
         label=_("Site or host"),
         required=False,

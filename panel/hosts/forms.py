@@ -7,7 +7,8 @@ from typing import Any
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
-from panel.core.forms import LinesField, leave_to_model
+from panel.core.forms import Form, InWords, LinesField, leave_to_model
+from panel.hosts import rules
 from panel.hosts.models import Connection, Engine, Host, HostStatus
 
 ANY = ("", _("Any"))
@@ -22,7 +23,7 @@ def _roots_from_text(text: str) -> list[str]:
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 
-class HostFilterForm(forms.Form):
+class HostFilterForm(Form):
     q = forms.CharField(
         label=_("Search hosts"),
         required=False,
@@ -33,7 +34,7 @@ class HostFilterForm(forms.Form):
     engine = forms.ChoiceField(label=_("Server"), required=False, choices=[ANY, *Engine.choices])
 
 
-class HostForm(forms.ModelForm):  # type: ignore[type-arg] # not subscriptable when it runs
+class HostForm(InWords, forms.ModelForm):  # type: ignore[type-arg] # not subscriptable when it runs
     """A host. Secrets are written, never shown; an empty one leaves the stored one as it is."""
 
     SECRETS = ("private_key", "password", "sudo_password")
@@ -43,6 +44,7 @@ class HostForm(forms.ModelForm):  # type: ignore[type-arg] # not subscriptable w
         required=True,
         to_text=_roots_to_text,
         from_text=_roots_from_text,
+        error_messages={"required": rules.NO_ROOTS},
         help_text=_("One a line, such as /srv/www. Documents and logs of sites must lie below one of them."),
     )
     private_key = forms.CharField(
@@ -97,7 +99,9 @@ class HostForm(forms.ModelForm):  # type: ignore[type-arg] # not subscriptable w
             for name in ("address", "port", "username", "use_sudo", *self.SECRETS):
                 del self.fields[name]
             return
-        self.fields["address"].required = self.fields["username"].required = True
+        for name, words in (("address", rules.NO_ADDRESS), ("username", rules.NO_USERNAME)):
+            self.fields[name].required = True
+            self.fields[name].error_messages["required"] = words
         for name, value in self.stored.items():
             self.initial[name] = ""
             if value:

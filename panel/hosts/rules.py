@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from django.core.exceptions import ValidationError
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from panel.remote.errors import InvalidKey
 from panel.remote.keys import load_private_key
@@ -14,17 +15,26 @@ if TYPE_CHECKING:
     from panel.hosts.models import EngineInstall, Host
 
 MAX_SECRET = 20_000
+NO_ADDRESS = gettext_lazy("Write the host name or IP address that sshd answers at.")
+NO_USERNAME = gettext_lazy("Write the user to log in as.")
+NO_ROOTS = gettext_lazy("Name at least one folder for sites, such as /srv/www: without one no site could stand there.")
 
 
 def host(host: Host) -> None:
-    """A host over SSH needs an address, a user and a readable secret; secrets are single lines, except keys."""
-    if host.connection != "ssh":
-        return
-    faults: dict[str, str] = {}
+    """Every host needs a folder for sites; one over SSH an address, a user and a readable secret as well. Secrets are
+    single lines, except keys."""
+    faults: dict[str, str] = {} if host.site_roots else {"site_roots": str(NO_ROOTS)}
+    if host.connection == "ssh":
+        _check_way_in(host, faults)
+    if faults:
+        raise ValidationError(faults)
+
+
+def _check_way_in(host: Host, faults: dict[str, str]) -> None:
     if not host.address:
-        faults["address"] = _("Write the host name or IP address that sshd answers at.")
+        faults["address"] = str(NO_ADDRESS)
     if not host.username:
-        faults["username"] = _("Write the user to log in as.")
+        faults["username"] = str(NO_USERNAME)
     if not host.private_key and not host.password:
         faults["private_key"] = _("Write a private key or a password: without one nobody can sign in.")
     for name in ("password", "sudo_password"):
@@ -40,8 +50,6 @@ def host(host: Host) -> None:
             load_private_key(host.private_key)
         except InvalidKey as error:
             faults["private_key"] = error.message
-    if faults:
-        raise ValidationError(faults)
 
 
 def install(install: EngineInstall) -> None:

@@ -7,6 +7,7 @@ from rest_framework import serializers
 from panel.api.serializers import StrictModelSerializer, StrictSerializer
 from panel.hosts import selectors
 from panel.hosts.models import Engine, EngineInstall, Host, HostOperation
+from panel.hosts.rules import NO_ROOTS
 from panel.hosts.services.operations import SERVICE_ACTIONS
 
 
@@ -75,6 +76,7 @@ class HostInput(StrictModelSerializer):
         ]
         extra_kwargs = {
             **{name: {"required": True, "allow_blank": False} for name in ("address", "username")},
+            "site_roots": {"required": True, "error_messages": dict.fromkeys(("required", "null"), NO_ROOTS)},
             **{
                 name: {"write_only": True, "trim_whitespace": False}
                 for name in ("private_key", "password", "sudo_password")

@@ -11,6 +11,7 @@ from django.utils.translation import gettext as _now
 from django.utils.translation import gettext_lazy as _
 
 from panel.accounts.models import Team
+from panel.core.forms import Form
 from panel.hosts.models import EngineInstall, Host
 from panel.imports.selectors import Row
 from panel.imports.sources import MAX_ARCHIVE_BYTES
@@ -21,7 +22,7 @@ class _InstallField(forms.ModelChoiceField):  # type: ignore[type-arg] # not sub
         return str(obj)
 
 
-class ReadForm(forms.Form):
+class ReadForm(Form):
     """Which server's live configuration to read."""
 
     install = _InstallField(label=_("Server"), queryset=EngineInstall.objects.none(), empty_label=None)
@@ -38,6 +39,7 @@ class UploadForm(ReadForm):
 
     archive = forms.FileField(
         label=_("Archive"),
+        error_messages={"required": _("Choose the packed configuration folder, a zip or tar file.")},
         help_text=_("A zip or tar of the configuration folder, such as /etc/nginx. Leave private keys out."),
     )
 
@@ -51,7 +53,7 @@ class UploadForm(ReadForm):
         return archive
 
 
-class AdoptForm(forms.Form):
+class AdoptForm(Form):
     """Which of the found sites become drafts, whose they are, and what is accepted with them."""
 
     sites = forms.MultipleChoiceField(

@@ -14,12 +14,12 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from panel.accounts.permissions import Action, require
 from panel.accounts.sudo import sudo_is_open, sudo_required
 from panel.core.forms import attempt
 from panel.core.http import Request
 from panel.core.ui import Crumb
 from panel.hosts.models import Host
+from panel.hosts.views.common import administered
 from panel.imports import selectors, services
 from panel.imports.forms import AdoptForm, ReadForm, UploadForm
 from panel.imports.models import Import
@@ -29,16 +29,8 @@ from panel.imports.selectors import Row
 form_page = require_http_methods(["GET", "HEAD", "POST"])
 
 
-def _host(request: Request, name: str) -> Host:
-    require(request.user, Action.ADMINISTER)
-    host = Host.objects.filter(name=name).first()
-    if host is None:
-        raise Http404
-    return host
-
-
 def _import(request: Request, name: str, uuid: UUID) -> Import:
-    _host(request, name)
+    administered(request, name)
     record = selectors.imports_visible(request.user).filter(uuid=uuid, install__host__name=name).first()
     if record is None:
         raise Http404
@@ -74,14 +66,14 @@ def _start_page(request: Request, host: Host, **forms: Any) -> HttpResponse:
 @login_required
 @require_safe
 def start(request: Request, name: str) -> HttpResponse:
-    return _start_page(request, _host(request, name))
+    return _start_page(request, administered(request, name))
 
 
 @login_required
 @require_POST
 def read(request: Request, name: str) -> HttpResponse:
     """Read the live configuration. It is looked at only; nothing on the host changes."""
-    host = _host(request, name)
+    host = administered(request, name)
     form = ReadForm(request.POST, host=host)
     if form.is_valid():
         install = form.cleaned_data["install"]
@@ -94,7 +86,7 @@ def read(request: Request, name: str) -> HttpResponse:
 @login_required
 @require_POST
 def upload(request: Request, name: str) -> HttpResponse:
-    host = _host(request, name)
+    host = administered(request, name)
     form = UploadForm(request.POST, request.FILES, host=host)
     if form.is_valid():
         install, archive = form.cleaned_data["install"], form.cleaned_data["archive"]

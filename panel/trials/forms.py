@@ -9,6 +9,7 @@ from django.utils.translation import gettext_lazy as _
 
 from panel.accounts.models import User
 from panel.benchmarks.quick import QUICK
+from panel.core.forms import Form
 from panel.hosts.models import EngineInstall
 from panel.trials import selectors, services
 from panel.websites.models import Site
@@ -16,7 +17,7 @@ from panel.websites.models import Site
 OF_REPLAY = ("queries", "concurrency", "duration_s", "rounds")
 
 
-class TrialForm(forms.Form):
+class TrialForm(Form):
     installs = forms.ModelMultipleChoiceField(
         EngineInstall.objects.none(),
         label=_("Servers to try"),

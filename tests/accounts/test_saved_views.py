@@ -74,9 +74,9 @@ def test_a_view_is_forgotten(people: Cast) -> None:
     [
         ("All", "", "websites:list", "The list shows everything"),
         ("All", "page=3", "websites:list", "The list shows everything"),
-        (" ", "q=sho", "websites:list", "This field is required"),
-        ("x" * 41, "q=sho", "websites:list", "at most 40 characters"),
-        ("Else", "q=sho", "accounts:logout", "Select a valid choice"),
+        (" ", "q=sho", "websites:list", "Write a name for the view"),
+        ("x" * 41, "q=sho", "websites:list", "At most 40 characters; this has 41"),
+        ("Else", "q=sho", "accounts:logout", "is not offered here"),
     ],
 )
 def test_what_is_no_view_is_refused_in_words(people: Cast, name: str, query: str, page: str, words: str) -> None:

@@ -146,7 +146,7 @@ def test_the_short_form_names_its_own_members(owner: Caller) -> None:
         ("blocks/", {"site": "shop", "listens": 5, "names": []}, "/listens", "JSON list"),
         ("blocks/", {"site": "shop", "listens": [{"port": 0}], "names": []}, "/listens/0/port", "from 1 to 65535"),
         ("blocks/", {"site": "shop", "listens": [], "names": [""]}, "/names/0", "must not be empty"),
-        ("blocks/", {"site": "shop", "listens": []}, "/names", "This is missing"),
+        ("blocks/", {"site": "shop", "listens": []}, "/names", "This is missing: send a JSON list"),
         ("blocks/", {"site": "shop", "listens": [], "names": [], "gzip": "x"}, "/gzip", "on, off"),
         ("blocks/", {"site": "shop", "listens": [], "names": [], "autoindex": "x"}, "/autoindex", "true or false"),
         ("blocks/", {"site": "shop", "listens": [], "names": [], "root": "/srv/" + "a" * 595}, "/root", "this has 600"),

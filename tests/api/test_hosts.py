@@ -68,6 +68,16 @@ def test_only_administrators_change_hosts(sshd: SshServer, people: Cast) -> None
     assert caller_of(people.admin, ["read", "deploy"]).post("hosts/web-1/check/").status_code == 403
 
 
+GOOD: dict[str, object] = {
+    "name": "web-2",
+    "address": "127.0.0.1",
+    "port": 1,
+    "username": "root",
+    "password": "x",
+    "site_roots": ["/srv/www"],
+}
+
+
 @pytest.mark.parametrize(
     ("changes", "pointer"),
     [
@@ -89,9 +99,19 @@ def test_only_administrators_change_hosts(sshd: SshServer, people: Cast) -> None
     ],
 )
 def test_bad_hosts_are_refused_at_the_field(admin: Caller, changes: dict[str, object], pointer: str) -> None:
-    good = {"name": "web-2", "address": "127.0.0.1", "port": 1, "username": "root", "password": "x"}
-    answer = admin.post("hosts/", good | changes)
+    answer = admin.post("hosts/", GOOD | changes)
     assert answer.status_code == 422 and pointer in {found.rpartition("/0")[0] or found for found in pointers(answer)}
+    assert Host.objects.count() == 1
+
+
+def test_a_host_without_a_folder_for_sites_is_refused(admin: Caller) -> None:
+    """Made so, and changed so, whichever way it is left out."""
+    bare = {name: value for name, value in GOOD.items() if name != "site_roots"}
+    answers = [admin.post("hosts/", body) for body in (bare, GOOD | {"site_roots": []}, GOOD | {"site_roots": None})]
+    answers.append(admin.call("PATCH", "hosts/web-1/", {"site_roots": []}))
+    for answer in answers:
+        assert answer.status_code == 422 and pointers(answer) == ["/site_roots"]
+        assert "Name at least one folder for sites, such as /srv/www" in answer.json()["detail"]
     assert Host.objects.count() == 1
 
 

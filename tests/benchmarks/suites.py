@@ -7,7 +7,6 @@ import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from django.test import Client
 from django.urls import reverse
 
 from panel.accounts.models import User
@@ -18,6 +17,7 @@ from panel.benchmarks.suites.choosing import Choice, duration_words
 from panel.benchmarks.suites.definitions import PresetName
 from panel.hosts.claims import Attempt
 from panel.hosts.models import Connection, EngineInstall, Host, HostStatus, Layout
+from tests.support.cast import signed_in
 from tests.support.gallop import gallop_binary
 from tests.support.process import tool
 from tests.support.sshd import SshServer
@@ -121,8 +121,7 @@ def run_and_print(actor: User, host: Host, wanted: Wanted) -> int:
 
 
 def _keep(actor: User, row: SuiteRun, folder: Path) -> None:
-    client = Client(SERVER_NAME="localhost")
-    client.force_login(actor, backend="django.contrib.auth.backends.ModelBackend")
+    client = signed_in(actor)
     folder.mkdir(parents=True, exist_ok=True)
     for name, ending in (("suite-report", "html"), ("suite-json", "json"), ("suite-csv", "csv")):
         answer = client.get(reverse(f"benchmarks:{name}", args=[row.uuid]))

@@ -20,14 +20,9 @@ from panel.hosts.models import EngineInstall
 from panel.websites.models import Site
 from tests.benchmarks.conftest import deployed, make_site
 from tests.benchmarks.made import finished_run
+from tests.support.cast import signed_in
 
 pytestmark = pytest.mark.django_db
-
-
-def signed_in(user: User) -> Client:
-    client = Client()
-    client.force_login(user, backend="django.contrib.auth.backends.ModelBackend")
-    return client
 
 
 def text(client: Client, url: str, status: int = 200) -> str:

@@ -27,7 +27,8 @@ from panel.core.errors import ApplicationError
 from panel.hosts.models import Host
 from panel.remote import pool
 from tests.benchmarks.suites import add_installs, carried_out
-from tests.benchmarks.test_pages import signed_in, text
+from tests.benchmarks.test_pages import text
+from tests.support.cast import signed_in
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

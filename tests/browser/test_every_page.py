@@ -18,8 +18,8 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 from panel.accounts.models import User
 from panel.accounts.services.setup import setup_link_ensure
 from tests.browser import world
-from tests.pages.conftest import signed_in
 from tests.security.addresses import API, addresses
+from tests.support.cast import signed_in
 
 # The browser's event loop runs in the thread that also asks the database.
 os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"

@@ -12,8 +12,8 @@ from playwright.sync_api import Browser, Page, Route, expect
 
 from panel.websites import services
 from panel.websites.models import Site
-from tests.pages.conftest import shop_definition, signed_in
-from tests.support.cast import Cast, cast
+from tests.pages.conftest import shop_definition
+from tests.support.cast import Cast, cast, signed_in
 
 # The browser's event loop runs in the thread that also asks the database.
 os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"

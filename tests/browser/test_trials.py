@@ -18,7 +18,7 @@ from panel.trials.comparing import Verdict
 from panel.trials.models import Trial
 from tests.browser.conftest import ARTIFACTS
 from tests.browser.test_manners import page_of
-from tests.pages.conftest import signed_in
+from tests.support.cast import signed_in
 from tests.trials.conftest import Stand, brief, logged, stand
 
 __all__ = ["brief", "stand"]

@@ -16,13 +16,7 @@ from panel.deployments.rendered import sha256_of
 from panel.hosts.models import HostOperation, OperationKind
 from panel.websites import services as websites
 from tests.deployments.test_plans import carried_out, live, planned, shop
-from tests.support.cast import Cast
-
-
-def signed_in(people: Cast, name: str = "owner") -> Client:
-    client = Client()
-    client.force_login(getattr(people, name))
-    return client
+from tests.support.cast import Cast, signed_in
 
 
 def url(name: str, *args: object) -> str:
@@ -31,7 +25,7 @@ def url(name: str, *args: object) -> str:
 
 def test_the_plan_page_shows_the_files_and_asks(people: Cast) -> None:
     deployment = planned(people, shop(people))
-    page = signed_in(people).get(url("detail", deployment.uuid)).content.decode()
+    page = signed_in(people.owner).get(url("detail", deployment.uuid)).content.decode()
     assert "server_name shop.example;" in page
     assert "/etc/nginx/sites-available/" in page
     assert "web-1 does not answer." in page
@@ -40,7 +34,7 @@ def test_the_plan_page_shows_the_files_and_asks(people: Cast) -> None:
 
 def test_confirming_leads_to_the_live_page(people: Cast) -> None:
     deployment = planned(people, shop(people))
-    answer = signed_in(people).post(url("confirm", deployment.uuid), follow=True)
+    answer = signed_in(people.owner).post(url("confirm", deployment.uuid), follow=True)
     assert url("events", deployment.uuid) in answer.content.decode()
     deployment.refresh_from_db()
     assert deployment.status == DeploymentStatus.QUEUED
@@ -50,13 +44,13 @@ def test_a_stale_plan_says_so_and_stays(people: Cast) -> None:
     site = shop(people)
     deployment = planned(people, site)
     websites.block_update(actor=people.owner, block=site.blocks.get(), autoindex=True)
-    page = signed_in(people).post(url("confirm", deployment.uuid), follow=True).content.decode()
+    page = signed_in(people.owner).post(url("confirm", deployment.uuid), follow=True).content.decode()
     assert "This plan is stale: shop was changed since it was made." in page
 
 
 def test_work_is_never_done_on_get(people: Cast) -> None:
     deployment = planned(people, shop(people))
-    client = signed_in(people)
+    client = signed_in(people.owner)
     for name in ("confirm", "cancel"):
         assert client.get(url(name, deployment.uuid)).status_code == 405
     assert client.get(url("plan")).status_code == 405
@@ -67,7 +61,7 @@ def test_failure_shows_the_servers_own_words_escaped(people: Cast) -> None:
     deployment = planned(people, shop(people))
     services.deployment_confirm(actor=people.owner, deployment=deployment)
     carried_out(deployment, outcome="rolled_back", error='nginx: [emerg] unknown directive "<script>"')
-    page = signed_in(people).get(url("detail", deployment.uuid)).content.decode()
+    page = signed_in(people.owner).get(url("detail", deployment.uuid)).content.decode()
     assert "nginx: [emerg] unknown directive &quot;&lt;script&gt;&quot;" in page
     assert "nginx -t" in page
 
@@ -77,7 +71,7 @@ def test_history_offers_every_earlier_revision(people: Cast) -> None:
     live(people, site)
     websites.block_update(actor=people.owner, block=site.blocks.get(), autoindex=True)
     live(people, site)
-    client = signed_in(people)
+    client = signed_in(people.owner)
     page = client.get(reverse("websites:history", args=["shop"])).content.decode()
     assert url("rollback", "shop", 1) in page
     assert url("rollback", "shop", 2) not in page  # it is live
@@ -90,13 +84,13 @@ def test_history_offers_every_earlier_revision(people: Cast) -> None:
 
 def test_others_find_nothing(people: Cast) -> None:
     deployment = planned(people, shop(people))
-    outsider = signed_in(people, "outsider")
+    outsider = signed_in(people.outsider)
     for path in (url("detail", deployment.uuid), url("live", deployment.uuid)):
         assert outsider.get(path).status_code == 404
     for path in (url("confirm", deployment.uuid), url("cancel", deployment.uuid), url("disable", "shop")):
         assert outsider.post(path).status_code == 404
     assert "shop" not in outsider.get(url("list")).content.decode()
-    viewer = signed_in(people, "viewer")
+    viewer = signed_in(people.viewer)
     assert viewer.get(url("detail", deployment.uuid)).status_code == 200
     assert viewer.post(url("confirm", deployment.uuid)).status_code == 403
     for path in (url("detail", deployment.uuid), url("list"), url("drift"), url("events", deployment.uuid)):
@@ -106,13 +100,13 @@ def test_others_find_nothing(people: Cast) -> None:
 def test_a_deployment_with_another_teams_site_is_not_shown(people: Cast) -> None:
     theirs = shop(people, "theirs", actor=people.admin, team=people.other_team)
     (deployment,) = services.deployment_plan(actor=people.admin, sites=[shop(people), theirs])
-    assert signed_in(people).get(url("detail", deployment.uuid)).status_code == 404
-    assert signed_in(people, "admin").get(url("detail", deployment.uuid)).status_code == 200
+    assert signed_in(people.owner).get(url("detail", deployment.uuid)).status_code == 404
+    assert signed_in(people.admin).get(url("detail", deployment.uuid)).status_code == 200
 
 
 def test_the_list_can_be_filtered(people: Cast) -> None:
     planned(people, shop(people))
-    client = signed_in(people)
+    client = signed_in(people.owner)
     assert "shop" in client.get(url("list"), {"q": "sho"}).content.decode()
     assert "No deployment is like that" in client.get(url("list"), {"q": "zzz"}).content.decode()
     assert "No deployment is like that" in client.get(url("list"), {"status": "failed"}).content.decode()
@@ -142,10 +136,10 @@ def found_drift(people: Cast, content: str = "# by hand\n") -> Drift:
 
 def test_drift_is_adopted_by_administrators_only(people: Cast) -> None:
     row = found_drift(people)
-    assert "# by hand" in signed_in(people).get(url("drift-detail", row.pk)).content.decode()
-    assert signed_in(people).post(url("drift-adopt", row.pk)).status_code == 403
+    assert "# by hand" in signed_in(people.owner).get(url("drift-detail", row.pk)).content.decode()
+    assert signed_in(people.owner).post(url("drift-adopt", row.pk)).status_code == 403
     assert not PinnedFile.objects.exists()
-    answer = signed_in(people, "admin").post(url("drift-adopt", row.pk), follow=True)
+    answer = signed_in(people.admin).post(url("drift-adopt", row.pk), follow=True)
     assert "until you release it" in answer.content.decode()
     state = SiteState.objects.get()
     assert state.status == SiteStatus.LIVE
@@ -176,15 +170,15 @@ def test_overwriting_plans_what_was_deployed_last(people: Cast) -> None:
     row = found_drift(people)
     assert row.site is not None
     websites.block_update(actor=people.owner, block=row.site.blocks.get(), autoindex=True)
-    answer = signed_in(people).post(url("overwrite", "shop"), follow=True)
+    answer = signed_in(people.owner).post(url("overwrite", "shop"), follow=True)
     assert "Overwrite drift" in answer.content.decode()
     deployment = Deployment.objects.order_by("-pk")[0]
     assert deployment.items.get().revision == SiteState.objects.get().revision
 
 
 def test_administrators_have_a_worker_check_a_host(people: Cast) -> None:
-    assert signed_in(people).post(url("drift-check", "web-1")).status_code == 403
-    page = signed_in(people, "admin").post(url("drift-check", "web-1"), follow=True).content.decode()
+    assert signed_in(people.owner).post(url("drift-check", "web-1")).status_code == 403
+    page = signed_in(people.admin).post(url("drift-check", "web-1"), follow=True).content.decode()
     assert "Queued" in page
     assert url("drift-checks") in page
     assert HostOperation.objects.get().kind == OperationKind.DRIFT

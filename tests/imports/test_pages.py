@@ -11,7 +11,6 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
-from panel.accounts.models import User
 from panel.audit.models import AuditEntry
 from panel.deployments.models import DeploymentStatus
 from panel.hosts.models import Engine
@@ -19,19 +18,13 @@ from panel.imports.models import Import
 from panel.websites.models import Site
 from tests.deployments.real import Machine
 from tests.imports import archives
-from tests.support.cast import Cast, cast
+from tests.support.cast import Cast, cast, signed_in
 from tests.support.nginx import NginxInstance
 
 
 @pytest.fixture
 def people(db: None) -> Cast:
     return cast()
-
-
-def signed_in(user: User) -> Client:
-    client = Client(HTTP_HOST="localhost")
-    client.force_login(user, backend="django.contrib.auth.backends.ModelBackend")
-    return client
 
 
 def text_of(answer: Any) -> str:

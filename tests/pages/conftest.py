@@ -5,21 +5,14 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from panel.accounts.models import User
 from panel.websites import services
 from panel.websites.models import Site
-from tests.support.cast import Cast, cast
+from tests.support.cast import Cast, cast, signed_in
 
 
 @pytest.fixture
 def people(db: None) -> Cast:
     return cast()
-
-
-def signed_in(user: User) -> Client:
-    client = Client(HTTP_HOST="localhost")
-    client.force_login(user, backend="django.contrib.auth.backends.ModelBackend")
-    return client
 
 
 def shop_definition(people: Cast, **changes: Any) -> dict[str, Any]:

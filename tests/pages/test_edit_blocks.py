@@ -57,7 +57,7 @@ def test_lists_are_edited_as_lines(owner: Client, shop: Site) -> None:
 @pytest.mark.parametrize(
     ("field", "value", "words"),
     [
-        ("listens", "", "This field is required."),
+        ("listens", "", "Write at least one line, such as 80"),
         ("listens", "80\n80", "*:80 stands here twice."),
         ("listens", "443 http2", "HTTP/2 needs TLS"),
         ("listens", "1.2.3.4.5:80", "is not an IP address"),

@@ -11,8 +11,8 @@ from django.test.utils import CaptureQueriesContext
 
 from panel.websites import services
 from panel.websites.models import Site
-from tests.pages.conftest import shop_definition, signed_in
-from tests.support.cast import Cast
+from tests.pages.conftest import shop_definition
+from tests.support.cast import Cast, signed_in
 
 
 def more_sites(people: Cast, count: int) -> None:

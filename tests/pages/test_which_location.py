@@ -59,7 +59,7 @@ def test_a_draft_without_a_server_can_be_asked(owner: Client, people: Cast) -> N
         ("http://[::1/", "This is not an address"),
         ("http://shop.example:99999/", "This is not an address"),
         ("http://shop.example/a\u2028b", "no server setting can hold"),
-        ("", "This field is required."),
+        ("", "Write the address to look at, such as"),
     ],
 )
 def test_what_is_no_address_is_said(owner: Client, shop: Site, address: str, words: str) -> None:

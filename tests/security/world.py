@@ -303,6 +303,7 @@ def _import(install: EngineInstall, admin: User) -> None:
 
 
 def _benchmarks(site: Site, install: EngineInstall, team: Team) -> None:
+    """A scenario with a run that failed, a suite that ended, and a trial of the site."""
     parameters = {
         "name": NAME,
         "tool": "ab",
@@ -325,18 +326,6 @@ def _benchmarks(site: Site, install: EngineInstall, team: Team) -> None:
         started_at=_TIME,
         finished_at=_TIME,
     )
-    SuiteRun.objects.create(
-        pk=KEY,
-        uuid=SUITE,
-        suite="small-static-files",
-        preset="short",
-        host=install.host,
-        host_name=install.host.name,
-        title="Small static files",
-        plan=[],
-        status="finished",
-        finished_at=_TIME,
-    )
     target = RunTarget.objects.create(
         run=run,
         position=0,
@@ -348,8 +337,27 @@ def _benchmarks(site: Site, install: EngineInstall, team: Team) -> None:
         engine="nginx",
     )
     Round.objects.create(pk=KEY, target=target, number=1, error="zzz-owned", finished_at=_TIME)
-    trial = Trial.objects.create(
-        pk=KEY, uuid=TRIAL, site=site, load=parameters, run=run, status="failed", error="zzz-owned", outcome="failed"
+    _suite(install.host)
+    _trial(site, install, run)
+
+
+def _suite(host: Host) -> None:
+    SuiteRun.objects.create(
+        pk=KEY,
+        uuid=SUITE,
+        suite="small-static-files",
+        preset="short",
+        host=host,
+        host_name=host.name,
+        title="Small static files",
+        plan=[],
+        status="finished",
+        finished_at=_TIME,
     )
+
+
+def _trial(site: Site, install: EngineInstall, run: Run) -> None:
+    ended = {"status": "failed", "error": "zzz-owned", "outcome": "failed"}
+    trial = Trial.objects.create(pk=KEY, uuid=TRIAL, site=site, load=run.parameters, run=run, **ended)
     Contender.objects.create(pk=KEY, trial=trial, position=0, install=install, label="nginx", status="same")
     Contender.objects.create(pk=KEY + 1, trial=trial, position=1, install=install, label=NAME, status="different")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from django.test import Client
+
 from panel.accounts.models import Role, Team, User
 from panel.hosts.models import Connection, Engine, EngineInstall, Host, HostStatus, Layout
 
@@ -27,6 +29,13 @@ def user(name: str, role: Role, *teams: Team) -> User:
     row.save()
     row.teams.set(teams)
     return row
+
+
+def signed_in(person: User) -> Client:
+    """A browser in which this person signed in, at an address that the panel answers at."""
+    client = Client(HTTP_HOST="localhost")
+    client.force_login(person, backend="django.contrib.auth.backends.ModelBackend")
+    return client
 
 
 def install(host: Host, engine: Engine, root: str, **values: object) -> EngineInstall:

@@ -21,8 +21,7 @@ from panel.websites.models import Site
 from tests.api.caller import Caller, caller_of, pointers
 from tests.benchmarks.conftest import deployed, make_site
 from tests.benchmarks.made import finished_run
-from tests.pages.conftest import signed_in
-from tests.support.cast import Cast, cast, install
+from tests.support.cast import Cast, cast, install, signed_in
 
 
 @pytest.fixture
@@ -90,9 +89,9 @@ def test_an_operator_starts_a_trial_and_is_led_to_it(people: Cast, page: str) ->
     ("changes", "words"),
     [
         ({"installs": []}, "Choose at least one other server"),
-        ({"installs": [999]}, "Select a valid choice"),
-        ({"load": "replay"}, "Select a valid choice"),  # the site writes no log of its own
-        ({"load": "scenario:1"}, "Select a valid choice"),
+        ({"installs": [999]}, "“999” is not offered here"),
+        ({"load": "replay"}, "“replay” is not offered here"),  # the site writes no log of its own
+        ({"load": "scenario:1"}, "“scenario:1” is not offered here"),
     ],
 )
 def test_what_is_wrong_is_said_on_the_page(people: Cast, page: str, changes: dict[str, Any], words: str) -> None:

@@ -15,8 +15,7 @@ from panel.websites import linting
 from panel.websites.models import RawSnippet, Site
 from panel.websites.services import site_define, site_export
 from tests.api.caller import caller_of
-from tests.pages.conftest import signed_in
-from tests.support.cast import Cast
+from tests.support.cast import Cast, signed_in
 
 PHP = {"match": "~", "pattern": r"\.php$", "handler": "php", "php_pool": "php"}
 

@@ -60,28 +60,22 @@ def plan(
     uploads: dict[str, dict[str, str]] | None = None,
 ) -> Plan:
     """`programs` by engine, of the host's installs. Ports are new in every plan."""
-    address = FAR if case.network or isolated else "127.0.0.1"
-    ports = random.sample(PORTS, 2 * len(setups))
     tls = bool(case.arguments.get("tls"))
+    places = _places(setups, FAR if case.network or isolated else "127.0.0.1", tls=tls)
     files = _certificate() if tls else {}
     files |= {f"www/{name}": text for name, text in content.texts}
     servers: list[StandServer] = []
-    places: list[Place] = []
     folders = ["www"]
-    for number, setup in enumerate(setups):
-        port = ports[number]
-        endpoint = Endpoint(address, port, NAME if tls else address, tls)
+    for place in places:
+        setup = place.setup
         folders += [f"{setup.slug}/temp", f"{setup.slug}/conf.d"]
         files |= mains.main(setup, settings, as_root=as_root)
         program = programs[setup.engine]
-        files |= _site(setup, program, address, port, tls=tls)
-        trees = {"server": setup.slug}
+        files |= _site(setup, program, place.endpoint.address, place.endpoint.port, tls=tls)
         if setup.php_children:
             files |= mains.php_fpm(setup, as_root=as_root)
             servers.append(StandServer(mains.pool(setup), "php-fpm", "php.sock"))
-            trees["application"] = mains.pool(setup)
-        servers.append(StandServer(setup.slug, setup.engine, endpoint.target, program.binary))
-        places.append(Place(setup, endpoint, trees))
+        servers.append(StandServer(setup.slug, setup.engine, place.endpoint.target, program.binary))
     request = StandRequest(
         id=ident,
         files=[{"path": path, "text": text} for path, text in files.items()],
@@ -93,6 +87,17 @@ def plan(
         programs=uploads or {},
     )
     return Plan(request, places)
+
+
+def _places(setups: list[Setup], address: str, *, tls: bool) -> list[Place]:
+    """Each set-up at a port of its own."""
+    places = []
+    for setup, port in zip(setups, random.sample(PORTS, len(setups)), strict=True):
+        trees = {"server": setup.slug}
+        if setup.php_children:
+            trees["application"] = mains.pool(setup)
+        places.append(Place(setup, Endpoint(address, port, NAME if tls else address, tls), trees))
+    return places
 
 
 def request_json(request: StandRequest) -> dict[str, Any]:

@@ -22,18 +22,10 @@ from panel.core.ui import Crumb
 from panel.hosts import selectors, services
 from panel.hosts.forms import HostForm
 from panel.hosts.models import EngineInstall, Host, OperationKind
+from panel.hosts.views.common import administered
 
 form_page = require_http_methods(["GET", "HEAD", "POST"])
 KINDS = {"check": OperationKind.CHECK, "drift": OperationKind.DRIFT, "install-gallop": OperationKind.INSTALL_NATIVE}
-
-
-def _host(request: Request, name: str) -> Host:
-    """The whole host, secrets too, for administrators."""
-    require(request.user, Action.ADMINISTER)
-    host = Host.objects.filter(name=name).first()
-    if host is None:
-        raise Http404
-    return host
 
 
 def _install(host: Host, pk: int) -> EngineInstall:
@@ -79,8 +71,8 @@ def add(request: Request) -> HttpResponse:
 @login_required
 @form_page
 def edit(request: Request, name: str) -> HttpResponse:
-    host = _host(request, name)
-    form = HostForm(request.POST or None, instance=_host(request, name))
+    host = administered(request, name)
+    form = HostForm(request.POST or None, instance=administered(request, name))
     if request.method == "POST":
         if "_field" in request.POST:
             return field_errors(request, form)
@@ -100,7 +92,7 @@ def edit(request: Request, name: str) -> HttpResponse:
 @login_required
 @form_page
 def delete(request: Request, name: str) -> HttpResponse:
-    host = _host(request, name)
+    host = administered(request, name)
     form = ConfirmNameForm(request.POST or None, expected=host.name)
     if request.method == "POST" and form.is_valid():
 
@@ -140,7 +132,7 @@ def _asked(request: Request, host: Host, work: Callable[[], object], done: str) 
 @require_POST
 def trust(request: Request, name: str) -> HttpResponse:
     """Pin the key whose fingerprint the page showed; another one that came meanwhile is refused."""
-    host = _host(request, name)
+    host = administered(request, name)
     confirmed = request.POST.get("confirmed", "")
     words = _("The key is trusted. The panel now looks at the machine.")
     return _asked(
@@ -161,7 +153,7 @@ def _errand(request: Request, host: Host, kind: OperationKind, **params: Any) ->
 @require_POST
 def ask(request: Request, name: str, errand: str) -> HttpResponse:
     """Check the host, look for drift, or install gallop."""
-    host = _host(request, name)
+    host = administered(request, name)
     if errand not in KINDS:
         raise Http404
     return _errand(request, host, KINDS[errand])
@@ -171,7 +163,7 @@ def ask(request: Request, name: str, errand: str) -> HttpResponse:
 @require_POST
 def service(request: Request, name: str) -> HttpResponse:
     """Start or reload one server; stopping asks first."""
-    host = _host(request, name)
+    host = administered(request, name)
     install, action = request.POST.get("install", ""), request.POST.get("action", "")
     return _errand(
         request, host, OperationKind.SERVICE, install=int(install) if install.isdecimal() else 0, action=action
@@ -182,7 +174,7 @@ def service(request: Request, name: str) -> HttpResponse:
 @form_page
 def stop(request: Request, name: str, pk: int) -> HttpResponse:
     """Stopping a server takes its sites off the net, so it asks first and names them."""
-    host = _host(request, name)
+    host = administered(request, name)
     install = _install(host, pk)
     if request.method == "POST":
         return _errand(request, host, OperationKind.SERVICE, install=install.pk, action="stop")
@@ -202,7 +194,7 @@ def stop(request: Request, name: str, pk: int) -> HttpResponse:
 @require_POST
 def adopt(request: Request, name: str) -> HttpResponse:
     """Take in a server that the last check found beside the distribution's."""
-    host = _host(request, name)
+    host = administered(request, name)
     engine, main_config = request.POST.get("engine", ""), request.POST.get("main_config", "")
     return _asked(
         request,
@@ -216,7 +208,7 @@ def adopt(request: Request, name: str) -> HttpResponse:
 @form_page
 def forget(request: Request, name: str, pk: int) -> HttpResponse:
     """A server that shall not be managed any more; it goes on running."""
-    host = _host(request, name)
+    host = administered(request, name)
     install = _install(host, pk)
     if request.method == "POST":
         words = _("%s is not managed any more. It goes on running as it is.") % install
@@ -233,7 +225,7 @@ def forget(request: Request, name: str, pk: int) -> HttpResponse:
 @login_required
 @require_POST
 def cancel(request: Request, name: str, pk: int) -> HttpResponse:
-    host = _host(request, name)
+    host = administered(request, name)
     operation = host.operations.filter(pk=pk).first()
     if operation is None:
         raise Http404

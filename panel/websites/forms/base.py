@@ -8,7 +8,7 @@ from django import forms
 from django.db.models import Model
 from django.utils.translation import gettext_lazy as _
 
-from panel.core.forms import leave_to_model
+from panel.core.forms import InWords, leave_to_model
 
 M = TypeVar("M", bound=Model)
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from django.forms import ModelForm
 else:
 
-    class ModelForm(forms.ModelForm):
+    class ModelForm(InWords, forms.ModelForm):
         """Django's, subscriptable by its model as type checkers know it."""
 
         def __class_getitem__(cls, item: Any) -> type:

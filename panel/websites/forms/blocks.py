@@ -56,6 +56,7 @@ class BlockForm(PartForm[ServerBlock]):
         required=True,
         to_text=lines.listens_to_text,
         from_text=lines.listens_from_text,
+        error_messages={"required": _("Write at least one line, such as 80 or 443 tls.")},
         help_text=_("One a line: 80, [::]:80, 127.0.0.1:8080. Words after it: tls http2 http3 default."),
     )
     names = LinesField(

@@ -10,16 +10,18 @@ from django.core.exceptions import ValidationError
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from panel.core.forms import Form
 from panel.rendering.explain import Request
 from panel.websites import validators
 
 PORTS = {"http": 80, "https": 443}
 
 
-class ExplainForm(forms.Form):
+class ExplainForm(Form):
     url = forms.CharField(
         label=_("Address"),
         max_length=2000,
+        error_messages={"required": _("Write the address to look at, such as https://www.example.com/shop.")},
         widget=forms.TextInput(attrs={"class": "mono", "inputmode": "url", "spellcheck": "false"}),
         help_text=_("As a browser asks for it: https://www.example.com/shop/cart.php?item=7"),
     )

@@ -8,7 +8,7 @@ from django import forms
 from django.core.exceptions import ValidationError
 from django.utils.translation import gettext_lazy as _
 
-from panel.core.forms import LinesField
+from panel.core.forms import Form, LinesField
 from panel.hosts.models import Engine
 from panel.websites import lines
 from panel.websites.forms.base import PartForm
@@ -21,6 +21,7 @@ class UpstreamForm(PartForm[Upstream]):
         required=True,
         to_text=lines.servers_to_text,
         from_text=lines.servers_from_text,
+        error_messages={"required": _("Write at least one server, such as 127.0.0.1:3000.")},
         help_text=_(
             "One a line: 127.0.0.1:3000, [::1]:3000 or unix:/run/app.sock. Words after it: weight=2 max_fails=3 "
             "fail_timeout=30 backup down."
@@ -59,6 +60,7 @@ class PhpPoolForm(PartForm[PhpPool]):
     class Meta:
         model = PhpPool
         fields = ("name", "address", "settings")
+        error_messages = {"address": {"required": _("Write where PHP listens, such as unix:/run/php/php8.2-fpm.sock.")}}
         labels = {"address": _("Listens on")}
         help_texts = {"address": _("A pool that runs already: unix:/run/php/php8.2-fpm.sock or 127.0.0.1:9000")}
 
@@ -67,6 +69,10 @@ class SnippetForm(PartForm[RawSnippet]):
     class Meta:
         model = RawSnippet
         fields = ("engine", "text")
+        error_messages = {
+            "engine": {"required": _("Choose the server whose directives these are.")},
+            "text": {"required": _("Write at least one directive.")},
+        }
         labels = {"engine": _("For the server"), "text": _("Directives")}
         help_texts = {"text": _("In that server's own words. The host's server tests them before anything goes live.")}
         widgets = {"text": forms.Textarea(attrs={"rows": 8, "class": "lines", "spellcheck": "false"})}
@@ -89,17 +95,27 @@ _PEM = {
 }
 
 
-class CertificateUploadForm(PartForm[Certificate]):
-    certificate_pem = forms.CharField(
+def _certificate() -> forms.CharField:
+    return forms.CharField(
         label=_("Certificate and chain"),
         widget=forms.Textarea(attrs=_PEM),
+        error_messages={"required": _("Paste the certificate, from -----BEGIN CERTIFICATE----- on.")},
         help_text=_("PEM: the site's own certificate first, then the chain."),
     )
-    private_key_pem = forms.CharField(
+
+
+def _private_key() -> forms.CharField:
+    return forms.CharField(
         label=_("Private key"),
         widget=forms.Textarea(attrs=_PEM),
+        error_messages={"required": _("Paste the certificate's private key, from -----BEGIN on.")},
         help_text=_("PEM without passphrase. It is stored encrypted and never shown again."),
     )
+
+
+class CertificateUploadForm(PartForm[Certificate]):
+    certificate_pem = _certificate()
+    private_key_pem = _private_key()
 
     class Meta:
         model = Certificate
@@ -110,11 +126,11 @@ class CertificateUploadForm(PartForm[Certificate]):
         _offer_teams(self, teams)
 
 
-class CertificateReplaceForm(forms.Form):
+class CertificateReplaceForm(Form):
     """A renewal: the same name, a new certificate and key."""
 
-    certificate_pem = forms.CharField(label=_("Certificate and chain"), widget=forms.Textarea(attrs=_PEM))
-    private_key_pem = forms.CharField(label=_("Private key"), widget=forms.Textarea(attrs=_PEM))
+    certificate_pem = _certificate()
+    private_key_pem = _private_key()
 
 
 class SelfSignForm(PartForm[Certificate]):
@@ -123,6 +139,7 @@ class SelfSignForm(PartForm[Certificate]):
         required=True,
         to_text=lines.names_to_text,
         from_text=lines.names_from_text,
+        error_messages={"required": _("Write at least one name, such as www.example.com.")},
         help_text=_("Domain names, *.wildcards or IP addresses, one a line."),
     )
     days = forms.IntegerField(label=_("Good for, days"), initial=397, min_value=1, max_value=3650)

@@ -11,7 +11,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from panel.accounts.models import Team
-from panel.core.forms import LinesField
+from panel.core.forms import Form, LinesField
 from panel.deployments.models import SiteStatus
 from panel.hosts.models import Engine, EngineInstall, Host
 from panel.websites import lines, validators
@@ -30,7 +30,7 @@ def _install_choice() -> forms.Field:
     )
 
 
-class SiteFilterForm(forms.Form):
+class SiteFilterForm(Form):
     q = forms.CharField(
         label=_("Search sites and domains"),
         required=False,
@@ -71,7 +71,7 @@ class Kind:
     }
 
 
-class SiteCreateForm(forms.Form):
+class SiteCreateForm(Form):
     """A whole first site: what `panel.websites.forms.wizard` turns into a definition."""
 
     kind = forms.ChoiceField(
@@ -80,6 +80,7 @@ class SiteCreateForm(forms.Form):
     name = forms.CharField(
         label=_("Name"),
         max_length=63,
+        error_messages={"required": _("Write a name for the site, such as shop.")},
         validators=[validators.validate_slug],
         help_text=_("Small letters, digits and hyphens. Names the site's files on the host."),
     )
@@ -90,7 +91,12 @@ class SiteCreateForm(forms.Form):
         from_text=lines.names_from_text,
         help_text=_("One a line. None: it answers whatever no other site does."),
     )
-    team = forms.ModelChoiceField(label=_("Team"), queryset=Team.objects.none(), empty_label=_("Choose a team"))
+    team = forms.ModelChoiceField(
+        label=_("Team"),
+        queryset=Team.objects.none(),
+        empty_label=_("Choose a team"),
+        error_messages={"required": _("Choose the team that the site belongs to.")},
+    )
     install = _install_choice()
     root = forms.CharField(
         label=_("Folder"),
@@ -216,8 +222,13 @@ class SiteEditForm(PartForm[Site]):
         choice.empty_label = None
 
 
-class SiteCloneForm(forms.Form):
-    name = forms.CharField(label=_("Name of the copy"), max_length=63, validators=[validators.validate_slug])
+class SiteCloneForm(Form):
+    name = forms.CharField(
+        label=_("Name of the copy"),
+        max_length=63,
+        validators=[validators.validate_slug],
+        error_messages={"required": _("Write a name for the copy, such as shop-2.")},
+    )
     domains = LinesField(
         label=_("Domains of the copy"),
         to_text=lines.names_to_text,
@@ -247,5 +258,5 @@ class SiteCloneForm(forms.Form):
         return [validators.server_name_normalized(name) for name in self.cleaned_data["domains"]]
 
 
-class SiteServerForm(forms.Form):
+class SiteServerForm(Form):
     install = _install_choice()

@@ -68,7 +68,7 @@ def _check_kind(instance: models.Model, name: str, value: Any) -> None:
     if isinstance(field, models.BooleanField) and value is not None and not isinstance(value, bool):
         raise ValidationError({name: "This is true or false."})
     if isinstance(field, models.IntegerField) and value is not None and not _is_whole(value):
-        raise ValidationError({name: f"This is a whole number. {words.limits(field)}"})
+        raise ValidationError({name: words.limits(field)})
 
 
 def _is_whole(value: object) -> bool:

@@ -1,0 +1,77 @@
+"""What is wrong with a form's field, in words that say what would be right: in place of Django's own.
+(For models: words.py; for the members of the API's bodies: panel/api/words.py.)"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.utils.functional import Promise
+from django.utils.translation import gettext as _
+
+from panel.core import words
+
+Words = dict[str, str | Promise]
+
+
+def _number(field: forms.IntegerField) -> Words:
+    is_whole = not isinstance(field, forms.FloatField)
+    right = words.number_between(field.min_value, field.max_value, is_whole=is_whole)
+    return dict.fromkeys(("required", "invalid", "min_value", "max_value", "overflow"), right)
+
+
+def _choice(field: forms.Field) -> Words:
+    gone = _("“%(value)s” is not offered here, or not any more. Choose again.")
+    several = isinstance(field, forms.MultipleChoiceField | forms.ModelMultipleChoiceField)
+    missing = _("Choose at least one.") if several else _("Choose one.")
+    number = _("“%(pk)s” is not offered here, or not any more. Choose again.")
+    return {"required": missing, "invalid_choice": gone, "invalid_pk_value": number, "invalid_list": missing}
+
+
+def _text(field: forms.Field) -> Words:
+    is_password = isinstance(field.widget, forms.PasswordInput)
+    return {
+        "required": _("Write the password.") if is_password else _("This must not be empty."),
+        "max_length": _("At most %(limit_value)d characters; this has %(show_value)d."),
+        "null_characters_not_allowed": _("Leave out the null character: no text holds one."),
+    }
+
+
+def _kind_words(field: forms.Field) -> Words:
+    """By the kind of the field, the words for each code of its own faults."""
+    if isinstance(field, forms.IntegerField):
+        return _number(field)
+    if isinstance(field, forms.ChoiceField | forms.ModelChoiceField):  # each with its multiple kind
+        return _choice(field)
+    if isinstance(field, forms.FileField):
+        empty = _("This file is empty: choose another.")
+        return {**dict.fromkeys(("required", "missing", "invalid"), _("Choose a file.")), "empty": empty}
+    if isinstance(field, forms.DateField):
+        right = _("Write a date as year-month-day, such as 2026-01-31.")
+        return {"required": right, "invalid": right}
+    if isinstance(field, forms.EmailField):
+        return _text(field) | {"invalid": _("This is no e-mail address: write one such as ada@example.com.")}
+    if isinstance(field, forms.SlugField):
+        return _text(field) | {"invalid": _("Write small letters, digits and hyphens, such as web-team.")}
+    return _text(field) if isinstance(field, forms.CharField) else {}
+
+
+def _defaults(field: forms.Field) -> dict[str, Any]:
+    """Django's own words for this kind of field."""
+    found: dict[str, Any] = {}
+    for kind in reversed(type(field).__mro__):
+        found |= getattr(kind, "default_error_messages", {})
+    return found
+
+
+def put_into(form: forms.BaseForm) -> None:
+    """Have the form's fields speak in these words, except where one was given its own; numbers that a model holds
+    name the model's limits."""
+    model = form._meta.model if isinstance(form, forms.BaseModelForm) else None
+    columns = {column.name: column for column in model._meta.concrete_fields} if model else {}
+    for name, field in form.fields.items():
+        said = _kind_words(field)
+        if name in columns and isinstance(field, forms.IntegerField):
+            said = dict.fromkeys(said, words.limits(columns[name]))
+        own = {code: text for code, text in field.error_messages.items() if _defaults(field).get(code) != text}
+        field.error_messages = {**field.error_messages, **said, **own}

@@ -1,0 +1,74 @@
+"""What is wrong with a form's field is said in the panel's words, never in the framework's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from django import forms
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.urls import get_resolver
+
+from panel.core.forms import Form, InWords
+
+
+class Everything(Form):
+    text = forms.CharField(max_length=3)
+    password = forms.CharField(widget=forms.PasswordInput)
+    email = forms.EmailField()
+    slug = forms.SlugField()
+    number = forms.IntegerField(min_value=1, max_value=9)
+    figure = forms.FloatField(min_value=0)
+    date = forms.DateField()
+    one = forms.ChoiceField(choices=[("a", "A")])
+    several = forms.MultipleChoiceField(choices=[("a", "A")])
+    file = forms.FileField()
+    own = forms.CharField(error_messages={"required": "Write what only you know."})
+
+
+def said(field: str, value: object) -> str:
+    data = {field: value} if field != "file" else {}
+    form = Everything(data, {"file": value} if field == "file" and value else {})  # type: ignore[dict-item]
+    return " ".join(form.errors[field])
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("text", "", "This must not be empty."),
+        ("text", "four", "At most 3 characters; this has 4."),
+        ("text", "a\0", "Leave out the null character"),
+        ("password", "", "Write the password."),
+        ("email", "ada", "This is no e-mail address: write one such as ada@example.com."),
+        ("slug", "Two words", "Write small letters, digits and hyphens"),
+        ("number", "", "Write a whole number from 1 to 9."),
+        ("number", "many", "Write a whole number from 1 to 9."),
+        ("number", "0", "Write a whole number from 1 to 9."),
+        ("number", "10", "Write a whole number from 1 to 9."),
+        ("figure", "-1", "Write a number from 0 on."),
+        ("figure", "x", "Write a number from 0 on."),
+        ("date", "31.1.", "Write a date as year-month-day, such as 2026-01-31."),
+        ("one", "", "Choose one."),
+        ("one", "b", "“b” is not offered here, or not any more. Choose again."),
+        ("several", [], "Choose at least one."),
+        ("several", ["b"], "“b” is not offered here, or not any more. Choose again."),
+        ("file", None, "Choose a file."),
+        ("file", SimpleUploadedFile("empty", b""), "This file is empty: choose another."),
+        ("own", "", "Write what only you know."),
+    ],
+)
+def test_a_fault_says_what_would_be_right(field: str, value: object, words: str) -> None:
+    assert words in said(field, value)
+
+
+def _kinds(kind: type[forms.BaseForm]) -> Iterator[type[forms.BaseForm]]:
+    for below in kind.__subclasses__():
+        yield below
+        yield from _kinds(below)
+
+
+def test_every_form_of_the_panel_speaks_so() -> None:
+    assert get_resolver().url_patterns, "imports every page, and with them their forms"
+    mine = [kind for kind in _kinds(forms.BaseForm) if kind.__module__.startswith("panel.")]
+    assert len(mine) > 25
+    assert [kind.__name__ for kind in mine if not issubclass(kind, InWords)] == []
