@@ -13,7 +13,7 @@ from django.views.decorators.http import require_GET, require_safe
 from panel.core.http import Request
 from panel.core.middleware import current_request_id
 from panel.core.views_dashboard import dashboard_context
-from panel.core.views_search import MIN_LENGTH, search_all
+from panel.core.views_search import MIN_LENGTH, search_all, search_pages
 
 
 @login_required
@@ -26,9 +26,10 @@ def dashboard(request: Request) -> HttpResponse:
 @login_required
 @require_safe
 def search(request: Request) -> HttpResponse:
-    """Everything whose name holds the words; the palette asks for the list alone."""
+    """Everything that holds the words; the palette asks for the list alone."""
     words = request.GET.get("q", "").strip()[:100]
-    context = {"q": words, "groups": search_all(request.user, words), "is_short": len(words) < MIN_LENGTH}
+    groups = [*search_all(request.user, words), *search_pages(request.user, words)]
+    context = {"q": words, "groups": groups, "is_short": len(words) < MIN_LENGTH}
     is_part = request.htmx and request.htmx.target == "palette-results"
     return render(request, "core/search_results.html" if is_part else "core/search.html", context)
 

@@ -1,4 +1,4 @@
-"""Global search: sites, domains, hosts and certificates whose names hold the words."""
+"""Global search: what is called so, what stands there, and the panel's own pages."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from dataclasses import dataclass
 
 from django.urls import reverse
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from panel.accounts.models import User
-from panel.accounts.permissions import visible
+from panel.accounts.permissions import Action, may, visible
+from panel.benchmarks.selectors import runs_visible
 from panel.core.ui import Text
 from panel.hosts.models import Host
-from panel.websites.models import Certificate, ServerName, Site
+from panel.websites.models import Certificate, PhpPool, ServerBlock, ServerName, Site, UpstreamServer
 
 MIN_LENGTH = 2
 PER_GROUP = 8
@@ -26,22 +28,66 @@ class Hit:
 
 @dataclass(frozen=True)
 class Group:
+    """`kind` is what the API calls each of its hits."""
+
+    kind: str
     label: Text
     icon: str
     hits: list[Hit]
 
 
+KINDS = ("site", "domain", "host", "certificate", "backend", "folder", "run")
+
+
 def search_all(user: User, words: str) -> list[Group]:
-    """Four queries at most, each of PER_GROUP rows; groups without a hit are left away."""
+    """A query for each of KINDS (backends: two), each of PER_GROUP rows; groups without a hit are left away."""
     if len(words) < MIN_LENGTH:
         return []
     groups = [
-        Group(_("Sites"), "sites", _sites(user, words)),
-        Group(_("Domains"), "link", _domains(user, words)),
-        Group(_("Hosts"), "hosts", _hosts(words)),
-        Group(_("Certificates"), "certificate", _certificates(user, words)),
+        Group("site", _("Sites"), "sites", _sites(user, words)),
+        Group("domain", _("Domains"), "link", _domains(user, words)),
+        Group("host", _("Hosts"), "hosts", _hosts(words)),
+        Group("certificate", _("Certificates"), "certificate", _certificates(user, words)),
+        Group("backend", _("Behind sites"), "route", _backends(user, words)),
+        Group("folder", _("Folders"), "file", _folders(user, words)),
+        Group("run", _("Benchmarks"), "benchmarks", _runs(user, words)),
     ]
     return [group for group in groups if group.hits]
+
+
+# Where one goes to do something: words, address, what one must be allowed to do there.
+_PAGES: tuple[tuple[Text, str, Action], ...] = (
+    (gettext_lazy("New site"), "websites:create", Action.CHANGE),
+    (gettext_lazy("Add a host"), "hosts:add", Action.ADMINISTER),
+    (gettext_lazy("Certificates"), "websites:certificates", Action.VIEW),
+    (gettext_lazy("Deployments"), "deployments:list", Action.VIEW),
+    (gettext_lazy("Drift: files edited on hosts"), "deployments:drift", Action.VIEW),
+    (gettext_lazy("Start a benchmark"), "benchmarks:run-create", Action.BENCHMARK),
+    (gettext_lazy("Benchmark scenarios"), "benchmarks:scenarios", Action.VIEW),
+    (gettext_lazy("Benchmark suites"), "benchmarks:suites", Action.VIEW),
+    (gettext_lazy("Audit: who changed what"), "audit:list", Action.VIEW),
+    (gettext_lazy("Your account: e-mail, time zone, appearance"), "accounts:account", Action.VIEW),
+    (gettext_lazy("Change your password"), "accounts:password", Action.VIEW),
+    (gettext_lazy("Second factor (TOTP)"), "accounts:second_factor", Action.VIEW),
+    (gettext_lazy("API tokens"), "accounts:tokens", Action.VIEW),
+    (gettext_lazy("Users"), "accounts:users", Action.ADMINISTER),
+    (gettext_lazy("Teams"), "accounts:teams", Action.ADMINISTER),
+    (gettext_lazy("Self-check"), "accounts:self_check", Action.ADMINISTER),
+    (gettext_lazy("Help and keys"), "help", Action.VIEW),
+)
+
+
+def search_pages(user: User, words: str) -> list[Group]:
+    """The panel's own pages whose titles hold all of the words, those alone that the person may open."""
+    parts = words.casefold().split()
+    if len(words) < MIN_LENGTH or not parts:
+        return []
+    found = [
+        Hit(str(label), reverse(name))
+        for label, name, action in _PAGES
+        if all(part in str(label).casefold() for part in parts) and may(user, action)
+    ]
+    return [Group("page", _("Pages"), "right", found)] if found else []
 
 
 def _sites(user: User, words: str) -> list[Hit]:
@@ -67,5 +113,30 @@ def _certificates(user: User, words: str) -> list[Hit]:
     return [Hit(row.name, f"{url}{row.name}/", ", ".join(row.names[:3])) for row in rows]
 
 
-def _site_url(name: str) -> str:
-    return reverse("websites:detail", args=[name])
+def _backends(user: User, words: str) -> list[Hit]:
+    """Programs and PHP pools by where they listen: which sites depend on this address?"""
+    servers = UpstreamServer.objects.filter(address__icontains=words).select_related("upstream__site")
+    pools = PhpPool.objects.filter(address__icontains=words).select_related("site")
+    servers = visible(servers.order_by("address", "pk"), user, team_path="upstream__site__team")
+    pools = visible(pools.order_by("address", "pk"), user, team_path="site__team")
+    hits = [
+        Hit(row.address, _site_url(row.upstream.site.name, "upstreams"), row.upstream.site.name)
+        for row in servers[:PER_GROUP]
+    ]
+    hits += [Hit(row.address, _site_url(row.site.name, "php"), row.site.name) for row in pools[:PER_GROUP]]
+    return hits[:PER_GROUP]
+
+
+def _folders(user: User, words: str) -> list[Hit]:
+    blocks = ServerBlock.objects.filter(root__icontains=words).select_related("site").order_by("root", "pk")
+    rows = visible(blocks, user, team_path="site__team")[:PER_GROUP]
+    return [Hit(row.root, _site_url(row.site.name, "blocks"), row.site.name) for row in rows]
+
+
+def _runs(user: User, words: str) -> list[Hit]:
+    rows = runs_visible(user).filter(title__icontains=words)[:PER_GROUP]
+    return [Hit(row.title, reverse("benchmarks:detail", args=[row.uuid]), row.get_status_display()) for row in rows]
+
+
+def _site_url(name: str, tab: str = "detail") -> str:
+    return reverse(f"websites:{tab}", args=[name])

@@ -199,6 +199,17 @@
     for (const box of all.closest("table").querySelectorAll("tbody input[type=checkbox]")) box.checked = all.checked;
   });
 
+  // --- what is done to ticked rows says how many they are, and waits for the first ---
+  function countTicks() {
+    for (const form of document.querySelectorAll("form[data-ticks]")) {
+      const count = form.querySelectorAll("tbody input[type=checkbox]:checked").length;
+      const mark = $("[data-ticked]", form);
+      if (mark) mark.textContent = count;
+      for (const button of form.querySelectorAll(".card-foot button")) button.disabled = count === 0;
+    }
+  }
+  document.addEventListener("change", (event) => { if (event.target.closest("form[data-ticks]")) countTicks(); });
+
   // --- the current tab is in view, however many stand before it ---
   function showCurrentTab() {
     for (const tabs of document.querySelectorAll(".tabs")) {
@@ -220,9 +231,11 @@
   window.addEventListener("resize", nameScrollers);
 
   guardForms();
+  countTicks();
   showCurrentTab();
   nameScrollers();
   guardConfirm(document);
   showKeysChoice();
-  document.addEventListener("htmx:load", () => { guardForms(); nameScrollers(); });
+  document.addEventListener("htmx:load", () => { guardForms(); countTicks(); nameScrollers(); });
+  window.addEventListener("pageshow", countTicks); // a browser that goes back keeps the ticks
 })();

@@ -107,7 +107,7 @@ def test_viewers_do_not_measure(made: World) -> None:
 
 def test_search_finds_what_the_caller_may_see(made: World) -> None:
     found = caller_of(made.viewer).get("search/?q=zzz").json()
-    assert {hit["kind"] for hit in found} == {"site", "domain", "certificate"}
+    assert {hit["kind"] for hit in found} == {"site", "domain", "certificate", "folder", "run"}
     assert caller_of(made.outsider).get("search/?q=zzz").json() == []
     assert caller_of(made.viewer).get("search/?q=z").status_code == 400
 

@@ -1,64 +1,25 @@
-"""Every page there is, from the URLconf itself: axe finds nothing, nothing hangs over, nothing shows raw values.
-
-Each page is opened once: axe looks at it wide and light, then dark and narrow (320 px: less than any phone).
-"""
+"""Every page there is, from the URLconf itself, and the answers to its forms: axe finds nothing, nothing hangs over,
+nothing shows raw values, in both themes, at 1280 px and at 320."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
 from typing import Any
 
+import pyotp
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from django.conf import settings
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import Browser, expect
 
 from panel.accounts.models import User
 from panel.accounts.services.setup import setup_link_ensure
 from tests.browser import world
+from tests.browser.looking import AXE, LAYOUT, NARROW, WIDE, context_of, look_at, pages_of, posted, refused
 from tests.security.addresses import API, addresses
-from tests.support.cast import signed_in
 
 # The browser's event loop runs in the thread that also asks the database.
 os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"
-WIDE: Any = {"width": 1280, "height": 900}
-NARROW: Any = {"width": 320, "height": 800}
-# What no reader should meet: Django's empty choice, a value without its words, a template that printed nothing.
-RAW = re.compile(r"---------|^None$|\{'|\['|&lt;|<\w+ object|__", re.M)
-
-AXE = """async (rules) => (await axe.run({resultTypes: ["violations"], ...(rules && {runOnly: rules})})).violations.map(
-    (item) => item.id + " " + item.nodes.map((node) => node.target.join(" ")).slice(0, 3).join("; "))"""
-# What may differ between themes and widths; all else is the same document.
-LOOKS = ["color-contrast", "link-in-text-block", "scrollable-region-focusable", "target-size"]
-# Where a phone's page would have to be scrolled sideways, and cells so narrow that their words break into letters.
-LAYOUT = """() => {
-  const found = [], root = document.documentElement;
-  if (root.scrollWidth > root.clientWidth) {
-    const over = (item) => item.getBoundingClientRect().right > root.clientWidth + 1;
-    const wide = [...document.querySelectorAll("main *")].find(over);
-    found.push("wider than the window: " + (wide ? wide.outerHTML.slice(0, 120) : ""));
-  }
-  for (const cell of document.querySelectorAll(".cards tbody :is(td, th), dd, .message p")) {
-    const isNarrow = cell.clientWidth > 0 && cell.clientWidth < 90;
-    if (isNarrow && cell.innerText.trim().length > 12) found.push("squeezed: " + cell.outerHTML.slice(0, 120));
-  }
-  const tab = document.querySelector(".tabs [aria-current]");
-  if (tab) {
-    const box = tab.getBoundingClientRect();
-    if (box.left < 0 || box.right > root.clientWidth) found.push("the current tab is out of view");
-  }
-  return found;
-}"""
-# A card's lines must be named as the columns are.
-CARDS = """() => [...document.querySelectorAll(".table")].flatMap((table) => {
-  if (!table.matches(".cards, .matrix")) return ["a table that is neither cards nor matrix"];
-  const heads = [...table.querySelectorAll("thead th")].map((head) => head.textContent.trim());
-  return [...table.querySelectorAll("tbody tr")].flatMap((row) => [...row.cells].flatMap((cell, index) =>
-    cell.dataset.label !== undefined && cell.dataset.label !== heads[index]
-      ? ["a cell of " + heads[index] + " is labelled " + cell.dataset.label] : []));
-})"""
+SHARES = 2  # so that two processes can look at once
 
 
 @pytest.fixture
@@ -66,71 +27,69 @@ def used(transactional_db: None) -> world.Used:
     return world.build()
 
 
-def context_of(browser: Browser, url: str, user: User | None) -> BrowserContext:
-    context = browser.new_context(base_url=url, viewport=WIDE, color_scheme="light", reduced_motion="reduce")
-    if user is not None:
-        session = signed_in(user).cookies[settings.SESSION_COOKIE_NAME].value
-        context.add_cookies([{"name": settings.SESSION_COOKIE_NAME, "value": session, "url": url}])
-    context.set_default_timeout(60_000)
-    return context
-
-
-def faults(page: Page) -> Iterator[str]:
-    """What is wrong with the page that stands there, in both themes and widths."""
-    page.evaluate(Axe().axe_script)
-    yield from (f"light, wide: {item}" for item in page.evaluate(AXE, None))
-    yield from page.evaluate(CARDS)
-    yield from (f"shows {raw}" for raw in RAW.findall(page.inner_text("main")))
-    page.set_viewport_size(NARROW)
-    page.emulate_media(color_scheme="dark")
-    yield from (f"dark, narrow: {item}" for item in page.evaluate(AXE, LOOKS))
-    yield from (f"narrow: {item}" for item in page.evaluate(LAYOUT))
-
-
 def own_addresses() -> list[str]:
     """Those of the panel's pages. The API's answers and event streams are none."""
     return [address.path for address in addresses() if not re.search(rf"^{API}|/events$", address.path)]
 
 
-def pages_of(context: BrowserContext, paths: list[str], statuses: tuple[int, ...] = (200, 403, 404)) -> list[str]:
-    """Those that answer a GET with a whole page: no file, no part of a page, nothing that leads on or takes a POST."""
-
-    def is_page(path: str) -> bool:
-        answer = context.request.get(path, max_redirects=0)
-        if answer.status not in statuses or "text/html" not in answer.headers.get("content-type", ""):
-            return False
-        return "<!doctype html>" in answer.text()
-
-    return [path for path in dict.fromkeys(paths) if is_page(path)]
-
-
-def look_at(context: BrowserContext, paths: list[str]) -> list[str]:
-    """What is wrong with these pages."""
-    page, wrong = context.new_page(), []
-    for path in paths:
-        page.set_viewport_size(WIDE)
-        page.emulate_media(color_scheme="light")
-        page.goto(path)
-        wrong += [f"{path}: {fault}" for fault in faults(page)]
-    page.close()
-    return wrong
-
-
-def test_every_page_is_sound_in_both_themes_and_widths(browser: Browser, live_server: Any, used: world.Used) -> None:
+@pytest.mark.parametrize("share", range(SHARES))
+def test_every_page_is_sound_in_both_themes_and_widths(
+    browser: Browser, live_server: Any, used: world.Used, share: int
+) -> None:
+    """Also what its form answers when nothing was written into it."""
     context = context_of(browser, live_server.url, used.admin)
-    paths = pages_of(context, [*own_addresses(), *used.more, "/sites/not-there/"])
-    assert len(paths) > 90, "most addresses are pages"
-    wrong = look_at(context, paths)
+    paths = [*own_addresses(), *used.more, "/sites/not-there/"]
+    pages = list(pages_of(context, paths[share::SHARES]))
+    assert len(pages) > 45, "most addresses are pages"
+    wrong = look_at(context, pages)
+    answers = list(refused(context, pages))
+    assert len(answers) > 8, "most forms need a value"
+    wrong += look_at(context, answers)
     context.close()
     assert not wrong, "\n".join(wrong)
+
+
+def test_what_only_a_post_leads_to(browser: Browser, live_server: Any, used: world.Used) -> None:
+    """A new token, codes to keep, an import that was refused, what is not signed in yet."""
+    context = context_of(browser, live_server.url, used.admin)
+    pages = list(pages_of(context, ["/account/tokens/new/"]))
+    token = {"name": "backup script", "scopes": "read", "lifetime": "30"}
+    pages += posted(context, "/account/tokens/new/", token, "made")
+    pages += posted(context, "/account/second-factor/recovery-codes/", {}, "made anew")
+    for way in ("+read", "+upload"):
+        pages += posted(context, f"/hosts/{world.LONG_HOST}/imports/{way}/", {}, "refused")
+    assert len(pages) == 5
+    wrong = look_at(context, pages)
+    context.close()
+    wrong += _signing_in(browser, live_server.url)
+    assert not wrong, "\n".join(wrong)
+
+
+def _signing_in(browser: Browser, url: str) -> list[str]:
+    """A wrong password, the question for the code, a wrong code, and the door that is shut after too many."""
+    user = User.objects.create_user(username="tess", password="quiet harbour lamp 9", role="viewer")
+    user.totp_secret, user.totp_confirmed_at = pyotp.random_base32(), user.date_joined
+    user.save()
+    context = context_of(browser, url, None)
+    pages = list(pages_of(context, ["/login/"]))
+    wrong = {"username": "nobody", "password": "wrong"}
+    pages += posted(context, "/login/", wrong, "wrong")
+    assert not list(posted(context, "/login/", {"username": "tess", "password": "quiet harbour lamp 9"}, "right"))
+    pages += pages_of(context, ["/login/code/"])
+    pages += posted(context, "/login/code/", {"code": "000000"}, "wrong")
+    tried = [shown for _ in range(20) for shown in posted(context, "/login/", wrong, "locked")]
+    locked = [shown for shown in tried if shown.answer.status == 429]
+    assert locked and len(pages) == 4
+    found = look_at(context, [*pages, locked[0]])
+    context.close()
+    return found
 
 
 def test_pages_for_who_may_less(browser: Browser, live_server: Any, used: world.Used) -> None:
     """What an operator sees of hosts and settings, and a refusal."""
     context = context_of(browser, live_server.url, used.owner)
-    wrong = look_at(
-        context, ["/", "/sites/", "/hosts/", used.more[0], "/settings/", "/settings/users/", "/hosts/+new/"]
-    )
+    paths = ["/", "/sites/", "/hosts/", used.more[0], "/settings/", "/settings/users/", "/hosts/+new/"]
+    wrong = look_at(context, pages_of(context, paths))
     context.close()
     assert not wrong, "\n".join(wrong)
 
@@ -140,13 +99,14 @@ def test_an_empty_panel_is_sound_from_its_first_page(
 ) -> None:
     """The first account's page, signing in, then every page while there is nothing yet."""
     context = context_of(browser, live_server.url, None)
-    wrong = look_at(context, [setup_link_ensure(renew=True), "/login/"])
+    pages = list(pages_of(context, [setup_link_ensure(renew=True), "/login/"]))
+    wrong = look_at(context, [*pages, *refused(context, pages)])
     context.close()
     admin = User.objects.create(username="ada", role="admin")
     context = context_of(browser, live_server.url, admin)
-    paths = pages_of(context, own_addresses(), statuses=(200,))
-    assert len(paths) > 20, "most pages of lists and forms need no row"
-    wrong += look_at(context, paths)
+    pages = list(pages_of(context, own_addresses(), statuses=(200,)))
+    assert len(pages) > 20, "most pages of lists and forms need no row"
+    wrong += look_at(context, pages)
     context.close()
     assert not wrong, "\n".join(wrong)
 
@@ -158,7 +118,6 @@ def test_what_opens_over_a_page_is_sound_too(browser: Browser, live_server: Any,
     wrong = []
 
     def check(what: str) -> None:
-        page.evaluate(Axe().axe_script)
         wrong.extend(f"{what}: {item}" for item in [*page.evaluate(AXE, None), *page.evaluate(LAYOUT)])
 
     page.set_viewport_size(NARROW)

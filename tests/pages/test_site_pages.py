@@ -167,10 +167,38 @@ def test_logs_of_the_server_are_for_administrators(owner: Client, admin: Client,
 def test_search_finds_only_what_one_may_see(owner: Client, outsider: Client, shop: Site) -> None:
     found = text_of(owner.get("/search/?q=www.shop"))
     assert 'href="/sites/shop/"' in found
-    assert "Nothing is named" in text_of(outsider.get("/search/?q=www.shop"))
+    assert "Nothing here holds" in text_of(outsider.get("/search/?q=www.shop"))
     part = owner.get("/search/?q=shop", HTTP_HX_REQUEST="true", HTTP_HX_TARGET="palette-results")
     assert b"<html" not in part.content
     assert "Type two letters or more" in text_of(owner.get("/search/?q=s"))
+
+
+@pytest.mark.parametrize(
+    ("words", "leads_to"),
+    [
+        ("127.0.0.1:3000", "/sites/shop/upstreams/"),
+        ("php8.2-fpm", "/sites/shop/php/"),
+        ("/srv/www/shop", "/sites/shop/blocks/"),
+    ],
+)
+def test_what_stands_behind_a_site_leads_to_it(
+    owner: Client, outsider: Client, shop: Site, words: str, leads_to: str
+) -> None:
+    """Who depends on this address or folder? Nobody of another team is told."""
+    assert f'href="{leads_to}"' in text_of(owner.get("/search/", {"q": words}))
+    assert "shop" not in text_of(outsider.get("/search/", {"q": words})).partition("<main")[2].replace(words, "")
+
+
+def test_search_leads_to_the_panels_own_pages(owner: Client, admin: Client) -> None:
+    """Those alone that one may open."""
+    assert 'href="/account/tokens/"' in text_of(owner.get("/search/?q=api+tok"))
+    assert 'href="/settings/users/"' in text_of(admin.get("/search/?q=users")).partition("<main")[2]
+    assert 'href="/settings/users/"' not in text_of(owner.get("/search/?q=users")).partition("<main")[2]
+
+
+def test_ticked_sites_go_on_to_a_benchmark(owner: Client, shop: Site) -> None:
+    answer = owner.post("/sites/+bulk/", {"site": ["shop"], "action": "measure"})
+    assert answer["Location"] == "/benchmarks/new?site=shop"
 
 
 def test_a_clone_gets_its_server_and_port_in_one_step(owner: Client, people: Cast, shop: Site) -> None:

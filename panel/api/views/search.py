@@ -11,20 +11,19 @@ from rest_framework.response import Response
 
 from panel.api.base import ApiMixin
 from panel.api.problems import parameter_error
-from panel.core.views_search import MIN_LENGTH, search_all
-
-_KINDS = {"sites": "site", "link": "domain", "hosts": "host", "certificate": "certificate"}
+from panel.core.views_search import KINDS, MIN_LENGTH, search_all
 
 
 class HitSerializer(serializers.Serializer[Any]):
-    kind = serializers.ChoiceField(choices=list(_KINDS.values()))
+    kind = serializers.ChoiceField(choices=KINDS)
     label = serializers.CharField()  # type: ignore[assignment]
     detail = serializers.CharField(allow_blank=True)
     page = serializers.CharField(help_text="The panel's page about it.")
 
 
 class SearchView(ApiMixin):
-    """Sites, domains, hosts and certificates whose names hold the words; the first few of each."""
+    """What holds the words: names of sites, domains, hosts, certificates and runs, addresses of the programs behind
+    sites, and folders; the first few of each."""
 
     parameters = {"get": {"q"}}
 
@@ -39,7 +38,7 @@ class SearchView(ApiMixin):
             raise parameter_error("q", f"Write {MIN_LENGTH} to 100 characters to look for.")
         return Response(
             [
-                {"kind": _KINDS[group.icon], "label": hit.label, "detail": str(hit.detail), "page": hit.url}
+                {"kind": group.kind, "label": hit.label, "detail": str(hit.detail), "page": hit.url}
                 for group in search_all(self.actor, words)
                 for hit in group.hits
             ]

@@ -7,6 +7,8 @@ from django.contrib.auth.decorators import login_required
 from django.db import transaction
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_POST, require_safe
@@ -34,6 +36,7 @@ def site_list(request: Request) -> HttpResponse:
         "filters": filters,
         "is_empty": not page.paginator.count and not filters.has_changed(),
         "may_change": may(request.user, Action.CHANGE),
+        "may_benchmark": may(request.user, Action.BENCHMARK),
         "may_deploy": may(request.user, Action.DEPLOY),
     }
     return render(request, "websites/list.html", context)
@@ -42,13 +45,16 @@ def site_list(request: Request) -> HttpResponse:
 @login_required
 @require_POST
 def bulk(request: Request) -> HttpResponse:
-    """Enable or disable the ticked sites: all of them or none. Planning them is deployments:plan."""
+    """Enable or disable the ticked sites, all of them or none, or go on to measuring them. Planning them is
+    deployments:plan."""
     wanted = request.POST.getlist("site")
     sites = list(sites_listed(request.user).filter(name__in=wanted))
     if not sites or len(sites) != len(set(wanted)):
         messages.error(request, _("Nothing was done: tick the sites first; one may have been deleted meanwhile."))
         return redirect("websites:list")
     action = request.POST.get("action")
+    if action == "measure":
+        return redirect(f"{reverse('benchmarks:run-create')}?{urlencode([('site', site.name) for site in sites])}")
     if action not in ("enable", "disable"):
         return HttpResponse(status=400)
     try:
