@@ -155,7 +155,7 @@ def postgres_tests() -> None:
 
 
 def browser_tests() -> None:
-    pytest("tests/browser", env={})
+    pytest("-n", PROCESSES, "--dist", "loadgroup", "tests/browser", env={})
 
 
 LINT: dict[str, Callable[[], None]] = {

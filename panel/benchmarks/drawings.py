@@ -133,8 +133,12 @@ def _ratio_layers(baseline: str, rows: Rows) -> list[Spec]:
         "axis": {"title": f"Times {baseline}", "values": _times(reach), "format": ".3~g"},
     }
     y = _by_label(rows)
+    line = {"x": {"datum": 1, **x}, "y": {**y, "bandPosition": 0.5}, "y2": {"field": "label", "bandPosition": 1}}
     return [
-        {"mark": {"type": "rule", "color": SOFT, "strokeDash": [4, 3]}, "encoding": {"x": {"datum": 1, **x}}},
+        {
+            "mark": {"type": "rule", "color": SOFT, "strokeDash": [4, 3]},
+            "encoding": line,
+        },
         {
             "transform": [{"filter": "isValid(datum.low)"}],
             "mark": {"type": "rule", "strokeWidth": 3, "color": SERIES[0], "yOffset": _HALF},
@@ -149,11 +153,11 @@ def _ratio_layers(baseline: str, rows: Rows) -> list[Spec]:
 
 
 def _times(reach: float) -> list[float]:
-    """Where the axis from 1 / reach to reach has its figures: round ones, the same on both sides of 1."""
-    steps = (1.05, 1.1, 1.25, 1.5, 2, 3, 5, 10, 20, 50, 100, 1000)
-    within = [step for step in steps if step <= reach]
-    wide = within if len(within) <= 4 else [step for step in within if step >= 1.25][-4:]
-    return sorted([1.0, *wide, *(1 / step for step in wide)])
+    """Where the axis from 1 / reach to reach has its figures: round ones, as many on both sides of 1."""
+    below = (0.95, 0.9, 0.8, 0.7, 0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01, 0.001)
+    above = (1.05, 1.1, 1.25, 1.5, 2, 3, 5, 10, 20, 50, 100, 1000)
+    within = [place for place in range(len(above)) if above[place] <= reach][-3:]
+    return sorted([1.0, *(steps[place] for place in within for steps in (below, above))])
 
 
 def over_time(names: list[str], values: Rows) -> Spec:

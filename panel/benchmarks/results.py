@@ -72,9 +72,8 @@ def verdicts(summary: dict[str, Any]) -> list[dict[str, str]]:
 def compared(runs: list[Run]) -> dict[str, Any]:
     """Targets of several runs as if of one, each named with its run; and what the runs did not have in common."""
     targets = []
-    for run in runs:
-        when = run.finished_at.strftime("%Y-%m-%d %H:%M") if run.finished_at else ""
-        targets += [{**target, "label": f"{target['label']}, {when}"} for target in run.summary["targets"]]
+    for run, name in zip(runs, _told_apart(runs), strict=True):
+        targets += [{**target, "label": f"{target['label']}, {name}"} for target in run.summary["targets"]]
     drawn: list[Chart | None] = [pictures.bars(targets, name) for name in _BARS]
     drawn.insert(1, pictures.curve(targets[:8]))
     ladder = [(run.parameters["arguments"].get("concurrency") or 1, run.summary) for run in runs]
@@ -93,6 +92,15 @@ def _against(first: Run, run: Run) -> dict[str, Any]:
     """What of `run` differs from the first of those compared, by the targets that both have."""
     found = since.changes(selectors.measured_rounds(run), selectors.measured_rounds(first), {})
     return {"run": run, "table": since_words.table(found) if found else None}
+
+
+def _told_apart(runs: list[Run]) -> list[str]:
+    """When each run ended; runs of the same minute are numbered."""
+    times = [run.finished_at.strftime("%Y-%m-%d %H:%M") if run.finished_at else "" for run in runs]
+    return [
+        f"{when} ({times[:place].count(when) + 1})" if times.count(when) > 1 else when
+        for place, when in enumerate(times)
+    ]
 
 
 def differences(runs: list[Run]) -> list[str]:

@@ -16,13 +16,14 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
+from panel.accounts.permissions import Action, may
 from panel.core.errors import ApplicationError
 from panel.core.http import Request
 from panel.core.stream import region_view
 from panel.core.ui import Crumb
 from panel.deployments import selectors, services, stream
 from panel.deployments.forms import FilterForm
-from panel.deployments.models import Deployment, DeploymentStatus
+from panel.deployments.models import Deployment, DeploymentKind, DeploymentStatus
 from panel.deployments.planning import live_revision
 from panel.websites.models import Site
 from panel.websites.selectors import sites_visible
@@ -100,11 +101,15 @@ def _batch(request: Request, deployment: Deployment) -> list[Deployment]:
     return list(selectors.with_items(rows).order_by("pk"))
 
 
+_MAY_TRY_AGAIN = {DeploymentStatus.ROLLED_BACK, DeploymentStatus.FAILED}
+
+
 @require_safe
 def detail(request: Request, uuid: UUID) -> HttpResponse:
     """The plan while it waits to be confirmed; afterwards what happens and what happened."""
     deployment = _visible(request, uuid)
     batch = _batch(request, deployment)
+    sites = [item.site for item in deployment.items.all()]  # those that were deleted since are gone from it
     is_plan = deployment.status == DeploymentStatus.PLANNED and deployment.confirmed_at is None
     context = {
         "deployment": deployment,
@@ -113,6 +118,10 @@ def detail(request: Request, uuid: UUID) -> HttpResponse:
         "drifted": [path for row in batch for path in row.plan.get("drifted", [])],
         "changed": sum(file["action"] != "keep" for row in batch for file in row.plan.get("files", [])),
         "steps": deployment.steps.all(),
+        "sites": sites,
+        "may_try_again": deployment.status in _MAY_TRY_AGAIN
+        and deployment.kind == DeploymentKind.DEPLOY
+        and all(may(request.user, Action.DEPLOY, site.team) for site in sites),
     }
     if is_plan:
         rising = {item.site_id: item.site for row in batch for item in row.items.all() if item.revision_id}

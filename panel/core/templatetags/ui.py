@@ -159,6 +159,15 @@ def seconds(value: float | dt.timedelta | None) -> str:
 
 
 @register.filter
+def span(value: int | None) -> str:
+    """A long time given in seconds, by its largest whole unit: 31536000 -> 365 days."""
+    if value is None:
+        return "–"
+    day = _SECONDS["d"]
+    return ngettext("%s day", "%s days", value // day) % number(value // day) if value % day == 0 else _span(value)
+
+
+@register.filter
 def took(job: Any) -> str:
     """How long a job with `started_at` and `finished_at` took, or has taken so far."""
     if job.started_at is None:

@@ -35,7 +35,7 @@ NGINX: dict[str, tuple[Verdict, ...]] = {
         ),
     ),
     "Listen.http2": (
-        differs("before nginx 1.25.1 HTTP/2 is on for every site of the port", "the same for all sites", _port_wide),
+        differs("before nginx 1.25.1 HTTP/2 is on or off for a whole port", "on for all its sites", _port_wide),
     ),
     "ServerBlock.brotli": (
         missing("Brotli needs the module ngx_brotli, which this nginx is not known to have", "gzip, where it is on",
