@@ -4,11 +4,13 @@ import os
 
 from celery import Celery
 from celery.signals import worker_init
+from kombu.transport import TRANSPORT_ALIASES
 
 from panel.core.collector import settle
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "panel.settings")
 
+TRANSPORT_ALIASES["filesystem"] = "panel.core.queue:Transport"
 app = Celery("paddock")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()

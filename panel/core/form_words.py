@@ -6,17 +6,17 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
-from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 
 from panel.core import words
 
-Words = dict[str, str | Promise]
+Words = dict[str, Any]
 
 
 def _number(field: forms.IntegerField) -> Words:
     is_whole = not isinstance(field, forms.FloatField)
-    right = words.number_between(field.min_value, field.max_value, is_whole=is_whole)
+    low, high = (limit() if callable(limit) else limit for limit in (field.min_value, field.max_value))
+    right = words.number_between(low, high, is_whole=is_whole)
     return dict.fromkeys(("required", "invalid", "min_value", "max_value", "overflow"), right)
 
 
