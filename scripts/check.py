@@ -143,7 +143,7 @@ def last_failed(cache: Path) -> list[str]:
 
 
 def sqlite_tests() -> None:
-    pytest("-n", PROCESSES, "--dist", "loadgroup", "--ignore=tests/browser", env={})
+    pytest("-n", PROCESSES, "--dist", "loadscope", "--ignore=tests/browser", env={})
 
 
 def postgres_tests() -> None:
@@ -151,11 +151,11 @@ def postgres_tests() -> None:
         env = {"PADDOCK_DATABASE_URL": postgres.url, "PADDOCK_REDIS_URL": redis.url}
         # What knows no database ran on SQLite already.
         pure = [f"--ignore=tests/{name}" for name in ("browser", "rendering", "conformance", "agents", "test_support")]
-        pytest("-n", PROCESSES, "--dist", "loadgroup", *pure, env=env)
+        pytest("-n", PROCESSES, "--dist", "loadscope", *pure, env=env)
 
 
 def browser_tests() -> None:
-    pytest("-n", PROCESSES, "--dist", "loadgroup", "tests/browser", env={})
+    pytest("-n", PROCESSES, "--dist", "loadscope", "tests/browser", env={})
 
 
 LINT: dict[str, Callable[[], None]] = {

@@ -9,8 +9,10 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 _given = os.environ.get("PADDOCK_HOME", "")
 _worker = os.environ.get("PYTEST_XDIST_WORKER", "")
@@ -19,6 +21,24 @@ HOME = Path(_given or tempfile.mkdtemp(prefix="paddock-test-")) / _worker  # eac
 os.environ["PADDOCK_HOME"] = str(HOME)
 os.environ.setdefault("PADDOCK_STATIC_MANIFEST", "0")
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "panel.settings")
+
+
+# Files whose tests go on where the one before ended, or share what there is only one of: one process runs them all.
+# (The mark xdist_group does nothing with pytest 9.2 and xdist 3.8.)
+TOGETHER = {"tests/accounts/test_setup.py", "tests/browser/test_main_journey.py"}
+
+
+class Scheduling(LoadScopeScheduling):
+    """Every test by itself, except those of a file that stays together."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        return file if file in TOGETHER else nodeid
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling:
+    return Scheduling(config, log)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -12,6 +12,7 @@ from panel.benchmarks.summary import Figure
 Spec = dict[str, Any]
 Rows = Sequence[dict[str, Any]]
 _INNER = WIDTH - 40  # px between the axes
+_LONGEST = 44  # characters of a name above a row
 _HALF = 8  # px that words stand above the middle of their row, and what is drawn below it
 
 
@@ -19,25 +20,25 @@ def _quantity(field: str, **more: Any) -> Spec:
     return {"field": field, "type": "quantitative", **more}
 
 
-def _above(rows: Rows, width: int) -> list[Spec]:
-    """Of each row its label at the left and its `text` at the right, in a line of their own above what is drawn.
+# Who a row is and its figure, in a line of its own above what is drawn. It begins at the left edge and grows inwards:
+# however wide the reader's font, nothing is cut off, and a phone shows it before anything is scrolled.
+_ABOVE: Spec = {
+    "mark": {"type": "text", "baseline": "middle", "dy": -_HALF, "align": "left"},
+    "encoding": {"x": {"value": 0}, "text": {"field": "words"}},
+}
 
-    Both grow inwards: however wide the reader's font, the edges of the picture cut nothing off."""
-    words: Spec = {"type": "text", "baseline": "middle", "dy": -_HALF}
-    sides = [
-        {
-            "mark": words | {"align": "left", "limit": round(width * 0.6)},
-            "encoding": {"x": {"value": 0}, "text": {"field": "label"}},
-        }
-    ]
-    if any(row["text"] for row in rows):
-        right = {"x": {"value": width}, "text": {"field": "text"}}
-        sides.append({"mark": words | {"align": "right"}, "encoding": right})
-    return sides
+
+def _named(rows: Rows) -> list[dict[str, Any]]:
+    return [{**row, "words": f"{_shortened(row['label'])}: {row['text']}"} for row in rows]
+
+
+def _shortened(label: str) -> str:
+    """Long names differ at their ends as well: the site's first letters and its server stay."""
+    return label if len(label) <= _LONGEST else f"{label[:22]}…{label[-(_LONGEST - 23) :]}"
 
 
 def _by_label(rows: Rows) -> Spec:
-    """A row for each label, in their order; _above() writes who it is."""
+    """A row for each label, in their order; _ABOVE writes who it is."""
     labels = list(dict.fromkeys(row["label"] for row in rows))
     return {"field": "label", "type": "nominal", "sort": labels, "axis": None}
 
@@ -46,7 +47,7 @@ def _facets(field: str, rows: Rows, each: Spec) -> Spec:
     """`each` drawn for every value of `field`, one below the other."""
     values = list(dict.fromkeys(row[field] for row in rows))
     row = {"field": field, "type": "nominal", "sort": values, "header": {"labelOrient": "top"}}
-    facets: Spec = {"data": {"values": rows}, "facet": {"row": row}, "resolve": {"scale": {"y": "independent"}}}
+    facets: Spec = {"data": {"values": _named(rows)}, "facet": {"row": row}, "resolve": {"scale": {"y": "independent"}}}
     return facets | {"spacing": 16, "spec": each}
 
 
@@ -74,12 +75,12 @@ def bars(figure: Figure, rows: Rows) -> Spec:
                 "mark": {"type": "tick", "color": SERIES[0], "thickness": 2, "size": 18, "yOffset": _HALF},
                 "encoding": {"x": _quantity("value")},
             },
-            *_above(rows, _INNER),
+            _ABOVE,
         ],
     }
     if len({row.get("group") for row in rows}) > 1:
         return _facets("group", rows, inner)
-    return {"data": {"values": rows}, **inner}
+    return {"data": {"values": _named(rows)}, **inner}
 
 
 def _latency_scale(points: Rows) -> Spec:
@@ -148,7 +149,7 @@ def _ratio_layers(baseline: str, rows: Rows) -> list[Spec]:
             "mark": {"type": "point", "filled": True, "size": 70, "color": SERIES[0], "opacity": 1, "yOffset": _HALF},
             "encoding": {"x": {"field": "value", **x}, "y": y},
         },
-        *(layer | {"encoding": layer["encoding"] | {"y": y}} for layer in _above(rows, _INNER)),
+        _ABOVE | {"encoding": _ABOVE["encoding"] | {"y": y}},
     ]
 
 

@@ -52,7 +52,8 @@ def bars(targets: Sequence[dict[str, Any]], name: str) -> Chart | None:
 def interval_words(figure: Figure, found: dict[str, Any]) -> str:
     if found["low"] is None:
         return "–"
-    return f"{shown(figure, found['low'])} to {shown(figure, found['high'])}"
+    unit = " MiB" if figure.unit == "bytes" else f" {figure.unit}"
+    return f"{shown(figure, found['low']).removesuffix(unit)} to {shown(figure, found['high'])}"
 
 
 def sure(found: dict[str, Any]) -> str:

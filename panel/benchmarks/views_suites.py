@@ -28,6 +28,7 @@ from panel.core.errors import ApplicationError
 from panel.core.http import Request
 from panel.core.stream import region_view
 from panel.core.ui import Crumb
+from panel.hosts.models import HostStatus
 from panel.hosts.selectors import hosts_visible
 
 PAGE = 20
@@ -46,7 +47,7 @@ def suite_list(request: Request) -> HttpResponse:
     """What can be run, and what was."""
     context = {
         "offers": [_offer(slug) for slug in SUITES],
-        "hosts": hosts_visible(request.user),
+        "hosts": hosts_visible(request.user).filter(status=HostStatus.READY),
         "page": Paginator(selectors.suites_visible(request.user), PAGE).get_page(request.GET.get("page")),
         "may_benchmark": may(request.user, Action.BENCHMARK),
         "crumbs": crumbs(),

@@ -19,7 +19,7 @@ from panel.core.management.commands.run import static_fingerprint
 from tests.support.waiting import end_and_wait
 
 # The link lies in one file of the data folder: no two of these at once.
-pytestmark = [pytest.mark.django_db, pytest.mark.xdist_group("setup_link")]
+pytestmark = pytest.mark.django_db
 GOOD = {"username": "ada", "email": "", "password": "a long first secret", "again": "a long first secret"}
 
 

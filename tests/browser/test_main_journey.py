@@ -23,7 +23,6 @@ from tests.support.sshd import SshServer
 from tests.support.waiting import eventually
 
 PASSWORD = "rusty gate opens slowly 7"
-pytestmark = pytest.mark.xdist_group("browser")
 
 
 class Machine:

@@ -90,6 +90,7 @@ def detail(request: Request, name: str) -> HttpResponse:
         drifts=drifts,
         certificates=Certificate.objects.filter(blocks__site=site).distinct(),
         counts=_counts(site),
+        roots=sorted({block.root for block in site.blocks.all() if block.root}),
         last=site.deployment_items.select_related("deployment__requested_by").order_by("-deployment__pk")[:5],
     )
 
