@@ -53,19 +53,20 @@ def _kind_words(field: Any) -> dict[str, str]:
     if isinstance(field, serializers.BooleanField):
         return {"invalid": "This is true or false."}
     if isinstance(field, serializers.EmailField):
-        return {"invalid": "This is no e-mail address: write one such as ada@example.com."}
+        wrong = "This is no e-mail address: write one such as ada@example.com."
+        return {"invalid": wrong, "blank": "This must not be empty."}
     if isinstance(field, serializers.UUIDField):
         return {"invalid": "“{value}” is no UUID: write the whole of it, with its hyphens."}
     if isinstance(field, serializers.DateTimeField):
         return {"invalid": "Write a time such as 2026-01-31T12:00:00Z."}
-    if isinstance(field, serializers.DictField | serializers.BaseSerializer):
-        return {"not_a_dict": "This is a JSON object.", "invalid": "This is a JSON object."}
     if isinstance(field, serializers.CharField):
         return {"invalid": "This is a text: write it in quotes.", "blank": "This must not be empty."}
     if isinstance(field, serializers.ListField | serializers.ListSerializer | serializers.ManyRelatedField):
         return {"not_a_list": "This is a JSON list.", "empty": "Name at least one."}
     if isinstance(field, serializers.SlugRelatedField):
         return {"does_not_exist": "There is none called “{value}” that you may see.", "invalid": "Write its name."}
+    if isinstance(field, serializers.DictField | serializers.BaseSerializer):
+        return {"not_a_dict": "This is a JSON object.", "invalid": "This is a JSON object."}
     return {}
 
 

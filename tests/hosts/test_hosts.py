@@ -127,6 +127,7 @@ def test_a_host_that_is_down_says_so_with_its_endpoint(host: Host, admin: User, 
         ("private_key", "not a key"),
         ("password", "two\nlines"),
         ("sudo_password", "without sudo"),
+        ("site_roots", []),
         ("site_roots", ["/"]),
         ("site_roots", ["/etc"]),
         ("site_roots", ["srv/www"]),
@@ -145,6 +146,7 @@ def test_bad_values_are_refused_at_their_field_and_change_nothing(
         "address": "127.0.0.1",
         "username": "root",
         "private_key": sshd.private_key,
+        "site_roots": ["/srv/www"],
     }
     with pytest.raises(ValidationError) as refused:
         host_create(actor=admin, **{**good, field: value})

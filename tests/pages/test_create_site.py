@@ -93,9 +93,9 @@ def test_https_with_a_certificate_made_here(owner: Client, people: Cast) -> None
         ({"kind": "redirect", "redirect_to": "javascript:alert(1)"}, "Write a whole address"),
         ({"root": "srv/www"}, "Write the whole path from /"),
         ({"install": "", "root": ""}, "Write the folder with the site's files"),
-        ({"port": 0}, "greater than or equal to 1"),
+        ({"port": 0}, "Write a whole number from 1 to 65535"),
         ({"tls": "self_signed", "domains": ""}, "A certificate needs a domain"),
-        ({"tls": "certificate:unknown"}, "is not one of the available choices"),
+        ({"tls": "certificate:unknown"}, "is not offered here, or not any more"),
     ],
 )
 def test_what_is_wrong_is_said_and_nothing_is_made(
