@@ -16,11 +16,11 @@ class Channel(filesystem.Channel):
     """kombu makes a message's file under its own name and fills it afterwards: a worker that looked in between took an
     empty message, which ended it and lost the message."""
 
-    def _put(self, queue: str, message: Any, **kwargs: Any) -> None:
+    def _put(self, queue: str, payload: Any, **kwargs: Any) -> None:  # type: ignore[override]
         folder, name = Path(self.data_folder_out), f"{round(time.monotonic() * 1000)}_{uuid.uuid4()}"
         part = folder / f"{name}.part"
         try:
-            part.write_text(dumps(message), encoding="utf-8")
+            part.write_text(dumps(payload), encoding="utf-8")
             part.rename(folder / f"{name}.{queue}.msg")
         except OSError as error:
             raise ChannelError(f"Cannot add a message to the folder {folder}: {error.strerror}.") from error

@@ -22,15 +22,36 @@ NARROW: Any = {"width": 320, "height": 800}  # less than any phone
 # nothing.
 RAW = re.compile(r"---------|^None$|\{'|\['|&lt;|<\w+ object|__|This field is required|Select a valid|Enter a ", re.M)
 
-# With `part`: without the frame that all pages share, and without the rows of long tables, which are alike.
-AXE = """async ([rules, part]) => {
-  const where = part ? {exclude: [[".shell"], ["tbody tr:nth-child(n+8)"]]} : document;
-  const options = {resultTypes: ["violations"], preload: false, ...(rules && {runOnly: rules})};
-  return (await axe.run(where, options)).violations.map(
-    (item) => item.id + " " + item.nodes.map((node) => node.target.join(" ")).slice(0, 3).join("; "));
-}"""
+_SAID = """(found) => found.violations.map(
+    (item) => item.id + " " + item.nodes.map((node) => node.target.join(" ")).slice(0, 3).join("; "))"""
+# All rules, or those given; contrast has its own search below.
+AXE = """async (rules) => (SAID)(await axe.run(document, {
+  resultTypes: ["violations"], preload: false, rules: {"color-contrast": {enabled: false}},
+  ...(rules && {runOnly: rules}),
+}))""".replace("SAID", _SAID)
 # What may differ between themes and widths; all else is the same document.
-LOOKS = ["color-contrast", "link-in-text-block", "scrollable-region-focusable", "target-size"]
+LOOKS = ["link-in-text-block", "scrollable-region-focusable", "target-size"]
+# Contrast follows from the colours of words and of what lies under them, and from the words' size: each such look is
+# judged where it is seen first. Looking at every word of every page took most of the time.
+CONTRAST = """async (known) => {
+  const seen = new Set(known), fresh = new Map();
+  for (const item of document.body.querySelectorAll("*")) {
+    const speaks = item.matches("input, select, textarea")
+      || [...item.childNodes].some((node) => node.nodeType === Node.TEXT_NODE && node.data.trim());
+    if (!speaks || !item.checkVisibility()) continue;
+    const own = getComputedStyle(item), look = [own.color, own.fontSize, own.fontWeight];
+    for (let under = item; under; under = under.parentElement) {
+      const style = getComputedStyle(under);
+      look.push(style.backgroundColor, style.backgroundImage, style.opacity);
+    }
+    const name = look.filter((word) => !["rgba(0, 0, 0, 0)", "none", "1"].includes(word)).join(" ");
+    if (!seen.has(name)) fresh.set(name, [...(fresh.get(name) || []), item].slice(0, 3));
+  }
+  if (!fresh.size) return [[], []];
+  const found = await axe.run({include: [...fresh.values()].flat()},
+    {resultTypes: ["violations"], runOnly: ["color-contrast"]});
+  return [[...fresh.keys()], (SAID)(found)];
+}""".replace("SAID", _SAID)
 # Where a phone's page would have to be scrolled sideways, and cells so narrow that their words break into letters.
 LAYOUT = """() => {
   const found = [], root = document.documentElement;
@@ -141,7 +162,7 @@ class Window:
     def __init__(self, context: BrowserContext) -> None:
         self.page: Page = context.new_page()
         self._shown: Shown | None = None
-        self._opened = 0
+        self._contrasts: dict[str, list[str]] = {"light": [], "dark": []}
         self._files: dict[str, APIResponse] = {}
         self._looks: list[tuple[Any, Any]] = [(WIDE, "light"), (NARROW, "dark")]
         self.page.route("**/*", self._serve)
@@ -161,26 +182,31 @@ class Window:
     def faults(self, shown: Shown) -> Iterator[str]:
         """What is wrong with the page in both looks, the present one first."""
         self._shown = shown
-        self._opened += 1
         self.page.goto(shown.path)
         for size, scheme in self._looks:
             self.page.set_viewport_size(size)
             self.page.emulate_media(color_scheme=scheme)
             is_wide = size is WIDE
-            seen = _wide(self.page, part=self._opened > 1) if is_wide else _narrow(self.page, part=self._opened > 1)
+            seen = [*(_wide if is_wide else _narrow)(self.page), *self._contrast(scheme)]
             yield from (f"{scheme}, {'wide' if is_wide else 'narrow'}: {item}" for item in seen)
         self._looks.reverse()
 
+    def _contrast(self, scheme: str) -> list[str]:
+        looks, found = self.page.evaluate(CONTRAST, self._contrasts[scheme])
+        if not found:  # what is wrong is said again of the next page
+            self._contrasts[scheme] += looks
+        return list(found)
 
-def _wide(page: Page, *, part: bool) -> Iterator[str]:
-    yield from page.evaluate(AXE, [None, part])
+
+def _wide(page: Page) -> Iterator[str]:
+    yield from page.evaluate(AXE, None)
     yield from page.evaluate(CARDS)
     yield from page.evaluate(CHARTS)
     yield from (f"shows {raw}" for raw in RAW.findall(page.inner_text("main")))
 
 
-def _narrow(page: Page, *, part: bool) -> Iterator[str]:
-    yield from page.evaluate(AXE, [LOOKS, part])
+def _narrow(page: Page) -> Iterator[str]:
+    yield from page.evaluate(AXE, LOOKS)
     yield from page.evaluate(LAYOUT)
 
 

@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, expect
 from panel.accounts.models import User
 from panel.accounts.services.setup import setup_link_ensure
 from tests.browser import world
-from tests.browser.looking import AXE, LAYOUT, NARROW, WIDE, context_of, look_at, pages_of, posted, refused
+from tests.browser.looking import AXE, CONTRAST, LAYOUT, NARROW, WIDE, context_of, look_at, pages_of, posted, refused
 from tests.security.addresses import API, addresses
 
 # The browser's event loop runs in the thread that also asks the database.
@@ -119,7 +119,8 @@ def test_what_opens_over_a_page_is_sound_too(browser: Browser, live_server: Any,
     wrong = []
 
     def check(what: str) -> None:
-        wrong.extend(f"{what}: {item}" for item in [*page.evaluate(AXE, [None, False]), *page.evaluate(LAYOUT)])
+        found = [*page.evaluate(AXE, None), *page.evaluate(CONTRAST, [])[1], *page.evaluate(LAYOUT)]
+        wrong.extend(f"{what}: {item}" for item in found)
 
     page.set_viewport_size(NARROW)
     page.goto("/sites/shop/")
