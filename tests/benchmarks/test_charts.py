@@ -86,7 +86,7 @@ def test_bars_show_their_figures_and_the_table_holds_the_intervals() -> None:
     chart = pictures.bars(summarize(measured(), {})["targets"], "throughput_rps")
     assert chart is not None
     assert "1,020 requests/s" in chart.svg
-    assert chart.table.rows[0] == [NAMES[0], "1,020 requests/s", "1,010 requests/s to 1,030 requests/s", "75 %", "3"]
+    assert chart.table.rows[0] == [NAMES[0], "1,020 requests/s", "1,010 to 1,030 requests/s", "75 %", "3"]
 
 
 def test_a_figure_nobody_has_makes_no_chart() -> None:

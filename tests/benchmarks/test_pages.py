@@ -272,10 +272,11 @@ def test_csv_export_has_a_row_for_each_round(operator: User, run: Run) -> None:
 
 def test_runs_are_compared(operator: User, scenario: Scenario, site: Site, run: Run) -> None:
     other = finished_run(operator, scenario, [site])
-    Run.objects.filter(pk=other.pk).update(parameters=other.parameters | {"rounds": 5})
+    Run.objects.filter(pk=other.pk).update(parameters=other.parameters | {"rounds": 5}, finished_at=run.finished_at)
     page = text(signed_in(operator), f"{reverse('benchmarks:compare')}?run={run.uuid}&run={other.uuid}")
     assert "rounds is 5, not 3" in page
     assert 'class="chart-svg"' in page
+    assert "(1)" in page and "(2)" in page, "runs of the same minute are told apart"
 
 
 @pytest.mark.parametrize("query", ["", "?run=x", "?run=7c9e6679-7425-40de-944b-e07fc1f90ae7"])

@@ -66,6 +66,17 @@ def test_failure_shows_the_servers_own_words_escaped(people: Cast) -> None:
     assert "nginx -t" in page
 
 
+def test_a_failure_leads_on_to_the_draft_and_to_another_plan(people: Cast) -> None:
+    site = shop(people)
+    deployment = planned(people, site)
+    services.deployment_confirm(actor=people.owner, deployment=deployment)
+    carried_out(deployment, outcome="rolled_back", error="unknown directive")
+    page = signed_in(people.owner).get(url("detail", deployment.uuid)).content.decode()
+    assert "Plan again" in page
+    assert f'href="/sites/{site.name}/blocks/"' in page
+    assert "Plan again" not in signed_in(people.viewer).get(url("detail", deployment.uuid)).content.decode()
+
+
 def test_history_offers_every_earlier_revision(people: Cast) -> None:
     site = shop(people)
     live(people, site)
