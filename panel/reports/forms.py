@@ -15,7 +15,7 @@ from panel.benchmarks.models import Scenario
 from panel.benchmarks.selectors import scenarios_visible
 from panel.benchmarks.suites import SUITES
 from panel.benchmarks.suites.definitions import PRESETS
-from panel.core.forms import LinesField
+from panel.core.forms import InWords, LinesField
 from panel.hosts.models import Host
 from panel.hosts.selectors import hosts_visible
 from panel.reports.choices import Form, Kind, Notify, Outcome, Overlap
@@ -127,7 +127,7 @@ def _stored(schedule: Schedule | None) -> dict[str, Any]:
     return {**values, "sites": names, "baseline": names[0] if names else None}
 
 
-class ReportFilterForm(forms.Form):
+class ReportFilterForm(InWords, forms.Form):
     q = forms.CharField(
         label=_("Search reports"), required=False, widget=forms.SearchInput(attrs={"placeholder": _("Search reports")})
     )
