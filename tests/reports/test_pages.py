@@ -91,7 +91,7 @@ def test_a_schedule_is_made_changed_paused_run_and_deleted(operator: User, form:
         ({"recipients": "anna@example.com\nnot an address"}, "is not a mail address"),
         ({"webhook_url": "http://169.254.169.254/"}, "not a public address"),
         ({"webhook_secret": ""}, "at least 16 characters"),
-        ({"sites": []}, "This field is required"),
+        ({"sites": []}, "Tick at least one site to measure"),
         ({"grace_minutes": "0"}, "from 1 to 10080"),
         ({"name": "A\nB"}, "control character"),
     ],
