@@ -134,11 +134,15 @@ def slashes_that_are_added(world: World) -> tuple[SiteSpec, list[Expected]]:
 
 
 def fallbacks_after_access(world: World) -> tuple[SiteSpec, list[Expected]]:
-    """Where access is asked first, a folder and what follows a file's name fall back too, with any method."""
+    """Where access is asked first, a folder and what follows a file's name fall back too, with any method.
+
+    Methods that files do not take stay refused where nothing falls back.
+    """
     here = (AccessRule("allow", "127.0.0.1"), AccessRule("deny", "all"))
     spec = one(
         world,
         "fallbacks-after-access",
+        Location("", "/photos/", "static", try_files=("$uri", "$uri/", "=404"), access_rules=here),
         Location("", "/", "static", try_files=("$uri", "/found/index.php?$args"), access_rules=here),
         Location("", "/media/", "static", try_files=("$uri", "=410"), access_rules=here),
         Location("~", r"\.php$", "php", php_pool="php"),
@@ -151,6 +155,9 @@ def fallbacks_after_access(world: World) -> tuple[SiteSpec, list[Expected]]:
         Expected("/about.html", 200, "about"),
         Expected("/media/none", 410),
         Expected("/media/", 410),
+        Expected("/photos/none", 404),
+        Expected("/photos/1999-me.jpg", 405, method="OPTIONS"),
+        Expected("/photos/none", 404, method="OPTIONS", otherwise={"apache": 405}),
     ]
 
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from panel.rendering import checks, exclusive, expiry, handlers, snippets
 from panel.rendering.apache.access import require
 from panel.rendering.apache.quoting import Interpolator, expression, plain, regex
-from panel.rendering.apache.rewriting import is_checked_first
 from panel.rendering.apache.upstream import target_of
 from panel.rendering.exclusive import Condition, Expression
 from panel.rendering.headers import check as check_headers
@@ -36,7 +35,11 @@ def section(
     """
     source, at = place.location, place.pointer
     words = _interpolator(place, name)
-    body = [*_HANDLERS[source.handler](spec, place, words), *fallbacks]
+    body = [*_HANDLERS[source.handler](spec, place, words)]
+    if fallbacks:
+        # What files allow would be asked of a path that is none, before the fallback is looked for.
+        there = f"{'-e' if '$uri/' in source.try_files else '-f'} '%{{REQUEST_FILENAME}}%{{PATH_INFO}}'"
+        body += [block("If", f"! {there}", body=[directive("AllowMethods", "reset")], gap=False), *fallbacks]
     if inside and source.handler == "return":
         body += _return_inside(source)
     if source.handler != "deny":
@@ -85,10 +88,6 @@ def _static(spec: SiteSpec, place: Place, words: Interpolator) -> list[Node]:
         lines.append(directive("Alias", _alias(place, words)))
     if source.index:
         lines.append(directive("DirectoryIndex", *index_files(source.index, f"{at}/index")))
-    if is_checked_first(source):
-        # What files allow would be asked of a path that is none, before the fallback is looked for.
-        there = f"{'-e' if '$uri/' in source.try_files else '-f'} '%{{REQUEST_FILENAME}}%{{PATH_INFO}}'"
-        lines.append(block("If", f"! {there}", body=[directive("AllowMethods", "reset")], gap=False))
     if source.autoindex is not None:
         lines.append(directive("Options", "+Indexes" if source.autoindex else "-Indexes"))
     return lines
