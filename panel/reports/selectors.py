@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 
-from django.db.models import Prefetch, Q, QuerySet
+from django.db.models import OuterRef, Prefetch, Q, QuerySet, Subquery
 from django.utils import timezone
 
 from panel.accounts.models import Team, User
@@ -48,7 +48,10 @@ def occurrences_of(schedule: Schedule) -> QuerySet[Occurrence]:
 
 
 def with_last(rows: QuerySet[Schedule]) -> QuerySet[Schedule]:
-    return rows.prefetch_related(Prefetch("occurrences", Occurrence.objects.select_related("report")))
+    """Each with the newest of its dates as the only one of its `occurrences`."""
+    newest = Occurrence.objects.filter(schedule=OuterRef("schedule")).order_by("-due_at", "-pk").values("pk")[:1]
+    last = Occurrence.objects.filter(pk=Subquery(newest)).select_related("report")
+    return rows.prefetch_related(Prefetch("occurrences", last))
 
 
 def silent_since() -> dt.datetime | None:

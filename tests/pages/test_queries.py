@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -29,6 +30,9 @@ from panel.deployments.models import (
 )
 from panel.hosts.models import Engine, EngineInstall, Host, HostOperation, HostStatus
 from panel.imports.models import Import
+from panel.reports.document import Document
+from panel.reports.models import Occurrence, Schedule, ScheduleSite
+from panel.reports.storing import store
 from panel.trials.models import Contender, Trial
 from panel.websites import services
 from panel.websites.models import Site
@@ -38,7 +42,16 @@ from tests.support.cast import Cast, install, user
 # What no list is shown on, and what answers every sign-in by sending it elsewhere.
 WITHOUT_LISTS = ("healthz", "logout/", "login/", "help/", "api/v1/schema/", "api/v1/docs/")
 # Lists whose rows everybody sees who is in the team; their pages must grow, else nothing was measured.
-EVERYBODYS = ("sites/", "hosts/", "deployments/", "deployments/drift", "benchmarks/", "benchmarks/scenarios")
+EVERYBODYS = (
+    "sites/",
+    "hosts/",
+    "deployments/",
+    "deployments/drift",
+    "benchmarks/",
+    "benchmarks/scenarios",
+    "reports/",
+    "reports/schedules",
+)
 
 
 def _patterns(resolver: URLResolver, before: str = "") -> Iterator[str]:
@@ -108,7 +121,12 @@ class Rows:
             name=f"load-{self.count}", team=people.team, tool="ab", arguments={"requests": 10}, paths=["/"]
         )
         suite = SuiteRun.objects.create(
-            suite="small-static", preset="short", host=server.host, host_name=server.host.name, title="a suite", plan=[]
+            suite="small-static-files",
+            preset="short",
+            host=server.host,
+            host_name=server.host.name,
+            title="a suite",
+            plan=[],
         )
         for about in ({"scenario": scenario}, {"suite_run": suite, "case": 0}):
             run = Run.objects.create(
@@ -116,8 +134,21 @@ class Rows:
             )
             served: dict[str, Any] = {"site": site, "install": server, "revision": revision, "engine": "nginx"}
             RunTarget.objects.create(run=run, position=0, label=site.name, base_url="http://x", **served)
+        self._reported(site, scenario)
         trial = Trial.objects.create(site=site, load={}, requested_by=people.owner)
         Contender.objects.create(trial=trial, position=0, install=server, label="nginx", copy=site)
+
+    def _reported(self, site: Site, scenario: Scenario) -> None:
+        people, now = self.people, timezone.now()
+        schedule = Schedule.objects.create(
+            name=f"grown-{self.count}", cron="0 2 * * *", kind="scenario", scenario=scenario, run_as=people.owner
+        )
+        ScheduleSite.objects.create(schedule=schedule, position=0, site=site, name=site.name)
+        for minutes in range(2):
+            due = now - timedelta(minutes=minutes)
+            row = Occurrence.objects.create(schedule=schedule, due_at=due, status="finished")
+            document = Document(title=schedule.name, made_at="now", outcome="worse", headline="Worse.")
+            store(document=document, occurrence=row)
 
     def _around(self, host: Host, server: EngineInstall) -> None:
         people, name = self.people, f"grown-{self.count}"
