@@ -201,11 +201,12 @@ def _machine(seen: dict[str, Any]) -> str:
 
 
 def earlier_suites(row: SuiteRun) -> list[SuiteRun]:
-    """Whole runs before this one of the same suite and preset on the same host; oldest first."""
+    """Ended runs before this one of the same suite, preset and part on the same host; oldest first."""
     rows = SuiteRun.objects.filter(
         suite=row.suite, preset=row.preset, host_name=row.host_name, status=SuiteStatus.FINISHED, pk__lt=row.pk
     )
-    return list(rows.order_by("-pk")[:EARLIER_SUITES])[::-1]
+    alike = [old for old in rows.order_by("-pk")[: 2 * EARLIER_SUITES] if old.chosen == row.chosen]
+    return alike[:EARLIER_SUITES][::-1]
 
 
 def suite_document(row: SuiteRun, notes: Sequence[str]) -> Document:
