@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,10 +15,12 @@ DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "results" / "conforman
 HEAD = """\
 # One definition, the same answers
 
-`make conformance` (here: `{command}`) puts the same sites on every server of this machine, asks every server the same
-requests over raw sockets, and compares status, body and the headers that a site controls with what nginx answers.
-“Which location answers?” is held against the running servers in the same run. A departure counts as documented only
-where a row of the tables in [engines.md](../engines.md) names it; everything else is a difference.
+`make conformance` puts the same sites on every server of this machine, asks every server the same requests over raw
+sockets, and compares status, body and the headers that a site controls with what nginx answers. “Which location
+answers?” is held against the running servers in the same run. A departure counts as documented only where a row of the
+tables in [engines.md](../engines.md) names it; everything else is a difference. This run:
+
+    {command}
 
     {line}
 
@@ -39,7 +42,8 @@ def write(versions: Mapping[str, str], numbers: tuple[int, int, int, int], progr
 
 def markdown(versions: Mapping[str, str], numbers: tuple[int, int, int, int], progress: Progress) -> str:
     sites, requests, explained, chance = numbers
-    command = f"python -m tests.conformance --sites {sites} --requests {requests} --chance {chance}"
+    command = f"python -m tests.conformance --sites {sites} --requests {requests}"
+    command += f" --explained {explained} --chance {chance}"
     lines = [HEAD.format(command=command, line=line(versions, progress)).rstrip("\n")]
     labels = {
         "fixed": "fixed cases, every engine",
@@ -49,7 +53,8 @@ def markdown(versions: Mapping[str, str], numbers: tuple[int, int, int, int], pr
     for prefix, label in labels.items():
         part = progress.whole(f"{prefix}:")
         lines.append(f"| {label} | {part.compared} | {part.known.total()} | {len(part.unexplained)} |")
-    lines += ["", f"Machine: {platform.platform()}.", "", "Documented differences that the requests met:", ""]
+    system = platform.freedesktop_os_release()["PRETTY_NAME"]
+    lines += ["", f"Machine: {system}, {os.cpu_count()} CPUs.", "", "Documented differences that the requests met:", ""]
     found = progress.whole().known
     lines += [f"- {name}: {count}" for name, count in sorted(found.items())] or ["- none"]
     return "\n".join([*lines, "", "## Feature by feature", "", *_features(), ""])
