@@ -61,6 +61,8 @@ impl Conn {
 pub struct TlsInfo {
     pub protocol: String,
     pub cipher: String,
+    /// What the client offered, joined by colons.
+    pub ciphers: String,
     pub curve: String,
     pub alpn: String,
     pub server_name: String,

@@ -60,29 +60,41 @@ impl Cache {
     ) -> io::Result<Arc<File>> {
         self.entries
             .retain(|_, entry| now.saturating_sub(entry.used) < conf.inactive);
+        if let Some(file) = self.known(conf, path, now) {
+            return Ok(file);
+        }
+        // A name that cannot be opened takes nobody's place.
+        let file = Arc::new(open_append(path)?);
         if !self.entries.contains_key(path) {
             self.make_room(conf.max);
         }
         let entry = self.entries.entry(path.into()).or_insert(Entry {
             file: None,
-            uses: 0,
+            uses: 1,
             used: now,
             checked: now,
         });
-        entry.uses += 1;
-        entry.used = now;
-        if let Some(file) = &entry.file {
-            if now.saturating_sub(entry.checked) < conf.valid || is_at(file, path) {
-                return Ok(file.clone());
-            }
-        }
-        entry.file = None;
-        let file = Arc::new(open_append(path)?);
         entry.checked = now;
         if entry.uses >= conf.min_uses {
             entry.file = Some(file.clone());
         }
         Ok(file)
+    }
+
+    /// The file that is kept under a name, which counts as used.
+    fn known(&mut self, conf: &LogFileCache, path: &Path, now: u64) -> Option<Arc<File>> {
+        let entry = self.entries.get_mut(path)?;
+        entry.uses += 1;
+        entry.used = now;
+        let file = entry.file.take()?;
+        if now.saturating_sub(entry.checked) >= conf.valid {
+            if !is_at(&file, path) {
+                return None;
+            }
+            entry.checked = now;
+        }
+        entry.file = Some(file.clone());
+        Some(file)
     }
 
     /// Forgets the name that was not used for longest when there are `max`.
@@ -176,5 +188,8 @@ mod tests {
         assert!(!opens(&mut cache, &conf, &b, 5));
         assert!(opens(&mut cache, &conf, &a, 6));
         assert_eq!(cache.entries.len(), 2);
+        let missing = folder.0.join("missing/d");
+        let failed = cache.open(&conf, &missing, 7, |path| File::open(path));
+        assert!(failed.is_err() && !opens(&mut cache, &conf, &b, 8));
     }
 }

@@ -141,10 +141,8 @@ fn config(server: &Server) -> Config {
             fields: conf.max_headers.unwrap_or(1000) as usize,
         },
         max_section: count.saturating_mul(size) as usize,
-        // Where larger heads are asked for, one may come in one frame.
-        max_frame: conf.large_client_header_buffers.map_or(MAX_FRAME, |_| {
-            (count.saturating_mul(size) as usize).clamp(MAX_FRAME, (1 << 24) - 1)
-        }),
+        // What the largest field needs may come in one frame.
+        max_frame: (size as usize).clamp(MAX_FRAME, (1 << 24) - 1),
         max_requests: server.root.conf.keepalive_requests.unwrap_or(1000),
         chunk: server.root.conf.http2_chunk_size.unwrap_or(8192).max(1) as usize,
     }

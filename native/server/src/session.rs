@@ -1,6 +1,6 @@
 //! The beginning of a connection: TLS or not, and which version of HTTP is spoken on it.
 
-use crate::tls::{describe, Alpn, HandshakeError, Hello, Secure, Store, TlsStream};
+use crate::tls::{describe, session_id, Alpn, HandshakeError, Hello, Secure, Store, TlsStream};
 use crate::transport::{Plain, Transport};
 use crate::{h1, h2};
 use gallop_conf::model::{Level, Server};
@@ -173,8 +173,12 @@ async fn shake(
     let Some(context) = tls.context(endpoint, server, alpn) else {
         return Err(hello.reject());
     };
+    let ciphers = hello.ciphers();
     let stream = hello.finish(context).await?;
-    let info = describe(stream.session(), stream.session().server_name(), context);
+    let session = stream.session();
+    let mut info = describe(session, session.server_name(), context);
+    info.ciphers = ciphers;
+    info.session_id = session_id(session);
     Ok((stream, named, info))
 }
 

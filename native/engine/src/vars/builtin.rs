@@ -443,6 +443,7 @@ fn tls(ex: &Exchange, b: B, out: &mut Vec<u8>) -> Option<bool> {
     match b {
         B::SslProtocol => filled(out, &tls.protocol),
         B::SslCipher => filled(out, &tls.cipher),
+        B::SslCiphers => filled(out, &tls.ciphers),
         B::SslCurve => filled(out, &tls.curve),
         B::SslAlpnProtocol => filled(out, &tls.alpn),
         B::SslServerName => filled(out, &tls.server_name),

@@ -2,7 +2,7 @@
 
 use super::frame;
 use super::streams::{Ended, Stream};
-use super::{Connection, ErrorCode, MAX_FRAME};
+use super::{Connection, ErrorCode};
 use crate::flood;
 use crate::hpack::DYNAMIC_TABLE_OFF;
 
@@ -66,7 +66,7 @@ impl<T: Default> Connection<T> {
         } else {
             &[]
         };
-        let (first, mut rest) = block.split_at(block.len().min(MAX_FRAME - update.len()));
+        let (first, mut rest) = block.split_at(block.len().min(self.peer_max_frame - update.len()));
         let end = |last: bool| if last { frame::END_HEADERS } else { 0 };
         let flags = end(rest.is_empty()) | if end_stream { frame::END_STREAM } else { 0 };
         let len = update.len() + first.len();
@@ -74,7 +74,7 @@ impl<T: Default> Connection<T> {
         self.out.extend_from_slice(update);
         self.out.extend_from_slice(first);
         while !rest.is_empty() {
-            let (piece, more) = rest.split_at(rest.len().min(MAX_FRAME));
+            let (piece, more) = rest.split_at(rest.len().min(self.peer_max_frame));
             let flags = end(more.is_empty());
             frame::push_header(
                 &mut self.out,

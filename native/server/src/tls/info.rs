@@ -4,7 +4,7 @@ use super::x509::Certificate;
 use super::{Context, Judge, Verdict};
 use gallop_engine::exchange::TlsInfo;
 use rustls::pki_types::{CertificateDer, UnixTime};
-use rustls::{CommonState, HandshakeKind, ProtocolVersion};
+use rustls::{CipherSuite, CommonState, HandshakeKind, ProtocolVersion, ServerConnection};
 use std::cell::Cell;
 
 /// Describes a finished handshake.
@@ -73,6 +73,27 @@ fn openssl_name(name: &str) -> String {
         .replace("AES_256", "AES256");
     name.replace("POLY1305_SHA256", "POLY1305")
         .replace('_', "-")
+}
+
+/// OpenSSL's names of the suites that a client offers, joined by colons; numbers for those that have no
+/// name here.
+pub fn offered(suites: &[CipherSuite]) -> String {
+    let name = |suite: &CipherSuite| match format!("{suite:?}") {
+        known if known.starts_with("TLS") => {
+            let name = openssl_name(&known);
+            name.strip_prefix("RSA-").unwrap_or(&name).to_string()
+        }
+        _ => format!("0x{:04x}", u16::from(*suite)),
+    };
+    suites.iter().map(name).collect::<Vec<_>>().join(":")
+}
+
+/// An identifier of the connection's session. No two connections have the same: in TLS 1.3 a session
+/// that is resumed goes on as a new one.
+pub fn session_id(session: &ServerConnection) -> String {
+    let made = session.export_keying_material([0; 32], b"EXPERIMENTAL session id", None);
+    let bytes: [u8; 32] = made.unwrap_or_default();
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn curve(name: &str) -> String {

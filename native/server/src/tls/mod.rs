@@ -23,7 +23,7 @@ mod x509;
 
 pub use certificates::Source;
 pub use context::{Alpn, Context, Settings};
-pub use info::describe;
+pub use info::{describe, offered, session_id};
 pub use store::{ContextsByName, Store};
 pub use stream::{HandshakeError, Hello, TlsStream};
 pub use transport::Secure;

@@ -1,6 +1,6 @@
 //! A TLS connection over a non-blocking socket.
 
-use super::Context as TlsContext;
+use super::{offered, Context as TlsContext};
 use gallop_runtime::Sock;
 use rustls::server::{Accepted, Acceptor};
 use rustls::{ConnectionCommon, ServerConnection, SideData};
@@ -104,6 +104,11 @@ impl Hello {
             .client_hello()
             .server_name()
             .map(str::to_ascii_lowercase)
+    }
+
+    /// The ciphers the client offers, as `$ssl_ciphers` shows them.
+    pub fn ciphers(&self) -> String {
+        offered(self.accepted.client_hello().cipher_suites())
     }
 
     /// Refuses the name the client asks for.

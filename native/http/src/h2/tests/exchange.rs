@@ -185,6 +185,18 @@ fn frames_respect_their_maximum() {
 }
 
 #[test]
+fn a_head_is_in_one_frame_where_the_peer_takes_it() {
+    let mut client = Client::new(Config::default());
+    let large = settings_frame(&[(SETTINGS_MAX_FRAME_SIZE, 50_000)]);
+    client.send(&large).unwrap();
+    client.sent();
+    client.get(1);
+    client.server.send_head(1, &vec![0x88; 60_000], true);
+    let lengths: Vec<usize> = client.sent().iter().map(|f| f.payload.len()).collect();
+    assert_eq!(lengths, [50_000, 10_000]);
+}
+
+#[test]
 fn data_frames_are_as_short_as_they_shall_be() {
     let mut client = Client::new(Config {
         chunk: 10_000,
