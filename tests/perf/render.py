@@ -6,13 +6,14 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import io
+import os
 import statistics
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 SITES = 10_000
-ROUNDS = 3
+ROUNDS = int(os.environ.get("PADDOCK_PERF_ROUNDS", "3"))
 
 
 def _specs() -> list:  # type: ignore[type-arg]
