@@ -53,6 +53,8 @@ pub struct ServerNode {
     pub names: Vec<ServerName>,
     pub first_name: Option<String>,
     pub listens: Vec<Listen>,
+    /// `status_zone`.
+    pub zone: Option<String>,
     pub root: LocNode,
     pub place: Place,
 }
@@ -73,6 +75,9 @@ pub struct HttpNode {
     pub cache_uses: Vec<(String, String, Place)>,
     /// Zones named before they are declared: index, kind, place of the first use.
     pub zone_uses: Vec<(usize, &'static str, Place)>,
+    /// Something shows what is counted.
+    pub is_metered: bool,
+    pub status_socket: Option<Listen>,
 }
 
 pub struct Builder {

@@ -6,7 +6,7 @@ use crate::listen::resolve;
 use crate::locations::LocTree;
 use crate::model::*;
 use crate::names::{ServerName, VirtualHosts};
-use crate::parser::{self, Source, SourceFile};
+use crate::parser::{self, Directive, Source, SourceFile};
 use hashbrown::HashMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -19,6 +19,27 @@ pub fn load(
     globals: &str,
     files: &mut Vec<SourceFile>,
 ) -> Result<Config> {
+    read(prefix, file, globals, files).map(|(config, _)| config)
+}
+
+/// As [`load`], with the known mistakes of what was read.
+pub fn load_with_remarks(
+    prefix: &Path,
+    file: &Path,
+    globals: &str,
+    files: &mut Vec<SourceFile>,
+) -> Result<(Config, Vec<String>)> {
+    let (config, directives) = read(prefix, file, globals, files)?;
+    let remarks = crate::lint::remarks(&directives);
+    Ok((config, remarks))
+}
+
+fn read(
+    prefix: &Path,
+    file: &Path,
+    globals: &str,
+    files: &mut Vec<SourceFile>,
+) -> Result<(Config, Vec<Directive>)> {
     let conf_prefix = file.parent().unwrap_or(Path::new("/")).to_path_buf();
     let mut b = Builder::new(prefix, &conf_prefix);
     if !globals.is_empty() {
@@ -32,7 +53,7 @@ pub fn load(
     files.clone_from(&source.files);
     parsed?;
     b.apply_all(&source.directives)?;
-    finish(b, source.files)
+    Ok((finish(b, source.files)?, source.directives))
 }
 
 /// Loads a configuration that stands in no file; `label` is its name in messages.
@@ -96,8 +117,16 @@ fn finish_http(b: &mut Builder, mut node: HttpNode, mut locs: Vec<LocNode>) -> R
     }
     let mut servers = Vec::new();
     let mut listens = Vec::new();
+    let mut zones = Zones::default();
+    if let Some(own) = crate::directives::status::server(&mut node) {
+        let (server, names, at) = finish_server(own, &SrvConf::default(), &LocConf::default());
+        let server = Arc::new(server);
+        listens.extend(at.into_iter().map(|l| (l, server.clone(), names.clone())));
+    }
     for server in node.servers {
-        let (server, names, at) = finish_server(server, &node.conf, &top);
+        let zone = zones.of(&server);
+        let (mut server, names, at) = finish_server(server, &node.conf, &top);
+        server.zone = Some(zone);
         let server = Arc::new(server);
         listens.extend(at.into_iter().map(|l| (l, server.clone(), names.clone())));
         servers.push(server);
@@ -112,7 +141,34 @@ fn finish_http(b: &mut Builder, mut node: HttpNode, mut locs: Vec<LocNode>) -> R
         limit_conn_zones: node.limit_conn_zones,
         charset_maps: node.charset_maps,
         cache_zones: node.cache_zones,
+        status_zones: zones.names,
+        is_metered: node.is_metered,
     })
+}
+
+/// Status zones by name; servers may share one.
+#[derive(Default)]
+struct Zones {
+    names: Vec<String>,
+    index: HashMap<String, usize>,
+}
+
+impl Zones {
+    /// The zone of a server: as `status_zone` says, else by its first name, else by where it listens.
+    fn of(&mut self, server: &ServerNode) -> usize {
+        let first = server.first_name.clone().filter(|name| !name.is_empty());
+        let name = server.zone.clone().or(first);
+        let name = name.unwrap_or_else(|| match server.listens.first() {
+            Some(listen) => listen.addr.to_string(),
+            None => "default".to_string(),
+        });
+        let next = self.names.len();
+        let index = *self.index.entry(name.clone()).or_insert(next);
+        if index == next {
+            self.names.push(name);
+        }
+        index
+    }
 }
 
 impl ConfError {
@@ -210,6 +266,7 @@ fn finish_server(mut node: ServerNode, outer: &SrvConf, top: &LocConf) -> Finish
         names: names.clone(),
         conf: node.conf,
         root,
+        zone: None,
         place: node.place,
     };
     (server, names, node.listens)

@@ -6,6 +6,7 @@ pub mod directives;
 mod error;
 mod finish;
 pub mod lexer;
+mod lint;
 mod listen;
 pub mod locations;
 pub mod model;
@@ -19,4 +20,4 @@ pub mod values;
 pub mod vars;
 
 pub use error::{ConfError, Place, Result};
-pub use finish::{load, load_text};
+pub use finish::{load, load_text, load_with_remarks};

@@ -107,6 +107,18 @@ const NOTES: &[(&str, &str)] = &[
     ("ssi_ignore_recycled_buffers", NO_EFFECT),
     ("ssi_min_file_chunk", NO_EFFECT),
     ("ssi_value_length", "No effect: a command may take 16 KB."),
+    (
+        "status",
+        "gallop's own: what is counted, `format=json` (also without it) or `format=prometheus`.",
+    ),
+    (
+        "status_socket",
+        "gallop's own: a unix socket, `mode=0600` unless said otherwise, with the status as JSON and at `/metrics` for Prometheus.",
+    ),
+    (
+        "status_zone",
+        "Name under which a server's requests count; its first name otherwise. In nginx's commercial edition alone, there in locations too.",
+    ),
     ("tcp_nodelay", "No effect: always on."),
     ("tcp_nopush", NO_EFFECT),
     ("thread_pool", NO_EFFECT),

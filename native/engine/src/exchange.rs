@@ -248,6 +248,8 @@ pub struct Exchange {
     pub vars: Rc<RefCell<Vec<Option<Value>>>>,
     pub attempts: Vec<Attempt>,
     pub guards: Vec<Guard>,
+    /// Microseconds (monotonic) when the turn began that read it.
+    pub begun: u64,
     /// Milliseconds: monotonic, and since 1970.
     pub started: u64,
     pub started_wall: u64,
@@ -319,6 +321,7 @@ impl Exchange {
             vars: Rc::new(RefCell::new(vec![None; vars])),
             attempts: Vec::new(),
             guards: Vec::new(),
+            begun: gallop_runtime::coarse_us(),
             started: gallop_runtime::coarse_ms(),
             started_wall: gallop_runtime::unix_time(),
             client: conn.peer.map(|p| p.ip()),

@@ -14,6 +14,7 @@ mod handlers;
 mod limits;
 pub mod log;
 mod log_cache;
+pub mod metrics;
 mod mirror;
 pub mod phases;
 mod realip;

@@ -1,6 +1,7 @@
 //! limit_req and limit_conn.
 
 use crate::exchange::Exchange;
+use crate::metrics::Section;
 use crate::phases::Flow;
 use crate::template;
 use gallop_conf::model::{items, Http, Level, LimitReq, LogLevel};
@@ -151,6 +152,13 @@ pub async fn apply(ex: &mut Exchange) -> Flow {
     }
 }
 
+/// Counts what a limit's zone did with a request.
+fn note(ex: &Exchange, section: Section, zone: usize, outcome: &str) {
+    if let Some(meter) = &ex.worker.meter {
+        meter.limited(section, zone, outcome);
+    }
+}
+
 fn connections(ex: &mut Exchange) -> Flow {
     let loc = ex.loc.clone();
     let worker = ex.worker.clone();
@@ -173,6 +181,8 @@ fn connections(ex: &mut Exchange) -> Flow {
                 level,
                 &format!("limiting connections{mark} by zone \"{}\"", zone_conf.name),
             );
+            let outcome = if dry { "REJECTED_DRY_RUN" } else { "REJECTED" };
+            note(ex, Section::LimitConn, limit.zone, outcome);
             if dry {
                 ex.limit_conn_status = Some("REJECTED_DRY_RUN");
                 return Flow::Next;
@@ -187,6 +197,7 @@ fn connections(ex: &mut Exchange) -> Flow {
             zone: zone.clone(),
             key,
         }));
+        note(ex, Section::LimitConn, limit.zone, "PASSED");
         ex.limit_conn_status = Some("PASSED");
     }
     Flow::Next
@@ -201,9 +212,11 @@ async fn requests(ex: &mut Exchange) -> Flow {
     let dry = loc.conf.limit_req_dry_run.unwrap_or(false);
     let refused = level(loc.conf.limit_req_log_level.unwrap_or(LogLevel::Error));
     let mark = if dry { ", dry run" } else { "" };
-    match take_places(ex, limits) {
+    let name = |zone: usize| ex.worker.http().limit_req_zones[zone].name.clone();
+    match take_places(ex, limits, dry) {
         Verdict::Unlimited => Flow::Next,
         Verdict::Refuse { zone, excess } => {
+            let zone = name(zone);
             let shown = format!("{}.{:03}", excess / 1000, excess % 1000);
             ex.log(
                 refused,
@@ -224,6 +237,7 @@ async fn requests(ex: &mut Exchange) -> Flow {
             zone,
             excess,
         } => {
+            let zone = name(zone);
             let shown = format!("{}.{:03}", excess / 1000, excess % 1000);
             ex.log(
                 delay_level(refused),
@@ -241,23 +255,28 @@ async fn requests(ex: &mut Exchange) -> Flow {
 enum Verdict {
     Unlimited,
     Refuse {
-        zone: String,
+        zone: usize,
         excess: u64,
     },
     /// Milliseconds to wait, and which zone asks for that.
     Pass {
         delay: u64,
-        zone: String,
+        zone: usize,
         excess: u64,
     },
 }
 
 /// Looks at all zones first, and counts the request in them only if every one lets it pass.
-fn take_places(ex: &Exchange, limits: &[LimitReq]) -> Verdict {
+fn take_places(ex: &Exchange, limits: &[LimitReq], dry: bool) -> Verdict {
     let worker = ex.worker.clone();
     let now = now_ms();
     let mut passed = Vec::new();
-    let mut worst = (0, String::new(), 0);
+    let mut worst = (0, 0, 0);
+    let words = if dry {
+        ["DELAYED_DRY_RUN", "REJECTED_DRY_RUN"]
+    } else {
+        ["DELAYED", "REJECTED"]
+    };
     for limit in limits {
         let conf = &worker.http().limit_req_zones[limit.zone];
         let key = template::eval(ex, &conf.key);
@@ -267,15 +286,17 @@ fn take_places(ex: &Exchange, limits: &[LimitReq]) -> Verdict {
         let zone = lock(&worker.shared.zones.req[limit.zone]);
         let Some(excess) = zone.look(&key, conf.rate, limit.burst, now) else {
             let all = zone.look(&key, conf.rate, u64::MAX, now).unwrap_or(0);
+            drop(zone);
+            note(ex, Section::LimitReq, limit.zone, words[1]);
             return Verdict::Refuse {
-                zone: conf.name.clone(),
+                zone: limit.zone,
                 excess: all,
             };
         };
         drop(zone);
         let delay = excess.saturating_sub(limit.delay) * 1000 / conf.rate.max(1);
         if delay > worst.0 {
-            worst = (delay, conf.name.clone(), excess);
+            worst = (delay, limit.zone, excess);
         }
         passed.push((limit.zone, key, excess));
     }
@@ -284,6 +305,9 @@ fn take_places(ex: &Exchange, limits: &[LimitReq]) -> Verdict {
     }
     for (zone, key, excess) in passed {
         lock(&worker.shared.zones.req[zone]).account(&key, excess, now);
+        let delayed = worst.0 > 0 && zone == worst.1;
+        let outcome = if delayed { words[0] } else { "PASSED" };
+        note(ex, Section::LimitReq, zone, outcome);
     }
     Verdict::Pass {
         delay: worst.0,

@@ -541,6 +541,7 @@ pub async fn content(ex: &mut Exchange) -> Flow {
         Some(Handler::Proxy(pass)) => crate::upstream::proxy(ex, &pass).await,
         Some(Handler::Fastcgi(pass)) => crate::upstream::fastcgi(ex, &pass).await,
         Some(Handler::StubStatus) => handlers::stub_status(ex),
+        Some(Handler::Status(format)) => handlers::status(ex, format),
         Some(Handler::EmptyGif) => handlers::empty_gif(ex),
         None if ex.stranded => Flow::Status(500),
         None => handlers::files(ex).await,
@@ -607,6 +608,9 @@ pub fn finish(ex: &mut Exchange) {
         last.times.response_ms.set(Some(lasted));
     }
     ex.debug(|| format!("http request finished: {}", ex.response.status));
+    if let Some(meter) = &ex.worker.meter {
+        meter.exchange(ex);
+    }
     crate::log::access(ex);
     crate::log::flush_turn();
     ex.guards.clear();

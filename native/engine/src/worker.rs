@@ -3,6 +3,7 @@
 use crate::cache::Caches;
 use crate::fast::FastCache;
 use crate::limits::Zones;
+use crate::metrics::{History, Meter, COUNTERS};
 use crate::resolver::Resolver;
 use crate::upstream::keepalive::{Pool, SharedConnector};
 use crate::upstream::state::Balancers;
@@ -14,16 +15,31 @@ use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
 
-/// Counters of stub_status, over all threads.
-#[derive(Debug, Default)]
+/// Counters of stub_status, over all threads. They lie in the cells of a [`Generation`].
+#[derive(Debug)]
 pub struct Counters {
-    pub accepted: AtomicU64,
-    pub handled: AtomicU64,
-    pub requests: AtomicU64,
-    pub active: AtomicU64,
-    pub reading: AtomicU64,
-    pub writing: AtomicU64,
-    pub waiting: AtomicU64,
+    pub accepted: &'static AtomicU64,
+    pub handled: &'static AtomicU64,
+    pub requests: &'static AtomicU64,
+    pub active: &'static AtomicU64,
+    pub reading: &'static AtomicU64,
+    pub writing: &'static AtomicU64,
+    pub waiting: &'static AtomicU64,
+}
+
+impl Counters {
+    fn new(cells: &'static [AtomicU64; COUNTERS]) -> Counters {
+        let [accepted, handled, requests, active, reading, writing, waiting] = cells;
+        Counters {
+            accepted,
+            handled,
+            requests,
+            active,
+            reading,
+            writing,
+            waiting,
+        }
+    }
 }
 
 /// What the threads of a worker process share.
@@ -33,6 +49,7 @@ pub struct Shared {
     pub balancers: Balancers,
     pub caches: Caches,
     pub counters: Counters,
+    pub history: History,
     pub next_connection: AtomicU64,
     pub next_temp: AtomicU64,
     /// Set when the process should end once its requests are answered.
@@ -41,13 +58,14 @@ pub struct Shared {
 }
 
 impl Shared {
-    pub fn new(config: Arc<Config>, error_log: Vec<ErrorLog>) -> Shared {
+    pub fn new(config: Arc<Config>, error_log: Vec<ErrorLog>, history: History) -> Shared {
         let http = config.http.as_ref();
         Shared {
             zones: Zones::new(http),
             balancers: Balancers::new(http),
             caches: Caches::new(http),
-            counters: Counters::default(),
+            counters: Counters::new(history.current.counters()),
+            history,
             next_connection: AtomicU64::new(1),
             next_temp: AtomicU64::new(0),
             quitting: AtomicBool::new(false),
@@ -60,6 +78,8 @@ impl Shared {
 /// One thread's state.
 pub struct Worker {
     pub shared: Arc<Shared>,
+    /// Counts requests, when something shows what is counted.
+    pub meter: Option<Meter>,
     pub fast: RefCell<FastCache>,
     pub pool: Pool,
     pub(crate) resolver: Resolver,
@@ -74,8 +94,10 @@ pub struct Worker {
 }
 
 impl Worker {
-    pub fn new(shared: Arc<Shared>) -> Worker {
+    /// The state of thread number `index`.
+    pub fn new(shared: Arc<Shared>, index: usize) -> Worker {
         Worker {
+            meter: shared.history.current.meter(index),
             shared,
             fast: RefCell::default(),
             pool: Pool::default(),

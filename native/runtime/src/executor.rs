@@ -2,7 +2,7 @@
 
 use crate::io::{IoState, Ios};
 use crate::sys::{event_fd, Epoll};
-use crate::timer::{now_ms, read_wall, Timers};
+use crate::timer::{now_ms, now_us, read_wall, Timers};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::Future;
@@ -76,6 +76,7 @@ pub(crate) struct Inner {
     pub(crate) ios: RefCell<Ios>,
     pub(crate) timers: RefCell<Timers>,
     pub(crate) now: Cell<u64>,
+    pub(crate) now_us: Cell<u64>,
     pub(crate) wall: Cell<u64>,
     slots: RefCell<Vec<Slot>>,
     free: RefCell<Vec<usize>>,
@@ -147,6 +148,7 @@ impl Runtime {
             ios: RefCell::default(),
             timers: RefCell::default(),
             now: Cell::new(now_ms()),
+            now_us: Cell::new(now_us()),
             wall: Cell::new(read_wall()),
             slots: RefCell::default(),
             free: RefCell::default(),
@@ -198,7 +200,8 @@ impl Runtime {
             0
         };
         inner.epoll.wait(events, timeout);
-        inner.now.set(now_ms());
+        inner.now_us.set(now_us());
+        inner.now.set(inner.now_us.get() / 1000);
         inner.wall.set(read_wall());
         for event in events.iter() {
             let (key, bits) = (event.u64, event.events);

@@ -174,18 +174,33 @@ pub async fn timeout<F: Future>(ms: u64, future: F) -> Result<F::Output, TimedOu
 
 /// Milliseconds on a clock that never goes back, read now.
 pub fn now_ms() -> u64 {
+    now_us() / 1000
+}
+
+fn monotonic() -> libc::timespec {
     // SAFETY: an all-zero timespec is valid and is overwritten by the call.
     let mut ts: libc::timespec = unsafe { std::mem::zeroed() };
     // SAFETY: `ts` lives through the call.
     unsafe {
         libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut ts);
     }
-    ts.tv_sec as u64 * 1000 + ts.tv_nsec as u64 / 1_000_000
+    ts
 }
 
 /// The same clock as it stood when this turn of the loop began.
 pub fn coarse_ms() -> u64 {
     with_current(|c| c.now.get())
+}
+
+/// As [`now_ms`], in microseconds.
+pub fn now_us() -> u64 {
+    let ts = monotonic();
+    ts.tv_sec as u64 * 1_000_000 + ts.tv_nsec as u64 / 1000
+}
+
+/// As [`coarse_ms`], in microseconds.
+pub fn coarse_us() -> u64 {
+    with_current(|c| c.now_us.get())
 }
 
 /// Time since 1970 as it stood when this turn of the loop began, in milliseconds.

@@ -9,6 +9,7 @@ mod mux;
 mod process;
 pub mod quic;
 mod session;
+mod statistics;
 mod tls;
 mod transport;
 mod version;

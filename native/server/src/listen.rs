@@ -101,7 +101,7 @@ fn open(l: &Listener) -> Result<OwnedFd, String> {
     };
     set_options(fd.as_raw_fd(), &l.addr, &l.socket, l.quic)
         .map_err(|e| format!("setsockopt() {} failed ({})", l.addr, os_error(&e)))?;
-    bind(fd.as_raw_fd(), &l.addr)
+    bind(fd.as_raw_fd(), &l.addr, l.socket.mode)
         .map_err(|e| format!("bind() to {} failed ({})", l.addr, os_error(&e)))?;
     Ok(fd)
 }
@@ -143,7 +143,7 @@ fn set_options(fd: RawFd, addr: &ListenAddr, o: &SocketOptions, quic: bool) -> i
     Ok(())
 }
 
-fn bind(fd: RawFd, addr: &ListenAddr) -> io::Result<()> {
+fn bind(fd: RawFd, addr: &ListenAddr, mode: Option<u32>) -> io::Result<()> {
     match addr {
         ListenAddr::Inet(inet) => {
             let (raw, len) = raw_inet(inet);
@@ -161,11 +161,16 @@ fn bind(fd: RawFd, addr: &ListenAddr) -> io::Result<()> {
             for (to, from) in raw.sun_path.iter_mut().zip(bytes) {
                 *to = *from as _;
             }
+            if let Some(mode) = mode {
+                // The file is made with the permissions of the descriptor: it is never open to others.
+                // SAFETY: fchmod takes no pointers.
+                check(unsafe { libc::fchmod(fd, mode) })?;
+            }
             let len = size_of::<libc::sockaddr_un>() as u32;
             // SAFETY: `raw` lives through the call.
             check(unsafe { libc::bind(fd, (&raw const raw).cast(), len) })?;
             // Workers that dropped their privileges, and clients of other users, reach the socket.
-            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o666);
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(mode.unwrap_or(0o666));
             std::fs::set_permissions(path, mode)
         }
     }

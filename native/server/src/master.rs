@@ -4,12 +4,14 @@
 use crate::cli::{Options, Signal, HELP, PID};
 use crate::listen::{self, Bound};
 use crate::process::{self, Fork, Ids, Pid};
+use crate::statistics::Statistics;
 use crate::{version, worker};
 use gallop_conf::model::{
     AccessTarget, Config, ErrorLog, Handler, Level, LogTarget, UpConf, Workers,
 };
 use gallop_conf::parser::SourceFile;
 use gallop_engine::log;
+use gallop_engine::metrics::Generation;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -100,13 +102,26 @@ fn fallback_log(options: &Options) -> Vec<ErrorLog> {
     }]
 }
 
+/// The configuration; a test also tells its known mistakes.
 fn load(options: &Options, files: &mut Vec<SourceFile>) -> Result<Config, String> {
+    let (prefix, conf) = (options.prefix(), options.conf());
+    let globals = globals(options);
+    if !options.test || options.quiet {
+        return gallop_conf::load(&prefix, &conf, &globals, files).map_err(|e| e.to_string());
+    }
+    let (mut config, remarks) = gallop_conf::load_with_remarks(&prefix, &conf, &globals, files)
+        .map_err(|e| e.to_string())?;
+    config.warnings.extend(remarks);
+    Ok(config)
+}
+
+/// The directives of `-g`.
+fn globals(options: &Options) -> String {
     let mut globals = options.globals.trim().to_string();
     if !globals.is_empty() && !globals.ends_with([';', '}']) {
         globals.push(';');
     }
-    gallop_conf::load(&options.prefix(), &options.conf(), &globals, files)
-        .map_err(|e| e.to_string())
+    globals
 }
 
 fn dump(files: &[SourceFile]) {
@@ -314,6 +329,8 @@ struct Child {
     pid: Pid,
     /// Serves the current configuration.
     current: bool,
+    /// Where it counts.
+    counts: Arc<Generation>,
 }
 
 struct Master {
@@ -323,6 +340,7 @@ struct Master {
     children: Vec<Child>,
     logs: Vec<ErrorLog>,
     ids: Option<Ids>,
+    statistics: Statistics,
 }
 
 impl Master {
@@ -342,6 +360,7 @@ impl Master {
                 .map_err(|e| format!("setrlimit(RLIMIT_NOFILE, {n}) failed ({e})"))?;
         }
         let mut master = Master {
+            statistics: Statistics::new(&config)?,
             options,
             config: Arc::new(config),
             bound,
@@ -365,13 +384,17 @@ impl Master {
     }
 
     fn spawn(&mut self) -> Result<(), String> {
-        let parent = std::process::id();
         match process::fork() {
             Err(e) => Err(format!(
                 "fork() failed while spawning \"worker process\" ({e})"
             )),
             Ok(Fork::Parent(pid)) => {
-                self.children.push(Child { pid, current: true });
+                let counts = self.statistics.current().clone();
+                self.children.push(Child {
+                    pid,
+                    current: true,
+                    counts,
+                });
                 self.log(Level::Notice, &format!("start worker process {pid}"));
                 Ok(())
             }
@@ -381,7 +404,7 @@ impl Master {
                     &self.bound,
                     self.ids.as_ref(),
                     &self.logs,
-                    parent,
+                    self.statistics.history(),
                 );
                 std::process::exit(code);
             }
@@ -427,6 +450,10 @@ impl Master {
                 continue;
             };
             let child = self.children.remove(i);
+            let shares = |c: &Child| Arc::ptr_eq(&c.counts, &child.counts);
+            if !self.children.iter().any(shares) {
+                self.statistics.ended(&child.counts);
+            }
             match (ended.signal, ended.code) {
                 (Some(signal), _) => {
                     self.log(
@@ -477,6 +504,7 @@ impl Master {
         for warning in &config.warnings {
             self.log(Level::Warn, warning);
         }
+        self.statistics.reload(&config)?;
         self.config = Arc::new(config);
         self.bound = bound;
         self.ids = ids;

@@ -7,6 +7,7 @@ use crate::quic;
 use crate::session;
 use crate::tls::{files, Store, UpstreamConnector, Upstreams};
 use gallop_conf::model::{Config, ErrorLog, Level, ListenAddr, Listener};
+use gallop_engine::metrics::History;
 use gallop_engine::{log, Conn, Shared, Worker};
 use gallop_runtime::{hang_up, race, sleep, spawn, Either, Handle, IoFd, Listening, Runtime, Sock};
 use std::cell::{Cell, RefCell};
@@ -37,7 +38,7 @@ pub fn run(
     bound: &[Bound],
     ids: Option<&Ids>,
     logs: &[ErrorLog],
-    _master: u32,
+    history: History,
 ) -> i32 {
     let alert = |message: String| {
         log::error_to(logs, Level::Emerg, &message);
@@ -67,7 +68,7 @@ pub fn run(
         }
     }
     process::die_with_parent();
-    let shared = Arc::new(Shared::new(config.clone(), logs.to_vec()));
+    let shared = Arc::new(Shared::new(config.clone(), logs.to_vec(), history));
     tend_caches(&shared);
     let count = threads(&config);
     let ended = Arc::new(AtomicUsize::new(0));
@@ -78,7 +79,8 @@ pub fn run(
         let (tls, upstreams) = (tls.clone(), upstreams.clone());
         let sockets = sockets_of(&config, bound, index);
         joins.push(std::thread::spawn(move || {
-            thread(shared, tls, upstreams, sockets, &handles);
+            let worker = Worker::new(shared, index);
+            thread(worker, tls, upstreams, sockets, &handles);
             ended.fetch_add(1, Ordering::SeqCst);
             // The signal loop looks whether all threads have ended.
             let _ = process::kill(std::process::id() as process::Pid, libc::SIGALRM);
@@ -153,7 +155,7 @@ fn sockets_of(config: &Config, bound: &[Bound], index: usize) -> Vec<Accepting> 
 }
 
 fn thread(
-    shared: Arc<Shared>,
+    worker: Worker,
     tls: Arc<Store>,
     upstreams: Arc<Upstreams>,
     sockets: Vec<Accepting>,
@@ -163,7 +165,7 @@ fn thread(
         Ok(runtime) => runtime,
         Err(e) => {
             log::error_to(
-                &shared.error_log,
+                &worker.shared.error_log,
                 Level::Emerg,
                 &format!("epoll_create() failed ({e})"),
             );
@@ -174,7 +176,7 @@ fn thread(
         .lock()
         .unwrap_or_else(|e| e.into_inner())
         .push(runtime.handle());
-    let worker = Rc::new(Worker::new(shared));
+    let worker = Rc::new(worker);
     *worker.connector.borrow_mut() = Some(Rc::new(UpstreamConnector::new(upstreams)));
     let watcher = worker.clone();
     runtime.before_wait(move || {

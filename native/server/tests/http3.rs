@@ -104,6 +104,32 @@ fn an_address_is_validated_first_where_it_shall_be() {
 }
 
 #[test]
+fn connections_and_what_became_of_them_are_counted() {
+    let site = Site::start(
+        "quic_retry on; location / { return 204; } location /status { status format=prometheus; }",
+        |_| {},
+    );
+    let mut first = site.client();
+    let id = first.get("/");
+    assert_eq!(first.answer(id).status, "204");
+    let mut client = site.client();
+    let id = client.get("/status");
+    let answer = client.answer(id);
+    let text = String::from_utf8(answer.body).unwrap();
+    for wanted in [
+        "gallop_quic_connections_total 2",
+        "gallop_quic_handshakes_total 2",
+        "gallop_quic_retries_total 2",
+        "gallop_quic_migrations_total 0",
+        "gallop_quic_stateless_resets_total 0",
+        "gallop_zone_requests_total{zone=\"127.0.0.1:PORT\",class=\"2xx\"} 1",
+    ] {
+        let wanted = wanted.replace("PORT", &site.port.to_string());
+        assert!(text.lines().any(|l| l == wanted), "{wanted} in {text}");
+    }
+}
+
+#[test]
 fn a_malformed_request_is_answered_with_400() {
     let site = Site::start("location / { return 204; }", |_| {});
     let mut client = site.client();

@@ -14,6 +14,7 @@ mod modules;
 mod rewrite;
 mod server;
 mod ssl;
+pub(crate) mod status;
 mod upstream;
 pub mod upstream_conf;
 
@@ -34,6 +35,7 @@ pub const TABLES: &[&[Spec]] = &[
     compress::ZSTD,
     rewrite::TABLE,
     ssl::TABLE,
+    status::TABLE,
     upstream::TABLE,
     upstream_conf::PROXY,
     upstream_conf::FASTCGI,

@@ -132,6 +132,7 @@ fn server(b: &mut Builder, d: &Directive) -> Result<()> {
         names: Vec::new(),
         first_name: None,
         listens: Vec::new(),
+        zone: None,
         root: LocNode::new("", LocKind::Server, &d.place),
         place: d.place.clone(),
     });
@@ -142,7 +143,7 @@ fn server(b: &mut Builder, d: &Directive) -> Result<()> {
     Ok(())
 }
 
-fn current(b: &mut Builder) -> &mut ServerNode {
+pub(super) fn current(b: &mut Builder) -> &mut ServerNode {
     b.server.as_mut().expect("only allowed inside server")
 }
 

@@ -18,6 +18,10 @@ pub struct Http {
     pub limit_conn_zones: Vec<LimitZone>,
     pub charset_maps: Vec<Arc<CharsetMap>>,
     pub cache_zones: Vec<CacheZone>,
+    /// Names under which requests are counted.
+    pub status_zones: Vec<String>,
+    /// Something shows what is counted.
+    pub is_metered: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +69,8 @@ pub struct SocketOptions {
     pub keepalive: Option<Keepalive>,
     pub multipath: bool,
     pub bind: bool,
+    /// Permissions of a unix socket, when not everyone may connect.
+    pub mode: Option<u32>,
 }
 
 impl SocketOptions {
@@ -126,6 +132,8 @@ pub struct Server {
     pub conf: SrvConf,
     /// The server level itself: used when no location matches; its children are the locations.
     pub root: Arc<Location>,
+    /// Index in `Http::status_zones` of where its requests count; none for a server of our own.
+    pub zone: Option<usize>,
     pub place: Place,
 }
 

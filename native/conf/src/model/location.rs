@@ -29,7 +29,15 @@ pub enum Handler {
     Proxy(Arc<ProxyPass>),
     Fastcgi(Arc<FastcgiPass>),
     StubStatus,
+    Status(StatusFormat),
     EmptyGif,
+}
+
+/// How `status` shows what was counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StatusFormat {
+    Json,
+    Prometheus,
 }
 
 #[derive(Debug)]

@@ -1,6 +1,7 @@
 //! What is known of a cache's entries; shared by the threads. The answers themselves are files.
 
 use super::disk;
+use crate::metrics::CacheState;
 use gallop_conf::model::{CacheZone, Http};
 use gallop_runtime::now_ms;
 use std::collections::{BTreeMap, HashMap};
@@ -77,7 +78,9 @@ pub enum Seen {
 /// One cache.
 pub struct Cache {
     pub conf: CacheZone,
-    index: Mutex<Index>,
+    /// Its place in the configuration.
+    pub index: usize,
+    entries: Mutex<Index>,
     next_updater: AtomicU64,
     /// Files may be there that the index does not know.
     cold: AtomicBool,
@@ -92,13 +95,21 @@ pub struct Caches {
 impl Caches {
     pub fn new(http: Option<&Http>) -> Caches {
         let zones = http.map_or(&[][..], |h| &h.cache_zones);
-        let caches: Vec<_> = zones.iter().map(|z| Arc::new(Cache::new(z))).collect();
-        Caches { caches }
+        let caches = zones.iter().enumerate();
+        let caches = caches.map(|(index, zone)| Arc::new(Cache::new(zone, index)));
+        Caches {
+            caches: caches.collect(),
+        }
     }
 
     pub fn get(&self, name: &[u8]) -> Option<&Arc<Cache>> {
         let named = |c: &&Arc<Cache>| c.conf.name.as_bytes() == name;
         self.caches.iter().find(named)
+    }
+
+    /// How they are.
+    pub fn states(&self) -> Vec<CacheState> {
+        self.caches.iter().map(|c| c.state()).collect()
     }
 
     pub(super) fn all(&self) -> &[Arc<Cache>] {
@@ -107,17 +118,30 @@ impl Caches {
 }
 
 impl Cache {
-    fn new(conf: &CacheZone) -> Cache {
+    fn new(conf: &CacheZone, index: usize) -> Cache {
         Cache {
+            index,
+
             conf: conf.clone(),
-            index: Mutex::default(),
+            entries: Mutex::default(),
             next_updater: AtomicU64::new(1),
             cold: AtomicBool::new(true),
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, Index> {
-        self.index.lock().unwrap_or_else(|e| e.into_inner())
+        self.entries.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    fn state(&self) -> CacheState {
+        let index = self.lock();
+        CacheState {
+            name: self.conf.name.clone(),
+            size: index.size,
+            max_size: self.conf.max_size,
+            entries: index.nodes.len() as u64,
+            cold: self.is_cold(),
+        }
     }
 
     pub fn is_cold(&self) -> bool {
@@ -352,17 +376,20 @@ mod tests {
     use super::*;
 
     fn cache(keys_size: u64) -> Arc<Cache> {
-        Arc::new(Cache::new(&CacheZone {
-            name: "one".into(),
-            path: "/nonexistent/cache".into(),
-            levels: vec![1, 2],
-            keys_size,
-            inactive: 600_000,
-            max_size: None,
-            min_free: 0,
-            manager_files: 100,
-            manager_sleep: 50,
-        }))
+        Arc::new(Cache::new(
+            &CacheZone {
+                name: "one".into(),
+                path: "/nonexistent/cache".into(),
+                levels: vec![1, 2],
+                keys_size,
+                inactive: 600_000,
+                max_size: None,
+                min_free: 0,
+                manager_files: 100,
+                manager_sleep: 50,
+            },
+            0,
+        ))
     }
 
     #[test]

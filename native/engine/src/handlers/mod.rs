@@ -5,6 +5,7 @@ mod index;
 mod random_index;
 mod small;
 mod static_files;
+mod status;
 mod try_files;
 
 use crate::exchange::Exchange;
@@ -12,6 +13,7 @@ use crate::phases::Flow;
 
 pub use small::{empty_gif, stub_status};
 pub use static_files::content_type;
+pub use status::status;
 pub use try_files::try_files;
 
 /// Files: an index for folders, a listing where allowed, else the file itself.

@@ -234,6 +234,7 @@ fn attempt(plan: &Plan, chosen: &Chosen, new_group: bool) -> Attempt {
     let peer = chosen.peer().addr.to_string();
     let colon = if peer.starts_with("unix:") { ":" } else { "" };
     Attempt {
+        meter: chosen.group.meter.map(|first| first + chosen.index),
         url: format!("{}://{peer}{colon}{}", plan.scheme, plan.shown_uri),
         peer,
         new_group,

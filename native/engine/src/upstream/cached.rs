@@ -23,6 +23,8 @@ use std::sync::Arc;
 pub struct Note {
     /// `$upstream_cache_status`.
     pub status: &'static str,
+    /// The cache's place in the configuration.
+    pub zone: Option<usize>,
     /// `$upstream_cache_key`.
     pub key: Vec<u8>,
     /// The answer may be kept: the request to the upstream carries no conditions of the client's.
@@ -110,6 +112,7 @@ pub async fn look(ex: &mut Exchange, conf: &UpConf, default_key: Vec<u8>) -> Opt
     };
     let key: Key = Md5::digest(&text).into();
     ex.cached = Some(Note {
+        zone: Some(cache.index),
         key: text.clone(),
         status: "MISS",
         ..Note::default()

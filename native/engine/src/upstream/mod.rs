@@ -39,6 +39,8 @@ pub struct Totals {
 /// One try at one server.
 #[derive(Debug, Default)]
 pub struct Attempt {
+    /// The server's place among all that are counted.
+    pub meter: Option<usize>,
     pub peer: String,
     /// The URL asked for, for the error log.
     pub url: String,

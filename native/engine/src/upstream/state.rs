@@ -1,6 +1,6 @@
 //! Choice of a server in a group; shared by the threads.
 
-use crate::random_number;
+use crate::{metrics, random_number};
 use gallop_conf::model::{Balance, Http, Peer, Upstream};
 use gallop_runtime::now_ms;
 use std::net::IpAddr;
@@ -22,6 +22,8 @@ struct PeerState {
 /// A group of servers.
 pub struct Group {
     pub conf: Arc<Upstream>,
+    /// The place of its first server among all that are counted; none for a group of one request.
+    pub meter: Option<usize>,
     peers: Mutex<Vec<PeerState>>,
     /// Points of the consistent hash: hash and peer, sorted.
     ring: Vec<(u32, usize)>,
@@ -52,8 +54,14 @@ impl Slot {
 impl Balancers {
     pub fn new(http: Option<&Http>) -> Balancers {
         let upstreams = http.map_or(&[][..], |h| &h.upstreams);
+        let mut next = 0;
+        let slots = upstreams.iter().map(|conf| {
+            let first = next;
+            next += conf.peers.len();
+            slot(conf, first)
+        });
         Balancers {
-            groups: upstreams.iter().map(slot).collect(),
+            groups: slots.collect(),
             looked_up: AtomicBool::new(false),
         }
     }
@@ -85,12 +93,17 @@ impl Balancers {
     }
 }
 
-fn slot(conf: &Arc<Upstream>) -> Slot {
-    let group = Arc::new(Group::new(conf.clone()));
+/// `first`: the place of its first server among all that are counted; those of a group whose servers
+/// change have none.
+fn slot(conf: &Arc<Upstream>, first: usize) -> Slot {
+    let group = Group::new(conf.clone());
     if conf.resolving.is_empty() {
-        Slot::Fixed(group)
+        Slot::Fixed(Arc::new(Group {
+            meter: Some(first),
+            ..group
+        }))
     } else {
-        Slot::Resolving(Mutex::new(group))
+        Slot::Resolving(Mutex::new(Arc::new(group)))
     }
 }
 
@@ -180,6 +193,13 @@ fn ring(conf: &Upstream) -> Vec<(u32, usize)> {
     points
 }
 
+/// Whether a server failed too often to be asked just now.
+fn is_failing(peer: &Peer, state: &PeerState) -> bool {
+    peer.max_fails > 0
+        && state.fails >= peer.max_fails
+        && now_ms() - state.checked <= peer.fail_timeout
+}
+
 impl Group {
     pub fn new(conf: Arc<Upstream>) -> Group {
         let state = |p: &Peer| PeerState {
@@ -189,6 +209,7 @@ impl Group {
         let peers = conf.peers.iter().map(state).collect();
         Group {
             ring: ring(&conf),
+            meter: None,
             peers: Mutex::new(peers),
             conf,
         }
@@ -211,6 +232,28 @@ impl Group {
 
     fn lock(&self) -> MutexGuard<'_, Vec<PeerState>> {
         self.peers.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// How its servers are.
+    pub fn states(&self) -> Vec<metrics::PeerState> {
+        let states = self.lock();
+        let peers = self.conf.peers.iter().zip(states.iter());
+        peers.map(|(peer, state)| self.shown(peer, state)).collect()
+    }
+
+    fn shown(&self, peer: &Peer, state: &PeerState) -> metrics::PeerState {
+        let failing = self.conf.peers.len() > 1 && is_failing(peer, state);
+        metrics::PeerState {
+            key: metrics::peer_key(&self.conf, peer),
+            state: match (peer.down, failing) {
+                (true, _) => "down",
+                (false, true) => "unavailable",
+                (false, false) => "up",
+            },
+            backup: peer.backup,
+            weight: peer.weight,
+            active: state.connections,
+        }
     }
 
     /// How many servers a request may try.
@@ -268,9 +311,7 @@ impl Group {
 
     fn usable(&self, states: &[PeerState], tried: &[bool], i: usize, backup: bool) -> bool {
         let (peer, state) = (&self.conf.peers[i], &states[i]);
-        let failing = peer.max_fails > 0
-            && state.fails >= peer.max_fails
-            && now_ms() - state.checked <= peer.fail_timeout;
+        let failing = is_failing(peer, state);
         let full = peer.max_conns > 0 && state.connections >= peer.max_conns;
         !tried[i] && !peer.down && peer.backup == backup && !failing && !full
     }

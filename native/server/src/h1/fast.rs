@@ -4,9 +4,10 @@ use super::{Driver, Next, Shared};
 use crate::transport::Transport;
 use gallop_conf::model::{items, Lingering, Location};
 use gallop_engine::fast;
-use gallop_engine::{Conn, Exchange};
+use gallop_engine::metrics::Done;
+use gallop_engine::{Conn, Exchange, Worker};
 use gallop_http::message::{Head, Version};
-use gallop_runtime::{coarse_ms, unix_time};
+use gallop_runtime::{coarse_ms, coarse_us, unix_time};
 use std::cell::RefCell;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
@@ -110,6 +111,7 @@ pub fn answer<T: Transport>(driver: &Driver<T>, head: &Head, len: usize) -> Opti
             .requests
             .fetch_add(1, Ordering::Relaxed);
         let sent = write_now(&driver.shared, &entry.bytes)?;
+        count(worker, head, entry, len);
         if !items(&entry.location.conf.access_log).is_empty() {
             log(driver, head, entry, len);
         }
@@ -123,6 +125,19 @@ pub fn answer<T: Transport>(driver: &Driver<T>, head: &Head, len: usize) -> Opti
             keep: !simple.close,
         })
     })
+}
+
+/// Counts a request answered from here.
+fn count(worker: &Worker, head: &Head, entry: &fast::Prebuilt, len: usize) {
+    let Some(meter) = &worker.meter else { return };
+    meter.request(Done {
+        zone: entry.server.zone,
+        version: head.version,
+        status: 200,
+        received: len as u64,
+        sent: entry.bytes.len() as u64,
+        since: coarse_us(),
+    });
 }
 
 /// Whether the server ends the connection after this request, by its limits for one.

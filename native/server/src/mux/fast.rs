@@ -7,11 +7,12 @@ use super::Coding;
 use bytes::Bytes;
 use gallop_conf::model::{items, Location, Server};
 use gallop_engine::fast::{self, is_plain, FileMark, Origin};
+use gallop_engine::metrics::Done;
 use gallop_engine::{Conn, Exchange, Worker};
 use gallop_http::h3::send;
 use gallop_http::head::RequestHead;
 use gallop_http::message::{Head, Version};
-use gallop_runtime::{coarse_ms, unix_time};
+use gallop_runtime::{coarse_ms, coarse_us, unix_time};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -158,6 +159,12 @@ impl Answers {
         unchanged
     }
 
+    /// The answer that a head was found to have.
+    fn noted(&self, head: &RequestHead) -> Option<&Answer> {
+        let index = (head.note() as u32).wrapping_sub(1) as usize;
+        self.entries.get(index)?.as_ref()
+    }
+
     fn put(&mut self, key: Vec<u8>, answer: Answer) {
         if self.entries.len() >= MAX_ENTRIES {
             self.entries.clear();
@@ -206,18 +213,13 @@ pub fn log(worker: &Rc<Worker>, conn: &Rc<Conn>, coding: Coding, head: &RequestH
         .requests
         .fetch_add(1, Ordering::Relaxed);
     if !logged {
-        return;
+        return count(worker, coding, head);
     }
     let mut ex = Exchange::new(worker.clone(), conn.clone());
-    let version = match coding {
-        Coding::Hpack => Version::Http2,
-        Coding::Qpack => Version::Http3,
-    };
-    head.copy_to(&mut ex.head, version);
+    head.copy_to(&mut ex.head, version(coding));
     ANSWERS.with(|answers| {
         let answers = answers.borrow();
-        let index = (head.note() as u32).wrapping_sub(1) as usize;
-        let Some(Some(answer)) = answers.entries.get(index) else {
+        let Some(answer) = answers.noted(head) else {
             return;
         };
         ex.server = answer.server.clone();
@@ -232,6 +234,32 @@ pub fn log(worker: &Rc<Worker>, conn: &Rc<Conn>, coding: Coding, head: &RequestH
     ex.request_length = head.size() as u64;
     ex.complete = true;
     gallop_engine::finish(&mut ex);
+}
+
+/// Counts a request that no log wants to hear of.
+fn count(worker: &Worker, coding: Coding, head: &RequestHead) {
+    let Some(meter) = &worker.meter else { return };
+    ANSWERS.with(|answers| {
+        let answers = answers.borrow();
+        let Some(answer) = answers.noted(head) else {
+            return;
+        };
+        meter.request(Done {
+            zone: answer.server.zone,
+            version: version(coding),
+            status: 200,
+            received: head.size() as u64,
+            sent: (answer.section.len() + answer.body.len()) as u64,
+            since: coarse_us(),
+        });
+    });
+}
+
+fn version(coding: Coding) -> Version {
+    match coding {
+        Coding::Hpack => Version::Http2,
+        Coding::Qpack => Version::Http3,
+    }
 }
 
 fn parse_uri(ex: &mut Exchange) {

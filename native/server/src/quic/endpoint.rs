@@ -1,8 +1,10 @@
 //! The QUIC transport. Everything that knows quinn-proto is in this file, so that another transport
 //! can take its place.
 
+use super::tally::Tally;
 use super::udp::{Datagram, Outgoing, Sender, MAX_PAYLOAD};
 use bytes::Bytes;
+use gallop_engine::metrics::Quic;
 use quinn_proto::{
     crypto, ConnectionHandle, DatagramEvent, Dir, EndpointConfig, Event as QuicEvent, Incoming,
     MtuDiscoveryConfig, ReadError, ServerConfig, StreamEvent, StreamId, Transmit, TransportConfig,
@@ -18,6 +20,8 @@ use std::time::{Duration, Instant};
 /// Names a connection of an endpoint; used again once [`Event::Closed`] was seen.
 pub type Key = usize;
 
+/// Set in the first byte of a packet with a long header (RFC 9000, section 17.2).
+const LONG_HEADER: u8 = 0x80;
 /// Largest payload tried on paths that leave the machine: 1500 bytes of Ethernet, less headers.
 const INTERNET_MTU: u16 = 1452;
 /// Largest payload tried on the loopback interface.
@@ -103,6 +107,8 @@ struct Quiet {
     due: u32,
     /// The connection's receive window, which each probe announces a little larger.
     window: u64,
+    /// Where the client was last.
+    remote: SocketAddr,
 }
 
 /// All QUIC connections of one UDP socket.
@@ -117,6 +123,7 @@ pub struct Endpoint {
     accepting: bool,
     /// Bytes that all streams of a connection may have under way to us.
     window: u64,
+    tally: Tally,
 }
 
 impl Endpoint {
@@ -143,6 +150,7 @@ impl Endpoint {
             retry: options.retry,
             accepting: true,
             window: receive_window(options),
+            tally: Tally::default(),
         }
     }
 
@@ -154,15 +162,24 @@ impl Endpoint {
             data,
         } = datagram;
         let buffer = out.buffer();
+        let short = data.first().is_some_and(|first| first & LONG_HEADER == 0);
         match self.inner.handle(now, remote, local, None, data, buffer) {
             Some(DatagramEvent::ConnectionEvent(handle, event)) => {
                 if let Some(connection) = connection(&mut self.connections, handle.0) {
                     connection.quic.handle_event(event);
+                    let remote = connection.quic.remote_address();
+                    if std::mem::replace(&mut connection.remote, remote) != remote {
+                        self.tally.add(Quic::Migrations, 1);
+                    }
                     self.activate(handle.0);
                 }
             }
             Some(DatagramEvent::NewConnection(incoming)) => self.incoming(now, incoming, out),
-            Some(DatagramEvent::Response(transmit)) => out.push(outgoing(&transmit)),
+            Some(DatagramEvent::Response(transmit)) => {
+                // To a short header there is no other answer (RFC 9000, section 10.3).
+                self.tally.add(Quic::StatelessResets, u64::from(short));
+                out.push(outgoing(&transmit));
+            }
             None => {}
         }
     }
@@ -177,6 +194,7 @@ impl Endpoint {
         if self.retry && !incoming.remote_address_validated() {
             // Fails only when it cannot be retried, which validation rules out.
             if let Ok(transmit) = self.inner.retry(incoming, buffer) {
+                self.tally.add(Quic::Retries, 1);
                 out.push(outgoing(&transmit));
             }
             return;
@@ -197,11 +215,13 @@ impl Endpoint {
     }
 
     fn add(&mut self, key: Key, quic: quinn_proto::Connection) {
+        self.tally.add(Quic::Connections, 1);
         if key >= self.connections.len() {
             self.connections.resize_with(key + 1, || None);
         }
         self.connections[key] = Some(Connection {
             origin: quic.remote_address(),
+            remote: quic.remote_address(),
             quic,
             active: false,
             armed: None,
@@ -254,6 +274,9 @@ impl Endpoint {
                         due: 0,
                         window: self.window,
                     });
+                    let early = u64::from(connection.quic.has_0rtt());
+                    self.tally.add(Quic::Handshakes, 1);
+                    self.tally.add(Quic::EarlyData, early);
                     return Some(Event::Connected);
                 }
                 QuicEvent::ConnectionLost { .. } => {
@@ -307,6 +330,9 @@ impl Endpoint {
             return;
         };
         if connection.quic.is_drained() && connection.closed {
+            let path = connection.quic.stats().path;
+            self.tally.add(Quic::PacketsSent, path.sent_packets);
+            self.tally.add(Quic::PacketsLost, path.lost_packets);
             self.connections[key] = None;
             return;
         }
@@ -475,6 +501,11 @@ impl Endpoint {
     pub fn handshake(&self, key: Key) -> Option<Box<dyn Any>> {
         let connection = self.connections.get(key)?.as_ref()?;
         connection.quic.crypto_session().handshake_data()
+    }
+
+    /// What happened since it was last asked for.
+    pub fn tally(&mut self) -> &mut Tally {
+        &mut self.tally
     }
 
     /// Whether all connections are drained.

@@ -3,6 +3,7 @@
 
 mod connection;
 mod endpoint;
+mod tally;
 mod tls;
 mod udp;
 
@@ -133,6 +134,7 @@ impl Hub {
             self.endpoint.borrow_mut().handle_timeouts(now);
             self.serve_active(&io, &mut sender, now)?;
             flush(&io, &mut sender)?;
+            tally::count(&mut self.endpoint.borrow_mut(), self.worker.meter.as_ref());
             if self.worker.shutdown.is_set() {
                 let since = *ending.get_or_insert(now);
                 self.endpoint.borrow_mut().stop_accepting();

@@ -1,0 +1,63 @@
+//! Known mistakes of a configuration that is valid: what `-t` warns about.
+//!
+//! Each check looks at directives as they are written, with the blocks around them; none changes what
+//! the server does. Words and reasons follow the lists of common mistakes that administrators know.
+
+mod headers;
+mod locations;
+mod passes;
+mod scope;
+mod servers;
+mod tls;
+
+use crate::error::ConfError;
+use crate::parser::Directive;
+use scope::{Facts, Scope};
+
+/// One mistake: what it is and where.
+type Remark = ConfError;
+
+/// Gathers remarks.
+#[derive(Default)]
+struct Remarks(Vec<Remark>);
+
+impl Remarks {
+    fn add(&mut self, at: &Directive, message: impl Into<String>) {
+        self.0.push(ConfError::at(message, &at.place));
+    }
+}
+
+/// The mistakes of a configuration, in the order of the files.
+pub fn remarks(directives: &[Directive]) -> Vec<String> {
+    let mut out = Remarks::default();
+    for http in directives.iter().filter(|d| d.name() == "http") {
+        let items = http.block.as_deref().unwrap_or(&[]);
+        let facts = Facts::new(items);
+        let scope = Scope::top(http, &facts);
+        servers::check(&scope, &mut out);
+        scope
+            .blocks(&["server"])
+            .for_each(|inner| server(&inner, &mut out));
+        tls::check(&scope, &mut out);
+    }
+    out.0.iter().map(ConfError::to_string).collect()
+}
+
+fn server(scope: &Scope<'_>, out: &mut Remarks) {
+    locations::server(scope, out);
+    block(scope, out);
+}
+
+/// Checks of every block from a server on, and of those inside.
+fn block(scope: &Scope<'_>, out: &mut Remarks) {
+    headers::check(scope, out);
+    tls::check(scope, out);
+    passes::check(scope, out);
+    locations::check(scope, out);
+    scope
+        .blocks(&["location", "if", "limit_except"])
+        .for_each(|inner| block(&inner, out));
+}
+
+#[cfg(test)]
+mod tests;

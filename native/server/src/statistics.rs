@@ -1,0 +1,77 @@
+//! What the master keeps so that counts outlive workers and reloads.
+
+use crate::master::threads;
+use gallop_conf::model::Config;
+use gallop_engine::metrics::{Generation, History, Snapshot};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+pub struct Statistics {
+    current: Arc<Generation>,
+    /// Configurations that still have workers.
+    before: Vec<Arc<Generation>>,
+    /// What was counted under those that have none any more.
+    carried: Snapshot,
+    started: u64,
+    loaded: u64,
+    number: u64,
+}
+
+fn seconds() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |d| d.as_secs())
+}
+
+fn generation(config: &Config) -> Result<Arc<Generation>, String> {
+    let made = Generation::new(config, threads(config));
+    made.map(Arc::new)
+        .map_err(|e| format!("mmap() of the counters failed ({e})"))
+}
+
+impl Statistics {
+    pub fn new(config: &Config) -> Result<Statistics, String> {
+        let now = seconds();
+        Ok(Statistics {
+            current: generation(config)?,
+            before: Vec::new(),
+            carried: Snapshot::default(),
+            started: now,
+            loaded: now,
+            number: 1,
+        })
+    }
+
+    /// Counts for another configuration from now on.
+    pub fn reload(&mut self, config: &Config) -> Result<(), String> {
+        let next = generation(config)?;
+        self.before.push(std::mem::replace(&mut self.current, next));
+        self.loaded = seconds();
+        self.number += 1;
+        Ok(())
+    }
+
+    /// The counts of workers that start now.
+    pub fn current(&self) -> &Arc<Generation> {
+        &self.current
+    }
+
+    /// What a worker that starts now has to know.
+    pub fn history(&self) -> History {
+        History {
+            current: self.current.clone(),
+            before: self.before.clone(),
+            carried: self.carried.clone(),
+            started: self.started,
+            loaded: self.loaded,
+            number: self.number,
+        }
+    }
+
+    /// The last worker of a configuration is gone: what it had open is closed, what it counted stays.
+    pub fn ended(&mut self, generation: &Arc<Generation>) {
+        generation.clear_gauges();
+        if let Some(i) = self.before.iter().position(|g| Arc::ptr_eq(g, generation)) {
+            self.carried.merge(&self.before.remove(i).read());
+        }
+    }
+}
