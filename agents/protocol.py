@@ -55,6 +55,7 @@ OPERATIONS = (
     "service",  # {"engine": EngineControl, "action": start|stop|reload|status} -> {"running", "pid", "workers", ...}
     "read",  # {"patterns", "roots"} -> {"files": [{"path", "real", "link", "mode", "sha256", "text"}], "skipped"}
     "tail",  # {"path", "lines", "roots", "follow"} -> {"lines": [...]}; with follow, events {"lines": [...]}
+    "traffic",  # {"socket", "roots", "seconds", "zones"} -> {"readings": [gallop's status, before and after]}
     "install",  # {"source", "sha256", "path", "engine"}: an uploaded program in its place, and running
     "bench",  # BenchRequest -> BenchResult; progress events
     "sample",  # {"trees": {name: sources} | "pids": [...], "seconds", "hz"} -> CPU and RSS of process trees over time

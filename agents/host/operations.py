@@ -31,6 +31,7 @@ MODULES = {
     "service": "agents.host.service",
     "read": "agents.host.read",
     "tail": "agents.host.tail",
+    "traffic": "agents.host.traffic",
     "install": "agents.host.install",
     "bench": "agents.host.bench",
     "sample": "agents.host.sample",

@@ -15,6 +15,7 @@ from panel.api.base import UUID_REGEX, Resource
 from panel.api.logs import PARAMETERS as LOG_PARAMETERS
 from panel.api.logs import LogSerializer, logs_answer
 from panel.api.serializers import EmptySerializer
+from panel.api.traffic import HostTrafficSerializer
 from panel.hosts import selectors, services
 from panel.hosts.logs import ServerLog, host_log_tail, host_logs
 from panel.hosts.models import EngineInstall, Host, HostOperation, OperationKind
@@ -29,6 +30,7 @@ from panel.hosts.serializers import (
     ServiceInput,
     TrustInput,
 )
+from panel.hosts.traffic import host_traffic
 
 
 def queued(operation: HostOperation) -> Response:
@@ -128,6 +130,13 @@ class Hosts(Resource):
         install = services.install_adopt(actor=self.actor, host=self.get_object(), **self.body(AdoptInput))
         headers = {"Location": f"/api/v1/installs/{install.pk}/"}
         return Response(InstallSerializer(install).data, status=201, headers=headers)
+
+    @extend_schema(responses=HostTrafficSerializer)
+    @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[], reads=Action.ADMINISTER)
+    def traffic(self, request: Request, name: str = "") -> Response:
+        """What the host's servers counted: connections, sites, upstreams, caches. Only gallop tells it."""
+        require(self.actor, Action.ADMINISTER)
+        return Response(HostTrafficSerializer({"servers": host_traffic(self.get_object())}).data)
 
     @extend_schema(responses=LogSerializer)
     @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[], reads=Action.ADMINISTER)

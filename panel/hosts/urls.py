@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import URLPattern, URLResolver, path
 
-from panel.hosts.views import changes, pages
+from panel.hosts.views import changes, pages, traffic
 
 app_name = "hosts"
 
@@ -14,6 +14,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("<slug:name>/", pages.detail, name="detail"),
     path("<slug:name>/live/", pages.live, name="live"),
     path("<slug:name>/logs/", pages.logs, name="logs"),
+    path("<slug:name>/traffic/", traffic.traffic, name="traffic"),
     path("<slug:name>/edit/", changes.edit, name="edit"),
     path("<slug:name>/delete/", changes.delete, name="delete"),
     path("<slug:name>/trust/", changes.trust, name="trust"),

@@ -18,6 +18,7 @@ from panel.api.logs import PARAMETERS as LOG_PARAMETERS
 from panel.api.logs import LogSerializer, logs_answer
 from panel.api.problems import ApiError
 from panel.api.serializers import EmptySerializer
+from panel.api.traffic import SiteTrafficSerializer
 from panel.hosts.models import EngineInstall
 from panel.websites import checks, linting, services
 from panel.websites.logs import site_log_tail, site_logs
@@ -38,6 +39,7 @@ from panel.websites.serializers import (
     SiteSerializer,
 )
 from panel.websites.services.definition import changes_snippets
+from panel.websites.traffic import site_traffic
 
 MAX_BULK = 1000
 
@@ -209,6 +211,12 @@ class Sites(Resource):
             actor=self.actor, site=site, code=values["code"], where=where, expected_version=self.expected_version(site)
         )
         return self.answer(mended)
+
+    @extend_schema(responses=SiteTrafficSerializer)
+    @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])
+    def traffic(self, request: Request, name: str = "") -> Response:
+        """What the server counted of this site: requests, status classes, latencies. Only gallop tells it."""
+        return Response(SiteTrafficSerializer(site_traffic(self.get_object())).data)
 
     @extend_schema(responses=LogSerializer)
     @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])

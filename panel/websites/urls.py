@@ -52,6 +52,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("<slug:name>/explain/", explain.explain, name="explain"),
     path("<slug:name>/raw/", insight.raw, name="raw"),
     path("<slug:name>/logs/", insight.logs, name="logs"),
+    path("<slug:name>/traffic/", insight.traffic, name="traffic"),
     path("<slug:name>/benchmarks/", insight.benchmarks, name="benchmarks"),
     path("<slug:name>/servers/", trials.site_trials, name="trials"),
     path("<slug:name>/servers/replay/", trials.replay, name="trials_replay"),

@@ -14,7 +14,20 @@ from panel.websites.models import Certificate, PhpPool, Site, Upstream
 from tests.pages.conftest import shop_definition
 from tests.support.cast import Cast
 
-TABS = ("", "blocks/", "php/", "upstreams/", "tls/", "raw/", "history/", "benchmarks/", "logs/", "edit/", "clone/")
+TABS = (
+    "",
+    "blocks/",
+    "php/",
+    "upstreams/",
+    "tls/",
+    "raw/",
+    "history/",
+    "benchmarks/",
+    "traffic/",
+    "logs/",
+    "edit/",
+    "clone/",
+)
 
 
 def text_of(answer: Any) -> str:

@@ -132,6 +132,12 @@ def number(value: float | None, digits: int = 0) -> str:
 
 
 @register.filter
+def unlocalized(value: float) -> str:
+    """A number for a drawing: with a point, whatever the reader's language."""
+    return f"{value:g}"
+
+
+@register.filter
 def bytes_iec(value: float | None) -> str:
     """Bytes with a binary unit: 1536 -> 1.5 KiB."""
     if value is None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import PurePosixPath
+
 from panel.rendering.nginx.quoting import line, no_variables
 from panel.rendering.nginx.types import FASTCGI_PARAMS, MIME_TYPES
 from panel.rendering.spec import InstallSpec, RenderedFile
@@ -12,7 +14,15 @@ TEMP_PATHS = {
     "nginx": ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"),
     "native": ("client_body", "proxy", "fastcgi"),
 }
+LONGEST_SOCKET = 107  # unix(7)
 FILE_NAMES = {"nginx": "nginx.conf", "native": "gallop.conf"}
+
+
+def status_socket(pid_file: str) -> str:
+    """The private socket on which gallop shows what it counts, beside its pid file; "" where the path is too long."""
+    place = PurePosixPath(pid_file)
+    path = str(place.with_name(f"{place.stem}-status.sock"))
+    return path if len(path.encode()) <= LONGEST_SOCKET else ""
 
 
 def main(install: InstallSpec, *, user: str, workers: int, pid_file: str, temp_dir: str) -> list[RenderedFile]:
@@ -23,7 +33,7 @@ def main(install: InstallSpec, *, user: str, workers: int, pid_file: str, temp_d
         directive("pid", no_variables(pid_file, "/pid_file")),
         directive("error_log", f"{install.log_dir}/error.log", "notice"),
         block("events", body=[directive("worker_connections", 4096)]),
-        block("http", body=_http(install, temp_dir)),
+        block("http", body=_http(install, temp_dir, status_socket(pid_file))),
     ]
     text = print_tree("nginx", line, "nginx.conf.j2", nodes=nodes)
     types = [block("types", body=[directive(kind, *suffixes) for kind, suffixes in MIME_TYPES.items()], gap=False)]
@@ -35,7 +45,7 @@ def main(install: InstallSpec, *, user: str, workers: int, pid_file: str, temp_d
     ]
 
 
-def _http(install: InstallSpec, temp_dir: str) -> list[Node]:
+def _http(install: InstallSpec, temp_dir: str, socket: str) -> list[Node]:
     nodes: list[Node] = [
         directive("include", "mime.types"),
         directive("default_type", "application/octet-stream"),
@@ -47,6 +57,8 @@ def _http(install: InstallSpec, temp_dir: str) -> list[Node]:
         directive("types_hash_max_size", 2048),
         directive("server_names_hash_bucket_size", 128),
     ]
+    if socket and install.engine == "native":
+        nodes.append(directive("status_socket", no_variables(socket, "/pid_file"), gap=True))
     if temp_dir:
         for name in TEMP_PATHS[install.engine]:
             nodes.append(directive(f"{name}_temp_path", f"{temp_dir}/{name}", gap=name == "client_body"))

@@ -65,14 +65,14 @@ def _redirect(
 ) -> Node:
     port = secure[0].port if secure else 443
     host = "$host" if port == 443 else f"$host:{port}"
-    body = [*_listens(scope, plain, at), *_names(source, at)]
+    body = [*_listens(scope, plain, at), *_names(source, at), *_counted(scope)]
     return block("server", body=[*body, directive("return", 301, f"https://{host}$request_uri", gap=True)])
 
 
 def _server(scope: Scope, source: ServerBlock, at: str) -> Node:
     everywhere = block_headers(scope, source, at)
     scope.brotli = False
-    body = [*_listens(scope, source.listens, at), *_names(source, at), *_files(source, at)]
+    body = [*_listens(scope, source.listens, at), *_names(source, at), *_counted(scope), *_files(source, at)]
     if source.tls is not None and any(listen.tls for listen in source.listens):
         body += _tls(source.tls, at)
     body += [*_logs(scope, source, at), *_answers(scope, source, at), *add_headers(scope, everywhere, at)]
@@ -108,6 +108,11 @@ def _names(source: ServerBlock, at: str) -> list[Node]:
     covered = {form for name in names if name.startswith(".") for form in (name[1:], f"*{name}")}
     names = [name for name in names if name not in covered]
     return [directive("server_name", *names)] if names else []
+
+
+def _counted(scope: Scope) -> list[Node]:
+    """All of a site's server blocks count under its name; nginx itself counts no sites."""
+    return [directive("status_zone", scope.spec.name)] if scope.install.engine == "native" else []
 
 
 def _files(source: ServerBlock, at: str) -> list[Node]:

@@ -61,6 +61,7 @@ def site_tabs(site: Site, current: str) -> list[Tab]:
         ("history", _("History")),
         ("benchmarks", _("Benchmarks")),
         ("trials", _("Which server?")),
+        ("traffic", _("Traffic")),
         ("logs", _("Logs")),
     ]
     found = []

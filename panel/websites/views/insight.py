@@ -10,13 +10,16 @@ from django.http import Http404, HttpResponse
 from django.views.decorators.http import require_safe
 
 from panel.benchmarks.selectors import runs_visible
+from panel.core.bars import columns, shares
 from panel.core.errors import ApplicationError
 from panel.core.http import Request
+from panel.core.templatetags.ui import seconds
 from panel.deployments.rendered import site_files
 from panel.hosts.models import EngineInstall
 from panel.websites import freeze
 from panel.websites.logs import site_log_tail, site_logs
 from panel.websites.models import Site
+from panel.websites.traffic import site_traffic
 from panel.websites.views.base import page_of, site_get, site_render
 from panel.websites.views.notes import site_differences, words
 
@@ -77,6 +80,33 @@ def logs(request: Request, name: str) -> HttpResponse:
             context["fault"] = str(error)
     is_part = request.htmx and request.htmx.target == "log"
     return site_render(request, site, "logs", "components/log.html" if is_part else "websites/logs.html", **context)
+
+
+def _until(milliseconds: float) -> str:
+    return seconds(milliseconds / 1000)
+
+
+@login_required
+@require_safe
+def traffic(request: Request, name: str) -> HttpResponse:
+    """The page, or the part of it that asks for itself again every few seconds."""
+    site = site_get(request, name)
+    context: dict[str, Any] = {"is_asked": site.install is not None}
+    try:
+        found = site_traffic(site)
+    except ApplicationError as error:
+        context |= {"fault": error.message, "is_asked": error.retry}
+    else:
+        zone = next(iter(found.zones), None)
+        context |= {"traffic": found, "zone": zone}
+        if zone is not None:
+            bars = columns([(_until(bound), count) for bound, count in zone.latency_histogram])
+            context |= {"shares": shares(zone.responses), "columns": bars}
+            if bars:
+                context |= {"first": bars[0].label, "last": bars[-1].label}
+    is_part = request.htmx and request.htmx.target == "traffic"
+    template = "websites/traffic_live.html" if is_part else "websites/traffic.html"
+    return site_render(request, site, "traffic", template, **context)
 
 
 @login_required

@@ -1,0 +1,116 @@
+"""What a server says of its work, asked over its private socket (gallop's `status_socket`)."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import stat
+
+from agents.host import paths
+from agents.host.errors import Refusal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import threading
+    from typing import Any
+
+    from agents.host.operations import Emit
+
+TIMEOUT_S = 5.0
+MAX_BYTES = 32 * 1024 * 1024
+MAX_PAUSE_S = 10.0
+# A host may have ten thousand sites: without names, the busiest.
+MAX_ZONES = 200
+REQUEST = b"GET /status HTTP/1.0\r\nHost: localhost\r\nUser-Agent: paddock-agent\r\n\r\n"
+
+
+def run(args: dict[str, Any], emit: Emit, cancelled: threading.Event) -> dict[str, Any]:
+    """{"readings": [...]}: the status as the server gives it, twice with `seconds` in between unless that is 0.
+
+    `zones` names those of its sites that are asked for; without it the busiest are given. "zone_count": all there are.
+    """
+    path = paths.resolve(args.get("socket"), paths.resolve_roots(args.get("roots")))
+    pause, zones = args.get("seconds", 0), args.get("zones")
+    if isinstance(pause, bool) or not isinstance(pause, (int, float)) or not 0 <= pause <= MAX_PAUSE_S:
+        raise Refusal("invalid", "seconds is a number from 0 to %d" % MAX_PAUSE_S)
+    if zones is not None and not (isinstance(zones, list) and all(isinstance(name, str) for name in zones)):
+        raise Refusal("invalid", "zones is a list of names")
+    readings = [_reading(path, zones)]
+    if pause:
+        cancelled.wait(pause)
+        readings.append(_reading(path, zones))
+    return {"readings": readings}
+
+
+def _reading(path: str, names: list[str] | None) -> dict[str, Any]:
+    try:
+        status: dict[str, Any] = json.loads(_body(path))
+    except ValueError:
+        raise Refusal("failed", "what answers at %s is no status of gallop" % path, path=path) from None
+    zones = status.get("zones") if isinstance(status, dict) else None
+    if not isinstance(zones, dict):
+        raise Refusal("failed", "what answers at %s is no status of gallop" % path, path=path)
+    if names is None:
+        wanted = sorted(zones, key=lambda name: (-zones[name]["requests"], name))[:MAX_ZONES]
+    else:
+        wanted = [name for name in names if name in zones]
+    status["zone_count"] = len(zones)
+    status["zones"] = {name: zones[name] for name in wanted}
+    return status
+
+
+def _body(path: str) -> bytes:
+    answer = b"".join(_answer(path))
+    head, _, body = answer.partition(b"\r\n\r\n")
+    if not head.startswith(b"HTTP/1.1 200 ") or len(answer) > MAX_BYTES:
+        said = head.split(b"\r\n", 1)[0].decode("utf-8", "replace")[:80] or "nothing"
+        raise Refusal("failed", "%s answers %s" % (path, said), path=path)
+    return body
+
+
+def _answer(path: str) -> list[bytes]:
+    """All that comes over the socket, up to the limit and a little more."""
+    parts, size = [], 0
+    with _connected(path) as stream:
+        try:
+            stream.sendall(REQUEST)
+            while size <= MAX_BYTES:
+                part = stream.recv(256 * 1024)
+                if not part:
+                    break
+                parts.append(part)
+                size += len(part)
+        except OSError as error:
+            raise Refusal("failed", "%s: %s" % (path, error.strerror or error), path=path) from None
+    return parts
+
+
+def _connected(path: str) -> socket.socket:
+    """A connection through the folder's descriptor: no link is followed, and the path may be longer than sockets'."""
+    folder = _folder(path)
+    stream = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    stream.settimeout(TIMEOUT_S)
+    try:
+        name = os.path.basename(path)
+        if not stat.S_ISSOCK(os.lstat(name, dir_fd=folder).st_mode):
+            raise Refusal("refused", "%s is not a socket" % path, path=path)
+        stream.connect("/proc/self/fd/%d/%s" % (folder, name))
+    except FileNotFoundError:
+        stream.close()
+        raise Refusal("missing", "%s is not there: is the server running?" % path, path=path) from None
+    except (OSError, Refusal) as error:
+        stream.close()
+        if isinstance(error, Refusal):
+            raise
+        raise Refusal("failed", "%s: %s" % (path, error.strerror or error), path=path) from None
+    finally:
+        os.close(folder)
+    return stream
+
+
+def _folder(path: str) -> int:
+    try:
+        return paths.open_folder(os.path.dirname(path))
+    except FileNotFoundError:
+        raise Refusal("missing", "%s is not there: is the server running?" % path, path=path) from None

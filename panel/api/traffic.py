@@ -1,0 +1,86 @@
+"""What servers count, as answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers
+
+_Counts = serializers.DictField
+
+
+class ZoneSerializer(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    requests = serializers.IntegerField()
+    requests_per_s = serializers.FloatField()
+    responses = _Counts(child=serializers.IntegerField(), help_text="By status class; `none`: closed unanswered.")
+    sent_bytes = serializers.IntegerField()
+    sent_per_s = serializers.FloatField(help_text="Bytes.")
+    received_bytes = serializers.IntegerField()
+    latency_ms = _Counts(child=serializers.FloatField(), help_text="p50, p90, p99, p999 since the start.")
+    latency_histogram = serializers.ListField(
+        child=serializers.ListField(child=serializers.FloatField()), help_text="Upper bound in ms, and requests."
+    )
+
+
+class PeerSerializer(serializers.Serializer[Any]):
+    upstream = serializers.CharField()
+    server = serializers.CharField()
+    state = serializers.ChoiceField(["up", "down", "unavailable"])
+    backup = serializers.BooleanField()
+    active = serializers.IntegerField(help_text="Connections in use.")
+    requests = serializers.IntegerField()
+    requests_per_s = serializers.FloatField()
+    responses = _Counts(child=serializers.IntegerField())
+    fails = serializers.IntegerField()
+    mean_ms = serializers.FloatField(allow_null=True)
+
+
+class CacheSerializer(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    size_bytes = serializers.IntegerField()
+    max_size_bytes = serializers.IntegerField(allow_null=True)
+    entries = serializers.IntegerField()
+    responses = _Counts(child=serializers.IntegerField())
+    hit_ratio = serializers.FloatField(allow_null=True)
+
+
+class LimitSerializer(serializers.Serializer[Any]):
+    kind = serializers.ChoiceField(["limit_req", "limit_conn"])
+    zone = serializers.CharField()
+    outcomes = _Counts(child=serializers.IntegerField())
+
+
+class SiteTrafficSerializer(serializers.Serializer[Any]):
+    """One site's part of what its server counted since it was started; rates are those of the last `seconds`."""
+
+    server = serializers.CharField()
+    started_at = serializers.DateTimeField()
+    loaded_at = serializers.DateTimeField()
+    seconds = serializers.FloatField()
+    zones = ZoneSerializer(many=True)
+    upstreams = PeerSerializer(many=True)
+    caches = CacheSerializer(many=True)
+    limits = LimitSerializer(many=True)
+
+
+class TrafficSerializer(SiteTrafficSerializer):
+    """All that a server counted."""
+
+    connections = _Counts(child=serializers.IntegerField())
+    requests = serializers.IntegerField()
+    requests_per_s = serializers.FloatField()
+    protocols = _Counts(child=serializers.IntegerField())
+    quic = _Counts(child=serializers.IntegerField())
+    zone_count = serializers.IntegerField(help_text="All there are; `zones` holds the busiest.")
+
+
+class ServerTrafficSerializer(serializers.Serializer[Any]):
+    install = serializers.IntegerField(source="install.pk")
+    engine = serializers.CharField(source="install.engine")
+    traffic = TrafficSerializer(allow_null=True)
+    detail = serializers.CharField(allow_blank=True, help_text="Why nothing is known.")
+
+
+class HostTrafficSerializer(serializers.Serializer[Any]):
+    servers = ServerTrafficSerializer(many=True)

@@ -1,0 +1,38 @@
+"""What the servers of a host count, for administrators: it tells of the visitors of every team."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.auth.decorators import login_required
+from django.http import HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_safe
+
+from panel.accounts.permissions import Action
+from panel.core.http import Request
+from panel.core.ui import Crumb
+from panel.hosts.traffic import host_traffic
+from panel.hosts.views.pages import host_get
+from panel.websites.selectors import sites_visible
+
+
+@login_required
+@require_safe
+def traffic(request: Request, name: str) -> HttpResponse:
+    """The page, or the part of it that asks for itself again every few seconds."""
+    host = host_get(request, name, Action.ADMINISTER)
+    sites = sites_visible(request.user).filter(install__host=host)
+    context: dict[str, Any] = {
+        "host": host,
+        "servers": host_traffic(host),
+        "names": set(sites.values_list("name", flat=True)),
+        "crumbs": [
+            Crumb(_("Hosts"), reverse("hosts:list")),
+            Crumb(host.name, reverse("hosts:detail", args=[host.name])),
+        ],
+    }
+    is_part = request.htmx and request.htmx.target == "traffic"
+    return render(request, "hosts/traffic_live.html" if is_part else "hosts/traffic.html", context)

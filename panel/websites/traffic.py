@@ -1,0 +1,49 @@
+"""What its server counted of one site: nothing of its neighbours."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from django.utils.translation import gettext as _
+
+from panel.core.errors import ApplicationError
+from panel.hosts.traffic import Traffic, install_traffic
+from panel.rendering.nginx.quoting import prefix
+from panel.websites.models import Site
+
+
+def site_traffic(site: Site) -> Traffic:
+    """The site's own requests, upstreams and limits; the server's other counts are left out.
+
+    Raises ApplicationError for a site that is on no server or on one that tells nothing, and as `install_traffic`.
+    """
+    if site.install is None:
+        raise ApplicationError(_("%s is on no server yet: there is nothing to count.") % site, field="install")
+    return of_site(install_traffic(site.install, [site.name]), site.name)
+
+
+def of_site(whole: Traffic, name: str) -> Traffic:
+    """The part that is the site's, by the names that rendering gives to its groups and zones."""
+
+    def named(rest: str) -> re.Pattern[str]:
+        return re.compile(re.escape(prefix(name)) + "_" + rest)
+
+    # What follows the prefix holds no `_` of its own, so that of site `a` never matches what is of `a-b`.
+    groups, zones = named(r"([^_]+)"), named(r"((?:req|conn)_[0-9_]+)")
+    own = [zone for zone in whole.zones if zone.name == name]
+    return replace(
+        whole,
+        connections={},
+        requests=sum(zone.requests for zone in own),
+        requests_per_s=sum(zone.requests_per_s for zone in own),
+        protocols={},
+        quic={},
+        zone_count=len(own),
+        zones=own,
+        upstreams=[
+            replace(item, upstream=found[1]) for item in whole.upstreams if (found := groups.fullmatch(item.upstream))
+        ],
+        caches=[replace(item, name=found[1]) for item in whole.caches if (found := groups.fullmatch(item.name))],
+        limits=[replace(item, zone=found[1]) for item in whole.limits if (found := zones.fullmatch(item.zone))],
+    )
