@@ -2,71 +2,27 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from django.core.cache import cache
 from django.test import Client
 from pytest_django import Settings
 
-from panel.hosts.execution import operation_execute
-from panel.hosts.models import EngineInstall, JobStatus, OperationKind
-from panel.hosts.services import operation_request
+from panel.hosts.models import EngineInstall
 from panel.websites.models import Site
 from tests.api.caller import caller_of
 from tests.deployments.real import Machine
+from tests.deployments.with_gallop import stop, two_sites, with_gallop
 from tests.pages.conftest import signed_in
-from tests.support.gallop import gallop_binary
 from tests.support.http import ask
 from tests.support.waiting import eventually
 
 
 @pytest.fixture
-def machine(transactional_db: None, agent_home: Path, server_root: Path, settings: Settings) -> Iterator[Machine]:
-    """This machine with gallop as the panel installs it, and two teams' sites on it."""
-    cache.clear()
-    settings.GALLOP_BINARY = Path(gallop_binary())
-    found = Machine(server_root)
-    admin = found.people.admin
-    operation = operation_request(actor=admin, host=found.host, kind=OperationKind.INSTALL_NATIVE)
-    operation_execute(operation.uuid)
-    operation.refresh_from_db()
-    assert operation.status == JobStatus.SUCCEEDED, operation.error
-    yield found
-    for pid_file in server_root.rglob("gallop.pid"):
-        pid = int(pid_file.read_text())
-        os.kill(pid, signal.SIGTERM)
-        assert eventually(lambda pid=pid: not Path(f"/proc/{pid}").exists())
-
-
-def sites(machine: Machine) -> tuple[Site, Site]:
-    install = EngineInstall.objects.get(engine="native")
-    shop = machine.site("shop", install)
-    blog = machine.site("blog", install, actor=machine.people.outsider, team=machine.people.other_team)
-    machine.deploy(shop)
-    (plan,) = _plan(machine, blog)
-    _confirm(machine, plan)
-    assert machine.answers("shop", "this is shop") and machine.answers("blog", "this is blog")
-    return shop, blog
-
-
-def _plan(machine: Machine, site: Site) -> Any:
-    from panel.deployments import services
-
-    return services.deployment_plan(actor=machine.people.outsider, sites=[site])
-
-
-def _confirm(machine: Machine, plan: Any) -> None:
-    from panel.deployments import execution, services
-
-    services.deployment_confirm(actor=machine.people.outsider, deployment=plan)
-    execution.deployment_execute(plan.uuid)
-    plan.refresh_from_db()
-    assert plan.status == "succeeded", plan.error
+def machine(transactional_db: None, server_root: Path, settings: Settings) -> Iterator[Machine]:
+    with with_gallop(server_root, settings) as found:
+        yield found
 
 
 def counted(client: Client, words: str, url: str = "/sites/shop/traffic/") -> bool:
@@ -74,7 +30,7 @@ def counted(client: Client, words: str, url: str = "/sites/shop/traffic/") -> bo
 
 
 def test_a_site_shows_its_own_requests_and_no_others(machine: Machine) -> None:
-    sites(machine)
+    two_sites(machine)
     for _ in range(6):
         ask(machine.port, "/missing", host="shop.example")
     owner, viewer = caller_of(machine.people.owner), signed_in(machine.people.viewer)
@@ -98,7 +54,7 @@ def test_a_site_shows_its_own_requests_and_no_others(machine: Machine) -> None:
 
 
 def test_the_hosts_page_shows_every_site_to_administrators_alone(machine: Machine) -> None:
-    sites(machine)
+    two_sites(machine)
     admin = signed_in(machine.people.admin)
     url = f"/hosts/{machine.host.name}/traffic/"
     assert counted(admin, "/sites/blog/traffic/", url)
@@ -113,7 +69,7 @@ def test_the_hosts_page_shows_every_site_to_administrators_alone(machine: Machin
 
 
 def test_rates_come_from_two_readings_and_counts_outlive_a_reload(machine: Machine) -> None:
-    shop, _blog = sites(machine)
+    shop, _blog = two_sites(machine)
     caller = caller_of(machine.people.owner)
     before = caller.get("sites/shop/traffic/").json()
     for _ in range(40):
@@ -129,11 +85,9 @@ def test_rates_come_from_two_readings_and_counts_outlive_a_reload(machine: Machi
 
 
 def test_a_server_that_does_not_run_or_does_not_tell_says_so(machine: Machine) -> None:
-    shop, _blog = sites(machine)
+    shop, _blog = two_sites(machine)
     install = EngineInstall.objects.get(engine="native")
-    pid = int(Path(install.paths["pid_file"]).read_text())
-    os.kill(pid, signal.SIGTERM)
-    assert eventually(lambda: not Path(f"/proc/{pid}").exists())
+    stop(int(Path(install.paths["pid_file"]).read_text()))
     page = signed_in(machine.people.owner).get("/sites/shop/traffic/").content.decode()
     assert "is the server running?" in page
     EngineInstall.objects.filter(pk=install.pk).update(engine="nginx")

@@ -56,3 +56,51 @@ pub fn long() -> String {
         arguments.join(" ")
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gallop_conf::table::rows;
+
+    /// A directive that only the module has.
+    const MARKS: &[(&str, &str)] = &[
+        ("http_userid_module", "userid"),
+        ("http_uwsgi_module", "uwsgi_pass"),
+        ("http_scgi_module", "scgi_pass"),
+        ("http_grpc_module", "grpc_pass"),
+        ("http_memcached_module", "memcached_pass"),
+        ("http_browser_module", "modern_browser"),
+        ("http_tunnel_module", "tunnel_pass"),
+        ("http_upstream_least_time_module", "least_time"),
+        ("http_upstream_sticky_module", "sticky"),
+        ("mail_pop3_module", "pop3_auth"),
+        ("mail_imap_module", "imap_auth"),
+        ("mail_smtp_module", "smtp_auth"),
+        ("stream", "stream"),
+        ("http_ssl_module", "ssl_certificate"),
+        ("http_v2_module", "http2"),
+        ("http_v3_module", "http3"),
+        ("http_realip_module", "set_real_ip_from"),
+        ("http_auth_request_module", "auth_request"),
+        ("http_stub_status_module", "stub_status"),
+        ("http_gzip_static_module", "gzip_static"),
+        ("http_gunzip_module", "gunzip"),
+        ("http_slice_module", "slice"),
+        ("http_addition_module", "add_before_body"),
+        ("http_sub_module", "sub_filter"),
+        ("http_secure_link_module", "secure_link"),
+        ("http_random_index_module", "random_index"),
+    ];
+
+    #[test]
+    fn it_says_that_it_has_what_the_directive_table_has() {
+        let is_known = |directive: &str| rows().any(|spec| spec.name == directive);
+        for (modules, offered) in [(WITH, true), (WITHOUT, false)] {
+            for module in modules {
+                let mark = MARKS.iter().find(|(name, _)| name == module);
+                let (_, directive) = mark.unwrap_or_else(|| panic!("no mark of {module}"));
+                assert_eq!(is_known(directive), offered, "{module} ({directive})");
+            }
+        }
+    }
+}

@@ -15,13 +15,13 @@ pub fn stub_status(ex: &mut Exchange) -> Flow {
     let text = format!(
         "Active connections: {} \nserver accepts handled requests\n {} {} {} \n\
          Reading: {} Writing: {} Waiting: {} \n",
-        get(&c.active),
-        get(&c.accepted),
-        get(&c.handled),
-        get(&c.requests),
-        get(&c.reading),
-        get(&c.writing),
-        get(&c.waiting)
+        get(c.active),
+        get(c.accepted),
+        get(c.handled),
+        get(c.requests),
+        get(c.reading),
+        get(c.writing),
+        get(c.waiting)
     );
     ex.response.status = 200;
     ex.response.content_type = Some(b"text/plain".to_vec());

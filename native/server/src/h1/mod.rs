@@ -237,9 +237,9 @@ impl<T: Transport> Driver<T> {
             }
             if phase.is_none() {
                 phase = Some(if started {
-                    Phase::new(&worker, |s| &s.counters.reading)
+                    Phase::new(&worker, |s| s.counters.reading)
                 } else {
-                    Phase::new(&worker, |s| &s.counters.waiting)
+                    Phase::new(&worker, |s| s.counters.waiting)
                 });
             }
             match self.wait_bytes(started).await {
@@ -330,7 +330,7 @@ impl<T: Transport> Driver<T> {
         self.shared.consume(len);
         ex.request_length = len as u64;
         ex.pipelined = self.pipelined;
-        let _phase = Phase::new(&self.worker, |s| &s.counters.writing);
+        let _phase = Phase::new(&self.worker, |s| s.counters.writing);
         let refused = match bad {
             Some(error) => {
                 if ex.head.line.end as usize > ex.head.buf.len() {

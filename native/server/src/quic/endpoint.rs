@@ -90,6 +90,8 @@ struct Connection {
     accepted: VecDeque<Event>,
     closed: bool,
     quiet: Option<Quiet>,
+    /// Where the client was last.
+    remote: SocketAddr,
 }
 
 /// After the handshake, until the client acknowledges something: what is sent when a timer runs out.
@@ -107,8 +109,6 @@ struct Quiet {
     due: u32,
     /// The connection's receive window, which each probe announces a little larger.
     window: u64,
-    /// Where the client was last.
-    remote: SocketAddr,
 }
 
 /// All QUIC connections of one UDP socket.
