@@ -90,7 +90,7 @@ impl Server {
             port,
             child,
         };
-        server.wait_for("the pid file", |s| s.folder.0.join("g.pid").exists());
+        server.wait_for("the pid in its file", |s| !s.log("g.pid").is_empty());
         server
     }
 
