@@ -77,6 +77,7 @@ mod tests {
         ("mail_imap_module", "imap_auth"),
         ("mail_smtp_module", "smtp_auth"),
         ("stream", "stream"),
+        ("debug", "debug_connection"),
         ("http_ssl_module", "ssl_certificate"),
         ("http_v2_module", "http2"),
         ("http_v3_module", "http3"),
