@@ -143,6 +143,7 @@ def fallbacks_after_access(world: World) -> tuple[SiteSpec, list[Expected]]:
         world,
         "fallbacks-after-access",
         Location("", "/photos/", "static", try_files=("$uri", "$uri/", "=404"), access_rules=here),
+        Location("", "/manual/", "static", try_files=("$uri", "=404"), access_rules=here),
         Location("", "/", "static", try_files=("$uri", "/found/index.php?$args"), access_rules=here),
         Location("", "/media/", "static", try_files=("$uri", "=410"), access_rules=here),
         Location("~", r"\.php$", "php", php_pool="php"),
@@ -158,6 +159,7 @@ def fallbacks_after_access(world: World) -> tuple[SiteSpec, list[Expected]]:
         Expected("/photos/none", 404),
         Expected("/photos/1999-me.jpg", 405, method="OPTIONS"),
         Expected("/photos/none", 404, method="OPTIONS", otherwise={"apache": 405}),
+        Expected("/manual/none", 404, method="OPTIONS", otherwise={"apache": 405}),
     ]
 
 

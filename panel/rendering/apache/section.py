@@ -36,7 +36,9 @@ def section(
     source, at = place.location, place.pointer
     words = _interpolator(place, name)
     body = [*_HANDLERS[source.handler](spec, place, words)]
-    if fallbacks:
+    if fallbacks and source.try_files[-1] == "=404":
+        body += fallbacks  # nothing falls back, so methods stay refused
+    elif fallbacks:
         # What files allow would be asked of a path that is none, before the fallback is looked for.
         there = f"{'-e' if '$uri/' in source.try_files else '-f'} '%{{REQUEST_FILENAME}}%{{PATH_INFO}}'"
         body += [block("If", f"! {there}", body=[directive("AllowMethods", "reset")], gap=False), *fallbacks]
