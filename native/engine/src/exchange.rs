@@ -1,11 +1,12 @@
 //! One request and its answer.
 
 use crate::body::{Body, BodyError, NoBody, RequestBody};
+use crate::conn::Conn;
 use crate::upstream::Attempt;
 use crate::uri::ParsedUri;
 use crate::worker::Worker;
 use bytes::Bytes;
-use gallop_conf::model::{Endpoint, ErrorLog, Level, Location, Server};
+use gallop_conf::model::{ErrorLog, Level, Location, Server};
 use gallop_conf::pattern::{Groups, Pattern};
 use gallop_conf::vars::VarId;
 use gallop_http::message::{Head, Version};
@@ -19,42 +20,6 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
-
-/// The client's end of a connection, for the requests on it.
-pub struct Conn {
-    pub id: u64,
-    pub endpoint: Arc<Endpoint>,
-    /// `None` on unix sockets.
-    pub peer: Option<SocketAddr>,
-    pub local: Option<SocketAddr>,
-    /// The unix socket's path, as `$server_addr` shows it.
-    pub local_name: String,
-    pub requests: Cell<u64>,
-    /// Milliseconds (monotonic).
-    pub started: u64,
-    pub tls: Option<TlsInfo>,
-    pub proxy_protocol: Option<ProxyProtocol>,
-    /// The server chosen by the TLS handshake's name.
-    pub sni_server: RefCell<Option<Arc<Server>>>,
-}
-
-impl Conn {
-    /// The same connection, whose client has another address now.
-    pub fn moved(&self, peer: Option<SocketAddr>) -> Conn {
-        Conn {
-            id: self.id,
-            endpoint: self.endpoint.clone(),
-            peer,
-            local: self.local,
-            local_name: self.local_name.clone(),
-            requests: self.requests.clone(),
-            started: self.started,
-            tls: self.tls.clone(),
-            proxy_protocol: self.proxy_protocol.clone(),
-            sni_server: self.sni_server.clone(),
-        }
-    }
-}
 
 /// What the handshake agreed on, for variables.
 #[derive(Clone, Debug, Default)]
@@ -290,7 +255,7 @@ impl Exchange {
             uri_changed: false,
             host: String::new(),
             host_port: None,
-            tls: conn.tls.is_some(),
+            tls: conn.tls().is_some(),
             content_length: None,
             chunked: false,
             source: Box::new(NoBody),
@@ -324,8 +289,8 @@ impl Exchange {
             begun: gallop_runtime::coarse_us(),
             started: gallop_runtime::coarse_ms(),
             started_wall: gallop_runtime::unix_time(),
-            client: conn.peer.map(|p| p.ip()),
-            client_port: conn.peer.map_or(0, |p| p.port()),
+            client: conn.peer().map(|p| p.ip()),
+            client_port: conn.peer().map_or(0, |p| p.port()),
             remote_user: None,
             request_length: 0,
             pipelined: false,
@@ -408,7 +373,7 @@ impl Exchange {
     /// Whether `debug_connection` names the client.
     fn is_debugged(&self) -> bool {
         let clients = &self.worker.shared.config.main.debug_connection;
-        let client = || self.conn.peer.map(|peer| peer.ip());
+        let client = || self.conn.peer().map(|peer| peer.ip());
         !clients.is_empty() && clients.iter().any(|net| net.contains(client()))
     }
 
@@ -422,7 +387,7 @@ impl Exchange {
             let _ = write!(line, ", request: \"{}\"", String::from_utf8_lossy(request));
         }
         if let Some(attempt) = self.attempts.last() {
-            let _ = write!(line, ", upstream: \"{}\"", attempt.url);
+            let _ = write!(line, ", upstream: \"{}\"", attempt.url());
         }
         if let Some(host) = self.head.get("host") {
             let _ = write!(line, ", host: \"{}\"", String::from_utf8_lossy(host));

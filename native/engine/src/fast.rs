@@ -1,7 +1,7 @@
 //! Prebuilt answers for small files that are asked for again and again. An entry is only used for a
 //! short time before the file is looked at anew, so that a change shows at once to a person.
 
-use crate::exchange::Conn;
+use crate::conn::Conn;
 use gallop_conf::model::{Location, Server, VerifyClient};
 use hashbrown::HashMap;
 use std::fs::Metadata;
@@ -67,9 +67,8 @@ pub type Origin = (usize, usize);
 
 /// The origin of a connection's requests.
 pub fn origin(conn: &Conn) -> Origin {
-    let sni = conn.sni_server.borrow();
-    let sni = sni
-        .as_ref()
+    let sni = conn
+        .sni_server()
         .map_or(0, |server| Arc::as_ptr(server) as usize);
     (Arc::as_ptr(&conn.endpoint) as usize, sni)
 }

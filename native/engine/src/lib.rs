@@ -4,6 +4,7 @@
 mod access;
 pub mod body;
 pub mod cache;
+pub mod conn;
 mod crypt;
 mod errors;
 pub mod escape;
@@ -34,7 +35,8 @@ mod vars;
 pub mod worker;
 
 pub use body::{Body, BodyError, BodyStream, Chunk, RequestBody};
-pub use exchange::{Conn, Exchange, Response};
+pub use conn::Conn;
+pub use exchange::{Exchange, Response};
 pub use phases::{begin, finish, run, Begin};
 pub use upstream::state::Balancers;
 pub use worker::{Shared, Worker};

@@ -85,7 +85,7 @@ pub fn begin(ex: &mut Exchange) -> Begin {
 /// Whether the handshake was for another server than the one that now wants client certificates:
 /// what the other one asked of the client says nothing here.
 fn is_misdirected(ex: &Exchange) -> bool {
-    let Some(tls) = &ex.conn.tls else {
+    let Some(tls) = ex.conn.tls() else {
         return false;
     };
     let verify = ex.server.conf.ssl_verify_client;
@@ -102,7 +102,7 @@ fn speaks_http2(ex: &Exchange) -> bool {
 /// What is wrong with the connection's TLS, as the chosen server sees it: no TLS on a TLS port, or a
 /// client certificate that is bad or missing.
 fn tls_refusal(ex: &Exchange) -> Option<u16> {
-    let Some(tls) = &ex.conn.tls else {
+    let Some(tls) = ex.conn.tls() else {
         if !ex.conn.endpoint.ssl {
             return None;
         }
@@ -159,7 +159,7 @@ fn choose_server(ex: &mut Exchange) -> Result<(), &'static str> {
     }
     let endpoint = ex.conn.endpoint.clone();
     let chosen = endpoint.hosts.choose(&ex.host);
-    let sni = ex.conn.sni_server.borrow().clone();
+    let sni = ex.conn.sni_server().cloned();
     ex.server = match sni {
         Some(sni) if !chosen.named => sni,
         _ => chosen.server.clone(),
@@ -537,11 +537,12 @@ fn update_location(ex: &mut Exchange) {
 
 /// Runs the handler of the request's location.
 pub async fn content(ex: &mut Exchange) -> Flow {
-    match ex.loc.handler.clone() {
-        Some(Handler::Proxy(pass)) => crate::upstream::proxy(ex, &pass).await,
-        Some(Handler::Fastcgi(pass)) => crate::upstream::fastcgi(ex, &pass).await,
+    let loc = ex.loc.clone();
+    match &loc.handler {
+        Some(Handler::Proxy(pass)) => crate::upstream::proxy(ex, pass).await,
+        Some(Handler::Fastcgi(pass)) => crate::upstream::fastcgi(ex, pass).await,
         Some(Handler::StubStatus) => handlers::stub_status(ex),
-        Some(Handler::Status(format)) => handlers::status(ex, format),
+        Some(Handler::Status(format)) => handlers::status(ex, *format),
         Some(Handler::EmptyGif) => handlers::empty_gif(ex),
         None if ex.stranded => Flow::Status(500),
         None => handlers::files(ex).await,
@@ -569,8 +570,8 @@ pub fn absolute_location(ex: &Exchange, location: &[u8]) -> Vec<u8> {
     let host = if own_name {
         ex.server.name.clone()
     } else if ex.host.is_empty() {
-        let name = ex.conn.local_name.clone();
-        ex.conn.local.map_or(name, |a| match a.ip() {
+        let name = ex.conn.local_name().to_string();
+        ex.conn.local().map_or(name, |a| match a.ip() {
             std::net::IpAddr::V6(v6) => format!("[{v6}]"),
             v4 => v4.to_string(),
         })
@@ -578,7 +579,7 @@ pub fn absolute_location(ex: &Exchange, location: &[u8]) -> Vec<u8> {
         ex.host.clone()
     };
     let default = if ex.tls { 443 } else { 80 };
-    let port = ex.conn.local.map_or(0, |a| a.port());
+    let port = ex.conn.local().map_or(0, |a| a.port());
     let port = if conf.port_in_redirect != Some(false) && port != default && port != 0 {
         format!(":{port}")
     } else {

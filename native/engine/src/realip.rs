@@ -19,7 +19,7 @@ pub fn apply(ex: &mut Exchange, loc: &Location) {
         RealIpSource::Known(RealIpHeader::XForwardedFor) => "x-forwarded-for",
         RealIpSource::Header(name) => name,
         RealIpSource::Known(RealIpHeader::ProxyProtocol) => {
-            let source = ex.conn.proxy_protocol.as_ref().and_then(|p| p.source);
+            let source = ex.conn.proxy_protocol().and_then(|p| p.source);
             if let Some(addr) = source.filter(|_| trusted.iter().any(|n| n.contains(ex.client))) {
                 ex.client = Some(addr.ip());
                 ex.client_port = addr.port();

@@ -21,6 +21,10 @@ pub async fn read(ex: &mut Exchange) -> Result<(), Flow> {
     }
     let loc = ex.loc.clone();
     let in_file = loc.conf.client_body_in_file_only.unwrap_or(InFile::Off);
+    if in_file == InFile::Off && ex.source.is_ended() && !ex.expect_continue {
+        ex.received = Some(Received::Memory(Bytes::new()));
+        return Ok(());
+    }
     let limit = loc.conf.client_body_buffer_size.unwrap_or(16 * 1024) as usize;
     let mut memory: Vec<u8> = Vec::new();
     // An empty body gets a file, too; a request without one does not.

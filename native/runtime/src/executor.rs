@@ -1,6 +1,6 @@
 //! Tasks and the loop that runs them.
 
-use crate::io::{IoState, Ios};
+use crate::io::Ios;
 use crate::sys::{event_fd, Epoll};
 use crate::timer::{now_ms, now_us, read_wall, Timers};
 use std::cell::{Cell, RefCell};
@@ -15,6 +15,8 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 
 type Task = Pin<Box<dyn Future<Output = ()>>>;
+/// What is told of the slots of parked descriptors.
+type Unparked = Rc<dyn Fn(usize)>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TaskId(usize);
@@ -84,6 +86,7 @@ pub(crate) struct Inner {
     remote: Arc<Remote>,
     tasks: Cell<usize>,
     before_wait: RefCell<Vec<Box<dyn Fn()>>>,
+    on_unparked: RefCell<Option<Unparked>>,
 }
 
 /// As [`with_current`], for destructors that may run after the executor is gone.
@@ -156,6 +159,7 @@ impl Runtime {
             remote,
             tasks: Cell::new(0),
             before_wait: RefCell::default(),
+            on_unparked: RefCell::default(),
         });
         CURRENT.with(|c| *c.borrow_mut() = Some(inner.clone()));
         Ok(Runtime { inner })
@@ -170,6 +174,11 @@ impl Runtime {
     /// Calls `f` each time before the loop waits, as to flush what was gathered in a turn.
     pub fn before_wait(&self, f: impl Fn() + 'static) {
         self.inner.before_wait.borrow_mut().push(Box::new(f));
+    }
+
+    /// Calls `f` with the slot of each parked descriptor that something happened to.
+    pub fn on_unparked(&self, f: impl Fn(usize) + 'static) {
+        *self.inner.on_unparked.borrow_mut() = Some(Rc::new(f));
     }
 
     /// Runs until `future` is done; other tasks go on running meanwhile.
@@ -208,10 +217,23 @@ impl Runtime {
             if key == EVENT_KEY {
                 self.take_remote();
             } else {
-                inner.ios.borrow().ready(key, bits);
+                inner.ios.borrow_mut().ready(key, bits);
             }
         }
         inner.timers.borrow_mut().fire(inner.now.get());
+        self.tell_unparked();
+    }
+
+    fn tell_unparked(&self) {
+        let mut unparked = std::mem::take(&mut self.inner.ios.borrow_mut().unparked);
+        let handler = self.inner.on_unparked.borrow().clone();
+        for slot in unparked.drain(..) {
+            if let Some(handler) = &handler {
+                handler(slot as usize);
+            }
+        }
+        // No events are taken meanwhile; the memory is kept for those to come.
+        self.inner.ios.borrow_mut().unparked = unparked;
     }
 
     fn take_remote(&self) {
@@ -278,6 +300,8 @@ impl Drop for Runtime {
         drop(tasks);
         let hooks: Vec<_> = self.inner.before_wait.borrow_mut().drain(..).collect();
         drop(hooks);
+        let handler = self.inner.on_unparked.borrow_mut().take();
+        drop(handler);
         CURRENT.with(|c| c.borrow_mut().take());
     }
 }
@@ -322,10 +346,10 @@ pub async fn yield_now() {
 }
 
 impl Inner {
-    pub(crate) fn register(&self, fd: i32, events: u32) -> io::Result<(u64, Rc<IoState>)> {
-        let (key, state) = self.ios.borrow_mut().add();
+    pub(crate) fn register(&self, fd: i32, events: u32) -> io::Result<u64> {
+        let key = self.ios.borrow_mut().add();
         match self.epoll.add(fd, events, key) {
-            Ok(()) => Ok((key, state)),
+            Ok(()) => Ok(key),
             Err(e) => {
                 self.ios.borrow_mut().remove(key);
                 Err(e)

@@ -1,76 +1,118 @@
 //! Readiness of file descriptors, edge-triggered.
 
 use crate::executor::{try_current, with_current};
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::future::poll_fn;
 use std::io;
+use std::marker::PhantomData;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-/// What is known of a descriptor, and who waits for it.
+/// What is known of a descriptor, and who waits for it. Kept small: there is one for each connection.
 #[derive(Default)]
-pub(crate) struct IoState {
-    readable: Cell<bool>,
-    writable: Cell<bool>,
+struct IoState {
+    /// Counts the owners of the slot, so that a late event never reaches a new one.
+    generation: u32,
+    used: bool,
+    readable: bool,
+    writable: bool,
     /// The peer has closed or reset the connection.
-    hung_up: Cell<bool>,
-    reader: RefCell<Option<Waker>>,
-    writer: RefCell<Option<Waker>>,
+    hung_up: bool,
+    /// No task waits; the thread's handler of parked descriptors is told of events.
+    parked: bool,
+    /// Only where a task has waited; most descriptors are parked.
+    wakers: Option<Box<Wakers>>,
+}
+
+#[derive(Default)]
+struct Wakers {
+    reader: Option<Waker>,
+    writer: Option<Waker>,
+}
+
+impl IoState {
+    fn woken(&mut self, side: fn(&mut Wakers) -> &mut Option<Waker>) {
+        if let Some(waker) = self.wakers.as_mut().and_then(|w| side(w).take()) {
+            waker.wake();
+        }
+    }
+
+    fn poll(
+        &mut self,
+        ready: bool,
+        side: fn(&mut Wakers) -> &mut Option<Waker>,
+        cx: &mut Context<'_>,
+    ) -> Poll<()> {
+        if ready {
+            return Poll::Ready(());
+        }
+        // Who only tries is not told later.
+        if cx.waker().will_wake(Waker::noop()) {
+            return Poll::Pending;
+        }
+        let place = side(self.wakers.get_or_insert_default());
+        match place {
+            Some(w) if w.will_wake(cx.waker()) => {}
+            _ => *place = Some(cx.waker().clone()),
+        }
+        Poll::Pending
+    }
 }
 
 #[derive(Default)]
 pub(crate) struct Ios {
-    slots: Vec<(u32, Option<Rc<IoState>>)>,
+    slots: Vec<IoState>,
     free: Vec<u32>,
+    /// Parked descriptors that something happened to.
+    pub(crate) unparked: Vec<u32>,
 }
 
 impl Ios {
-    /// The key holds slot and generation, so that a late event never reaches a new owner.
-    pub(crate) fn add(&mut self) -> (u64, Rc<IoState>) {
-        let state = Rc::new(IoState::default());
+    /// The key holds slot and generation.
+    pub(crate) fn add(&mut self) -> u64 {
         let slot = self.free.pop().unwrap_or_else(|| {
-            self.slots.push((0, None));
+            self.slots.push(IoState::default());
             (self.slots.len() - 1) as u32
         });
-        let entry = &mut self.slots[slot as usize];
-        entry.1 = Some(state.clone());
-        ((u64::from(entry.0) << 32) | u64::from(slot), state)
+        let state = &mut self.slots[slot as usize];
+        state.used = true;
+        (u64::from(state.generation) << 32) | u64::from(slot)
     }
 
     pub(crate) fn remove(&mut self, key: u64) {
         let slot = key as u32;
-        let entry = &mut self.slots[slot as usize];
+        let old = std::mem::take(&mut self.slots[slot as usize]);
         // The top generation bit stays clear: u64::MAX is the key of the executor's own event.
-        entry.0 = (entry.0 + 1) & 0x7fff_ffff;
-        entry.1 = None;
+        self.slots[slot as usize].generation = (old.generation + 1) & 0x7fff_ffff;
         self.free.push(slot);
     }
 
-    pub(crate) fn ready(&self, key: u64, bits: u32) {
-        let (generation, state) = &self.slots[key as u32 as usize];
-        let Some(state) = state
-            .as_ref()
-            .filter(|_| u64::from(*generation) == key >> 32)
-        else {
+    pub(crate) fn ready(&mut self, key: u64, bits: u32) {
+        let slot = key as u32;
+        let state = &mut self.slots[slot as usize];
+        if !state.used || u64::from(state.generation) != key >> 32 {
             return;
-        };
+        }
         let has = |mask: i32| bits & mask as u32 != 0;
         if has(libc::EPOLLHUP | libc::EPOLLERR | libc::EPOLLRDHUP) {
-            state.hung_up.set(true);
+            state.hung_up = true;
         }
         if has(libc::EPOLLIN | libc::EPOLLHUP | libc::EPOLLERR | libc::EPOLLRDHUP) {
-            state.readable.set(true);
-            if let Some(w) = state.reader.borrow_mut().take() {
-                w.wake();
+            state.readable = true;
+            if std::mem::take(&mut state.parked) {
+                self.unparked.push(slot);
             }
+            state.woken(|w| &mut w.reader);
         }
         if has(libc::EPOLLOUT | libc::EPOLLHUP | libc::EPOLLERR) {
-            state.writable.set(true);
-            if let Some(w) = state.writer.borrow_mut().take() {
-                w.wake();
-            }
+            state.writable = true;
+            state.woken(|w| &mut w.writer);
         }
+    }
+
+    fn state(&mut self, key: u64) -> &mut IoState {
+        &mut self.slots[key as u32 as usize]
     }
 }
 
@@ -78,9 +120,10 @@ impl Ios {
 pub struct IoFd {
     fd: OwnedFd,
     key: u64,
-    state: Rc<IoState>,
     /// No other descriptor names the socket: its close takes it out of the epoll set (epoll(7)).
     sole: bool,
+    /// Its state belongs to this thread's executor.
+    local: PhantomData<Rc<Cell<()>>>,
 }
 
 /// Both directions, told once for each change.
@@ -102,12 +145,12 @@ impl IoFd {
     }
 
     fn register(fd: OwnedFd, events: u32, sole: bool) -> io::Result<IoFd> {
-        let (key, state) = with_current(|c| c.register(fd.as_raw_fd(), events))?;
+        let key = with_current(|c| c.register(fd.as_raw_fd(), events))?;
         Ok(IoFd {
             fd,
             key,
-            state,
             sole,
+            local: PhantomData,
         })
     }
 
@@ -115,49 +158,58 @@ impl IoFd {
         self.fd.as_raw_fd()
     }
 
+    /// A number that no other open descriptor of this thread has; small ones come first.
+    pub fn slot(&self) -> usize {
+        self.key as u32 as usize
+    }
+
+    /// Has the handler set with [`Runtime::on_unparked`](crate::Runtime::on_unparked) called, once, when
+    /// there is something to read. The last read must have found nothing: an event that came before is
+    /// not told again.
+    pub fn park(&self) {
+        self.with(|state| {
+            state.parked = true;
+            state.wakers = None;
+        });
+    }
+
+    fn with<T>(&self, f: impl FnOnce(&mut IoState) -> T) -> T {
+        with_current(|c| f(c.ios.borrow_mut().state(self.key)))
+    }
+
     /// Assume data may be there: for a descriptor just made, before any event came.
     pub fn set_readable(&self) {
-        self.state.readable.set(true);
+        self.with(|state| state.readable = true);
     }
 
     pub fn set_writable(&self) {
-        self.state.writable.set(true);
+        self.with(|state| state.writable = true);
     }
 
     /// Call after a read found nothing, or less than it asked for.
     pub fn clear_readable(&self) {
         // After a hang-up no further event comes; the next read must see the end.
-        if !self.state.hung_up.get() {
-            self.state.readable.set(false);
-        }
+        self.with(|state| state.readable = state.hung_up);
     }
 
     pub fn clear_writable(&self) {
-        self.state.writable.set(false);
+        self.with(|state| state.writable = false);
     }
 
     pub fn is_readable(&self) -> bool {
-        self.state.readable.get()
+        self.with(|state| state.readable)
     }
 
     pub fn is_hung_up(&self) -> bool {
-        self.state.hung_up.get()
+        self.with(|state| state.hung_up)
     }
 
     pub fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.state.readable.get() {
-            return Poll::Ready(());
-        }
-        store(&self.state.reader, cx);
-        Poll::Pending
+        self.with(|state| state.poll(state.readable, |w| &mut w.reader, cx))
     }
 
     pub fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.state.writable.get() {
-            return Poll::Ready(());
-        }
-        store(&self.state.writer, cx);
-        Poll::Pending
+        self.with(|state| state.poll(state.writable, |w| &mut w.writer, cx))
     }
 
     pub async fn readable(&self) {
@@ -169,14 +221,6 @@ impl IoFd {
     }
 }
 
-fn store(place: &RefCell<Option<Waker>>, cx: &mut Context<'_>) {
-    let mut place = place.borrow_mut();
-    match &*place {
-        Some(w) if w.will_wake(cx.waker()) => {}
-        _ => *place = Some(cx.waker().clone()),
-    }
-}
-
 impl Drop for IoFd {
     fn drop(&mut self) {
         try_current(|c| {
@@ -185,5 +229,15 @@ impl Drop for IoFd {
             }
             c.ios.borrow_mut().remove(self.key);
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::IoState;
+
+    #[test]
+    fn what_each_descriptor_costs_stays_small() {
+        assert!(size_of::<IoState>() <= 24, "{}", size_of::<IoState>());
     }
 }

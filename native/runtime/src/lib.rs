@@ -13,7 +13,7 @@ pub use executor::{spawn, yield_now, Handle, Runtime, TaskId};
 pub use io::IoFd;
 pub use shared::SharedCells;
 pub use socket::{connect, start_connect, ConnectTo, Sock, Started};
-pub use sync::{race, Either, Notify};
+pub use sync::{race, Either, Notify, Watch};
 pub use sys::{append_file, hang_up, send_file, set_option, Epoll, Listening};
 pub use timer::{
     coarse_ms, coarse_us, deadline, now_ms, now_us, sleep, timeout, unix_time, Deadline, TimedOut,

@@ -31,13 +31,40 @@ impl Sock {
         &self.io
     }
 
+    /// A connection just accepted. Nothing is read before an event tells of bytes: as a rule there are
+    /// none yet.
+    pub fn accepted(fd: OwnedFd) -> io::Result<Sock> {
+        let io = IoFd::sole(fd)?;
+        io.set_writable();
+        Ok(Sock { io })
+    }
+
     pub fn poll_read(&self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
+        self.poll_in(cx, buf.len(), || sys::read(self.raw(), buf))
+    }
+
+    /// Reads up to `room` bytes behind what `buf` holds; memory is not cleared first.
+    pub fn poll_read_more(
+        &self,
+        cx: &mut Context<'_>,
+        buf: &mut Vec<u8>,
+        room: usize,
+    ) -> Poll<io::Result<usize>> {
+        self.poll_in(cx, room, || sys::read_more(self.raw(), buf, room))
+    }
+
+    fn poll_in(
+        &self,
+        cx: &mut Context<'_>,
+        want: usize,
+        mut op: impl FnMut() -> io::Result<usize>,
+    ) -> Poll<io::Result<usize>> {
         loop {
             ready!(self.io.poll_readable(cx));
-            match sys::read(self.raw(), buf) {
+            match op() {
                 Ok(n) => {
                     // Less than asked for: the socket is drained, a new event will come.
-                    if n < buf.len() && n > 0 {
+                    if n < want && n > 0 {
                         self.io.clear_readable();
                     }
                     return Poll::Ready(Ok(n));

@@ -3,19 +3,29 @@
 use std::cell::{Cell, RefCell};
 use std::future::{poll_fn, Future};
 use std::pin::pin;
-use std::task::{Poll, Waker};
+use std::task::{Context, Poll, Waker};
 
 /// Wakes every task that waits, and lets later ones pass until it is reset.
 #[derive(Default)]
 pub struct Notify {
     set: Cell<bool>,
-    waiting: RefCell<Vec<Waker>>,
+    waiting: RefCell<Places>,
+}
+
+#[derive(Default)]
+struct Places {
+    wakers: Vec<Option<Waker>>,
+    free: Vec<usize>,
 }
 
 impl Notify {
     pub fn set(&self) {
         self.set.set(true);
-        self.waiting.borrow_mut().drain(..).for_each(Waker::wake);
+        let wakers: Vec<Waker> = {
+            let mut places = self.waiting.borrow_mut();
+            places.wakers.iter_mut().filter_map(Option::take).collect()
+        };
+        wakers.into_iter().for_each(Waker::wake);
     }
 
     pub fn reset(&self) {
@@ -26,19 +36,53 @@ impl Notify {
         self.set.get()
     }
 
-    pub fn poll_set(&self, cx: &mut std::task::Context<'_>) -> Poll<()> {
-        if self.set.get() {
-            return Poll::Ready(());
+    /// A place to wait at, for a task that waits for other things as well.
+    pub fn watch(&self) -> Watch<'_> {
+        Watch {
+            notify: self,
+            place: None,
         }
-        let mut waiting = self.waiting.borrow_mut();
-        if !waiting.iter().any(|w| w.will_wake(cx.waker())) {
-            waiting.push(cx.waker().clone());
-        }
-        Poll::Pending
     }
 
     pub async fn wait(&self) {
-        poll_fn(|cx| self.poll_set(cx)).await;
+        let mut watch = self.watch();
+        poll_fn(|cx| watch.poll_set(cx)).await;
+    }
+}
+
+/// A task's place among those who wait; given up on drop.
+pub struct Watch<'a> {
+    notify: &'a Notify,
+    place: Option<usize>,
+}
+
+impl Watch<'_> {
+    pub fn poll_set(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.notify.set.get() {
+            return Poll::Ready(());
+        }
+        let mut places = self.notify.waiting.borrow_mut();
+        let place = *self.place.get_or_insert_with(|| {
+            places.free.pop().unwrap_or_else(|| {
+                places.wakers.push(None);
+                places.wakers.len() - 1
+            })
+        });
+        match &places.wakers[place] {
+            Some(waker) if waker.will_wake(cx.waker()) => {}
+            _ => places.wakers[place] = Some(cx.waker().clone()),
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for Watch<'_> {
+    fn drop(&mut self) {
+        if let Some(place) = self.place {
+            let mut places = self.notify.waiting.borrow_mut();
+            places.wakers[place] = None;
+            places.free.push(place);
+        }
     }
 }
 
@@ -80,6 +124,17 @@ mod tests {
             timeout(2000, inner.wait()).await.is_ok()
         });
         assert!(done);
+    }
+
+    #[test]
+    fn who_no_longer_waits_leaves_nothing_behind() {
+        let notify = Notify::default();
+        let mut cx = Context::from_waker(Waker::noop());
+        for _ in 0..1000 {
+            let (mut a, mut b) = (notify.watch(), notify.watch());
+            assert!(a.poll_set(&mut cx).is_pending() && b.poll_set(&mut cx).is_pending());
+        }
+        assert_eq!(notify.waiting.borrow().wakers.len(), 2);
     }
 
     #[test]

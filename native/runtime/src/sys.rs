@@ -92,6 +92,20 @@ pub fn read(fd: RawFd, buf: &mut [u8]) -> io::Result<usize> {
     }
 }
 
+/// Reads up to `room` bytes behind what `buf` holds, into memory that is not cleared first.
+pub fn read_more(fd: RawFd, buf: &mut Vec<u8>, room: usize) -> io::Result<usize> {
+    buf.reserve(room);
+    let spare = buf.spare_capacity_mut().as_mut_ptr();
+    // SAFETY: `reserve` made room for `room` bytes, and the kernel writes no more than that.
+    let n = unsafe { libc::recv(fd, spare.cast(), room, 0) };
+    if n < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel initialised these bytes, which lie within the capacity.
+    unsafe { buf.set_len(buf.len() + n as usize) };
+    Ok(n as usize)
+}
+
 /// Looks at what would be read next, without taking it.
 pub fn peek(fd: RawFd, buf: &mut [u8]) -> io::Result<usize> {
     // SAFETY: the kernel writes at most buf.len() bytes into `buf`.

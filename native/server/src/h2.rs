@@ -7,7 +7,7 @@ use gallop_conf::model::{Level, Server};
 use gallop_engine::{Conn, Worker};
 use gallop_http::h2::{Config, Connection, ErrorCode, Event, MAX_FRAME, MIN_RECEIVE_BUFFER};
 use gallop_http::head::{HeadError, HeadLimits, RequestHead};
-use gallop_runtime::{coarse_ms, deadline, now_ms, timeout, Deadline, Notify};
+use gallop_runtime::{coarse_ms, deadline, now_ms, timeout, Deadline, Notify, Watch};
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::io;
@@ -150,7 +150,7 @@ fn config(server: &Server) -> Config {
 
 /// Serves a connection to its end. `early`: what was already read from it.
 pub async fn serve<T: Transport>(worker: Rc<Worker>, conn: Rc<Conn>, io: T, early: Vec<u8>) {
-    let server = conn.sni_server.borrow().clone();
+    let server = conn.sni_server().cloned();
     let server = server.unwrap_or_else(|| conn.endpoint.hosts.default.clone());
     let config = config(&server);
     let this = Rc::new(Http2 {
@@ -245,7 +245,7 @@ enum Step {
 impl<T: Transport> Http2<T> {
     /// Runs until the connection is over; true if the client should still read what was sent.
     async fn run(self: &Rc<Self>, mut input: Input, times: &Times) -> bool {
-        let mut shutdown = false;
+        let mut shutdown = Some(self.worker.shutdown.watch());
         loop {
             if let Err(error) = self.process(&mut input) {
                 let id = self.conn.id;
@@ -257,7 +257,7 @@ impl<T: Transport> Http2<T> {
                 return self.flush(times.send).await;
             }
             self.set_deadline(&input, times);
-            match self.step(&mut input, times, shutdown).await {
+            match self.step(&mut input, times, shutdown.as_mut()).await {
                 Step::Progress => {}
                 Step::Gone => return false,
                 Step::TimedOut if self.expire_head(&input, times) => {}
@@ -266,7 +266,7 @@ impl<T: Transport> Http2<T> {
                     return self.flush(1000).await;
                 }
                 Step::Shutdown => {
-                    shutdown = true;
+                    shutdown = None;
                     self.h2.borrow_mut().shutdown();
                 }
             }
@@ -304,7 +304,12 @@ impl<T: Transport> Http2<T> {
     }
 
     /// Waits for the socket, for a request's task, for shutdown or for the end of patience.
-    async fn step(&self, input: &mut Input, times: &Times, shutdown: bool) -> Step {
+    async fn step(
+        &self,
+        input: &mut Input,
+        times: &Times,
+        mut shutdown: Option<&mut Watch<'_>>,
+    ) -> Step {
         poll_fn(|cx| {
             self.remember_task(cx);
             let mut progress = self.touched.take();
@@ -323,8 +328,10 @@ impl<T: Transport> Http2<T> {
             if progress {
                 return Poll::Ready(Step::Progress);
             }
-            if !shutdown && self.worker.shutdown.poll_set(cx).is_ready() {
-                return Poll::Ready(Step::Shutdown);
+            if let Some(watch) = &mut shutdown {
+                if watch.poll_set(cx).is_ready() {
+                    return Poll::Ready(Step::Shutdown);
+                }
             }
             times.deadline.poll_over(cx).map(|()| Step::TimedOut)
         })

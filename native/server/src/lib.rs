@@ -3,6 +3,7 @@
 mod cli;
 mod h1;
 mod h2;
+mod idle;
 mod listen;
 mod master;
 mod mux;

@@ -356,8 +356,11 @@ impl Master {
         }
         process::block_signals();
         if let Some(n) = config.main.worker_rlimit_nofile {
-            process::limit_files(n)
-                .map_err(|e| format!("setrlimit(RLIMIT_NOFILE, {n}) failed ({e})"))?;
+            // As in nginx: where the system forbids it the limit stays as it is.
+            if let Err(e) = process::limit_files(n) {
+                let message = format!("setrlimit(RLIMIT_NOFILE, {n}) failed ({e})");
+                log::error_to(&logs, Level::Alert, &message);
+            }
         }
         let mut master = Master {
             statistics: Statistics::new(&config)?,

@@ -1,13 +1,16 @@
 //! The beginning of a connection: TLS or not, and which version of HTTP is spoken on it.
 
+use crate::h1::{self, Client};
+use crate::h2;
+use crate::idle::Idle;
 use crate::tls::{describe, session_id, Alpn, HandshakeError, Hello, Secure, Store, TlsStream};
 use crate::transport::{Plain, Transport};
-use crate::{h1, h2};
+use crate::worker::{Busy, ConnectionCount};
 use gallop_conf::model::{Level, Server};
 use gallop_engine::exchange::ProxyProtocol;
 use gallop_engine::{Conn, Worker};
 use gallop_http::proxy_protocol;
-use gallop_runtime::{timeout, Sock};
+use gallop_runtime::{coarse_ms, spawn, timeout, Sock};
 use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
@@ -16,37 +19,77 @@ use std::sync::Arc;
 /// First byte of a TLS record that holds a handshake.
 const TLS_HANDSHAKE: u8 = 0x16;
 
-/// Serves a connection from its first byte to its end.
-pub async fn serve(worker: Rc<Worker>, tls: &Store, mut conn: Conn, sock: Sock) {
-    let server = conn.endpoint.hosts.default.clone();
-    let limit = server.conf.client_header_timeout.unwrap_or(60_000);
+/// A connection just accepted. Most can wait for their first request without a task; it is there where
+/// something comes before that.
+pub fn accept(idle: &Rc<Idle>, tls: &Arc<Store>, conn: Conn, count: ConnectionCount, sock: Sock) {
+    if !conn.endpoint.ssl && !conn.endpoint.proxy_protocol {
+        let limit = header_timeout(&conn);
+        let (conn, io) = (Rc::new(conn), Plain::new(sock));
+        return idle.park(Client { conn, count, io }, coarse_ms() + limit + 1);
+    }
+    let (idle, tls) = (idle.clone(), tls.clone());
+    spawn(async move {
+        let _busy = Busy::new(idle.worker().clone(), sock.raw());
+        serve(idle, &tls, conn, count, sock).await;
+    });
+}
+
+fn header_timeout(conn: &Conn) -> u64 {
+    let conf = &conn.endpoint.hosts.default.conf;
+    conf.client_header_timeout.unwrap_or(60_000)
+}
+
+/// Serves a connection from its first byte on. What only some connections need, or only for a while, is
+/// boxed: those that live long should not carry it about.
+async fn serve(idle: Rc<Idle>, tls: &Store, mut conn: Conn, count: ConnectionCount, sock: Sock) {
+    let limit = header_timeout(&conn);
     if conn.endpoint.proxy_protocol {
-        match timeout(limit, proxy_header(&sock)).await {
-            Ok(Ok(header)) => conn.proxy_protocol = Some(header),
+        match Box::pin(timeout(limit, proxy_header(&sock))).await {
+            Ok(Ok(header)) => conn = conn.with_proxy_protocol(header),
             Ok(Err(reason)) => {
                 let message = format!("*{} {reason} while reading PROXY protocol", conn.id);
-                return worker.log(Level::Error, &message);
+                return idle.worker().log(Level::Error, &message);
             }
             Err(_) => return,
         }
     }
     if conn.endpoint.ssl {
-        return secure(worker, tls, conn, sock, limit).await;
+        return secure(idle, tls, conn, count, sock).await;
     }
-    let io = Plain::new(sock);
-    let early = if conn.endpoint.http2 || speaks_http2(&server) {
-        match timeout(limit, preface(&io)).await {
-            Ok(Ok(early)) => early,
-            _ => return,
-        }
-    } else {
-        Vec::new()
+    let (conn, io) = (Rc::new(conn), Plain::new(sock));
+    let client = Client { conn, count, io };
+    if may_begin_as_http2(&client.conn) {
+        return Box::pin(plain(idle, client)).await;
+    }
+    Box::pin(h1::serve(idle, client, h1::Start::default())).await;
+}
+
+/// Whether a connection without TLS may be one of HTTP/2: its first bytes tell.
+pub fn may_begin_as_http2(conn: &Conn) -> bool {
+    conn.endpoint.http2 || speaks_http2(&conn.endpoint.hosts.default)
+}
+
+/// Takes up a connection whose first bytes have come.
+pub fn begin(idle: &Rc<Idle>, client: Client<Plain>) {
+    spawn(plain(idle.clone(), client));
+}
+
+async fn plain(idle: Rc<Idle>, client: Client<Plain>) {
+    let _busy = Busy::new(idle.worker().clone(), client.io.raw());
+    let limit = header_timeout(&client.conn);
+    let Ok(Ok(early)) = Box::pin(timeout(limit, preface(&client.io))).await else {
+        return;
     };
-    let conn = Rc::new(conn);
     if early.starts_with(h2::PREFACE) || is_broken_preface(&early) {
-        h2::serve(worker, conn, io, early).await;
+        let Client { conn, count, io } = client;
+        Box::pin(h2::serve(idle.worker().clone(), conn, io, early)).await;
+        drop(count);
     } else {
-        h1::serve(worker, conn, io, early).await;
+        let start = h1::Start {
+            early,
+            ..h1::Start::default()
+        };
+        Box::pin(h1::serve(idle, client, start)).await;
     }
 }
 
@@ -116,7 +159,8 @@ async fn preface<T: Transport>(io: &T) -> io::Result<Vec<u8>> {
     Ok(early)
 }
 
-async fn secure(worker: Rc<Worker>, tls: &Store, mut conn: Conn, sock: Sock, limit: u64) {
+async fn secure(idle: Rc<Idle>, tls: &Store, conn: Conn, count: ConnectionCount, sock: Sock) {
+    let limit = header_timeout(&conn);
     let mut first = [0; 1];
     match timeout(limit, sock.read(&mut first)).await {
         Ok(Ok(1)) => {}
@@ -124,9 +168,15 @@ async fn secure(worker: Rc<Worker>, tls: &Store, mut conn: Conn, sock: Sock, lim
     }
     if first[0] != TLS_HANDSHAKE {
         // Answered with 497, as every request on a TLS port without TLS.
-        return h1::serve(worker, Rc::new(conn), Plain::new(sock), first.to_vec()).await;
+        let (conn, io) = (Rc::new(conn), Plain::new(sock));
+        let start = h1::Start {
+            early: first.to_vec(),
+            ..h1::Start::default()
+        };
+        return Box::pin(h1::serve(idle, Client { conn, count, io }, start)).await;
     }
-    let shaken = timeout(limit, shake(tls, &conn, sock, &first)).await;
+    let worker = idle.worker().clone();
+    let shaken = Box::pin(timeout(limit, shake(tls, &conn, sock, &first))).await;
     let (stream, server, info) = match shaken {
         Ok(Ok(shaken)) => shaken,
         Ok(Err(error)) => return failed(&worker, &conn, &error),
@@ -136,13 +186,14 @@ async fn secure(worker: Rc<Worker>, tls: &Store, mut conn: Conn, sock: Sock, lim
         }
     };
     let http2 = info.alpn == "h2";
-    conn.tls = Some(info);
-    *conn.sni_server.get_mut() = server;
-    let (conn, io) = (Rc::new(conn), Secure::new(stream));
+    let conn = Rc::new(conn.with_tls(info, server));
+    let io = Secure::new(stream);
     if http2 {
-        h2::serve(worker, conn, io, Vec::new()).await;
+        Box::pin(h2::serve(worker, conn, io, Vec::new())).await;
+        drop(count);
     } else {
-        h1::serve(worker, conn, io, Vec::new()).await;
+        let client = Client { conn, count, io };
+        Box::pin(h1::serve(idle, client, h1::Start::default())).await;
     }
 }
 
@@ -184,7 +235,7 @@ async fn shake(
 
 fn failed(worker: &Worker, conn: &Conn, error: &HandshakeError) {
     let client = conn
-        .peer
+        .peer()
         .map_or("unix:".to_string(), |peer| peer.ip().to_string());
     let id = conn.id;
     let message = format!("*{id} {error} while SSL handshaking, client: {client}");

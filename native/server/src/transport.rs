@@ -1,8 +1,10 @@
 //! What a connection's bytes go through: a plain socket, or TLS over one.
 
+use crate::tls::Secure;
 use gallop_runtime::Sock;
 use std::fs::File;
 use std::io;
+use std::os::fd::RawFd;
 use std::task::{Context, Poll};
 
 /// A byte stream with a client. Reading and writing may be polled in turn by one task.
@@ -10,6 +12,23 @@ pub trait Transport: 'static {
     /// Ready when a read would find bytes, or the end.
     fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<()>;
     fn poll_read(&self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>>;
+    /// Reads up to `room` bytes behind what `buf` holds.
+    fn poll_read_more(
+        &self,
+        cx: &mut Context<'_>,
+        buf: &mut Vec<u8>,
+        room: usize,
+    ) -> Poll<io::Result<usize>> {
+        let len = buf.len();
+        buf.resize(len + room, 0);
+        let result = self.poll_read(cx, &mut buf[len..]);
+        let read = match &result {
+            Poll::Ready(Ok(n)) => *n,
+            _ => 0,
+        };
+        buf.truncate(len + read);
+        result
+    }
     /// `more`: further bytes follow at once.
     fn poll_write(&self, cx: &mut Context<'_>, buf: &[u8], more: bool) -> Poll<io::Result<usize>>;
     /// Sends a range of a file; bytes sent, 0 if the file ends early.
@@ -25,6 +44,18 @@ pub trait Transport: 'static {
     /// Tells the client that nothing more will come.
     fn close_write(&self);
     fn is_hung_up(&self) -> bool;
+    fn raw(&self) -> RawFd;
+    /// Has the thread told when there is something to read, see [`IoFd::park`](gallop_runtime::IoFd::park);
+    /// the number it is told by.
+    fn park(&self) -> usize;
+    /// Itself, as it waits for the next request.
+    fn into_line(self) -> Line;
+}
+
+/// What an idle connection's bytes go through.
+pub enum Line {
+    Plain(Plain),
+    Secure(Secure),
 }
 
 /// Cleartext.
@@ -45,6 +76,15 @@ impl Transport for Plain {
 
     fn poll_read(&self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
         self.sock.poll_read(cx, buf)
+    }
+
+    fn poll_read_more(
+        &self,
+        cx: &mut Context<'_>,
+        buf: &mut Vec<u8>,
+        room: usize,
+    ) -> Poll<io::Result<usize>> {
+        self.sock.poll_read_more(cx, buf, room)
     }
 
     fn poll_write(&self, cx: &mut Context<'_>, buf: &[u8], more: bool) -> Poll<io::Result<usize>> {
@@ -71,5 +111,18 @@ impl Transport for Plain {
 
     fn is_hung_up(&self) -> bool {
         self.sock.io().is_hung_up()
+    }
+
+    fn raw(&self) -> RawFd {
+        self.sock.raw()
+    }
+
+    fn park(&self) -> usize {
+        self.sock.io().park();
+        self.sock.io().slot()
+    }
+
+    fn into_line(self) -> Line {
+        Line::Plain(self)
     }
 }

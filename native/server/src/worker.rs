@@ -1,5 +1,6 @@
 //! The worker process: its threads, their connections, and its end.
 
+use crate::idle::Idle;
 use crate::listen::{inet_of, local_addr, Bound};
 use crate::master::threads;
 use crate::process::{self, Ids};
@@ -7,10 +8,11 @@ use crate::quic;
 use crate::session;
 use crate::tls::{files, Store, UpstreamConnector, Upstreams};
 use gallop_conf::model::{Config, ErrorLog, Level, ListenAddr, Listener};
+use gallop_engine::conn::{Conn, Ends};
 use gallop_engine::metrics::History;
-use gallop_engine::{log, Conn, Shared, Worker};
+use gallop_engine::{log, Shared, Worker};
 use gallop_runtime::{hang_up, race, sleep, spawn, Either, Handle, IoFd, Listening, Runtime, Sock};
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::rc::Rc;
@@ -185,21 +187,25 @@ fn thread(
             watcher.shutdown.set();
         }
     });
-    runtime.block_on(serve(worker, tls, sockets));
+    let idle = Rc::new(Idle::new(worker));
+    let parked = idle.clone();
+    runtime.on_unparked(move |slot| parked.wake(slot));
+    runtime.block_on(serve(idle, tls, sockets));
     log::flush_all();
 }
 
 /// Accepts until shutdown, then waits for the connections to end.
-async fn serve(worker: Rc<Worker>, tls: Arc<Store>, sockets: Vec<Accepting>) {
+async fn serve(idle: Rc<Idle>, tls: Arc<Store>, sockets: Vec<Accepting>) {
+    let worker = idle.worker().clone();
     let accepting = Rc::new(Cell::new(0usize));
     for socket in sockets {
         accepting.set(accepting.get() + 1);
         let (worker, accepting) = (worker.clone(), accepting.clone());
-        let tls = tls.clone();
+        let (idle, tls) = (idle.clone(), tls.clone());
         spawn(async move {
             if socket.listener.quic {
                 serve_quic(worker, tls, socket).await;
-            } else if let Err(e) = accept_loop(&worker, &tls, socket).await {
+            } else if let Err(e) = accept_loop(&idle, &tls, socket).await {
                 worker.log(Level::Emerg, &format!("cannot wait for connections ({e})"));
             }
             accepting.set(accepting.get() - 1);
@@ -207,15 +213,19 @@ async fn serve(worker: Rc<Worker>, tls: Arc<Store>, sockets: Vec<Accepting>) {
     }
     spawn(housekeeping(worker.clone()));
     gallop_engine::upstream::resolving::start(&worker);
+    spawn(idle.clone().watch());
     worker.shutdown.wait().await;
+    idle.close(false);
     let timeout = worker.shared.config.main.worker_shutdown_timeout;
     let done = || worker.connections.get() == 0 && accepting.get() == 0;
     if !settled(done, timeout).await {
         // Their requests end as if the clients had gone, and are logged.
+        idle.close(true);
         let sockets = worker.sockets.borrow().clone();
         sockets.into_iter().for_each(hang_up);
         settled(done, Some(CUT_MS)).await;
     }
+    idle.close(true);
     worker.pool.clear();
 }
 
@@ -261,11 +271,8 @@ impl Listening for ListenFd {
 /// Connections accepted in a row before others get their turn.
 const ACCEPT_BATCH: usize = 64;
 
-async fn accept_loop(
-    worker: &Rc<Worker>,
-    tls: &Arc<Store>,
-    socket: Accepting,
-) -> std::io::Result<()> {
+async fn accept_loop(idle: &Rc<Idle>, tls: &Arc<Store>, socket: Accepting) -> std::io::Result<()> {
+    let worker = idle.worker();
     let fd = socket.fd.as_fd().try_clone_to_owned()?;
     let io = if socket.shared {
         IoFd::exclusive(fd)?
@@ -280,7 +287,7 @@ async fn accept_loop(
         }
         for _ in 0..ACCEPT_BATCH {
             match listening.accept() {
-                Ok((fd, raw, _)) => accepted(worker, tls, &listener, fd, inet_of(&raw)),
+                Ok((fd, raw, _)) => accepted(idle, tls, &listener, fd, inet_of(&raw)),
                 Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => {
                     io.clear_readable();
                     break;
@@ -302,12 +309,13 @@ async fn accept_loop(
 }
 
 fn accepted(
-    worker: &Rc<Worker>,
+    idle: &Rc<Idle>,
     tls: &Arc<Store>,
     listener: &Rc<Listener>,
     fd: OwnedFd,
     peer: Option<SocketAddr>,
 ) {
+    let worker = idle.worker();
     let counters = &worker.shared.counters;
     counters.accepted.fetch_add(1, Ordering::Relaxed);
     let limit = worker.shared.config.main.worker_connections.unwrap_or(512) as usize;
@@ -319,58 +327,44 @@ fn accepted(
         return;
     }
     counters.handled.fetch_add(1, Ordering::Relaxed);
-    let guard = ConnectionCount::new(worker.clone());
-    let sock = match Sock::new(fd) {
-        Ok(sock) => sock,
-        Err(e) => return worker.log(Level::Crit, &format!("epoll_ctl() failed ({e})")),
-    };
-    let conn = connection(worker, listener, &sock, peer);
-    let open = OpenSocket::new(worker.clone(), sock.raw());
-    let (worker, tls) = (worker.clone(), tls.clone());
-    spawn(async move {
-        let (_guard, _open) = (guard, open);
-        session::serve(worker, &tls, conn, sock).await;
-    });
-}
-
-fn connection(worker: &Worker, listener: &Listener, sock: &Sock, peer: Option<SocketAddr>) -> Conn {
-    let (local, local_name) = match &listener.addr {
-        ListenAddr::Inet(addr) if !addr.ip().is_unspecified() => (Some(*addr), String::new()),
-        ListenAddr::Inet(_) => (local_addr(sock.raw()), String::new()),
-        ListenAddr::Unix(path) => (None, format!("unix:{}", path.display())),
-    };
-    Conn {
-        id: worker
-            .shared
-            .next_connection
-            .fetch_add(1, Ordering::Relaxed),
-        endpoint: listener.endpoint_for(local.map(|a| a.ip())).clone(),
-        peer,
-        local,
-        local_name,
-        requests: Cell::new(0),
-        started: gallop_runtime::coarse_ms(),
-        tls: None,
-        proxy_protocol: None,
-        sni_server: RefCell::new(None),
+    let count = ConnectionCount::new(worker.clone());
+    match Sock::accepted(fd) {
+        Ok(sock) => {
+            let conn = connection(worker, listener, &sock, peer);
+            session::accept(idle, tls, conn, count, sock);
+        }
+        Err(e) => worker.log(Level::Crit, &format!("epoll_ctl() failed ({e})")),
     }
 }
 
-/// Keeps a client's descriptor on the list of those to be cut off. It outlives the connection's owner
-/// by less than a turn of the worker: the number is not in use again before it leaves the list.
-struct OpenSocket {
+fn connection(worker: &Worker, listener: &Listener, sock: &Sock, peer: Option<SocketAddr>) -> Conn {
+    let (local, unix) = match &listener.addr {
+        ListenAddr::Inet(addr) if !addr.ip().is_unspecified() => (Some(*addr), None),
+        ListenAddr::Inet(_) => (local_addr(sock.raw()), None),
+        ListenAddr::Unix(path) => (None, Some(path.as_path())),
+    };
+    let id = &worker.shared.next_connection;
+    let endpoint = listener.endpoint_for(local.map(|a| a.ip())).clone();
+    let ends = Ends { peer, local, unix };
+    Conn::new(id.fetch_add(1, Ordering::Relaxed), endpoint, ends)
+}
+
+/// Keeps a client's descriptor, while a task serves it, on the list of those to be cut off. It outlives
+/// the connection's owner by less than a turn of the worker: the number is not in use again before it
+/// leaves the list.
+pub struct Busy {
     worker: Rc<Worker>,
     fd: RawFd,
 }
 
-impl OpenSocket {
-    fn new(worker: Rc<Worker>, fd: RawFd) -> Self {
+impl Busy {
+    pub fn new(worker: Rc<Worker>, fd: RawFd) -> Self {
         worker.sockets.borrow_mut().insert(fd);
         Self { worker, fd }
     }
 }
 
-impl Drop for OpenSocket {
+impl Drop for Busy {
     fn drop(&mut self) {
         self.worker.sockets.borrow_mut().remove(&self.fd);
     }

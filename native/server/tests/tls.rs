@@ -72,13 +72,12 @@ impl Site {
         self.get_host(name, name, own)
     }
 
-    /// The same for `host` on a connection that was made to `name`.
-    fn get_host(
+    /// A connection to `name`.
+    fn connect(
         &self,
         name: &str,
-        host: &str,
         own: Option<(String, String)>,
-    ) -> std::io::Result<String> {
+    ) -> std::io::Result<StreamOwned<ClientConnection, TcpStream>> {
         let mut roots = RootCertStore::empty();
         roots.add(self.authority.0.der().clone()).unwrap();
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
@@ -98,7 +97,17 @@ impl Site {
         let tls = ClientConnection::new(Arc::new(config), server_name).unwrap();
         let socket = TcpStream::connect(("127.0.0.1", self.port))?;
         socket.set_read_timeout(Some(Duration::from_secs(10)))?;
-        let mut stream = StreamOwned::new(tls, socket);
+        Ok(StreamOwned::new(tls, socket))
+    }
+
+    /// The answer for `host` on a connection that was made to `name`.
+    fn get_host(
+        &self,
+        name: &str,
+        host: &str,
+        own: Option<(String, String)>,
+    ) -> std::io::Result<String> {
+        let mut stream = self.connect(name, own)?;
         write!(
             stream,
             "GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
@@ -153,6 +162,25 @@ fn a_server_that_verifies_is_not_reached_by_another_ones_handshake() {
     assert!(misdirected.starts_with("HTTP/1.1 421"), "{misdirected}");
     let back = host("two.example", "one.example");
     assert!(back.starts_with("HTTP/1.1 200"), "{back}");
+}
+
+#[test]
+fn a_connection_that_waited_goes_on() {
+    let site = Site::start("");
+    let mut stream = site.connect("two.example", None).unwrap();
+    for pieces in [["GET / HTTP/1.1\r\nHo", "st: two.example\r\n\r\n"]; 3] {
+        for piece in pieces {
+            // Two records: the first wakes the connection without a whole request.
+            stream.write_all(piece.as_bytes()).unwrap();
+            stream.flush().unwrap();
+        }
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"two.example TLSv1.3 NONE") {
+            let mut byte = [0];
+            stream.read_exact(&mut byte).unwrap();
+            answer.push(byte[0]);
+        }
+    }
 }
 
 #[test]

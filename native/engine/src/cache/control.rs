@@ -29,7 +29,7 @@ impl Verdict {
         let mut verdict = Verdict::default();
         let mut vary: Vec<&[u8]> = Vec::new();
         let mut seen_expires = false;
-        for (name, value) in &head.fields {
+        for (name, value) in head.fields.iter() {
             let name = name.to_ascii_lowercase();
             let name = std::str::from_utf8(&name).unwrap_or_default();
             if ignored(name) {
@@ -159,7 +159,7 @@ mod tests {
         let bytes = |(n, v): &(&str, &str)| (n.as_bytes().to_vec(), v.as_bytes().to_vec());
         let head = Head {
             status: 200,
-            fields: fields.iter().map(bytes).collect(),
+            fields: fields.iter().map(bytes).collect::<Vec<_>>().into(),
             ..Head::default()
         };
         Verdict::of(&UpConf::default(), &head, 1000)

@@ -58,7 +58,7 @@ fn encode_head(head: &Head) -> Vec<u8> {
     out.push(u8::from(head.reason.is_some()));
     put(&mut out, head.reason.as_deref().unwrap_or_default());
     out.extend_from_slice(&(head.fields.len() as u32).to_le_bytes());
-    for (name, value) in &head.fields {
+    for (name, value) in head.fields.iter() {
         put(&mut out, name);
         put(&mut out, value);
     }
@@ -106,7 +106,7 @@ fn decode_head(bytes: &[u8]) -> Option<Head> {
     Some(Head {
         status,
         reason: has_reason.then_some(reason),
-        fields,
+        fields: fields.into(),
         content_length: Some(content_length).filter(|&n| n != u64::MAX),
         ..Head::default()
     })
@@ -237,7 +237,7 @@ mod tests {
             head: Head {
                 status: 200,
                 reason: Some(b"Fine".to_vec()),
-                fields: vec![(b"A".to_vec(), b"b".to_vec())],
+                fields: vec![(b"A".to_vec(), b"b".to_vec())].into(),
                 content_length: Some(3),
                 ..Head::default()
             },

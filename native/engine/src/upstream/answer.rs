@@ -3,9 +3,10 @@
 use super::cached::Fetch;
 use super::cookies;
 use super::response_body::UpstreamBody;
-use super::spool::Spooled;
+use super::spool::{Folder, Spooled};
 use super::store;
 use super::transfer::Plan;
+use super::Fields;
 use crate::body::Body;
 use crate::cache::disk::Entry;
 use crate::exchange::{Exchange, Upgrade};
@@ -23,7 +24,7 @@ use gallop_http::message::Version;
 pub struct Head {
     pub status: u16,
     pub reason: Option<Vec<u8>>,
-    pub fields: Vec<(Vec<u8>, Vec<u8>)>,
+    pub fields: Fields,
     pub content_length: Option<u64>,
     pub chunked: bool,
     /// The connection may carry another request.
@@ -36,7 +37,7 @@ impl Head {
         let reason = head.text(head.reason).to_vec();
         let mut out = Head {
             status: head.status,
-            fields,
+            fields: fields.into(),
             keep: head.minor > 0,
             ..Head::default()
         };
@@ -52,7 +53,8 @@ impl Head {
             .fields
             .iter()
             .map(|(n, v)| (text(n), text(v)))
-            .collect();
+            .collect::<Vec<_>>()
+            .into();
         let reason = Some(text(&head.reason)).filter(|r| !r.is_empty());
         let mut out = Head {
             status: head.status,
@@ -71,30 +73,29 @@ impl Head {
             .map(|(_, v)| v.as_slice())
     }
 
+    /// The field of that name, which may come once.
+    fn only(&self, name: &str) -> Result<Option<&[u8]>, &'static str> {
+        let named = |f: &&(Vec<u8>, Vec<u8>)| is(&f.0, name);
+        let mut found = self.fields.iter().filter(named);
+        match (found.next(), found.next()) {
+            (_, Some(_)) => Err("upstream sent duplicate header line"),
+            (first, None) => Ok(first.map(|f| f.1.as_slice())),
+        }
+    }
+
     /// An answer whose length could be read in two ways is not passed on.
     fn check_framing(&self) -> Result<(), &'static str> {
-        let all = |name: &str| {
-            let named = |f: &&(Vec<u8>, Vec<u8>)| f.0.eq_ignore_ascii_case(name.as_bytes());
-            self.fields
-                .iter()
-                .filter(named)
-                .map(|f| f.1.as_slice())
-                .collect::<Vec<_>>()
-        };
-        let (lengths, codings) = (all("content-length"), all("transfer-encoding"));
-        if lengths.len() > 1 || codings.len() > 1 {
-            return Err("upstream sent duplicate header line");
-        }
-        if lengths.first().is_some_and(|v| parse_length(v).is_none()) {
+        let (length, coding) = (
+            self.only("content-length")?,
+            self.only("transfer-encoding")?,
+        );
+        if length.is_some_and(|v| parse_length(v).is_none()) {
             return Err("upstream sent invalid \"Content-Length\" header");
         }
-        if codings
-            .first()
-            .is_some_and(|v| !v.eq_ignore_ascii_case(b"chunked"))
-        {
+        if coding.is_some_and(|v| !v.eq_ignore_ascii_case(b"chunked")) {
             return Err("upstream sent unknown \"Transfer-Encoding\"");
         }
-        if !lengths.is_empty() && !codings.is_empty() {
+        if length.is_some() && coding.is_some() {
             return Err(
                 "upstream sent \"Content-Length\" and \"Transfer-Encoding\" at the same time",
             );
@@ -171,7 +172,7 @@ fn is_ignored(conf: &UpConf, name: &str) -> bool {
 /// Makes the upstream's answer this request's, or follows what it asks for.
 pub async fn apply(
     ex: &mut Exchange,
-    plan: &Plan,
+    plan: &Plan<'_>,
     head: Head,
     mut body: UpstreamBody,
     fetch: Option<Box<Fetch>>,
@@ -218,13 +219,15 @@ pub async fn apply(
         }
         Err(body) if body.is_unbuffered() => Body::Stream(body),
         Err(body) => {
-            let name = if plan.pass.is_some() {
-                "proxy_temp"
-            } else {
-                "fastcgi_temp"
+            let folder = Folder {
+                config: ex.worker.shared.config.clone(),
+                name: if plan.pass.is_some() {
+                    "proxy_temp"
+                } else {
+                    "fastcgi_temp"
+                },
             };
-            let folder = ex.worker.shared.config.prefix.join(name);
-            Body::Stream(Box::new(Spooled::new(*body, &conf, folder)))
+            Body::Stream(Box::new(Spooled::new(body, conf, folder)))
         }
     };
     Flow::Done
@@ -244,7 +247,7 @@ async fn drain(ex: &mut Exchange, body: UpstreamBody, head: &Head, bodiless: boo
 }
 
 /// Answers with what a cache has kept.
-pub fn kept(ex: &mut Exchange, plan: &Plan, entry: Entry) -> Flow {
+pub fn kept(ex: &mut Exchange, plan: &Plan<'_>, entry: Entry) -> Flow {
     let conf = plan.conf.clone();
     let head = entry.meta.head;
     limit_rate(ex, &conf, &head);
@@ -338,7 +341,7 @@ fn accel_redirect(ex: &mut Exchange, conf: &UpConf, head: &Head) -> Option<Flow>
 }
 
 /// `ranges`: ranges of the answer can be sent, if the upstream's own word allows them.
-fn copy_head(ex: &mut Exchange, plan: &Plan, head: &Head, ranges: bool) {
+fn copy_head(ex: &mut Exchange, plan: &Plan<'_>, head: &Head, ranges: bool) {
     let conf = plan.conf.clone();
     ex.response.status = head.status;
     ex.response.reason.clone_from(&head.reason);
@@ -379,8 +382,7 @@ fn copy_head(ex: &mut Exchange, plan: &Plan, head: &Head, ranges: bool) {
     }
 }
 
-fn copy_field(ex: &mut Exchange, plan: &Plan, name: &[u8], value: Vec<u8>) {
-    let shown = String::from_utf8_lossy(name).into_owned();
+fn copy_field(ex: &mut Exchange, plan: &Plan<'_>, name: &[u8], value: Vec<u8>) {
     match name.to_ascii_lowercase().as_slice() {
         b"content-length" => {}
         b"content-type" => set_content_type(ex, value),
@@ -388,7 +390,7 @@ fn copy_field(ex: &mut Exchange, plan: &Plan, name: &[u8], value: Vec<u8>) {
         b"date" => ex.response.date = Some(value),
         b"last-modified" => match parse_http_date(&value) {
             Some(t) => ex.response.last_modified = Some(t),
-            None => ex.response.add_header(&shown, value),
+            None => add(ex, name, value),
         },
         b"etag" => ex.response.etag = Some(value),
         b"location" => {
@@ -396,19 +398,23 @@ fn copy_field(ex: &mut Exchange, plan: &Plan, name: &[u8], value: Vec<u8>) {
             if location.first() == Some(&b'/') || location.starts_with(b"http") {
                 ex.response.location = Some(location);
             } else {
-                ex.response.add_header(&shown, location);
+                add(ex, name, location);
             }
         }
         b"refresh" => {
             let value = cookies::refresh(ex, plan, value);
-            ex.response.add_header(&shown, value);
+            add(ex, name, value);
         }
         b"set-cookie" => {
             let value = cookies::set_cookie(ex, &plan.conf, value);
-            ex.response.add_header(&shown, value);
+            add(ex, name, value);
         }
-        _ => ex.response.add_header(&shown, value),
+        _ => add(ex, name, value),
     }
+}
+
+fn add(ex: &mut Exchange, name: &[u8], value: Vec<u8>) {
+    ex.response.headers.push((name.to_vec(), value));
 }
 
 /// The charset is kept apart, so that the charset filter sees it.
@@ -438,7 +444,7 @@ fn set_content_type(ex: &mut Exchange, value: Vec<u8>) {
     }
 }
 
-fn upgrade(ex: &mut Exchange, plan: &Plan, head: Head, body: UpstreamBody) -> Flow {
+fn upgrade(ex: &mut Exchange, plan: &Plan<'_>, head: Head, body: UpstreamBody) -> Flow {
     if ex.head.get("upgrade").is_none() || ex.version() != Version::Http11 {
         // As nginx, without a page: whoever reads this expects anything but HTML.
         ex.log(Level::Error, "upstream sent unexpected 101 answer");

@@ -10,13 +10,13 @@ use crate::exchange::Exchange;
 use crate::phases::Flow;
 use crate::received;
 use answer::Head;
-use gallop_conf::model::{next, Level};
+use gallop_conf::model::{next, CacheUse, Level};
 use gallop_runtime::now_ms;
 
 /// The default of `proxy_next_upstream`.
 const DEFAULT_NEXT: u32 = next::ERROR | next::TIMEOUT;
 
-pub async fn run(ex: &mut Exchange, mut plan: Plan) -> Flow {
+pub async fn run(ex: &mut Exchange, mut plan: Plan<'_>) -> Flow {
     let buffered = plan.conf.request_buffering.unwrap_or(true) || ex.source.is_ended();
     if !ex.is_subrequest() {
         let read = if buffered {
@@ -32,7 +32,12 @@ pub async fn run(ex: &mut Exchange, mut plan: Plan) -> Flow {
     let may_abort = !plan.conf.ignore_client_abort.unwrap_or(false) && !ex.is_subrequest();
     abortable.set(may_abort);
     let conf = plan.conf.clone();
-    let fetch = match cached::look(ex, &conf, std::mem::take(&mut plan.cache_key)).await {
+    let looked = match conf.cache {
+        None | Some(CacheUse::Off) => None,
+        // Boxed, as what opens connections: most requests need neither.
+        Some(_) => Box::pin(cached::look(ex, &conf, std::mem::take(&mut plan.cache_key))).await,
+    };
+    let fetch = match looked {
         None => None,
         Some(Looked::Fetch(fetch)) => Some(fetch),
         Some(Looked::Flow(flow)) => {
@@ -68,7 +73,7 @@ enum Step {
 }
 
 struct Way<'a> {
-    plan: &'a Plan,
+    plan: &'a Plan<'a>,
     fetch: Option<Box<Fetch>>,
     /// The request's body is at hand for another try.
     replayable: bool,
@@ -214,11 +219,9 @@ impl Way<'_> {
         }
         let plan = self.plan;
         ex.attempts.push(Attempt {
-            peer: plan.group.conf.name.clone(),
-            url: format!(
-                "{}://{}{}",
-                plan.scheme, plan.group.conf.name, plan.shown_uri
-            ),
+            peer: plan.group.conf.name.as_str().into(),
+            scheme: plan.scheme,
+            uri: plan.uri.clone(),
             status: 502,
             ..Attempt::default()
         });
@@ -230,13 +233,12 @@ impl Way<'_> {
     }
 }
 
-fn attempt(plan: &Plan, chosen: &Chosen, new_group: bool) -> Attempt {
-    let peer = chosen.peer().addr.to_string();
-    let colon = if peer.starts_with("unix:") { ":" } else { "" };
+fn attempt(plan: &Plan<'_>, chosen: &Chosen, new_group: bool) -> Attempt {
     Attempt {
         meter: chosen.group.meter.map(|first| first + chosen.index),
-        url: format!("{}://{peer}{colon}{}", plan.scheme, plan.shown_uri),
-        peer,
+        peer: chosen.name().clone(),
+        scheme: plan.scheme,
+        uri: plan.uri.clone(),
         new_group,
         began: now_ms(),
         ..Attempt::default()
@@ -247,7 +249,7 @@ fn note_head(ex: &mut Exchange, head: &Head, started: u64) {
     if let Some(a) = ex.attempts.last_mut() {
         a.status = head.status;
         a.header_ms = Some(now_ms() - started);
-        a.headers.clone_from(&head.fields);
+        a.headers = head.fields.clone();
     }
 }
 

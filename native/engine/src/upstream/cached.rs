@@ -33,7 +33,7 @@ pub struct Note {
     pub last_modified: Option<i64>,
     pub etag: Vec<u8>,
     /// Fields of a kept answer, for `$upstream_http_*`.
-    pub fields: Option<Vec<(Vec<u8>, Vec<u8>)>>,
+    pub fields: Option<super::Fields>,
 }
 
 pub enum Looked {

@@ -7,7 +7,7 @@ use gallop_conf::directives::upstream_conf::COOKIE_FLAGS;
 use gallop_conf::model::{items, CookieName, Level, RedirectRule, UpConf};
 
 /// `proxy_redirect` on a `Location`.
-pub fn redirect(ex: &Exchange, plan: &Plan, value: Vec<u8>) -> Vec<u8> {
+pub fn redirect(ex: &Exchange, plan: &Plan<'_>, value: Vec<u8>) -> Vec<u8> {
     if plan.pass.is_none() {
         return value;
     }
@@ -30,7 +30,7 @@ pub fn redirect(ex: &Exchange, plan: &Plan, value: Vec<u8>) -> Vec<u8> {
 }
 
 /// The URL in a `Refresh` field.
-pub fn refresh(ex: &Exchange, plan: &Plan, value: Vec<u8>) -> Vec<u8> {
+pub fn refresh(ex: &Exchange, plan: &Plan<'_>, value: Vec<u8>) -> Vec<u8> {
     let lower = value.to_ascii_lowercase();
     match lower.windows(4).position(|w| w == b"url=") {
         Some(i) => {
@@ -42,7 +42,7 @@ pub fn refresh(ex: &Exchange, plan: &Plan, value: Vec<u8>) -> Vec<u8> {
 }
 
 /// `proxy_redirect default`: the URL of `proxy_pass` becomes the location's name.
-fn default_redirect(plan: &Plan, value: &[u8]) -> Option<Vec<u8>> {
+fn default_redirect(plan: &Plan<'_>, value: &[u8]) -> Option<Vec<u8>> {
     let pass = plan.pass.as_ref().filter(|p| p.url.is_none())?;
     let scheme = if pass.https { "https" } else { "http" };
     let own = match &pass.uri {

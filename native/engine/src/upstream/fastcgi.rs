@@ -8,6 +8,7 @@ use crate::phases::Flow;
 use crate::template;
 use gallop_conf::model::{self, items, FastcgiPass, Level, UpConf};
 use gallop_http::fastcgi::{Begin, RequestWriter, Role};
+use std::rc::Rc;
 use std::sync::Arc;
 
 pub async fn serve(ex: &mut Exchange, pass: &FastcgiPass) -> Flow {
@@ -37,7 +38,7 @@ pub async fn serve(ex: &mut Exchange, pass: &FastcgiPass) -> Flow {
         tls: false,
         scheme: "fastcgi",
         cache_key: Vec::new(),
-        shown_uri: String::new(),
+        uri: Rc::default(),
         default_name: String::new(),
         protocol: Protocol::Fastcgi,
         pass: None,

@@ -8,11 +8,29 @@ use std::future::{poll_fn, Future};
 use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 /// A byte stream with an upstream server: a socket, or TLS over one.
 pub trait Stream {
     fn poll_read(&self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>>;
+    /// Reads up to `room` bytes behind what `buf` holds.
+    fn poll_read_more(
+        &self,
+        cx: &mut Context<'_>,
+        buf: &mut Vec<u8>,
+        room: usize,
+    ) -> Poll<io::Result<usize>> {
+        let len = buf.len();
+        buf.resize(len + room, 0);
+        let result = self.poll_read(cx, &mut buf[len..]);
+        let read = match &result {
+            Poll::Ready(Ok(n)) => *n,
+            _ => 0,
+        };
+        buf.truncate(len + read);
+        result
+    }
     fn poll_write(&self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>>;
     /// Everything written has reached the socket.
     fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
@@ -21,6 +39,15 @@ pub trait Stream {
 impl Stream for Sock {
     fn poll_read(&self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
         Sock::poll_read(self, cx, buf)
+    }
+
+    fn poll_read_more(
+        &self,
+        cx: &mut Context<'_>,
+        buf: &mut Vec<u8>,
+        room: usize,
+    ) -> Poll<io::Result<usize>> {
+        Sock::poll_read_more(self, cx, buf, room)
     }
 
     fn poll_write(&self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
@@ -49,11 +76,33 @@ pub trait Connector {
     fn connect(&self, sock: Sock, request: &TlsRequest<'_>) -> Handshake;
 }
 
+/// Where an idle connection may be used again: connections that differ in any of this must not stand
+/// in for one another. Locations and settings are the same where their address is.
+#[derive(Debug, PartialEq, Eq)]
+pub struct PoolKey {
+    pub group: Option<usize>,
+    pub scheme: &'static str,
+    /// The server's address.
+    pub peer: Arc<str>,
+    /// `proxy_bind`.
+    pub bind: Vec<u8>,
+    /// Where the group's connections serve one location only.
+    pub location: Option<usize>,
+    pub tls: Option<Box<TlsKey>>,
+}
+
+/// What a TLS connection was made with.
+#[derive(Debug, PartialEq, Eq)]
+pub struct TlsKey {
+    pub conf: usize,
+    pub name: String,
+    pub certificate: Option<(String, String)>,
+}
+
 /// A connection that can carry requests.
 pub struct UpstreamConn {
     pub stream: Box<dyn Stream>,
-    /// Set where this connection may be used again.
-    pub key: String,
+    pub key: PoolKey,
     pub requests: u64,
     /// Milliseconds (monotonic).
     pub opened: u64,
@@ -100,10 +149,10 @@ pub struct Pool {
 
 impl Pool {
     /// An idle connection that still lives.
-    pub fn take(&self, key: &str) -> Option<UpstreamConn> {
+    pub fn take(&self, key: &PoolKey) -> Option<UpstreamConn> {
         loop {
             let mut idle = self.idle.borrow_mut();
-            let i = idle.iter().position(|c| c.conn.key == key)?;
+            let i = idle.iter().position(|c| c.conn.key == *key)?;
             let entry = idle.remove(i).expect("found above");
             drop(idle);
             let fresh = coarse_ms().saturating_sub(entry.since) <= entry.timeout;

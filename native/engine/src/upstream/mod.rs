@@ -2,6 +2,7 @@
 
 pub(crate) mod answer;
 mod attempts;
+mod buffers;
 mod cached;
 mod cookies;
 pub(crate) mod fastcgi;
@@ -20,6 +21,7 @@ use crate::exchange::Exchange;
 use gallop_conf::model::Handler;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::sync::Arc;
 
 pub use cached::Note;
 pub use fastcgi::serve as fastcgi;
@@ -36,25 +38,40 @@ pub struct Totals {
     pub sent: Cell<u64>,
 }
 
+/// Names and values of an answer's fields, in order.
+pub type Fields = Rc<Vec<(Vec<u8>, Vec<u8>)>>;
+
 /// One try at one server.
 #[derive(Debug, Default)]
 pub struct Attempt {
     /// The server's place among all that are counted.
     pub meter: Option<usize>,
-    pub peer: String,
-    /// The URL asked for, for the error log.
-    pub url: String,
+    pub peer: Arc<str>,
+    pub scheme: &'static str,
+    /// Path and query asked for.
+    pub uri: Rc<[u8]>,
     pub status: u16,
     /// Milliseconds.
     pub connect_ms: Option<u64>,
     pub header_ms: Option<u64>,
     pub times: Rc<Totals>,
-    pub headers: Vec<(Vec<u8>, Vec<u8>)>,
+    pub headers: Fields,
     pub trailers: RefCell<Vec<(Vec<u8>, Vec<u8>)>>,
     /// Milliseconds (monotonic).
     pub began: u64,
     /// The first after an internal redirect.
     pub new_group: bool,
+}
+
+impl Attempt {
+    /// The URL asked for, for the error log.
+    pub fn url(&self) -> String {
+        let Attempt {
+            peer, scheme, uri, ..
+        } = self;
+        let colon = if peer.starts_with("unix:") { ":" } else { "" };
+        format!("{scheme}://{peer}{colon}{}", String::from_utf8_lossy(uri))
+    }
 }
 
 /// Host and port that `proxy_pass` names, for variables.
@@ -69,5 +86,6 @@ pub fn proxy_host(ex: &Exchange) -> Option<(String, String)> {
         _ => "80".to_string(),
     };
     let unix = target.authority.starts_with("unix:");
-    Some((target.authority, if unix { String::new() } else { port }))
+    let authority = target.authority.into_owned();
+    Some((authority, if unix { String::new() } else { port }))
 }

@@ -10,24 +10,26 @@ use crate::phases::Flow;
 use crate::template;
 use gallop_conf::directives::upstream_conf::ProxyUrl;
 use gallop_conf::model::{self, Balance, Level, Peer, PeerAddr, ProxyPass, UpConf, Upstream};
+use std::borrow::Cow;
 use std::net::SocketAddr;
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// Where a request goes.
-pub struct Target {
+pub struct Target<'a> {
     pub https: bool,
     /// `host`, `host:port` or `unix:/path` as written.
-    pub authority: String,
+    pub authority: Cow<'a, str>,
     /// The URI of a `proxy_pass` with variables.
     pub uri: Option<String>,
 }
 
-impl Target {
-    pub fn of(ex: &Exchange, pass: &ProxyPass) -> Result<Target, String> {
+impl Target<'_> {
+    pub fn of<'a>(ex: &Exchange, pass: &'a ProxyPass) -> Result<Target<'a>, String> {
         let Some(url) = &pass.url else {
             return Ok(Target {
                 https: pass.https,
-                authority: pass.host.clone(),
+                authority: Cow::Borrowed(&pass.host),
                 uri: None,
             });
         };
@@ -36,7 +38,7 @@ impl Target {
             ProxyUrl::parse(&text).map_err(|_| format!("invalid URL prefix in \"{text}\""))?;
         Ok(Target {
             https: parsed.https,
-            authority: parsed.authority.to_string(),
+            authority: parsed.authority.to_string().into(),
             uri: parsed.uri.map(str::to_string),
         })
     }
@@ -163,12 +165,14 @@ pub async fn serve(ex: &mut Exchange, pass: &ProxyPass) -> Flow {
         }
     };
     let conf: Arc<UpConf> = ex.loc.conf.proxy.clone().unwrap_or_default();
-    let uri = request_uri(ex, pass, &target);
+    let uri: Rc<[u8]> = request_uri(ex, pass, &target).into();
     let scheme = if target.https { "https" } else { "http" };
-    let shown_uri = String::from_utf8_lossy(&uri).into_owned();
-    let cache_key = [format!("{scheme}://{}", target.authority).as_bytes(), &uri].concat();
+    let cache_key = match conf.cache {
+        None => Vec::new(),
+        Some(_) => [format!("{scheme}://{}", target.authority).as_bytes(), &uri].concat(),
+    };
     let request = HttpRequest {
-        uri,
+        uri: uri.clone(),
         host: host_header(&target),
         as_get: false,
     };
@@ -180,10 +184,13 @@ pub async fn serve(ex: &mut Exchange, pass: &ProxyPass) -> Flow {
         tls: target.https,
         scheme,
         cache_key,
-        shown_uri,
-        default_name: host_only(&target.authority),
+        uri,
+        default_name: match target.https {
+            true => host_only(&target.authority),
+            false => String::new(),
+        },
         protocol: Protocol::Http(request),
-        pass: Some(pass.clone()),
+        pass: Some(pass),
     };
     attempts::run(ex, plan).await
 }

@@ -3,9 +3,11 @@
 use crate::exchange::{Exchange, Received};
 use crate::template;
 use gallop_conf::model::{items, UpConf};
+use std::io::Write;
+use std::rc::Rc;
 
 pub struct HttpRequest {
-    pub uri: Vec<u8>,
+    pub uri: Rc<[u8]>,
     /// `Host` unless the configuration sets one.
     pub host: String,
     /// A cache wants the body of what the client only asks the head of.
@@ -99,7 +101,8 @@ impl HttpRequest {
         }
         match length {
             BodyLength::Known(n) if !is_set("content-length") => {
-                field(out, b"Content-Length", n.to_string().as_bytes());
+                // Writing into a vector cannot fail.
+                let _ = write!(out, "Content-Length: {n}\r\n");
             }
             BodyLength::Chunked if !is_set("transfer-encoding") => {
                 field(out, b"Transfer-Encoding", b"chunked");

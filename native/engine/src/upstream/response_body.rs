@@ -1,6 +1,7 @@
 //! The body of an upstream's answer, as it comes.
 
 use super::answer::Head;
+use super::buffers;
 use super::keepalive::UpstreamConn;
 use super::state::Chosen;
 use super::transfer::{Plan, Protocol, Reply};
@@ -53,7 +54,7 @@ pub struct FramingState(Framing);
 const MAX_STDERR: usize = 64 * 1024;
 
 impl Decoder {
-    pub fn new(plan: &Plan) -> Decoder {
+    pub fn new(plan: &Plan<'_>) -> Decoder {
         match plan.protocol {
             Protocol::Http(_) => Decoder::Http {
                 framing: FramingState(Framing::Ended),
@@ -206,7 +207,7 @@ impl Decoder {
                 framing, trailers, ..
             } => match &mut framing.0 {
                 Framing::Ended => Ok(Bytes::new()),
-                Framing::UntilClose => Ok(Bytes::from(std::mem::take(input))),
+                Framing::UntilClose => Ok(split_front(input, input.len())),
                 Framing::Length(left) => {
                     let n = (*left).min(input.len() as u64) as usize;
                     *left -= n as u64;
@@ -282,8 +283,16 @@ fn too_big() -> String {
     "upstream sent too big header while reading response header from upstream".into()
 }
 
-/// The first `n` bytes, without copying when that is all.
+/// Less is copied out of its buffer rather than given away with it.
+const SMALL: usize = 8 * 1024;
+
+/// The first `n` bytes, without copying when that is all and much.
 fn split_front(input: &mut Vec<u8>, n: usize) -> Bytes {
+    if n < SMALL {
+        let front = Bytes::copy_from_slice(&input[..n]);
+        input.drain(..n);
+        return front;
+    }
     if n == input.len() {
         return Bytes::from(std::mem::take(input));
     }
@@ -324,7 +333,7 @@ impl Framing {
 }
 
 /// `limit_rate` of the upstream's settings, if it limits.
-fn limit_rate(ex: &Exchange, plan: &Plan) -> Option<u64> {
+fn limit_rate(ex: &Exchange, plan: &Plan<'_>) -> Option<u64> {
     let text = template::eval(ex, plan.conf.limit_rate.as_ref()?);
     let rate = parse_size(std::str::from_utf8(&text).ok()?)?;
     (rate > 0 && plan.conf.buffering != Some(false)).then_some(rate)
@@ -354,7 +363,12 @@ pub struct UpstreamBody {
 }
 
 impl UpstreamBody {
-    pub fn new(ex: &Exchange, plan: &Plan, reply: Reply, chosen: Chosen) -> (Head, UpstreamBody) {
+    pub fn new(
+        ex: &Exchange,
+        plan: &Plan<'_>,
+        reply: Reply,
+        chosen: Chosen,
+    ) -> (Head, UpstreamBody) {
         let times = ex
             .attempts
             .last()
@@ -416,6 +430,9 @@ impl UpstreamBody {
         let header = now_ms() - self.started;
         self.times.response_ms.set(Some(header));
         let clean = self.decoder.is_ended() && self.input.is_empty();
+        if self.input.is_empty() {
+            buffers::give(std::mem::take(&mut self.input));
+        }
         let Some(conn) = self.conn.take() else { return };
         if let (true, Some(group), Some(chosen)) = (clean, self.group, &self.chosen) {
             if self.decoder.is_reusable() && self.request_sent {
@@ -427,7 +444,7 @@ impl UpstreamBody {
 
     /// Bytes that may be read now; `None`: later.
     fn allowed(&self) -> Option<usize> {
-        const MOST: u64 = 32 * 1024;
+        const MOST: u64 = buffers::SIZE as u64;
         let Some((rate, began)) = self.rate else {
             return Some(MOST as usize);
         };
@@ -448,15 +465,14 @@ impl UpstreamBody {
         let Some(allowed) = self.allowed() else {
             return Poll::Pending;
         };
-        let start = self.input.len();
-        self.input.resize(start + allowed, 0);
-        let read = conn.stream.poll_read(cx, &mut self.input[start..]);
-        let n = if let Poll::Ready(Ok(n)) = &read {
-            *n
-        } else {
-            0
+        if self.input.capacity() == 0 {
+            self.input = buffers::take();
+        }
+        let read = conn.stream.poll_read_more(cx, &mut self.input, allowed);
+        let n = match &read {
+            Poll::Ready(Ok(n)) => *n,
+            _ => 0,
         };
-        self.input.truncate(start + n);
         if n > 0 {
             self.times
                 .received

@@ -4,7 +4,7 @@
 use super::response_body::UpstreamBody;
 use crate::body::{BodyStream, Chunk};
 use bytes::Bytes;
-use gallop_conf::model::UpConf;
+use gallop_conf::model::{Config, UpConf};
 use gallop_runtime::{race, spawn, Either, Notify};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -46,7 +46,22 @@ struct Shared {
 struct Limits {
     memory: usize,
     file: u64,
-    folder: PathBuf,
+    conf: Arc<UpConf>,
+    folder: Folder,
+}
+
+/// The folder of temporary files where the configuration names none.
+#[derive(Clone)]
+pub struct Folder {
+    pub config: Arc<Config>,
+    pub name: &'static str,
+}
+
+impl Limits {
+    fn folder(&self) -> PathBuf {
+        let own = self.conf.temp_path.clone();
+        own.unwrap_or_else(|| self.folder.config.prefix.join(self.folder.name))
+    }
 }
 
 enum State {
@@ -67,19 +82,17 @@ pub struct Spooled {
 }
 
 impl Spooled {
-    pub fn new(body: UpstreamBody, conf: &UpConf, folder: PathBuf) -> Spooled {
+    pub fn new(body: Box<UpstreamBody>, conf: Arc<UpConf>, folder: Folder) -> Spooled {
         let (count, size) = conf.buffers.unwrap_or((8, 4096));
         let limits = Limits {
             memory: count.saturating_mul(size) as usize,
             file: conf.max_temp_file_size.unwrap_or(1 << 30),
-            folder: conf.temp_path.clone().unwrap_or(folder),
+            conf,
+            folder,
         };
         Spooled {
             trailers: Vec::new(),
-            state: State::Inline {
-                body: Box::new(body),
-                passed: 0,
-            },
+            state: State::Inline { body, passed: 0 },
             limits,
         }
     }
@@ -215,9 +228,10 @@ impl Shared {
 
 /// A file that nobody else can name, and that is gone when it is closed.
 fn unnamed_file(limits: &Limits) -> io::Result<File> {
-    std::fs::create_dir_all(&limits.folder)?;
+    let folder = limits.folder();
+    std::fs::create_dir_all(&folder)?;
     let name = format!("{:010}-{}", crate::worker_unique(), std::process::id());
-    let path = limits.folder.join(name);
+    let path = folder.join(name);
     let mut options = OpenOptions::new();
     let file = options
         .read(true)

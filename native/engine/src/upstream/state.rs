@@ -25,6 +25,8 @@ pub struct Group {
     /// The place of its first server among all that are counted; none for a group of one request.
     pub meter: Option<usize>,
     peers: Mutex<Vec<PeerState>>,
+    /// The servers' addresses as text.
+    names: Vec<Arc<str>>,
     /// Points of the consistent hash: hash and peer, sorted.
     ring: Vec<(u32, usize)>,
 }
@@ -126,6 +128,11 @@ impl Chosen {
         &self.group.conf.peers[self.index]
     }
 
+    /// The server's address as text.
+    pub fn name(&self) -> &Arc<str> {
+        &self.group.names[self.index]
+    }
+
     /// The server failed.
     pub fn failed(&self) {
         let peer = self.peer();
@@ -207,7 +214,9 @@ impl Group {
             ..PeerState::default()
         };
         let peers = conf.peers.iter().map(state).collect();
+        let name = |p: &Peer| p.addr.to_string().into();
         Group {
+            names: conf.peers.iter().map(name).collect(),
             ring: ring(&conf),
             meter: None,
             peers: Mutex::new(peers),

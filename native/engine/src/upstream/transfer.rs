@@ -2,8 +2,9 @@
 //! next server when that fails.
 
 use super::answer::{self, Head};
+use super::buffers;
 use super::fastcgi;
-use super::keepalive::{TlsRequest, UpstreamConn};
+use super::keepalive::{PoolKey, TlsKey, TlsRequest, UpstreamConn};
 use super::request::{BodyLength, HttpRequest};
 use super::response_body::Decoder;
 use super::state::{Chosen, Group, Hint};
@@ -18,6 +19,7 @@ use gallop_http::fastcgi::RequestWriter;
 use gallop_runtime::{connect, deadline, now_ms, timeout, ConnectTo, Deadline};
 use std::future::poll_fn;
 use std::io;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -27,7 +29,7 @@ pub enum Protocol {
 }
 
 /// Everything about a request to an upstream but the server it goes to.
-pub struct Plan {
+pub struct Plan<'a> {
     pub group: Arc<Group>,
     /// Index of a group that keeps idle connections.
     pub index: Option<usize>,
@@ -37,14 +39,15 @@ pub struct Plan {
     pub scheme: &'static str,
     /// What a cache knows the answer by, unless the configuration says.
     pub cache_key: Vec<u8>,
-    pub shown_uri: String,
+    /// Path and query as the error log shows them.
+    pub uri: Rc<[u8]>,
     /// The name a TLS server is asked for.
     pub default_name: String,
     pub protocol: Protocol,
-    pub pass: Option<ProxyPass>,
+    pub pass: Option<&'a ProxyPass>,
 }
 
-impl Plan {
+impl Plan<'_> {
     /// The upstream is asked for the head alone.
     fn asks_head(&self, ex: &Exchange) -> bool {
         let as_get = matches!(&self.protocol, Protocol::Http(r) if r.as_get);
@@ -98,7 +101,7 @@ struct TlsNames {
     certificate: Option<(String, String)>,
 }
 
-fn tls_names(ex: &Exchange, plan: &Plan) -> TlsNames {
+fn tls_names(ex: &Exchange, plan: &Plan<'_>) -> TlsNames {
     let eval =
         |t: &template::Template| String::from_utf8_lossy(&template::eval(ex, t)).into_owned();
     let conf = &plan.conf;
@@ -118,40 +121,34 @@ fn tls_names(ex: &Exchange, plan: &Plan) -> TlsNames {
     }
 }
 
-/// Where an idle connection may be used again: connections that differ in any of this must not stand
-/// in for one another.
-fn pool_key(ex: &Exchange, plan: &Plan, chosen: &Chosen, tls: Option<&TlsNames>) -> String {
-    use std::fmt::Write;
+fn pool_key(ex: &Exchange, plan: &Plan<'_>, chosen: &Chosen, tls: Option<&TlsNames>) -> PoolKey {
     let bind = plan.conf.bind.as_ref().and_then(|b| b.addr.as_ref());
-    let bind = bind.map_or(Vec::new(), |t| template::eval(ex, t));
-    let mut key = format!(
-        "{:?}|{}|{}|{}",
-        plan.index,
-        plan.scheme,
-        chosen.peer().addr,
-        String::from_utf8_lossy(&bind)
-    );
-    // A location, and settings, are the same where their address is. Writing into a string cannot
-    // fail.
-    let place = Arc::as_ptr(&plan.conf);
-    if plan.group.conf.keepalive_local {
-        let _ = write!(key, "|{:p}", Arc::as_ptr(&ex.loc));
+    let local = plan.group.conf.keepalive_local;
+    PoolKey {
+        group: plan.index,
+        scheme: plan.scheme,
+        peer: chosen.name().clone(),
+        bind: bind.map_or(Vec::new(), |t| template::eval(ex, t)),
+        location: local.then_some(Arc::as_ptr(&ex.loc) as usize),
+        tls: tls.map(|tls| {
+            Box::new(TlsKey {
+                conf: Arc::as_ptr(&plan.conf) as usize,
+                name: tls.name.clone(),
+                certificate: tls.certificate.clone(),
+            })
+        }),
     }
-    if let Some(tls) = tls {
-        let _ = write!(key, "|{place:p}|{}|{:?}", tls.name, tls.certificate);
-    }
-    key
 }
 
 /// Tries one server.
-pub async fn one(ex: &mut Exchange, plan: &Plan, chosen: &Chosen) -> Tried {
+pub async fn one(ex: &mut Exchange, plan: &Plan<'_>, chosen: &Chosen) -> Tried {
     let started = now_ms();
     let tls = plan.tls.then(|| tls_names(ex, plan));
     let key = pool_key(ex, plan, chosen, tls.as_ref());
     let pooled = plan.index.and_then(|_| ex.worker.pool.take(&key));
     let conn = match pooled {
         Some(conn) => conn,
-        None => match open(ex, plan, chosen, key, tls).await {
+        None => match Box::pin(open(ex, plan, chosen, key, tls)).await {
             Ok(conn) => conn,
             Err(failure) => return Tried::Failed(failure),
         },
@@ -164,9 +161,9 @@ pub async fn one(ex: &mut Exchange, plan: &Plan, chosen: &Chosen) -> Tried {
 
 async fn open(
     ex: &Exchange,
-    plan: &Plan,
+    plan: &Plan<'_>,
     chosen: &Chosen,
-    key: String,
+    key: PoolKey,
     tls: Option<TlsNames>,
 ) -> Result<UpstreamConn, Failure> {
     let to = match &chosen.peer().addr {
@@ -223,7 +220,7 @@ async fn open(
 
 async fn handshake(
     ex: &Exchange,
-    plan: &Plan,
+    plan: &Plan<'_>,
     sock: gallop_runtime::Sock,
     tls: TlsNames,
 ) -> Result<Box<dyn super::keepalive::Stream>, (u32, String)> {
@@ -282,9 +279,11 @@ enum BodyFraming {
 }
 
 const FILE_STEP: u64 = 64 * 1024;
+/// Bytes read at a time until the answer's head is there.
+const HEAD_STEP: usize = 16 * 1024;
 
 impl Outgoing {
-    fn new(ex: &Exchange, plan: &Plan) -> Outgoing {
+    fn new(ex: &Exchange, plan: &Plan<'_>) -> Outgoing {
         let stored = |ex: &Exchange| match &ex.received {
             Some(Received::Memory(b)) => Feed::Bytes(b.clone()),
             Some(Received::File { file, len, .. }) => Feed::File {
@@ -464,11 +463,11 @@ enum Event {
 }
 
 /// Sends the request and reads until the answer's head is there.
-async fn exchange(ex: &mut Exchange, plan: &Plan, mut conn: UpstreamConn) -> Tried {
+async fn exchange(ex: &mut Exchange, plan: &Plan<'_>, mut conn: UpstreamConn) -> Tried {
     conn.requests += 1;
     let mut out = Outgoing::new(ex, plan);
     let mut decoder = Decoder::new(plan);
-    let mut input: Vec<u8> = Vec::new();
+    let mut input = buffers::take();
     let idle = deadline();
     let limit = plan.conf.buffer_size.unwrap_or(4096) as usize;
     let mut got = 0u64;
@@ -555,7 +554,7 @@ fn interim(parsed: &mut Result<Option<Head>, String>) -> Option<Head> {
 }
 
 /// Passes `103 Early Hints` on where `early_hints` says so.
-async fn pass_hints(ex: &Exchange, plan: &Plan, head: &Head) {
+async fn pass_hints(ex: &Exchange, plan: &Plan<'_>, head: &Head) {
     let Some(interim) = ex.interim.as_ref().filter(|_| head.status == 103) else {
         return;
     };
@@ -583,7 +582,7 @@ async fn pass_hints(ex: &Exchange, plan: &Plan, head: &Head) {
 }
 
 /// A text of `fastcgi_catch_stderr` that the application wrote.
-fn caught(plan: &Plan, decoder: &Decoder) -> Option<String> {
+fn caught(plan: &Plan<'_>, decoder: &Decoder) -> Option<String> {
     let wanted = plan.conf.catch_stderr.as_ref()?;
     let text = decoder.stderr();
     wanted
@@ -617,7 +616,7 @@ fn failed(kind: u32, message: String, stale: bool) -> Tried {
 /// Sends what can be sent and reads what is there; ready when something was read or went wrong.
 async fn step(
     ex: &mut Exchange,
-    plan: &Plan,
+    plan: &Plan<'_>,
     conn: &UpstreamConn,
     out: &mut Outgoing,
     input: &mut Vec<u8>,
@@ -656,16 +655,7 @@ async fn step(
         if let Poll::Ready(Err(e)) = conn.stream.poll_flush(cx) {
             broken = Some(e);
         }
-        let start = input.len();
-        input.resize(start + 16 * 1024, 0);
-        let read = conn.stream.poll_read(cx, &mut input[start..]);
-        let n = if let Poll::Ready(Ok(n)) = &read {
-            *n
-        } else {
-            0
-        };
-        input.truncate(start + n);
-        match read {
+        match conn.stream.poll_read_more(cx, input, HEAD_STEP) {
             Poll::Ready(Ok(0)) => {
                 return Poll::Ready(broken.take().map_or(Event::Closed, Event::Broken))
             }

@@ -216,7 +216,7 @@ fn port(out: &mut Vec<u8>, addr: Option<SocketAddr>) -> Option<bool> {
 }
 
 fn connection(ex: &Exchange, b: B, out: &mut Vec<u8>) -> Option<bool> {
-    let pp = ex.conn.proxy_protocol.as_ref();
+    let pp = ex.conn.proxy_protocol();
     let counters = &ex.worker.shared.counters;
     let wall = gallop_runtime::unix_time();
     match b {
@@ -226,13 +226,13 @@ fn connection(ex: &Exchange, b: B, out: &mut Vec<u8>) -> Option<bool> {
             0 => text(out, b""),
             p => show(out, p),
         },
-        B::RealipRemoteAddr => address(out, ex.conn.peer.map(|p| p.ip())),
-        B::RealipRemotePort => port(out, ex.conn.peer),
-        B::ServerAddr => match ex.conn.local {
+        B::RealipRemoteAddr => address(out, ex.conn.peer().map(|p| p.ip())),
+        B::RealipRemotePort => port(out, ex.conn.peer()),
+        B::ServerAddr => match ex.conn.local() {
             Some(a) => show(out, a.ip()),
-            None => text(out, ex.conn.local_name.as_bytes()),
+            None => text(out, ex.conn.local_name().as_bytes()),
         },
-        B::ServerPort => port(out, ex.conn.local),
+        B::ServerPort => port(out, ex.conn.local()),
         B::ServerName => text(out, ex.server.name.as_bytes()),
         B::Hostname => text(out, crate::worker::hostname().as_bytes()),
         B::Connection => show(out, ex.conn.id),
@@ -433,7 +433,7 @@ fn upstream(ex: &Exchange, b: B, out: &mut Vec<u8>) -> Option<bool> {
 }
 
 fn tls(ex: &Exchange, b: B, out: &mut Vec<u8>) -> Option<bool> {
-    let Some(tls) = &ex.conn.tls else {
+    let Some(tls) = ex.conn.tls() else {
         return Some(false);
     };
     let filled = |out: &mut Vec<u8>, value: &str| {

@@ -164,7 +164,7 @@ fn cookie<'a>(field: &'a [u8], name: &str) -> Option<&'a [u8]> {
 fn upstream_fields(ex: &Exchange) -> &[(Vec<u8>, Vec<u8>)] {
     let kept = ex.cached.as_ref().and_then(|n| n.fields.as_ref());
     let fresh = ex.attempts.last().map(|a| &a.headers);
-    kept.or(fresh).map_or(&[], Vec::as_slice)
+    kept.or(fresh).map_or(&[], |fields| fields.as_slice())
 }
 
 /// The value a `Set-Cookie` field gives the cookie of that name.
@@ -190,7 +190,7 @@ fn upstream_cookie(ex: &Exchange, name: &str, out: &mut Vec<u8>) -> bool {
 }
 
 fn proxy_protocol_tlv(ex: &Exchange, name: &str, out: &mut Vec<u8>) -> bool {
-    let Some(header) = &ex.conn.proxy_protocol else {
+    let Some(header) = ex.conn.proxy_protocol() else {
         return false;
     };
     if let Some(rest) = name.strip_prefix("ssl_") {

@@ -1,6 +1,6 @@
 //! Requests answered from the cache of prebuilt answers, without leaving the read loop.
 
-use super::{Driver, Next, Shared};
+use super::{Asked, Next};
 use crate::transport::Transport;
 use gallop_conf::model::{items, Lingering, Location};
 use gallop_engine::fast;
@@ -83,47 +83,49 @@ fn key(conn: &Conn, head: &Head, simple: &Simple<'_>, out: &mut Vec<u8>) {
     out.push(u8::from(simple.close));
 }
 
-/// Answers the request of `len` bytes if a valid prebuilt answer is at hand.
-pub fn answer<T: Transport>(driver: &Driver<T>, head: &Head, len: usize) -> Option<Next> {
+/// Answers the request of `len` bytes if a valid prebuilt answer is at hand. `more`: bytes follow it.
+pub fn answer<T: Transport>(
+    asked: &Asked<'_, T>,
+    head: &Head,
+    len: usize,
+    more: bool,
+) -> Option<Next> {
     let simple = simple(head)?;
-    let worker = &driver.worker;
+    let (worker, conn) = (asked.worker, asked.conn);
     if worker.shutdown.is_set() {
         return None;
     }
     // What the client sends after its last request has to be read before the connection is closed.
-    let more = driver.shared.with_unread(|bytes| bytes.len() > len);
     if simple.close && more {
         return None;
     }
     KEY.with(|buffer| {
         let mut buffer = buffer.borrow_mut();
-        key(&driver.conn, head, &simple, &mut buffer);
+        key(conn, head, &simple, &mut buffer);
         let mut cache = worker.fast.borrow_mut();
         let (now, wall) = (coarse_ms(), unix_time() / 1000);
         let entry = worker.with_date(|date| cache.get(&buffer, now, wall, date))?;
-        if !simple.close && is_last(driver, &entry.location, now) {
+        let conf = &entry.location.conf;
+        if !simple.close && is_last(conn, &entry.location, now) {
             return None;
         }
-        driver.conn.requests.set(driver.conn.requests.get() + 1);
+        conn.requests.set(conn.requests.get() + 1);
         worker
             .shared
             .counters
             .requests
             .fetch_add(1, Ordering::Relaxed);
-        let sent = write_now(&driver.shared, &entry.bytes)?;
+        let sent = write_now(asked.io, &entry.bytes)?;
         count(worker, head, entry, len);
-        if !items(&entry.location.conf.access_log).is_empty() {
-            log(driver, head, entry, len);
+        if !items(&conf.access_log).is_empty() {
+            log(asked, head, entry, len);
         }
+        let wait = (!simple.close).then(|| conf.keepalive_timeout.map_or(75_000, |t| t.0));
         if sent == entry.bytes.len() {
-            return Some(Next::Answered {
-                keep: !simple.close,
-            });
+            return Some(Next::Answered { wait });
         }
-        Some(Next::Partly {
-            rest: entry.bytes[sent..].to_vec(),
-            keep: !simple.close,
-        })
+        let rest = entry.bytes[sent..].to_vec();
+        Some(Next::Partly { rest, wait })
     })
 }
 
@@ -141,25 +143,25 @@ fn count(worker: &Worker, head: &Head, entry: &fast::Prebuilt, len: usize) {
 }
 
 /// Whether the server ends the connection after this request, by its limits for one.
-fn is_last<T: Transport>(driver: &Driver<T>, location: &Location, now: u64) -> bool {
+fn is_last(conn: &Conn, location: &Location, now: u64) -> bool {
     let conf = &location.conf;
     let lifetime = conf.keepalive_time.unwrap_or(3_600_000);
-    driver.conn.requests.get() + 1 >= conf.keepalive_requests.unwrap_or(1000)
-        || now.saturating_sub(driver.conn.started) > lifetime
+    conn.requests.get() + 1 >= conf.keepalive_requests.unwrap_or(1000)
+        || now.saturating_sub(conn.started) > lifetime
 }
 
 /// Bytes the transport takes without waiting. `None`: the connection is broken.
-fn write_now<T: Transport>(shared: &Shared<T>, bytes: &[u8]) -> Option<usize> {
+fn write_now<T: Transport>(io: &T, bytes: &[u8]) -> Option<usize> {
     let mut cx = Context::from_waker(Waker::noop());
-    match shared.io.poll_write(&mut cx, bytes, false) {
+    match io.poll_write(&mut cx, bytes, false) {
         Poll::Ready(Ok(n)) => Some(n),
         Poll::Ready(Err(_)) => None,
         Poll::Pending => Some(0),
     }
 }
 
-fn log<T: Transport>(driver: &Driver<T>, head: &Head, entry: &fast::Prebuilt, len: usize) {
-    let mut ex = Exchange::new(driver.worker.clone(), driver.conn.clone());
+fn log<T>(asked: &Asked<'_, T>, head: &Head, entry: &fast::Prebuilt, len: usize) {
+    let mut ex = Exchange::new(asked.worker.clone(), asked.conn.clone());
     ex.head.clone_from(head);
     ex.server = entry.server.clone();
     ex.loc = entry.location.clone();

@@ -3,17 +3,22 @@
 mod body;
 mod close;
 mod fast;
+mod ready;
 mod send;
 mod tunnel;
 
+pub use ready::take_up;
+
+use crate::idle::Idle;
 use crate::transport::Transport;
-use crate::worker::Phase;
+use crate::worker::{Busy, ConnectionCount, Phase};
 use body::Source;
+
 use gallop_conf::model::{Level, Server};
 use gallop_engine::{Begin, Conn, Exchange, Worker};
 use gallop_http::h1::{self, BodyFraming, HeadError, Limits, Parsed};
 use gallop_http::message::{Head, Version};
-use gallop_runtime::{deadline, yield_now, Deadline};
+use gallop_runtime::{coarse_ms, deadline, yield_now, Deadline, Watch};
 use std::cell::{Cell, RefCell};
 use std::future::{poll_fn, Future};
 use std::io;
@@ -57,18 +62,11 @@ impl<T: Transport> Shared<T> {
                 .unwrap_or_else(|| Vec::with_capacity(READ_SIZE));
         }
         let len = buf.len();
-        let room = if buf.capacity() > len {
-            buf.capacity() - len
-        } else {
-            READ_SIZE
+        let room = match buf.capacity() - len {
+            0 => READ_SIZE,
+            room => room,
         };
-        buf.resize(len + room, 0);
-        let result = self.io.poll_read(cx, &mut buf[len..]);
-        let n = match &result {
-            Poll::Ready(Ok(n)) => *n,
-            _ => 0,
-        };
-        buf.truncate(len + n);
+        let result = self.io.poll_read_more(cx, &mut buf, room);
         if buf.is_empty() {
             drop(buf);
             self.release();
@@ -113,23 +111,27 @@ impl<T: Transport> Shared<T> {
 }
 
 /// What stands at the start of the unread bytes.
-enum Next {
-    /// A prebuilt answer was written to the end; whether the connection goes on.
+pub enum Next {
+    /// A prebuilt answer was written to the end; how long the connection then waits for another request,
+    /// in milliseconds, if it goes on.
     Answered {
-        keep: bool,
+        wait: Option<u64>,
     },
     /// A prebuilt answer of which `rest` is still to be written.
     Partly {
         rest: Vec<u8>,
-        keep: bool,
+        wait: Option<u64>,
     },
-    Head {
+    Request {
+        ex: Box<Exchange>,
         len: usize,
+        bad: Option<HeadError>,
     },
-    Bad(HeadError),
     Incomplete {
         started: bool,
     },
+    /// Nothing; the connection can wait for the next request without a task.
+    Idle,
 }
 
 /// How a connection ends.
@@ -143,23 +145,92 @@ pub enum End {
 /// Requests answered in a row before other connections get their turn.
 const BATCH: u32 = 32;
 
-/// Serves a connection to its end. `early`: what was already read from it.
-pub async fn serve<T: Transport>(worker: Rc<Worker>, conn: Rc<Conn>, io: T, early: Vec<u8>) {
+/// A connection whose next request is looked at.
+pub struct Asked<'a, T> {
+    pub worker: &'a Rc<Worker>,
+    pub conn: &'a Rc<Conn>,
+    pub io: &'a T,
+}
+
+/// Parses the head that `bytes` begin with, and answers it from the cache of prebuilt answers if that
+/// is possible. How many bytes are done with: none of a request that is not answered yet.
+fn look<T: Transport>(asked: &Asked<'_, T>, bytes: &[u8]) -> (Next, usize) {
+    let conf = &asked.conn.endpoint.hosts.default.conf;
+    let (count, size) = conf.large_buffers();
+    let limits = Limits {
+        line: size as usize,
+        total: count
+            .saturating_mul(size)
+            .saturating_add(conf.client_header_buffer_size.unwrap_or(1024)) as usize,
+        headers: conf.max_headers.unwrap_or(1000) as usize,
+        ignore_invalid: conf.ignore_invalid_headers.unwrap_or(true),
+        underscores: conf.underscores_in_headers.unwrap_or(false),
+    };
+    HEAD.with(|head| {
+        let mut head = head.borrow_mut();
+        let (len, bad) = match h1::parse(bytes, &mut head, &limits) {
+            Err(e) => (0, Some(e)),
+            Ok(Parsed::Partial { started }) => return (Next::Incomplete { started }, 0),
+            Ok(Parsed::Complete { len }) => (len, None),
+        };
+        if bad.is_none() {
+            if let Some(next) = fast::answer(asked, &head, len, bytes.len() > len) {
+                return (next, len);
+            }
+        }
+        let mut ex = Exchange::new(asked.worker.clone(), asked.conn.clone());
+        std::mem::swap(&mut ex.head, &mut head);
+        (Next::Request { ex, len, bad }, 0)
+    })
+}
+
+/// A connection to a client.
+pub struct Client<T> {
+    pub conn: Rc<Conn>,
+    pub count: ConnectionCount,
+    pub io: T,
+}
+
+/// Where a connection's task takes it up.
+#[derive(Default)]
+pub struct Start {
+    /// What was already read from it.
+    pub early: Vec<u8>,
+    /// What was already found in that.
+    pub next: Option<Next>,
+    /// Milliseconds to wait for the next request; `None` for the first.
+    pub wait: Option<u64>,
+    /// The request came before the answer to the one before was sent.
+    pub pipelined: bool,
+}
+
+/// Serves a connection until it ends or waits for another request.
+pub async fn serve<T: Transport>(idle: Rc<Idle>, client: Client<T>, start: Start) {
+    let Client { conn, count, io } = client;
     let shared = Rc::new(Shared {
         io,
-        buf: RefCell::new(early),
+        buf: RefCell::new(start.early),
         pos: Cell::new(0),
     });
     let mut driver = Driver {
-        worker,
+        worker: idle.worker().clone(),
         conn,
         shared,
         deadline: deadline(),
-        idle_ms: None,
+        wait: start.wait,
         batch: 0,
-        pipelined: false,
+        pipelined: start.pipelined,
     };
-    driver.run().await;
+    let busy = Busy::new(driver.worker.clone(), driver.shared.io.raw());
+    if !driver.run(start.next).await {
+        return;
+    }
+    let wait = driver.wait.unwrap_or_else(|| driver.header_timeout());
+    let Driver { conn, shared, .. } = driver;
+    drop(busy);
+    if let Ok(Shared { io, .. }) = Rc::try_unwrap(shared) {
+        idle.park(Client { conn, count, io }, coarse_ms() + wait + 1);
+    }
 }
 
 struct Driver<T: Transport> {
@@ -168,7 +239,7 @@ struct Driver<T: Transport> {
     shared: Rc<Shared<T>>,
     deadline: Deadline,
     /// Milliseconds to wait for the next request; `None` for the first.
-    idle_ms: Option<u64>,
+    wait: Option<u64>,
     batch: u32,
     pipelined: bool,
 }
@@ -182,41 +253,45 @@ impl<T: Transport> Driver<T> {
         self.server().conf.client_header_timeout.unwrap_or(60_000)
     }
 
-    async fn run(&mut self) {
+    /// Runs until the connection is over (`false`) or idle. `next`: what was already found.
+    async fn run(&mut self, mut next: Option<Next>) -> bool {
         loop {
-            // Not between reading a head and taking it: until then it lies where all connections of
-            // the thread read theirs.
             self.batch += 1;
             if self.batch.is_multiple_of(BATCH) {
                 yield_now().await;
             }
-            let next = match self.next().await {
-                Some(next) => next,
-                None => return,
+            let found = match next.take() {
+                None | Some(Next::Incomplete { .. }) => self.next().await,
+                found => found,
             };
-            let keep = match next {
-                Next::Answered { keep } => keep,
-                Next::Partly { rest, keep } => {
-                    send::write_all(&self.shared.io, &rest).await.is_ok() && keep
+            let keep = match found {
+                Some(Next::Answered { wait }) => {
+                    self.wait = wait;
+                    wait.is_some()
                 }
-                Next::Head { len } => Box::pin(self.request(len, None)).await,
-                Next::Bad(error) => Box::pin(self.request(0, Some(error))).await,
-                Next::Incomplete { .. } => return,
+                Some(Next::Partly { rest, wait }) => {
+                    self.wait = wait;
+                    send::write_all(&self.shared.io, &rest).await.is_ok() && wait.is_some()
+                }
+                Some(Next::Request { ex, len, bad }) => self.request(ex, len, bad).await,
+                Some(Next::Idle) => return true,
+                Some(Next::Incomplete { .. }) | None => return false,
             };
             if !keep {
-                return;
+                return false;
             }
+            self.pipelined = self.shared.has_unread();
         }
     }
 
     /// Waits for the next request, or answers it at once. `None`: the connection is over.
     async fn next(&mut self) -> Option<Next> {
         let worker = self.worker.clone();
+        let mut shutdown = worker.shutdown.watch();
         let mut phase: Option<Phase> = None;
         let mut started = false;
-        self.pipelined = self.idle_ms.is_some() && self.shared.has_unread();
         self.deadline
-            .set(self.idle_ms.unwrap_or_else(|| self.header_timeout()));
+            .set(self.wait.unwrap_or_else(|| self.header_timeout()));
         loop {
             if self.shared.has_unread() {
                 match self.look() {
@@ -242,7 +317,7 @@ impl<T: Transport> Driver<T> {
                     Phase::new(&worker, |s| s.counters.waiting)
                 });
             }
-            match self.wait_bytes(started).await {
+            match self.wait_bytes(started, &mut shutdown).await {
                 Wait::Read(n) if n > 0 => {}
                 Wait::Read(_) => {
                     if started {
@@ -257,20 +332,24 @@ impl<T: Transport> Driver<T> {
                     return None;
                 }
                 Wait::Shutdown => return None,
+                Wait::Idle => return Some(Next::Idle),
             }
         }
     }
 
-    async fn wait_bytes(&self, started: bool) -> Wait {
+    async fn wait_bytes(&self, started: bool, shutdown: &mut Watch<'_>) -> Wait {
         // A connection that has not had its first request may still send it.
-        let stop = self.idle_ms.is_some() && !started;
+        let stop = self.wait.is_some() && !started;
         poll_fn(|cx| {
             match self.shared.poll_read_more(cx) {
                 Poll::Ready(Ok(n)) => return Poll::Ready(Wait::Read(n)),
                 Poll::Ready(Err(_)) => return Poll::Ready(Wait::Read(0)),
                 Poll::Pending => {}
             }
-            if stop && self.worker.shutdown.poll_set(cx).is_ready() {
+            if !self.shared.has_unread() && Rc::strong_count(&self.shared) == 1 {
+                return Poll::Ready(Wait::Idle);
+            }
+            if stop && shutdown.poll_set(cx).is_ready() {
                 return Poll::Ready(Wait::Shutdown);
             }
             self.deadline.poll_over(cx).map(|()| Wait::TimedOut)
@@ -278,49 +357,20 @@ impl<T: Transport> Driver<T> {
         .await
     }
 
-    /// Parses the head, and answers it from the cache of prebuilt answers if that is possible.
     fn look(&self) -> Next {
-        let conf = &self.server().conf;
-        let (count, size) = conf.large_buffers();
-        let limits = Limits {
-            line: size as usize,
-            total: count
-                .saturating_mul(size)
-                .saturating_add(conf.client_header_buffer_size.unwrap_or(1024))
-                as usize,
-            headers: conf.max_headers.unwrap_or(1000) as usize,
-            ignore_invalid: conf.ignore_invalid_headers.unwrap_or(true),
-            underscores: conf.underscores_in_headers.unwrap_or(false),
+        let asked = Asked {
+            worker: &self.worker,
+            conn: &self.conn,
+            io: &self.shared.io,
         };
-        HEAD.with(|head| {
-            let mut head = head.borrow_mut();
-            let parsed = self
-                .shared
-                .with_unread(|bytes| h1::parse(bytes, &mut head, &limits));
-            match parsed {
-                Err(e) => Next::Bad(e),
-                Ok(Parsed::Partial { started }) => Next::Incomplete { started },
-                Ok(Parsed::Complete { len }) => match fast::answer(self, &head, len) {
-                    Some(next) => {
-                        self.shared.consume(len);
-                        next
-                    }
-                    None => Next::Head { len },
-                },
-            }
-        })
-    }
-
-    fn exchange(&self) -> Box<Exchange> {
-        let mut ex = Exchange::new(self.worker.clone(), self.conn.clone());
-        HEAD.with(|head| std::mem::swap(&mut ex.head, &mut head.borrow_mut()));
-        ex
+        let (next, used) = self.shared.with_unread(|bytes| look(&asked, bytes));
+        self.shared.consume(used);
+        next
     }
 
     /// Processes one request; whether the connection goes on.
-    async fn request(&mut self, len: usize, bad: Option<HeadError>) -> bool {
+    async fn request(&mut self, mut ex: Box<Exchange>, len: usize, bad: Option<HeadError>) -> bool {
         self.deadline.clear();
-        let mut ex = self.exchange();
         self.conn.requests.set(self.conn.requests.get() + 1);
         self.worker
             .shared
@@ -355,7 +405,7 @@ impl<T: Transport> Driver<T> {
         match end {
             None => {
                 let timeout = ex.loc.conf.keepalive_timeout.map_or(75_000, |t| t.0);
-                self.idle_ms = Some(timeout);
+                self.wait = Some(timeout);
                 true
             }
             Some(End::Close) => false,
@@ -500,6 +550,7 @@ enum Wait {
     Read(usize),
     TimedOut,
     Shutdown,
+    Idle,
 }
 
 enum Ran {

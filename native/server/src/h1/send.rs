@@ -12,7 +12,7 @@ use gallop_http::message::Version;
 use gallop_runtime::{race, sleep, timeout, unix_time, Either};
 use std::fs::File;
 use std::future::{poll_fn, Future};
-use std::io;
+use std::io::{self, Write};
 use std::pin::Pin;
 use std::rc::Rc;
 
@@ -300,8 +300,7 @@ impl<'a, T: Transport> Output<'a, T> {
                 *left -= len;
             }
             if chunked && len > 0 {
-                self.buf
-                    .extend_from_slice(format!("{len:x}\r\n").as_bytes());
+                let _ = write!(self.buf, "{len:x}\r\n");
             }
             match chunk {
                 Chunk::Flush => self.drain(false).await?,
@@ -393,7 +392,8 @@ fn field(buf: &mut Vec<u8>, name: &[u8], value: &[u8]) {
 /// Writes the head; where its date stands, if it is the server's own.
 fn head(ex: &mut Exchange, framing: Framing, buf: &mut Vec<u8>) -> Option<usize> {
     let r = &ex.response;
-    buf.extend_from_slice(format!("HTTP/1.1 {:03}", r.status).as_bytes());
+    // Writing into a vector cannot fail, here and below.
+    let _ = write!(buf, "HTTP/1.1 {:03}", r.status);
     match &r.reason {
         Some(reason) => {
             buf.push(b' ');
@@ -447,7 +447,7 @@ fn entity(ex: &Exchange, buf: &mut Vec<u8>) {
         .content_length
         .filter(|_| r.status != 204 && r.status >= 200)
     {
-        field(buf, b"Content-Length", length.to_string().as_bytes());
+        let _ = write!(buf, "Content-Length: {length}\r\n");
     }
     if let Some(modified) = r.last_modified.filter(|&t| t >= 0) {
         field(buf, b"Last-Modified", time::http_date(modified).as_bytes());

@@ -5,8 +5,8 @@ use super::Hub;
 use crate::mux::{self, Coding, Mux, Queue};
 use bytes::Bytes;
 use gallop_conf::model::{Level, ListenAddr};
+use gallop_engine::conn::{Conn, Ends};
 use gallop_engine::exchange::TlsInfo;
-use gallop_engine::Conn;
 use gallop_http::h3::{self, send, ErrorCode};
 use gallop_http::head::{HeadError, RequestHead};
 use gallop_http::stream_table::StreamTable;
@@ -107,7 +107,7 @@ impl Connection {
     pub fn event(self: &Rc<Self>, event: Event, now: Instant) {
         match event {
             Event::Connected => {
-                if let Some(tls) = self.conn.borrow().as_ref().and_then(|c| c.tls.as_ref()) {
+                if let Some(tls) = self.conn.borrow().as_ref().and_then(|c| c.tls()) {
                     tls.early_data.set(false);
                 }
                 self.open_control();
@@ -627,22 +627,14 @@ impl Connection {
             .clone();
         let name = Some(&tls.server_name).filter(|name| !name.is_empty());
         let server = name.map(|name| served.hosts.choose(name).server.clone());
-        Conn {
-            id: hub
-                .worker
-                .shared
-                .next_connection
-                .fetch_add(1, Ordering::Relaxed),
-            endpoint: served,
+        let id = &hub.worker.shared.next_connection;
+        let ends = Ends {
             peer: self.peer.get(),
             local,
-            local_name: String::new(),
-            requests: Cell::new(0),
-            started: coarse_ms(),
-            tls: Some(tls),
-            proxy_protocol: None,
-            sni_server: RefCell::new(server),
-        }
+            unix: None,
+        };
+        let conn = Conn::new(id.fetch_add(1, Ordering::Relaxed), served, ends);
+        conn.with_tls(tls, server)
     }
 
     /// Writes on where QUIC stopped taking bytes.

@@ -271,6 +271,7 @@ impl Hub {
             }
             None => timer.clear(),
         }
+        let mut shutdown = self.worker.shutdown.watch();
         poll_fn(|cx| {
             let mut task = self.task.borrow_mut();
             if !task.as_ref().is_some_and(|task| task.will_wake(cx.waker())) {
@@ -283,7 +284,7 @@ impl Hub {
             if !sender.is_empty() && io.poll_writable(cx).is_ready() {
                 return Poll::Ready(());
             }
-            if !ending && self.worker.shutdown.poll_set(cx).is_ready() {
+            if !ending && shutdown.poll_set(cx).is_ready() {
                 return Poll::Ready(());
             }
             timer.poll_over(cx)

@@ -1,11 +1,12 @@
 //! TLS as a transport for HTTP/1 and HTTP/2.
 
 use super::TlsStream;
-use crate::transport::Transport;
+use crate::transport::{Line, Transport};
 use gallop_runtime::append_file;
 use std::cell::{Cell, RefCell};
 use std::fs::File;
 use std::io;
+use std::os::fd::RawFd;
 use std::task::{Context, Poll};
 
 /// Bytes of a file sealed at a time: four full records.
@@ -18,14 +19,15 @@ thread_local! {
 
 /// A finished handshake's stream.
 pub struct Secure {
-    stream: RefCell<TlsStream>,
+    /// Large, and moved about with its connection.
+    stream: Box<RefCell<TlsStream>>,
 }
 
 impl Secure {
     /// Wraps a stream.
     pub fn new(stream: TlsStream) -> Self {
         Self {
-            stream: RefCell::new(stream),
+            stream: Box::new(RefCell::new(stream)),
         }
     }
 
@@ -108,6 +110,20 @@ impl Transport for Secure {
 
     fn is_hung_up(&self) -> bool {
         self.stream.borrow().sock().io().is_hung_up()
+    }
+
+    fn raw(&self) -> RawFd {
+        self.stream.borrow().sock().raw()
+    }
+
+    fn park(&self) -> usize {
+        let stream = self.stream.borrow();
+        stream.sock().io().park();
+        stream.sock().io().slot()
+    }
+
+    fn into_line(self) -> Line {
+        Line::Secure(self)
     }
 }
 

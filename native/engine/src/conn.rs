@@ -1,0 +1,161 @@
+//! The client's end of a connection. There is one for each connection that is open, most of which wait:
+//! what only some have is kept apart.
+
+use crate::exchange::{ProxyProtocol, TlsInfo};
+use gallop_conf::model::{Endpoint, Server};
+use std::cell::Cell;
+use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::path::Path;
+use std::sync::Arc;
+
+/// The client's end of a connection, for the requests on it.
+pub struct Conn {
+    pub id: u64,
+    pub endpoint: Arc<Endpoint>,
+    peer: Option<Address>,
+    local: Option<Address>,
+    pub requests: Cell<u64>,
+    /// Milliseconds (monotonic).
+    pub started: u64,
+    learnt: Option<Box<Learnt>>,
+}
+
+/// What the beginning of a connection told, where it is more than plain requests.
+#[derive(Clone, Default)]
+struct Learnt {
+    tls: Option<TlsInfo>,
+    proxy_protocol: Option<ProxyProtocol>,
+    /// The server chosen by the TLS handshake's name.
+    sni_server: Option<Arc<Server>>,
+}
+
+/// The two ends of a connection, as far as they have addresses.
+#[derive(Default)]
+pub struct Ends<'a> {
+    pub peer: Option<SocketAddr>,
+    pub local: Option<SocketAddr>,
+    /// The unix socket it came through.
+    pub unix: Option<&'a Path>,
+}
+
+impl Conn {
+    /// A connection that begins now.
+    pub fn new(id: u64, endpoint: Arc<Endpoint>, ends: Ends<'_>) -> Conn {
+        let name = |path: &Path| Name(format!("unix:{}", path.display()));
+        let unix = ends.unix.map(|path| Address::Unix(Box::new(name(path))));
+        Conn {
+            id,
+            endpoint,
+            peer: ends.peer.map(Address::from),
+            local: ends.local.map(Address::from).or(unix),
+            requests: Cell::new(0),
+            started: gallop_runtime::coarse_ms(),
+            learnt: None,
+        }
+    }
+
+    /// The same connection, whose client has another address now.
+    pub fn moved(&self, peer: Option<SocketAddr>) -> Conn {
+        Conn {
+            id: self.id,
+            endpoint: self.endpoint.clone(),
+            peer: peer.map(Address::from),
+            local: self.local.clone(),
+            requests: self.requests.clone(),
+            started: self.started,
+            learnt: self.learnt.clone(),
+        }
+    }
+
+    /// Adds what the TLS handshake agreed on, and the server that its name chose.
+    pub fn with_tls(mut self, tls: TlsInfo, server: Option<Arc<Server>>) -> Conn {
+        let learnt = self.learnt.get_or_insert_default();
+        (learnt.tls, learnt.sni_server) = (Some(tls), server);
+        self
+    }
+
+    /// Adds what a PROXY protocol header told.
+    pub fn with_proxy_protocol(mut self, header: ProxyProtocol) -> Conn {
+        self.learnt.get_or_insert_default().proxy_protocol = Some(header);
+        self
+    }
+
+    pub fn tls(&self) -> Option<&TlsInfo> {
+        self.learnt.as_ref()?.tls.as_ref()
+    }
+
+    pub fn proxy_protocol(&self) -> Option<&ProxyProtocol> {
+        self.learnt.as_ref()?.proxy_protocol.as_ref()
+    }
+
+    pub fn sni_server(&self) -> Option<&Arc<Server>> {
+        self.learnt.as_ref()?.sni_server.as_ref()
+    }
+
+    /// `None` on unix sockets.
+    pub fn peer(&self) -> Option<SocketAddr> {
+        self.peer.as_ref()?.inet()
+    }
+
+    /// `None` on unix sockets.
+    pub fn local(&self) -> Option<SocketAddr> {
+        self.local.as_ref()?.inet()
+    }
+
+    /// The unix socket's path, as `$server_addr` shows it; empty for other sockets.
+    pub fn local_name(&self) -> &str {
+        match &self.local {
+            Some(Address::Unix(name)) => &name.0,
+            _ => "",
+        }
+    }
+}
+
+/// An address in half the memory of a `SocketAddr`.
+#[derive(Clone)]
+enum Address {
+    V4(SocketAddrV4),
+    V6(Box<SocketAddrV6>),
+    Unix(Box<Name>),
+}
+
+/// Of a unix socket, with `unix:` before its path.
+#[derive(Clone)]
+struct Name(String);
+
+impl From<SocketAddr> for Address {
+    fn from(addr: SocketAddr) -> Address {
+        match addr {
+            SocketAddr::V4(v4) => Address::V4(v4),
+            SocketAddr::V6(v6) => Address::V6(Box::new(v6)),
+        }
+    }
+}
+
+impl Address {
+    fn inet(&self) -> Option<SocketAddr> {
+        match self {
+            Address::V4(v4) => Some(SocketAddr::V4(*v4)),
+            Address::V6(v6) => Some(SocketAddr::V6(**v6)),
+            Address::Unix(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_costs_little() {
+        assert!(size_of::<Conn>() <= 72, "{} bytes", size_of::<Conn>());
+    }
+
+    #[test]
+    fn addresses_come_back_as_they_were() {
+        for text in ["127.0.0.1:80", "[fe80::1%3]:443", "[::1]:1"] {
+            let addr: SocketAddr = text.parse().expect("an address");
+            assert_eq!(Address::from(addr).inet(), Some(addr));
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! A connection that waited for its next request and has something to read. Requests that a prebuilt
+//! answer serves are served here and now; others get a task.
+
+use super::{look, serve, Asked, Client, Next, Start, BATCH, READ_SIZE};
+use crate::idle::Idle;
+use crate::transport::Transport;
+use gallop_runtime::{coarse_ms, spawn};
+use std::cell::Cell;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+thread_local! {
+    /// What connections are read into; what a task needs of it is copied.
+    static INPUT: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// What became of a connection.
+enum Outcome {
+    /// It waits for another request, until this time.
+    Waits(u64),
+    Task(Start),
+    Over,
+}
+
+/// Takes up a connection that had until `due` (milliseconds, monotonic) to send a request.
+pub fn take_up<T: Transport>(idle: &Rc<Idle>, client: Client<T>, due: u64) {
+    let mut input = INPUT.take();
+    let outcome = serve_ready(idle, &client, due, &mut input);
+    input.clear();
+    INPUT.set(input);
+    match outcome {
+        Outcome::Waits(until) => idle.park(client, until),
+        Outcome::Task(start) => spawn(serve(idle.clone(), client, start)),
+        Outcome::Over => {}
+    }
+}
+
+fn serve_ready<T: Transport>(
+    idle: &Rc<Idle>,
+    client: &Client<T>,
+    mut due: u64,
+    input: &mut Vec<u8>,
+) -> Outcome {
+    let asked = Asked {
+        worker: idle.worker(),
+        conn: &client.conn,
+        io: &client.io,
+    };
+    let mut cx = Context::from_waker(Waker::noop());
+    for _ in 0..BATCH {
+        input.clear();
+        match client.io.poll_read_more(&mut cx, input, READ_SIZE) {
+            Poll::Pending => return Outcome::Waits(due),
+            Poll::Ready(Ok(0) | Err(_)) => return Outcome::Over,
+            Poll::Ready(Ok(_)) => {}
+        }
+        match answer_all(&asked, input, due) {
+            Ok(wait) => due = coarse_ms() + wait + 1,
+            Err(outcome) => return outcome,
+        }
+    }
+    // Others get their turn before more is read.
+    Outcome::Task(Start {
+        wait: Some(due.saturating_sub(coarse_ms())),
+        ..Start::default()
+    })
+}
+
+/// Serves all requests in `input` with prebuilt answers; how long the client then has for the next, in
+/// milliseconds, or what else becomes of the connection.
+fn answer_all<T: Transport>(asked: &Asked<'_, T>, input: &[u8], due: u64) -> Result<u64, Outcome> {
+    let before = asked.conn.requests.get();
+    let mut left = (before > 0).then(|| due.saturating_sub(coarse_ms()));
+    let mut rest = input;
+    while !rest.is_empty() {
+        let (next, used) = look(asked, rest);
+        rest = &rest[used..];
+        left = match next {
+            Next::Answered { wait: None } => return Err(Outcome::Over),
+            Next::Answered { wait } => wait,
+            next => {
+                return Err(Outcome::Task(Start {
+                    early: rest.to_vec(),
+                    next: Some(next),
+                    wait: left,
+                    pipelined: asked.conn.requests.get() > before,
+                }))
+            }
+        };
+    }
+    Ok(left.unwrap_or(0))
+}

@@ -1,0 +1,212 @@
+//! Connections that wait for a request. A thread may have very many of them, so each is kept as little
+//! more than its socket and its addresses: no task, no buffers, no timer of its own.
+
+use crate::h1::{self, Client};
+use crate::session;
+use crate::transport::{Line, Transport};
+use crate::worker::ConnectionCount;
+use gallop_engine::{Conn, Worker};
+use gallop_runtime::{coarse_ms, deadline, Deadline};
+use std::cell::{Cell, RefCell};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+use std::task::{Poll, Waker};
+
+/// A connection that waits.
+struct Parked {
+    conn: Rc<Conn>,
+    count: ConnectionCount,
+    line: Line,
+    /// Milliseconds (monotonic).
+    due: u64,
+}
+
+/// A place for the connection whose socket has this number.
+struct Slot {
+    parked: Option<Parked>,
+    /// The time of the heap's entry for this place that counts; `u64::MAX`: there is none. A deadline
+    /// that moves on costs nothing until its entry comes up.
+    armed: u64,
+}
+
+/// The connections of one thread that wait.
+pub struct Idle {
+    worker: Rc<Worker>,
+    slots: RefCell<Vec<Slot>>,
+    heap: RefCell<BinaryHeap<Reverse<(u64, u32)>>>,
+    /// When the heap is looked at next, and by whom.
+    alarm: Deadline,
+    alarm_at: Cell<u64>,
+    watcher: RefCell<Option<Waker>>,
+}
+
+impl Idle {
+    pub fn new(worker: Rc<Worker>) -> Idle {
+        Idle {
+            worker,
+            slots: RefCell::default(),
+            heap: RefCell::default(),
+            alarm: deadline(),
+            alarm_at: Cell::new(u64::MAX),
+            watcher: RefCell::default(),
+        }
+    }
+
+    pub fn worker(&self) -> &Rc<Worker> {
+        &self.worker
+    }
+
+    /// Keeps a connection until its client sends something, or until `due` (milliseconds, monotonic). The
+    /// last read from it must have found nothing.
+    pub fn park<T: Transport>(&self, client: Client<T>, due: u64) {
+        let Client { conn, count, io } = client;
+        // A connection that has not had its first request may still send it.
+        if self.worker.shutdown.is_set() && conn.requests.get() > 0 {
+            return;
+        }
+        let slot = io.park();
+        let mut slots = self.slots.borrow_mut();
+        while slots.len() <= slot {
+            slots.push(Slot {
+                parked: None,
+                armed: u64::MAX,
+            });
+        }
+        let place = &mut slots[slot];
+        place.parked = Some(Parked {
+            conn,
+            count,
+            line: io.into_line(),
+            due,
+        });
+        self.waiting().fetch_add(1, Ordering::Relaxed);
+        if due < place.armed {
+            place.armed = due;
+            drop(slots);
+            self.arm(due, slot);
+        }
+    }
+
+    fn waiting(&self) -> &std::sync::atomic::AtomicU64 {
+        self.worker.shared.counters.waiting
+    }
+
+    fn arm(&self, at: u64, slot: usize) {
+        self.heap.borrow_mut().push(Reverse((at, slot as u32)));
+        if at < self.alarm_at.get() {
+            if let Some(watcher) = self.watcher.borrow_mut().take() {
+                watcher.wake();
+            }
+        }
+    }
+
+    fn take(&self, slot: usize) -> Option<Parked> {
+        let parked = self.slots.borrow_mut().get_mut(slot)?.parked.take()?;
+        self.waiting().fetch_sub(1, Ordering::Relaxed);
+        Some(parked)
+    }
+
+    /// Something happened to the socket of this number.
+    pub fn wake(self: &Rc<Self>, slot: usize) {
+        let Some(parked) = self.take(slot) else {
+            return;
+        };
+        let Parked {
+            conn,
+            count,
+            line,
+            due,
+        } = parked;
+        match line {
+            Line::Plain(io) => {
+                let client = Client { conn, count, io };
+                if client.conn.requests.get() == 0 && session::may_begin_as_http2(&client.conn) {
+                    return session::begin(self, client);
+                }
+                h1::take_up(self, client, due);
+            }
+            Line::Secure(io) => h1::take_up(self, Client { conn, count, io }, due),
+        }
+    }
+
+    /// Closes connections whose time is up, for ever.
+    pub async fn watch(self: Rc<Self>) {
+        poll_fn(|cx| {
+            self.expire();
+            let next = self.heap.borrow().peek().map(|Reverse((at, _))| *at);
+            *self.watcher.borrow_mut() = Some(cx.waker().clone());
+            self.alarm_at.set(next.unwrap_or(u64::MAX));
+            match next {
+                Some(at) => self.alarm.set(at.saturating_sub(coarse_ms())),
+                None => self.alarm.clear(),
+            }
+            let _ = self.alarm.poll_over(cx);
+            Poll::<()>::Pending
+        })
+        .await;
+    }
+
+    fn expire(&self) {
+        let now = coarse_ms();
+        loop {
+            let mut heap = self.heap.borrow_mut();
+            let Some(&Reverse((at, slot))) = heap.peek() else {
+                return;
+            };
+            if at > now {
+                return;
+            }
+            heap.pop();
+            drop(heap);
+            let mut slots = self.slots.borrow_mut();
+            let place = &mut slots[slot as usize];
+            if place.armed != at {
+                continue;
+            }
+            place.armed = u64::MAX;
+            match &place.parked {
+                Some(parked) if parked.due > now => {
+                    place.armed = parked.due;
+                    let due = parked.due;
+                    drop(slots);
+                    self.heap.borrow_mut().push(Reverse((due, slot)));
+                }
+                Some(_) => {
+                    drop(slots);
+                    drop(self.take(slot as usize));
+                }
+                None => {}
+            }
+        }
+    }
+
+    /// Closes those that have had a request, or `all`.
+    pub fn close(&self, all: bool) {
+        let count = self.slots.borrow().len();
+        for slot in 0..count {
+            let closes = |p: &Parked| all || p.conn.requests.get() > 0;
+            let chosen = self.slots.borrow()[slot]
+                .parked
+                .as_ref()
+                .is_some_and(closes);
+            if chosen {
+                drop(self.take(slot));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// With the socket's state in the runtime (24 bytes), its addresses (96) and the heap's entry (16)
+    /// this is all that an idle connection costs.
+    #[test]
+    fn a_connection_that_waits_costs_little() {
+        assert!(size_of::<Slot>() <= 48, "{} bytes", size_of::<Slot>());
+    }
+}

@@ -1,0 +1,160 @@
+//! Connections that wait for requests: when they end, and that they go on as if they had never waited.
+
+#[path = "common/site.rs"]
+mod site;
+
+use site::{read_all, Server};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+const SITE: &str = "server { listen 127.0.0.1:{port}; root html; \
+    location / { keepalive_timeout 600s; } \
+    location /short { keepalive_timeout 300ms; return 200 short; } \
+    location /one { limit_conn one 1; return 200 one; } \
+    location /state { stub_status; } } \
+    limit_conn_zone $server_name zone=one:1m;";
+
+/// Sends a request that keeps the connection, and reads its answer, which ends with `end`.
+fn ask(stream: &mut TcpStream, uri: &str, end: &str) -> String {
+    let request = format!("GET {uri} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    stream.write_all(request.as_bytes()).expect("sent");
+    answer(stream, end)
+}
+
+fn answer(stream: &mut TcpStream, end: &str) -> String {
+    let mut text = String::new();
+    let mut buffer = [0; 4096];
+    while !text.ends_with(end) {
+        let n = stream.read(&mut buffer).expect("an answer in time");
+        assert!(n > 0, "closed after {text:?}");
+        text.push_str(&String::from_utf8_lossy(&buffer[..n]));
+    }
+    text
+}
+
+fn is_closed(stream: &mut TcpStream) -> bool {
+    matches!(stream.read(&mut [0; 1]), Ok(0))
+}
+
+fn start() -> Server {
+    let folder = site::Folder::new();
+    folder.write("html/a.txt", "content");
+    Server::start_in(folder, SITE)
+}
+
+fn waiting(server: &Server) -> String {
+    let state = server.get("/state", "");
+    let (_, waiting) = state.rsplit_once("Waiting: ").expect("a state");
+    waiting.trim().to_string()
+}
+
+#[test]
+fn an_idle_connection_is_closed_when_its_own_time_is_up() {
+    let server = start();
+    let (mut short, mut long) = (server.connect(), server.connect());
+    // The second answer comes from memory.
+    for _ in 0..2 {
+        ask(&mut long, "/a.txt", "content");
+    }
+    ask(&mut short, "/short", "short");
+    assert!(is_closed(&mut short));
+    // A connection that was parked with a later time, and one that never was, go on.
+    ask(&mut long, "/a.txt", "content");
+    ask(&mut long, "/short", "short");
+    assert!(is_closed(&mut long));
+}
+
+#[test]
+fn a_request_in_pieces_finds_its_connection_after_a_wait() {
+    let server = start();
+    let mut stream = server.connect();
+    for _ in 0..3 {
+        ask(&mut stream, "/a.txt", "content");
+        server.wait_for("a connection that waits", |s| waiting(s) == "1");
+        for piece in ["\r\nGET /a.t", "xt HTTP/1.1\r\nHost: loc", "alhost\r\n\r"] {
+            stream.write_all(piece.as_bytes()).expect("sent");
+            // Another connection's turn lets this piece be read by itself, or not: either is right.
+            server.get("/state", "");
+        }
+        stream.write_all(b"\n").expect("sent");
+        answer(&mut stream, "content");
+    }
+    let two = "GET /a.txt HTTP/1.1\r\nHost: localhost\r\n\r\nGET /one HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    stream.write_all(two.as_bytes()).expect("sent");
+    let both = answer(&mut stream, "one");
+    assert_eq!(both.matches("HTTP/1.1 200 ").count(), 2, "{both}");
+}
+
+#[test]
+fn a_connection_that_waits_holds_no_place_in_a_limit() {
+    let server = start();
+    let mut streams: Vec<TcpStream> = (0..5).map(|_| server.connect()).collect();
+    for stream in &mut streams {
+        let answer = ask(stream, "/one", "one");
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    }
+    server.wait_for("five connections that wait", |s| waiting(s) == "5");
+}
+
+#[test]
+fn connections_that_wait_count_as_open() {
+    let server = Server::start("server { listen 127.0.0.1:{port}; location / { return 200 ok; } }");
+    // 256 of them are allowed.
+    let mut streams: Vec<TcpStream> = Vec::new();
+    for _ in 0..256 {
+        let mut stream = server.connect();
+        ask(&mut stream, "/", "ok");
+        streams.push(stream);
+    }
+    assert_eq!(read_all(&mut server.connect()), "");
+    let log = server.log("error.log");
+    assert!(
+        log.contains("256 worker_connections are not enough"),
+        "{log}"
+    );
+    streams.pop();
+    server.wait_for("a place", |s| {
+        let mut stream = s.connect();
+        let request = b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+        stream.write_all(request).is_ok() && read_all(&mut stream).ends_with("ok")
+    });
+}
+
+#[test]
+fn a_graceful_end_closes_who_waits_and_serves_who_has_not_asked_yet() {
+    let server = start();
+    let (mut idle, mut new) = (server.connect(), server.connect());
+    for _ in 0..2 {
+        ask(&mut idle, "/a.txt", "content");
+    }
+    server.wait_for("two connections that wait", |s| waiting(s) == "2");
+    server.signal("QUIT");
+    assert!(is_closed(&mut idle));
+    let request = b"GET /a.txt HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    new.write_all(request).expect("sent");
+    let answer = read_all(&mut new);
+    assert!(answer.contains("Connection: close"), "{answer}");
+    assert!(answer.ends_with("content"), "{answer}");
+}
+
+#[test]
+fn a_reload_closes_who_waits() {
+    let server = start();
+    let mut idle = server.connect();
+    ask(&mut idle, "/a.txt", "content");
+    server.signal("HUP");
+    assert!(is_closed(&mut idle));
+    server.wait_for("the new worker", |s| {
+        s.get("/a.txt", "").ends_with("content")
+    });
+}
+
+#[test]
+fn an_end_with_a_limit_cuts_off_who_has_not_asked() {
+    let http = "server { listen 127.0.0.1:{port}; location / { return 200 ok; } }";
+    let server = Server::start_with("worker_shutdown_timeout 100ms;", http);
+    let mut new = server.connect();
+    server.wait_for("the connection", |s| s.get("/", "").ends_with("ok"));
+    server.signal("QUIT");
+    assert!(is_closed(&mut new));
+}
