@@ -159,6 +159,9 @@ def site(spec: SiteSpec) -> None:
         if not upstream.servers:
             raise refuse(f"/upstreams/{number}/servers", f"upstream {upstream.name} has no server; add one")
     for number, pool in enumerate(spec.php_pools):
+        at = f"/php_pools/{number}/address"
+        if not (address(pool.address, at).startswith("unix:") or re.search(r":\d+\Z", pool.address)):
+            raise refuse(at, f"“{pool.address}” names no port; write host:9000 or unix:/path")
         word(pool.name, PART_NAME, f"/php_pools/{number}/name", "a PHP pool's name; use letters, digits, _ and -")
 
 

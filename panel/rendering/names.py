@@ -33,7 +33,7 @@ def check(name: str, field: str) -> str:
     checks.text(name, field)
     if kind(name) == "regex":
         return "~" + checks.pcre(name[1:], field)
-    bare = name.removeprefix("*").removeprefix(".").removesuffix(".*")
+    bare = name.removeprefix("*." if name.startswith("*.") else ".").removesuffix(".*")
     if not name.isascii():
         raise NotExpressible(field, f"“{name}” is not ASCII; browsers send {_ascii(name)} for it, write that")
     if not _LABELS.match(bare):

@@ -33,7 +33,8 @@ NAMES = frozenset(
     ]
 )
 PREFIXES = ("http_", "arg_", "cookie_")
-_TOKEN = re.compile(r"\$(?:(\$)|([0-9])|\{([A-Za-z0-9_]+)\}|([A-Za-z0-9_]+))")
+_NUMBER = re.compile("[1-9]")  # $0 and ${10} are unknown to every server
+_TOKEN = re.compile(r"\$(?:(\$)|([1-9])|\{([A-Za-z0-9_]+)\}|([A-Za-z0-9_]+))")
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ Part = str | Variable
 
 
 def is_known(name: str, captures: frozenset[str] = frozenset()) -> bool:
-    return name in NAMES or name in captures or name.isdigit() or name.startswith(PREFIXES)
+    return name in NAMES or name in captures or _NUMBER.fullmatch(name) is not None or name.startswith(PREFIXES)
 
 
 def parse(value: str, field: str, *, captures: frozenset[str] = frozenset()) -> tuple[Part, ...]:
