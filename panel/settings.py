@@ -246,6 +246,7 @@ SPECTACULAR_SETTINGS = {
         "DeploymentStatusEnum": "panel.deployments.models.DeploymentStatus",
         "OccurrenceStatusEnum": "panel.reports.choices.OccurrenceStatus",
         "RunStatusEnum": "panel.benchmarks.models.RunStatus",
+        "GzipEnum": "panel.websites.models.Gzip",  # of gzip and brotli
         "HostStatusEnum": "panel.hosts.models.HostStatus",
         "JobStatusEnum": "panel.hosts.models.JobStatus",
         "StepStatusEnum": "panel.deployments.models.StepStatus",
