@@ -24,8 +24,8 @@ _SEED = 20140118
 
 @dataclass(frozen=True)
 class ChangePoint:
-    """From value `index` on the median is `ratio` times what it was since the change before. `chance`: how often equal
-    values in random order look as different."""
+    """From value `index` on the median is `ratio` times what it was since the change before; infinity where that
+    was zero. `chance`: how often equal values in random order look as different."""
 
     index: int
     ratio: float
@@ -46,7 +46,7 @@ def change_points(values: Sequence[float], *, level: float = LEVEL) -> list[Chan
 
 def _ratio(before: Sequence[float], after: Sequence[float]) -> float:
     base = median(before)
-    return median(after) / base if base else math.nan
+    return median(after) / base if base else math.inf
 
 
 def _divided(values: Sequence[float], start: int, level: float, generator: random.Random) -> list[tuple[int, float]]:

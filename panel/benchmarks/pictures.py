@@ -222,7 +222,8 @@ def changes_of(points: Sequence[dict[str, Any]], name: str) -> dict[int, str]:
         own = [index for index, point in enumerate(points) if point["label"] == label]
         for change in change_points([points[index]["value"] for index in own]):
             judged = "" if not better else ", better" if (change.ratio > 1) == (better == "higher") else ", worse"
-            words = f"{number(change.ratio, 2)} times what it was{judged} (chance {number(change.chance, 3)})"
+            times = "up from zero" if math.isinf(change.ratio) else f"{number(change.ratio, 2)} times what it was"
+            words = f"{times}{judged} (chance {number(change.chance, 3)})"
             found[own[change.index]] = words
     return found
 

@@ -56,12 +56,13 @@ def changes(
     now: Sequence[Measured], before: Sequence[Measured], earlier: Earlier, figures: Sequence[str] = COMPARED
 ) -> list[Change]:
     """These figures of every target that both measured, told apart by their labels. No value of `now` may stand in
-    `earlier`."""
+    `earlier`. What was zero in every round of one side (CPU time below the kernel's tick) has no ratio and is left out.
+    """
     found = []
     for label in dict.fromkeys(measured.label for measured in now):
         for name in figures:
             own, other = _values(now, label, name), _values(before, label, name)
-            if own and other:
+            if any(value > 0 for value in own) and any(value > 0 for value in other):
                 found.append(_change(label, name, own, other, earlier.get((label, name), ())))
     return found
 

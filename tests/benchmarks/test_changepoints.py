@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from panel.benchmarks.changepoints import ENOUGH, LEAST, change_points
+from panel.benchmarks.pictures import changes_of
 
 LEVEL = 0.05
 values = st.lists(st.floats(min_value=1.0, max_value=1e6), min_size=0, max_size=40)
@@ -96,3 +97,10 @@ def test_equal_values_and_few_values_say_nothing() -> None:
 def test_a_level_that_is_none_is_refused(level: float) -> None:
     with pytest.raises(ValueError, match="level"):
         change_points([1.0] * 10, level=level)
+
+
+def test_what_was_zero_and_is_not_is_a_change_without_a_figure() -> None:
+    (change,) = change_points([0.0] * 8 + [1.0, 1.1, 0.9, 1.05, 0.95, 1.0, 1.02, 0.98])
+    assert (change.index, change.ratio) == (8, math.inf)
+    points = [{"label": "shop", "value": float(n >= 8)} for n in range(16)]
+    assert changes_of(points, "cpu_per_1000")[8].startswith("up from zero, worse (chance ")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from django.utils import timezone
@@ -52,11 +53,21 @@ def schedule(operator: User, scenario: Scenario, site: Site) -> Schedule:  # noq
     )
 
 
-def end_run(run: Run, speed: float = 1.0, *, status: str = RunStatus.FINISHED, version: str = "1.22.1") -> Run:
-    """Gives a queued run the rounds of one that is `speed` times as fast as the recorded one, and ends it."""
+def end_run(
+    run: Run,
+    speed: float = 1.0,
+    *,
+    status: str = RunStatus.FINISHED,
+    version: str = "1.22.1",
+    cpu_s: dict[str, float] | None = None,
+) -> Run:
+    """Gives a queued run the rounds of one that is `speed` times as fast as the recorded one, and ends it. `cpu_s`:
+    CPU seconds by tree, instead of the recorded ones."""
     result = recorded("ab-seconds-new-connections")
     output = Output(result["stdout"], result["stderr"], 0, result["outputs"], result["latency"])
     metrics = measured_json(parse(Tool.AB, output), result)
+    if cpu_s is not None:
+        metrics["cpu_s"] = cpu_s
     now = timezone.now()
     for target in run.targets.all():
         Round.objects.bulk_create(
@@ -102,7 +113,7 @@ class History:
 
 @pytest.fixture
 def history(operator: User, scenario: Scenario, site: Site) -> History:  # noqa: F811
-    def one(speed: float = 1.0, **values: str) -> Run:
+    def one(speed: float = 1.0, **values: Any) -> Run:
         return end_run(run_create(actor=operator, scenario=scenario, sites=[site]), speed, **values)
 
     return History(one)

@@ -36,6 +36,15 @@ def test_a_fall_beyond_what_runs_differ_by_is_real_and_worse(history: History, o
     assert titles == ["Figures", "Since last time", "Charts"]
 
 
+def test_rounds_too_short_for_the_kernels_clock_have_no_cpu_to_compare(history: History, operator: User) -> None:
+    history.runs(STEADY)
+    report = report_of(history.run(1.0, cpu_s={"server": 0.0, "tool": 0.0}), operator)
+    assert not [words for words in report.content["changes"] if "CPU" in words]
+    report = report_of(history.run(0.8), operator)
+    assert not [words for words in report.content["changes"] if "CPU" in words], "nothing over zero is no figure"
+    assert report.outcome == "worse"
+
+
 def test_a_rise_is_better(history: History, operator: User) -> None:
     history.runs(STEADY)
     assert report_of(history.run(1.3), operator).outcome == "better"
