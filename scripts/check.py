@@ -117,8 +117,9 @@ def rust_tests() -> None:
     run("cargo", "test", "--release", "--locked", "--workspace", "--quiet", cwd=ROOT / "native")
 
 
-def pytest(*arguments: str, env: Mapping[str, str], cwd: Path = ROOT) -> None:
-    """One run of pytest; up to MAX_UNSTEADY tests that fail in it have a second try, alone."""
+def pytest(*arguments: str, env: Mapping[str, str], cwd: Path = ROOT, whole_files: bool = False) -> None:
+    """One run of pytest; up to MAX_UNSTEADY tests that fail in it have a second try, alone. `whole_files`: with the
+    tests of their files, where one goes on from where the one before ended."""
     with home() as folder:
         env = {**env, "PADDOCK_HOME": str(folder / "panel")}
         cache = folder / "cache"
@@ -130,7 +131,8 @@ def pytest(*arguments: str, env: Mapping[str, str], cwd: Path = ROOT) -> None:
         if code != TESTS_FAILED or not 0 < len(failed) <= MAX_UNSTEADY:
             raise Failed(f"pytest {' '.join(arguments)} ended with {code}")
         print(f"==> once more, alone: {', '.join(failed)}", flush=True)
-        run(*argv, *failed, cwd=cwd, env=env)
+        again = sorted({test.split("::")[0] for test in failed}) if whole_files else failed
+        run(*argv, *again, cwd=cwd, env=env)
         unsteady.extend(failed)
 
 
@@ -155,7 +157,7 @@ def postgres_tests() -> None:
 
 
 def browser_tests() -> None:
-    pytest("-n", PROCESSES, "--dist", "loadscope", "tests/browser", env={})
+    pytest("-n", PROCESSES, "--dist", "loadscope", "tests/browser", env={}, whole_files=True)
 
 
 LINT: dict[str, Callable[[], None]] = {

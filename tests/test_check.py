@@ -11,7 +11,8 @@ CALL = """
 import pathlib, sys
 sys.path.insert(0, "scripts")
 import check
-check.pytest("test_made.py", env={"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}, cwd=pathlib.Path(sys.argv[1]))
+folder, options = pathlib.Path(sys.argv[1]), eval(sys.argv[2])
+check.pytest("test_made.py", env={"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}, cwd=folder, **options)
 print(check.unsteady)
 """
 FAILS_ONCE = """
@@ -26,9 +27,23 @@ def test_two():
 """
 
 
-def checked(folder: Path, text: str) -> subprocess.CompletedProcess[str]:
+GOES_ON = """
+from pathlib import Path
+came_so_far = False
+def test_one():
+    global came_so_far
+    came_so_far = True
+def test_two():
+    before = Path(__file__).with_suffix(".ran")
+    was_there = before.exists()
+    before.touch()
+    assert came_so_far and was_there
+"""
+
+
+def checked(folder: Path, text: str, **options: bool) -> subprocess.CompletedProcess[str]:
     (folder / "test_made.py").write_text(text)
-    argv = [sys.executable, "-c", CALL, str(folder)]
+    argv = [sys.executable, "-c", CALL, str(folder), repr(options)]
     return subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=120)
 
 
@@ -37,6 +52,12 @@ def test_a_test_that_passes_alone_is_named_as_unsteady(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert "test_made.py::test_one" in done.stdout.splitlines()[-1]
     assert "test_two" not in done.stdout.splitlines()[-1]
+
+
+def test_a_test_that_goes_on_from_another_has_its_second_try_with_the_whole_file(tmp_path: Path) -> None:
+    done = checked(tmp_path, GOES_ON, whole_files=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "test_made.py::test_two" in done.stdout.splitlines()[-1]
 
 
 def test_a_test_that_fails_twice_fails_the_run(tmp_path: Path) -> None:

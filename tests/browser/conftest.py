@@ -93,11 +93,12 @@ class Eyes:
             self.complaints.append(message.text)
 
     def visit(self, url: str) -> None:
-        """Goes there, even when the page before reloads itself at that moment, as live pages do at their end."""
+        """Goes there, even when the page before reloads itself at that moment, as live pages do at their end: either of
+        the two may win, and the loser is said to be aborted, interrupted, or never to load."""
         try:
             self.page.goto(url)
         except Error as error:
-            if "ERR_ABORTED" not in error.message and "interrupted" not in error.message:
+            if not re.search("ERR_ABORTED|interrupted|Timeout", error.message):
                 raise
             self.page.goto(url)
 

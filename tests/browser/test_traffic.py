@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, expect
 from pytest_django import Settings
 
 from tests.browser.conftest import ARTIFACTS
-from tests.browser.test_every_page import context_of, look_at
+from tests.browser.looking import context_of, look_at, pages_of
 from tests.deployments.real import Machine
 from tests.deployments.with_gallop import two_sites, with_gallop
 from tests.support.http import ask
@@ -47,6 +47,7 @@ def test_counts_are_shown_and_shown_anew(browser: Browser, live_server: Any, mac
     expect(page.get_by_role("link", name="shop", exact=True)).to_be_visible(timeout=MINUTE_MS)
     page.screenshot(path=ARTIFACTS / "traffic-host.png", full_page=True)
     page.close()
-    wrong = look_at(context, ["/sites/shop/traffic/", f"/hosts/{machine.host.name}/traffic/"])
+    paths = ["/sites/shop/traffic/", f"/hosts/{machine.host.name}/traffic/"]
+    wrong = look_at(context, pages_of(context, paths, statuses=(200,)))
     context.close()
     assert not wrong, "\n".join(wrong)
