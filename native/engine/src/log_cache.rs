@@ -17,12 +17,16 @@ struct Entry {
     /// Milliseconds (monotonic).
     used: u64,
     checked: u64,
+    /// Which of all uses was its last: many fall into one millisecond.
+    turn: u64,
 }
 
 /// The names of one `open_log_file_cache` directive.
 #[derive(Default)]
 struct Cache {
     entries: HashMap<PathBuf, Entry>,
+    /// Uses so far.
+    turns: u64,
 }
 
 thread_local! {
@@ -58,6 +62,7 @@ impl Cache {
         now: u64,
         open_append: impl FnOnce(&Path) -> io::Result<File>,
     ) -> io::Result<Arc<File>> {
+        self.turns += 1;
         self.entries
             .retain(|_, entry| now.saturating_sub(entry.used) < conf.inactive);
         if let Some(file) = self.known(conf, path, now) {
@@ -73,6 +78,7 @@ impl Cache {
             uses: 1,
             used: now,
             checked: now,
+            turn: self.turns,
         });
         entry.checked = now;
         if entry.uses >= conf.min_uses {
@@ -86,6 +92,7 @@ impl Cache {
         let entry = self.entries.get_mut(path)?;
         entry.uses += 1;
         entry.used = now;
+        entry.turn = self.turns;
         let file = entry.file.take()?;
         if now.saturating_sub(entry.checked) >= conf.valid {
             if !is_at(&file, path) {
@@ -102,7 +109,7 @@ impl Cache {
         if (self.entries.len() as u64) < max {
             return;
         }
-        let oldest = self.entries.iter().min_by_key(|(_, entry)| entry.used);
+        let oldest = self.entries.iter().min_by_key(|(_, entry)| entry.turn);
         if let Some(path) = oldest.map(|(path, _)| path.clone()) {
             self.entries.remove(&path);
         }
@@ -191,5 +198,23 @@ mod tests {
         let missing = folder.0.join("missing/d");
         let failed = cache.open(&conf, &missing, 7, |path| File::open(path));
         assert!(failed.is_err() && !opens(&mut cache, &conf, &b, 8));
+    }
+
+    #[test]
+    fn uses_within_one_millisecond_are_told_apart() {
+        let (folder, conf) = (folder("turns"), conf(3));
+        let [a, b, c, d] = ["a", "b", "c", "d"].map(|name| folder.0.join(name));
+        // A map's order is another in each: an oldest name chosen by chance would be the right one now and then.
+        for _ in 0..20 {
+            let mut cache = Cache::default();
+            for path in [&a, &a, &b, &b, &c, &c, &d] {
+                opens(&mut cache, &conf, path, 0);
+            }
+            let kept = [&b, &c].map(|path| !opens(&mut cache, &conf, path, 0));
+            assert_eq!(
+                (kept, cache.entries.contains_key(&a)),
+                ([true, true], false)
+            );
+        }
     }
 }
