@@ -6,6 +6,7 @@ from typing import Any
 
 from panel.benchmarks import pictures, selectors, since, since_words
 from panel.benchmarks.charts import Chart
+from panel.benchmarks.measured import Measured
 from panel.benchmarks.models import Run
 from panel.benchmarks.summary import BY_NAME, FIGURES
 
@@ -78,19 +79,20 @@ def compared(runs: list[Run]) -> dict[str, Any]:
     drawn.insert(1, pictures.curve(targets[:8]))
     ladder = [(run.parameters["arguments"].get("concurrency") or 1, run.summary) for run in runs]
     drawn.insert(0, pictures.by_concurrency(ladder))
+    first = selectors.measured_rounds(runs[0])
     return {
         "runs": runs,
         "labels": [target["label"] for target in targets],
         "figures": figure_rows(targets),
         "charts": [chart for chart in drawn if chart is not None],
         "differences": differences(runs),
-        "against": [_against(runs[0], run) for run in runs[1:]],
+        "against": [_against(first, run) for run in runs[1:]],
     }
 
 
-def _against(first: Run, run: Run) -> dict[str, Any]:
-    """What of `run` differs from the first of those compared, by the targets that both have."""
-    found = since.changes(selectors.measured_rounds(run), selectors.measured_rounds(first), {})
+def _against(first: list[Measured], run: Run) -> dict[str, Any]:
+    """What of `run` differs from the rounds of the first of those compared, by the targets that both have."""
+    found = since.changes(selectors.measured_rounds(run), first, {})
     return {"run": run, "table": since_words.table(found) if found else None}
 
 

@@ -232,6 +232,23 @@ impl Drop for IoFd {
     }
 }
 
+/// Reads up to `room` bytes behind what `buf` holds, by a stream that reads into cleared memory only.
+pub fn read_behind(
+    buf: &mut Vec<u8>,
+    room: usize,
+    read: impl FnOnce(&mut [u8]) -> Poll<io::Result<usize>>,
+) -> Poll<io::Result<usize>> {
+    let len = buf.len();
+    buf.resize(len + room, 0);
+    let result = read(&mut buf[len..]);
+    let taken = match &result {
+        Poll::Ready(Ok(n)) => *n,
+        _ => 0,
+    };
+    buf.truncate(len + taken);
+    result
+}
+
 #[cfg(test)]
 mod tests {
     use super::IoState;

@@ -10,7 +10,7 @@ mod sys;
 mod timer;
 
 pub use executor::{spawn, yield_now, Handle, Runtime, TaskId};
-pub use io::IoFd;
+pub use io::{read_behind, IoFd};
 pub use shared::SharedCells;
 pub use socket::{connect, start_connect, ConnectTo, Sock, Started};
 pub use sync::{race, Either, Notify, Watch};

@@ -1,7 +1,7 @@
 //! What a connection's bytes go through: a plain socket, or TLS over one.
 
 use crate::tls::Secure;
-use gallop_runtime::Sock;
+use gallop_runtime::{read_behind, Sock};
 use std::fs::File;
 use std::io;
 use std::os::fd::RawFd;
@@ -19,15 +19,7 @@ pub trait Transport: 'static {
         buf: &mut Vec<u8>,
         room: usize,
     ) -> Poll<io::Result<usize>> {
-        let len = buf.len();
-        buf.resize(len + room, 0);
-        let result = self.poll_read(cx, &mut buf[len..]);
-        let read = match &result {
-            Poll::Ready(Ok(n)) => *n,
-            _ => 0,
-        };
-        buf.truncate(len + read);
-        result
+        read_behind(buf, room, |free| self.poll_read(cx, free))
     }
     /// `more`: further bytes follow at once.
     fn poll_write(&self, cx: &mut Context<'_>, buf: &[u8], more: bool) -> Poll<io::Result<usize>>;

@@ -1,7 +1,7 @@
 //! Connections to upstream servers, and the idle ones each thread keeps.
 
 use gallop_conf::model::Upstream;
-use gallop_runtime::{coarse_ms, Sock};
+use gallop_runtime::{coarse_ms, read_behind, Sock};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::future::{poll_fn, Future};
@@ -21,15 +21,7 @@ pub trait Stream {
         buf: &mut Vec<u8>,
         room: usize,
     ) -> Poll<io::Result<usize>> {
-        let len = buf.len();
-        buf.resize(len + room, 0);
-        let result = self.poll_read(cx, &mut buf[len..]);
-        let read = match &result {
-            Poll::Ready(Ok(n)) => *n,
-            _ => 0,
-        };
-        buf.truncate(len + read);
-        result
+        read_behind(buf, room, |free| self.poll_read(cx, free))
     }
     fn poll_write(&self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>>;
     /// Everything written has reached the socket.

@@ -127,17 +127,8 @@ fn cipher(name: &[u8]) -> Option<(&'static Algorithm, usize)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tls::x509::der::written as der;
     use aws_lc_rs::cipher::{EncryptionContext, PaddedBlockEncryptingKey};
-
-    fn der(tag: u8, contents: &[&[u8]]) -> Vec<u8> {
-        let contents = contents.concat();
-        let len = contents.len();
-        let head = match len {
-            0..=127 => vec![tag, len as u8],
-            _ => vec![tag, 0x82, (len >> 8) as u8, len as u8],
-        };
-        [head, contents].concat()
-    }
 
     /// What `openssl pkcs8 -topk8 -v2 aes-256-cbc` makes, with few rounds.
     fn seal(plain: &[u8], password: &[u8]) -> Vec<u8> {

@@ -1,8 +1,8 @@
 //! Certificate revocation lists (RFC 5280, section 5) of both versions: `openssl ca -gencrl` still
 //! makes lists of version 1 unless it is told otherwise, and webpki takes none of those.
 
-use super::der::{bits, element, expect, time, INTEGER, SEQUENCE};
-use super::Certificate;
+use super::der::{element, expect, time, INTEGER, SEQUENCE};
+use super::{Certificate, Signed};
 use rustls::crypto::WebPkiSupportedAlgorithms;
 
 /// The parts of a list, as they stand in it.
@@ -30,13 +30,12 @@ const BOOLEAN: u8 = 0x01;
 impl<'a> RevocationList<'a> {
     /// Takes a list apart; `None` if it is malformed.
     pub fn parse(der: &'a [u8]) -> Option<Self> {
-        let mut outer = der;
-        let mut whole = expect(&mut outer, SEQUENCE)?;
-        let before = whole;
-        let mut body = expect(&mut whole, SEQUENCE)?;
-        let signed = &before[..before.len() - whole.len()];
-        let signature_algorithm = expect(&mut whole, SEQUENCE)?;
-        let signature = bits(&mut whole)?;
+        let Signed {
+            signed,
+            mut body,
+            signature_algorithm,
+            signature,
+        } = Signed::open(der)?;
         let version = match body.first() {
             Some(&INTEGER) => expect(&mut body, INTEGER)?.last()?.checked_add(1)?,
             _ => 1,
@@ -163,7 +162,7 @@ fn look_up(
 
 #[cfg(test)]
 mod tests {
-    use super::super::der::SET;
+    use super::super::der::{written as der, SET};
     use super::*;
     use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
     use rcgen::{SerialNumber, SigningKey};
@@ -187,16 +186,6 @@ mod tests {
     fn below(name: &str, serial: u64, above: &Authority) -> Authority {
         let key = KeyPair::generate().unwrap();
         CertifiedIssuer::signed_by(params(name, serial), key, above).unwrap()
-    }
-
-    fn der(tag: u8, contents: &[&[u8]]) -> Vec<u8> {
-        let contents = contents.concat();
-        let len = contents.len();
-        let head = match len {
-            0..=127 => vec![tag, len as u8],
-            _ => vec![tag, 0x82, (len >> 8) as u8, len as u8],
-        };
-        [head, contents].concat()
     }
 
     /// A list of version 1, as `openssl ca -gencrl` makes it.

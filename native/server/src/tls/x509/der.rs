@@ -79,6 +79,18 @@ pub fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
         - 719_468
 }
 
+/// An element as a file holds it; for tests.
+#[cfg(test)]
+pub fn written(tag: u8, contents: &[&[u8]]) -> Vec<u8> {
+    let contents = contents.concat();
+    let len = contents.len();
+    let head = match len {
+        0..=127 => vec![tag, len as u8],
+        _ => vec![tag, 0x82, (len >> 8) as u8, len as u8],
+    };
+    [head, contents].concat()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

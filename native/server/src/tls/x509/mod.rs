@@ -64,16 +64,39 @@ fn extensions(mut rest: &[u8]) -> Option<&[u8]> {
     Some(found)
 }
 
-impl<'a> Certificate<'a> {
-    /// Takes a certificate apart; `None` if it is malformed.
-    pub fn parse(der: &'a [u8]) -> Option<Certificate<'a>> {
+/// What certificates and revocation lists are inside of (RFC 5280, sections 4.1 and 5.1).
+struct Signed<'a> {
+    /// What the signature is of: `body` with its tag and length.
+    signed: &'a [u8],
+    body: &'a [u8],
+    signature_algorithm: &'a [u8],
+    signature: &'a [u8],
+}
+
+impl<'a> Signed<'a> {
+    fn open(der: &'a [u8]) -> Option<Self> {
         let mut outer = der;
         let mut whole = expect(&mut outer, SEQUENCE)?;
         let before = whole;
-        let mut body = expect(&mut whole, SEQUENCE)?;
-        let signed = &before[..before.len() - whole.len()];
-        let signature_algorithm = expect(&mut whole, SEQUENCE)?;
-        let signature = bits(&mut whole)?;
+        let body = expect(&mut whole, SEQUENCE)?;
+        Some(Self {
+            signed: &before[..before.len() - whole.len()],
+            body,
+            signature_algorithm: expect(&mut whole, SEQUENCE)?,
+            signature: bits(&mut whole)?,
+        })
+    }
+}
+
+impl<'a> Certificate<'a> {
+    /// Takes a certificate apart; `None` if it is malformed.
+    pub fn parse(der: &'a [u8]) -> Option<Certificate<'a>> {
+        let Signed {
+            signed,
+            mut body,
+            signature_algorithm,
+            signature,
+        } = Signed::open(der)?;
         let version = version(&mut body)?;
         let serial = expect(&mut body, INTEGER)?;
         // The signature's algorithm.
