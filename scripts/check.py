@@ -36,6 +36,10 @@ PROCESSES = str(max(2, os.cpu_count() or 2) + 1)
 MAX_UNSTEADY = 3  # more failures in one check are not chance
 TESTS_FAILED = 1  # pytest's exit code for that and nothing else
 
+# Some images tell Python to keep no compiled files: each of hundreds of processes would compile the panel and the
+# tests anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 unsteady: list[str] = []
 
 
@@ -151,9 +155,8 @@ def sqlite_tests() -> None:
 def postgres_tests() -> None:
     with home() as folder, Postgres(folder / "postgres") as postgres, Redis(folder / "redis") as redis:
         env = {"PADDOCK_DATABASE_URL": postgres.url, "PADDOCK_REDIS_URL": redis.url}
-        # What knows no database ran on SQLite already.
-        pure = [f"--ignore=tests/{name}" for name in ("browser", "rendering", "conformance", "agents", "test_support")]
-        pytest("-n", PROCESSES, "--dist", "loadscope", *pure, env=env)
+        # Those that know no database ran on SQLite already.
+        pytest("-n", PROCESSES, "--dist", "loadscope", "--cluster", "--ignore=tests/browser", env=env)
 
 
 def browser_tests() -> None:

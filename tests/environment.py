@@ -28,6 +28,10 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "panel.settings")
 TOGETHER = {"tests/accounts/test_setup.py", "tests/browser/test_main_journey.py"}
 
 
+# What pytest-django opens the database for.
+DATABASE_FIXTURES = {"db", "transactional_db", "live_server"}
+
+
 class Scheduling(LoadScopeScheduling):
     """Every test by itself, except those of a file that stays together."""
 
@@ -39,6 +43,29 @@ class Scheduling(LoadScopeScheduling):
 @pytest.hookimpl(tryfirst=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling:
     return Scheduling(config, log)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--cluster", action="store_true", help="only tests that the database or the queue has a part in")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "cluster: settings of cluster mode count here, though no database is asked for")
+
+
+@pytest.hookimpl(trylast=True)  # the database fixtures of marked tests are known by then
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("--cluster"):
+        return
+    left_out = [item for item in items if not is_for_cluster(item)]
+    items[:] = [item for item in items if is_for_cluster(item)]
+    config.hook.pytest_deselected(items=left_out)
+
+
+def is_for_cluster(item: pytest.Item) -> bool:
+    """pytest-django lets no other test near the database."""
+    marked = any(item.iter_markers("django_db")) or any(item.iter_markers("cluster"))
+    return marked or not DATABASE_FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 LOADS = """
 import sys
 from panel.celery import app
@@ -16,6 +18,7 @@ print([name for name in ("panel.urls", "panel.api.urls", "drf_spectacular.views"
 """
 
 
+@pytest.mark.cluster
 def test_pages_and_api_are_not_loaded(tmp_path: Path) -> None:
     env = {name: value for name, value in os.environ.items() if name != "CELERY_SKIP_CHECKS"}
     done = subprocess.run(

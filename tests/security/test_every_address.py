@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from django.http.response import HttpResponseBase
+from asgiref.sync import async_to_sync
+from django.http.response import HttpResponseBase, StreamingHttpResponse
 from django.test import Client
 
 from tests.security.addresses import API, PUBLIC, Address, addresses
@@ -16,9 +17,13 @@ _LONG = {"accounts:self_check"}  # asks the workers and waits for them
 
 
 def body_of(response: HttpResponseBase) -> str:
-    if getattr(response, "streaming", False):
-        return b"".join(response).decode()  # type: ignore[arg-type]
+    if isinstance(response, StreamingHttpResponse):
+        return async_to_sync(_streamed)(response) if response.is_async else b"".join(response).decode()
     return response.content.decode(errors="replace")  # type: ignore[attr-defined, no-any-return]
+
+
+async def _streamed(response: StreamingHttpResponse) -> str:
+    return b"".join([part async for part in response]).decode()
 
 
 def test_the_list_of_public_addresses_names_only_what_there_is() -> None:

@@ -20,6 +20,7 @@ from tests.security.world import World
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.cluster
 def test_check_deploy_is_clean_in_production_settings(tmp_path: Path) -> None:
     env = {
         "PADDOCK_HOME": str(tmp_path),
