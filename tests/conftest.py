@@ -11,6 +11,10 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.support import emptying
+
+emptying.install()
+
 # One set of generated values for everybody, so that a change is judged by what it did. HYPOTHESIS_PROFILE=explore looks
 # for new ones.
 settings.register_profile("fixed", derandomize=True, print_blob=True)

@@ -11,17 +11,18 @@ from panel.accounts.models import Role, User
 from panel.hosts.models import Host
 from panel.hosts.services import host_create
 from panel.remote import pool
+from tests.support.cast import user
 from tests.support.sshd import SshServer
 
 
 @pytest.fixture
 def admin(db: None) -> User:
-    return User.objects.create_user("ada", "correct horse battery", role=Role.ADMIN)
+    return user("ada", Role.ADMIN)
 
 
 @pytest.fixture
 def operator(db: None) -> User:
-    return User.objects.create_user("olga", "correct horse battery", role=Role.OPERATOR)
+    return user("olga", Role.OPERATOR)
 
 
 @pytest.fixture
