@@ -31,6 +31,7 @@ from panel.deployments.serializers import (
     RevisionSerializer,
     StepSerializer,
 )
+from panel.hosts.selectors import hosts_visible
 from panel.websites.selectors import sites_visible
 
 
@@ -94,17 +95,24 @@ class Deployments(Resource):
     def create(self, request: Request) -> Response:
         """Plans what deploying, taking off or overwriting these sites would change: one deployment for each host.
 
-        With `confirm` it is applied at once (202, Location of the job). A site that is not known refuses all.
+        `hosts` instead of `sites` deploys what was changed there since it was put there. With `confirm` it is applied
+        at once (202, Location of the job). A site or host that is not known refuses all.
         """
         values = self.body(PlanInput)
-        sites = all_or_none(sites_visible(self.actor), "name", values["sites"], "/sites")
-        kind = DeploymentKind(values.get("kind", DeploymentKind.DEPLOY))
-        planned = services.deployment_plan(actor=self.actor, sites=sites, kind=kind)
+        planned = self._planned(values)
         if not values["confirm"]:
             return plans_answer(self, planned)
         accept = values["accept_drift"]
         batch = services.deployment_confirm(actor=self.actor, deployment=planned[0], accept_drift=accept)
         return plans_answer(self, batch, accepted=True)
+
+    def _planned(self, values: dict[str, Any]) -> list[Deployment]:
+        if "hosts" in values:
+            hosts = all_or_none(hosts_visible(self.actor), "name", values["hosts"], "/hosts")
+            return services.hosts_plan(actor=self.actor, hosts=hosts)
+        sites = all_or_none(sites_visible(self.actor), "name", values["sites"], "/sites")
+        kind = DeploymentKind(values.get("kind", DeploymentKind.DEPLOY))
+        return services.deployment_plan(actor=self.actor, sites=sites, kind=kind)
 
     @extend_schema(request=ConfirmInput, responses={202: DeploymentDetailSerializer(many=True)})
     @action(detail=True, methods=["post"])

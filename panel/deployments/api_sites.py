@@ -26,7 +26,7 @@ from panel.websites.api import Sites, install_named
 from panel.websites.explaining import explained
 from panel.websites.forms.explain import ExplainForm
 from panel.websites.models import Site
-from panel.websites.serializers import MoveInput
+from panel.websites.serializers import BulkInput, MoveInput, SiteSerializer
 
 _PLANS = {201: DeploymentDetailSerializer(many=True)}
 
@@ -117,6 +117,21 @@ class DeployableSites(Sites):
     def take_off(self, request: Request, name: str = "") -> Response:
         """Plans to take the site off its host and then forget it; one that stands nowhere is forgotten at once."""
         return self._planned(services.site_delete(actor=self.actor, site=self.get_object()))
+
+    @extend_schema(request=BulkInput, responses={200: SiteSerializer(many=True), 204: None, **_PLANS})
+    @action(detail=False, methods=["post"], pagination_class=None, filter_backends=[])
+    def bulk(self, request: Request) -> Response:
+        """What is done to many sites, all of them or none.
+
+        `enable` and `disable` say what should be: hosts follow by a deployment. `take-off` plans to take them off
+        their hosts and then forget them, as `{name}/take-off/` does for one (201); those that stand nowhere are
+        forgotten at once, and 204 says that nothing was left to plan.
+        """
+        return super().bulk(request)
+
+    def taken_off(self, sites: list[Site]) -> Response:
+        planned = services.sites_delete(actor=self.actor, sites=sites)
+        return plans_answer(self, planned) if planned else Response(status=204)
 
     @extend_schema(request=MoveInput, responses=_PLANS)
     @action(detail=True, methods=["post"], writes=Action.DEPLOY)

@@ -84,12 +84,27 @@ class DeploymentDetailSerializer(DeploymentSerializer):
 
 
 class PlanInput(StrictSerializer):
-    """`confirm` applies at once what nobody has looked at; without it the plan waits."""
+    """`sites`, or `hosts`: what was changed there since it was deployed. `confirm` applies at once what nobody has
+    looked at; without it the plan waits."""
 
-    sites = serializers.ListField(child=serializers.CharField(max_length=63), allow_empty=False, max_length=1000)
+    sites = serializers.ListField(
+        child=serializers.CharField(max_length=63), allow_empty=False, max_length=1000, required=False
+    )
+    hosts = serializers.ListField(
+        child=serializers.CharField(max_length=63), allow_empty=False, max_length=1000, required=False
+    )
     kind = serializers.ChoiceField(choices=[(kind.value, kind.label) for kind in PLANNABLE], required=False)
     confirm = Truth(required=False, default=False)
     accept_drift = Truth(required=False, default=False)
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        if "sites" in attrs and "hosts" in attrs:
+            raise serializers.ValidationError({"hosts": "Name sites or hosts, not both."})
+        if "sites" not in attrs and "hosts" not in attrs:
+            raise serializers.ValidationError({"sites": "Name the sites, or the hosts whose changed sites are meant."})
+        if "hosts" in attrs and attrs.get("kind", DeploymentKind.DEPLOY) != DeploymentKind.DEPLOY:
+            raise serializers.ValidationError({"hosts": "Hosts are deployed to; for the other kinds name the sites."})
+        return attrs
 
 
 class ConfirmInput(StrictSerializer):

@@ -25,6 +25,7 @@ from panel.deployments.planning import live_revision, live_revisions, plans_make
 from panel.deployments.rendered import frozen_now, revisions_keep, spec_of
 from panel.hosts.models import EngineInstall, Host
 from panel.websites import checks, freeze, paths
+from panel.websites.listing import sites_changed
 from panel.websites.models import Site
 from panel.websites.services import site_delete as site_forget
 from panel.websites.services import site_enable
@@ -66,7 +67,11 @@ def _unique(sites: Iterable[Site]) -> list[Site]:
 def _plan_and_store(
     actor: User, hosts: Mapping[Host, Sequence[Change]], kind: DeploymentKind, batch: UUID, after: dict[str, Any]
 ) -> list[Deployment]:
+    """`after` is what follows success; where it says `delete`, each host's plan names the sites to forget there."""
     plans = [plan | {"after": dict(after)} for plan in plans_make(hosts)]
+    for plan, changes in zip(plans, hosts.values(), strict=True):
+        if "delete" in after:
+            plan["after"]["delete"] = [change.site.pk for change in changes]
     with transaction.atomic():
         rows = Deployment.objects.bulk_create(
             Deployment(host=host, kind=kind, batch=batch, plan=plan, requested_by=actor)
@@ -111,6 +116,18 @@ def deployment_plan(
         raise ApplicationError("Rolling back and moving name one site: use their own call.", field="kind")
     after = {"enabled": False} if kind == DeploymentKind.DISABLE else {}
     return _by_host(actor, kind, make(actor, chosen), after)
+
+
+def hosts_plan(*, actor: User, hosts: Iterable[Host]) -> list[Deployment]:
+    """Plan whatever was changed on these hosts since it was put there, of what the actor sees. ApplicationError
+    where nothing was."""
+    chosen = list(hosts)
+    sites = list(sites_changed(actor, chosen))
+    if not sites:
+        names = ", ".join(sorted(host.name for host in chosen))
+        text = f"Nothing was changed since the last deployment on {names or 'no host'}: there is nothing to plan."
+        raise ApplicationError(text, field="hosts")
+    return deployment_plan(actor=actor, sites=sites)
 
 
 def _deploy_changes(actor: User, sites: Sequence[Site]) -> list[tuple[Host, Change]]:
@@ -170,27 +187,51 @@ def _check_old_paths(actor: User, site: Site, revision: Revision) -> None:
         raise ValidationError({"revision": [fault.message for fault in faults]})
 
 
+def _stand_or_not(actor: User, sites: Iterable[Site]) -> tuple[list[Site], list[Site]]:
+    """Those that stand on a host, and those that stand nowhere and are not being put up either."""
+    chosen = _unique(sites)
+    _require_all(actor, chosen)
+    live = live_revisions(chosen)
+    nowhere = [site for site in chosen if site.pk not in live]
+    _refuse_busy(site.pk for site in nowhere)
+    return [site for site in chosen if site.pk in live], nowhere
+
+
+def sites_disable(*, actor: User, sites: Iterable[Site]) -> list[Deployment]:
+    """Plan to take the sites off their hosts; confirmed, they are disabled. Those that stand nowhere are disabled at
+    once: with none that stands, there is no plan."""
+    standing, nowhere = _stand_or_not(actor, sites)
+    plans = deployment_plan(actor=actor, sites=standing, kind=DeploymentKind.DISABLE) if standing else []
+    with transaction.atomic():
+        for site in nowhere:
+            site_enable(actor=actor, site=site, enabled=False)
+    return plans
+
+
 def site_disable(*, actor: User, site: Site) -> Deployment | None:
-    """Plan to take the site off its host; confirmed, it is disabled. A site that stands nowhere is disabled at once
-    (None)."""
-    _require_all(actor, [site])
-    if live_revision(site) is None:
-        site_enable(actor=actor, site=site, enabled=False)
-        return None
-    return deployment_plan(actor=actor, sites=[site], kind=DeploymentKind.DISABLE)[0]
+    """The same for one site; None when it stood nowhere."""
+    return next(iter(sites_disable(actor=actor, sites=[site])), None)
+
+
+def sites_delete(*, actor: User, sites: Iterable[Site]) -> list[Deployment]:
+    """Plan to take the sites off their hosts; once that succeeded they are forgotten with their history. Those that
+    stand nowhere are forgotten at once."""
+    chosen = _unique(sites)
+    for site in chosen:
+        require(actor, Action.CHANGE, site.team)
+    standing, nowhere = _stand_or_not(actor, chosen)
+    changes = _disable_changes(actor, standing)
+    after: dict[str, Any] = {"enabled": False, "delete": []}
+    plans = _by_host(actor, DeploymentKind.DISABLE, changes, after) if changes else []
+    with transaction.atomic():
+        for site in nowhere:
+            site_forget(actor=actor, site=site)
+    return plans
 
 
 def site_delete(*, actor: User, site: Site) -> Deployment | None:
-    """Plan to take the site off its host; once that succeeded it is forgotten with its history. A site that stands
-    nowhere is forgotten at once (None)."""
-    require(actor, Action.CHANGE, site.team)
-    _require_all(actor, [site])
-    old = live_revision(site)
-    if old is None:
-        site_forget(actor=actor, site=site)
-        return None
-    after = {"enabled": False, "delete": [site.pk]}
-    return _by_host(actor, DeploymentKind.DISABLE, [(old.install.host, Change(site, old, None))], after)[0]
+    """The same for one site; None when it stood nowhere."""
+    return next(iter(sites_delete(actor=actor, sites=[site])), None)
 
 
 def site_move(*, actor: User, site: Site, install: EngineInstall) -> list[Deployment]:
@@ -237,7 +278,7 @@ def deployment_confirm(*, actor: User, deployment: Deployment, accept_drift: boo
     with transaction.atomic():
         # One confirmation of a site at a time; SQLite's transactions exclude each other anyway.
         list(Site.objects.select_for_update().filter(pk__in=[item.site_id for item in items]).order_by("pk"))
-        _refuse_busy(items)
+        _refuse_busy(item.site_id for item in items)
         _refuse_stale(items)
         _confirm_rows(actor, batch)
     return batch
@@ -254,11 +295,9 @@ def _refuse_drift(batch: Sequence[Deployment], accept_drift: bool) -> None:
         )
 
 
-def _refuse_busy(items: Sequence[DeploymentItem]) -> None:
-    busy = DeploymentItem.objects.filter(
-        site__in=[item.site_id for item in items], deployment__status__in=ACTIVE
-    ).select_related("site", "deployment")
-    for item in busy:
+def _refuse_busy(sites: Iterable[int]) -> None:
+    busy = DeploymentItem.objects.filter(site__in=list(sites), deployment__status__in=ACTIVE)
+    for item in busy.select_related("site", "deployment"):
         raise Conflict(f"{item.site} is being deployed already. Wait until that has ended, then plan again.")
 
 

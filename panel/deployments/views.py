@@ -25,6 +25,7 @@ from panel.deployments import selectors, services, stream
 from panel.deployments.forms import FilterForm
 from panel.deployments.models import Deployment, DeploymentKind, DeploymentStatus
 from panel.deployments.planning import live_revision
+from panel.hosts.selectors import hosts_visible
 from panel.websites.models import Site
 from panel.websites.selectors import sites_visible
 from panel.websites.views.linting import lines_of
@@ -160,7 +161,9 @@ def history_context(site: Site) -> dict[str, object]:
 
 @require_POST
 def plan(request: Request) -> HttpResponse:
-    """Plan one or many sites: `site` is a site's name, as often as there are sites."""
+    """Plan one or many sites (`site`: their names), or what was changed on one or many hosts (`host`)."""
+    if "host" in request.POST:
+        return _plan_hosts(request, request.POST.getlist("host"))
     names = request.POST.getlist("site")
     sites = list(sites_visible(request.user).filter(name__in=names))
     back = reverse("websites:detail", args=[names[0]]) if len(names) == 1 else reverse("websites:list")
@@ -170,6 +173,16 @@ def plan(request: Request) -> HttpResponse:
         messages.error(request, text if missing else _("Choose at least one site."))
         return redirect("websites:list")
     return planned(request, lambda: services.deployment_plan(actor=request.user, sites=sites), back)
+
+
+def _plan_hosts(request: Request, names: list[str]) -> HttpResponse:
+    hosts = list(hosts_visible(request.user).filter(name__in=names))
+    missing = set(names) - {host.name for host in hosts}
+    if missing:
+        messages.error(request, _("No such host: %s. Nothing was planned.") % ", ".join(sorted(missing)))
+        return redirect("hosts:list")
+    back = reverse("hosts:detail", args=[names[0]]) if len(names) == 1 else reverse("hosts:list")
+    return planned(request, lambda: services.hosts_plan(actor=request.user, hosts=hosts), back)
 
 
 @require_POST

@@ -11,7 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from panel.accounts.permissions import Action, require
-from panel.api.base import UUID_REGEX, Resource
+from panel.api.base import UUID_REGEX, Resource, all_or_none
 from panel.api.logs import PARAMETERS as LOG_PARAMETERS
 from panel.api.logs import LogSerializer, logs_answer
 from panel.api.serializers import EmptySerializer
@@ -20,7 +20,9 @@ from panel.hosts import selectors, services
 from panel.hosts.logs import ServerLog, host_log_tail, host_logs
 from panel.hosts.models import EngineInstall, Host, HostOperation, OperationKind
 from panel.hosts.serializers import (
+    ERRANDS,
     AdoptInput,
+    HostBulkInput,
     HostDelete,
     HostInput,
     HostSerializer,
@@ -61,6 +63,7 @@ class Hosts(Resource):
         "partial_update",
         "destroy",
         "trust_key",
+        "bulk",
         "check",
         "install_native",
         "check_drift",
@@ -104,6 +107,19 @@ class Hosts(Resource):
 
     def _errand(self, kind: OperationKind) -> Response:
         return queued(services.operation_request(actor=self.actor, host=self.get_object(), kind=kind))
+
+    @extend_schema(request=HostBulkInput, responses={202: OperationSerializer(many=True)})
+    @action(detail=False, methods=["post"], pagination_class=None, filter_backends=[])
+    def bulk(self, request: Request) -> Response:
+        """The same errand for many hosts, all or none; each answers with a job of its own: /jobs/{uuid}/.
+
+        A host that waits for this errand already answers with the one that waits.
+        """
+        values = self.body(HostBulkInput)
+        hosts = all_or_none(self.rows(), "name", values["hosts"], "/hosts")
+        kind = ERRANDS[values["action"]]
+        operations = services.operations_request(actor=self.actor, hosts=hosts, kind=kind)
+        return Response(OperationSerializer(operations, many=True).data, status=202)
 
     @extend_schema(request=EmptySerializer, responses={202: OperationSerializer})
     @action(detail=True, methods=["post"])

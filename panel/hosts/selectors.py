@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from django.db.models import QuerySet
 
 from panel.accounts.models import User
-from panel.hosts.models import EngineInstall, Host, HostOperation
+from panel.hosts.models import EngineInstall, Host, HostOperation, JobStatus
 from panel.remote.keys import fingerprint
 
 
@@ -22,6 +24,12 @@ def installs_visible(user: User) -> QuerySet[EngineInstall]:
 def operations_visible(user: User) -> QuerySet[HostOperation]:
     operations = HostOperation.objects.select_related("host", "requested_by")
     return operations if user.is_active else operations.none()
+
+
+def busy_hosts(hosts: Iterable[Host]) -> set[int]:
+    """Keys of those that an errand waits for or goes on at."""
+    rows = HostOperation.objects.filter(host__in=list(hosts), status__in=(JobStatus.QUEUED, JobStatus.RUNNING))
+    return set(rows.values_list("host_id", flat=True))
 
 
 def pinned_fingerprint(host: Host) -> str:

@@ -6,7 +6,7 @@ from rest_framework import serializers
 
 from panel.api.serializers import StrictModelSerializer, StrictSerializer
 from panel.hosts import selectors
-from panel.hosts.models import Engine, EngineInstall, Host, HostOperation
+from panel.hosts.models import Engine, EngineInstall, Host, HostOperation, OperationKind
 from panel.hosts.rules import NO_ROOTS
 from panel.hosts.services.operations import SERVICE_ACTIONS
 
@@ -93,6 +93,19 @@ class TrustInput(StrictSerializer):
 class AdoptInput(StrictSerializer):
     engine = serializers.ChoiceField(choices=Engine.choices)
     main_config = serializers.CharField(max_length=4096, help_text="Which of the found servers: its main_config.")
+
+
+# What can be asked of many hosts at once.
+ERRANDS = {
+    "check": OperationKind.CHECK,
+    "check-drift": OperationKind.DRIFT,
+    "install-gallop": OperationKind.INSTALL_NATIVE,
+}
+
+
+class HostBulkInput(StrictSerializer):
+    action = serializers.ChoiceField(choices=list(ERRANDS))
+    hosts = serializers.ListField(child=serializers.CharField(max_length=63), allow_empty=False, max_length=1000)
 
 
 class HostDelete(StrictSerializer):

@@ -11,6 +11,7 @@ app_name = "hosts"
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", pages.host_list, name="list"),
     path("+new/", changes.add, name="add"),
+    path("+bulk/", changes.bulk, name="bulk"),
     path("<slug:name>/", pages.detail, name="detail"),
     path("<slug:name>/live/", pages.live, name="live"),
     path("<slug:name>/logs/", pages.logs, name="logs"),

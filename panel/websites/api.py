@@ -177,13 +177,20 @@ class Sites(Resource):
     @extend_schema(request=BulkInput, responses=SiteSerializer(many=True))
     @action(detail=False, methods=["post"], pagination_class=None, filter_backends=[])
     def bulk(self, request: Request) -> Response:
-        """Enables or disables many sites as desired state: all of them or none. Hosts follow by a deployment."""
+        """What is done to many sites, all of them or none. `enable` and `disable` say what should be: hosts follow by
+        a deployment. `take-off` is what `{name}/take-off/` is for one."""
         values = self.body(BulkInput)
         sites = all_or_none(self.rows(), "name", values["sites"], "/sites")
+        if values["action"] == "take-off":
+            return self.taken_off(sites)
         with transaction.atomic():
             for site in sites:
                 services.site_enable(actor=self.actor, site=site, enabled=values["action"] == "enable")
         return Response(self.get_serializer(sites, many=True).data)
+
+    def taken_off(self, sites: list[Site]) -> Response:
+        """The answer of deployments, which plan it."""
+        raise NotImplementedError
 
     @extend_schema(responses=ProblemOfSite(many=True))
     @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
-from django.db.models import Case, F, Prefetch, Q, QuerySet, Value, When
+from django.db.models import Case, Count, F, Prefetch, Q, QuerySet, Value, When
 
 from panel.accounts.models import User
+from panel.hosts.models import Host
 from panel.websites.models import ServerName, Site
 from panel.websites.selectors import sites_visible
 
@@ -53,6 +55,17 @@ def _with_status(sites: QuerySet[Site], status: str) -> QuerySet[Site]:
     if status == "draft":  # before its first plan a site has no state at all
         return sites.filter(Q(state__isnull=True) | Q(state__status="draft"))
     return sites.filter(state__status=status) if status else sites
+
+
+def sites_changed(user: User, hosts: Iterable[Host]) -> QuerySet[Site]:
+    """Visible sites on these hosts that were changed since they were put there, for the next deployment to take."""
+    return sites_visible(user).filter(IS_PENDING, enabled=True, install__host__in=list(hosts))
+
+
+def changed_by_host(user: User, hosts: Iterable[Host]) -> dict[int, int]:
+    """How many those are on each host that has any, by the host's key."""
+    counted = sites_changed(user, hosts).order_by().values_list("install__host").annotate(total=Count("pk"))
+    return dict(counted)
 
 
 def site_status(site: Site) -> tuple[str, str]:

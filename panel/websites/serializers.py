@@ -136,7 +136,7 @@ class MendInput(StrictSerializer):
 
 
 class BulkInput(StrictSerializer):
-    action = serializers.ChoiceField(choices=["enable", "disable"])
+    action = serializers.ChoiceField(choices=["enable", "disable", "take-off"])
     sites = serializers.ListField(child=serializers.CharField(max_length=63), allow_empty=False, max_length=1000)
 
 

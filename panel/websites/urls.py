@@ -16,6 +16,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("", lists.site_list, name="list"),
     path("+new/", sites.site_create, name="create"),
     path("+bulk/", lists.bulk, name="bulk"),
+    path("+delete/", lists.bulk_delete, name="bulk_delete"),
     path("+certificates/", certificates.certificates, name="certificates"),
     path("+certificates/+upload/", certificates.upload, name="certificate_upload"),
     path("+certificates/+self-signed/", certificates.self_sign, name="certificate_self_sign"),

@@ -10,7 +10,7 @@ from panel.hosts.services.hosts import (
     register_ssh_host,
 )
 from panel.hosts.services.installs import install_adopt, install_create, install_delete, install_update
-from panel.hosts.services.operations import operation_cancel, operation_request
+from panel.hosts.services.operations import operation_cancel, operation_request, operations_request
 
 __all__ = [
     "host_create",
@@ -24,6 +24,7 @@ __all__ = [
     "install_update",
     "operation_cancel",
     "operation_request",
+    "operations_request",
     "register_local_host",
     "register_ssh_host",
 ]

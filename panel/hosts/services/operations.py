@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from django.core.exceptions import ValidationError
@@ -11,7 +12,7 @@ from django.utils import timezone
 from panel.accounts.models import User
 from panel.accounts.permissions import Action, require
 from panel.audit.services import audit_record
-from panel.core.errors import Conflict
+from panel.core.errors import ApplicationError, Conflict
 from panel.hosts.models import Host, HostOperation, JobStatus, OperationKind
 
 SERVICE_ACTIONS = ("start", "stop", "reload")
@@ -43,6 +44,15 @@ def operation_request(
     )
     _wake(operation)
     return operation
+
+
+@transaction.atomic
+def operations_request(*, actor: User, hosts: Iterable[Host], kind: str) -> list[HostOperation]:
+    """The same errand for many hosts, all or none: one for each, the one that still waits where there is one."""
+    chosen = list({host.pk: host for host in hosts}.values())
+    if not chosen:
+        raise ApplicationError("Choose at least one host; none was named.", field="hosts")
+    return [operation_request(actor=actor, host=host, kind=kind) for host in chosen]
 
 
 @transaction.atomic

@@ -12,6 +12,7 @@ from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods, require_POST
 
 from panel.accounts.permissions import Action, require
@@ -21,6 +22,7 @@ from panel.core.http import Request
 from panel.core.ui import Crumb
 from panel.hosts import selectors, services
 from panel.hosts.forms import HostForm
+from panel.hosts.listing import hosts_listed
 from panel.hosts.models import EngineInstall, Host, OperationKind
 from panel.hosts.views.common import administered
 
@@ -157,6 +159,25 @@ def ask(request: Request, name: str, errand: str) -> HttpResponse:
     if errand not in KINDS:
         raise Http404
     return _errand(request, host, KINDS[errand])
+
+
+@login_required
+@require_POST
+def bulk(request: Request) -> HttpResponse:
+    """The same errand for the ticked hosts, all of them or none. Planning what was changed there is
+    deployments:plan."""
+    require(request.user, Action.ADMINISTER)
+    wanted, errand = set(request.POST.getlist("host")), request.POST.get("errand", "")
+    if errand not in KINDS:
+        raise Http404
+    hosts = list(hosts_listed(request.user).filter(name__in=wanted))
+    if not hosts or len(hosts) != len(wanted):
+        messages.error(request, _("Nothing was done: tick the hosts first; one may have been deleted meanwhile."))
+        return redirect("hosts:list")
+    asked = services.operations_request(actor=request.user, hosts=hosts, kind=KINDS[errand])
+    words = ngettext("%(what)s: asked of %(count)d host.", "%(what)s: asked of %(count)d hosts.", len(asked))
+    messages.success(request, words % {"what": KINDS[errand].label, "count": len(asked)})
+    return redirect("hosts:list")
 
 
 @login_required

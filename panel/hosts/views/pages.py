@@ -22,6 +22,7 @@ from panel.hosts.forms import HostFilterForm
 from panel.hosts.listing import ORDERINGS, hosts_filtered, hosts_listed
 from panel.hosts.logs import host_log_tail, host_logs
 from panel.hosts.models import Engine, Host, JobStatus
+from panel.websites.listing import changed_by_host
 from panel.websites.selectors import sites_visible
 
 PER_PAGE = 50
@@ -48,11 +49,19 @@ def host_list(request: Request) -> HttpResponse:
     # A filter that names nothing known shows nothing, rather than everything.
     hosts = hosts_filtered(hosts, filters.cleaned_data) if filters.is_valid() else hosts.none()
     page = Paginator(hosts, PER_PAGE).get_page(request.GET.get("page"))
+    rows = list(page)
+    waiting, busy = changed_by_host(request.user, rows), selectors.busy_hosts(rows)
+    for host in rows:
+        host.changed_count, host.is_busy = waiting.get(host.pk, 0), host.pk in busy  # type: ignore[attr-defined]
+    may_deploy, may_administer = may(request.user, Action.DEPLOY), may(request.user, Action.ADMINISTER)
     context = {
         "page": page,
+        "hosts": rows,
         "filters": filters,
         "is_empty": not page.paginator.count and not filters.has_changed(),
-        "may_administer": may(request.user, Action.ADMINISTER),
+        "may_administer": may_administer,
+        "may_deploy": may_deploy,
+        "may_tick": may_administer or may_deploy,
     }
     return render(request, "hosts/list.html", context)
 

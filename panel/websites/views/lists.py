@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.db import transaction
@@ -11,14 +13,20 @@ from django.urls import reverse
 from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from panel.accounts.permissions import Action, may
+from panel.accounts.permissions import Action, may, require
 from panel.core.errors import ApplicationError
+from panel.core.forms import ConfirmNameForm
 from panel.core.http import Request
+from panel.core.ui import Crumb
+from panel.deployments import services as deployments
+from panel.deployments.views import planned
 from panel.websites import services
 from panel.websites.forms.sites import SiteFilterForm
 from panel.websites.listing import ORDERINGS, sites_filtered, sites_listed
+from panel.websites.models import Site
+from panel.websites.views.actions import site_is_live
 from panel.websites.views.base import page_of, teams_of
 
 
@@ -45,29 +53,80 @@ def site_list(request: Request) -> HttpResponse:
 @login_required
 @require_POST
 def bulk(request: Request) -> HttpResponse:
-    """Enable or disable the ticked sites, all of them or none, or go on to measuring them. Planning them is
-    deployments:plan."""
-    wanted = request.POST.getlist("site")
-    sites = list(sites_listed(request.user).filter(name__in=wanted))
-    if not sites or len(sites) != len(set(wanted)):
-        messages.error(request, _("Nothing was done: tick the sites first; one may have been deleted meanwhile."))
-        return redirect("websites:list")
+    """Enable or disable the ticked sites, all of them or none, or go on to measuring or deleting them. Planning them
+    is deployments:plan."""
+    sites = _ticked(request, request.POST.getlist("site"))
     action = request.POST.get("action")
-    if action == "measure":
-        return redirect(f"{reverse('benchmarks:run-create')}?{urlencode([('site', site.name) for site in sites])}")
-    if action not in ("enable", "disable"):
+    if action not in ("measure", "delete", "enable", "disable"):
         return HttpResponse(status=400)
+    if not sites:
+        return redirect("websites:list")
+    if action in ("measure", "delete"):
+        where = reverse("benchmarks:run-create" if action == "measure" else "websites:bulk_delete")
+        return redirect(f"{where}?{urlencode([('site', site.name) for site in sites])}")
+    if action == "disable":
+        done = ngettext(
+            "%d site disabled. It stood on no host.", "%d sites disabled. They stood on no host.", len(sites)
+        )
+        work = partial(deployments.sites_disable, actor=request.user, sites=sites)
+        return planned(request, work, reverse("websites:list"), done % len(sites))
+    return _enabled(request, sites)
+
+
+def _ticked(request: Request, names: list[str]) -> list[Site]:
+    """The named sites if all of them are there; else none, and it is said."""
+    sites = list(sites_listed(request.user).filter(name__in=names).order_by("name"))
+    if sites and len(sites) == len(set(names)):
+        return sites
+    messages.error(request, _("Nothing was done: tick the sites first; one may have been deleted meanwhile."))
+    return []
+
+
+def _enabled(request: Request, sites: list[Site]) -> HttpResponse:
     try:
         with transaction.atomic():
             for site in sites:
-                services.site_enable(actor=request.user, site=site, enabled=action == "enable")
+                services.site_enable(actor=request.user, site=site, enabled=True)
     except ApplicationError as error:
         messages.error(request, error.message)
         return redirect("websites:list")
-    words = (
-        ngettext("%d site enabled.", "%d sites enabled.", len(sites))
-        if action == "enable"
-        else ngettext("%d site disabled.", "%d sites disabled.", len(sites))
-    )
-    messages.success(request, words % len(sites) + " " + _("Their hosts follow with the next deployment."))
+    words = ngettext("%d site enabled.", "%d sites enabled.", len(sites)) % len(sites)
+    messages.success(request, words + " " + _("Plan a deployment to put them on their hosts."))
     return redirect("websites:list")
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def bulk_delete(request: Request) -> HttpResponse:
+    """Delete the sites named by the query, once their number was typed. Those that stand on a host are planned off it
+    first."""
+    require(request.user, Action.CHANGE)
+    sites = _ticked(request, request.GET.getlist("site"))
+    if not sites:
+        return redirect("websites:list")
+    count = len(sites)
+    form = ConfirmNameForm(request.POST or None, expected=ngettext("%d site", "%d sites", count) % count)
+    if request.method == "POST" and form.is_valid():
+        work = partial(deployments.sites_delete, actor=request.user, sites=sites)
+        done = ngettext("%d site deleted.", "%d sites deleted.", count) % count
+        return planned(request, work, reverse("websites:list"), done)
+    text = _("With them go their server blocks, locations and revisions. Their documents stay on the hosts.")
+    if any(site_is_live(site) for site in sites):
+        text += " " + _("You see the plan that takes those in service off their hosts first.")
+    context = {
+        "form": form,
+        "title": ngettext("Delete %d site?", "Delete %d sites?", count) % count,
+        "text": text,
+        "losses": [_loss(site) for site in sites],
+        "action": request.get_full_path(),
+        "cancel_url": reverse("websites:list"),
+        "crumbs": [Crumb(_("Sites"), reverse("websites:list"))],
+    }
+    return render(request, "websites/confirm.html", context, status=422 if form.is_bound else 200)
+
+
+def _loss(site: Site) -> str:
+    words = {"site": site.name, "server": site.install}
+    if site_is_live(site):
+        return _("%(site)s, served by %(server)s") % words
+    return _("%(site)s, which stands on no host") % words

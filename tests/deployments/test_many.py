@@ -1,0 +1,180 @@
+"""What is done to many sites or hosts in one go, on pages and over the API: all or none, each with its own result."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from panel.audit.models import AuditEntry
+from panel.deployments import services
+from panel.deployments.models import Deployment, DeploymentKind
+from panel.hosts.models import Connection, Engine, Host, HostOperation, HostStatus
+from panel.websites.models import Site
+from tests.api.caller import caller_of, pointers
+from tests.deployments.test_plans import carried_out, live, shop
+from tests.support.cast import Cast, install, signed_in
+
+
+@pytest.fixture
+def second(people: Cast) -> Host:
+    """Another host that cannot be asked, with an nginx."""
+    silent = {"status": HostStatus.UNREACHABLE, "status_detail": "web-2 does not answer."}
+    host = Host.objects.create(name="web-2", connection=Connection.LOCAL, site_roots=["/srv/www"], **silent)
+    install(host, Engine.NGINX, "")
+    return host
+
+
+@pytest.fixture
+def three(people: Cast, second: Host) -> list[Site]:
+    """A site that is live on each of two hosts, and a draft."""
+    sites = [shop(people, "one"), shop(people, "two", install=second.installs.get()), shop(people, "draft")]
+    for site in sites[:2]:
+        live(people, site)
+    return sites
+
+
+def changed(*sites: Site) -> None:
+    Site.objects.filter(pk__in=[site.pk for site in sites]).update(updated_at=timezone.now())
+
+
+def text_of(client: Client, url: str) -> str:
+    return client.get(url).content.decode()
+
+
+# --- sites ---
+
+
+def test_deleted_sites_are_planned_off_their_hosts_and_drafts_go_at_once(people: Cast, three: list[Site]) -> None:
+    client = signed_in(people.owner)
+    names = ["draft", "one", "two"]
+    asked = client.post("/sites/+bulk/", {"site": names, "action": "delete"})
+    assert asked["Location"] == "/sites/+delete/?site=draft&site=one&site=two"
+    page = text_of(client, asked["Location"])
+    assert "Delete 3 sites?" in page and "one, served by nginx on web-1" in page and "draft, which stands on" in page
+    assert client.post(asked["Location"], {"confirm": "yes"}).status_code == 422
+    assert Site.objects.count() == 3 and Deployment.objects.filter(kind=DeploymentKind.DISABLE).count() == 0
+    client.post(asked["Location"], {"confirm": "3 sites"})
+    plans = Deployment.objects.filter(kind=DeploymentKind.DISABLE).order_by("host__name")
+    assert [(row.host.name, row.plan["after"]["delete"]) for row in plans] == [
+        ("web-1", [three[0].pk]),
+        ("web-2", [three[1].pk]),
+    ]
+    assert set(Site.objects.values_list("name", flat=True)) == {"one", "two"}
+    services.deployment_confirm(actor=people.owner, deployment=plans[0])
+    carried_out(plans[0])
+    carried_out(plans[1], outcome="rolled_back", error="no")
+    assert list(Site.objects.values_list("name", "enabled")) == [("two", True)]
+    assert AuditEntry.objects.filter(action="site.delete").count() == 2
+
+
+def test_disabled_sites_are_planned_off_their_hosts(people: Cast, three: list[Site]) -> None:
+    answer = signed_in(people.owner).post("/sites/+bulk/", {"site": ["draft", "one"], "action": "disable"})
+    plan = Deployment.objects.get(kind=DeploymentKind.DISABLE)
+    assert answer["Location"] == reverse("deployments:detail", args=[plan.uuid])
+    assert [item.site.name for item in plan.items.all()] == ["one"]
+    assert set(Site.objects.filter(enabled=True).values_list("name", flat=True)) == {"one", "two"}
+
+
+def test_many_are_taken_off_over_the_api(people: Cast, three: list[Site]) -> None:
+    caller = caller_of(people.owner)
+    body = {"action": "take-off", "sites": ["one", "draft", "gone"]}
+    refused = caller.post("sites/bulk/", body)
+    assert refused.status_code == 422 and pointers(refused) == ["/sites/2"]
+    tried = caller.post("sites/bulk/?dry_run=true", body | {"sites": ["one", "draft"]})
+    assert tried.status_code == 200 and Site.objects.count() == 3
+    done = caller.post("sites/bulk/", body | {"sites": ["one", "draft"]})
+    (plan,) = json.loads(done.content)["deployments"]
+    assert (done.status_code, plan["host"], plan["sites"]) == (201, "web-1", ["one"])
+    assert not Site.objects.filter(name="draft").exists()
+    shop(people, "draft")
+    assert caller.post("sites/bulk/", body | {"sites": ["draft"]}).status_code == 204
+
+
+@pytest.mark.parametrize(("who", "status"), [("viewer", 403), ("outsider", 302)])
+def test_who_may_not_deletes_nothing(people: Cast, three: list[Site], who: str, status: int) -> None:
+    url = "/sites/+delete/?site=one&site=draft"
+    assert signed_in(getattr(people, who)).post(url, {"confirm": "2 sites"}).status_code == status
+    assert Site.objects.count() == 3
+
+
+# --- hosts ---
+
+
+def test_what_changed_on_ticked_hosts_is_planned(people: Cast, second: Host, three: list[Site]) -> None:
+    client = signed_in(people.owner)
+    nothing = client.post(reverse("deployments:plan"), {"host": ["web-1", "web-2"]}, follow=True)
+    assert "there is nothing to plan" in nothing.content.decode()
+    changed(three[0], three[1])
+    assert text_of(client, "/hosts/").count("1 changed") == 2
+    client.post(reverse("deployments:plan"), {"host": ["web-1", "web-2"]})
+    rows = Deployment.objects.filter(confirmed_at=None).order_by("pk")
+    assert [(row.host.name, row.items.get().site.name) for row in rows] == [("web-1", "one"), ("web-2", "two")]
+    assert (
+        "No such host: web-9"
+        in client.post(reverse("deployments:plan"), {"host": "web-9"}, follow=True).content.decode()
+    )
+
+
+def test_what_changed_on_hosts_is_planned_over_the_api(people: Cast, second: Host, three: list[Site]) -> None:
+    caller = caller_of(people.owner)
+    changed(*three)
+    done = caller.post("deployments/", {"hosts": ["web-2"]})
+    assert [row["sites"] for row in json.loads(done.content)["deployments"]] == [["two"]]
+    for body, where in (
+        ({"hosts": ["web-2", "web-9"]}, ["/hosts/1"]),
+        ({"hosts": ["web-2"], "sites": ["two"]}, ["/hosts"]),
+        ({"hosts": ["web-2"], "kind": "disable"}, ["/hosts"]),
+        ({}, ["/sites"]),
+    ):
+        refused = caller.post("deployments/", body)
+        assert (refused.status_code, pointers(refused)) == (422, where)
+
+
+def test_another_teams_changes_are_neither_counted_nor_planned(people: Cast, three: list[Site]) -> None:
+    changed(*three)
+    client = signed_in(people.outsider)
+    assert "1 changed" not in text_of(client, "/hosts/")
+    assert (
+        "there is nothing to plan"
+        in client.post(reverse("deployments:plan"), {"host": "web-1"}, follow=True).content.decode()
+    )
+
+
+def errands() -> list[tuple[str, str]]:
+    return list(HostOperation.objects.order_by("pk").values_list("host__name", "kind"))
+
+
+def test_ticked_hosts_are_checked_once_however_often_it_is_asked(people: Cast, second: Host) -> None:
+    client = signed_in(people.admin)
+    for _ in range(2):
+        answer: Any = client.post("/hosts/+bulk/", {"host": ["web-1", "web-2"], "errand": "check"}, follow=True)
+        assert "Check host: asked of 2 hosts." in answer.content.decode()
+    assert errands() == [("web-1", "check"), ("web-2", "check")]
+    assert "at work" in text_of(client, "/hosts/")
+    client.post("/hosts/+bulk/", {"host": ["web-1", "gone"], "errand": "drift"})
+    client.post("/hosts/+bulk/", {"errand": "drift"})
+    assert len(errands()) == 2
+    assert client.post("/hosts/+bulk/", {"host": "web-1", "errand": "reboot"}).status_code == 404
+    assert signed_in(people.owner).post("/hosts/+bulk/", {"host": "web-1", "errand": "drift"}).status_code == 403
+
+
+def test_hosts_are_checked_together_over_the_api(people: Cast, second: Host) -> None:
+    caller = caller_of(people.admin)
+    body = {"action": "check-drift", "hosts": ["web-1", "web-2"]}
+    done = caller.post("hosts/bulk/", body)
+    assert done.status_code == 202
+    jobs = json.loads(done.content)
+    assert [(job["host"], job["kind"], job["status"]) for job in jobs] == [
+        ("web-1", "drift", "queued"),
+        ("web-2", "drift", "queued"),
+    ]
+    assert json.loads(caller.get(f"jobs/{jobs[1]['uuid']}/").content)["status"] == "queued"
+    refused = caller.post("hosts/bulk/", body | {"hosts": ["web-1", "web-9"]})
+    assert refused.status_code == 422 and pointers(refused) == ["/hosts/1"]
+    assert caller_of(people.owner).post("hosts/bulk/", body).status_code == 403
+    assert len(errands()) == 2
