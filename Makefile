@@ -36,6 +36,8 @@ test: ## install what the tests need, then run all of them
 	@exec $(BIN)/python scripts/check.py
 
 native: ## build the bundled web server
+	@command -v $(CARGO) >/dev/null || { echo "make: $(CARGO) is missing: gallop is built with Rust. Install a current stable toolchain (https://rustup.rs), then run make again." >&2; exit 1; }
+	@command -v cc >/dev/null || { echo "make: a C compiler is missing. On Debian, as root: apt-get install gcc libc6-dev; then run make again." >&2; exit 1; }
 	@echo "==> native server (native/target/release/gallop)"
 	@cd native && $(CARGO) build --release --locked
 

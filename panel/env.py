@@ -30,6 +30,23 @@ def text(name: str, default: str = "") -> str:
     return os.environ.get(name, default)
 
 
+def folder(name: str, default: Path) -> Path:
+    """A folder that this account can write into; made, closed to others, when it is not there."""
+    path = Path(text(name) or default).expanduser().resolve()
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise ImproperlyConfigured(
+            f"{name} is {path}, which cannot be made: {error.strerror}. Name another."
+        ) from error
+    if not os.access(path, os.W_OK | os.X_OK):
+        raise ImproperlyConfigured(
+            f"{name} is {path}, which this account ({os.geteuid()}) cannot write into. Name another, or give it to it: "
+            f"chown {os.geteuid()} {path}"
+        )
+    return path
+
+
 def boolean(name: str, default: bool = False) -> bool:
     raw = text(name, "true" if default else "false").strip().lower()
     if raw in _TRUE:

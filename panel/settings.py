@@ -14,8 +14,7 @@ from panel import env
 from panel.core.keys import read_or_create_secret
 
 BASE_DIR = Path(__file__).resolve().parent.parent
-HOME = Path(env.text("PADDOCK_HOME", str(BASE_DIR / ".paddock"))).expanduser().resolve()
-HOME.mkdir(mode=0o700, parents=True, exist_ok=True)
+HOME = env.folder("PADDOCK_HOME", BASE_DIR / ".paddock")
 
 DEBUG = env.boolean("PADDOCK_DEBUG")
 # Served over HTTPS behind a proxy: cookies become Secure and HSTS is sent.
@@ -229,7 +228,15 @@ REST_FRAMEWORK = {
 }
 SPECTACULAR_SETTINGS = {
     "TITLE": "Paddock API",
-    "DESCRIPTION": "Everything that the panel's pages do. Conventions: docs/api/README.md.",
+    "DESCRIPTION": (
+        "Everything that the panel's pages do.\n\n"
+        "- **Who calls**: `Authorization: Bearer pdk_…` with a token of yours; here, your session does.\n"
+        "- **Lists** come in pages of `limit`; follow `next`. Parameters that are not known are refused.\n"
+        "- **Work that takes time** answers 202; `Location` is the address of its job.\n"
+        "- **Errors** are problem details that name the member at fault: [the kinds](/api/v1/problems/).\n"
+        "- **`dry_run=true`** tries a call, **`Idempotency-Key`** makes it safe to repeat, **`If-Match`** keeps it from "
+        "undoing what somebody else did."
+    ),
     "VERSION": "1",
     "OAS_VERSION": "3.1.0",
     "SERVE_INCLUDE_SCHEMA": False,
@@ -290,6 +297,8 @@ LOGGING = {
         "console": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["request_id"]},
     },
     "root": {"handlers": ["console"], "level": env.text("PADDOCK_LOG_LEVEL", "INFO")},
+    # It says four lines for every sign-in, with names and addresses masked; who signs in is in the audit trail.
+    "loggers": {"axes": {"level": "WARNING"}},
 }
 
 # --- Reports: mail and webhooks ---

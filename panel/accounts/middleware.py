@@ -10,6 +10,7 @@ from django.http import HttpRequest
 from django.utils import timezone
 
 from panel.accounts.models import User
+from panel.accounts.services.sessions import session_seen
 from panel.audit.services import Caller, caller
 from panel.core.middleware import Finish, Middleware
 from panel.core.network import client_address
@@ -31,6 +32,8 @@ class CallerMiddleware(Middleware):
 
     def prepare(self, request: HttpRequest) -> None:
         _activate_timezone(request)
+        if request.user.is_authenticated:
+            session_seen(request)
 
     @contextmanager
     def around(self, request: HttpRequest) -> Iterator[Finish]:

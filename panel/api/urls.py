@@ -52,9 +52,7 @@ router.register("users", Users, basename="users")
 
 # The page itself holds no data, but who is not signed in has no use for it.
 docs = login_required(
-    SpectacularSwaggerSplitView.as_view(
-        url_name="api:schema", template_name="api/docs.html", permission_classes=[], authentication_classes=[]
-    )
+    SpectacularSwaggerSplitView.as_view(url_name="api:schema", template_name="api/docs.html", permission_classes=[])
 )
 
 urlpatterns: list[URLPattern | URLResolver] = [

@@ -73,6 +73,8 @@ ACTIONS: dict[str, str | Promise] = {
     "second_factor.enable": _("Second factor turned on"),
     "second_factor.recovery_code_used": _("Recovery code used"),
     "second_factor.recovery_codes": _("Recovery codes made anew"),
+    "session.begin": _("Signed in"),
+    "session.end": _("Own session ended"),
     "site.create": _("Site created"),
     "site.define": _("Site defined as a whole"),
     "site.delete": _("Site deleted"),

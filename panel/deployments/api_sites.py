@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_view
 from rest_framework import serializers
 from rest_framework.decorators import action
 from rest_framework.request import Request
@@ -29,6 +29,11 @@ from panel.websites.models import Site
 from panel.websites.serializers import BulkInput, MoveInput, SiteSerializer
 
 _PLANS = {201: DeploymentDetailSerializer(many=True)}
+_BULK = """What is done to many sites, all of them or none.
+
+`enable` and `disable` say what should be: hosts follow by a deployment. `take-off` plans to take them off their hosts
+and then forget them, as `{name}/take-off/` does for one (201); those that stand nowhere are forgotten at once, and 204
+says that nothing was left to plan."""
 
 
 class PreviewFile(serializers.Serializer[Any]):
@@ -72,6 +77,11 @@ class ExplanationSerializer(serializers.Serializer[Any]):
     outcome = ExplanationOutcome(allow_null=True)
 
 
+@extend_schema_view(
+    bulk=extend_schema(
+        request=BulkInput, responses={200: SiteSerializer(many=True), 204: None, **_PLANS}, description=_BULK
+    )
+)
 class DeployableSites(Sites):
     """Sites: what should be served, where and how. A change here reaches a host only by a deployment."""
 
@@ -117,17 +127,6 @@ class DeployableSites(Sites):
     def take_off(self, request: Request, name: str = "") -> Response:
         """Plans to take the site off its host and then forget it; one that stands nowhere is forgotten at once."""
         return self._planned(services.site_delete(actor=self.actor, site=self.get_object()))
-
-    @extend_schema(request=BulkInput, responses={200: SiteSerializer(many=True), 204: None, **_PLANS})
-    @action(detail=False, methods=["post"], pagination_class=None, filter_backends=[])
-    def bulk(self, request: Request) -> Response:
-        """What is done to many sites, all of them or none.
-
-        `enable` and `disable` say what should be: hosts follow by a deployment. `take-off` plans to take them off
-        their hosts and then forget them, as `{name}/take-off/` does for one (201); those that stand nowhere are
-        forgotten at once, and 204 says that nothing was left to plan.
-        """
-        return super().bulk(request)
 
     def taken_off(self, sites: list[Site]) -> Response:
         planned = services.sites_delete(actor=self.actor, sites=sites)

@@ -19,7 +19,7 @@ from panel.deployments import drift as services
 from panel.deployments import selectors
 from panel.deployments.views import PAGE, crumbs, planned, refused, site_or_404
 from panel.hosts.models import Host, HostOperation, OperationKind
-from panel.hosts.services.operations import UNFINISHED, operation_request
+from panel.hosts.services.operations import UNFINISHED, operations_request
 
 
 @require_safe
@@ -59,11 +59,16 @@ def _checks_context(request: Request) -> dict[str, object]:
 
 
 @require_POST
-def check(request: Request, host: str) -> HttpResponse:
-    """Have a worker ask one host now."""
-    row = get_object_or_404(Host, name=host)
-    operation_request(actor=request.user, host=row, kind=OperationKind.DRIFT)
-    return redirect("deployments:drift")
+def check(request: Request) -> HttpResponse:
+    """Have workers ask one host now, or all of them."""
+    name = request.POST.get("host", "")
+    hosts = [get_object_or_404(Host, name=name)] if name else list(Host.objects.all())
+    back = reverse("deployments:drift")
+    try:
+        operations_request(actor=request.user, hosts=hosts, kind=OperationKind.DRIFT)
+    except ApplicationError as error:
+        return refused(request, error, back)
+    return redirect(back)
 
 
 @require_POST

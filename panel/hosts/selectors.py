@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from django.db.models import QuerySet
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from panel.accounts.models import User
 from panel.hosts.models import EngineInstall, Host, HostOperation, JobStatus
@@ -42,13 +44,20 @@ def offered_fingerprint(host: Host) -> str:
     return fingerprint(host.offered_host_key) if host.offered_host_key else ""
 
 
+def sites_standing(host: Host) -> list[str]:
+    """The names of the sites that stand on the host and forbid deleting it."""
+    return sorted(site.name for install in host.installs.all() for site in install.sites.all())
+
+
 def host_losses(host: Host) -> list[str]:
     """What deleting the host would lose, in words; the sites that forbid it come first."""
-    sites = [site.name for install in host.installs.all() for site in install.sites.all()]
-    losses = [f"the site {name}, which stands there" for name in sorted(sites)]
+    losses = [f"the site {name}, which stands there" for name in sites_standing(host)]
     installs, deployments = host.installs.count(), host.deployments.count()
     if installs:
-        losses.append(f"what is known of {installs} servers (they go on running)")
+        words = ngettext("what is known of %d server", "what is known of %d servers", installs)
+        losses.append(words % installs + " " + _("(on the machine nothing changes)"))
     if deployments:
-        losses.append(f"the history of {deployments} deployments")
+        losses.append(
+            ngettext("the history of %d deployment", "the history of %d deployments", deployments) % deployments
+        )
     return losses

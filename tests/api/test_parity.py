@@ -117,7 +117,7 @@ TWINS: dict[str, str] = {
     "deployments:overwrite": "POST drifts/{id}/overwrite/",
     "deployments:drift": "GET drifts/, GET pins/",
     "deployments:drift-checks": "GET operations/",
-    "deployments:drift-check": "POST hosts/{name}/check-drift/",
+    "deployments:drift-check": "POST hosts/bulk/",
     "deployments:drift-detail": "GET drifts/{id}/",
     "deployments:drift-adopt": "POST drifts/{id}/adopt/",
     "deployments:pin-release": "DELETE pins/{id}/",
@@ -182,6 +182,7 @@ TWINS: dict[str, str] = {
     "trials:switch-plan": "POST trials/{uuid}/switch/",
 }
 _SECRETS = "what it asks for or shows is a secret of the person at the browser"
+_SESSIONS = "about sessions of browsers; programs have tokens, which GET tokens/ lists"
 ALONE = {
     "accounts:setup": "makes the first account; before that there is nobody whom the API could answer",
     "accounts:login": "begins a session; programs have tokens",
@@ -189,6 +190,9 @@ ALONE = {
     "accounts:logout": "ends a session; a token is revoked",
     "accounts:sudo": _SECRETS,
     "accounts:password": _SECRETS,
+    "accounts:sessions": _SESSIONS,
+    "accounts:session_end": _SESSIONS,
+    "accounts:sessions_end": _SESSIONS,
     "accounts:second_factor": _SECRETS,
     "accounts:recovery_codes": _SECRETS,
     "accounts:second_factor_off": _SECRETS,

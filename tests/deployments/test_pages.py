@@ -188,8 +188,8 @@ def test_overwriting_plans_what_was_deployed_last(people: Cast) -> None:
 
 
 def test_administrators_have_a_worker_check_a_host(people: Cast) -> None:
-    assert signed_in(people.owner).post(url("drift-check", "web-1")).status_code == 403
-    page = signed_in(people.admin).post(url("drift-check", "web-1"), follow=True).content.decode()
+    assert signed_in(people.owner).post(url("drift-check"), {"host": "web-1"}).status_code == 403
+    page = signed_in(people.admin).post(url("drift-check"), {"host": "web-1"}, follow=True).content.decode()
     assert "Queued" in page
     assert url("drift-checks") in page
     assert HostOperation.objects.get().kind == OperationKind.DRIFT

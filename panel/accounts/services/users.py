@@ -41,6 +41,13 @@ def sessions_end(user: User, *, keep: str | None = None) -> int:
     return ended
 
 
+def sessions_end_others(*, actor: User, keep: str | None) -> int:
+    """One's own sessions, except the one in which that is asked for."""
+    ended = sessions_end(actor, keep=keep)
+    audit_record(actor=actor, action="session.end", target=actor, after={"ended": ended})
+    return ended
+
+
 def session_store(key: str | None = None) -> SessionBase:
     store: SessionBase = import_module(settings.SESSION_ENGINE).SessionStore(key)
     return store

@@ -8,6 +8,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
@@ -15,9 +16,10 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from panel.accounts import selectors
 from panel.accounts.forms import CodeForm, PasswordForm, ProfileForm, SavedViewForm, TokenForm
 from panel.accounts.models import ApiToken, SavedView
-from panel.accounts.services import saved_views, second_factor, tokens, users
+from panel.accounts.services import saved_views, second_factor, sessions, tokens, users
 from panel.accounts.sudo import sudo_required
 from panel.accounts.views.common import ACCOUNT, SETTINGS, TOKENS, actor_of, form_status, submit
+from panel.core.errors import ApplicationError
 
 
 @require_http_methods(["GET", "POST"])
@@ -51,6 +53,32 @@ def password(request: HttpRequest) -> HttpResponse:
     return render(
         request, "accounts/password.html", {"form": form, "crumbs": [SETTINGS, ACCOUNT]}, status=form_status(form)
     )
+
+
+@never_cache
+@require_GET
+def session_list(request: HttpRequest) -> HttpResponse:
+    lines = sessions.sessions_of(actor_of(request), current=request.session.session_key)
+    return render(request, "accounts/sessions.html", {"sessions": lines, "crumbs": [SETTINGS, ACCOUNT]})
+
+
+@require_POST
+def session_end(request: HttpRequest, name: str) -> HttpResponse:
+    try:
+        sessions.session_end(actor=actor_of(request), name=name)
+    except ApplicationError as error:
+        messages.error(request, error.message)
+    else:
+        messages.success(request, _("That session has ended: its browser has to sign in again."))
+    return redirect("accounts:sessions")
+
+
+@require_POST
+def sessions_end(request: HttpRequest) -> HttpResponse:
+    """All but this one."""
+    count = users.sessions_end_others(actor=actor_of(request), keep=request.session.session_key)
+    messages.success(request, ngettext("%d other session has ended.", "%d other sessions have ended.", count) % count)
+    return redirect("accounts:sessions")
 
 
 @never_cache
@@ -150,9 +178,21 @@ def token_new(request: HttpRequest) -> HttpResponse:
     )
 
 
-@require_POST
+@require_http_methods(["GET", "POST"])
 def token_revoke(request: HttpRequest, pk: int) -> HttpResponse:
+    """Asks first: there is no way back, and what uses the token stops."""
     token = get_object_or_404(ApiToken, pk=pk, user=actor_of(request))
-    tokens.token_revoke(actor=actor_of(request), token=token)
-    messages.success(request, _("The token %(name)s is revoked.") % {"name": token.name})
-    return redirect("accounts:tokens")
+    if request.method == "POST":
+        tokens.token_revoke(actor=actor_of(request), token=token)
+        messages.success(request, _("The token %(name)s is revoked.") % {"name": token.name})
+        return redirect("accounts:tokens")
+    context = {
+        "title": _("Revoke the token %(name)s?") % {"name": token.name},
+        "text": _(
+            "Whatever uses it is refused from now on. A revoked token does not come back; a new one can be made."
+        ),
+        "verb": _("Revoke it"),
+        "cancel_url": reverse("accounts:tokens"),
+        "crumbs": [SETTINGS, ACCOUNT, TOKENS],
+    }
+    return render(request, "accounts/delete.html", context)

@@ -21,8 +21,10 @@ from django.views.decorators.http import require_http_methods, require_POST
 from panel.accounts.forms import CodeForm, LoginForm, SetupForm, SudoForm
 from panel.accounts.models import User
 from panel.accounts.services import setup as setup_services
+from panel.accounts.services.sessions import session_mark
 from panel.accounts.sudo import second_factor_passed, sudo_check
 from panel.accounts.views.common import form_status, submit
+from panel.audit.services import audit_record
 
 BACKEND = "django.contrib.auth.backends.ModelBackend"
 _PENDING = "second_factor_pending"
@@ -40,6 +42,8 @@ def safe_next(request: HttpRequest, default: str) -> str:
 
 def _enter(request: HttpRequest, user: User) -> None:
     login(request, user, backend=BACKEND)  # gives the session a new key
+    session_mark(request)
+    audit_record(actor=user, action="session.begin", target=user)
 
 
 @never_cache

@@ -49,6 +49,7 @@ def operation_request(
 @transaction.atomic
 def operations_request(*, actor: User, hosts: Iterable[Host], kind: str) -> list[HostOperation]:
     """The same errand for many hosts, all or none: one for each, the one that still waits where there is one."""
+    require(actor, Action.ADMINISTER)
     chosen = list({host.pk: host for host in hosts}.values())
     if not chosen:
         raise ApplicationError("Choose at least one host; none was named.", field="hosts")

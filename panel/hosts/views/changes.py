@@ -111,9 +111,17 @@ def delete(request: Request, name: str) -> HttpResponse:
         status=422 if form.is_bound else 200,
         form=form,
         title=_("Delete the host %s?") % host.name,
-        text=_("On the machine itself nothing changes."),
+        text=_delete_words(host),
         losses=selectors.host_losses(host),
     )
+
+
+def _delete_words(host: Host) -> str:
+    standing = selectors.sites_standing(host)
+    if standing:
+        words = _("It can be deleted when no site stands there any more: move or delete %s first.")
+        return words % ", ".join(standing)
+    return _("On the machine itself nothing changes.")
 
 
 def _asked(request: Request, host: Host, work: Callable[[], object], done: str) -> HttpResponse:

@@ -18,7 +18,7 @@ from panel.deployments.views import history_context, planned
 from panel.websites import services
 from panel.websites.forms.sites import SiteServerForm
 from panel.websites.models import Site
-from panel.websites.views.base import saved, site_get, site_render
+from panel.websites.views.base import crumbs_below, saved, site_get, site_render
 
 form_page = require_http_methods(["GET", "HEAD", "POST"])
 
@@ -74,6 +74,7 @@ def delete(request: Request, name: str) -> HttpResponse:
         "losses": _losses(site),
         "text": text,
         "cancel_url": reverse("websites:detail", args=[site.name]),
+        "crumbs": crumbs_below(site),
         "status_code": 422 if form.is_bound else 200,
     }
     return site_render(request, site, "detail", "websites/confirm.html", **context)

@@ -74,6 +74,12 @@ def site_tabs(site: Site, current: str) -> list[Tab]:
     return found
 
 
+def crumbs_below(site: Site) -> list[Crumb]:
+    """Where a page below a site's own stands."""
+    here = Crumb(site.name, reverse("websites:detail", args=[site.name]))
+    return [Crumb(_("Sites"), reverse("websites:list")), here]
+
+
 def saved(request: Request, to: str, site: Site, words: str) -> HttpResponse:
     """Says so and goes to a page of the site."""
     messages.success(request, words)

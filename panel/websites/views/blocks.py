@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from django.contrib import messages
@@ -24,7 +24,7 @@ from panel.websites import services
 from panel.websites.forms.blocks import BlockForm, LocationForm
 from panel.websites.forms.parts import SnippetForm
 from panel.websites.models import Location, RawSnippet, ServerBlock, Site
-from panel.websites.views.base import part_get, site_get, site_render
+from panel.websites.views.base import crumbs_below, part_get, site_get, site_render
 from panel.websites.views.notes import notes_for
 
 form_page = require_http_methods(["GET", "HEAD", "POST"])
@@ -60,13 +60,12 @@ def _edit(
         if form.is_valid() and attempt(form, save) is not None:
             messages.success(request, _("Saved as a draft. Nothing changes on the host until it is deployed."))
             return redirect("websites:blocks", site.name)
-    crumbs = [
-        Crumb(_("Sites"), reverse("websites:list")),
-        Crumb(site.name, reverse("websites:detail", args=[site.name])),
-        Crumb(_("Server blocks"), reverse("websites:blocks", args=[site.name])),
-    ]
-    status = 422 if form.is_bound and form.errors else 200
-    return site_render(request, site, "blocks", template, form=form, crumbs=crumbs, status_code=status, **context)
+    context |= {"form": form, "crumbs": _crumbs(site), "status_code": 422 if form.is_bound and form.errors else 200}
+    return site_render(request, site, "blocks", template, **context)
+
+
+def _crumbs(site: Site) -> list[Crumb]:
+    return [*crumbs_below(site), Crumb(_("Server blocks"), reverse("websites:blocks", args=[site.name]))]
 
 
 @login_required
@@ -162,7 +161,9 @@ def location_move(request: Request, name: str, pk: int) -> HttpResponse:
     return redirect(reverse("websites:blocks", args=[site.name]) + f"#location-{pk}")
 
 
-def _delete(request: Request, site: Site, what: str, losses: list[str], delete: Callable[[], object]) -> HttpResponse:
+def _delete(
+    request: Request, site: Site, row: Any, title: str, delete: Callable[[], object], losses: Sequence[str] = ()
+) -> HttpResponse:
     """Asks, then deletes; drafts come back by planning a rollback, so a plain yes is enough."""
     if request.method == "POST":
         try:
@@ -170,12 +171,14 @@ def _delete(request: Request, site: Site, what: str, losses: list[str], delete: 
         except ApplicationError as error:
             messages.error(request, error.message)
         else:
-            messages.success(request, _("%s is deleted from the draft.") % what)
+            messages.success(request, _("%s is deleted from the draft.") % row)
         return redirect("websites:blocks", site.name)
     context = {
-        "title": _("Delete %s?") % what,
+        "title": title,
+        "text": _("It goes from the draft; the host follows with the next deployment."),
         "losses": losses,
         "cancel_url": reverse("websites:blocks", args=[site.name]),
+        "crumbs": _crumbs(site),
     }
     return site_render(request, site, "blocks", "websites/confirm.html", **context)
 
@@ -186,7 +189,8 @@ def block_delete(request: Request, name: str, pk: int) -> HttpResponse:
     site = site_get(request, name, Action.CHANGE)
     row = part_get(_blocks(site), pk)
     losses = [str(item.name) for item in row.names.all()] + [str(item) for item in row.locations.all()]
-    return _delete(request, site, str(row), losses, lambda: services.block_delete(actor=request.user, block=row))
+    title = _("Delete server block %(number)d of %(site)s?") % {"number": row.position + 1, "site": site.name}
+    return _delete(request, site, row, title, lambda: services.block_delete(actor=request.user, block=row), losses)
 
 
 @login_required
@@ -194,7 +198,8 @@ def block_delete(request: Request, name: str, pk: int) -> HttpResponse:
 def location_delete(request: Request, name: str, pk: int) -> HttpResponse:
     site = site_get(request, name, Action.CHANGE)
     row = part_get(_locations(site), pk)
-    return _delete(request, site, str(row), [], lambda: services.location_delete(actor=request.user, location=row))
+    title = _("Delete the location %s?") % row
+    return _delete(request, site, row, title, lambda: services.location_delete(actor=request.user, location=row))
 
 
 # --- raw snippets: administrators only ---
@@ -259,4 +264,5 @@ def snippet_delete(request: Request, name: str, pk: int) -> HttpResponse:
     site = site_get(request, name)
     require(request.user, Action.ADMINISTER)
     row = part_get(RawSnippet.objects.filter(site=site), pk)
-    return _delete(request, site, str(row), [], lambda: services.snippet_delete(actor=request.user, snippet=row))
+    title = _("Delete these raw directives for %s?") % row.get_engine_display()
+    return _delete(request, site, row, title, lambda: services.snippet_delete(actor=request.user, snippet=row))

@@ -23,7 +23,7 @@ from panel.core.ui import Crumb, Text
 from panel.websites import services
 from panel.websites.forms.parts import PhpPoolForm, UpstreamForm
 from panel.websites.models import PhpPool, Site, Upstream
-from panel.websites.views.base import part_get, site_get, site_render
+from panel.websites.views.base import crumbs_below, part_get, site_get, site_render
 
 form_page = require_http_methods(["GET", "HEAD", "POST"])
 
@@ -41,6 +41,7 @@ class Kind:
     delete: Callable[..., None]
     title: Text
     new_title: Text
+    delete_title: Text
 
 
 UPSTREAMS = Kind(
@@ -53,6 +54,7 @@ UPSTREAMS = Kind(
     services.upstream_delete,
     gettext_lazy("Upstreams"),
     gettext_lazy("Add an upstream"),
+    gettext_lazy("Delete the upstream %s?"),
 )
 POOLS = Kind(
     "php",
@@ -64,12 +66,17 @@ POOLS = Kind(
     services.php_pool_delete,
     gettext_lazy("PHP pools"),
     gettext_lazy("Add a PHP pool"),
+    gettext_lazy("Delete the PHP pool %s?"),
 )
 
 
 def _rows(kind: Kind, site: Site) -> Any:
     related = ("servers", "locations") if kind is UPSTREAMS else ("locations",)
     return kind.model.objects.filter(site=site).select_related("site__team").prefetch_related(*related)
+
+
+def _crumbs(site: Site, kind: Kind) -> list[Crumb]:
+    return [*crumbs_below(site), Crumb(kind.title, reverse(f"websites:{kind.tab}", args=[site.name]))]
 
 
 @login_required
@@ -88,12 +95,7 @@ def _form_page(
         if form.is_valid() and attempt(form, save) is not None:
             messages.success(request, _("Saved as a draft. Nothing changes on the host until it is deployed."))
             return redirect(f"websites:{kind.tab}", site.name)
-    crumbs = [
-        Crumb(_("Sites"), reverse("websites:list")),
-        Crumb(site.name, reverse("websites:detail", args=[site.name])),
-        Crumb(kind.title, reverse(f"websites:{kind.tab}", args=[site.name])),
-    ]
-    context = {"form": form, "part": part, "kind": kind, "crumbs": crumbs}
+    context = {"form": form, "part": part, "kind": kind, "crumbs": _crumbs(site, kind)}
     status = 422 if form.is_bound and form.errors else 200
     return site_render(request, site, kind.tab, "websites/part_form.html", status_code=status, **context)
 
@@ -134,8 +136,9 @@ def part_delete(request: Request, name: str, pk: int, kind: Kind) -> HttpRespons
             messages.success(request, _("%s is deleted from the draft.") % row)
         return redirect(f"websites:{kind.tab}", site.name)
     context = {
-        "title": _("Delete %s?") % row,
-        "losses": [],
+        "title": str(kind.delete_title) % row,
+        "text": _("It goes from the draft; the host follows with the next deployment."),
         "cancel_url": reverse(f"websites:{kind.tab}", args=[site.name]),
+        "crumbs": _crumbs(site, kind),
     }
     return site_render(request, site, kind.tab, "websites/confirm.html", **context)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import fcntl
 import hashlib
 import importlib
 import os
@@ -13,6 +14,7 @@ import urllib.request
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import IO
 
 from django.conf import settings
 from django.core.management import call_command
@@ -29,11 +31,12 @@ class Command(BaseCommand):
     help = "Prepare the data folder, then run the web process, the worker and the scheduler until Ctrl-C."
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--port", type=int, default=8000)
+        parser.add_argument("--port", type=port_number, default=8000)
         parser.add_argument("--address", default="127.0.0.1", help="where to listen (default: this machine only)")
 
     def handle(self, *args: object, **options: object) -> None:
         port, address = int(str(options["port"])), str(options["address"])
+        lock = only_panel_of(settings.HOME)
         refuse_taken_port(address, port)
         if run_to_end(lambda: call_command("prepare")) != 0:
             raise CommandError("The panel is not ready to start; the reason stands above.")
@@ -48,6 +51,7 @@ class Command(BaseCommand):
             self.say("stopping")
             supervisor.stop()
             run_to_end(lambda: call_command("stop_idle_servers"))
+            lock.close()
         self.say("stopped")
 
     def say(self, text: str) -> None:
@@ -65,6 +69,33 @@ class Command(BaseCommand):
             self.stdout.write("                   (works once; Ctrl-C stops everything)")
         self.stdout.write("")
         self.stdout.flush()
+
+
+def port_number(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and 0 < int(text) < 65536):
+        raise argparse.ArgumentTypeError(f"{text!r} is no port. Write a number from 1 to 65535: make run PORT=8001")
+    return int(text)
+
+
+def only_panel_of(home: Path) -> IO[str]:
+    """Holds the data folder until the file is closed: two schedulers on one database would do everything twice.
+
+    The lock is the kernel's (flock), so nothing is left behind by a panel that was killed. Children hold it too, until
+    the last of them has ended.
+    """
+    file = (home / "run.lock").open("a+", encoding="ascii")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        file.seek(0)
+        raise CommandError(
+            f"Another panel runs on {home} (process {file.read().strip() or 'unknown'}). End it with Ctrl-C, or choose "
+            "another data folder: make run PADDOCK_HOME=/srv/paddock"
+        ) from error
+    file.truncate(0)
+    file.write(f"{os.getpid()}\n")
+    file.flush()
+    return file
 
 
 def refuse_taken_port(address: str, port: int) -> None:

@@ -1,0 +1,106 @@
+"""Where somebody is signed in: sessions with what tells one from another, and ending them one by one."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from django.contrib.sessions.models import Session
+from django.http import HttpRequest
+from django.utils import timezone
+
+from panel.accounts.models import User
+from panel.audit.services import audit_record
+from panel.core.errors import ApplicationError
+from panel.core.network import client_address
+
+_KEY = "_where"
+_SEEN_EVERY_S = 300  # a session is written no oftener than this only to say that it is in use
+_MAX_AGENT = 300
+# The first that fits; others call themselves by several of these names.
+_BROWSERS = (("Edg", "Edge"), ("OPR", "Opera"), ("Firefox", "Firefox"), ("Chrome", "Chrome"), ("Safari", "Safari"))
+_SYSTEMS = (
+    ("iPhone|iPad", "iOS"),
+    ("Android", "Android"),
+    ("Windows", "Windows"),
+    ("Mac OS X", "macOS"),
+    ("CrOS", "ChromeOS"),
+    ("Linux", "Linux"),
+)
+
+
+@dataclass(frozen=True)
+class SessionLine:
+    """`name` stands for the session in addresses; its key, which would open it, never leaves the panel."""
+
+    name: str
+    browser: str
+    system: str
+    address: str
+    began_at: datetime | None
+    seen_at: datetime | None
+    is_current: bool
+
+
+def _name(key: str) -> str:
+    return hashlib.sha256(key.encode()).hexdigest()[:32]
+
+
+def session_mark(request: HttpRequest) -> None:
+    """Keeps in a session that begins where it came from. Call it after `login`, which gives the session its key."""
+    now = timezone.now().timestamp()
+    agent = request.headers.get("User-Agent", "")[:_MAX_AGENT]
+    request.session[_KEY] = {"began": now, "seen": now, "address": client_address(request) or "", "agent": agent}
+
+
+def session_seen(request: HttpRequest) -> None:
+    """Notes that the session is in use, and from which address now."""
+    where, now = request.session.get(_KEY), timezone.now().timestamp()
+    if where and now - where["seen"] > _SEEN_EVERY_S:
+        request.session[_KEY] = where | {"seen": now, "address": client_address(request) or ""}
+
+
+def _first(known: tuple[tuple[str, str], ...], agent: str) -> str:
+    return next((name for pattern, name in known if re.search(pattern, agent)), "")
+
+
+def _at(stamp: float | None) -> datetime | None:
+    return datetime.fromtimestamp(stamp, UTC) if stamp else None
+
+
+def _line(session: Session, where: dict[str, Any], current: str | None) -> SessionLine:
+    agent = where.get("agent", "")
+    return SessionLine(
+        name=_name(session.session_key),
+        browser=_first(_BROWSERS, agent) or agent.split("/")[0],
+        system=_first(_SYSTEMS, agent),
+        address=where.get("address", ""),
+        began_at=_at(where.get("began")),
+        seen_at=_at(where.get("seen")),
+        is_current=session.session_key == current,
+    )
+
+
+def _sessions(user: User) -> list[tuple[Session, dict[str, Any]]]:
+    rows = Session.objects.filter(expire_date__gt=timezone.now()).iterator()
+    found = ((row, row.get_decoded()) for row in rows)
+    return [(row, data.get(_KEY) or {}) for row, data in found if data.get("_auth_user_id") == str(user.pk)]
+
+
+def sessions_of(user: User, *, current: str | None) -> list[SessionLine]:
+    """The sessions in which `user` is signed in, this one (the key `current`) first, then by last use."""
+    lines = [_line(row, where, current) for row, where in _sessions(user)]
+    oldest = datetime.min.replace(tzinfo=UTC)
+    return sorted(lines, key=lambda line: (line.is_current, line.seen_at or oldest), reverse=True)
+
+
+def session_end(*, actor: User, name: str) -> None:
+    """Ends one of one's own sessions. ApplicationError when it has ended already."""
+    row = next((row for row, _where in _sessions(actor) if _name(row.session_key) == name), None)
+    if row is None:
+        raise ApplicationError("This session has ended already.", code="gone")
+    row.delete()
+    audit_record(actor=actor, action="session.end", target=actor)
