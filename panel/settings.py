@@ -263,6 +263,7 @@ SPECTACULAR_SETTINGS = {
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
         "panel.api.schema.add_problems",
+        "panel.api.schema.add_summaries",
     ],
 }
 

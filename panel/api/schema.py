@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from drf_spectacular.openapi import AutoSchema
@@ -71,4 +72,30 @@ def add_problems(result: dict[str, Any], generator: Any, request: Any, public: b
         for operation in methods.values():
             if isinstance(operation, dict) and "responses" in operation:
                 operation["responses"].setdefault("default", {"description": "Problem details", "content": content})
+    return result
+
+
+_VERBS = {
+    "list": "List",
+    "retrieve": "Read one",
+    "create": "Add",
+    "update": "Replace",
+    "partial_update": "Change",
+    "destroy": "Delete",
+}
+
+
+def add_summaries(result: dict[str, Any], generator: Any, request: Any, public: bool) -> dict[str, Any]:
+    """Beside each address of the browsable reference stands what it does: the first sentence of its description, or a
+    verb where several operations share their collection's."""
+    operations = [operation for methods in result["paths"].values() for operation in methods.values()]
+    described = Counter(operation.get("description", "") for operation in operations)
+    for operation in operations:
+        said = operation.get("description", "")
+        verb = next((words for name, words in _VERBS.items() if operation["operationId"].endswith(f"_{name}")), "")
+        if described[said] > 1 and verb:
+            operation.setdefault("summary", verb)
+        elif said:
+            first = said.split("\n\n")[0].replace("\n", " ").split(". ")[0]
+            operation.setdefault("summary", first.rstrip("."))
     return result

@@ -180,7 +180,7 @@ def test_6_which_location_answers_is_explained(panel: Panel, eyes: Eyes, machine
     expect(page.locator(".explain-location")).to_contain_text("/assets/", timeout=20_000)
     expect(page.locator(".explain-server")).to_contain_text("shop.example")
     page.wait_for_url("**/explain/?url=*")
-    eyes.shot("explain")
+    in_every_look(eyes, "explain")
 
 
 def test_7_a_change_that_the_server_refuses_is_rolled_back(panel: Panel, eyes: Eyes, machine: Machine) -> None:

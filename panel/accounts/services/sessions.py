@@ -51,16 +51,16 @@ def _name(key: str) -> str:
 
 def session_mark(request: HttpRequest) -> None:
     """Keeps in a session that begins where it came from. Call it after `login`, which gives the session its key."""
-    now = timezone.now().timestamp()
-    agent = request.headers.get("User-Agent", "")[:_MAX_AGENT]
-    request.session[_KEY] = {"began": now, "seen": now, "address": client_address(request) or "", "agent": agent}
+    request.session[_KEY] = {"began": timezone.now().timestamp()}
+    session_seen(request)
 
 
 def session_seen(request: HttpRequest) -> None:
-    """Notes that the session is in use, and from which address now."""
-    where, now = request.session.get(_KEY), timezone.now().timestamp()
-    if where and now - where["seen"] > _SEEN_EVERY_S:
-        request.session[_KEY] = where | {"seen": now, "address": client_address(request) or ""}
+    """Notes that the session is in use, from which address and by which browser."""
+    where, now = request.session.get(_KEY) or {}, timezone.now().timestamp()
+    if now - where.get("seen", 0) > _SEEN_EVERY_S:
+        agent = request.headers.get("User-Agent", "")[:_MAX_AGENT]
+        request.session[_KEY] = where | {"seen": now, "address": client_address(request) or "", "agent": agent}
 
 
 def _first(known: tuple[tuple[str, str], ...], agent: str) -> str:

@@ -1,0 +1,49 @@
+"""What keeps a panel from starting is said before anything is touched, with what to do about it."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+from django.core.management.base import CommandError
+
+from panel import env
+from panel.core.management.commands.run import only_panel_of, port_number
+
+
+def test_one_panel_on_one_data_folder(tmp_path: Path) -> None:
+    first = only_panel_of(tmp_path)
+    with pytest.raises(CommandError, match=rf"Another panel runs on .* \(process {os.getpid()}\)"):
+        only_panel_of(tmp_path)
+    first.close()
+    only_panel_of(tmp_path).close()
+
+
+@pytest.mark.parametrize("text", ["0", "65536", "80a", "-1", "", "٨٠"])
+def test_what_is_no_port_is_refused(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="from 1 to 65535"):
+        port_number(text)
+    assert port_number("8001") == 8001
+
+
+def test_a_data_folder_is_made_and_closed_to_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PADDOCK_HOME", str(tmp_path / "new" / "home"))
+    made = env.folder("PADDOCK_HOME", tmp_path)
+    assert made == tmp_path / "new" / "home"
+    assert made.stat().st_mode & 0o777 == 0o700
+    monkeypatch.delenv("PADDOCK_HOME")
+    assert env.folder("PADDOCK_HOME", tmp_path) == tmp_path
+
+
+def test_a_data_folder_that_cannot_be_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("PADDOCK_HOME", str(tmp_path / "file"))
+    with pytest.raises(ImproperlyConfigured, match=r"PADDOCK_HOME is .*/file, which cannot be made"):
+        env.folder("PADDOCK_HOME", tmp_path)
+    monkeypatch.setenv("PADDOCK_HOME", str(tmp_path))
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    with pytest.raises(ImproperlyConfigured, match="cannot write into.*chown"):
+        env.folder("PADDOCK_HOME", tmp_path)
