@@ -234,8 +234,8 @@ SPECTACULAR_SETTINGS = {
         "- **Lists** come in pages of `limit`; follow `next`. Parameters that are not known are refused.\n"
         "- **Work that takes time** answers 202; `Location` is the address of its job.\n"
         "- **Errors** are problem details that name the member at fault: [the kinds](/api/v1/problems/).\n"
-        "- **`dry_run=true`** tries a call, **`Idempotency-Key`** makes it safe to repeat, **`If-Match`** keeps it from "
-        "undoing what somebody else did."
+        "- **`dry_run=true`** tries a call, **`Idempotency-Key`** makes it safe to repeat, **`If-Match`** keeps it "
+        "from undoing what somebody else did."
     ),
     "VERSION": "1",
     "OAS_VERSION": "3.1.0",

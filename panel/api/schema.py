@@ -79,8 +79,8 @@ _VERBS = {
     "list": "List",
     "retrieve": "Read one",
     "create": "Add",
-    "update": "Replace",
     "partial_update": "Change",
+    "update": "Replace",
     "destroy": "Delete",
 }
 

@@ -45,5 +45,5 @@ def test_a_data_folder_that_cannot_be_is_named(tmp_path: Path, monkeypatch: pyte
         env.folder("PADDOCK_HOME", tmp_path)
     monkeypatch.setenv("PADDOCK_HOME", str(tmp_path))
     monkeypatch.setattr(os, "access", lambda path, mode: False)
-    with pytest.raises(ImproperlyConfigured, match="cannot write into.*chown"):
+    with pytest.raises(ImproperlyConfigured, match=r"cannot write into.*chown"):
         env.folder("PADDOCK_HOME", tmp_path)
