@@ -138,6 +138,8 @@ class SitesForm(Form):
         )
         self.offered = kept + list(found[:OFFERED])
         self.left_out = found.count() - len(self.offered) + len(kept)
+        if len(self.offered) == 1 and not search:
+            self.initial.setdefault("sites", [self.offered[0].name])
         choices = [(site.name, site_label(site)) for site in self.offered]
         for name, first in (("sites", []), ("baseline", [("", _("The first of them"))])):
             field = self.fields[name]

@@ -46,7 +46,8 @@ class TrialForm(Form):
         installs = self.fields["installs"]
         assert isinstance(installs, forms.ModelMultipleChoiceField)
         installs.queryset = selectors.candidates(site)
-        installs.initial = list(installs.queryset)
+        # A stopped server would be started, and with it whatever its own files serve: only for who ticks it.
+        installs.initial = [install for install in installs.queryset if install.is_running]
         load = self.fields["load"]
         assert isinstance(load, forms.ChoiceField)
         load.choices = _load_choices(user, has_log)

@@ -94,7 +94,11 @@ def _create(request: Request, site: Site, form: TrialForm) -> Trial:
 
 def _remarks(site: Site, install: Any) -> list[str]:
     """What this server does otherwise, before anything is tried."""
-    return [words(item, install) for item in site_differences(site, install)]
+    found = [words(item, install) for item in site_differences(site, install)]
+    if not install.is_running:
+        text = _("It is stopped. A trial starts it, with whatever its own files serve, and leaves it running.")
+        return [text, *found]
+    return found
 
 
 def _chosen(form: TrialForm) -> set[str]:

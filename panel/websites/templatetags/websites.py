@@ -15,7 +15,8 @@ from panel.websites.listing import site_status as status_of
 from panel.websites.models import Certificate, Handler, Location, RawSnippet, ServerBlock, Site
 
 register = template.Library()
-SHOWN_DOMAINS = 2
+SHOWN_DOMAINS = 2  # in a list, where they take no more room than this many letters
+SHOWN_LETTERS = 48
 EXPIRY_WARNING = dt.timedelta(days=30)
 
 
@@ -29,12 +30,10 @@ def site_status(site: Site) -> SafeString:
 def site_domains(site: Site) -> SafeString:
     """The first names of a site from a list, how many more on hover."""
     names = domains_of(site)
-    more = len(names) - SHOWN_DOMAINS
-    shown = format_html_join(", ", "{}", ((name,) for name in names[:SHOWN_DOMAINS]))
-    if more > 0:
-        return format_html(
-            '{} <span class="muted" title="{}">+{}</span>', shown, ", ".join(names[SHOWN_DOMAINS:]), more
-        )
+    count = len(names[:SHOWN_DOMAINS]) if len(", ".join(names[:SHOWN_DOMAINS])) <= SHOWN_LETTERS else 1
+    shown, rest = format_html_join(", ", "{}", ((name,) for name in names[:count])), names[count:]
+    if rest:
+        return format_html('{} <span class="muted" title="{}">+{}</span>', shown, ", ".join(rest), len(rest))
     return shown or format_html('<span class="muted">{}</span>', _("any name"))
 
 
