@@ -161,6 +161,19 @@
     choice.checked = areKeysOn();
     choice.addEventListener("change", () => (choice.checked ? localStorage.removeItem(KEYS_OFF) : localStorage.setItem(KEYS_OFF, "1")));
   }
+  // j and k walk through the rows of a page's first list, x ticks the one that is stood on.
+  function walkRows(key) {
+    const rows = [...document.querySelectorAll("main tbody tr:has(a.name)")];
+    const at = rows.findIndex((row) => row.contains(document.activeElement));
+    if (key === "x") {
+      const box = at >= 0 && $(".tick input", rows[at]);
+      if (box) box.click();
+      return Boolean(box);
+    }
+    const next = key === "j" ? rows[at + 1] : key === "k" ? rows[Math.max(at, 1) - 1] : null;
+    if (next) $("a.name", next).focus();
+    return Boolean(next);
+  }
   let pending = "";
   let pendingTimer = 0;
   document.addEventListener("keydown", (event) => {
@@ -171,6 +184,8 @@
     } else if (event.key === "?") {
       const help = $("[data-help-open]");
       if (help) { event.preventDefault(); help.click(); }
+    } else if (!pending && walkRows(event.key)) {
+      event.preventDefault();
     } else if (/^[a-z]$/.test(event.key)) {
       const link = pending && $(`[data-keys="${pending} ${event.key}"]`);
       pending = event.key === "g" ? "g" : "";

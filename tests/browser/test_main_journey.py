@@ -326,6 +326,7 @@ def plan(eyes: Eyes, panel: Panel, site: str) -> None:
 def deploy(eyes: Eyes) -> None:
     eyes.page.get_by_role("button", name="Deploy").click()
     expect(eyes.page.locator(".live-state")).to_contain_text("Verified", timeout=30_000)
+    eyes.visit(eyes.page.url)  # as it reloads itself now: what is looked at next must not go while it is
 
 
 def confirm_password(eyes: Eyes) -> None:

@@ -30,10 +30,10 @@ NAVIGATION = (
     ("dashboard", gettext_lazy("Dashboard"), "dashboard", "g d"),
     ("websites:list", gettext_lazy("Sites"), "sites", "g s"),
     ("hosts:list", gettext_lazy("Hosts"), "hosts", "g h"),
-    ("deployments:list", gettext_lazy("Deployments"), "deployments", ""),
+    ("deployments:list", gettext_lazy("Deployments"), "deployments", "g p"),
     ("benchmarks:list", gettext_lazy("Benchmarks"), "benchmarks", "g b"),
     ("reports:list", gettext_lazy("Reports"), "file", "g r"),
-    ("audit:list", gettext_lazy("Audit"), "audit", ""),
+    ("audit:list", gettext_lazy("Audit"), "audit", "g a"),
     ("accounts:settings", gettext_lazy("Settings"), "settings", ""),
 )
 
