@@ -23,6 +23,7 @@ from panel.benchmarks.models import Run, RunStatus, RunTarget, Scenario
 from panel.benchmarks.quick import Quick
 from panel.core.errors import ApplicationError, Conflict
 from panel.deployments.models import Revision
+from panel.hosts.services import refuse_paused
 from panel.websites.models import Site
 
 MAX_SITES = 8
@@ -159,6 +160,7 @@ def _run_store(
 ) -> Run:
     _check_sites(actor, sites)
     revisions = [targets.live_revision(site) for site in sites]
+    refuse_paused(revision.install.host for revision in revisions)
     endpoints = [targets.endpoint(revision, parameters["arguments"]) for revision in revisions]
     names = ", ".join(site.name for site in sites)
     run = Run(

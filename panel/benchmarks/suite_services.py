@@ -24,6 +24,7 @@ from panel.benchmarks.suites.definitions import PRESETS, Case, PresetName, Setup
 from panel.benchmarks.suites.standing import able
 from panel.core.errors import ApplicationError, Conflict
 from panel.hosts.models import Connection, EngineInstall, Host, HostStatus
+from panel.hosts.services import refuse_paused
 
 
 @transaction.atomic
@@ -41,6 +42,7 @@ def suite_start(
     if host.connection != Connection.LOCAL and host.status != HostStatus.READY:
         state = host.get_status_display().lower()
         raise ApplicationError(f"{host.name} is {state}. Check the host first.", field="host")
+    refuse_paused([host])
     definition = SUITES[suite]
     choice = choice or Choice()
     chosen = choice.of(definition, PRESETS[PRESETS.index(preset)])

@@ -39,6 +39,7 @@ STATUS_LOOKS: dict[str, tuple[Tone, str]] = {
     "rolled_back": ("warn", "history"),
     "invalid": ("warn", "warn"),
     "expiring": ("warn", "wait"),
+    "paused": ("warn", "pause"),
     "pending": ("info", "edit"),
     "planned": ("info", "file"),
     "queued": ("info", "wait"),

@@ -72,6 +72,7 @@ def concerns(user: User) -> list[Concern]:
     merely waits."""
     return [
         *_hosts(),
+        *_paused(),
         *_failures(user),
         *_drifts(user),
         *_certificates(user),
@@ -83,7 +84,8 @@ def concerns(user: User) -> list[Concern]:
 
 
 def _hosts() -> list[Concern]:
-    rows = Host.objects.exclude(status=HostStatus.READY).order_by("-status", "name")[:PER_KIND]
+    expected = {"is_paused": True, "status": HostStatus.UNREACHABLE}  # somebody works on the machine
+    rows = Host.objects.exclude(status=HostStatus.READY).exclude(**expected).order_by("-status", "name")[:PER_KIND]
     return [
         Concern(
             row.status,
@@ -94,6 +96,16 @@ def _hosts() -> list[Concern]:
             reverse("hosts:detail", args=[row.name]),
             row.last_seen_at,
         )
+        for row in rows
+    ]
+
+
+def _paused() -> list[Concern]:
+    well = (HostStatus.READY, HostStatus.UNREACHABLE)
+    rows = Host.objects.filter(status__in=well, is_paused=True).order_by("name")[:PER_KIND]
+    words = _("Nothing is deployed or measured there until it is resumed")
+    return [
+        Concern("paused", _("Paused"), _("Host"), row.name, words, reverse("hosts:detail", args=[row.name]))
         for row in rows
     ]
 

@@ -24,6 +24,7 @@ from panel.deployments.models import Deployment, DeploymentItem, DeploymentKind,
 from panel.deployments.planning import live_revision, live_revisions, plans_make
 from panel.deployments.rendered import frozen_now, revisions_keep, spec_of
 from panel.hosts.models import EngineInstall, Host
+from panel.hosts.services import refuse_paused
 from panel.websites import checks, freeze, paths
 from panel.websites.listing import sites_changed
 from panel.websites.models import Site
@@ -274,6 +275,7 @@ def deployment_confirm(*, actor: User, deployment: Deployment, accept_drift: boo
     _require_all(actor, [item.site for item in items])
     if any(row.status != DeploymentStatus.PLANNED or row.confirmed_at for row in batch):
         raise Conflict(f"{deployment} was confirmed or discarded before; nothing was done again.")
+    refuse_paused(row.host for row in batch)
     _refuse_drift(batch, accept_drift)
     with transaction.atomic():
         # One confirmation of a site at a time; SQLite's transactions exclude each other anyway.

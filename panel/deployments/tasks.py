@@ -37,7 +37,7 @@ def sweep() -> None:
 
 @shared_task
 def check_drift() -> None:
-    for pk in Host.objects.filter(status=HostStatus.READY).values_list("pk", flat=True):
+    for pk in Host.objects.filter(status=HostStatus.READY, is_paused=False).values_list("pk", flat=True):
         check_host_drift.delay(pk)
 
 

@@ -55,6 +55,7 @@ class Hosts(Resource):
         "status": ["exact", "in"],
         "connection": ["exact"],
         "address": ["exact", "icontains"],
+        "is_paused": ["exact"],
     }
     ordering_fields = ("id", "name", "created_at")
     ordering = "name"
@@ -108,17 +109,24 @@ class Hosts(Resource):
     def _errand(self, kind: OperationKind) -> Response:
         return queued(services.operation_request(actor=self.actor, host=self.get_object(), kind=kind))
 
-    @extend_schema(request=HostBulkInput, responses={202: OperationSerializer(many=True)})
+    @extend_schema(
+        request=HostBulkInput, responses={200: HostSerializer(many=True), 202: OperationSerializer(many=True)}
+    )
     @action(detail=False, methods=["post"], pagination_class=None, filter_backends=[])
     def bulk(self, request: Request) -> Response:
-        """The same errand for many hosts, all or none; each answers with a job of its own: /jobs/{uuid}/.
+        """What is done to many hosts, all or none.
 
-        A host that waits for this errand already answers with the one that waits.
+        `pause` and `resume` say whether anything may begin there, and answer with the hosts (200). The rest are
+        errands, each with a job of its own, /jobs/{uuid}/ (202); a host that waits for this errand already answers
+        with the one that waits.
         """
         values = self.body(HostBulkInput)
         hosts = all_or_none(self.rows(), "name", values["hosts"], "/hosts")
-        kind = ERRANDS[values["action"]]
-        operations = services.operations_request(actor=self.actor, hosts=hosts, kind=kind)
+        if values["action"] in ("pause", "resume"):
+            paused = values["action"] == "pause"
+            rows = services.hosts_pause(actor=self.actor, hosts=hosts, paused=paused)
+            return Response(self.get_serializer(rows, many=True).data)
+        operations = services.operations_request(actor=self.actor, hosts=hosts, kind=ERRANDS[values["action"]])
         return Response(OperationSerializer(operations, many=True).data, status=202)
 
     @extend_schema(request=EmptySerializer, responses={202: OperationSerializer})

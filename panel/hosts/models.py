@@ -77,6 +77,8 @@ class Host(BaseModel):
     status = models.CharField(max_length=12, choices=HostStatus.choices, default=HostStatus.NEW)
     status_detail = models.TextField(blank=True)
     last_seen_at = models.DateTimeField(null=True, blank=True)
+    # for the time of work on the machine: nothing is deployed, measured or looked at by itself
+    is_paused = models.BooleanField(default=False)
 
     class Meta:
         ordering = ["name"]

@@ -42,6 +42,7 @@ class HostSerializer(serializers.ModelSerializer[Host]):
             "facts",
             "facts_at",
             "last_seen_at",
+            "is_paused",
             "created_at",
             "updated_at",
         ]
@@ -104,7 +105,7 @@ ERRANDS = {
 
 
 class HostBulkInput(StrictSerializer):
-    action = serializers.ChoiceField(choices=list(ERRANDS))
+    action = serializers.ChoiceField(choices=[*ERRANDS, "pause", "resume"])
     hosts = serializers.ListField(child=serializers.CharField(max_length=63), allow_empty=False, max_length=1000)
 
 

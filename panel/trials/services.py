@@ -26,6 +26,7 @@ from panel.deployments.models import Deployment, Revision
 from panel.deployments.planning import live_revision
 from panel.deployments.rendered import spec_of
 from panel.hosts.models import EngineInstall, Host, JobStatus
+from panel.hosts.services import refuse_paused
 from panel.hosts.targets import target_for
 from panel.remote import pool
 from panel.trials.models import UNDER_WAY, Contender, ContenderStatus, Trial
@@ -141,6 +142,7 @@ def trial_create(
     require_trial(actor, site)
     Site.objects.select_for_update().get(pk=site.pk)  # one trial at a time, whoever asks at the same moment
     own = _live(site).install
+    refuse_paused([own.host])
     others = _others(own, installs)
     targets.endpoint(_live(site), load["arguments"])
     if Trial.objects.filter(site=site, status__in=UNDER_WAY).exists():

@@ -50,7 +50,7 @@ TWINS: dict[str, str] = {
     "hosts:edit": "PATCH hosts/{name}/",
     "hosts:delete": "DELETE hosts/{name}/",
     "hosts:trust": "POST hosts/{name}/trust-key/",
-    "hosts:ask": "POST hosts/{name}/check/, POST hosts/{name}/check-drift/, POST hosts/{name}/install-gallop/",
+    "hosts:ask": "POST hosts/{name}/check/, POST hosts/{name}/install-gallop/, POST hosts/bulk/",
     "hosts:service": "POST installs/{id}/service/",
     "hosts:stop": "POST installs/{id}/service/",
     "hosts:adopt": "POST hosts/{name}/adopt-server/",

@@ -11,13 +11,20 @@ from django.urls import reverse
 from django.utils import timezone
 
 from panel.audit.models import AuditEntry
+from panel.benchmarks.models import Scenario
+from panel.benchmarks.services import run_create_once
+from panel.benchmarks.suite_services import suite_start
+from panel.core.errors import Conflict
 from panel.deployments import services
 from panel.deployments.models import Deployment, DeploymentKind
 from panel.hosts.models import Connection, Engine, Host, HostOperation, HostStatus
+from panel.trials.services import trial_create
 from panel.websites.models import Site
 from tests.api.caller import caller_of, pointers
 from tests.deployments.test_plans import carried_out, live, shop
 from tests.support.cast import Cast, install, signed_in
+
+LOAD: dict[str, Any] = {"name": "quick", "tool": "ab", "arguments": {"requests": 10, "concurrency": 1}, "paths": ["/"]}
 
 
 @pytest.fixture
@@ -110,7 +117,7 @@ def test_what_changed_on_ticked_hosts_is_planned(people: Cast, second: Host, thr
     nothing = client.post(reverse("deployments:plan"), {"host": ["web-1", "web-2"]}, follow=True)
     assert "there is nothing to plan" in nothing.content.decode()
     changed(three[0], three[1])
-    assert text_of(client, "/hosts/").count("1 changed") == 2
+    assert text_of(client, "/hosts/").count("1 site changed") == 2
     client.post(reverse("deployments:plan"), {"host": ["web-1", "web-2"]})
     rows = Deployment.objects.filter(confirmed_at=None).order_by("pk")
     assert [(row.host.name, row.items.get().site.name) for row in rows] == [("web-1", "one"), ("web-2", "two")]
@@ -138,7 +145,7 @@ def test_what_changed_on_hosts_is_planned_over_the_api(people: Cast, second: Hos
 def test_another_teams_changes_are_neither_counted_nor_planned(people: Cast, three: list[Site]) -> None:
     changed(*three)
     client = signed_in(people.outsider)
-    assert "1 changed" not in text_of(client, "/hosts/")
+    assert "1 site changed" not in text_of(client, "/hosts/")
     assert (
         "there is nothing to plan"
         in client.post(reverse("deployments:plan"), {"host": "web-1"}, follow=True).content.decode()
@@ -178,3 +185,41 @@ def test_hosts_are_checked_together_over_the_api(people: Cast, second: Host) -> 
     assert refused.status_code == 422 and pointers(refused) == ["/hosts/1"]
     assert caller_of(people.owner).post("hosts/bulk/", body).status_code == 403
     assert len(errands()) == 2
+
+
+# --- pausing ---
+
+
+def test_nothing_begins_on_a_paused_host(people: Cast, second: Host, three: list[Site]) -> None:
+    client = signed_in(people.admin)
+    changed(three[0])
+    (plan,) = services.deployment_plan(actor=people.owner, sites=[three[0]])
+    client.post("/hosts/+bulk/", {"host": ["web-1", "web-2"], "errand": "pause"})
+    client.post("/hosts/web-2/ask/resume/")
+    assert list(Host.objects.filter(is_paused=True).values_list("name", flat=True)) == ["web-1"]
+    with pytest.raises(Conflict, match="Paused: web-1"):
+        services.deployment_confirm(actor=people.owner, deployment=plan)
+    with pytest.raises(Conflict, match="Paused: web-1"):
+        trial_create(actor=people.owner, site=three[0], installs=[people.apache], load={"arguments": {}})
+    with pytest.raises(Conflict, match="Paused: web-1"):
+        run_create_once(actor=people.owner, scenario=Scenario(**LOAD), sites=[three[0]])
+    with pytest.raises(Conflict, match="Paused: web-1"):
+        suite_start(actor=people.admin, suite="http3-2019", preset="short", host=people.host)
+    assert "paused" in text_of(client, "/hosts/web-1/")
+    assert "Nothing is deployed or measured there" in text_of(client, "/")
+    for _ in range(2):
+        client.post("/hosts/+bulk/", {"host": "web-1", "errand": "resume"})
+    services.deployment_confirm(actor=people.owner, deployment=plan)
+    assert AuditEntry.objects.filter(action="host.pause").count() == 2
+    assert AuditEntry.objects.filter(action="host.resume").count() == 2
+
+
+def test_hosts_are_paused_over_the_api(people: Cast, second: Host) -> None:
+    body = {"action": "pause", "hosts": ["web-1", "web-2"]}
+    assert caller_of(people.owner).post("hosts/bulk/", body).status_code == 403
+    caller = caller_of(people.admin)
+    assert json.loads(caller.post("hosts/bulk/?dry_run=true", body).content)[0]["is_paused"]
+    assert not Host.objects.filter(is_paused=True).exists()
+    done = caller.post("hosts/bulk/", body)
+    assert (done.status_code, [row["is_paused"] for row in json.loads(done.content)]) == (200, [True, True])
+    assert len(json.loads(caller.get("hosts/?is_paused=true").content)["results"]) == 2

@@ -107,7 +107,7 @@ def test_a_location_is_added_changed_moved_and_deleted(owner: Client, shop: Site
     assert owner.post(url, fields_of(owner, url) | {"return_code": "302"}).status_code == 302
     location.refresh_from_db()
     assert location.return_code == 302
-    assert "Delete /old/?" in text_of(owner.get(f"{url}delete/"))
+    assert "Delete the location /old/?" in text_of(owner.get(f"{url}delete/"))
     assert Location.objects.filter(pk=location.pk).exists()
     owner.post(f"{url}delete/")
     assert not Location.objects.filter(pk=location.pk).exists()

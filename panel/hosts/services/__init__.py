@@ -6,6 +6,8 @@ from panel.hosts.services.hosts import (
     host_offer_key,
     host_trust_key,
     host_update,
+    hosts_pause,
+    refuse_paused,
     register_local_host,
     register_ssh_host,
 )
@@ -18,6 +20,7 @@ __all__ = [
     "host_offer_key",
     "host_trust_key",
     "host_update",
+    "hosts_pause",
     "install_adopt",
     "install_create",
     "install_delete",
@@ -25,6 +28,7 @@ __all__ = [
     "operation_cancel",
     "operation_request",
     "operations_request",
+    "refuse_paused",
     "register_local_host",
     "register_ssh_host",
 ]

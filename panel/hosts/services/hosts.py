@@ -6,12 +6,14 @@ import getpass
 import hmac
 import os
 import socket
+from collections.abc import Iterable
 from typing import Any
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.db import transaction
-from django.db.models import ProtectedError
+from django.db.models import F, ProtectedError
+from django.utils import timezone
 from django.utils.text import slugify
 
 from panel.accounts.models import User
@@ -57,6 +59,29 @@ def host_update(*, actor: User, host: Host, expected_version: int | None = None,
     )
     transaction.on_commit(lambda: pool.forget(old_name), robust=True)
     return host
+
+
+@transaction.atomic
+def hosts_pause(*, actor: User, hosts: Iterable[Host], paused: bool) -> list[Host]:
+    """Whether anything may begin on these hosts: deployments, measurements, the regular look for drift. What waits or
+    goes on already ends as it would. Hosts that are so already stay as they are, unrecorded."""
+    require(actor, Action.ADMINISTER)
+    chosen = list({host.pk: host for host in hosts}.values())
+    if not chosen:
+        raise ApplicationError("Choose at least one host; none was named.", field="hosts")
+    for host in chosen:
+        rows = Host.objects.filter(pk=host.pk, is_paused=not paused)
+        if rows.update(is_paused=paused, row_version=F("row_version") + 1, updated_at=timezone.now()):
+            audit_record(actor=actor, action="host.pause" if paused else "host.resume", target=host)
+        host.refresh_from_db(fields=["is_paused", "row_version", "updated_at"])
+    return chosen
+
+
+def refuse_paused(hosts: Iterable[Host]) -> None:
+    """Raises Conflict when one of these hosts is paused. Asked wherever something would begin on a host."""
+    names = Host.objects.filter(pk__in=[host.pk for host in hosts], is_paused=True).values_list("name", flat=True)
+    if names:
+        raise Conflict(f"Paused: {', '.join(sorted(names))}. Nothing begins there until an administrator resumes it.")
 
 
 def host_delete(*, actor: User, host: Host, confirm: str, expected_version: int | None = None) -> None:

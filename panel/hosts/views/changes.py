@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from django.contrib import messages
@@ -28,6 +28,7 @@ from panel.hosts.views.common import administered
 
 form_page = require_http_methods(["GET", "HEAD", "POST"])
 KINDS = {"check": OperationKind.CHECK, "drift": OperationKind.DRIFT, "install-gallop": OperationKind.INSTALL_NATIVE}
+PAUSING = {"pause": True, "resume": False}
 
 
 def _install(host: Host, pk: int) -> EngineInstall:
@@ -162,11 +163,24 @@ def _errand(request: Request, host: Host, kind: OperationKind, **params: Any) ->
 @login_required
 @require_POST
 def ask(request: Request, name: str, errand: str) -> HttpResponse:
-    """Check the host, look for drift, or install gallop."""
+    """Check the host, look for drift, install gallop; or pause and resume it."""
     host = administered(request, name)
+    if errand in PAUSING:
+        paused, hosts = PAUSING[errand], [host]
+        words = _paused_words(hosts, paused)
+        return _asked(
+            request, host, lambda: services.hosts_pause(actor=request.user, hosts=hosts, paused=paused), words
+        )
     if errand not in KINDS:
         raise Http404
     return _errand(request, host, KINDS[errand])
+
+
+def _paused_words(hosts: Sequence[Host], paused: bool) -> str:
+    names = ", ".join(host.name for host in hosts)
+    if paused:
+        return _("Paused: %s. Nothing is deployed or measured there until you resume it.") % names
+    return _("Resumed: %s.") % names
 
 
 @login_required
@@ -176,11 +190,15 @@ def bulk(request: Request) -> HttpResponse:
     deployments:plan."""
     require(request.user, Action.ADMINISTER)
     wanted, errand = set(request.POST.getlist("host")), request.POST.get("errand", "")
-    if errand not in KINDS:
+    if errand not in KINDS and errand not in PAUSING:
         raise Http404
     hosts = list(hosts_listed(request.user).filter(name__in=wanted))
     if not hosts or len(hosts) != len(wanted):
         messages.error(request, _("Nothing was done: tick the hosts first; one may have been deleted meanwhile."))
+        return redirect("hosts:list")
+    if errand in PAUSING:
+        services.hosts_pause(actor=request.user, hosts=hosts, paused=PAUSING[errand])
+        messages.success(request, _paused_words(hosts, PAUSING[errand]))
         return redirect("hosts:list")
     asked = services.operations_request(actor=request.user, hosts=hosts, kind=KINDS[errand])
     words = ngettext("%(what)s: asked of %(count)d host.", "%(what)s: asked of %(count)d hosts.", len(asked))
