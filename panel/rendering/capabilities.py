@@ -21,7 +21,7 @@ OFFERS = {"nginx": NGINX, "apache": APACHE, "openlitespeed": OPENLITESPEED, "nat
 
 # Every member of the SiteSpec, so that a new one cannot be forgotten: a test compares.
 MEMBERS: dict[str, str] = {
-    "SiteSpec": "name blocks upstreams php_pools",
+    "SiteSpec": "name blocks upstreams php_pools cache_mb",
     "ServerBlock": "listens names root index try_files autoindex error_pages headers access_log "
     "access_log_format error_log error_log_level gzip gzip_types brotli client_max_body_mb client_max_header_kb "
     "tls redirect_to_https hsts_max_age_s locations snippet",
@@ -32,12 +32,14 @@ MEMBERS: dict[str, str] = {
     "PhpPool": "name address settings",
     "Location": "match pattern handler root alias index try_files autoindex php_pool split_path_info upstream "
     "upstream_tls proxy_uri websocket request_headers connect_timeout_s read_timeout_s return_code return_value "
-    "headers expires access_rules basic_auth rate_limit connection_limit client_max_body_mb gzip snippet",
+    "headers expires access_rules basic_auth rate_limit connection_limit client_max_body_mb gzip cache snippet",
     "Header": "name value always",
     "ErrorPage": "codes uri response",
     "AccessRule": "action source",
     "BasicAuth": "realm users path",
     "RateLimit": "requests_per_s burst",
+    "Cache": "valid skip_cookies skip_queries stale_on_error status_header key",
+    "CacheTime": "codes seconds",
 }
 TABLE: dict[str, Row] = {
     f"{kind}.{member}": {
@@ -52,7 +54,7 @@ READ_BY: dict[str, frozenset[str]] = {
     **dict.fromkeys(("root", "alias", "index", "autoindex", "try_files"), _FILES),
     **dict.fromkeys(("php_pool", "split_path_info"), frozenset({"php"})),
     **dict.fromkeys(("upstream", "upstream_tls", "proxy_uri", "websocket"), frozenset({"proxy"})),
-    **dict.fromkeys(("request_headers", "connect_timeout_s", "read_timeout_s"), _BACKENDS),
+    **dict.fromkeys(("request_headers", "connect_timeout_s", "read_timeout_s", "cache"), _BACKENDS),
     **dict.fromkeys(("return_code", "return_value"), frozenset({"return"})),
     # A fixed answer is given before access is checked, and a refusal says nothing more.
     **dict.fromkeys(("access_rules", "basic_auth", "rate_limit", "connection_limit"), _FILES | _BACKENDS),

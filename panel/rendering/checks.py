@@ -183,12 +183,12 @@ def status(value: int, field: str) -> int:
     return value
 
 
-def error_codes(values: tuple[int, ...], field: str) -> tuple[int, ...]:
+def error_codes(values: tuple[int, ...], field: str, low: int = 300) -> tuple[int, ...]:
     if not values:
         raise refuse(field, "names no status code; give at least one, such as 404")
     for value in values:
-        if not 300 <= value <= 599:
-            raise refuse(field, f"{value} is not an error's status code; use 300 to 599")
+        if not low <= value <= 599:
+            raise refuse(field, f"{value} is not a status code for this; use {low} to 599")
     return values
 
 

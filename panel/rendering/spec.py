@@ -97,6 +97,30 @@ class RateLimit:
 
 
 @dataclass(frozen=True)
+class CacheTime:
+    """How long answers with these statuses are kept where they do not say so themselves."""
+
+    codes: tuple[int, ...]
+    seconds: int
+
+
+@dataclass(frozen=True)
+class Cache:
+    """Answers of PHP or of an upstream, kept by the server.
+
+    What an answer says itself comes first: no-store, private and Set-Cookie keep it out, max-age and Expires say how
+    long. A request with an Authorization header neither gets a kept answer nor leaves one (RFC 9111 section 3.5).
+    """
+
+    valid: tuple[CacheTime, ...]
+    skip_cookies: tuple[str, ...] = ()  # cookies whose bearers get no kept answers; a * at the end: all that begin so
+    skip_queries: bool = False
+    stale_on_error: bool = True
+    status_header: bool = False  # X-Cache
+    key: str = ""  # "": scheme, host, path and query as they came
+
+
+@dataclass(frozen=True)
 class Location:
     match: Match
     pattern: str
@@ -125,6 +149,7 @@ class Location:
     connection_limit: int | None = None
     client_max_body_mb: int | None = None
     gzip: Literal["", "on", "off"] = ""
+    cache: Cache | None = None
     snippet: str = ""  # this engine's raw directives
 
 
@@ -160,6 +185,7 @@ class SiteSpec:
     blocks: tuple[ServerBlock, ...]
     upstreams: tuple[Upstream, ...] = ()
     php_pools: tuple[PhpPool, ...] = ()
+    cache_mb: int = 100  # at most, of what its locations keep
 
 
 @dataclass(frozen=True)
@@ -174,6 +200,7 @@ class InstallSpec:
     modules: frozenset[str] = field(default_factory=frozenset)
     site_roots: tuple[str, ...] = ()  # folders that sites' files must lie in; raw directives may name no others
     own_ports: frozenset[int] = DISTRIBUTION_PORTS  # Apache: its own files listen on these already
+    cache_dir: str = "/var/cache"  # a folder that is there, where sites' answers are kept; Apache's own may write to it
 
 
 @dataclass(frozen=True)

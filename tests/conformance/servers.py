@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -52,6 +54,7 @@ class Engine:
             modules=self.modules,
             site_roots=(str(root),),
             own_ports=frozenset(),
+            cache_dir=str(home / "cache"),
         )
 
 
@@ -84,6 +87,9 @@ def serving(engine: Engine, specs: Sequence[SiteSpec], root: Path, port: int) ->
     files = [file for spec in specs for file in render(spec, install)]
     write_files([*more, *files, *render_install(specs, install)], root)
     (home / "tmp").mkdir(exist_ok=True)
+    (home / "cache").mkdir(exist_ok=True)
+    if os.geteuid() == 0:  # as the distribution's package leaves Apache's
+        shutil.chown(home / "cache", "www-data", "www-data")
     server.main_config.write_text(main.text)
     for spec in specs:
         write_certificates(spec)

@@ -8,10 +8,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tests.support.php import PhpFpm
 from tests.support.ports import free_port
 
+_SAYS = {
+    "cookie": "Set-Cookie: visit=1",
+    "no-store": "Cache-Control: no-store",
+    "private": "Cache-Control: private",
+    "fresh": "Cache-Control: max-age=3600",
+}
 _SHOWN = {"host": "host", "x-real-ip": "ip", "x-forwarded-proto": "proto", "x-own": "own"}
 
 
@@ -31,6 +38,9 @@ class Echo(socketserver.StreamRequestHandler):
     A WebSocket is agreed to and closed at once.
     One that holds `/slow` is answered after half a minute.
     A target that holds `/status-NNN` is answered with that status; one with `/plain` without a Content-Type.
+    One that holds `/counted` is answered with how often it was asked for; `cookie`, `no-store`, `private`, `fresh` and
+    `fails` in it say how: with a cookie, with that Cache-Control, fresh for an hour, with 503 from the second time on.
+    One that holds `/pause` is answered after two and a half seconds.
     """
 
     disable_nagle_algorithm = True
@@ -57,6 +67,11 @@ class Echo(socketserver.StreamRequestHandler):
         body = self._body(headers)
         if "/slow" in target:  # longer than any site here waits
             threading.Event().wait(30)
+        if "/pause" in target:
+            threading.Event().wait(2.5)
+        if "/counted" in target:
+            self._counted(method, target)
+            return headers.get("connection", "").lower() != "close"
         text = f"{method} {target} " + " ".join(f"{label}={headers.get(name, '-')}" for name, label in _SHOWN.items())
         text += f" body={body}" if body else ""
         _, found, rest = target.partition("/status-")
@@ -67,6 +82,18 @@ class Echo(socketserver.StreamRequestHandler):
         if method != "HEAD":
             self.wfile.write(text.encode("latin-1"))
         return headers.get("connection", "").lower() != "close"
+
+    def _counted(self, method: str, target: str) -> None:
+        server = self.server
+        assert isinstance(server, _Server)
+        times = server.times[target] = server.times.get(target, 0) + 1
+        text = f"{target} {times}"
+        status = 503 if "fails" in target and times > 1 else 200
+        answer = [f"HTTP/1.1 {status} Counted", f"Content-Length: {len(text)}", "Content-Type: text/x-echo"]
+        answer += [line for word, line in _SAYS.items() if word in target]
+        self.wfile.write(("\r\n".join(answer) + "\r\n\r\n").encode())
+        if method != "HEAD":
+            self.wfile.write(text.encode())
 
     def _body(self, headers: dict[str, str]) -> int:
         if headers.get("transfer-encoding", "").lower() == "chunked":
@@ -82,6 +109,10 @@ class Echo(socketserver.StreamRequestHandler):
 class _Server(socketserver.ThreadingTCPServer):
     daemon_threads = True
     request_queue_size = 128
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.times: dict[str, int] = {}  # how often each counted target was asked for
 
 
 @contextmanager

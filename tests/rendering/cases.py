@@ -5,6 +5,8 @@ from __future__ import annotations
 from panel.rendering.spec import (
     AccessRule,
     BasicAuth,
+    Cache,
+    CacheTime,
     ErrorPage,
     Header,
     InstallSpec,
@@ -210,6 +212,26 @@ def limits() -> SiteSpec:
     return SiteSpec("limits", (block,))
 
 
+def cache() -> SiteSpec:
+    pages = Cache(
+        (CacheTime((200, 301), 600), CacheTime((404,), 60)), ("wordpress_logged_in_*", "cart"), status_header=True
+    )
+    api = Cache((CacheTime((200,), 5),), skip_queries=True, stale_on_error=False, key="$host$uri")
+    block = ServerBlock(
+        HTTP,
+        ("cache.example",),
+        root="/srv/cache",
+        headers=(Header("X-Frame-Options", "DENY"),),
+        locations=(
+            Location("", "/", "proxy", upstream="app", cache=pages),
+            Location("", "/api/", "proxy", upstream="app", cache=api),
+            Location("~", r"\.php$", "php", php_pool="main", cache=pages),
+        ),
+    )
+    app = Upstream("app", (UpstreamServer("127.0.0.1:3000"),))
+    return SiteSpec("cache", (block,), upstreams=(app,), php_pools=(PHP,), cache_mb=200)
+
+
 def error_pages() -> SiteSpec:
     block = ServerBlock(
         HTTP,
@@ -275,5 +297,5 @@ def hostile() -> SiteSpec:
 
 CASES = (
     static, wordpress, path_info, proxy, balancing, redirects, tls, headers, access, limits, error_pages, names, nested,
-    hostile, logs,
+    hostile, logs, cache,
 )  # fmt: skip

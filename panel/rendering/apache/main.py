@@ -8,7 +8,8 @@ from panel.rendering.spec import InstallSpec, RenderedFile
 from panel.rendering.tree import Node, block, directive, print_tree
 
 MODULES = (
-    "allowmethods authn_core authn_file authz_core authz_host authz_user auth_basic alias autoindex brotli dir env "
+    "allowmethods authn_core authn_file authz_core authz_host authz_user auth_basic alias autoindex brotli cache "
+    "cache_disk dir env "
     "expires filter deflate headers http2 log_config mime negotiation proxy proxy_http proxy_fcgi proxy_balancer "
     "lbmethod_byrequests lbmethod_bybusyness slotmem_shm socache_shmcb reqtimeout rewrite setenvif ssl unixd"
 )

@@ -24,10 +24,12 @@ OF_DIRECTIVE = {
     "ProxyFCGISetEnvIf": "proxy_fcgi",
     "ProxyPassMatch": "proxy_http",
     "BalancerMember": "proxy_balancer",
+    "CacheEnable": "cache_disk",
 }
 NEEDS = {
     "ssl": ("socache_shmcb",),
     "brotli": ("filter",),
+    "cache_disk": ("cache",),
     "deflate": ("filter",),
     "auth_basic": ("authn_core", "authz_core", "authz_user"),
     "authn_file": ("authn_core",),
@@ -36,7 +38,7 @@ NEEDS = {
     "proxy_balancer": ("proxy", "slotmem_shm", "lbmethod_byrequests", "lbmethod_bybusyness"),
 }
 WITH_CONF = frozenset(
-    {"alias", "autoindex", "brotli", "deflate", "dir", "http2", "mime", "proxy", "proxy_balancer", "ssl"}
+    {"alias", "autoindex", "brotli", "cache_disk", "deflate", "dir", "http2", "mime", "proxy", "proxy_balancer", "ssl"}
 )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from panel.rendering import checks, exclusive, expiry, handlers, snippets
+from panel.rendering.apache import cache
 from panel.rendering.apache.access import require
 from panel.rendering.apache.quoting import Interpolator, expression, plain, regex
 from panel.rendering.apache.upstream import target_of
@@ -35,7 +36,7 @@ def section(
     """
     source, at = place.location, place.pointer
     words = _interpolator(place, name)
-    body = [*_HANDLERS[source.handler](spec, place, words)]
+    body = [*_HANDLERS[source.handler](spec, place, words), *cache.of_place(spec, place)]
     if fallbacks and source.try_files[-1] == "=404":
         body += fallbacks  # nothing falls back, so methods stay refused
     elif fallbacks:

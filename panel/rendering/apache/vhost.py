@@ -5,7 +5,7 @@ from __future__ import annotations
 from posixpath import dirname
 
 from panel.rendering import checks, handlers, logformats, names, reach, snippets
-from panel.rendering.apache import rewriting
+from panel.rendering.apache import cache, rewriting
 from panel.rendering.apache.modules import mpm
 from panel.rendering.apache.quoting import Interpolator, expression, plain
 from panel.rendering.apache.section import body_limit, brotli, gzip, header_line, index_files, section
@@ -85,6 +85,7 @@ def _body(spec: SiteSpec, install: InstallSpec, source: ServerBlock, at: str, *,
     everywhere = _headers(source, at, secure=secure)
     body = [*_files(source, at), *(_tls(source.tls, at) if secure and source.tls else []), *_logs(source, install, at)]
     body += [*_answers(source, at), *_printed(everywhere, spec, source, at)]
+    body += cache.of_host(install, source)
     body += _locations(spec, install, source, everywhere, at)
     if source.snippet:
         body.append(Raw(snippets.require(source.snippet, install, f"{at}/snippet")))
@@ -207,6 +208,7 @@ def _locations(
             later = rewriting.rules_inside(place, source.root, *given, encodes=encodes)
         inside = place in fallbacks.values()
         sections += section(spec, install, place, condition, everywhere, name, inside=inside, fallbacks=later)
+    rules = [*cache.path_rules(source), *rules]
     if _mentions_raw_uri(source):
         rules = [*rewriting.RAW_URI_RULES, *rules]
     if any(location.upstream_tls for location in source.locations):

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from panel.rendering import reach
 from panel.rendering.apache.modules import mpm
 from panel.rendering.apache.rewriting import encodes_queries, is_checked_first
+from panel.rendering.caching import locations
 from panel.rendering.capability import Context, Verdict, differs, missing
 from panel.rendering.errors import NotExpressible
 from panel.rendering.handlers import REDIRECTS
@@ -184,6 +185,29 @@ APACHE: dict[str, tuple[Verdict, ...]] = {
     "Location.return_value": _blanks_in_query(_redirects_with_path),
     "Location.client_max_body_mb": (_CHUNKED,),
     "ServerBlock.client_max_body_mb": (_CHUNKED,),
+    "Location.cache": (
+        differs("Apache keeps answers by the path that a fallback of try_files or an index file leads to, so it keeps "
+                "none of those, nor any of a path with % escapes", "such requests go to the application"),
+        differs("Apache sends the application no Cache-Control of the visitor's, and drops what it kept of a path that "
+                "is posted to", "the cache is the server's alone"),
+        differs("Apache keeps the answers of all sites in one folder, whose size only htcacheclean limits",
+                "Debian's service apache-htcacheclean: 300 MB"),
+        differs("an answer that sets a cookie gets Cache-Control: private, which is how Apache is told not to keep it",
+                "no cache on the way keeps it either"),
+        differs("Apache keeps answers to requests with a query only where the application says how long",
+                "max-age or Expires from the application", lambda context: not context.owner.cache.skip_queries),
+    ),
+    "SiteSpec.cache_mb": (
+        missing("Apache has no limit on what one site keeps", "no single answer is larger than this",
+                lambda context: any(True for _ in locations(context.spec))),
+    ),
+    "Cache.key": (missing("Apache's key is scheme, host, path and query", "that key"),),
+    "Cache.status_header": (differs("Apache adds its own name", "X-Cache: HIT from www.example.com"),),
+    "CacheTime.codes": (
+        differs("Apache keeps answers with status 200, 203, 300 and 301 for the first time given here, others only "
+                "where the application says how long", "no time of its own for each status",
+                lambda context: context.owner.codes != (200, 301)),
+    ),
     "Location.access_rules": (_UNCHECKED,),
     "Location.basic_auth": (_UNCHECKED,),
     "Location.try_files": (

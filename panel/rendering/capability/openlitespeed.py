@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from panel.rendering import variables
+from panel.rendering.caching import locations
 from panel.rendering.capability import Context, Verdict, differs, missing
 from panel.rendering.capability.apache import APACHE
 from panel.rendering.spec import Location
@@ -108,6 +109,23 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
     "Location.expires": (
         differs("OpenLiteSpeed has no times in the past", "Cache-Control: no-cache without an Expires",
                 lambda context: context.owner.expires.startswith(("-", "epoch"))),
+    ),
+    "Location.cache": (
+        differs("OpenLiteSpeed's cache module keeps the answers of all sites in one folder and has no limit of size",
+                "what expired is removed in time"),
+        differs("OpenLiteSpeed gives an expired answer only while another request fetches a new one",
+                "up to 200 s after it expired", lambda context: context.owner.cache.stale_on_error),
+    ),
+    "SiteSpec.cache_mb": (
+        missing("OpenLiteSpeed has no limit on what it keeps", "what expired is removed in time",
+                lambda context: any(True for _ in locations(context.spec))),
+    ),
+    "Cache.key": (missing("OpenLiteSpeed's key is host, path and query", "that key"),),
+    "Cache.status_header": (differs("OpenLiteSpeed calls it X-LiteSpeed-Cache and sends it with hits only",
+                                    "X-LiteSpeed-Cache: hit"),),
+    "CacheTime.codes": (
+        differs("OpenLiteSpeed has one time for all answers", "the first time given here",
+                lambda context: context.owner.codes != (200, 301, 302)),
     ),
     "Location.access_rules": (
         differs("OpenLiteSpeed takes the most specific rule, not the first", "one kind of rule and a last word for all",

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from panel.rendering import checks, expiry, handlers, snippets
+from panel.rendering import caching, checks, expiry, handlers, snippets
 from panel.rendering.errors import NotExpressible
 from panel.rendering.headers import check as check_headers
 from panel.rendering.headers import merged
 from panel.rendering.locations import Place
+from panel.rendering.nginx.cache import STATUS, cached
 from panel.rendering.nginx.quoting import bounded, no_variables, prefix
 from panel.rendering.nginx.scope import Scope
 from panel.rendering.nginx.types import FORWARDED_HEADERS
@@ -33,8 +34,8 @@ def location(scope: Scope, place: Place, everywhere: tuple[Header, ...]) -> Node
     if source.expires:
         expiry.parse(source.expires, f"{at}/expires")
         body.append(directive("expires", *source.expires.split(" ")))
-    if source.headers:
-        check_headers(source.headers, f"{at}/headers")
+    check_headers(source.headers, f"{at}/headers")
+    if source.headers or _tells_cache(source):
         body += add_headers(scope, everywhere, at, source)
     if source.snippet:
         body.append(Raw(snippets.require(source.snippet, scope.install, f"{at}/snippet")))
@@ -66,7 +67,13 @@ def add_headers(scope: Scope, everywhere: tuple[Header, ...], at: str, source: L
         value = scope.dollars.complex(header.value, field, known)
         always = ["always"] if header.always else []
         lines.append(directive("add_header", header.name, value, *always, gap=not lines))
+    if source and _tells_cache(source):
+        lines.append(directive("add_header", STATUS, "$upstream_cache_status", "always", gap=not lines))
     return lines
+
+
+def _tells_cache(source: Location) -> bool:
+    return caching.caches(source) and source.cache is not None and source.cache.status_header
 
 
 def _access(scope: Scope, source: Location, at: str) -> list[Node]:
@@ -164,7 +171,7 @@ def _php(scope: Scope, place: Place) -> list[Node]:
         lines.append(directive("fastcgi_param", "HTTP_" + header.name.upper().replace("-", "_"), value))
     if source.index or not place.is_regex:
         lines.append(directive("fastcgi_index", source.index[0] if source.index else "index.php"))
-    lines += _timeouts("fastcgi", source)
+    lines += [*_timeouts("fastcgi", source), *cached(scope, place)]
     address = checks.address(pool.address, f"/php_pools/{number}/address")
     return [*lines, directive("fastcgi_pass", address)]
 
@@ -192,7 +199,7 @@ def _proxy(scope: Scope, place: Place) -> list[Node]:
         lines.append(directive("proxy_set_header", name, value))
     if source.upstream_tls:
         lines += [directive("proxy_ssl_server_name", "on"), directive("proxy_ssl_name", "$host")]
-    return lines + _timeouts("proxy", source)
+    return [*lines, *_timeouts("proxy", source), *cached(scope, place)]
 
 
 def _request_headers(scope: Scope, source: Location, at: str) -> dict[str, str]:

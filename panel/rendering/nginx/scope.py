@@ -44,6 +44,7 @@ class Scope:
         self.websocket = False
         self.brotli = False  # whether the server block being written compresses so
         self.formats: dict[str, Directive] = {}
+        self.caches: dict[str, Directive] = {}  # by the name of their zone
         self.log_roots = (install.log_dir, *install.site_roots)
 
     def variable(self, name: str) -> str:
@@ -63,7 +64,7 @@ class Scope:
         if self.websocket:
             body = [directive("default", "upgrade"), directive("", "")]
             found.append(block("map", "$http_upgrade", f"${self.variable('connection')}", body=body))
-        return found + list(self.formats.values()) + self.maps + self.zones
+        return [*found, *self.formats.values(), *self.maps, *self.zones, *self.caches.values()]
 
     def log_format(self, chosen: str, field: str) -> list[str]:
         """The name of the site's own format, as access_log's last word; nothing for nginx's usual one."""

@@ -11,6 +11,7 @@ from panel.rendering.exclusive import Condition, Expression, conditions
 from panel.rendering.headers import check as check_headers
 from panel.rendering.locations import Locations, Place, locations_of
 from panel.rendering.openlitespeed.apps import applications
+from panel.rendering.openlitespeed.cache import cached, module
 from panel.rendering.openlitespeed.context import context, literal, prefixes_suffice, realm_name
 from panel.rendering.openlitespeed.hosts import folder, host_name, pool_app, upstream_app
 from panel.rendering.openlitespeed.quoting import path, value
@@ -26,7 +27,7 @@ def host(spec: SiteSpec, install: InstallSpec, number: int) -> tuple[Node, ...]:
     everywhere = _headers(source, at)
     nodes = [*_files(spec, install, source, number), *_logs(source, install, at), *_error_pages(source, at)]
     nodes += [*_tls(source, at), *_realms(found), *applications(spec, source), *_scripts(spec, found)]
-    nodes += _rewrite(spec, install, number, found)
+    nodes += [*module(spec, found), *_rewrite(spec, install, number, found)]
     nodes += _contexts(spec, install, found, everywhere)
     nodes += _websockets(spec, found)
     if source.snippet:
@@ -143,6 +144,7 @@ def _rewrite(spec: SiteSpec, install: InstallSpec, number: int, found: Locations
         rules += rewriting.missing_slashes(found)
     for place, condition in conditions(found).items():
         handlers.check(place.location, place.pointer)
+        rules += cached(place, condition)
         if not _has_body(place.location):
             rules += rewriting.rules(place, condition, root, rewriting.interpolator(place, server), "")
         if place.location.handler == "proxy" and place.location.proxy_uri:

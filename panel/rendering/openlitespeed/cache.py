@@ -1,0 +1,49 @@
+"""What a location keeps of its backend's answers: the cache module, told by rewrite rules which requests and how long.
+
+Source: LiteSpeed's developer guide of LSCache (rewrite rules: E=Cache-Control) and src/modules/cache.
+"""
+
+from __future__ import annotations
+
+from panel.rendering import caching
+from panel.rendering.apache import rewriting
+from panel.rendering.exclusive import Condition
+from panel.rendering.locations import Locations, Place
+from panel.rendering.spec import SiteSpec
+from panel.rendering.tree import Directive, Node, block, directive
+
+
+def module(spec: SiteSpec, found: Locations) -> list[Node]:
+    """Ready for the virtual host, but on only where a rule says so."""
+    if not any(caching.caches(place.location) for place in found.places):
+        return []
+    stale = any(source.cache.stale_on_error for source in caching.locations(spec) if source.cache)
+    body = [
+        directive("ls_enabled", 1),
+        directive("enableCache", 0),
+        directive("checkPublicCache", 1),
+        directive("checkPrivateCache", 0),
+        directive("enablePrivateCache", 0),
+        directive("qsCache", 1),
+        directive("reqCookieCache", 1),
+        directive("respCookieCache", 0, comment="what sets a cookie is not kept"),
+        directive("ignoreReqCacheCtrl", 1),
+        directive("ignoreRespCacheCtrl", 0),
+        directive("maxStaleAge", 200 if stale else 0),
+    ]
+    return [block("module", "cache", body=body)]
+
+
+def cached(place: Place, condition: Condition) -> list[Directive]:
+    """Sets a variable and goes on to the rules that follow."""
+    source = place.location
+    if not caching.caches(source):
+        return []
+    found = caching.check(source, f"{place.pointer}/cache")
+    tests = [("%{REQUEST_METHOD}", "^(?:GET|HEAD)$"), ("%{HTTP:Authorization}", "^$")]
+    if found.skip_queries:
+        tests.append(("%{QUERY_STRING}", "^$"))
+    if pattern := caching.cookies(found):
+        tests.append(("%{HTTP_COOKIE}", f"!{pattern}"))
+    flags = f"[E=Cache-Control:max-age={found.valid[0].seconds}]"
+    return rewriting.rule(condition, tests, "-", flags, place.pointer)
