@@ -22,7 +22,7 @@ OFFERS = {"nginx": NGINX, "apache": APACHE, "openlitespeed": OPENLITESPEED, "nat
 # Every member of the SiteSpec, so that a new one cannot be forgotten: a test compares.
 MEMBERS: dict[str, str] = {
     "SiteSpec": "name blocks upstreams php_pools cache_mb",
-    "ServerBlock": "listens names root index try_files autoindex error_pages headers access_log "
+    "ServerBlock": "listens names root index try_files autoindex rewrites error_pages headers access_log "
     "access_log_format error_log error_log_level gzip gzip_types brotli client_max_body_mb client_max_header_kb "
     "tls redirect_to_https hsts_max_age_s locations snippet",
     "Listen": "port address tls http2 http3 default_server",
@@ -30,13 +30,14 @@ MEMBERS: dict[str, str] = {
     "Upstream": "name servers balancing keepalive",
     "UpstreamServer": "address weight max_fails fail_timeout_s backup down",
     "PhpPool": "name address settings",
-    "Location": "match pattern handler root alias index try_files autoindex php_pool split_path_info upstream "
+    "Location": "match pattern handler rewrites root alias index try_files autoindex php_pool split_path_info upstream "
     "upstream_tls proxy_uri websocket request_headers connect_timeout_s read_timeout_s return_code return_value "
     "headers expires access_rules basic_auth rate_limit connection_limit client_max_body_mb gzip cache snippet",
     "Header": "name value always",
     "ErrorPage": "codes uri response",
     "AccessRule": "action source",
     "BasicAuth": "realm users path",
+    "Rewrite": "pattern replacement flag",
     "RateLimit": "requests_per_s burst",
     "Cache": "valid skip_cookies skip_queries stale_on_error status_header key",
     "CacheTime": "codes seconds",

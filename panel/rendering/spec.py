@@ -121,10 +121,24 @@ class Cache:
 
 
 @dataclass(frozen=True)
+class Rewrite:
+    """A path that fits becomes another, as nginx's `rewrite` does it; in order, before a location is chosen, or in it.
+
+    The query is kept behind the new one unless the replacement ends in `?`. `last` ends the list and chooses the
+    location anew, `break` ends it and stays; a replacement with a scheme redirects.
+    """
+
+    pattern: str
+    replacement: str
+    flag: Literal["", "last", "break", "redirect", "permanent"] = ""
+
+
+@dataclass(frozen=True)
 class Location:
     match: Match
     pattern: str
     handler: HandlerKind
+    rewrites: tuple[Rewrite, ...] = ()
     root: str = ""
     alias: str = ""
     index: tuple[str, ...] = ()
@@ -161,6 +175,7 @@ class ServerBlock:
     index: tuple[str, ...] = ()
     try_files: tuple[str, ...] = ()
     autoindex: bool = False
+    rewrites: tuple[Rewrite, ...] = ()
     error_pages: tuple[ErrorPage, ...] = ()
     headers: tuple[Header, ...] = ()
     access_log: str = ""

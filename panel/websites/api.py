@@ -121,7 +121,7 @@ class Sites(Resource):
 
     @extend_schema(request=SiteChange)
     def partial_update(self, request: Request, name: str = "") -> Response:
-        """Changes name, team, server, health_path or notes. A site that stands on a host is moved by `move/`."""
+        """Changes name, team, server, health_path, cache_mb or notes. `move/` moves a site that stands on a host."""
         site = self.get_object()
         expected = self.expected_version(site)
         values = self.body(SiteChange)

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from django.db.models import Prefetch, QuerySet
 
-from panel.hosts.models import EngineInstall
+from panel.hosts.models import Engine, EngineInstall, Layout
 from panel.rendering import spec
 from panel.websites import paths
 from panel.websites.models import Certificate, Location, RawSnippet, ServerBlock, Site
@@ -39,7 +39,16 @@ def install_spec(install: EngineInstall) -> spec.InstallSpec:
         modules=frozenset(install.modules),
         site_roots=tuple(install.host.site_roots),
         own_ports=frozenset(install.own_ports if install.own_ports is not None else spec.DISTRIBUTION_PORTS),
+        cache_dir=_cache_dir(install),
     )
+
+
+def _cache_dir(install: EngineInstall) -> str:
+    """Where it may keep answers: a folder that its package or its installation by the panel has made."""
+    if install.engine == Engine.APACHE:
+        return "/var/cache/apache2/mod_cache_disk" if install.layout == Layout.SITES else "/var/cache/httpd/proxy"
+    own = install.manages_main_config and install.paths.get("prefix")
+    return f"{str(install.paths['prefix']).rstrip('/')}/temp" if own else "/var/cache"
 
 
 def site_folder(site: Site, install: EngineInstall) -> str:
@@ -91,6 +100,7 @@ def spec_of_fetched(site: Site, install: EngineInstall) -> spec.SiteSpec:
             spec.PhpPool(name=pool.name, address=pool.address, settings=tuple(sorted(pool.settings.items())))
             for pool in site.php_pools.all()
         ),
+        cache_mb=site.cache_mb,
     )
 
 
@@ -109,6 +119,23 @@ class _Snippets:
 
 def _headers(items: list[dict[str, Any]]) -> tuple[spec.Header, ...]:
     return tuple(spec.Header(item["name"], item["value"], item.get("always", True)) for item in items)
+
+
+def _rewrites(items: list[dict[str, str]]) -> tuple[spec.Rewrite, ...]:
+    return tuple(spec.Rewrite(item["pattern"], item["replacement"], cast(Any, item.get("flag", ""))) for item in items)
+
+
+def _cache(row: Location) -> spec.Cache | None:
+    if not row.cache_times:
+        return None
+    return spec.Cache(
+        valid=tuple(spec.CacheTime(tuple(item["codes"]), item["seconds"]) for item in row.cache_times),
+        skip_cookies=tuple(row.cache_skip_cookies),
+        skip_queries=row.cache_skip_queries,
+        stale_on_error=row.cache_stale,
+        status_header=row.cache_header,
+        key=row.cache_key,
+    )
 
 
 def _block(site: Site, install: EngineInstall, block: ServerBlock, snippets: _Snippets) -> spec.ServerBlock:
@@ -130,6 +157,7 @@ def _block(site: Site, install: EngineInstall, block: ServerBlock, snippets: _Sn
         index=tuple(block.index),
         try_files=tuple(block.try_files),
         autoindex=block.autoindex,
+        rewrites=_rewrites(block.rewrites),
         error_pages=tuple(
             spec.ErrorPage(tuple(item["codes"]), item["uri"], item.get("response")) for item in block.error_pages
         ),
@@ -156,6 +184,7 @@ def _location(site: Site, install: EngineInstall, row: Location, snippets: _Snip
         match=cast(Any, row.match),
         pattern=row.pattern,
         handler=cast(Any, row.handler),
+        rewrites=_rewrites(row.rewrites),
         root=row.root,
         alias=row.alias,
         index=tuple(row.index),
@@ -180,6 +209,7 @@ def _location(site: Site, install: EngineInstall, row: Location, snippets: _Snip
         connection_limit=row.connection_limit,
         client_max_body_mb=row.client_max_body_mb,
         gzip=cast(Any, row.gzip),
+        cache=_cache(row),
         snippet=snippets.of_location(row),
     )
 

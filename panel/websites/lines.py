@@ -18,6 +18,8 @@ ON_SUCCESS = "[2xx]"
 _LISTEN_WORDS = {"tls": "tls", "http2": "http2", "http3": "http3", "default": "default_server"}
 _LISTEN = re.compile(r"(?:(?:\[(?P<v6>[^\]]*)\]|(?P<v4>[^\s\[\]]*)):)?(?P<port>\d+)")
 _ERROR_PAGE = re.compile(r"(?P<codes>\d[\d\s]*?)\s*=(?P<response>\d*)\s+(?P<uri>\S+)")
+_CACHE_TIME = re.compile(r"(?:(?P<codes>\d{3}(?:\s+\d{3})*)\s*=\s*)?(?P<count>\d{1,8})(?P<unit>[smhd]?)")
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _SERVER_NUMBERS = {"weight": "weight", "max_fails": "max_fails", "fail_timeout": "fail_timeout_s"}
 _SERVER_FLAGS = ("backup", "down")
 
@@ -141,6 +143,52 @@ def error_pages_from_text(text: str) -> list[dict[str, Any]]:
         codes = [int(code) for code in match["codes"].split()]
         response = int(match["response"]) if match["response"] else None
         found.append({"codes": codes, "uri": match["uri"], "response": response})
+    return found
+
+
+# --- rewrites: `^/old/(.*)$ /new/$1 permanent` ---
+
+
+def rewrites_to_text(value: list[dict[str, str]]) -> str:
+    return "\n".join(f"{item['pattern']} {item['replacement']} {item.get('flag', '')}".rstrip() for item in value)
+
+
+def rewrites_from_text(text: str) -> list[dict[str, str]]:
+    """A pattern may hold no blank here; `\\s` or `\\x20` says the same."""
+    found = []
+    for number, line in _lines(text):
+        words = line.split()
+        if len(words) not in (2, 3):
+            raise _fault(number, line, _("write what to find, where it leads, and perhaps last, break, redirect or "
+                                         "permanent: ^/old/(.*)$ /new/$1 permanent"))  # fmt: skip
+        found.append({"pattern": words[0], "replacement": words[1], "flag": words[2] if len(words) == 3 else ""})
+    return found
+
+
+# --- how long answers are kept: `200 301 = 10m`; a time alone stands for 200, 301 and 302 ---
+
+
+def cache_times_to_text(value: list[dict[str, Any]]) -> str:
+    return "\n".join(
+        f"{' '.join(str(code) for code in item['codes'])} = {_duration(item['seconds'])}" for item in value
+    )
+
+
+def _duration(seconds: int) -> str:
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
+        if seconds % size == 0:
+            return f"{seconds // size}{unit}"
+    return f"{seconds}s"
+
+
+def cache_times_from_text(text: str) -> list[dict[str, Any]]:
+    found = []
+    for number, line in _lines(text):
+        match = _CACHE_TIME.fullmatch(line)
+        if not match:
+            raise _fault(number, line, _("write status codes, = and a time, such as 200 301 = 10m or 404 = 30s"))
+        codes = [int(code) for code in (match["codes"] or "").split()] or [200, 301, 302]
+        found.append({"codes": codes, "seconds": int(match["count"]) * _UNITS[match["unit"]]})
     return found
 
 

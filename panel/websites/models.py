@@ -29,6 +29,9 @@ class Site(BaseModel):
     health_path = models.CharField(  # asked after every deployment
         max_length=300, default="/", validators=[validators.validate_uri_path]
     )
+    cache_mb = models.PositiveIntegerField(  # of what its locations keep of answers
+        default=100, validators=[MinValueValidator(1), MaxValueValidator(1048576)]
+    )
     notes = models.TextField(blank=True, validators=[validators.validate_text])
 
     class Meta:
@@ -156,6 +159,9 @@ class ServerBlock(BaseModel):
         default=list, blank=True, validators=[shapes.validate_try_files]
     )
     autoindex = models.BooleanField(default=False)
+    rewrites = models.JSONField(  # [{"pattern": "^/old/(.*)$", "replacement": "/new/$1", "flag": "last"}]
+        default=list, blank=True, validators=[shapes.validate_rewrites]
+    )
     error_pages = models.JSONField(  # [{"codes": [404], "uri": "/404.html", "response": null}]
         default=list, blank=True, validators=[shapes.validate_error_pages]
     )
@@ -253,6 +259,7 @@ class Location(BaseModel):
     match = models.CharField(max_length=2, choices=Match.choices, default=Match.PREFIX, blank=True)
     pattern = models.CharField(max_length=500, validators=[validators.validate_line])
     handler = models.CharField(max_length=8, choices=Handler.choices, default=Handler.STATIC)
+    rewrites = models.JSONField(default=list, blank=True, validators=[shapes.validate_rewrites])
     # static
     root = models.CharField(max_length=500, blank=True, validators=[validators.validate_path])
     alias = models.CharField(max_length=500, blank=True, validators=[validators.validate_path])
@@ -274,6 +281,17 @@ class Location(BaseModel):
     )
     connect_timeout_s = models.PositiveIntegerField(null=True, blank=True, validators=[MaxValueValidator(600)])
     read_timeout_s = models.PositiveIntegerField(null=True, blank=True, validators=[MaxValueValidator(86400)])
+    # php and proxy
+    cache_times = models.JSONField(  # [{"codes": [200, 301], "seconds": 600}]; empty: nothing is kept
+        default=list, blank=True, validators=[shapes.validate_cache_times]
+    )
+    cache_skip_cookies = models.JSONField(  # ["session", "wordpress_logged_in_*"]
+        default=list, blank=True, validators=[shapes.validate_cookies]
+    )
+    cache_skip_queries = models.BooleanField(default=False)
+    cache_stale = models.BooleanField(default=True)
+    cache_header = models.BooleanField(default=False)
+    cache_key = models.CharField(max_length=300, blank=True, validators=[validators.validate_line])
     # return
     return_code = models.PositiveIntegerField(
         null=True, blank=True, validators=[MinValueValidator(200), MaxValueValidator(599)]

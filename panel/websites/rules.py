@@ -57,6 +57,7 @@ def check_block(block: ServerBlock) -> None:
     faults = _Faults()
     faults.variables("try_files", block.try_files)
     faults.variables("headers", [item["value"] for item in block.headers])
+    _check_rewrites(block.rewrites, faults)
     if block.access_log_format and block.access_log in ("", "off"):
         faults.add(
             "access_log_format", _("Only a log of its own has a format of its own: write the access log's path.")
@@ -81,6 +82,19 @@ def check_location(location: Location) -> None:
     if location.rate_limit_burst and not location.rate_limit_rps:
         faults.add("rate_limit_rps", _("A burst needs a rate: write how many requests a second are allowed."))
     faults.raise_any()
+
+
+def _check_rewrites(rewrites: list[dict[str, str]], faults: _Faults) -> None:
+    for item in rewrites:
+        faults.variables("rewrites", [item["replacement"]], variables.captures_of(item["pattern"]))
+
+
+def _check_cache(location: Location, faults: _Faults, captures: frozenset[str]) -> None:
+    faults.variables("cache_key", [location.cache_key], captures)
+    for name in ("cache_skip_cookies", "cache_skip_queries", "cache_header", "cache_key"):
+        if getattr(location, name) and not location.cache_times:
+            faults.add("cache_times", _("Nothing is kept yet: write for how long, such as 200 301 = 10m."))
+            return
 
 
 def _check_pattern(location: Location, faults: _Faults) -> None:
@@ -120,6 +134,8 @@ def _check_variables(location: Location, faults: _Faults) -> None:
     faults.variables("headers", [item["value"] for item in location.headers], captures)
     faults.variables("request_headers", [item["value"] for item in location.request_headers], captures)
     faults.variables("return_value", [location.return_value], captures)
+    _check_rewrites(location.rewrites, faults)
+    _check_cache(location, faults, captures)
 
 
 def _check_owners(location: Location, faults: _Faults) -> None:

@@ -49,6 +49,7 @@ class SiteSerializer(serializers.ModelSerializer[Site]):
             "domains",
             "status",
             "health_path",
+            "cache_mb",
             "notes",
             "created_at",
             "updated_at",
@@ -73,6 +74,7 @@ class SiteChange(StrictSerializer):
     team = serializers.SlugRelatedField(slug_field="slug", queryset=Team.objects.all(), required=False)
     install = serializers.IntegerField(required=False, allow_null=True, min_value=1)
     health_path = serializers.CharField(max_length=300, required=False)
+    cache_mb = serializers.IntegerField(min_value=1, max_value=1048576, required=False)
     notes = serializers.CharField(required=False, allow_blank=True)
 
 

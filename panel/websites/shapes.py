@@ -9,6 +9,7 @@ from typing import Any
 from django.core.exceptions import ValidationError
 from django.utils.translation import gettext as _
 
+from panel.rendering.caching import COOKIE
 from panel.websites import validators
 
 # PHP settings that change how much and how long, never what code runs or which files are opened.
@@ -44,6 +45,7 @@ PHP_SETTINGS = {
 }
 BCRYPT = re.compile(r"\$2[aby]\$(?:0[4-9]|1[0-9])\$[./A-Za-z0-9]{53}")
 MEDIA_TYPE = re.compile(r"(?:\*|[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]*/(?:\*|[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]*))")
+REWRITE_FLAGS = ("", "last", "break", "redirect", "permanent")
 Check = Callable[[str], None]
 
 
@@ -150,6 +152,57 @@ def validate_headers(value: Any) -> None:
         _text(item, "value", validators.validate_header_value)
         if not isinstance(item.get("always", True), bool):
             raise ValidationError(_("“always” is true or false."), code="shape")
+
+
+def validate_rewrites(value: Any) -> None:
+    example = '[{"pattern": "^/old/(.*)$", "replacement": "/new/$1", "flag": "last"}]'
+    for item in _list_of(value, dict, example):
+        _members(item, {"pattern", "replacement"}, {"flag"}, example)
+        _text(item, "pattern", _check_rewritten)
+        _text(item, "replacement", _check_replacement)
+        if item.get("flag", "") not in REWRITE_FLAGS:
+            raise ValidationError(
+                _("“flag” is one of %(flags)s, or empty."), params={"flags": ", ".join(filter(None, REWRITE_FLAGS))}
+            )
+
+
+def _check_rewritten(value: str) -> None:
+    validators.validate_regex(value)
+    if " " in value:
+        raise ValidationError(_("A rewrite's pattern holds no blank here: write \\x20 or \\s."))
+
+
+def _check_replacement(value: str) -> None:
+    validators.validate_line(value)
+    if not value.startswith(("/", "http://", "https://", "$")) or " " in value:
+        raise ValidationError(
+            _("“%(value)s” is not where a rewrite leads: write /new/$1 or https://www.example.com/$1."),
+            params={"value": value},
+        )
+
+
+def validate_cache_times(value: Any) -> None:
+    example = '[{"codes": [200, 301], "seconds": 600}]'
+    for item in _list_of(value, dict, example):
+        _members(item, {"codes", "seconds"}, set(), example)
+        for code in _list_of(item["codes"], int, "[200, 301]"):
+            _status(code, 200)
+        if not item["codes"]:
+            raise ValidationError(_("Name at least one status code, such as 200."))
+        if type(item["seconds"]) is not int or not 1 <= item["seconds"] <= 31536000:
+            raise ValidationError(_("“seconds” is a number from 1 to 31536000, a year."), code="shape")
+    _unique([str(code) for item in value for code in item["codes"]])
+
+
+def validate_cookies(value: Any) -> None:
+    names = _list_of(value, str, '["session", "wordpress_logged_in_*"]')
+    for name in names:
+        if not COOKIE.match(name):
+            raise ValidationError(
+                _("“%(name)s” is not a cookie's name: use letters, digits and _ . ~ -, and perhaps a * at the end."),
+                params={"name": name},
+            )
+    _unique(names)
 
 
 def validate_gzip_types(value: Any) -> None:

@@ -8,7 +8,7 @@ from itertools import groupby
 from pathlib import Path
 
 from panel.rendering.spec import SiteSpec
-from tests.conformance import caching, found, guide, offered, sites
+from tests.conformance import caching, found, guide, offered, rewrites, sites
 from tests.conformance.compare import answers
 from tests.conformance.expected import Expected
 from tests.conformance.servers import Engine, serving
@@ -18,8 +18,8 @@ from tests.support.ports import free_port
 
 Case = Callable[[World], tuple[SiteSpec, list[Expected]]]
 
-CASES: tuple[Case, ...] = (*sites.SITES, *guide.SITES, *offered.SITES, *caching.SITES, *found.SITES)
-FILES = {**sites.FILES, **guide.FILES, **offered.FILES, **caching.FILES, **found.FILES}
+CASES: tuple[Case, ...] = (*sites.SITES, *guide.SITES, *offered.SITES, *caching.SITES, *rewrites.SITES, *found.SITES)
+FILES = {**sites.FILES, **guide.FILES, **offered.FILES, **caching.FILES, **rewrites.FILES, **found.FILES}
 
 
 def run(engine: Engine, root: Path, world: World) -> tuple[int, list[str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from panel.rendering import caching, checks, expiry, handlers, snippets
+from panel.rendering import caching, checks, expiry, handlers, rewriting, snippets, variables
 from panel.rendering.errors import NotExpressible
 from panel.rendering.headers import check as check_headers
 from panel.rendering.headers import merged
@@ -13,7 +13,7 @@ from panel.rendering.nginx.cache import STATUS, cached
 from panel.rendering.nginx.quoting import bounded, no_variables, prefix
 from panel.rendering.nginx.scope import Scope
 from panel.rendering.nginx.types import FORWARDED_HEADERS
-from panel.rendering.spec import Header, Location
+from panel.rendering.spec import Header, Location, Rewrite
 from panel.rendering.tree import Node, Raw, block, directive
 
 SCRIPT_GUARD = ("$fastcgi_script_name", "=404")  # never hand PHP a path that is no file
@@ -25,9 +25,10 @@ def location(scope: Scope, place: Place, everywhere: tuple[Header, ...]) -> Node
     handlers.check(source, at)
     pattern = bounded(checks.text(source.pattern, f"{at}/pattern"), f"{at}/pattern")
     words = [source.match, pattern] if source.match else [pattern]
+    body = rewrites(scope, source.rewrites, f"{at}/rewrites")
     if source.handler == "deny":
-        return block("location", *words, body=[directive("deny", "all")])
-    body = [*_access(scope, source, at), *_limits(scope, source, at), *_HANDLERS[source.handler](scope, place)]
+        return block("location", *words, body=[*body, directive("deny", "all")])
+    body += [*_access(scope, source, at), *_limits(scope, source, at), *_HANDLERS[source.handler](scope, place)]
     body += gzip(source.gzip)
     if source.gzip == "off" and scope.brotli:  # “compress answers” means either
         body.append(directive("brotli", "off"))
@@ -74,6 +75,17 @@ def add_headers(scope: Scope, everywhere: tuple[Header, ...], at: str, source: L
 
 def _tells_cache(source: Location) -> bool:
     return caching.caches(source) and source.cache is not None and source.cache.status_header
+
+
+def rewrites(scope: Scope, items: tuple[Rewrite, ...], at: str) -> list[Node]:
+    lines: list[Node] = []
+    for number, item in enumerate(items):
+        rewriting.check(item, f"{at}/{number}")
+        pattern = bounded(item.pattern, f"{at}/{number}/pattern")
+        known = variables.captures_of(item.pattern)
+        to = scope.dollars.complex(item.replacement, f"{at}/{number}/replacement", known)
+        lines.append(directive("rewrite", pattern, to, *([item.flag] if item.flag else []), gap=not lines))
+    return lines
 
 
 def _access(scope: Scope, source: Location, at: str) -> list[Node]:

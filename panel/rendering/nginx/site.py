@@ -9,7 +9,7 @@ from panel.rendering.errors import NotExpressible
 from panel.rendering.headers import check as check_headers
 from panel.rendering.locations import locations_of
 from panel.rendering.names import check as check_name
-from panel.rendering.nginx.location import add_headers, brotli, gzip, index_files, location
+from panel.rendering.nginx.location import add_headers, brotli, gzip, index_files, location, rewrites
 from panel.rendering.nginx.quoting import no_variables, prefix
 from panel.rendering.nginx.scope import Scope
 from panel.rendering.spec import ErrorPage, Header, InstallSpec, Listen, ServerBlock, SiteSpec, TlsFiles, Upstream
@@ -76,6 +76,7 @@ def _server(scope: Scope, source: ServerBlock, at: str) -> Node:
     if source.tls is not None and any(listen.tls for listen in source.listens):
         body += _tls(source.tls, at)
     body += [*_logs(scope, source, at), *_answers(scope, source, at), *add_headers(scope, everywhere, at)]
+    body += rewrites(scope, source.rewrites, f"{at}/rewrites")
     for place in locations_of(source, at).places:
         body.append(location(scope, place, everywhere))
     if source.snippet:

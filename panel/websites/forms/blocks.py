@@ -49,6 +49,12 @@ def _headers() -> LinesField:
     )
 
 
+def _rewrites(help_text: Any) -> LinesField:
+    return LinesField(
+        label=_("Rewrites"), to_text=lines.rewrites_to_text, from_text=lines.rewrites_from_text, help_text=help_text
+    )
+
+
 class BlockForm(PartForm[ServerBlock]):
     listens = LinesField(
         label=_("Listens on"),
@@ -68,6 +74,9 @@ class BlockForm(PartForm[ServerBlock]):
     )
     index = _index()
     try_files = _try_files()
+    rewrites = _rewrites(
+        _("In order, before a location is chosen: ^/old/(.*)$ /new/$1. Words after it: last break redirect permanent.")
+    )
     headers = _headers()
     error_pages = LinesField(
         label=_("Error pages"),
@@ -153,6 +162,21 @@ class BlockForm(PartForm[ServerBlock]):
 class LocationForm(PartForm[Location]):
     index = _index()
     try_files = _try_files()
+    rewrites = _rewrites(_("In order, of a path that comes here: ^/blog/(.*)$ /$1 break. The last word as in nginx."))
+    cache_times = LinesField(
+        label=_("Keep answers for"),
+        rows=2,
+        to_text=lines.cache_times_to_text,
+        from_text=lines.cache_times_from_text,
+        help_text=_("One a line: 200 301 = 10m, 404 = 30s. Empty: nothing is kept. What an answer says comes first."),
+    )
+    cache_skip_cookies = LinesField(
+        label=_("Not for visitors with the cookies"),
+        rows=1,
+        to_text=lines.words_to_text,
+        from_text=lines.words_from_text,
+        help_text=_("session wordpress_logged_in_*; nor for requests with a password."),
+    )
     headers = _headers()
     autoindex = null_boolean(_("List folders"), _("As the server block"), required=False)
     request_headers = LinesField(
@@ -191,6 +215,10 @@ class LocationForm(PartForm[Location]):
             "websocket": _("Pass WebSocket upgrades"),
             "connect_timeout_s": _("Connect within, s"),
             "read_timeout_s": _("Answer within, s"),
+            "cache_skip_queries": _("Not for addresses with a query"),
+            "cache_stale": _("Old answers where the application fails"),
+            "cache_header": _("Say in X-Cache what came from the cache"),
+            "cache_key": _("Told apart by"),
             "return_code": _("Status"),
             "return_value": _("Where to, or body"),
             "expires": _("Expires"),
@@ -205,6 +233,7 @@ class LocationForm(PartForm[Location]):
             "root": _("The path is added to it. Empty: the server block's."),
             "alias": _("Takes the place of the matched prefix."),
             "proxy_uri": _("Empty: passed on as it came."),
+            "cache_key": _("Empty: scheme, host, path and query. Else such as $host$uri."),
             "return_value": _("For 301, 302, 303, 307, 308: https://www.example.com$request_uri or /new"),
             "expires": _("30d, 12h, -1 (no caching), max or off"),
             "basic_auth_realm": _("Shown when browsers ask for a password. Empty: nobody is asked."),

@@ -206,11 +206,12 @@ def certifiable_names(form: SiteCreateForm) -> list[str]:
 class SiteEditForm(PartForm[Site]):
     class Meta:
         model = Site
-        fields = ("name", "team", "health_path", "notes")
-        labels = {"health_path": _("Health page"), "notes": _("Notes")}
+        fields = ("name", "team", "health_path", "cache_mb", "notes")
+        labels = {"health_path": _("Health page"), "cache_mb": _("Largest cache, MB"), "notes": _("Notes")}
         help_texts = {
             "name": _("Names the site's files on the host."),
             "health_path": _("Asked after every deployment: an answer below 500 proves that the site is up."),
+            "cache_mb": _("Of the answers that its locations keep."),
         }
         widgets = {"notes": forms.Textarea(attrs={"rows": 4})}
 

@@ -1,6 +1,6 @@
 """A whole site as one JSON document: out of the database and into it, all or nothing.
 
-    {"name", "team": slug, "install": id | null, "enabled", "health_path", "notes",
+    {"name", "team": slug, "install": id | null, "enabled", "health_path", "cache_mb", "notes",
      "upstreams": [{"name", "balancing", "keepalive", "servers": [{"address", "weight", ...}]}],
      "php_pools": [{"name", "address", "settings"}],
      "blocks": [{"listens": [{"port", ...}], "names": ["a.example"], "certificate": name | null, ...members,

@@ -96,7 +96,7 @@ def site_create(
 def site_update(
     *, actor: User, site: Site, expected_version: int | None = None, team: Team | None = None, **values: Any
 ) -> Site:
-    """Change name, health_path or notes; `team` hands the site over. The server is `site_install_set`'s."""
+    """Change name, health_path, cache_mb or notes; `team` hands the site over. The server is `site_install_set`'s."""
     if team is not None and team != site.team:
         require(actor, Action.CHANGE, team)
         require(actor, Action.CHANGE, site.team)

@@ -61,6 +61,8 @@ def location_extras(location: Location) -> SafeString:
         (_("headers"), bool(location.headers)),
         (_("expires"), bool(location.expires)),
         ("WebSocket", location.websocket),
+        (_("rewrites"), bool(location.rewrites)),
+        (_("cache"), bool(location.cache_times)),
     ]
     return format_html_join(" ", "{}", ((ui.badge(word),) for word, is_set in words if is_set))
 

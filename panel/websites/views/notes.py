@@ -10,7 +10,12 @@ from panel.websites import freeze
 from panel.websites.models import Location, ServerBlock, Site
 
 # Members of the SiteSpec that have another name in the form.
-_FIELDS = {"tls": "certificate", "basic_auth": "basic_auth_realm", "rate_limit": "rate_limit_rps"}
+_FIELDS = {
+    "tls": "certificate",
+    "basic_auth": "basic_auth_realm",
+    "rate_limit": "rate_limit_rps",
+    "cache": "cache_times",
+}
 Notes = dict[str, list[str]]
 
 

@@ -1,0 +1,82 @@
+"""A site's rewrites: what they may be on every engine, and what they make of a path.
+
+Source: ngx_http_rewrite_module. Those of the server block come first, then those of the location that is chosen; a
+path that a location's list changed without `break` is looked up anew, ten times at most.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from panel.rendering import checks, variables
+from panel.rendering.errors import NotExpressible
+from panel.rendering.pcre import search
+from panel.rendering.spec import Rewrite
+
+FLAGS = ("", "last", "break", "redirect", "permanent")
+ROUNDS = 10
+_SCHEMES = ("http://", "https://", "$scheme")
+
+
+def check(item: Rewrite, at: str) -> None:
+    """Raises NotExpressible for what nginx, Apache and OpenLiteSpeed would read differently, or not at all."""
+    checks.pcre(item.pattern, f"{at}/pattern")
+    if not item.pattern or " " in item.pattern:
+        raise NotExpressible(f"{at}/pattern", "write a regular expression without blanks, such as ^/old/(.*)$")
+    if item.flag not in FLAGS:
+        raise NotExpressible(f"{at}/flag", f"“{item.flag}” is none of last, break, redirect, permanent")
+    checks.text(item.replacement, f"{at}/replacement")
+    if not item.replacement.startswith(("/", "http://", "https://", "$")) or " " in item.replacement:
+        raise NotExpressible(f"{at}/replacement", f"“{item.replacement}” is neither a path nor a URL; write /new/$1")
+    variables.parse(item.replacement, f"{at}/replacement", captures=variables.captures_of(item.pattern))
+
+
+def redirects(item: Rewrite) -> int:
+    """The status of its redirect; 0 where the server goes on by itself."""
+    if item.flag == "permanent":
+        return 301
+    return 302 if item.flag == "redirect" or item.replacement.startswith(_SCHEMES) else 0
+
+
+def ends(item: Rewrite) -> bool:
+    return bool(item.flag) or bool(redirects(item))
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """What a list of rewrites made of a path. `status`: it redirects to `path`. `steps` say which applied."""
+
+    path: str
+    query: str
+    status: int = 0
+    changed: bool = False
+    stays: bool = False  # by `break`
+    steps: tuple[str, ...] = ()
+
+
+def apply(items: tuple[Rewrite, ...], path: str, query: str, known: dict[str, str]) -> Rewritten:
+    """`known`: the request's variables by name, without `uri` and `args`."""
+    steps: list[str] = []
+    changed = False
+    for item in items:
+        found = search(item.pattern, path)
+        if found is None:
+            continue
+        new, own = _replaced(item, {**known, "uri": path, "args": query, **found}, frozenset(found))
+        changed = True
+        steps.append(f"rewrite {item.pattern} makes {new} of {path}")
+        kept = own.removesuffix("?") if own.endswith("?") or not query else f"{own}&{query}" if own else query
+        if status := redirects(item):
+            return Rewritten(new + (f"?{kept}" if kept else ""), "", status, True, steps=tuple(steps))
+        path, query = new, kept
+        if item.flag:
+            return Rewritten(path, query, 0, True, item.flag == "break", tuple(steps))
+    return Rewritten(path, query, changed=changed, steps=tuple(steps))
+
+
+def _replaced(item: Rewrite, values: dict[str, str], captures: frozenset[str]) -> tuple[str, str]:
+    """The new path and its own query; a `?` at the very end stays there, to say that the old query goes."""
+    parts = variables.parse(item.replacement, "/", captures=captures)
+    text = "".join(part if isinstance(part, str) else values.get(part.name, "") for part in parts)
+    path, mark, own = text.partition("?")
+    return path, own if own or not mark else "?"

@@ -1,0 +1,118 @@
+"""Rewrites: in order, before a location is chosen and in it, with every last word, and what becomes of the query."""
+
+from __future__ import annotations
+
+from panel.rendering.spec import Header, Location, Rewrite, SiteSpec
+from tests.conformance.expected import Expected, fixed, one
+from tests.conformance.world import World
+
+
+def _where(world: World, path: str) -> dict[str, str]:
+    return {"location": f"http://a.test:{world.port}{path}"}
+
+
+def of_the_block(world: World) -> tuple[SiteSpec, list[Expected]]:
+    """Each works on what the one before it made; `last` and `break` end the list; then a location is chosen."""
+    spec = one(
+        world,
+        "rewrites",
+        fixed("", "/", "other $uri $args"),
+        fixed("", "/two/", "two $uri $args"),
+        fixed("=", "/end", "end $uri"),
+        fixed("~", r"^/item/(\d+)$", "item $1 $args"),
+        Location("", "/files/", "static"),
+        rewrites=(
+            Rewrite("^/one/(.*)$", "/two/$1"),
+            Rewrite("^/two/last/(.*)$", "/three/$1", "last"),
+            Rewrite("^/two/break/(.*)$", "/four/$1", "break"),
+            Rewrite("^/(?:three|four)/(.*)$", "/never/$1"),
+            Rewrite(r"^/p/(?<id>\d+)/(\w+)$", "/item/$id?name=$2", "last"),
+            Rewrite("^/drop$", "/two/drop?", "last"),
+            Rewrite("^/set$", "/two/set?a=1?", "last"),
+            Rewrite("^/old/(.*)$", "/two/$1", "redirect"),
+            Rewrite("^/gone/(.*)$", "/two/$1", "permanent"),
+            Rewrite("^/away/(.*)$", "https://b.test/$1"),
+            Rewrite("^/bare$", "/two/bare?", "permanent"),
+            Rewrite("^/e$", "/end"),
+            Rewrite("^/f/(.*)$", "/files/$1"),
+        ),
+    )
+    return spec, [
+        Expected("/x", 200, "other /x "),
+        Expected("/one/a", 200, "two /two/a "),
+        Expected("/one/a?q=1", 200, "two /two/a q=1"),
+        Expected("/one/last/a", 200, "other /three/a "),
+        Expected("/one/break/a", 200, "other /four/a "),
+        Expected("/three/a", 200, "other /never/a "),
+        Expected("/p/17/ann", 200, "item 17 name=ann"),
+        Expected("/p/17/ann?q=1", 200, "item 17 name=ann&q=1"),
+        Expected("/drop?q=1", 200, "two /two/drop "),
+        Expected("/set?q=1", 200, "two /two/set a=1"),
+        Expected("/old/a?q=1", 302, headers=_where(world, "/two/a?q=1")),
+        Expected("/gone/a", 301, headers=_where(world, "/two/a")),
+        Expected("/away/a?q=1", 302, headers={"location": "https://b.test/a?q=1"}),
+        Expected("/bare?q=1", 301, headers=_where(world, "/two/bare")),
+        Expected("/e", 200, "end /end"),
+        Expected("/f/a.txt", 200, "a file"),
+        Expected("/f/none.txt", 404),
+    ]
+
+
+def of_a_location(world: World) -> tuple[SiteSpec, list[Expected]]:
+    """Without `break` the location is chosen anew; what was refused or asked for a password before it is not."""
+    spec = one(
+        world,
+        "rewrites-inside",
+        fixed("", "/", "other $uri"),
+        fixed("", "/end/", "end $uri $args"),
+        Location("", "/start/", "static", rewrites=(Rewrite("^/start/(.*)$", "/end/$1"),)),
+        Location(
+            "",
+            "/steps/",
+            "static",
+            rewrites=(
+                Rewrite("^/steps/a/(.*)$", "/steps/b/$1"),
+                Rewrite("^/steps/b/(.*)$", "/start/$1", "last"),
+                Rewrite("^/start/(.*)$", "/wrong/$1"),
+                Rewrite("^/steps/r/(.*)$", "/end/$1", "permanent"),
+                Rewrite("^/steps/q/(.*)$", "/end/x?from=$1"),
+            ),
+        ),
+        Location("", "/shut/", "deny", rewrites=(Rewrite("^/shut/open/(.*)$", "/end/$1", "last"),)),
+        Location("", "/round/", "static", rewrites=(Rewrite("^/round/(.*)$", "/round/$1", "last"),)),
+        Location(
+            "",
+            "/api/",
+            "proxy",
+            upstream="app",
+            headers=(Header("X-One", "api"),),
+            rewrites=(Rewrite("^/api/(.*)$", "/$1", "break"),),
+        ),
+        Location("", "/app/", "proxy", upstream="app"),
+        Location("", "/go/", "static", rewrites=(Rewrite("^/go/(.*)$", "/app/$1", "last"),)),
+        Location(
+            "", "/front/", "static", try_files=("$uri", "/files/a.txt"), rewrites=(Rewrite("^/front/x$", "/end/y"),)
+        ),
+        Location("", "/files/", "static"),
+        rewrites=(Rewrite("^/first/(.*)$", "/start/$1"),),
+    )
+    return spec, [
+        Expected("/start/a?q=1", 200, "end /end/a q=1"),
+        Expected("/first/a", 200, "end /end/a "),
+        Expected("/steps/a/x", 200, "end /end/x "),
+        Expected("/steps/b/x", 200, "end /end/x "),
+        Expected("/steps/r/x?q=1", 301, headers=_where(world, "/end/x?q=1")),
+        Expected("/steps/q/y?q=1", 200, "end /end/x from=y&q=1"),
+        Expected("/shut/x", 403),
+        Expected("/shut/open/x", 200, "end /end/x "),
+        Expected("/round/x", 500),
+        Expected("/api/x/y?q=1", 200, "GET /x/y?q=1 host=a.test ip=127.0.0.1 proto=http own=-", {"x-one": "api"}),
+        Expected("/app/x", 200, "GET /app/x host=a.test ip=127.0.0.1 proto=http own=-"),
+        Expected("/go/x?q=1", 200, "GET /app/x?q=1 host=a.test ip=127.0.0.1 proto=http own=-"),
+        Expected("/front/x", 200, "end /end/y "),
+        Expected("/front/z", 200, "a file"),
+    ]
+
+
+FILES = {"files/a.txt": "a file"}
+SITES = (of_the_block, of_a_location)
