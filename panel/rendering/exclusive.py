@@ -44,6 +44,11 @@ class Condition:
         lookaheads = "".join(f"(?!{_from_start(item)})" for item in self.but_not)
         return f"^{lookaheads}{_from_start(self.own)}"
 
+    def as_whole(self) -> str:
+        """One expression that takes the whole path, and keeps the captures of its own."""
+        lookaheads = "".join(f"(?!{_found(item)})" for item in self.but_not)
+        return f"^{lookaheads}(?={_found(self.own)})(?s:.*)$"
+
     def below_root(self) -> str:
         """The same, for a section whose expression also sees targets as they came: it matches none without a first /.
 
@@ -137,6 +142,11 @@ def _from_start(expression: Expression) -> str:
         return text[1:]
     inner = f"(?:{text})" if "|" in _outside_groups(text) else text
     return inner if expression.is_anchored else f".*{inner}"
+
+
+def _found(expression: Expression) -> str:
+    """It is found somewhere from here on, the first time."""
+    return f"(?s:.*?)(?:{expression.inline()})"
 
 
 def _outside_groups(text: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from panel.rendering.spec import Header, Location, Rewrite, SiteSpec
+from panel.rendering.spec import AccessRule, Header, Location, Rewrite, SiteSpec
 from tests.conformance.expected import Expected, fixed, one
 from tests.conformance.world import World
 
@@ -21,7 +21,16 @@ def of_the_block(world: World) -> tuple[SiteSpec, list[Expected]]:
         fixed("=", "/end", "end $uri"),
         fixed("~", r"^/item/(\d+)$", "item $1 $args"),
         Location("", "/files/", "static"),
+        Location("", "/aliased/", "static", alias=f"{world.www}/files/"),
+        Location("", "/asked/", "static", alias=f"{world.www}/files/", access_rules=(AccessRule("deny", "all"),)),
+        Location("~", r"\.php$", "php", php_pool="php"),
+        Location("", "/passed/", "proxy", upstream="app"),
         rewrites=(
+            Rewrite("^/alias/(.*)$", "/aliased/$1"),
+            Rewrite("^/ask/(.*)$", "/asked/$1"),
+            Rewrite("^/asked/open/(.*)$", "/aliased/$1"),
+            Rewrite("^/script/(.*)$", "/app/info.php"),
+            Rewrite("^/pass/(.*)$", "/passed/$1"),
             Rewrite("^/one/(.*)$", "/two/$1"),
             Rewrite("^/two/last/(.*)$", "/three/$1", "last"),
             Rewrite("^/two/break/(.*)$", "/four/$1", "break"),
@@ -55,6 +64,20 @@ def of_the_block(world: World) -> tuple[SiteSpec, list[Expected]]:
         Expected("/e", 200, "end /end"),
         Expected("/f/a.txt", 200, "a file"),
         Expected("/f/none.txt", 404),
+        Expected("/one/a%20b%25c", 200, "two /two/a b%c "),
+        Expected("/alias/a.txt", 200, "a file"),
+        Expected("/alias/none.txt", 404),
+        Expected("/ask/a.txt", 403),
+        Expected("/asked/open/a.txt", 200, "a file"),
+        Expected("/script/x", 200, "/app/info.php||14"),
+        Expected("/pass/a%20b?q=1", 200, "GET /passed/a%20b?q=1 host=a.test ip=127.0.0.1 proto=http own=-"),
+        Expected(
+            "/pass/x",
+            200,
+            "POST /passed/x host=a.test ip=127.0.0.1 proto=http own=- body=3",
+            method="POST",
+            sent_body="abc",
+        ),
     ]
 
 

@@ -14,6 +14,7 @@ from panel.rendering.spec import (
     Location,
     PhpPool,
     RateLimit,
+    Rewrite,
     ServerBlock,
     SiteSpec,
     TlsFiles,
@@ -232,6 +233,33 @@ def cache() -> SiteSpec:
     return SiteSpec("cache", (block,), upstreams=(app,), php_pools=(PHP,), cache_mb=200)
 
 
+def rewritten() -> SiteSpec:
+    api = Location(
+        "", "/api/", "proxy", upstream="app", rewrites=(Rewrite("^/api/(.*)$", "/$1", "break"),), websocket=True
+    )
+    shop = Location(
+        "",
+        "/shop/",
+        "static",
+        rewrites=(
+            Rewrite(r"^/shop/item/(?<id>\d+)$", "/api/item?id=$id", "last"),
+            Rewrite("^/shop/(.*)$", "/store/$1"),
+        ),
+    )
+    block = ServerBlock(
+        HTTP,
+        ("moved.example",),
+        root="/srv/moved",
+        rewrites=(
+            Rewrite("^/blog/(.*)$", "/news/$1"),
+            Rewrite("^/feed$", "https://feeds.example/news"),
+            Rewrite(r"^/(.*)\.htm$", "/$1.html?", "permanent"),
+        ),
+        locations=(Location("", "/", "static"), shop, api),
+    )
+    return SiteSpec("rewritten", (block,), upstreams=(Upstream("app", (UpstreamServer("127.0.0.1:3000"),)),))
+
+
 def error_pages() -> SiteSpec:
     block = ServerBlock(
         HTTP,
@@ -297,5 +325,5 @@ def hostile() -> SiteSpec:
 
 CASES = (
     static, wordpress, path_info, proxy, balancing, redirects, tls, headers, access, limits, error_pages, names, nested,
-    hostile, logs, cache,
+    hostile, logs, cache, rewritten,
 )  # fmt: skip

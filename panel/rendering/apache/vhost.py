@@ -5,14 +5,15 @@ from __future__ import annotations
 from posixpath import dirname
 
 from panel.rendering import checks, handlers, logformats, names, reach, snippets
-from panel.rendering.apache import cache, rewriting
+from panel.rendering.apache import cache, rewrites, rewriting
 from panel.rendering.apache.modules import mpm
 from panel.rendering.apache.quoting import Interpolator, expression, plain
 from panel.rendering.apache.section import body_limit, brotli, gzip, header_line, index_files, section
+from panel.rendering.apache.upstream import target_of
 from panel.rendering.errors import NotExpressible
-from panel.rendering.exclusive import conditions
+from panel.rendering.exclusive import Condition, conditions
 from panel.rendering.headers import check as check_headers
-from panel.rendering.locations import locations_of
+from panel.rendering.locations import Locations, Place, locations_of
 from panel.rendering.spec import ErrorPage, Header, InstallSpec, Listen, ServerBlock, SiteSpec, TlsFiles
 from panel.rendering.tree import Directive, Node, Raw, block, directive
 
@@ -209,11 +210,26 @@ def _locations(
         inside = place in fallbacks.values()
         sections += section(spec, install, place, condition, everywhere, name, inside=inside, fallbacks=later)
     rules = [*cache.path_rules(source), *rules]
+    if rewrites.are_used(source):
+        moved = _moved(spec, source, chosen, found, name, at)
+        ends, anew = rewrites.asked_anew(encodes=encodes)
+        rules = [*moved, *ends, *rules]
+        sections.append(anew)
     if _mentions_raw_uri(source):
         rules = [*rewriting.RAW_URI_RULES, *rules]
     if any(location.upstream_tls for location in source.locations):
         sections.insert(0, directive("SSLProxyEngine", "on"))
     return [directive("RewriteEngine", "On", gap=True), *rules, *sections] if rules else sections
+
+
+def _moved(
+    spec: SiteSpec, source: ServerBlock, chosen: dict[Place, Condition], found: Locations, name: str, at: str
+) -> list[Directive]:
+    def proxied(place: Place) -> str | None:
+        proxies = place.location.handler == "proxy"
+        return target_of(spec, place.location, place.pointer)[0] if proxies else None
+
+    return rewrites.rules(source, chosen, rewriting.missing_slashes(found), at, rewrites.Dialect(name, proxied))
 
 
 def _mentions_raw_uri(source: ServerBlock) -> bool:
@@ -223,4 +239,6 @@ def _mentions_raw_uri(source: ServerBlock) -> bool:
     ]
     texts = [header.value for header in headers] + [item.return_value for item in source.locations]
     texts += [part for item in source.locations for part in item.try_files]
+    texts += [item.replacement for item in source.rewrites]
+    texts += [item.replacement for location in source.locations for item in location.rewrites]
     return any("request_uri" in text for text in texts)

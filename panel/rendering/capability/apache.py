@@ -8,7 +8,7 @@ from collections.abc import Callable
 from panel.rendering import reach
 from panel.rendering.apache.modules import mpm
 from panel.rendering.apache.rewriting import encodes_queries, is_checked_first
-from panel.rendering.caching import locations
+from panel.rendering.caching import caches, locations
 from panel.rendering.capability import Context, Verdict, differs, missing
 from panel.rendering.errors import NotExpressible
 from panel.rendering.handlers import REDIRECTS
@@ -94,6 +94,10 @@ def _limits_applications(context: Context) -> bool:
     owner = context.owner
     places = (owner,) if isinstance(owner, Location) else owner.locations
     return bool(owner.client_max_body_mb) and any(place.handler in ("php", "proxy") for place in places)
+
+
+def _breaks(context: Context) -> bool:
+    return any(item.flag == "break" for item in context.owner.rewrites)
 
 
 _CHUNKED = differs(
@@ -207,6 +211,21 @@ APACHE: dict[str, tuple[Verdict, ...]] = {
         differs("Apache keeps answers with status 200, 203, 300 and 301 for the first time given here, others only "
                 "where the application says how long", "no time of its own for each status",
                 lambda context: context.owner.codes != (200, 301)),
+    ),
+    "Location.rewrites": (
+        differs("Apache rewrites only what comes from outside, not what try_files, an index file or an error page "
+                "leads to", "such a path stays as it is"),
+        differs("Apache chooses the location anew after “break”", "the location of the new path answers",
+                lambda context: context.owner.handler != "proxy" and _breaks(context)),
+        differs("Apache chooses the location anew after “break” where a rewrite before it has led here",
+                "the location of the new path answers",
+                lambda context: context.owner.handler == "proxy" and _breaks(context)),
+    ),
+    "ServerBlock.rewrites": (
+        differs("Apache answers 403 where a path that holds %3F is rewritten, and passes letters above ASCII on to "
+                "upstreams as they are", "nginx takes the ? as a letter and encodes such letters"),
+        differs("Apache keeps no answer of a path that was rewritten", "the application is asked",
+                lambda context: any(map(caches, context.owner.locations))),
     ),
     "Location.access_rules": (_UNCHECKED,),
     "Location.basic_auth": (_UNCHECKED,),

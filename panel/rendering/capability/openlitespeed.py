@@ -127,6 +127,7 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
         differs("OpenLiteSpeed has one time for all answers", "the first time given here",
                 lambda context: context.owner.codes != (200, 301, 302)),
     ),
+    "Location.rewrites": APACHE["Location.rewrites"],
     "Location.access_rules": (
         differs("OpenLiteSpeed takes the most specific rule, not the first", "one kind of rule and a last word for all",
                 _mixed_rules),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from panel.rendering import checks, handlers, logformats, snippets
-from panel.rendering.apache import rewriting
+from panel.rendering.apache import rewrites, rewriting
 from panel.rendering.apache.quoting import RAW_URI
 from panel.rendering.apache.quoting import line as rewrite_line
 from panel.rendering.errors import NotExpressible
@@ -142,7 +142,10 @@ def _rewrite(spec: SiteSpec, install: InstallSpec, number: int, found: Locations
         rules += _to_https(secure[0].port if secure else 443)
     if not prefixes_suffice(found):  # a prefix context adds the slash by itself
         rules += rewriting.missing_slashes(found)
-    for place, condition in conditions(found).items():
+    chosen = conditions(found)
+    if rewrites.are_used(source):
+        rules += _rewritten(spec, source, found, chosen, server, number)
+    for place, condition in chosen.items():
         handlers.check(place.location, place.pointer)
         rules += cached(place, condition)
         if not _has_body(place.location):
@@ -157,6 +160,24 @@ def _rewrite(spec: SiteSpec, install: InstallSpec, number: int, found: Locations
         rules = [*rewriting.RAW_URI_RULES, *rules]
     lines = Lines("rules", tuple(rewrite_line(rule) for rule in rules))
     return [block("rewrite", body=[directive("enable", 1), lines])]
+
+
+def _rewritten(
+    spec: SiteSpec,
+    source: ServerBlock,
+    found: Locations,
+    chosen: dict[Place, Condition],
+    server: str,
+    number: int,
+) -> list[Directive]:
+    """Contexts are chosen by the path that rules leave, so nothing has to be asked anew."""
+
+    def proxied(place: Place) -> str | None:
+        proxies = place.location.handler == "proxy"
+        return f"http://{upstream_app(spec, place.location, place.pointer)}" if proxies else None
+
+    dialect = rewrites.Dialect(server, proxied, foreign=())
+    return rewrites.rules(source, chosen, rewriting.missing_slashes(found), f"/blocks/{number}", dialect)
 
 
 def _has_body(source: Location) -> bool:

@@ -1,0 +1,163 @@
+"""A site's own rewrites, in mod_rewrite's words; OpenLiteSpeed reads the same.
+
+At virtual-host level a rule's pattern sees the path as the rules before it left it, but sections and `%{REQUEST_URI}`
+stay with the path that came. So these rules only work out where the request goes; what they changed is then asked for
+anew by an internal redirect, out of a section that lets everybody pass: the new path's own location decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from panel.rendering import exclusive, rewriting, variables
+from panel.rendering.apache.quoting import Interpolator, rewrite_regex
+from panel.rendering.exclusive import Condition
+from panel.rendering.locations import Place
+from panel.rendering.spec import Rewrite, ServerBlock
+from panel.rendering.tree import Directive, Node, block, directive
+
+AT, AGAIN, HOPPED, MOVED, ROUND, TO = (f"PADDOCK_{word}" for word in ("AT", "AGAIN", "HOPPED", "MOVED", "ROUND", "TO"))
+ANEW = f"N={rewriting.ROUNDS}"
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """`proxied`: where a proxying place sends a path that `break` made, else None. `foreign`: tests that tell requests
+    which the server makes itself, for an index file or an error page; those are not rewritten."""
+
+    server_name: str
+    proxied: Callable[[Place], str | None]
+    foreign: tuple[tuple[str, str], ...] = (("%{ENV:REDIRECT_STATUS}", "!^$"), ("%{IS_SUBREQ}", "=true"))
+
+
+def are_used(source: ServerBlock) -> bool:
+    return bool(source.rewrites) or any(location.rewrites for location in source.locations)
+
+
+def rules(
+    source: ServerBlock, chosen: Mapping[Place, Condition], slashes: list[Directive], at: str, dialect: Dialect
+) -> list[Directive]:
+    """The server block's list, then those of locations until none changes the path any more.
+
+    `slashes`: the redirects to a final /, which come before a location's own list.
+    """
+    inside = _inside(chosen, dialect) if any(place.location.rewrites for place in chosen) else []
+    own = [line for item in _block_list(source, at, dialect) for line in item]
+    head = [*_skip([(f"%{{ENV:{ROUND}}}", "=1")], len(_counted(own)))] if inside and own else []
+    begun = [directive("RewriteRule", "^", "-", f"[E={ROUND}:1]")] if inside else []
+    body = [*head, *own, *begun, *slashes, *inside]
+    return [*_skip(dialect.foreign, len(_counted(body))), *body] if dialect.foreign else body
+
+
+def _counted(lines: list[Directive]) -> list[Directive]:
+    return [line for line in lines if line.name == "RewriteRule"]
+
+
+def _skip(tests: Sequence[tuple[str, str]], count: int) -> list[Directive]:
+    """Leaves out the next `count` rules where one of the tests holds."""
+    found = [directive("RewriteCond", *test, "[OR]") for test in tests[:-1]]
+    found.append(directive("RewriteCond", *tests[-1]))
+    return [*found, directive("RewriteRule", "^", "-", f"[S={count}]")]
+
+
+def _block_list(source: ServerBlock, at: str, dialect: Dialect) -> list[list[Directive]]:
+    found: list[list[Directive]] = []
+    for number, item in enumerate(source.rewrites):
+        rest = len(source.rewrites) - number - 1
+        flags = [f"E={MOVED}:1", f"E={HOPPED}:1"]
+        flags += [f"S={rest}"] if item.flag in ("last", "break") and rest else []
+        found.append([_one(item, f"{at}/rewrites/{number}", flags, dialect)])
+    return found
+
+
+def _one(item: Rewrite, at: str, flags: list[str], dialect: Dialect, url: str = "") -> Directive:
+    """One rewrite as one rule. `url`: the upstream that its result is asked of."""
+    rewriting.check(item, at)
+    pattern = item.pattern
+    if "$uri" in item.replacement or "${uri}" in item.replacement:  # $0 is the whole path then
+        pattern = f"^(?=(?s:.*?)(?:{pattern}))(?s:.*)$"
+    names = variables.captures_of(item.pattern)
+    captures = {str(number): str(number) for number in range(1, len(exclusive.groups(item.pattern)) + 1)}
+    captures |= {name: str(exclusive.number_of(item.pattern, name)) for name in names}
+    words = Interpolator(dialect.server_name, {**captures, "uri": "0"}, names)
+    field, text = f"{at}/replacement", item.replacement
+    drops = text.endswith("?")
+    text = text.removesuffix("?") if drops and "?" in text[:-1] else text
+    if status := rewriting.redirects(item):
+        flags = [f"R={status}", "L"]
+    if "?" in text and not drops:
+        flags = ["QSA", *flags]
+    result = url + words.in_target(text, field)
+    return directive("RewriteRule", rewrite_regex(pattern, f"{at}/pattern"), result, f"[{','.join(flags)}]")
+
+
+def _inside(chosen: Mapping[Place, Condition], dialect: Dialect) -> list[Directive]:
+    """Notes the location, then goes through its list; a `last`, or a change that nothing ended, begins anew."""
+    places = [place for place in chosen if place.location.rewrites]
+    notes = [directive("RewriteRule", "^", "-", f"[E={AT}:-]")]
+    for place in places:
+        pattern = rewrite_regex(chosen[place].as_whole(), f"{place.pointer}/pattern")
+        notes.append(directive("RewriteRule", pattern, "-", f"[E={AT}:{place.number}]"))
+    groups = [_group(place, dialect) for place in places]
+    found: list[Directive] = []
+    for place, group in zip(places, groups, strict=True):
+        found += [*_skip([(f"%{{ENV:{AT}}}", f"!={place.number}")], len(_counted(group))), *group]
+    return [*notes, *found]
+
+
+def _group(place: Place, dialect: Dialect) -> list[Directive]:
+    found: list[Directive] = []
+    goes_on = any(not rewriting.ends(item) for item in place.location.rewrites)
+    lists = [_of_place(place, number, item, dialect) for number, item in enumerate(place.location.rewrites)]
+    tail = [
+        directive("RewriteCond", f"%{{ENV:{AGAIN}}}", "=1"),
+        directive("RewriteRule", "^", "-", f"[E={AGAIN}:0,E={HOPPED}:1,{ANEW}]"),
+    ]
+    for number, lines in enumerate(lists):
+        rest = sum(len(_counted(item)) for item in lists[number + 1 :]) + goes_on
+        found += [_skipping(line, rest) for line in lines]
+    return [*found, *(tail if goes_on else [])]
+
+
+def _skipping(line: Directive, rest: int) -> Directive:
+    """A rule of `break` leaves out what follows it in its location."""
+    words = [word.replace("S=REST", f"S={rest}") if rest else word.replace(",S=REST", "") for word in line.args]
+    return directive(line.name, *words)
+
+
+def _of_place(place: Place, number: int, item: Rewrite, dialect: Dialect) -> list[Directive]:
+    at = f"{place.pointer}/rewrites/{number}"
+    if item.flag == "last":
+        return [_one(item, at, [f"E={MOVED}:1", f"E={AGAIN}:0", f"E={HOPPED}:1", ANEW], dialect)]
+    if item.flag != "break":
+        return [_one(item, at, [f"E={MOVED}:1", f"E={AGAIN}:1"], dialect)]
+    stays = _one(item, at, [f"E={MOVED}:1", f"E={AGAIN}:0", "S=REST"], dialect)
+    if (url := dialect.proxied(place)) is None:
+        return [stays]
+    own = [directive("RewriteCond", f"%{{ENV:{HOPPED}}}", "!=1"), _one(item, at, ["P"], dialect, url)]
+    return [*own, stays]
+
+
+def asked_anew(*, encodes: bool) -> tuple[list[Directive], Node]:
+    """The rule that ends what is moved, and the section that asks for it: `%` and `?` in it are no escapes.
+
+    `encodes`: the server has BCTLS, for blanks, which proxied paths may not hold.
+    """
+    ends = [
+        directive("RewriteCond", f"%{{ENV:{MOVED}}}", "=1"),
+        directive("RewriteRule", "^(?s:.*)$", "-", f"[E={TO}:$0,L]"),
+    ]
+    section = block(
+        "If",
+        f"-n reqenv('{TO}')",
+        body=[
+            directive("AuthType", "None"),
+            directive("Require", "all", "granted"),
+            directive("AllowMethods", "reset"),
+            directive("RewriteEngine", "On"),
+            directive("RewriteCond", f"%{{ENV:{TO}}}", "^(?s:(.*))$"),
+            directive("RewriteRule", "^", "%1", "[B=%?,BCTLS,BNP]" if encodes else "[B=%?]"),
+        ],
+    )
+    return ends, section
