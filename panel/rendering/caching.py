@@ -47,6 +47,15 @@ def cookies(found: Cache) -> str:
     return rf"(?:^|;\s*)(?:{'|'.join(names)})="
 
 
+def sentence(source: Location) -> str:
+    """What is kept and from whom it is kept back, for people."""
+    assert source.cache is not None
+    times = [f"{' '.join(map(str, item.codes))} for {item.seconds} s" for item in source.cache.valid]
+    without = ["a password", *(f"the cookie {name}" for name in source.cache.skip_cookies)]
+    without += ["a query"] if source.cache.skip_queries else []
+    return f"answers are kept ({', '.join(times)}), but not of requests with {', '.join(without)}"
+
+
 def longest_s(spec: SiteSpec) -> int:
     """How long the site's answers may be kept at most without being asked for."""
     found = [item.seconds for source in locations(spec) if source.cache for item in source.cache.valid]

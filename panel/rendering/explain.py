@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from panel.rendering import names
-from panel.rendering.choice import Choice, choose
+from panel.rendering.choice import Choice
 from panel.rendering.locations import Place, locations_of
 from panel.rendering.normalise import BadPath, normalise, split_target
 from panel.rendering.outcome import Outcome, of_block, of_place, with_error_pages
+from panel.rendering.rewriting import ROUNDS, Moved, rewritten
 from panel.rendering.spec import Listen, ServerBlock, SiteSpec
 
-StepName = Literal["listener", "server", "path", "location", "answer"]
+StepName = Literal["listener", "server", "path", "rewrite", "location", "answer"]
 
 
 @dataclass(frozen=True)
@@ -167,7 +168,20 @@ def _to_https(host: _Host, request: Request, steps: list[Step]) -> Explanation:
 
 def _location(host: _Host, path: str, query: str, request: Request, steps: list[Step]) -> Explanation:
     found = locations_of(host.block, host.pointer)
-    choice = choose(found, path)
+    known = {
+        "request_uri": request.path, "host": host_of(request.host), "http_host": request.host,
+        "scheme": request.scheme, "https": "on" if request.scheme == "https" else "",
+        "server_port": str(request.port), "server_name": next(iter(host.block.names), ""),
+    }  # fmt: skip
+    moved = rewritten(host.block, found, path, query, known)
+    if moved.steps:
+        steps = [*steps, Step("rewrite", _moved(moved), moved.steps)]
+    if moved.status:
+        pointer = moved.place.pointer if moved.place else ""
+        outcome = Outcome("error" if moved.status == 500 else "return", status=moved.status, text=moved.path)
+        step = Step("answer", f"{moved.status} {moved.path}".strip())
+        return Explanation((*steps, step), outcome, host.spec.name, host.pointer, pointer)
+    path, query, choice = moved.path, moved.query, moved.choice
     chosen = choice.place
     steps = [*steps, Step("location", _chosen(choice, chosen), choice.reasons)]
     if choice.slash:
@@ -175,17 +189,21 @@ def _location(host: _Host, path: str, query: str, request: Request, steps: list[
     elif chosen is None:
         outcome = of_block(host.block, found, path)
     else:
-        variables = {
-            "uri": path, "args": query, "query_string": query, "is_args": "?" if query else "",
-            "request_uri": request.path, "host": host_of(request.host), "http_host": request.host,
-            "scheme": request.scheme, "https": "on" if request.scheme == "https" else "",
-            "server_port": str(request.port), "server_name": next(iter(host.block.names), ""),
-        }  # fmt: skip
-        outcome = of_place(host.spec, host.block, chosen, found, path, variables | choice.captures)
+        variables = known | {"uri": path, "args": query, "query_string": query, "is_args": "?" if query else ""}
+        plain = replace(chosen, location=replace(chosen.location, proxy_uri="")) if moved.stays else chosen
+        outcome = of_place(host.spec, host.block, plain, found, path, variables | choice.captures)
     outcome = with_error_pages(outcome, host.block, found)
     pointer = chosen.pointer if chosen else ""
     step = Step("answer", outcome.sentence(), outcome.notes)
     return Explanation((*steps, step), outcome, host.spec.name, host.pointer, pointer)
+
+
+def _moved(moved: Moved) -> str:
+    if moved.status == 500:
+        return f"500: the rewrites of locations led to each other more than {ROUNDS} times"
+    if moved.status:
+        return f"a redirect to {moved.path}"
+    return f"{moved.path} with the query {moved.query}" if moved.query else moved.path
 
 
 def _chosen(choice: Choice, place: Place | None) -> str:

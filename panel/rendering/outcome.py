@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from panel.rendering import handlers, variables
+from panel.rendering import caching, handlers, variables
 from panel.rendering.choice import choose
 from panel.rendering.locations import Locations, Place
 from panel.rendering.spec import ServerBlock, SiteSpec
@@ -108,6 +108,8 @@ def _notes(place: Place) -> tuple[str, ...]:
         notes = [f"access rules are asked first: {', '.join(notes)}"]
     if source.basic_auth is not None:
         notes.append(f"a password is asked for “{source.basic_auth.realm}”")
+    if caching.caches(source):
+        notes.append(caching.sentence(source))
     return tuple(notes)
 
 

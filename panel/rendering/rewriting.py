@@ -9,9 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from panel.rendering import checks, variables
+from panel.rendering.choice import Choice, choose
 from panel.rendering.errors import NotExpressible
+from panel.rendering.locations import Locations, Place
 from panel.rendering.pcre import search
-from panel.rendering.spec import Rewrite
+from panel.rendering.spec import Rewrite, ServerBlock
 
 FLAGS = ("", "last", "break", "redirect", "permanent")
 ROUNDS = 10
@@ -80,3 +82,36 @@ def _replaced(item: Rewrite, values: dict[str, str], captures: frozenset[str]) -
     text = "".join(part if isinstance(part, str) else values.get(part.name, "") for part in parts)
     path, mark, own = text.partition("?")
     return path, own if own or not mark else "?"
+
+
+@dataclass(frozen=True)
+class Moved:
+    """Where a request goes in the end. `status`: a redirect to `path`, or 500 where the lists lead to each other."""
+
+    path: str
+    query: str
+    choice: Choice
+    place: Place | None
+    status: int = 0
+    stays: bool = False
+    steps: tuple[str, ...] = ()
+
+
+def rewritten(block: ServerBlock, found: Locations, path: str, query: str, known: dict[str, str]) -> Moved:
+    """The server block's list, then those of the locations that it leads to."""
+    first = apply(block.rewrites, path, query, known)
+    path, query, steps = first.path, first.query, first.steps
+    choice = choose(found, path)
+    if first.status:
+        return Moved(path, "", choice, None, first.status, steps=steps)
+    for _ in range(ROUNDS + 1):
+        place = choice.place
+        if place is None or choice.slash or not place.location.rewrites:
+            return Moved(path, query, choice, place, steps=steps)
+        own = apply(place.location.rewrites, path, query, known)
+        path, query = own.path, own.query
+        steps += tuple(f"location {place.label}: {step}" for step in own.steps)
+        if own.status or own.stays or not own.changed:
+            return Moved(path, query, choice, place, own.status, own.stays, steps)
+        choice = choose(found, path)
+    return Moved("", "", choice, None, 500, steps=steps)

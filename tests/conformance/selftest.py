@@ -21,7 +21,7 @@ from tests.support.gallop import gallop_binary
 from tests.support.process import tool
 
 SERVERS = ("nginx", "gallop", "apache")
-EXPRESSIONS = ("regex", "regex nocase", "regex name")
+EXPRESSIONS = ("regex", "regex nocase", "regex name", "rewrite pattern")
 LOGS = ("access log", "error log")
 REASONS = {
     "no regular expression": r"pcre2?_compile\(\) failed|[Rr]egular expression|could not be compiled|regex",
@@ -74,9 +74,9 @@ def _tested(engine: str, folder: Path, batch: list[tuple[str, list[str]]]) -> tu
     """The test's exit status, what it said, and the number of the site that it refused."""
     text, ends = "", []
     for number, (_, files) in enumerate(batch):
-        # All are of one site; its zones and upstreams may be there once.
+        # All are of one site; its zones, upstreams and caches may be there once.
         one = "".join(files).replace("paddock_site_", f"paddock_s{number}_")
-        text += one.replace("/var/log/", f"{folder}/")
+        text += one.replace("/var/log/", f"{folder}/").replace("/var/cache/", f"{folder}/cache-{number}-")
         ends.append(text.count("\n"))
     (folder / "sites.conf").write_text(text)
     done = subprocess.run(_command(engine, folder), capture_output=True, text=True, errors="replace", timeout=300)

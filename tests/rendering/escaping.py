@@ -64,8 +64,15 @@ def _of_openlitespeed(item: Read) -> object:
     return (item.name, len(item.args), tuple(_of_openlitespeed(child) for child in item.body or ()))
 
 
+def _of_nginx(item: Read) -> object:
+    """What a map's lines begin with are values, no directives."""
+    if item.name == "map":
+        return (item.name, len(item.args), tuple(len(child.args) for child in item.body or ()))
+    return item.shape()
+
+
 _SHAPES = {
-    "nginx": Read.shape, "gallop": Read.shape, "apache": _of_apache, "openlitespeed": _of_openlitespeed,
+    "nginx": _of_nginx, "gallop": _of_nginx, "apache": _of_apache, "openlitespeed": _of_openlitespeed,
 }  # fmt: skip
 
 

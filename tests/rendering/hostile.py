@@ -10,11 +10,14 @@ from hypothesis import strategies as st
 from panel.rendering.spec import (
     AccessRule,
     BasicAuth,
+    Cache,
+    CacheTime,
     ErrorPage,
     Header,
     Listen,
     Location,
     PhpPool,
+    Rewrite,
     ServerBlock,
     SiteSpec,
     Upstream,
@@ -53,6 +56,10 @@ def answer(value: str) -> SiteSpec:
     return located(handler="return", return_code=200, return_value=value)
 
 
+def cached(**more: object) -> SiteSpec:
+    return located(handler="proxy", upstream="up", cache=Cache((CacheTime((200,), 60),), **more))  # type: ignore[arg-type]
+
+
 FIELDS: dict[str, Build] = {
     "site name": lambda v: replace(site(block()), name=v),
     "server name": lambda v: site(block(names=(v,))),
@@ -78,6 +85,12 @@ FIELDS: dict[str, Build] = {
     "regex alias": lambda v: located(match="~", pattern="^/(.*)$", alias="/" + v),
     "location index": lambda v: located(index=(v,)),
     "try_files": lambda v: located(try_files=("$uri", "/" + v)),
+    "rewrite pattern": lambda v: site(block(rewrites=(Rewrite(v, "/new"),))),
+    "rewrite": lambda v: site(block(rewrites=(Rewrite("^/(.*)$", v),))),
+    "rewritten path": lambda v: site(block(rewrites=(Rewrite("^/(.*)$", f"/{v}", "last"),))),
+    "location rewrite": lambda v: located(rewrites=(Rewrite(f"^/{v}", f"/{v}", "break"),)),
+    "cache key": lambda v: cached(key=v),
+    "cache cookie": lambda v: cached(skip_cookies=(v,)),
     "proxy uri": lambda v: located(handler="proxy", upstream="up", proxy_uri="/" + v),
     "request header": lambda v: located(handler="proxy", upstream="up", request_headers=(Header("X-A", v),)),
     "return body": answer,
@@ -102,5 +115,5 @@ FIELDS: dict[str, Build] = {
 HARMLESS_VALUES = {
     "listen address": "127.0.0.1", "error log level": "warn", "gzip type": "text/css", "access rule": "10.0.0.1",
     "expires": "7d", "return url": "/x", "upstream server": "127.0.0.1:2", "password hash": BCRYPT,
-    "php address": "127.0.0.1:9000",
+    "php address": "127.0.0.1:9000", "rewrite": "/new",
 }  # fmt: skip

@@ -23,7 +23,14 @@ def test_nginx_accepts_the_site(case: Callable[[], SiteSpec], layout: str, serve
     version = subprocess.run([binary, "-v"], capture_output=True, text=True, check=True).stderr
     found = re.search(r"nginx/([\d.]+)", version)
     assert found
-    install = InstallSpec("nginx", layout, f"{server_root}/etc", f"{server_root}/var/log", found[1])  # type: ignore[arg-type]
+    install = InstallSpec(
+        "nginx",
+        layout,  # type: ignore[arg-type]
+        f"{server_root}/etc",
+        f"{server_root}/var/log",
+        found[1],
+        cache_dir=f"{server_root}/tmp",
+    )
     spec = relocated(case(), server_root)
     for folder in ("etc/conf.d", "etc/sites-enabled", "var/log/sites", "tmp"):
         (server_root / folder).mkdir(parents=True)

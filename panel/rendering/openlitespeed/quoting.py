@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+from panel.rendering import checks
 from panel.rendering.errors import NotExpressible
 from panel.rendering.readers.openlitespeed import MAX_LINE_BYTES
 from panel.rendering.tree import Directive
@@ -28,6 +29,7 @@ def value(text: str, field: str) -> str:
         raise NotExpressible(field, "OpenLiteSpeed reads <<< as the start of several lines; remove it")
     if found := _VARIABLE.search(text):
         raise NotExpressible(field, f"OpenLiteSpeed would replace {found[0]} here; use a value without it")
+    checks.text(text, field)
     if len(text.encode()) > MAX_LINE_BYTES - 200:
         raise NotExpressible(field, f"is longer than the {MAX_LINE_BYTES} bytes that OpenLiteSpeed reads in a line")
     return text

@@ -221,6 +221,11 @@ class SiteEditForm(PartForm[Site]):
         assert isinstance(choice, forms.ModelChoiceField)
         choice.queryset = teams
         choice.empty_label = None
+        self.fields["cache_mb"].required = False  # empty: as it was
+
+    def clean_cache_mb(self) -> int:
+        kept: int = self.instance.cache_mb
+        return self.cleaned_data["cache_mb"] or kept
 
 
 class SiteCloneForm(Form):
