@@ -35,7 +35,7 @@ class World:
 class Echo(socketserver.StreamRequestHandler):
     """Says what reached it: method, target as it came, some headers, the body's length.
 
-    A WebSocket is agreed to and closed at once.
+    A WebSocket is agreed to; one line that comes through it goes back in capitals, then it is closed.
     One that holds `/slow` is answered after half a minute.
     A target that holds `/status-NNN` is answered with that status; one with `/plain` without a Content-Type.
     One that holds `/counted` is answered with how often it was asked for; `cookie`, `no-store`, `private`, `fresh` and
@@ -63,6 +63,7 @@ class Echo(socketserver.StreamRequestHandler):
             headers[name.lower()] = value.strip()
         if headers.get("upgrade", "").lower() == "websocket" and "upgrade" in headers.get("connection", "").lower():
             self.wfile.write(b"HTTP/1.1 101 Switching\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n")
+            self.wfile.write(self.rfile.readline(65536).upper())
             return False
         body = self._body(headers)
         if "/slow" in target:  # longer than any site here waits

@@ -1,0 +1,41 @@
+"""Brotli where a site asks for it and the server has it; else gzip, and the table said so."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from panel.rendering.capabilities import differences
+from panel.rendering.spec import Location
+from tests.conformance.compare import answers
+from tests.conformance.expected import one
+from tests.conformance.servers import ENGINES, Engine, serving
+from tests.conformance.wire import Request
+from tests.conformance.world import world
+from tests.support.process import tool
+
+TEXT = "long enough to be worth it. " * 200
+
+
+def _unpacked(port: int) -> str:
+    argv = [tool("curl"), "-s", "--compressed", "--max-time", "60", "-H", "Host: a.test"]
+    return subprocess.run([*argv, f"http://127.0.0.1:{port}/a.txt"], capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize("engine", ENGINES, ids=lambda engine: engine.name)
+def test_brotli_is_used_or_named_as_not_offered(engine: Engine, server_root: Path) -> None:
+    with world(server_root, {"a.txt": TEXT, "plain/a.txt": TEXT}) as here:
+        places = (Location("", "/", "static"), Location("", "/plain/", "static", gzip="off"))
+        spec = one(here, "brotli", *places, gzip="on", brotli="on", gzip_types=("text/plain",))
+        with serving(engine, [spec], server_root, here.port) as install:
+            offered = not [item for item in differences(spec, install) if item.field.endswith("/brotli")]
+            takes = ("gzip, br", "gzip", "br", "")
+            asked = [Request("/a.txt", headers=(("Accept-Encoding", value),)) for value in takes]
+            asked.append(Request("/plain/a.txt", headers=(("Accept-Encoding", "gzip, br"),)))
+            found = [answer.headers.get("content-encoding", "") for answer in answers(here.port, asked)]
+            best = "br" if offered else "gzip"
+            assert found == [best, "gzip", "br" if offered else "", "", ""]
+            assert offered == (engine.engine != "nginx")
+            assert _unpacked(here.port) == TEXT
