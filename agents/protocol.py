@@ -63,6 +63,7 @@ OPERATIONS = (
     "stand",  # StandRequest: private instances of the host's servers for one run; {"action": "end" | "left"}
     "fingerprint",  # {} -> kernel, CPUs, governor, boot id, load tools with versions: what a measurement depends on
     "ports",  # {"count"} -> {"ports": [free ones]}
+    "empty",  # {"folders", "roots"} -> {"files", "bytes"}: what servers keep of answers, thrown away
     "cancel",  # {"id": id of a running request}
 )
 

@@ -39,6 +39,7 @@ MODULES = {
     "stand": "agents.host.stand",
     "fingerprint": "agents.host.fingerprint",
     "ports": "agents.host.ports",
+    "empty": "agents.host.empty",
 }
 
 # A closing channel does not take these back: they come to their end, whole or undone.

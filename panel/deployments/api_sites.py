@@ -13,7 +13,7 @@ from rest_framework.response import Response
 from panel.accounts.permissions import Action
 from panel.api.problems import ApiError, parameter_error
 from panel.api.serializers import EmptySerializer
-from panel.deployments import services
+from panel.deployments import caches, services
 from panel.deployments.api import plans_answer
 from panel.deployments.models import Deployment, Revision
 from panel.deployments.rendered import site_files
@@ -42,6 +42,11 @@ class PreviewFile(serializers.Serializer[Any]):
     link = serializers.CharField(allow_blank=True)
     secret = serializers.BooleanField()
     content = serializers.CharField(allow_null=True, help_text="null: a secret, or a link.")
+
+
+class EmptiedSerializer(serializers.Serializer[Any]):
+    files = serializers.IntegerField(help_text="How many kept answers were thrown away.")
+    bytes = serializers.IntegerField()
 
 
 class DifferenceSerializer(serializers.Serializer[Any]):
@@ -121,6 +126,13 @@ class DeployableSites(Sites):
     def disable(self, request: Request, name: str = "") -> Response:
         """Plans to take the site off its host; one that stands nowhere is disabled at once (204)."""
         return self._planned(services.site_disable(actor=self.actor, site=self.get_object()))
+
+    @extend_schema(request=EmptySerializer, responses=EmptiedSerializer)
+    @action(detail=True, methods=["post"], url_path="empty-cache", writes=Action.DEPLOY)
+    def empty_cache(self, request: Request, name: str = "") -> Response:
+        """Throws away what the server keeps of the site's answers. On Apache those of its other sites go as well."""
+        found = caches.site_cache_empty(actor=self.actor, site=self.get_object())
+        return Response(EmptiedSerializer(found).data)
 
     @extend_schema(request=EmptySerializer, responses=_PLANS | {204: None})
     @action(detail=True, methods=["post"], url_path="take-off", writes=Action.DEPLOY)

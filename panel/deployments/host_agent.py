@@ -77,5 +77,12 @@ def answers(host: Host, questions: Sequence[dict[str, Any]]) -> list[dict[str, A
     return found
 
 
+def emptied(host: Host, folders: Sequence[str], *, roots: Collection[str]) -> dict[str, Any]:
+    """Throws away the files below `folders`: {"files", "bytes"}. Raises RemoteError."""
+    args = {"folders": list(folders), "roots": sorted(roots)}
+    found: dict[str, Any] = _call(host, "empty", args, ANSWERS_TIMEOUT_S)
+    return found
+
+
 def controls(installs: Iterable[EngineInstall]) -> list[protocol.EngineControl]:
     return [engine_control(install) for install in installs]

@@ -13,6 +13,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("<uuid:uuid>/events", views.events, name="events"),
     path("sites/<slug:name>/rollback/<int:number>", views.rollback, name="rollback"),
     path("sites/<slug:name>/disable", views.disable, name="disable"),
+    path("sites/<slug:name>/empty-cache", views.empty_cache, name="empty-cache"),
     path("sites/<slug:name>/overwrite", views_drift.overwrite, name="overwrite"),
     path("drift", views_drift.drift_list, name="drift"),
     path("drift/checks", views_drift.checks, name="drift-checks"),

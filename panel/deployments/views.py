@@ -14,6 +14,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from django.views.decorators.http import require_POST, require_safe
 
 from panel.accounts.permissions import Action, may
@@ -21,7 +22,7 @@ from panel.core.errors import ApplicationError
 from panel.core.http import Request
 from panel.core.stream import region_view
 from panel.core.ui import Crumb
-from panel.deployments import selectors, services, stream
+from panel.deployments import caches, selectors, services, stream
 from panel.deployments.forms import FilterForm
 from panel.deployments.models import Deployment, DeploymentKind, DeploymentStatus
 from panel.deployments.planning import live_revision
@@ -203,6 +204,21 @@ def disable(request: Request, name: str) -> HttpResponse:
 
     done = _("%s is disabled. It stood on no host.") % site
     return planned(request, work, reverse("websites:history", args=[name]), done)
+
+
+@require_POST
+def empty_cache(request: Request, name: str) -> HttpResponse:
+    site = site_or_404(request, name)
+    back = reverse("websites:detail", args=[name])
+    try:
+        found = caches.site_cache_empty(actor=request.user, site=site)
+    except ApplicationError as error:
+        return refused(request, error, back)
+    text = ngettext(
+        "%(count)s kept answer was thrown away.", "%(count)s kept answers were thrown away.", found["files"]
+    )
+    messages.success(request, text % {"count": found["files"]})
+    return redirect(back)
 
 
 # --- deciding ---

@@ -114,6 +114,7 @@ TWINS: dict[str, str] = {
     "deployments:events": "GET jobs/{uuid}/events/",
     "deployments:rollback": "POST sites/{name}/rollback/",
     "deployments:disable": "POST sites/{name}/disable/",
+    "deployments:empty-cache": "POST sites/{name}/empty-cache/",
     "deployments:overwrite": "POST drifts/{id}/overwrite/",
     "deployments:drift": "GET drifts/, GET pins/",
     "deployments:drift-checks": "GET operations/",

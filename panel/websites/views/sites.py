@@ -100,6 +100,7 @@ def _counts(site: Site) -> dict[str, int]:
     return {
         "blocks": len(blocks),
         "locations": sum(len(block.locations.all()) for block in blocks),
+        "cached": sum(bool(location.cache_times) for block in blocks for location in block.locations.all()),
         "upstreams": site.upstreams.count(),
         "pools": site.php_pools.count(),
         "snippets": site.snippets.count(),

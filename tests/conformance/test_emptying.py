@@ -1,0 +1,34 @@
+"""Throwing away what a running server keeps: the next visitor's answer is made anew, and kept again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agents.host import empty
+from agents.host.lean import Event
+from panel.rendering import caching
+from panel.rendering.spec import Cache, CacheTime, Location
+from tests.conformance.compare import answers
+from tests.conformance.expected import one
+from tests.conformance.servers import ENGINES, Engine, serving
+from tests.conformance.wire import Request
+from tests.conformance.world import world
+
+
+@pytest.mark.parametrize("engine", ENGINES, ids=lambda engine: engine.name)
+def test_an_emptied_cache_is_filled_again(engine: Engine, server_root: Path) -> None:
+    with world(server_root, {}) as here:
+        cache = Cache((CacheTime((200, 301), 3600),))
+        spec = one(here, "emptied", Location("", "/", "proxy", upstream="app", cache=cache))
+        with serving(engine, [spec], server_root, here.port) as install:
+
+            def times() -> list[bytes]:
+                return [answer.body for answer in answers(here.port, [Request("/counted/a")] * 2)]
+
+            assert times() == [b"/counted/a 1"] * 2
+            folders = caching.folders(spec, install) or [install.cache_dir]
+            found = empty.run({"folders": folders, "roots": [str(server_root)]}, lambda event: None, Event())
+            assert found["files"] >= 1
+            assert times() == [b"/counted/a 2"] * 2
