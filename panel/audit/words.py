@@ -77,6 +77,7 @@ ACTIONS: dict[str, str | Promise] = {
     "second_factor.recovery_codes": _("Recovery codes made anew"),
     "session.begin": _("Signed in"),
     "session.end": _("Own session ended"),
+    "site.cache_empty": _("Site's cache emptied"),
     "site.create": _("Site created"),
     "site.define": _("Site defined as a whole"),
     "site.delete": _("Site deleted"),

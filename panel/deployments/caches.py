@@ -30,9 +30,8 @@ def site_cache_empty(*, actor: User, site: Site) -> dict[str, int]:
         raise ApplicationError(f"{site} stands on no host, so no server keeps answers of it.", field="site")
     install, spec = revision.install, freeze.install_spec(revision.install)
     if install.engine == Engine.OPENLITESPEED:
-        raise ApplicationError(
-            f"{install} cannot be asked to: what it keeps goes when its time has come.", field="site"
-        )
+        message = f"{install} cannot be asked to: what it keeps goes when its time has come."
+        raise ApplicationError(message, field="site")
     frozen = spec_of(revision)
     if not any(True for _ in caching.locations(frozen)):
         raise ApplicationError(f"No location of {site} as it is deployed keeps answers.", field="site")

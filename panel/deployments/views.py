@@ -214,10 +214,9 @@ def empty_cache(request: Request, name: str) -> HttpResponse:
         found = caches.site_cache_empty(actor=request.user, site=site)
     except ApplicationError as error:
         return refused(request, error, back)
-    text = ngettext(
-        "%(count)s kept answer was thrown away.", "%(count)s kept answers were thrown away.", found["files"]
-    )
-    messages.success(request, text % {"count": found["files"]})
+    count = found["files"]
+    text = ngettext("%(count)s file of kept answers is gone.", "%(count)s files of kept answers are gone.", count)
+    messages.success(request, text % {"count": count})
     return redirect(back)
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from panel.core.errors import ApplicationError
 from panel.deployments import drift, services
+from panel.deployments.caches import site_cache_empty
 from panel.deployments.models import DeploymentStatus, Drift, SiteState, SiteStatus, Step
 from panel.hosts.execution import operation_execute
 from panel.hosts.models import Engine, Layout, OperationKind
@@ -260,3 +261,34 @@ def test_drift_that_was_put_back_by_hand_is_gone(machine: Machine, nginx: NginxI
     assert drift.drift_check(machine.host) == []
     assert Drift.objects.get().resolution == "gone"
     assert SiteState.objects.get().status == SiteStatus.LIVE
+
+
+def test_a_deployed_site_keeps_answers_until_its_cache_is_emptied(machine: Machine, nginx: NginxInstance) -> None:
+    """A site that keeps nothing, or stands nowhere, says so."""
+    install = machine.install(nginx, Engine.NGINX)
+    install.manages_main_config = True  # what it keeps lies below its own folder then
+    install.save()
+    (Path(install.paths["prefix"]) / "temp").mkdir(exist_ok=True)
+    back = machine.site("back", install)
+    machine.deploy(back)
+    shop = machine.site("shop", install, root="", upstream=f"127.0.0.1:{machine.port}")
+    owner = machine.people.owner
+    with pytest.raises(ApplicationError, match="stands on no host"):
+        site_cache_empty(actor=owner, site=shop)
+    with pytest.raises(ApplicationError, match="keeps answers"):
+        site_cache_empty(actor=owner, site=back)
+    (place,) = shop.blocks.get().locations.all()
+    websites.location_update(
+        actor=owner,
+        location=place,
+        cache_times=[{"codes": [200], "seconds": 3600}],
+        request_headers=[{"name": "Host", "value": "back.example"}],
+    )
+    machine.deploy(shop)
+    page = machine.root / "www" / "back" / "index.html"
+    assert machine.answers("shop", "this is back")
+    page.write_text("changed")
+    assert machine.answers("back", "changed")
+    assert machine.get("shop").text == "this is back"
+    assert site_cache_empty(actor=owner, site=shop)["files"] == 1
+    assert machine.answers("shop", "changed")
