@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from panel.rendering import checks, variables
 from panel.rendering.choice import Choice, choose
 from panel.rendering.errors import NotExpressible
+from panel.rendering.exclusive import groups
 from panel.rendering.locations import Locations, Place
 from panel.rendering.pcre import search
 from panel.rendering.spec import Rewrite, ServerBlock
@@ -30,7 +31,11 @@ def check(item: Rewrite, at: str) -> None:
     checks.text(item.replacement, f"{at}/replacement")
     if not item.replacement.startswith(("/", "http://", "https://", "$")) or " " in item.replacement:
         raise NotExpressible(f"{at}/replacement", f"“{item.replacement}” is neither a path nor a URL; write /new/$1")
-    variables.parse(item.replacement, f"{at}/replacement", captures=variables.captures_of(item.pattern))
+    parts = variables.parse(item.replacement, f"{at}/replacement", captures=variables.captures_of(item.pattern))
+    count = len(groups(item.pattern))
+    for part in parts:
+        if isinstance(part, variables.Variable) and part.is_capture and int(part.name) > count:
+            raise NotExpressible(f"{at}/replacement", f"${part.name} stands for a group that the pattern does not have")
 
 
 def redirects(item: Rewrite) -> int:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from django.core.exceptions import ValidationError
 from django.utils.translation import gettext as _
 
-from panel.rendering import snippets, variables
+from panel.rendering import rewriting, snippets, variables
 from panel.rendering.errors import NotExpressible
+from panel.rendering.spec import Rewrite
 from panel.websites import validators
 
 if TYPE_CHECKING:
@@ -86,7 +87,10 @@ def check_location(location: Location) -> None:
 
 def _check_rewrites(rewrites: list[dict[str, str]], faults: _Faults) -> None:
     for item in rewrites:
-        faults.variables("rewrites", [item["replacement"]], variables.captures_of(item["pattern"]))
+        try:
+            rewriting.check(Rewrite(item["pattern"], item["replacement"]), "")
+        except NotExpressible as error:
+            faults.add("rewrites", f"“{item['replacement']}”: {error.message}")
 
 
 def _check_cache(location: Location, faults: _Faults, captures: frozenset[str]) -> None:
