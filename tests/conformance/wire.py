@@ -58,6 +58,7 @@ class Connection:
         self._ended = False
 
     def ask(self, request: Request) -> Answer:
+        """Sends it once more on a new connection where the server has closed the one that was open."""
         fresh = self._socket is None
         try:
             return self._ask(request)
@@ -156,6 +157,16 @@ class Connection:
         if self._socket is not None:
             self._socket.close()
             self._socket = None
+
+
+def parsed(data: bytes, request: Request) -> Answer:
+    """The answer in all that came on a connection until its end. Raises Broken when it is none."""
+    whole = Connection(0)
+    whole._buffer, whole._ended = data, True
+    try:
+        return whole._answer(request)[0]
+    except Closed:
+        raise Broken(repr(data[:200])) from None
 
 
 class Closed(Exception):

@@ -337,7 +337,10 @@ impl Exchange {
 
     /// The target as received, from its path on (`$request_uri`).
     pub fn unparsed_uri(&self) -> &[u8] {
-        self.head.text(self.head.path)
+        match self.head.text(self.head.path) {
+            b"" if !self.head.target.is_empty() => b"/",
+            text => text,
+        }
     }
 
     /// Writes to the error log, with the request it concerns.
@@ -415,6 +418,11 @@ impl Exchange {
             let all = groups.first().copied().flatten();
             *self.captures.borrow_mut() = (subject.to_vec(), vec![all]);
         }
+    }
+
+    /// A regular expression of the rewrite module did not match: `$1` and the like are empty.
+    pub fn forget_captures(&self) {
+        self.captures.borrow_mut().1.clear();
     }
 
     pub async fn next_body(&mut self) -> Result<Option<Bytes>, BodyError> {

@@ -42,8 +42,13 @@ enum Start {
     Status(u16),
 }
 
-/// Chooses the server and takes the target apart; call once the head is complete.
+/// Takes the target apart and chooses the server; call once the head is complete. As in nginx the
+/// target is read before any field is, so by the rules of the connection's own server.
 pub fn begin(ex: &mut Exchange) -> Begin {
+    if !read_target(ex) {
+        ex.log(Level::Info, "client sent invalid request");
+        return Begin::Refuse(400);
+    }
     if let Err(reason) = choose_server(ex) {
         ex.log(Level::Info, reason);
         return Begin::Refuse(400);
@@ -63,23 +68,39 @@ pub fn begin(ex: &mut Exchange) -> Begin {
         );
         return Begin::Refuse(421);
     }
+    if matches!(ex.head.method(), b"CONNECT" | b"TRACE") {
+        ex.log(Level::Info, "client sent TRACE or CONNECT method");
+        return Begin::Refuse(405);
+    }
+    Begin::Process
+}
+
+/// Of a request whose head is refused for one of its lines: chooses the server that says so by what
+/// came before that line.
+pub fn begin_refused(ex: &mut Exchange) {
+    if read_target(ex) && (ex.head.get("host").is_some() || !ex.head.authority.is_empty()) {
+        if let Err(reason) = choose_server(ex) {
+            ex.log(Level::Info, reason);
+        }
+    }
+}
+
+/// Whether the target is one.
+fn read_target(ex: &mut Exchange) -> bool {
+    if let Some(server) = ex.conn.sni_server().cloned() {
+        ex.loc = server.root.clone();
+        ex.server = server;
+    }
     let merge = ex.server.conf.merge_slashes.unwrap_or(true);
     let mut parsed = std::mem::take(&mut ex.uri);
-    let method = ex.head.method();
-    let connect = method == b"CONNECT";
+    let connect = ex.head.method() == b"CONNECT";
     let ok = connect || uri::parse(ex.head.text(ex.head.path), merge, &mut parsed);
     ex.uri = parsed;
     ex.header_only = ex.head.method() == b"HEAD";
     if !ok {
         ex.uri.path.clear();
-        ex.log(Level::Info, "client sent invalid request");
-        return Begin::Refuse(400);
     }
-    if connect || ex.head.method() == b"TRACE" {
-        ex.log(Level::Info, "client sent TRACE or CONNECT method");
-        return Begin::Refuse(405);
-    }
-    Begin::Process
+    ok
 }
 
 /// Whether the handshake was for another server than the one that now wants client certificates:
@@ -131,14 +152,9 @@ fn choose_server(ex: &mut Exchange) -> Result<(), &'static str> {
     let authority = ex.head.text(ex.head.authority).to_vec();
     let mut hosts = ex.head.get_all("host");
     let host = hosts.next().map(<[u8]>::to_vec);
-    if hosts.next().is_some() {
-        return Err("client sent duplicate host header");
-    }
+    let several = hosts.next().is_some();
     if host.is_none() && ex.version() == Version::Http11 {
         return Err("client sent HTTP/1.1 request without \"Host\" header");
-    }
-    if has_duplicate(ex) {
-        return Err("client sent duplicate header line");
     }
     if let Some(host) = &host {
         validate_host(host).ok_or("client sent invalid host header")?;
@@ -169,6 +185,12 @@ fn choose_server(ex: &mut Exchange) -> Result<(), &'static str> {
         ex.set_captures(host.as_bytes(), groups, pattern);
     }
     ex.loc = ex.server.root.clone();
+    if several {
+        return Err("client sent duplicate host header");
+    }
+    if has_duplicate(ex) {
+        return Err("client sent duplicate header line");
+    }
     Ok(())
 }
 

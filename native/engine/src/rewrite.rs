@@ -25,30 +25,44 @@ enum Next {
     Flow(Flow),
 }
 
+/// Where a level's instructions are.
+struct Run {
+    changed: bool,
+    /// As in nginx, `set` escapes captures until a `rewrite` has matched.
+    quotes: bool,
+}
+
 /// Runs a level's instructions.
 pub async fn run(ex: &mut Exchange, location: &Arc<Location>) -> Outcome {
-    let mut changed = false;
-    match run_ops(ex, location, &location.ops, &mut changed) {
+    let mut run = Run {
+        changed: false,
+        quotes: true,
+    };
+    match run_ops(ex, location, &location.ops, &mut run) {
         Next::Flow(flow) => Outcome::Flow(flow),
         Next::Stop => Outcome::Continue { uri_changed: false },
         Next::Go | Next::Last => Outcome::Continue {
-            uri_changed: changed,
+            uri_changed: run.changed,
         },
     }
 }
 
-fn run_ops(ex: &mut Exchange, location: &Arc<Location>, ops: &[Op], changed: &mut bool) -> Next {
+fn run_ops(ex: &mut Exchange, location: &Arc<Location>, ops: &[Op], run: &mut Run) -> Next {
     for op in ops {
         let next = match op {
             Op::Nop => Next::Go,
             Op::Break => {
-                if *changed {
+                if run.changed {
                     ex.location_valid = false;
                 }
                 Next::Stop
             }
             Op::Set { var, value } => {
-                let text = template::eval(ex, value);
+                let text = if run.quotes && ex.uri.quoted {
+                    with_quoted_captures(ex, value)
+                } else {
+                    template::eval(ex, value)
+                };
                 set(ex, *var, &text);
                 Next::Go
             }
@@ -66,9 +80,9 @@ fn run_ops(ex: &mut Exchange, location: &Arc<Location>, ops: &[Op], changed: &mu
                     ex.stranded = inner.handler.is_none() && (ex.stranded || passes(&ex.loc));
                     ex.loc = inner.clone();
                 }
-                run_ops(ex, location, ops, changed)
+                run_ops(ex, location, ops, run)
             }
-            Op::Rewrite { .. } => rewrite(ex, op, changed),
+            Op::Rewrite { .. } => rewrite(ex, op, run),
         };
         if !matches!(next, Next::Go) {
             return next;
@@ -110,8 +124,9 @@ fn holds(ex: &Exchange, cond: &Cond) -> bool {
             let subject = vars::value(ex, *var);
             let groups = pattern.captures(&subject);
             let hit = groups.is_some();
-            if let Some(groups) = groups {
-                ex.set_captures(&subject, groups, pattern);
+            match groups {
+                Some(groups) => ex.set_captures(&subject, groups, pattern),
+                None => ex.forget_captures(),
             }
             hit != *negate
         }
@@ -153,9 +168,7 @@ fn ret(ex: &mut Exchange, status: u16, text: Option<&Template>) -> Flow {
 
 fn direct(ex: &mut Exchange, status: u16, value: Vec<u8>) -> Flow {
     if matches!(status, 301 | 302 | 303 | 307 | 308) {
-        if !value.is_empty() {
-            ex.response.location = Some(value);
-        }
+        ex.response.location = Some(value);
         return Flow::Status(status);
     }
     ex.response.status = status;
@@ -170,7 +183,7 @@ fn direct(ex: &mut Exchange, status: u16, value: Vec<u8>) -> Flow {
     Flow::Done
 }
 
-fn rewrite(ex: &mut Exchange, op: &Op, changed: &mut bool) -> Next {
+fn rewrite(ex: &mut Exchange, op: &Op, run: &mut Run) -> Next {
     let Op::Rewrite {
         pattern,
         replacement,
@@ -182,8 +195,10 @@ fn rewrite(ex: &mut Exchange, op: &Op, changed: &mut bool) -> Next {
         return Next::Go;
     };
     let Some(groups) = pattern.captures(&ex.uri.path) else {
+        ex.forget_captures();
         return Next::Go;
     };
+    run.quotes = false;
     let subject = ex.uri.path.clone();
     ex.set_captures(&subject, groups, pattern);
     if ex.loc.conf.rewrite_log == Some(true) {
@@ -233,11 +248,11 @@ fn rewrite(ex: &mut Exchange, op: &Op, changed: &mut bool) -> Next {
             Next::Stop
         }
         RewriteFlag::Last => {
-            *changed = true;
+            run.changed = true;
             Next::Last
         }
         _ => {
-            *changed = true;
+            run.changed = true;
             Next::Go
         }
     }
@@ -270,6 +285,25 @@ fn unescape_redirect(text: Vec<u8>) -> Vec<u8> {
         }
     }
     out.extend_from_slice(&text[i..]);
+    out
+}
+
+/// A template's text, its captures escaped as in arguments.
+fn with_quoted_captures(ex: &Exchange, value: &Template) -> Vec<u8> {
+    let mut out = Vec::new();
+    for part in value.parts.iter() {
+        match part {
+            Part::Lit(text) => out.extend_from_slice(text),
+            Part::Var(id) => {
+                vars::eval(ex, *id, &mut out);
+            }
+            Part::Capture(n) => {
+                let mut text = Vec::new();
+                template::capture(ex, *n, &mut text);
+                escape::escape(&text, Use::Args, &mut out);
+            }
+        }
+    }
     out
 }
 

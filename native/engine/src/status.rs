@@ -52,6 +52,7 @@ pub fn reason(status: u16) -> &'static str {
 pub fn page_title(status: u16) -> Option<String> {
     let special = match status {
         302 => "302 Found",
+        401 => "401 Authorization Required",
         494 => "400 Request Header Or Cookie Too Large",
         495 => "400 The SSL certificate error",
         496 => "400 No required SSL certificate was sent",

@@ -34,6 +34,11 @@ impl<S> StreamTable<S> {
     }
 
     /// All entries, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, &S)> {
+        self.slots.iter().map(|(id, entry)| (*id, entry))
+    }
+
+    /// All entries, in no order.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (u64, &mut S)> {
         self.slots.iter_mut().map(|(id, entry)| (*id, entry))
     }

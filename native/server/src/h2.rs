@@ -7,7 +7,7 @@ use gallop_conf::model::{Level, Server};
 use gallop_engine::{Conn, Worker};
 use gallop_http::h2::{Config, Connection, ErrorCode, Event, MAX_FRAME, MIN_RECEIVE_BUFFER};
 use gallop_http::head::{HeadError, HeadLimits, RequestHead};
-use gallop_runtime::{coarse_ms, deadline, now_ms, timeout, Deadline, Notify, Watch};
+use gallop_runtime::{coarse_ms, deadline, now_ms, sleep, timeout, Deadline, Notify, Watch};
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::io;
@@ -27,6 +27,8 @@ const TURN: usize = 32 * 1024;
 const OUTPUT_KEPT: usize = 64 * 1024;
 /// Milliseconds a client is given to read the last words of a connection.
 const LINGER_MS: u64 = 2000;
+/// Milliseconds after which it is looked a second time for the rest of a request that was answered.
+const REST_MS: u64 = 250;
 
 thread_local! {
     static BUFFERS: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
@@ -66,6 +68,8 @@ struct Http2<T> {
     task: RefCell<Option<Waker>>,
     /// A request's task has changed something that the connection's task must look at.
     touched: Cell<bool>,
+    /// A task looks after requests that were answered before they were whole.
+    ending: Cell<bool>,
     /// Age in milliseconds after which no more requests are taken: `keepalive_time`.
     life: u64,
 }
@@ -161,6 +165,7 @@ pub async fn serve<T: Transport>(worker: Rc<Worker>, conn: Rc<Conn>, io: T, earl
         sending: RefCell::default(),
         task: RefCell::default(),
         touched: Cell::new(false),
+        ending: Cell::new(false),
         life: server.root.conf.keepalive_time.unwrap_or(3_600_000),
     });
     let times = Times {
@@ -253,6 +258,7 @@ impl<T: Transport> Http2<T> {
                 return self.flush(times.send).await;
             }
             self.wake_ready();
+            self.end_unfinished();
             if self.h2.borrow().is_finished() {
                 return self.flush(times.send).await;
             }
@@ -420,6 +426,28 @@ impl<T: Transport> Http2<T> {
                 waker.wake();
             }
         }
+    }
+
+    /// Has the streams reset whose requests do not end though they are answered.
+    fn end_unfinished(self: &Rc<Self>) {
+        if !self.h2.borrow().has_unfinished() || self.ending.replace(true) {
+            return;
+        }
+        let weak = Rc::downgrade(self);
+        gallop_runtime::spawn(async move {
+            loop {
+                sleep(REST_MS).await;
+                let Some(this) = weak.upgrade() else {
+                    return;
+                };
+                this.h2.borrow_mut().end_unfinished();
+                this.touch();
+                if !this.h2.borrow().has_unfinished() {
+                    this.ending.set(false);
+                    return;
+                }
+            }
+        });
     }
 
     /// Takes the frames in the input.

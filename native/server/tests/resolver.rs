@@ -62,14 +62,35 @@ fn names_of_upstream_servers_are_looked_up_while_running() {
              server known.example:{{port}} resolve; server unknown.example:{{port}} resolve; }}
          server {{ listen 127.0.0.1:{{port}}; server_name localhost;
              location /found {{ return 200 found; }}
+             location /status {{ status format=prometheus; }}
              location / {{ proxy_pass http://names/found; }} }}"
     ));
     server.wait_for("an answer", |s| s.get("/", "").ends_with("found"));
+    counts_go_by_name(&server);
     let upstream = format!("upstream: \"http://127.0.0.1:{}/found\"", server.port);
     assert!(!server.log("error.log").contains(&upstream));
     assert!(asked.try_iter().any(|name| name == "known.example"));
     let said = "unknown.example could not be resolved (3: Host not found), in upstream \"names\"";
     server.wait_for("the reason", |s| s.log("error.log").contains(said));
+}
+
+/// Addresses come and go: what is counted is the configured name's.
+fn counts_go_by_name(server: &Server) {
+    let series = |metric: &str, name: &str, class: &str| {
+        let place = format!("server=\"{name}:{}\"", server.port);
+        format!("gallop_upstream_{metric}{{upstream=\"names\",{place}{class}}} ")
+    };
+    let one = series("responses_total", "known.example", ",class=\"2xx\"") + "1\n";
+    server.wait_for("the count", |s| s.get("/status", "").contains(&one));
+    let all = server.get("/status", "");
+    assert!(
+        all.contains(&(series("up", "known.example", "") + "1\n")),
+        "{all}"
+    );
+    assert!(
+        all.contains(&(series("up", "unknown.example", "") + "0\n")),
+        "{all}"
+    );
 }
 
 #[test]

@@ -39,6 +39,10 @@ pub async fn apply(ex: &mut Exchange) -> Flow {
         return Flow::Status(status);
     }
     headers::apply(ex);
+    if !matches!(ex.response.status, 200 | 206 | 304) {
+        // It would be the error page's.
+        ex.response.last_modified = None;
+    }
     if ex.response.status != 304 {
         gunzip::apply(ex);
         addition::apply(ex);

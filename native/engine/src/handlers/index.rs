@@ -6,7 +6,10 @@ use crate::phases::Flow;
 use crate::symlinks::{self, Policy};
 use crate::template;
 use gallop_conf::model::{items, Level};
+use std::ffi::OsStr;
 use std::io::ErrorKind;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 
 /// An internal redirect to the first index that exists.
 pub fn find(ex: &mut Exchange) -> Flow {
@@ -31,7 +34,10 @@ pub fn find(ex: &mut Exchange) -> Flow {
         if name.starts_with(b"/") {
             return redirect(ex, name);
         }
-        let path = folder.join(String::from_utf8_lossy(&name).as_ref());
+        // An alias may end without a slash: then the name is the end of the last folder's.
+        let mut path = folder.clone().into_os_string();
+        path.push(OsStr::from_bytes(&name));
+        let path = PathBuf::from(path);
         match symlinks::metadata(&path, Policy::of(ex, &path)) {
             Ok(_) => {
                 let mut uri = ex.uri.path.clone();

@@ -35,7 +35,7 @@ pub fn try_files(ex: &mut Exchange, rule: &TryFiles) -> Flow {
             let target = template::eval(ex, target);
             let (uri, args) = match memchr::memchr(b'?', &target) {
                 Some(i) => (target[..i].to_vec(), target[i + 1..].to_vec()),
-                None => (target, ex.uri.args.clone()),
+                None => (target, Vec::new()),
             };
             Flow::Internal { uri, args }
         }

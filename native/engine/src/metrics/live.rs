@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// A server of an upstream group.
 #[derive(Clone, Debug)]
 pub struct PeerState {
-    /// Group and address, as [`Section::Peer`](super::Section::Peer) names them.
+    /// Group and address or name, as [`Section::Peer`](super::Section::Peer) names them.
     pub key: String,
     /// `up`, `down` (by the configuration) or `unavailable` (it failed too often).
     pub state: &'static str,
@@ -68,7 +68,8 @@ impl Live {
     }
 }
 
-/// A server that stands twice in its group is shown once.
+/// A server that stands twice in its group is shown once, as is a name with several addresses: it is up
+/// while one of them is.
 fn distinct(states: impl Iterator<Item = PeerState>) -> Vec<PeerState> {
     let mut out: Vec<PeerState> = Vec::new();
     let mut index = HashMap::new();
@@ -78,6 +79,9 @@ fn distinct(states: impl Iterator<Item = PeerState>) -> Vec<PeerState> {
             Some(first) => {
                 first.active += state.active;
                 first.weight += state.weight;
+                if state.state == "up" {
+                    first.state = "up";
+                }
             }
             None => out.push(state),
         }
@@ -98,10 +102,14 @@ pub struct History {
     pub number: u64,
 }
 
-/// The key of an upstream's server: group (with the port that tells undeclared ones apart) and address.
+/// The key of an upstream's server: group (with the port that tells undeclared ones apart) and address, or
+/// name where the addresses behind it change.
 pub fn peer_key(group: &Upstream, peer: &Peer) -> String {
     let port = group.port.map(|p| format!(":{p}")).unwrap_or_default();
-    format!("{}{port}\0{}", group.name, peer.addr)
+    match peer.resolve {
+        Some(_) => format!("{}{port}\0{}", group.name, peer.name),
+        None => format!("{}{port}\0{}", group.name, peer.addr),
+    }
 }
 
 /// Group and address of a key.

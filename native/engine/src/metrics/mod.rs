@@ -34,7 +34,7 @@ pub enum Section {
     LimitReq,
     LimitConn,
     Cache,
-    /// Servers of upstream groups, named by group and address.
+    /// Servers of upstream groups, named by group and address, or name where it is looked up again.
     Peer,
     /// Status zones: the requests of server blocks.
     Zone,
@@ -181,10 +181,10 @@ fn names(http: &Http) -> [Vec<String>; SECTIONS.len()] {
     let limits = |zones: &[gallop_conf::model::LimitZone]| {
         zones.iter().map(|z| z.name.clone()).collect::<Vec<_>>()
     };
-    let peers = http
-        .upstreams
-        .iter()
-        .flat_map(|group| group.peers.iter().map(|p| peer_key(group, p)));
+    let peers = http.upstreams.iter().flat_map(|group| {
+        let all = group.peers.iter().chain(&group.resolving);
+        all.map(|p| peer_key(group, p))
+    });
     [
         one(),
         one(),

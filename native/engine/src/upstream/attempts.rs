@@ -235,7 +235,7 @@ impl Way<'_> {
 
 fn attempt(plan: &Plan<'_>, chosen: &Chosen, new_group: bool) -> Attempt {
     Attempt {
-        meter: chosen.group.meter.map(|first| first + chosen.index),
+        meter: chosen.group.meter(chosen.index),
         peer: chosen.name().clone(),
         scheme: plan.scheme,
         uri: plan.uri.clone(),

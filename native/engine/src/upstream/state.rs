@@ -23,7 +23,7 @@ struct PeerState {
 pub struct Group {
     pub conf: Arc<Upstream>,
     /// The place of its first server among all that are counted; none for a group of one request.
-    pub meter: Option<usize>,
+    first: Option<usize>,
     peers: Mutex<Vec<PeerState>>,
     /// The servers' addresses as text.
     names: Vec<Arc<str>>,
@@ -59,7 +59,7 @@ impl Balancers {
         let mut next = 0;
         let slots = upstreams.iter().map(|conf| {
             let first = next;
-            next += conf.peers.len();
+            next += conf.peers.len() + conf.resolving.len();
             slot(conf, first)
         });
         Balancers {
@@ -89,23 +89,24 @@ impl Balancers {
             return;
         };
         let mut slot = slot.lock().unwrap_or_else(|e| e.into_inner());
-        let group = Group::new(Arc::new(conf));
+        let mut group = Group::new(Arc::new(conf));
+        group.first = slot.first;
         group.take_over(&slot);
         *slot = Arc::new(group);
     }
 }
 
-/// `first`: the place of its first server among all that are counted; those of a group whose servers
-/// change have none.
+/// `first`: the place of its first server among all that are counted. The names of those that change
+/// follow the others.
 fn slot(conf: &Arc<Upstream>, first: usize) -> Slot {
-    let group = Group::new(conf.clone());
+    let group = Arc::new(Group {
+        first: Some(first),
+        ..Group::new(conf.clone())
+    });
     if conf.resolving.is_empty() {
-        Slot::Fixed(Arc::new(Group {
-            meter: Some(first),
-            ..group
-        }))
+        Slot::Fixed(group)
     } else {
-        Slot::Resolving(Mutex::new(Arc::new(group)))
+        Slot::Resolving(Mutex::new(group))
     }
 }
 
@@ -218,7 +219,7 @@ impl Group {
         Group {
             names: conf.peers.iter().map(name).collect(),
             ring: ring(&conf),
-            meter: None,
+            first: None,
             peers: Mutex::new(peers),
             conf,
         }
@@ -243,11 +244,35 @@ impl Group {
         self.peers.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// How its servers are.
+    /// The place of a server among all that are counted: its name's, where it has its address from one.
+    pub fn meter(&self, index: usize) -> Option<usize> {
+        let peer = &self.conf.peers[index];
+        let place = match &peer.resolve {
+            None => index,
+            Some(_) => {
+                let fixed = |p: &&Peer| p.resolve.is_none();
+                let same = |p: &Peer| p.name == peer.name;
+                let name = self.conf.resolving.iter().position(same)?;
+                self.conf.peers.iter().take_while(fixed).count() + name
+            }
+        };
+        Some(self.first? + place)
+    }
+
+    /// How its servers are, and the names that stand for none now.
     pub fn states(&self) -> Vec<metrics::PeerState> {
         let states = self.lock();
         let peers = self.conf.peers.iter().zip(states.iter());
-        peers.map(|(peer, state)| self.shown(peer, state)).collect()
+        let lost = self.conf.resolving.iter().filter(|name| {
+            let mut peers = self.conf.peers.iter();
+            !peers.any(|p| p.resolve.is_some() && p.name == name.name)
+        });
+        let lost = lost.map(|peer| metrics::PeerState {
+            state: if peer.down { "down" } else { "unavailable" },
+            ..self.shown(peer, &PeerState::default())
+        });
+        let shown = peers.map(|(peer, state)| self.shown(peer, state));
+        shown.chain(lost).collect()
     }
 
     fn shown(&self, peer: &Peer, state: &PeerState) -> metrics::PeerState {

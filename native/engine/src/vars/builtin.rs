@@ -19,6 +19,21 @@ pub fn eval(ex: &Exchange, b: B, out: &mut Vec<u8>) -> bool {
         .unwrap_or(false)
 }
 
+/// The protocol as the client names it: any minor version is answered as 1.1.
+fn protocol(ex: &Exchange) -> &[u8] {
+    let name = ex.version().name().as_bytes();
+    let line = ex.head.text(ex.head.line).trim_ascii_end();
+    match memchr::memrchr(b' ', line).map(|at| &line[at + 1..]) {
+        Some(said)
+            if ex.version() == gallop_http::message::Version::Http11
+                && said.starts_with(b"HTTP/") =>
+        {
+            said
+        }
+        _ => name,
+    }
+}
+
 fn text(out: &mut Vec<u8>, value: &[u8]) -> Option<bool> {
     out.extend_from_slice(value);
     Some(true)
@@ -54,7 +69,7 @@ fn request(ex: &Exchange, b: B, out: &mut Vec<u8>) -> Option<bool> {
             }
             text(out, line)
         }
-        B::ServerProtocol => text(out, ex.version().name().as_bytes()),
+        B::ServerProtocol => text(out, protocol(ex)),
         B::Host => {
             if ex.host.is_empty() {
                 text(out, ex.server.name.as_bytes())

@@ -62,7 +62,12 @@ pub enum Parsed {
 }
 
 /// Parses the head at the start of `input` into `head`, which is overwritten.
+///
+/// # Errors
+/// What is wrong with it. `head` then has what came before a wrong field, and its `buf` is empty where
+/// that is less than the request line.
 pub fn parse(input: &[u8], head: &mut Head, limits: &Limits) -> Result<Parsed, HeadError> {
+    head.clear();
     // Blank lines before a request are skipped (RFC 9112, section 2.2).
     let skip = input
         .iter()
@@ -75,7 +80,6 @@ pub fn parse(input: &[u8], head: &mut Head, limits: &Limits) -> Result<Parsed, H
         });
     };
     let line = line?;
-    head.clear();
     request_line(
         head,
         &input[line.start as usize..line.end as usize],
@@ -83,11 +87,30 @@ pub fn parse(input: &[u8], head: &mut Head, limits: &Limits) -> Result<Parsed, H
         limits,
     )?;
     if head.version == Version::Http09 {
+        if &input[head.method.start as usize..head.method.end as usize] != b"GET" {
+            head.buf.extend_from_slice(&input[..pos]);
+            return Err(HeadError::InvalidRequest);
+        }
         return finish(head, input, pos);
     }
+    let parsed = fields(head, input, skip, &mut pos, limits);
+    if parsed.is_err() {
+        head.buf.extend_from_slice(&input[..pos]);
+    }
+    parsed
+}
+
+/// The lines from `pos` on, which moves to the one that is wrong or not there yet.
+fn fields(
+    head: &mut Head,
+    input: &[u8],
+    skip: usize,
+    pos: &mut usize,
+    limits: &Limits,
+) -> Result<Parsed, HeadError> {
     loop {
-        let Some((line, next)) = next_line(input, pos, limits.line) else {
-            check_partial(&input[pos..], false, limits)?;
+        let Some((line, next)) = next_line(input, *pos, limits.line) else {
+            check_partial(&input[*pos..], false, limits)?;
             return Ok(Parsed::Partial { started: true });
         };
         let line = line.map_err(|e| {
@@ -97,14 +120,14 @@ pub fn parse(input: &[u8], head: &mut Head, limits: &Limits) -> Result<Parsed, H
                 e
             }
         })?;
-        pos = next;
-        if pos - skip > limits.total {
+        if next - skip > limits.total {
             return Err(HeadError::HeaderTooLarge);
         }
         if line.is_empty() {
-            return finish(head, input, pos);
+            return finish(head, input, next);
         }
         header_line(head, input, line, limits)?;
+        *pos = next;
     }
 }
 

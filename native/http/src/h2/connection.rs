@@ -119,6 +119,8 @@ pub struct Connection<T> {
     /// Window updates the peer has reason for.
     pub(super) updates_due: u32,
     requests: u64,
+    /// Streams that were answered before their request was whole.
+    pub(super) unfinished: usize,
 }
 
 pub(super) type Handled<'a, T> = Result<Option<Event<'a, T>>, Error>;
@@ -150,6 +152,7 @@ impl<T: Default> Connection<T> {
             meter: Meter::default(),
             updates_due: 16,
             requests: 0,
+            unfinished: 0,
         };
         connection.greet();
         connection
@@ -290,6 +293,8 @@ impl<T: Default> Connection<T> {
                 .remember(stream, Ended::Reset { body_left: None });
         }
         self.charge(flood::RESET, now)?;
+        // The owner is done with a stream that is answered.
+        let removed = removed.filter(|s| s.answered == 0);
         Ok(removed.map(|s| Event::Reset {
             stream,
             code,
@@ -299,6 +304,7 @@ impl<T: Default> Connection<T> {
 
     pub(super) fn remove(&mut self, stream: u32, how: Ended) -> Option<Stream<T>> {
         let removed = self.streams.remove(stream, how)?;
+        self.unfinished -= usize::from(removed.answered > 0);
         // What was handed out and never released must not shrink the connection's window for good.
         let held = i64::from(removed.window) - removed.recv_window;
         self.release_connection((held - i64::from(removed.released)).max(0) as u32);
@@ -495,6 +501,7 @@ impl<T: Default> Connection<T> {
             head_sent: false,
             blocked: false,
             queued: false,
+            answered: 0,
             malformed: head.as_ref().err().map(|_| ErrorCode::PROTOCOL_ERROR),
             user: T::default(),
         });
@@ -542,6 +549,9 @@ impl<T: Default> Connection<T> {
             return self.stream_error(id, ErrorCode::PROTOCOL_ERROR, now);
         }
         stream.remote_done = true;
+        if stream.answered > 0 {
+            return self.end_answered(id, now);
+        }
         if stream.malformed.is_some() {
             return Ok(None);
         }
@@ -581,6 +591,9 @@ impl<T: Default> Connection<T> {
                 self.release_connection(header.len as u32);
                 return self.stream_error(id, code, now);
             }
+        }
+        if stream.answered > 0 {
+            return self.end_answered(id, now);
         }
         let discard = stream.malformed.is_some();
         let unused = if discard {

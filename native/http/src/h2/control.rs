@@ -55,6 +55,9 @@ impl<T: Default> Connection<T> {
             return self.charge(flood::IDLE_FRAME, now);
         };
         self.charge(flood::RESET, now)?;
+        if removed.answered > 0 {
+            return Ok(None);
+        }
         let code = ErrorCode(code);
         Ok(Some(Event::Reset {
             stream,

@@ -1,10 +1,12 @@
 //! What the owner sends.
 
+use super::connection::Handled;
 use super::frame;
 use super::streams::{Ended, Stream};
 use super::{Connection, ErrorCode};
 use crate::flood;
 use crate::hpack::DYNAMIC_TABLE_OFF;
+use std::time::Instant;
 
 /// A DATA frame shorter than this only because of a window counts as a game with windows.
 const TINY: usize = 64;
@@ -12,12 +14,12 @@ const TINY: usize = 64;
 impl<T: Default> Connection<T> {
     /// What the owner keeps with a stream. `None` when the stream is gone.
     pub fn user_mut(&mut self, stream: u32) -> Option<&mut T> {
-        Some(&mut self.streams.get_mut(stream)?.user)
+        Some(&mut self.streams.sending(stream)?.user)
     }
 
-    /// Whether the stream still exists.
+    /// Whether the stream still waits for an answer, or the rest of one.
     pub fn is_open(&self, stream: u32) -> bool {
-        self.streams.get(stream).is_some()
+        self.streams.get(stream).is_some_and(|s| s.answered == 0)
     }
 
     /// Bytes to be sent to the peer. The owner removes what it has sent.
@@ -41,7 +43,7 @@ impl<T: Default> Connection<T> {
     /// with [`crate::hpack::encode_status`] and [`crate::hpack::encode_field`]. False when the
     /// stream is gone.
     pub fn send_head(&mut self, stream: u32, block: &[u8], end_stream: bool) -> bool {
-        let Some(s) = self.streams.get_mut(stream) else {
+        let Some(s) = self.streams.sending(stream) else {
             return false;
         };
         s.head_sent = true;
@@ -98,7 +100,7 @@ impl<T: Default> Connection<T> {
     /// With `end_stream`, and when all is taken, the response is whole. When not all is taken, the
     /// stream comes out of [`Connection::next_ready`] once it may go on.
     pub fn send_data(&mut self, stream: u32, data: &[u8], end_stream: bool) -> usize {
-        let Some(s) = self.streams.get_mut(stream) else {
+        let Some(s) = self.streams.sending(stream) else {
             return 0;
         };
         let window = s.send_window.min(self.send_window).max(0) as usize;
@@ -159,11 +161,20 @@ impl<T: Default> Connection<T> {
         }
     }
 
-    /// Our side of the stream is done. If the peer's is not, it need not go on (section 8.1).
+    /// Our side of the stream is done. If the peer's is not, it need not go on (section 8.1). It is
+    /// told so at once if a part of the body has come; otherwise a peer in the middle of what it sends
+    /// with a head gets the time to, see [`Connection::end_unfinished`].
     fn finish(&mut self, stream: u32) {
-        let Some(s) = self.streams.get(stream) else {
+        let Some(s) = self.streams.sending(stream) else {
             return;
         };
+        let begun = s.recv_window < i64::from(s.window);
+        if !(s.remote_done || s.malformed.is_some() || begun) {
+            s.answered = 1;
+            s.user = T::default();
+            self.unfinished += 1;
+            return;
+        }
         let code = match s.malformed {
             Some(code) => Some(code),
             None => (!s.remote_done).then_some(ErrorCode::NO_ERROR),
@@ -184,6 +195,34 @@ impl<T: Default> Connection<T> {
         }
     }
 
+    /// Something came for a stream that was answered: its request's end, or what nobody waits for.
+    pub(super) fn end_answered<'a>(&mut self, stream: u32, now: Instant) -> Handled<'a, T> {
+        match self.streams.get(stream) {
+            Some(s) if s.remote_done => _ = self.remove(stream, Ended::Closed),
+            _ => drop(self.reset(stream, ErrorCode::NO_ERROR)),
+        }
+        self.charge(flood::IDLE_FRAME, now)
+    }
+
+    /// Whether streams were answered before their requests were whole, and wait for the rest.
+    pub fn has_unfinished(&self) -> bool {
+        self.unfinished > 0
+    }
+
+    /// Resets (with NO_ERROR) the answered streams that waited for the rest of their requests when
+    /// this was called before. To be called every now and then while
+    /// [`Connection::has_unfinished`].
+    pub fn end_unfinished(&mut self) {
+        let waited = self.streams.iter().filter(|s| s.answered > 1);
+        let waited: Vec<u32> = waited.map(|s| s.id).collect();
+        for id in waited {
+            self.reset(id, ErrorCode::NO_ERROR);
+        }
+        for stream in self.streams.iter_mut().filter(|s| s.answered == 1) {
+            stream.answered = 2;
+        }
+    }
+
     /// Gives a stream up; what its owner kept with it.
     pub fn reset(&mut self, stream: u32, code: ErrorCode) -> Option<T> {
         let body_left = self.streams.get(stream)?.body_left;
@@ -200,6 +239,7 @@ impl<T: Default> Connection<T> {
             .map(|stream| std::mem::take(&mut stream.user));
         let users = users.collect();
         self.streams.clear();
+        self.unfinished = 0;
         users
     }
 

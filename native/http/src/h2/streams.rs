@@ -27,6 +27,9 @@ pub struct Stream<T> {
     pub blocked: bool,
     /// The stream stands in the queue of those that may go on.
     pub queued: bool,
+    /// Our answer is whole though the request is not: how many times
+    /// [`super::Connection::end_unfinished`] has found it so, from 1.
+    pub answered: u8,
     /// The request is malformed: no more events, and this code once the answer is whole.
     pub malformed: Option<ErrorCode>,
     pub user: T,
@@ -77,6 +80,10 @@ impl<T> Streams<T> {
         self.table.len()
     }
 
+    pub fn iter(&self) -> impl Iterator<Item = &Stream<T>> {
+        self.table.iter().map(|(_, stream)| stream)
+    }
+
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Stream<T>> {
         self.table.iter_mut().map(|(_, stream)| stream)
     }
@@ -84,6 +91,12 @@ impl<T> Streams<T> {
     #[inline]
     pub fn get_mut(&mut self, id: u32) -> Option<&mut Stream<T>> {
         self.table.get_mut(u64::from(id))
+    }
+
+    /// A stream whose answer is not whole yet.
+    #[inline]
+    pub fn sending(&mut self, id: u32) -> Option<&mut Stream<T>> {
+        self.get_mut(id).filter(|stream| stream.answered == 0)
     }
 
     pub fn get(&self, id: u32) -> Option<&Stream<T>> {

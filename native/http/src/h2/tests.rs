@@ -122,6 +122,12 @@ impl Client {
         assert_eq!(seen, [Seen::Request(stream, "/".into(), true)]);
     }
 
+    /// Time passes, and the server waits no longer for requests it has answered.
+    fn give_up(&mut self) {
+        self.server.end_unfinished();
+        self.server.end_unfinished();
+    }
+
     fn resets(&mut self) -> Vec<(u32, u32)> {
         let frames = self.sent().into_iter().filter(|f| f.kind == RST_STREAM);
         frames

@@ -387,7 +387,9 @@ impl<T: Transport> Driver<T> {
                     ex.head.clear();
                 }
                 ex.log(Level::Info, error.reason());
-                ex.loc = ex.server.root.clone();
+                if !ex.head.buf.is_empty() {
+                    gallop_engine::begin_refused(&mut ex);
+                }
                 Some(error.status())
             }
             None => self.begin(&mut ex),

@@ -35,7 +35,8 @@ const STEP: u64 = 64 * 1024;
 pub fn apply(ex: &mut Exchange) {
     let loc = ex.loc.clone();
     let conf = &loc.conf;
-    if conf.ssi != Some(true) || !super::is_of_types(&ex.response, &conf.ssi_types) {
+    let empty = ex.response.content_length == Some(0);
+    if conf.ssi != Some(true) || empty || !super::is_of_types(&ex.response, &conf.ssi_types) {
         return;
     }
     if !ex.is_subrequest() {

@@ -273,9 +273,67 @@ fn an_early_answer_stops_the_request() {
     let mut client = Client::new(Config::default());
     client.send(&headers(1, &post("1000"), false)).unwrap();
     client.server.send_head(1, &ok_block(), true);
-    assert_eq!(client.resets(), [(1, 0)]);
+    assert!(client.resets().is_empty());
     assert_eq!(client.send(&data(1, b"still", false)), Ok(vec![]));
+    assert_eq!(client.resets(), [(1, 0)]);
+    assert_eq!(client.send(&data(1, b"more", false)), Ok(vec![]));
     assert!(client.resets().is_empty(), "what was under way is ignored");
+    assert_eq!(client.server.open_streams(), 0);
+}
+
+#[test]
+fn an_early_answer_stops_a_body_that_has_begun_at_once() {
+    let mut client = Client::new(Config::default());
+    let begun = [headers(1, &post("1000"), false), data(1, b"some", false)];
+    client.send(&begun.concat()).unwrap();
+    client.server.send_head(1, &ok_block(), true);
+    assert_eq!(client.resets(), [(1, 0)]);
+    assert!(!client.server.has_unfinished());
+}
+
+#[test]
+fn a_request_that_ends_after_its_answer_is_not_reset() {
+    for end in [data(1, b"1234", true), headers(1, &[], true)] {
+        let mut client = Client::new(Config::default());
+        let length = if end[3] == DATA { "4" } else { "0" };
+        client.send(&headers(1, &post(length), false)).unwrap();
+        client.server.send_head(1, &ok_block(), false);
+        assert_eq!(client.server.send_data(1, b"early", true), 5);
+        assert!(!client.server.is_open(1) && client.server.has_unfinished());
+        assert_eq!(client.send(&end), Ok(vec![]));
+        assert!(client.resets().is_empty());
+        assert_eq!(client.server.open_streams(), 0);
+        client.give_up();
+        assert!(client.resets().is_empty());
+    }
+}
+
+/// A fault in what was under way with the head is still seen for what it is.
+#[test]
+fn an_answered_stream_keeps_its_rules_until_it_ends() {
+    let mut client = Client::new(Config::default());
+    client.send(&headers(1, &get("/"), false)).unwrap();
+    client.server.send_head(1, &ok_block(), true);
+    let most = window_update(1, 0x7fff_ffff);
+    client.send(&[most.clone(), most].concat()).unwrap();
+    assert_eq!(client.resets(), [(1, ErrorCode::FLOW_CONTROL_ERROR.0)]);
+    assert!(!client.server.has_unfinished());
+}
+
+#[test]
+fn a_client_that_never_ends_its_request_is_told_to() {
+    let mut client = Client::new(Config::default());
+    client.send(&headers(1, &post("9"), false)).unwrap();
+    client.server.send_head(1, &ok_block(), true);
+    client.server.end_unfinished();
+    client.send(&headers(3, &post("9"), false)).unwrap();
+    client.server.send_head(3, &ok_block(), true);
+    assert!(client.resets().is_empty());
+    client.server.end_unfinished();
+    assert_eq!(client.resets(), [(1, 0)], "the other has waited once only");
+    client.server.end_unfinished();
+    assert_eq!(client.resets(), [(3, 0)]);
+    assert!(!client.server.has_unfinished());
 }
 
 #[test]

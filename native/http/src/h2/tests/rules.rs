@@ -356,6 +356,7 @@ fn a_stream_that_both_sides_reset_is_closed() {
     let mut client = Client::new(Config::default());
     client.send(&headers(1, &post("4"), false)).unwrap();
     client.server.send_head(1, &ok_block(), true);
+    client.give_up();
     assert_eq!(client.resets(), [(1, 0)]);
     client.send(&frame_of(RST_STREAM, 0, 1, &[0; 4])).unwrap();
     assert_eq!(client.dies_of(&headers(1, &[], true)), PROTOCOL);
@@ -425,12 +426,15 @@ fn late_frames_must_be_well_formed() {
         headers(1, &get("/"), true),
         headers(1, &[], false),
     ];
-    for frame in late {
+    for (frame, reset) in late.iter().flat_map(|f| [(f, false), (f, true)]) {
         let mut client = Client::new(Config::default());
         client.send(&headers(1, &post("4"), false)).unwrap();
         client.server.send_head(1, &ok_block(), true);
-        assert_eq!(client.resets(), [(1, 0)]);
-        assert_eq!(client.send(&frame), Ok(vec![]));
+        if reset {
+            client.give_up();
+            assert_eq!(client.resets(), [(1, 0)]);
+        }
+        assert_eq!(client.send(frame), Ok(vec![]));
         assert_eq!(client.resets(), [(1, PROTOCOL.0)]);
     }
 }

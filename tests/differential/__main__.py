@@ -1,0 +1,89 @@
+"""`python -m tests.differential [--configurations N] [--requests N] [--chance N]`: gallop beside the real nginx.
+
+Each configuration holds several server blocks and is asked that many requests. Prints every difference that no rule
+explains and ends with 1 when there is one. DIFFERENTIAL_NGINX names another nginx than the system's; `--write` puts the
+figures into docs/results/differential.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+from random import Random
+
+from tests.differential.compare import Outcome, compared
+from tests.differential.requests import requests
+from tests.differential.servers import Refused, application, ask, both, nginx_version, write_files
+
+SITES = 8  # server blocks in a configuration
+
+
+def one(root: Path, backend: int, chance: int, count: int) -> Outcome:
+    """One configuration, `count` requests; `chance` alone says what they are."""
+    random = Random(chance)
+    with both(root, random, backend, SITES) as where:
+        found = compared(ask(where, list(requests(random, SITES, count))))
+    found.unexplained = [f"configuration {chance}: {what}" for what in found.unexplained]
+    return found
+
+
+def run(first: int, configurations: int, count: int, *, tell: bool = False, keep: bool = False) -> Outcome:
+    """`configurations` of them, from the number `first` on. `keep`: the last one's folder stays, its name is printed."""
+    root = Path(tempfile.mkdtemp(prefix="pd-"))
+    root.chmod(0o755)
+    whole = Outcome()
+    try:
+        write_files(root / "www")
+        with application(root) as backend:
+            for number in range(first, first + configurations):
+                found = _tried(root, backend, number, count)
+                whole.add(found)
+                if tell:
+                    _tell(number, whole, found)
+    finally:
+        if keep:
+            print(f"kept: {root}")
+        else:
+            shutil.rmtree(root, ignore_errors=True)
+    return whole
+
+
+def _tried(root: Path, backend: int, number: int, count: int) -> Outcome:
+    try:
+        return one(root, backend, number, count)
+    except Refused as why:
+        return Outcome(unexplained=[f"configuration {number} is refused: {why}"])
+
+
+def _tell(number: int, whole: Outcome, found: Outcome) -> None:
+    for what in found.unexplained:
+        print(what, flush=True)
+    if number % 10 == 0 or found.unexplained:
+        print(f"  {number}: {whole.compared} requests, {len(whole.unexplained)} differences", flush=True)
+
+
+def main(given: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.differential")
+    parser.add_argument("--configurations", type=int, default=100)
+    parser.add_argument("--requests", type=int, default=1000, help="to each configuration")
+    parser.add_argument("--chance", type=int, default=1, help="the first configuration's number")
+    parser.add_argument("--keep", action="store_true", help="leave the last configuration and its logs where they are")
+    options = parser.parse_args(given)
+    began = time.monotonic()
+    whole = run(options.chance, options.configurations, options.requests, tell=True, keep=options.keep)
+    for name, times in whole.known.most_common():
+        print(f"    {times:6} {name}")
+    print(f"    statuses: {dict(sorted(whole.statuses.items()))}")
+    print(
+        f"nginx {nginx_version()}: {whole.compared} requests compared in {time.monotonic() - began:.0f} s, "
+        f"{whole.known.total()} documented differences, {len(whole.unexplained)} others"
+    )
+    return 1 if whole.unexplained else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,206 @@
+"""Configurations as a hostile administrator might write them: generated text that nginx and gallop both read.
+
+Everything comes from one `random.Random`, so a number makes the same configuration again. What an answer depends on is
+shown in it: most locations add a field that holds the variables a rewrite can change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+
+from tests.differential import pieces
+
+Maker = Callable[["Site"], list[str]]
+
+FIELDS = (
+    'add_header X-Seen "$uri|$args|$v|$w|$1|$2|$host|$server_name|$request_uri|$request_method|$is_args|$document_uri|'
+    '$request_filename|$arg_q|$cookie_c|$http_x_own|len=$content_length|$scheme|$server_protocol"',
+    # By itself: a map's regular expression changes $1 between nginx's two looks at one text ("no buffer space").
+    'add_header X-Mapped "$m|$split|$geo"',
+)
+
+
+@dataclass(frozen=True)
+class Place:
+    """What both servers find on this machine."""
+
+    port: int
+    backend: int
+    www: str
+
+
+@dataclass(frozen=True)
+class Site:
+    """What a server block is made from."""
+
+    chance: Random
+    place: Place
+    number: int
+
+    def one_of(self, *several: str) -> str:
+        return self.chance.choice(several)
+
+    def seldom(self, *several: str, of: int = 4) -> list[str]:
+        """One of them, once in `of` times."""
+        return [self.chance.choice(several)] if self.chance.randrange(of) == 0 else []
+
+
+def configuration(chance: Random, place: Place, sites: int) -> str:
+    """The contents of an http block: shared parts, `sites` server blocks, and one that knows every variable."""
+    shared = [
+        f"map $uri $m {{ {pieces.pick(chance, pieces.MAPS)} }}",
+        f"geo $arg_ip $geo {{ {pieces.pick(chance, pieces.GEOS)} }}",
+        'split_clients "$uri$args" $split { 30% a; 25.5% b; * c; }',
+        *(line for line in pieces.HTTP_ONLY if chance.randrange(4) == 0),
+        f"upstream app {{ server 127.0.0.1:{place.backend}; {chance.choice(['', 'keepalive 4;'])} }}",
+        # Only the variables' names matter here.
+        f'server {{ listen 127.0.0.1:{place.port}; server_name ~^(?<w>known)(?<x>)$; set $v ""; }}',
+    ]
+    blocks = [_server(Site(chance, place, number)) for number in range(sites)]
+    return "\n".join([*shared, *blocks])
+
+
+def names(number: int) -> list[str]:
+    """The kinds of names a block may have; requests ask for all of them."""
+    own = f"s{number}.test"
+    return [own, f"*.{own}", f".d{number}.test", f"www.p{number}.*", f"~^(?<w>[a-z]+)-(?<x>\\d+)\\.r{number}\\.test$"]
+
+
+def _server(site: Site) -> str:
+    kinds = names(site.number)
+    listed = [kinds[0], *site.chance.sample(kinds[1:], site.chance.randrange(len(kinds)))]
+    lines = [f"listen 127.0.0.1:{site.place.port};"]
+    lines.append("server_name " + " ".join(f'"{name}"' for name in listed) + ";")
+    lines += [f"root {site.place.www};"] if site.chance.randrange(12) else []
+    own = site.seldom(*pieces.SERVER_ONLY, of=3) + site.seldom(*pieces.SERVER_ONLY, of=5)
+    lines += _modifiers(site, of=6) + list({line.split()[0]: line for line in own}.values())
+    lines += [f"{field} always;" for field in FIELDS] if site.chance.randrange(3) else []
+    lines += _error_pages(site)
+    lines += site.seldom(*pieces.REWRITES, of=5) + site.seldom(*(line for line in pieces.IFS if "add_header" not in line), of=8)
+    lines += [location for name in _patterns(site, "/", 9) for location in _location(site, name, depth=0)]
+    for name in ("@named", "@other"):
+        lines += [f"location {name} {{", *_indented(_content(site, name, nested=False)), "}"]
+    lines += _auth_check(site)
+    return "server {\n" + "\n".join(_indented(lines)) + "\n}"
+
+
+def _auth_check(site: Site) -> list[str]:
+    """Where `auth_request` asks."""
+    status = site.chance.choice([200, 204, 204, 401, 403, 500])
+    return ["location = /auth-check {", f"    internal; return {status};", "}"]
+
+
+def _patterns(site: Site, outer: str, most: int) -> list[str]:
+    """Locations of one level, each once, as nginx wants them; nested ones lie within `outer`."""
+    found: dict[str, str] = {}
+    for _ in range(site.chance.randrange(1, most)):
+        kind = site.chance.choice(["", "", "", "", "^~", "=", "~", "~*"])
+        if kind in ("~", "~*"):
+            found.setdefault(f"{kind} {pieces.pick(site.chance, pieces.REGEXES)}", kind)
+            continue
+        path = pieces.pick(site.chance, pieces.PREFIXES)
+        if path.startswith(outer):
+            # A prefix counts once, whether it stops the search for regular expressions or not.
+            key = f"= {path}" if kind == "=" else path
+            found.setdefault(key, kind)
+    return [_spelled(key, kind) for key, kind in found.items()]
+
+
+def _spelled(key: str, kind: str) -> str:
+    path = key.partition(" ")[2] if kind in ("~", "~*", "=") else key
+    return f'{kind} "{path}"' if kind else f'"{path}"'
+
+
+def _location(site: Site, name: str, *, depth: int) -> list[str]:
+    inside = _content(site, name, nested=depth > 0)
+    exact = name.startswith("=")
+    if depth < 2 and not exact and site.chance.randrange(6) == 0:
+        outer = "/" if name.startswith("~") else name.partition('"')[2].rstrip('"')
+        regular = [n for n in _patterns(site, outer, 4) if n.startswith("~") or not name.startswith("~")]
+        inside += [line for inner in regular for line in _location(site, inner, depth=depth + 1)]
+    return [f"location {name} {{", *_indented(inside), "}"]
+
+
+def _content(site: Site, name: str, *, nested: bool) -> list[str]:
+    makers: list[Maker] = [*[_static] * 5, _returns, _returns, _rewrites, _rewrites, _proxied, _proxied, _tries, _tries]
+    lines = site.chance.choice([*makers, _refused, _conditions, _conditions])(site)
+    if name.startswith("@"):
+        lines = [line for line in lines if not line.startswith(("alias ", "internal"))]
+        lines = [_without_uri(line) for line in lines]
+    if name.startswith("~"):
+        lines = [_captured_alias(site, line) for line in lines]
+        lines = [_without_uri(line) for line in lines]
+    if not any(line.startswith(("proxy_pass", "return", "try_files", "alias")) for line in lines):
+        lines += site.seldom(f"root {site.place.www}/other;", of=8)
+    lines += _modifiers(site, of=7) + _error_pages(site, of=6)
+    return lines + ([f"{field}{site.one_of(' always', '')};" for field in FIELDS] if site.chance.randrange(2) else [])
+
+
+def _without_uri(line: str) -> str:
+    """Where a prefix cannot be replaced, proxy_pass may have no path without variables."""
+    if line.startswith("proxy_pass http://app/") and "$" not in line:
+        return "proxy_pass http://app;"
+    return line
+
+
+def _captured_alias(site: Site, line: str) -> str:
+    """An alias is the whole path where the location is a regular expression."""
+    return f"alias {site.place.www}/$1;" if line.startswith("alias ") else line
+
+
+def _static(site: Site) -> list[str]:
+    www = site.place.www
+    kinds = ["", "", "", f"alias {www}/a/;", f"alias {www}/a;", f"alias {www}/;", "autoindex on;", "autoindex on;",
+             "internal;", "empty_gif;", "index b.txt index.html;", "index /b.txt;", "index none.html a$args.html;",
+             "autoindex on; autoindex_format json;", "autoindex on; autoindex_format xml;",
+             "gzip_static on;", "gzip_static always; gunzip on;", f"alias {www}$uri;"]  # fmt: skip
+    return [line for line in [site.chance.choice(kinds)] if line]
+
+
+def _returns(site: Site) -> list[str]:
+    return [pieces.pick(site.chance, pieces.RETURNS)]
+
+
+def _rewrites(site: Site) -> list[str]:
+    count = site.chance.randrange(1, 4)
+    lines = [pieces.pick(site.chance, pieces.REWRITES) for _ in range(count)]
+    return lines + site.seldom(*pieces.RETURNS, of=3)
+
+
+def _conditions(site: Site) -> list[str]:
+    return [pieces.pick(site.chance, pieces.IFS) for _ in range(site.chance.randrange(1, 3))] + site.seldom(
+        *pieces.REWRITES, of=3
+    )
+
+
+def _proxied(site: Site) -> list[str]:
+    way = pieces.pick(site.chance, pieces.PASSES)
+    count = site.chance.randrange(0, 3)
+    more = site.chance.sample(pieces.PROXY, count)
+    kinds = {line.split()[0]: line for line in more}
+    return [way, *kinds.values()]
+
+
+def _tries(site: Site) -> list[str]:
+    return [f"try_files {pieces.pick(site.chance, pieces.TRIES)};"]
+
+
+def _refused(site: Site) -> list[str]:
+    return [pieces.pick(site.chance, pieces.ACCESS)]
+
+
+def _modifiers(site: Site, *, of: int) -> list[str]:
+    """Directives that change an answer, each kind at most once."""
+    some = [pieces.pick(site.chance, group) for group in pieces.MODIFIERS if site.chance.randrange(of * 3) == 0]
+    return [line.replace("WWW", site.place.www) for line in some]
+
+
+def _error_pages(site: Site, *, of: int = 3) -> list[str]:
+    pages = site.seldom(*pieces.ERROR_PAGES, of=of)
+    return pages + (site.seldom("recursive_error_pages on;", of=3) if pages else [])
+
+
+def _indented(lines: list[str]) -> list[str]:
+    return [f"    {line}" for line in lines]

@@ -1,0 +1,190 @@
+"""nginx and gallop beside each other on one generated configuration, before one application."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import socket
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+from tests.conformance.wire import Answer, Broken, Connection, parsed
+from tests.differential import pieces
+from tests.differential.configs import Place, configuration
+from tests.differential.requests import Sent
+from tests.support.gallop import GallopInstance
+from tests.support.nginx import NginxInstance
+from tests.support.ports import free_port
+from tests.support.process import tool
+from tests.support.waiting import eventually
+
+CHANGED = 1_717_243_200  # of every file: 2024-06-01 12:00 UTC
+PASSWORDS = "ann:$apr1$saltsalt$yAAkm4libquA.ZWLHbSBq/\n"
+TIMEOUT_S = 20.0
+Address = tuple[str, int]
+
+APPLICATION = r"""
+server {{
+    listen 127.0.0.1:{port}; default_type text/x-app; keepalive_requests 100000; absolute_redirect off;
+    client_body_buffer_size 64k;
+    add_header X-One "one" always; add_header X-One "two" always;
+    location / {{
+        proxy_set_header X-Line "$request_method $request_uri $server_protocol";
+        proxy_set_header X-Host $http_host; proxy_set_header X-Connection $http_connection;
+        proxy_set_header X-Length "$content_length/$http_transfer_encoding";
+        proxy_set_header X-Body $request_body; proxy_method GET; proxy_pass_request_body off;
+        proxy_set_header Content-Length ""; proxy_pass http://127.0.0.1:{inner};
+    }}
+    location = /fields {{
+        add_header Set-Cookie "a=1; domain=inner.test; path=/in/x"; add_header Expires "Thu, 01 Jan 1970 00:00:01 GMT";
+        add_header Cache-Control private; add_header X-Accel-Charset utf-8; add_header X-Pad pad;
+        add_header Refresh "5; url=http://app/fresh"; add_header Vary Accept; add_header X-Accel-Limit-Rate 0;
+        return 200 "fields\n";
+    }}
+    location = /move {{ return 302 http://app/moved/x; }}
+    location = /accel {{ add_header X-Accel-Redirect "/b.txt?accel=1"; return 200 "not this"; }}
+    location = /gzip {{ add_header Content-Encoding gzip; alias {www}/b.txt.gz; }}
+    location = /status/304 {{ return 304; }}
+    location = /status/401 {{ add_header WWW-Authenticate "Basic realm=app" always; return 401 "app 401\n"; }}
+    location = /status/404 {{ return 404 "app 404\n"; }}
+    location = /status/503 {{ return 503 "app 503\n"; }}
+}}
+server {{
+    listen 127.0.0.1:{inner}; default_type text/x-app; large_client_header_buffers 8 64k;
+    return 200 "$http_x_line host=$http_x_host conn=$http_x_connection len=$http_x_length own=$http_x_own c=$http_cookie\
+ type=$http_content_type ae=$http_accept_encoding xff=$http_x_forwarded_for up=$http_upgrade te=$http_te\
+ expect=$http_expect range=$http_range empty=$http_x_empty under=$http_x_under body=$http_x_body\n";
+}}
+"""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """What both answered. `status` -1: nothing came in time; -2: what came was no HTTP."""
+
+    sent: Sent
+    nginx: Answer
+    gallop: Answer
+
+
+class Refused(Exception):
+    """A server does not take a generated configuration."""
+
+
+def nginx_binary() -> str:
+    """DIFFERENTIAL_NGINX names another nginx than the system's."""
+    return os.environ.get("DIFFERENTIAL_NGINX") or tool("nginx")
+
+
+def nginx_version() -> str:
+    done = subprocess.run([nginx_binary(), "-v"], capture_output=True, text=True, timeout=20)
+    return done.stderr.partition("nginx/")[2].split()[0]
+
+
+def write_files(www: Path) -> None:
+    """The site's files, all of one age."""
+    for name, text in pieces.FILES.items():
+        path = www / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    for name in ("b.txt", "page.html"):
+        (www / f"{name}.gz").write_bytes(gzip.compress((www / name).read_bytes(), mtime=CHANGED))
+    (www / "link.txt").symlink_to("b.txt")
+    for path in [www, *www.rglob("*")]:
+        os.utime(path, (CHANGED, CHANGED), follow_symlinks=False)
+
+
+@contextmanager
+def application(root: Path) -> Iterator[int]:
+    """What `proxy_pass` reaches, for both servers alike; its port."""
+    server = NginxInstance(root / "app")
+    server.binary = nginx_binary()
+    port = free_port()
+    text = APPLICATION.format(port=port, inner=free_port(), www=root / "www")
+    (root / "app" / "conf.d" / "app.conf").write_text(text)
+    with server:
+        _answers(("127.0.0.1", port))
+        yield port
+
+
+@contextmanager
+def both(root: Path, chance: Random, backend: int, sites: int) -> Iterator[list[Address]]:
+    """Where nginx and gallop serve the generated configuration: on one port, which redirects name.
+
+    Raises Refused when only one of them takes it, or when none does: the generator means to make what is valid.
+    """
+    port = free_port()
+    place = Place(port, backend, str(root / "www"))
+    text = configuration(chance, place, sites)
+    servers: list[tuple[NginxInstance, Address]] = []
+    for address, server in (("127.0.0.1", NginxInstance(root / "nginx")), ("127.0.0.2", GallopInstance(root / "gallop"))):
+        own = text.replace("listen 127.0.0.1:", f"listen {address}:")
+        if server.engine == "nginx":
+            server.binary = nginx_binary()
+        else:
+            own = f"server_product nginx/{nginx_version()};\n{own}"
+        (server.root / "conf.d" / "site.conf").write_text(own)
+        (server.root / "htpasswd").write_text(PASSWORDS)
+        servers.append((server, (address, port)))
+    tests = [server.test() for server, _ in servers]
+    if any(done.returncode for done in tests):
+        raise Refused("\n".join(done.stderr for done in tests) + text)
+    with ExitStack() as stack:
+        for server, where in servers:
+            stack.enter_context(server)
+            _answers(where)
+        yield [where for _, where in servers]
+
+
+def _answers(where: Address) -> None:
+    def answered() -> bool:
+        return _alone(where, Sent("/", version="1.0", data=b"GET / HTTP/1.0\r\nHost: known\r\n\r\n", alone=True)).status > 0
+
+    assert eventually(answered, timeout_s=30), f"nothing answers on {where}"
+
+
+def ask(both: Sequence[Address], several: Sequence[Sent]) -> Iterator[Pair]:
+    """Each request's two answers, over connections that stay open as long as the servers let them."""
+    connections = [Connection(port, address=address, timeout_s=TIMEOUT_S) for address, port in both]
+    try:
+        for sent in several:
+            first, second = (_ask(connection, sent) for connection in connections)
+            yield Pair(sent, first, second)
+    finally:
+        for connection in connections:
+            connection.close()
+
+
+def _ask(connection: Connection, sent: Sent) -> Answer:
+    if sent.alone:
+        return _alone((connection.address, connection.port), sent)
+    try:
+        return connection.ask(sent)
+    except (TimeoutError, Broken) as why:
+        connection.close()
+        return Answer(-1 if isinstance(why, TimeoutError) else -2, {}, str(why).encode())
+
+
+def _alone(where: Address, sent: Sent) -> Answer:
+    """On a connection of its own, read until the server closes it; an answer without a head is its bytes."""
+    data = b""
+    try:
+        with socket.create_connection(where, timeout=TIMEOUT_S) as raw:
+            raw.sendall(sent.encoded())
+            with suppress(ConnectionResetError):  # closed with unread input; what came before it still counts
+                while more := raw.recv(65536):
+                    data += more
+    except TimeoutError:
+        return Answer(-1, {}, data)
+    except (BrokenPipeError, ConnectionResetError):
+        return Answer(0)
+    if not data:
+        return Answer(0)
+    try:
+        return parsed(data, sent)
+    except (Broken, ValueError):
+        return Answer(-2, {}, data)
