@@ -117,9 +117,10 @@ def requests(chance: Random, sites: int, count: int) -> Iterator[Sent]:
 def _malformed(chance: Random, host: str) -> Sent:
     head = pieces.pick(chance, MALFORMED).replace("{host}", host).replace("{path}", _path(chance, odd=False))
     # Whatever the server makes of it, the connection is to end with the answer.
-    first, mark, rest = head.partition("\r\n\r\n")
+    end = "\n" if "\r" not in head else "\r\n"
+    first, mark, rest = head.partition(end + end)
     if mark and "HTTP/1" in first:
-        head = f"{first}\r\nConnection: close{mark}{rest}"
+        head = f"{first}{end}Connection: close{mark}{rest}"
     return Sent("", head.split(" ")[0].strip(), None, "1.0", data=head.encode("latin-1"), alone=True)
 
 

@@ -41,11 +41,20 @@ enum Step<'a> {
     None,
 }
 
+/// The regular expressions that matched on the way to a location.
+#[derive(Default)]
+pub struct Matched<'a> {
+    /// Those with groups, from the outermost on.
+    pub with_groups: Vec<(&'a Pattern, Groups)>,
+    /// The last had none: `$1` and the like are empty.
+    pub ends_plain: bool,
+}
+
 /// The outcome of the choice.
 pub enum Found<'a> {
     Location {
         location: &'a Arc<Location>,
-        matched: Option<(&'a Pattern, Groups)>,
+        matched: Matched<'a>,
     },
     /// Redirect to this location's name.
     AutoRedirect(&'a Arc<Location>),
@@ -124,7 +133,7 @@ impl LocTree {
             Outcome::Final(found) => found,
             Outcome::Prefix(location) => Found::Location {
                 location,
-                matched: None,
+                matched: Matched::default(),
             },
             Outcome::None => Found::None,
         }
@@ -135,7 +144,7 @@ impl LocTree {
             Step::Exact(location) => {
                 return Outcome::Final(Found::Location {
                     location,
-                    matched: None,
+                    matched: Matched::default(),
                 });
             }
             Step::Redirect(location) => return Outcome::Final(Found::AutoRedirect(location)),
@@ -158,23 +167,29 @@ impl LocTree {
 
     fn regex<'a>(&'a self, uri: &[u8]) -> Option<Found<'a>> {
         for (pattern, location) in &self.regexes {
-            let matched = if pattern.has_groups() {
-                match pattern.captures(uri) {
-                    Some(groups) => Some((pattern, groups)),
-                    None => continue,
-                }
+            let mut matched = Matched::default();
+            if pattern.has_groups() {
+                let Some(groups) = pattern.captures(uri) else {
+                    continue;
+                };
+                matched.with_groups.push((pattern, groups));
             } else if pattern.is_match(uri) {
-                None
+                matched.ends_plain = true;
             } else {
                 continue;
-            };
+            }
             return Some(match location.children.choose(uri) {
                 Found::None => Found::Location { location, matched },
                 Found::Location {
                     location,
-                    matched: None,
-                } => Found::Location { location, matched },
-                nested => nested,
+                    matched: inner,
+                } => {
+                    matched.ends_plain =
+                        inner.ends_plain || matched.ends_plain && inner.with_groups.is_empty();
+                    matched.with_groups.extend(inner.with_groups);
+                    Found::Location { location, matched }
+                }
+                redirect => redirect,
             });
         }
         None

@@ -37,7 +37,7 @@ pub fn page(ex: &mut Exchange, code: u16) -> Page {
         location,
         ..Response::default()
     };
-    if !ex.error_page && ex.redirects_left > 1 {
+    if !ex.error_page {
         let loc = ex.loc.clone();
         if !loc.conf.recursive_error_pages.unwrap_or(false) {
             ex.error_page = true;

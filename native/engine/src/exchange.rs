@@ -181,6 +181,8 @@ pub struct Exchange {
     pub internal: bool,
     /// No rewrite has replaced the part of the URI that the location matched.
     pub location_valid: bool,
+    /// The request's body is too large, and thrown away.
+    pub refused_body: bool,
     /// `try_files` inside a regex location: the URI goes behind the alias.
     pub add_uri_to_alias: bool,
     pub realip_done: bool,
@@ -266,6 +268,7 @@ impl Exchange {
             keepalive: true,
             internal: false,
             location_valid: true,
+            refused_body: false,
             add_uri_to_alias: false,
             realip_done: false,
             cached: None,

@@ -2,8 +2,9 @@
 //! try_files, content; and round again for internal redirects.
 
 use crate::body::Body;
-use crate::exchange::{Exchange, Response};
+use crate::exchange::{Exchange, Received, Response};
 use crate::{access, errors, escape, filters, handlers, limits, mirror, realip, rewrite, uri};
+use bytes::Bytes;
 use gallop_conf::locations::Found;
 use gallop_conf::model::{Handler, Level, Location, VerifyClient};
 use gallop_http::message::Version;
@@ -76,13 +77,15 @@ pub fn begin(ex: &mut Exchange) -> Begin {
 }
 
 /// Of a request whose head is refused for one of its lines: chooses the server that says so by what
-/// came before that line.
-pub fn begin_refused(ex: &mut Exchange) {
-    if read_target(ex) && (ex.head.get("host").is_some() || !ex.head.authority.is_empty()) {
+/// came before that line. False if the target is none, which is worse.
+pub fn begin_refused(ex: &mut Exchange) -> bool {
+    let valid = read_target(ex);
+    if valid && (ex.head.get("host").is_some() || !ex.head.authority.is_empty()) {
         if let Err(reason) = choose_server(ex) {
             ex.log(Level::Info, reason);
         }
     }
+    valid
 }
 
 /// Whether the target is one.
@@ -99,8 +102,16 @@ fn read_target(ex: &mut Exchange) -> bool {
     ex.header_only = ex.head.method() == b"HEAD";
     if !ok {
         ex.uri.path.clear();
+        read_no_fields(ex);
     }
     ok
+}
+
+/// Of a request line that is refused nginx does not read what follows: no field has an effect.
+fn read_no_fields(ex: &mut Exchange) {
+    if ex.version() < Version::Http2 {
+        ex.head.headers.clear();
+    }
 }
 
 /// Whether the handshake was for another server than the one that now wants client certificates:
@@ -153,6 +164,7 @@ fn choose_server(ex: &mut Exchange) -> Result<(), &'static str> {
     let mut hosts = ex.head.get_all("host");
     let host = hosts.next().map(<[u8]>::to_vec);
     let several = hosts.next().is_some();
+    drop(hosts);
     if host.is_none() && ex.version() == Version::Http11 {
         return Err("client sent HTTP/1.1 request without \"Host\" header");
     }
@@ -169,7 +181,10 @@ fn choose_server(ex: &mut Exchange) -> Result<(), &'static str> {
         return Err("client sent neither \":authority\" nor \"Host\" header");
     }
     if let Some(text) = wanted {
-        let (name, port) = validate_host(&text).ok_or("client sent invalid host header")?;
+        let Some((name, port)) = validate_host(&text) else {
+            read_no_fields(ex);
+            return Err("client sent invalid host in request line");
+        };
         ex.host = name;
         ex.host_port = port;
     }
@@ -195,7 +210,7 @@ fn choose_server(ex: &mut Exchange) -> Result<(), &'static str> {
 }
 
 /// Fields that may come only once.
-fn has_duplicate(ex: &Exchange) -> bool {
+fn has_duplicate(ex: &mut Exchange) -> bool {
     const ONCE: [&str; 9] = [
         "if-modified-since",
         "if-unmodified-since",
@@ -212,10 +227,18 @@ fn has_duplicate(ex: &Exchange) -> bool {
             .position(|n| name.eq_ignore_ascii_case(n.as_bytes()))
     };
     let mut seen = 0u32;
-    ex.head.iter().filter_map(|(name, _)| once(name)).any(|i| {
+    let fields = ex.head.iter().enumerate();
+    let mut fields = fields.filter_map(|(at, (name, _))| Some((at, once(name)?)));
+    let second = fields.find_map(|(at, i)| {
         let twice = seen & (1 << i) != 0;
         seen |= 1 << i;
-        twice
+        twice.then_some(at)
+    });
+    drop(fields);
+    // Fields behind it are not read.
+    second.is_some_and(|at| {
+        ex.head.headers.truncate(at + 1);
+        true
     })
 }
 
@@ -456,9 +479,11 @@ fn choose_location(ex: &mut Exchange) -> Option<Flow> {
     match server.root.children.choose(&ex.uri.path) {
         Found::Location { location, matched } => {
             ex.loc = location.clone();
-            if let Some((pattern, groups)) = matched {
-                let subject = ex.uri.path.clone();
-                ex.set_captures(&subject, groups, pattern);
+            for (pattern, groups) in matched.with_groups {
+                ex.set_captures(&ex.uri.path, groups, pattern);
+            }
+            if matched.ends_plain {
+                ex.forget_captures();
             }
         }
         Found::AutoRedirect(location) => {
@@ -468,13 +493,35 @@ fn choose_location(ex: &mut Exchange) -> Option<Flow> {
         }
         Found::None => ex.loc = server.root.clone(),
     }
-    update_location(ex);
     ex.debug(|| format!("using configuration \"{}\"", ex.loc.name));
     ex.varies |= !crate::fast::is_plain(&ex.server, &ex.loc);
     if ex.loc.internal && !ex.internal {
         return Some(Flow::Status(404));
     }
+    update_location(ex);
+    if is_too_large(ex) {
+        return Some(Flow::Status(413));
+    }
     lacks_slash.then(|| to_slash(ex))
+}
+
+/// Whether the request announces a body that is larger than its location takes. Its error page may be
+/// anywhere: the body is not taken any more.
+fn is_too_large(ex: &mut Exchange) -> bool {
+    let limit = ex.loc.conf.client_max_body_size.unwrap_or(1 << 20);
+    let Some(length) = ex.content_length.filter(|&n| limit != 0 && n > limit) else {
+        return false;
+    };
+    if ex.is_subrequest() || ex.refused_body {
+        return false;
+    }
+    let message = format!("client intended to send too large body: {length} bytes");
+    ex.log(Level::Error, &message);
+    ex.refused_body = true;
+    ex.received = Some(Received::Memory(Bytes::new()));
+    ex.keepalive = false;
+    ex.expect_continue = false;
+    true
 }
 
 /// 301 to the name of the location, which ends in the slash that the path lacks.
@@ -498,16 +545,6 @@ async fn after_rewrite(ex: &mut Exchange) -> Flow {
     update_location(ex);
     let location = ex.loc.clone();
     realip::apply(ex, &location);
-    let limit = ex.loc.conf.client_max_body_size.unwrap_or(1 << 20);
-    if let Some(length) = ex.content_length {
-        if !ex.is_subrequest() && limit != 0 && length > limit {
-            let message = format!("client intended to send too large body: {length} bytes");
-            ex.log(Level::Error, &message);
-            ex.keepalive = false;
-            ex.expect_continue = false;
-            return Flow::Status(413);
-        }
-    }
     match limits::apply(ex).await {
         Flow::Next => {}
         flow => return flow,
@@ -545,8 +582,12 @@ fn update_location(ex: &mut Exchange) {
     }
     // Old browsers lose answers on connections that are kept; msie6 is the default.
     let disable = conf.keepalive_disable.unwrap_or(1);
-    let agent = ex.head.get("user-agent").unwrap_or(b"");
-    let has = |needle: &str| memchr::memmem::find(agent, needle.as_bytes()).is_some();
+    let mut agents = ex.head.get_all("user-agent").peekable();
+    if agents.peek().is_none() {
+        return;
+    }
+    let agent = agents.collect::<Vec<_>>().concat();
+    let has = |needle: &str| memchr::memmem::find(&agent, needle.as_bytes()).is_some();
     let msie6 = disable & 1 != 0
         && ex.head.method() == b"POST"
         && ["MSIE 4.", "MSIE 5.", "MSIE 6."].iter().any(|n| has(n))

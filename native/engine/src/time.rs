@@ -149,7 +149,7 @@ pub fn parse_http_date(text: &[u8]) -> Option<i64> {
         None => return parse_asctime(text),
     };
     let mut words = rest.split([' ', '-']).filter(|w| !w.is_empty());
-    let day = number(words.next()?)?;
+    let day = number(words.next().filter(|day| day.len() == 2)?)?;
     let month = month(words.next()?)?;
     let year_word = words.next()?;
     let mut year = number(year_word)?;

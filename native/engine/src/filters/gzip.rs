@@ -47,8 +47,21 @@ pub fn lists(field: &[u8], coding: &str) -> bool {
         let quality = parts
             .map(<[u8]>::trim_ascii)
             .find_map(|p| p.strip_prefix(b"q=").or_else(|| p.strip_prefix(b"Q=")));
-        quality.is_none_or(|q| q.iter().any(|c| (b'1'..=b'9').contains(c)))
+        quality.is_none_or(is_wanted)
     })
+}
+
+/// Whether a weight (RFC 9110, section 12.4.2) is one and not zero.
+fn is_wanted(weight: &[u8]) -> bool {
+    match weight {
+        b"1" => true,
+        [b'0' | b'1', b'.', digits @ ..] => {
+            let some = digits.iter().any(|d| *d != b'0');
+            let whole = weight[0] == b'1';
+            digits.len() <= 3 && digits.iter().all(u8::is_ascii_digit) && whole != some
+        }
+        _ => false,
+    }
 }
 
 /// `gzip_proxied`, by what the answer says of being stored.

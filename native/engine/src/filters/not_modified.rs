@@ -7,8 +7,17 @@ use gallop_conf::model::IfModifiedSince;
 
 /// Turns the answer into 304, or gives the status of a failed precondition.
 pub fn check(ex: &mut Exchange) -> Option<u16> {
+    let status = evaluate(ex);
+    if status.is_some() {
+        // Where an error page sent the request that was redirected.
+        ex.response.location = None;
+    }
+    status
+}
+
+fn evaluate(ex: &mut Exchange) -> Option<u16> {
     let r = &ex.response;
-    if r.status != 200 || r.judged || ex.is_subrequest() || ex.error_status != 0 {
+    if r.status != 200 || r.judged || ex.is_subrequest() {
         return None;
     }
     if let Some(since) = ex.head.get("if-unmodified-since") {

@@ -23,20 +23,22 @@ struct Entry {
 /// The listing, where it is allowed.
 pub fn list(ex: &mut Exchange) -> Flow {
     if ex.loc.conf.autoindex != Some(true) || !matches!(ex.method(), b"GET" | b"HEAD") {
-        let Some(path) = request_path(ex) else {
-            return Flow::Status(404);
-        };
         if !matches!(ex.method(), b"GET" | b"HEAD" | b"POST") {
             return Flow::Status(405);
         }
+        let path = match request_path(ex) {
+            Ok(path) => path,
+            Err(flow) => return flow,
+        };
         ex.log(
             Level::Error,
             &format!("directory index of \"{}\" is forbidden", path.display()),
         );
         return Flow::Status(403);
     }
-    let Some(path) = request_path(ex) else {
-        return Flow::Status(404);
+    let path = match request_path(ex) {
+        Ok(path) => path,
+        Err(flow) => return flow,
     };
     let mut entries = match read(&path) {
         Ok(entries) => entries,

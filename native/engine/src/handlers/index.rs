@@ -16,8 +16,9 @@ pub fn find(ex: &mut Exchange) -> Flow {
     if !matches!(ex.method(), b"GET" | b"HEAD" | b"POST") {
         return Flow::Next;
     }
-    let Some(folder) = request_path(ex) else {
-        return Flow::Status(404);
+    let folder = match request_path(ex) {
+        Ok(path) => path,
+        Err(flow) => return flow,
     };
     let loc = ex.loc.clone();
     let mut names: Vec<Vec<u8>> = Vec::new();

@@ -13,8 +13,9 @@ pub fn find(ex: &mut Exchange) -> Flow {
     {
         return Flow::Next;
     }
-    let Some(folder) = request_path(ex) else {
-        return Flow::Status(404);
+    let folder = match request_path(ex) {
+        Ok(path) => path,
+        Err(flow) => return flow,
     };
     let entries = match std::fs::read_dir(&folder) {
         Ok(entries) => entries,

@@ -22,13 +22,21 @@ pub fn open(ex: &Exchange, path: &Path) -> io::Result<(File, Metadata)> {
 }
 
 /// The path on disk of the request's URI; `None` if it holds NUL.
-pub fn request_path(ex: &Exchange) -> Option<PathBuf> {
+pub fn request_path(ex: &Exchange) -> Result<PathBuf, Flow> {
     let mut bytes = Vec::new();
     vars::filename(ex, &mut bytes);
-    if bytes.contains(&0) {
-        return None;
+    if bytes.is_empty() {
+        let message = format!(
+            "\"alias\" cannot be used in location \"{}\" where URI was rewritten",
+            ex.loc.name
+        );
+        ex.log(Level::Alert, &message);
+        return Err(Flow::Status(500));
     }
-    Some(OsString::from_vec(bytes).into())
+    if bytes.contains(&0) {
+        return Err(Flow::Status(404));
+    }
+    Ok(OsString::from_vec(bytes).into())
 }
 
 /// The status of a file that cannot be opened, and the level of the log entry.
@@ -44,8 +52,9 @@ pub fn serve(ex: &mut Exchange) -> Flow {
     if !matches!(ex.method(), b"GET" | b"HEAD" | b"POST") {
         return Flow::Status(405);
     }
-    let Some(path) = request_path(ex) else {
-        return Flow::Status(404);
+    let path = match request_path(ex) {
+        Ok(path) => path,
+        Err(flow) => return flow,
     };
     if ex.method() != b"POST" {
         if let Some(flow) = precompressed(ex, &path) {

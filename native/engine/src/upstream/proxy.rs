@@ -21,7 +21,7 @@ pub struct Target<'a> {
     /// `host`, `host:port` or `unix:/path` as written.
     pub authority: Cow<'a, str>,
     /// The URI of a `proxy_pass` with variables.
-    pub uri: Option<String>,
+    pub uri: Option<Vec<u8>>,
 }
 
 impl Target<'_> {
@@ -33,15 +33,21 @@ impl Target<'_> {
                 uri: None,
             });
         };
-        let text = String::from_utf8_lossy(&template::eval(ex, url)).into_owned();
+        let bytes = template::eval(ex, url);
+        let text = String::from_utf8_lossy(&bytes);
         let parsed =
             ProxyUrl::parse(&text).map_err(|_| format!("invalid URL prefix in \"{text}\""))?;
         Ok(Target {
             https: parsed.https,
             authority: parsed.authority.to_string().into(),
-            uri: parsed.uri.map(str::to_string),
+            // What the client sent goes on as it came, whether it is text or not.
+            uri: parsed.uri.map(|u| tail(&bytes, text.len() - u.len())),
         })
     }
+}
+
+fn tail(bytes: &[u8], at: usize) -> Vec<u8> {
+    bytes.get(at..).unwrap_or_default().to_vec()
 }
 
 /// Finds the group an address of the configuration's variables stands for, or makes one for it.
@@ -218,8 +224,8 @@ fn host_header(target: &Target) -> String {
 /// The URI asked for: as received, or with the location's part replaced.
 fn request_uri(ex: &Exchange, pass: &ProxyPass, target: &Target) -> Vec<u8> {
     if let Some(uri) = &target.uri {
-        let slash = if uri.starts_with('/') { "" } else { "/" };
-        return format!("{slash}{uri}").into_bytes();
+        let slash: &[u8] = if uri.starts_with(b"/") { b"" } else { b"/" };
+        return [slash, uri].concat();
     }
     let given = pass.uri.as_deref();
     if given.is_none() && !ex.uri_changed {

@@ -42,6 +42,7 @@ pub fn body_length(ex: &Exchange, conf: &UpConf) -> BodyLength {
     }
     match &ex.received {
         Some(Received::Memory(b)) if b.is_empty() => match ex.content_length {
+            Some(_) if ex.refused_body => BodyLength::Known(0),
             Some(n) => BodyLength::Known(n),
             None if ex.chunked => BodyLength::Known(0),
             None => BodyLength::None,

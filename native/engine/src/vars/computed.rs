@@ -7,11 +7,11 @@ use gallop_conf::model::{Geo, Map, SplitClients};
 use std::net::IpAddr;
 
 pub fn map(ex: &Exchange, map: &Map) -> Vec<u8> {
-    let source = template::eval(ex, &map.source);
-    let mut key = source.to_ascii_lowercase();
-    if map.hostnames && key.last() == Some(&b'.') {
-        key.pop();
+    let mut source = template::eval(ex, &map.source);
+    if map.hostnames && source.last() == Some(&b'.') {
+        source.pop();
     }
+    let key = source.to_ascii_lowercase();
     if let Some(value) = map.exact.get(&*key).or_else(|| wildcard(map, &key)) {
         return template::eval(ex, value);
     }

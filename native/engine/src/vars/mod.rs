@@ -270,6 +270,10 @@ pub fn filename(ex: &Exchange, out: &mut Vec<u8>) {
         out.extend_from_slice(&ex.uri.path);
         return;
     };
+    if root.alias.is_some() && !ex.location_valid {
+        // What of the URI stood for the alias is not known any more.
+        return;
+    }
     template::eval_into(ex, &root.path, out);
     match root.alias {
         None => out.extend_from_slice(&ex.uri.path),

@@ -237,7 +237,6 @@ fn version(text: &[u8]) -> Result<Version, HeadError> {
     let numbers = text
         .strip_prefix(b"HTTP/")
         .ok_or(HeadError::InvalidRequest)?;
-    let dot = memchr(b'.', numbers).ok_or(HeadError::InvalidRequest)?;
     let digits = |t: &[u8]| -> Result<u32, HeadError> {
         if t.is_empty() || !t.iter().all(u8::is_ascii_digit) {
             return Err(HeadError::InvalidRequest);
@@ -249,12 +248,14 @@ fn version(text: &[u8]) -> Result<Version, HeadError> {
     if numbers.first() == Some(&b'0') {
         return Err(HeadError::InvalidRequest);
     }
-    let (major, minor) = (digits(&numbers[..dot])?, digits(&numbers[dot + 1..])?);
-    match (major, minor) {
-        (1, 0) => Ok(Version::Http10),
-        (1, 1..=99) => Ok(Version::Http11),
-        (1, _) => Err(HeadError::InvalidRequest),
-        _ => Err(HeadError::InvalidVersion),
+    let dot = memchr(b'.', numbers).unwrap_or(numbers.len());
+    if digits(&numbers[..dot])? > 1 {
+        return Err(HeadError::InvalidVersion);
+    }
+    match digits(numbers.get(dot + 1..).unwrap_or_default())? {
+        0 => Ok(Version::Http10),
+        1..=99 => Ok(Version::Http11),
+        _ => Err(HeadError::InvalidRequest),
     }
 }
 

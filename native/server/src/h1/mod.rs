@@ -387,10 +387,8 @@ impl<T: Transport> Driver<T> {
                     ex.head.clear();
                 }
                 ex.log(Level::Info, error.reason());
-                if !ex.head.buf.is_empty() {
-                    gallop_engine::begin_refused(&mut ex);
-                }
-                Some(error.status())
+                let known = ex.head.buf.is_empty() || gallop_engine::begin_refused(&mut ex);
+                Some(if known { error.status() } else { 400 })
             }
             None => self.begin(&mut ex),
         };
