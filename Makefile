@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 CARGO ?= cargo
 export PORT
 
-.PHONY: help run test deps native lint advisories lock perf compare conformance quoting suites corpora clean
+.PHONY: help run test deps native lint advisories lock perf compare conformance quoting differential suites corpora clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -20,6 +20,9 @@ conformance: $(VENV)/dev.stamp native ## compare every server on generated sites
 
 quoting: $(VENV)/dev.stamp native ## write 20,000 hostile values into every field for every server and read them back
 	@exec $(BIN)/python -m tests.conformance.quoting
+
+differential: $(VENV)/dev.stamp native ## compare gallop with the real nginx (100,000 requests; DIFFERENTIAL_NGINX=path)
+	@exec $(BIN)/python -m tests.differential
 
 compare: native ## measure gallop beside every web server installed (CASES=http1,php; COMPARE_NGINX=path)
 	@cd native/benches && exec $(PYTHON) -m compare $(if $(CASES),--cases $(CASES))

@@ -118,16 +118,19 @@ class Connection:
 
     def _chunks(self) -> bytes:
         found = b""
-        while True:
-            while b"\r\n" not in self._buffer:
-                if not self._more():
-                    raise Broken("ends inside a chunk's size")
-            line, _, self._buffer = self._buffer.partition(b"\r\n")
-            size = int(line.split(b";")[0], 16)
+        while size := int(self._line().split(b";")[0], 16):
             found += self._take(size)
             self._take(2)
-            if size == 0:
-                return found
+        while self._line():  # trailers
+            pass
+        return found
+
+    def _line(self) -> bytes:
+        while b"\r\n" not in self._buffer:
+            if not self._more():
+                raise Broken("ends between chunks")
+        line, _, self._buffer = self._buffer.partition(b"\r\n")
+        return line
 
     def _take(self, count: int) -> bytes:
         while len(self._buffer) < count:

@@ -32,7 +32,7 @@ def one(root: Path, backend: int, chance: int, count: int) -> Outcome:
 
 
 def run(first: int, configurations: int, count: int, *, tell: bool = False, keep: bool = False) -> Outcome:
-    """`configurations` of them, from the number `first` on. `keep`: the last one's folder stays, its name is printed."""
+    """`configurations` of them, from the number `first` on. `keep`: the last one's folder stays and is named."""
     root = Path(tempfile.mkdtemp(prefix="pd-"))
     root.chmod(0o755)
     whole = Outcome()

@@ -78,7 +78,9 @@ def _server(site: Site) -> str:
     lines += _modifiers(site, of=6) + list({line.split()[0]: line for line in own}.values())
     lines += [f"{field} always;" for field in FIELDS] if site.chance.randrange(3) else []
     lines += _error_pages(site)
-    lines += site.seldom(*pieces.REWRITES, of=5) + site.seldom(*(line for line in pieces.IFS if "add_header" not in line), of=8)
+    lines += site.seldom(*pieces.REWRITES, of=5) + site.seldom(
+        *(line for line in pieces.IFS if "add_header" not in line), of=8
+    )
     lines += [location for name in _patterns(site, "/", 9) for location in _location(site, name, depth=0)]
     for name in ("@named", "@other"):
         lines += [f"location {name} {{", *_indented(_content(site, name, nested=False)), "}"]
@@ -152,7 +154,7 @@ def _captured_alias(site: Site, line: str) -> str:
 
 def _static(site: Site) -> list[str]:
     www = site.place.www
-    kinds = ["", "", "", f"alias {www}/a/;", f"alias {www}/a;", f"alias {www}/;", "autoindex on;", "autoindex on;",
+    kinds = ["", "", "", f"alias {www}/a/;", f"alias {www}/;", "autoindex on;", "autoindex on;",
              "internal;", "empty_gif;", "index b.txt index.html;", "index /b.txt;", "index none.html a$args.html;",
              "autoindex on; autoindex_format json;", "autoindex on; autoindex_format xml;",
              "gzip_static on;", "gzip_static always; gunzip on;", f"alias {www}$uri;"]  # fmt: skip

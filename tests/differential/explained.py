@@ -82,7 +82,19 @@ def _charset(pair: Pair) -> Pair:
     kind = pair.nginx.headers.get("content-type", "")
     if not kind.startswith("text/x-app") or pair.gallop.headers.get("content-type") != f"{kind}; charset=utf-8":
         return pair
-    return replace(pair, nginx=Answer(pair.nginx.status, {**pair.nginx.headers, "content-type": f"{kind}; charset=utf-8"}, pair.nginx.body))
+    return replace(
+        pair,
+        nginx=Answer(
+            pair.nginx.status, {**pair.nginx.headers, "content-type": f"{kind}; charset=utf-8"}, pair.nginx.body
+        ),
+    )
+
+
+def _subrequest_length(pair: Pair) -> Pair:
+    body = pair.nginx.body.replace(b"len=0/", b"len=/")
+    gallop = pair.gallop.body.replace(b"len=0/", b"len=/")
+    fits = body == gallop and body.count(b"len=") > 1 and b"Content-Length: 0" in pair.sent.data
+    return replace(pair, nginx=Answer(pair.nginx.status, pair.nginx.headers, pair.gallop.body)) if fits else pair
 
 
 # Each makes of a pair what it would be without that difference.
@@ -95,6 +107,7 @@ RULES: dict[str, Callable[[Pair], Pair]] = {
     "304 with the validators that a filter of all types takes away": _validators,
     "a line break that a variable puts into a request to an upstream": _split_line,
     "a chunked body that is malformed and came with its head": _bad_chunk,
+    "the length of the client's body in a subrequest to an upstream": _subrequest_length,
     "X-Accel-Charset that no directive names": _charset,
 }
 

@@ -35,7 +35,10 @@ MAPS = [
     'default "$args-"; ~^/(?<w>a|b)/ "w=$w"; /A upper; "~ " blank;',
     'hostnames; default x; /x.gif "q\\"q"; ~/$ slash; ~(.)(.)$ "$2$1";',
 ]
-GEOS = ["default out; 10.0.0.0/8 ten; 10.1.0.0/16 inner; 2001:db8::/32 six;", "ranges; default out; 10.0.0.0-10.0.0.9 few;"]
+GEOS = [
+    "default out; 10.0.0.0/8 ten; 10.1.0.0/16 inner; 2001:db8::/32 six;",
+    "ranges; default out; 10.0.0.0-10.0.0.9 few;",
+]
 RETURNS = [
     'return 200 "uri=$uri args=$args v=$v w=$w 1=$1\\n";', "return 204;", "return 301 /b.txt;", "return 302 /a?$args;",
     "return 301 https://other.test$request_uri;", "return 403;", "return 404;", "return 410 gone;", "return 444;",
@@ -51,10 +54,11 @@ REWRITES = [
     "rewrite (.*)x$ $1y?more=$arg_q last;", "rewrite ^/app/(?<x>.*)$ /b.txt?$x break;", "set $v set-$uri;",
     'set $v "$v+$args";', "rewrite ^/none$ /a last;", "rewrite ^/none(.*) /none/x last;", "break;",
     'rewrite "^/(.{3})$" /$1/ permanent;', 'rewrite "(?i)^/INDEX" /page.html last;', "rewrite ^(.*)/$ $1 redirect;",
-    "rewrite ^/a b/(.*)$ /$1 break;".replace("a b", r"a\ b"), "rewrite é /e redirect;", "rewrite ^/(.*)%(.*) /$2$1 break;",
-    'rewrite ^/(\\w+)$ "/$1 $v" redirect;', "rewrite ^/empty /empty/../b.txt break;", "set $v $1;", "set $w own;",
-    "rewrite ^/page /ssi.html?q=x break;", "rewrite ^/(.*)$ /$1?q=rewritten break;",
-    "rewrite ^/x https://$host/secure/$uri redirect;", "rewrite ^ $scheme://new.test$request_uri? permanent;",
+    "rewrite ^/a b/(.*)$ /$1 break;".replace("a b", r"a\ b"), "rewrite é /e redirect;",
+    "rewrite ^/(.*)%(.*) /$2$1 break;", 'rewrite ^/(\\w+)$ "/$1 $v" redirect;',
+    "rewrite ^/empty /empty/../b.txt break;", "set $v $1;", "set $w own;", "rewrite ^/page /ssi.html?q=x break;",
+    "rewrite ^/(.*)$ /$1?q=rewritten break;", "rewrite ^/x https://$host/secure/$uri redirect;",
+    "rewrite ^ $scheme://new.test$request_uri? permanent;",
 ]  # fmt: skip
 IFS = [
     "if ($arg_q = x) { return 403; }", "if ($request_method = POST) { return 405; }", "if ($arg_q) { set $v q; }",
@@ -76,26 +80,27 @@ PASSES = [
 PROXY = [
     "proxy_set_header Host $host;", 'proxy_set_header X-Own "$v"; proxy_set_header Host $http_host;',
     "proxy_http_version 1.1;", "proxy_http_version 1.0;", "proxy_method POST;", "proxy_pass_request_headers off;",
-    "proxy_pass_request_body off; proxy_set_header Content-Length \"\";", 'proxy_set_body "b-$args";', "proxy_hide_header X-One;", "proxy_pass_header Server;",
-    "proxy_redirect off;", "proxy_redirect http://app/ /back/;", 'proxy_redirect "~^http://[^/]+/(.*)$" /re/$1;',
-    "proxy_cookie_domain inner.test outer.test;", "proxy_cookie_path /in/ /out/;", "proxy_cookie_flags ~ secure samesite=lax;",
-    "proxy_intercept_errors on;", "proxy_ignore_headers X-Accel-Redirect;", "proxy_ignore_headers X-Accel-Charset Expires;",
-    "proxy_buffering off;", "proxy_request_buffering off;", "proxy_set_header Accept-Encoding gzip;",
-    'proxy_set_header Connection "";', "proxy_force_ranges on;", "proxy_set_header X-Empty \"\";",
-    'proxy_set_header Content-Type "text/own";', "proxy_headers_hash_max_size 1024;",
+    "proxy_pass_request_body off; proxy_set_header Content-Length \"\";", 'proxy_set_body "b-$args";',
+    "proxy_hide_header X-One;", "proxy_pass_header Server;", "proxy_redirect off;",
+    "proxy_redirect http://app/ /back/;", 'proxy_redirect "~^http://[^/]+/(.*)$" /re/$1;',
+    "proxy_cookie_domain inner.test outer.test;", "proxy_cookie_path /in/ /out/;",
+    "proxy_cookie_flags ~ secure samesite=lax;", "proxy_intercept_errors on;", "proxy_ignore_headers X-Accel-Redirect;",
+    "proxy_ignore_headers X-Accel-Charset Expires;", "proxy_buffering off;", "proxy_request_buffering off;",
+    "proxy_set_header Accept-Encoding gzip;", 'proxy_set_header Connection "";', "proxy_force_ranges on;",
+    "proxy_set_header X-Empty \"\";", 'proxy_set_header Content-Type "text/own";', "proxy_headers_hash_max_size 1024;",
 ]  # fmt: skip
 TRIES = [
-    "$uri =404", "$uri $uri/ =404", "$uri $uri/ /index.html", "$uri /app?$args", "$uri @named", "$uri/ @named", "/none =403",
-    "/b.txt =404", "$uri.html $uri.txt @other", "$uri /a/index.html?x=$arg_q", "$uri $uri/ /none /x.gif", "$uri/index.html =410",
-    "$uri /", "/a$uri $uri @other", "$uri =204", "/$arg_q $uri =404",
+    "$uri =404", "$uri $uri/ =404", "$uri $uri/ /index.html", "$uri /app?$args", "$uri @named", "$uri/ @named",
+    "/none =403", "/b.txt =404", "$uri.html $uri.txt @other", "$uri /a/index.html?x=$arg_q", "$uri $uri/ /none /x.gif",
+    "$uri/index.html =410", "$uri /", "/a$uri $uri @other", "$uri =204", "/$arg_q $uri =404",
 ]  # fmt: skip
 ACCESS = [
     "deny all;", "deny 127.0.0.1;", "allow 127.0.0.0/8; deny all;", "allow 10.0.0.0/8; deny all;", "internal;",
-    'auth_basic "Staff"; auth_basic_user_file htpasswd;', 'auth_basic "Q \\"q\\""; auth_basic_user_file htpasswd; satisfy any; deny all;',
-    "satisfy any; allow 127.0.0.1; deny all; auth_basic x; auth_basic_user_file htpasswd;",
-    "auth_request /auth-check;", "auth_request /auth-check; auth_request_set $v $upstream_status;",
-    "limit_except GET { deny all; }", "limit_except GET POST { deny all; }", "limit_except PUT { return 403; }".replace(
-        "return 403;", "deny all;"),
+    'auth_basic "Staff"; auth_basic_user_file htpasswd;',
+    'auth_basic "Q \\"q\\""; auth_basic_user_file htpasswd; satisfy any; deny all;',
+    "satisfy any; allow 127.0.0.1; deny all; auth_basic x; auth_basic_user_file htpasswd;", "auth_request /auth-check;",
+    "auth_request /auth-check; auth_request_set $v $upstream_status;", "limit_except GET { deny all; }",
+    "limit_except GET POST { deny all; }", "limit_except PUT { return 403; }".replace( "return 403;", "deny all;"),
     "valid_referers none blocked *.test ~good; if ($invalid_referer) { return 403; }",
     'secure_link $arg_q; secure_link_md5 "s$uri"; if ($secure_link = "") { return 410; }',
 ]  # fmt: skip
@@ -105,33 +110,37 @@ MODIFIERS: list[list[str]] = [
     ['add_header X-One "a b" always;', "add_header X-One $v;", "add_header Cache-Control no-store;",
      'add_header Last-Modified "";', 'add_header ETag "\\"own\\"";', "add_header X-Status $status always;",
      "add_header X-Sent $sent_http_content_type always;"],
-    ["charset utf-8;", "charset koi8-r;", "charset off;"], ["default_type text/plain;", "default_type $arg_q;", 'default_type "";'],
+    ["charset utf-8;", "charset koi8-r;", "charset off;"],
+    ["default_type text/plain;", "default_type $arg_q;", 'default_type "";'],
     ["types { text/x-own txt gif; }", "types { }", "types { text/html html htm; image/x-g GIF; }"],
-    ["gzip on;", "gzip on; gzip_min_length 10; gzip_types *;", "gzip on; gzip_proxied any; gzip_vary on; gzip_http_version 1.0;"],
-    ["sub_filter text TEXT; sub_filter_once off;", "sub_filter root $uri; sub_filter_types *;", "sub_filter </body> -END;"],
+    ["gzip on;", "gzip on; gzip_min_length 10; gzip_types *;",
+     "gzip on; gzip_proxied any; gzip_vary on; gzip_http_version 1.0;"],
+    ["sub_filter text TEXT; sub_filter_once off;", "sub_filter root $uri; sub_filter_types *;",
+     "sub_filter </body> -END;"],
     ["add_before_body /before.txt;", "add_after_body /after.txt; addition_types *;"],
-    ["ssi on;", "ssi on; ssi_types *; ssi_silent_errors on;"],
-    ["chunked_transfer_encoding off;"], ["client_max_body_size 4;", "client_max_body_size 0;"],
-    ["absolute_redirect off;", "port_in_redirect off;", "server_name_in_redirect on;"],
-    ["server_tokens off;"], ["keepalive_timeout 75 20;", "keepalive_timeout 0;"], ["log_not_found off;"],
-    ["add_trailer X-Trailer $v;"], ["disable_symlinks on;"], ["msie_padding off;"], ["sendfile on;", "sendfile off;"],
-    ["error_page 405 =200 $uri;"], ["keepalive_disable none;", "keepalive_requests 3;"], ["override_charset on;"],
+    ["ssi on;", "ssi on; ssi_types *; ssi_silent_errors on;"], ["chunked_transfer_encoding off;"],
+    ["client_max_body_size 4;", "client_max_body_size 0;"],
+    ["absolute_redirect off;", "port_in_redirect off;", "server_name_in_redirect on;"], ["server_tokens off;"],
+    ["keepalive_timeout 75 20;", "keepalive_timeout 0;"], ["log_not_found off;"], ["add_trailer X-Trailer $v;"],
+    ["disable_symlinks on;"], ["msie_padding off;"], ["sendfile on;", "sendfile off;"], ["error_page 405 =200 $uri;"],
+    ["keepalive_disable none;", "keepalive_requests 3;"], ["override_charset on;"],
     ["lingering_close always;", "lingering_close off;"], ["auth_delay 0;"],
     ["client_body_buffer_size 1k;", "client_body_in_file_only clean;", "client_body_in_single_buffer on;"],
 ]  # fmt: skip
 # Whose of several servers on a port these are taken from, nginx leaves open.
 HTTP_ONLY = [
-    "merge_slashes off;", "underscores_in_headers on;", "ignore_invalid_headers off;", "large_client_header_buffers 2 1k;",
-    "client_header_buffer_size 64;",
+    "merge_slashes off;", "underscores_in_headers on;", "ignore_invalid_headers off;",
+    "large_client_header_buffers 2 1k;", "client_header_buffer_size 64;",
 ]  # fmt: skip
 SERVER_ONLY = [
     "try_files $uri $uri/ =404;", "try_files $uri /index.html;", "index b.txt index.html;", "autoindex on;",
 ]  # fmt: skip
 ERROR_PAGES = [
-    "error_page 404 /404.html;", "error_page 404 = /b.txt;", "error_page 404 =200 /50x.html;", "error_page 403 404 @named;",
-    "error_page 404 = @other;", "error_page 500 502 503 504 /50x.html;", "error_page 404 /none.html;",
-    "error_page 403 http://elsewhere.test/denied;", "error_page 404 =301 http://elsewhere.test/moved;", "error_page 405 =200 /b.txt;",
-    "error_page 401 /404.html;", "error_page 400 413 414 /50x.html;", "error_page 404 /app?e=$status;", "error_page 301 302 =200 /b.txt;",
+    "error_page 404 /404.html;", "error_page 404 = /b.txt;", "error_page 404 =200 /50x.html;",
+    "error_page 403 404 @named;", "error_page 404 = @other;", "error_page 500 502 503 504 /50x.html;",
+    "error_page 404 /none.html;", "error_page 403 http://elsewhere.test/denied;",
+    "error_page 404 =301 http://elsewhere.test/moved;", "error_page 405 =200 /b.txt;", "error_page 401 /404.html;",
+    "error_page 400 413 414 /50x.html;", "error_page 404 /app?e=$status;", "error_page 301 302 =200 /b.txt;",
     "error_page 404 =410 /404.html;", "error_page 418 /404.html;", "error_page 404 /$arg_q;",
 ]  # fmt: skip
 

@@ -10,49 +10,64 @@ from random import Random
 from tests.conformance.wire import Request
 from tests.differential import pieces
 
-SEGMENTS = ["a", "b", "A", "AB", "x.gif", "img", "a b", "é", "b.txt", "empty", "c.txt", "index.html", "none", "app", "page.html",
-            "data.json", "noext", "other", "ssi.html", "style.css", ".hidden", "named"]  # fmt: skip
+SEGMENTS = [
+    "a", "b", "A", "AB", "x.gif", "img", "a b", "é", "b.txt", "empty", "c.txt", "index.html", "none", "app",
+    "page.html", "data.json", "noext", "other", "ssi.html", "style.css", ".hidden", "named",
+]  # fmt: skip
 Spell = Callable[[str], str]
 FORMS: list[Spell] = [
     *[lambda path: path] * 24, *[lambda path: path + "?q=x"] * 3, lambda path: path + "/", lambda path: path + "?",
     lambda path: path + "?q=%2Fb.txt&ip=10.1.2.3", lambda path: path + "?a=1&q=b.txt&q=2", lambda path: path + "?=&&q",
     lambda path: path + "?q=x?y#z", lambda path: "/" + path, lambda path: "/." + path, lambda path: "/img/.." + path,
-    lambda path: path + "/..", lambda path: path + "/.", lambda path: path + "//", lambda path: path.replace("a", "%61"),
-    lambda path: path.replace("/", "//"), lambda path: path + "%2Fb", lambda path: path + "%2f..%2fb.txt",
-    lambda path: path + ".gif", lambda path: path + "%00", lambda path: path + "%", lambda path: path + "%z1",
-    lambda path: path + "%4", lambda path: "/.." + path, lambda path: "/%2e%2e" + path, lambda path: path + "/%2E./b.txt",
-    lambda path: path + ";p=1", lambda path: path + "#f", lambda path: path + "#f?q=x", lambda path: path + "%3Fx",
-    lambda path: path + "%23", lambda path: path + "%25", lambda path: path + "%5C..", lambda path: path + "\\..\\b",
-    lambda path: path.upper(), lambda path: path + "%0A", lambda path: path + "%0d%0aX: y", lambda path: path + "\xff",
-    lambda path: path + "\x01", lambda path: path + "\x7f", lambda path: path + "+", lambda path: path + '"',
-    lambda path: path + "%E9", lambda path: path + "%C3%A9", lambda path: path + "<>", lambda path: path + "{}|^`",
-    lambda path: path + "...", lambda path: path + "/....//", lambda path: path + "~", lambda path: path + "?%zz",
+    lambda path: path + "/..", lambda path: path + "/.", lambda path: path + "//",
+    lambda path: path.replace("a", "%61"), lambda path: path.replace("/", "//"), lambda path: path + "%2Fb",
+    lambda path: path + "%2f..%2fb.txt", lambda path: path + ".gif", lambda path: path + "%00", lambda path: path + "%",
+    lambda path: path + "%z1", lambda path: path + "%4", lambda path: "/.." + path, lambda path: "/%2e%2e" + path,
+    lambda path: path + "/%2E./b.txt", lambda path: path + ";p=1", lambda path: path + "#f",
+    lambda path: path + "#f?q=x", lambda path: path + "%3Fx", lambda path: path + "%23", lambda path: path + "%25",
+    lambda path: path + "%5C..", lambda path: path + "\\..\\b", lambda path: path.upper(), lambda path: path + "%0A",
+    lambda path: path + "%0d%0aX: y", lambda path: path + "\xff", lambda path: path + "\x01",
+    lambda path: path + "\x7f", lambda path: path + "+", lambda path: path + '"', lambda path: path + "%E9",
+    lambda path: path + "%C3%A9", lambda path: path + "<>", lambda path: path + "{}|^`", lambda path: path + "...",
+    lambda path: path + "/....//", lambda path: path + "~", lambda path: path + "?%zz",
     lambda path: path + "?" + "x" * 300, lambda path: path + "/" + "y" * 300, lambda path: "/a/./b/../../" + path,
-    lambda path: path + "/./../x.gif", lambda path: path + "?q=\xe9", lambda path: path + "\t", lambda path: "/a/b" + path,
+    lambda path: path + "/./../x.gif", lambda path: path + "?q=\xe9", lambda path: path + "\t",
+    lambda path: "/a/b" + path,
 ]  # fmt: skip
-TARGETS = ["*", "", "b.txt", "http:/x", "http://", "//", "/", "?", "/?", "x:80", "HTTP://s1.test/b.txt", "https://s1.test:1/b.txt",
-           "ftp://s1.test/b.txt", "http://s1.test?q=x", "http://s1.test", "http://S1.TEST:8/a", "http://a@s1.test/b.txt",
-           "http://[::1]/a", "http://s1.test /a"]  # fmt: skip
-VERBS = ["GET"] * 36 + ["HEAD"] * 6 + ["POST"] * 4 + ["PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "FOO", "get", "G-T", "MKCOL",
+TARGETS = [
+    "*", "", "b.txt", "http:/x", "http://", "//", "/", "?", "/?", "x:80", "HTTP://s1.test/b.txt",
+    "https://s1.test:1/b.txt", "ftp://s1.test/b.txt", "http://s1.test?q=x", "http://s1.test", "http://S1.TEST:8/a",
+    "http://a@s1.test/b.txt", "http://[::1]/a", "http://s1.test /a",
+]  # fmt: skip
+VERBS = ["GET"] * 36 + ["HEAD"] * 6 + ["POST"] * 4 + ["PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "FOO", "get", "G-T",
+         "MKCOL",
          "PROPFIND", "CONNECT", "GE_T"]  # fmt: skip
-DATES = ["Wed, 01 Jan 2020 00:00:00 GMT", "Fri, 01 Jan 2100 00:00:00 GMT", "Sat, 01 Jun 2024 12:00:00 GMT", "nonsense", "",
-         "Saturday, 01-Jun-24 12:00:00 GMT", "Sat Jun  1 12:00:00 2024", "Sat, 1 Jun 2024 12:00:00 GMT", "1717243200"]  # fmt: skip
+DATES = [
+    "Wed, 01 Jan 2020 00:00:00 GMT", "Fri, 01 Jan 2100 00:00:00 GMT", "Sat, 01 Jun 2024 12:00:00 GMT", "nonsense", "",
+    "Saturday, 01-Jun-24 12:00:00 GMT", "Sat Jun  1 12:00:00 2024", "Sat, 1 Jun 2024 12:00:00 GMT", "1717243200",
+]  # fmt: skip
 ETAGS = ["*", '"own"', 'W/"own"', '"665b0d40-1"', 'W/"665b0d40-1", "x"', "own", '"a" "b"', '"', "", ',"665b0d40-1"']
-RANGES = ["bytes=0-1", "bytes=2-", "bytes=-1", "bytes=0-0,2-3", "bytes=5-2", "bytes=100-", "bytes=0-,0-,0-", "bytes=", "bytes=-",
-          "bytes=a-b", "lines=0-1", "bytes=0-99999999999999999999", "bytes = 0-1", "Bytes=0-1", "bytes=0-1,,2-2", "bytes=-0",
-          "bytes=0-1, 3-4 ,-1", "bytes=1-1,99999-", "bytes=0 - 1", "0-1"]  # fmt: skip
+RANGES = [
+    "bytes=0-1", "bytes=2-", "bytes=-1", "bytes=0-0,2-3", "bytes=5-2", "bytes=100-", "bytes=0-,0-,0-", "bytes=",
+    "bytes=-", "bytes=a-b", "lines=0-1", "bytes=0-99999999999999999999", "bytes = 0-1", "Bytes=0-1", "bytes=0-1,,2-2",
+    "bytes=-0", "bytes=0-1, 3-4 ,-1", "bytes=1-1,99999-", "bytes=0 - 1", "0-1",
+]  # fmt: skip
 AUTH = ["ann:password", "ann:wrong", "bob:password", "ann", ":", "ann:pass:word"]
 NAMED: list[tuple[str, list[str]]] = [
     ("Range", RANGES), ("Range", RANGES), ("If-Modified-Since", DATES), ("If-Unmodified-Since", DATES),
     ("If-None-Match", ETAGS), ("If-Match", ETAGS), ("If-Range", [*DATES, *ETAGS]),
-    ("Authorization", [*("Basic " + base64.b64encode(word.encode()).decode() for word in AUTH), "Basic", "Basic !!", "Bearer x", "basic YW5uOnBhc3N3b3Jk"]),
-    ("Accept-Encoding", ["gzip", "gzip;q=0", "*", "deflate, gzip;q=0.5", "GZIP", "identity", "x-gzip", "gzip;q=0.0001", "gzip; q=1", "gzip;q=2", ""]),
-    ("X-Own", ["client", "Cat", "", "a b", "a\tb", "\xe9"]), ("Cookie", ["c=1", "a=1; c=2", "c", "c=1; c=2", "C=3", "x=c=4", ""]),
+    ("Authorization", [*("Basic " + base64.b64encode(word.encode()).decode() for word in AUTH), "Basic", "Basic !!",
+                       "Bearer x", "basic YW5uOnBhc3N3b3Jk"]),
+    ("Accept-Encoding", ["gzip", "gzip;q=0", "*", "deflate, gzip;q=0.5", "GZIP", "identity", "x-gzip", "gzip;q=0.0001",
+                         "gzip; q=1", "gzip;q=2", ""]),
+    ("X-Own", ["client", "Cat", "", "a b", "a\tb", "\xe9"]),
+    ("Cookie", ["c=1", "a=1; c=2", "c", "c=1; c=2", "C=3", "x=c=4", ""]),
     ("Connection", ["close", "keep-alive", "Keep-Alive, x", "upgrade", "x, close", "CLOSE", ""]),
     ("Referer", ["http://x.test/", "http://good/", "x", "", "https://www.s1.test/a?b", "HTTP://X.TEST"]),
     ("X-Forwarded-For", ["192.0.2.1", "a, b"]), ("Keep-Alive", ["5"]), ("Via", ["1.0 x"]), ("Via", ["1.1 y"]),
-    ("Expect", ["100-continue", "100-CONTINUE", "nothing"]), ("User-Agent", ["x", "", "Mozilla/4.0 (compatible; MSIE 6.0; Windows NT)"]),
-    ("X_Under", ["y"]), ("Under-Score_x", ["z"]), ("Content-Type", ["text/x", "application/x-www-form-urlencoded"]),
+    ("Expect", ["100-continue", "100-CONTINUE", "nothing"]),
+    ("User-Agent", ["x", "", "Mozilla/4.0 (compatible; MSIE 6.0; Windows NT)"]), ("X_Under", ["y"]),
+    ("Under-Score_x", ["z"]), ("Content-Type", ["text/x", "application/x-www-form-urlencoded"]),
     ("Upgrade", ["websocket", "h2c"]), ("TE", ["trailers"]), ("X-Long", ["v" * 700, "v" * 1500]), ("Accept", ["*/*"]),
     ("Proxy", ["x"]), ("X-Accel-Redirect", ["/b.txt"]), ("Depth", ["1"]), ("Destination", ["/x"]), ("Overwrite", ["T"]),
 ]  # fmt: skip
@@ -65,27 +80,39 @@ MALFORMED = [
     "GET {path} HTTP/2.0\r\nHost: {host}\r\n\r\n", "GET {path} HTTP/1.10\r\nHost: {host}\r\n\r\n",
     "GET {path} HTTP/0.9\r\nHost: {host}\r\n\r\n", "GET {path} http/1.1\r\nHost: {host}\r\n\r\n",
     "GET {path} HTTP/1.\r\nHost: {host}\r\n\r\n", "GET {path} HTTP/11\r\nHost: {host}\r\n\r\n", "GET {path} x\r\n\r\n",
-    "\r\nGET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n", "\r\n\r\nGET {path} HTTP/1.0\r\n\r\n", " GET {path} HTTP/1.1\r\n\r\n",
-    "GET {path}\r\n", "GET {path}\n", "POST {path}\r\n", "GET\r\n\r\n", "GET \r\n\r\n", ":\r\n\r\n", "\x00\r\n\r\n", "\x16\x03\x01\r\n\r\n",
-    "GET {path} HTTP/1.1\r\nHost: {host}\r\nNo colon\r\n\r\n", "GET {path} HTTP/1.1\r\nHost: {host}\r\n: empty\r\n\r\n",
-    "GET {path} HTTP/1.1\r\nHost: {host}\r\nX-A: b\x00c\r\n\r\n", "GET {path} HTTP/1.1\r\nHost: {host}\r\nX-A: b\rc\r\n\r\n",
-    "GET {path} HTTP/1.1\r\nHost: {host}\r\n folded: x\r\n\r\n", "GET {path} HTTP/1.1\r\nHost: {host}\r\nX-A: b\r\n c\r\n\r\n",
+    "\r\nGET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n", "\r\n\r\nGET {path} HTTP/1.0\r\n\r\n",
+    " GET {path} HTTP/1.1\r\n\r\n", "GET {path}\r\n", "GET {path}\n", "POST {path}\r\n", "GET\r\n\r\n", "GET \r\n\r\n",
+    ":\r\n\r\n", "\x00\r\n\r\n", "\x16\x03\x01\r\n\r\n", "GET {path} HTTP/1.1\r\nHost: {host}\r\nNo colon\r\n\r\n",
+    "GET {path} HTTP/1.1\r\nHost: {host}\r\n: empty\r\n\r\n",
+    "GET {path} HTTP/1.1\r\nHost: {host}\r\nX-A: b\x00c\r\n\r\n",
+    "GET {path} HTTP/1.1\r\nHost: {host}\r\nX-A: b\rc\r\n\r\n",
+    "GET {path} HTTP/1.1\r\nHost: {host}\r\n folded: x\r\n\r\n",
+    "GET {path} HTTP/1.1\r\nHost: {host}\r\nX-A: b\r\n c\r\n\r\n",
     "GET {path} HTTP/1.1\r\nHost: {host}\r\nX\x01A: b\r\n\r\n", "GET {path} HTTP/1.1\r\nHost: {host}\r\nX(A: b\r\n\r\n",
-    "GET {path} HTTP/1.1\r\nHost: a/b\r\n\r\n", "GET {path} HTTP/1.1\r\nHost: {host}:80\r\n\r\n", "GET {path} HTTP/1.1\r\nHost: {host}:x\r\n\r\n",
-    "GET {path} HTTP/1.1\r\nHost: {host}.\r\n\r\n", "GET {path} HTTP/1.1\r\nHost: .{host}\r\n\r\n", "GET {path} HTTP/1.1\r\nHost: {host}..\r\n\r\n",
-    "GET {path} HTTP/1.1\r\nHost: a@{host}\r\n\r\n", "GET {path} HTTP/1.1\r\nHost: [::1]\r\n\r\n", "GET {path} HTTP/1.1\r\nHost: [::1\r\n\r\n",
-    "GET {path} HTTP/1.1\r\nHost: {host}\x00\r\n\r\n", "GET {path} HTTP/1.1\r\nHost: \xe9.test\r\n\r\n", "GET {path} HTTP/1.1\r\nHost: *\r\n\r\n",
-    "GET {path} HTTP/1.1\r\nHost: {host},x\r\n\r\n", "GET {path} HTTP/1.1\r\nHost: {host} \t\r\n\r\n", "GET {path} HTTP/1.1\r\nhOST:{host}\r\n\r\n",
+    "GET {path} HTTP/1.1\r\nHost: a/b\r\n\r\n", "GET {path} HTTP/1.1\r\nHost: {host}:80\r\n\r\n",
+    "GET {path} HTTP/1.1\r\nHost: {host}:x\r\n\r\n", "GET {path} HTTP/1.1\r\nHost: {host}.\r\n\r\n",
+    "GET {path} HTTP/1.1\r\nHost: .{host}\r\n\r\n", "GET {path} HTTP/1.1\r\nHost: {host}..\r\n\r\n",
+    "GET {path} HTTP/1.1\r\nHost: a@{host}\r\n\r\n", "GET {path} HTTP/1.1\r\nHost: [::1]\r\n\r\n",
+    "GET {path} HTTP/1.1\r\nHost: [::1\r\n\r\n", "GET {path} HTTP/1.1\r\nHost: {host}\x00\r\n\r\n",
+    "GET {path} HTTP/1.1\r\nHost: \xe9.test\r\n\r\n", "GET {path} HTTP/1.1\r\nHost: *\r\n\r\n",
+    "GET {path} HTTP/1.1\r\nHost: {host},x\r\n\r\n", "GET {path} HTTP/1.1\r\nHost: {host} \t\r\n\r\n",
+    "GET {path} HTTP/1.1\r\nhOST:{host}\r\n\r\n",
     "POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\nx",
-    "POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Length: 1, 1\r\n\r\nx", "POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Length: +1\r\n\r\nx",
-    "POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Length: -1\r\n\r\n", "POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Length: 0x1\r\n\r\nx",
-    "POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Length:\r\n\r\n", "POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Length: 99999999999999999999\r\n\r\n",
+    "POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Length: 1, 1\r\n\r\nx",
+    "POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Length: +1\r\n\r\nx",
+    "POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Length: -1\r\n\r\n",
+    "POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Length: 0x1\r\n\r\nx",
+    "POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Length:\r\n\r\n",
+    "POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Length: 99999999999999999999\r\n\r\n",
     "POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-    "POST {path} HTTP/1.1\r\nHost: {host}\r\nTransfer-Encoding: gzip\r\n\r\n", "POST {path} HTTP/1.1\r\nHost: {host}\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+    "POST {path} HTTP/1.1\r\nHost: {host}\r\nTransfer-Encoding: gzip\r\n\r\n",
+    "POST {path} HTTP/1.1\r\nHost: {host}\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
     "POST {path} HTTP/1.1\r\nHost: {host}\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-    "POST {path} HTTP/1.1\r\nHost: {host}\r\nTransfer-Encoding: CHUNKED\r\n\r\n0\r\n\r\n", "POST {path} HTTP/1.0\r\nHost: {host}\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-    "POST {path} HTTP/1.1\r\nHost: {host}\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n\r\n", "POST {path} HTTP/1.1\r\nHost: {host}\r\n\r\n",
-    "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "GET {path} HTTP/1.1\r\nHost: {host}\r\nX-A\t: b\r\n\r\n", "GET {path} HTTP/1.1\r\n\r\nHost: {host}\r\n\r\n",
+    "POST {path} HTTP/1.1\r\nHost: {host}\r\nTransfer-Encoding: CHUNKED\r\n\r\n0\r\n\r\n",
+    "POST {path} HTTP/1.0\r\nHost: {host}\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "POST {path} HTTP/1.1\r\nHost: {host}\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n\r\n",
+    "POST {path} HTTP/1.1\r\nHost: {host}\r\n\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    "GET {path} HTTP/1.1\r\nHost: {host}\r\nX-A\t: b\r\n\r\n", "GET {path} HTTP/1.1\r\n\r\nHost: {host}\r\n\r\n",
 ]  # fmt: skip
 
 
@@ -175,6 +202,7 @@ def _spelled(path: str) -> str:
 
 def _host(chance: Random, number: int) -> str:
     own = f"s{number}.test"
-    kinds = [own] * 12 + [own.upper(), f"x.{own}", f"y.x.{own}", f"d{number}.test", f"q.d{number}.test", f"www.p{number}.org",
-                          f"www.p{number}.co.uk", f"ab-12.r{number}.test", f"AB-1.r{number}.test", f"{own}.", f"{own}:80", "nobody.test"]  # fmt: skip
+    kinds = [*[own] * 12, own.upper(), f"x.{own}", f"y.x.{own}", f"d{number}.test", f"q.d{number}.test",
+             f"www.p{number}.org", f"www.p{number}.co.uk", f"ab-12.r{number}.test", f"AB-1.r{number}.test", f"{own}.",
+             f"{own}:80", "nobody.test"]  # fmt: skip
     return kinds[chance.randrange(len(kinds))]

@@ -55,8 +55,8 @@ server {{
 }}
 server {{
     listen 127.0.0.1:{inner}; default_type text/x-app; large_client_header_buffers 8 64k;
-    return 200 "$http_x_line host=$http_x_host conn=$http_x_connection len=$http_x_length own=$http_x_own c=$http_cookie\
- type=$http_content_type ae=$http_accept_encoding xff=$http_x_forwarded_for up=$http_upgrade te=$http_te\
+    return 200 "$http_x_line host=$http_x_host conn=$http_x_connection len=$http_x_length own=$http_x_own\
+ c=$http_cookie type=$http_content_type ae=$http_accept_encoding xff=$http_x_forwarded_for up=$http_upgrade te=$http_te\
  expect=$http_expect range=$http_range empty=$http_x_empty under=$http_x_under body=$http_x_body\n";
 }}
 """
@@ -121,7 +121,10 @@ def both(root: Path, chance: Random, backend: int, sites: int) -> Iterator[list[
     place = Place(port, backend, str(root / "www"))
     text = configuration(chance, place, sites)
     servers: list[tuple[NginxInstance, Address]] = []
-    for address, server in (("127.0.0.1", NginxInstance(root / "nginx")), ("127.0.0.2", GallopInstance(root / "gallop"))):
+    for address, server in (
+        ("127.0.0.1", NginxInstance(root / "nginx")),
+        ("127.0.0.2", GallopInstance(root / "gallop")),
+    ):
         own = text.replace("listen 127.0.0.1:", f"listen {address}:")
         if server.engine == "nginx":
             server.binary = nginx_binary()
@@ -142,7 +145,10 @@ def both(root: Path, chance: Random, backend: int, sites: int) -> Iterator[list[
 
 def _answers(where: Address) -> None:
     def answered() -> bool:
-        return _alone(where, Sent("/", version="1.0", data=b"GET / HTTP/1.0\r\nHost: known\r\n\r\n", alone=True)).status > 0
+        return (
+            _alone(where, Sent("/", version="1.0", data=b"GET / HTTP/1.0\r\nHost: known\r\n\r\n", alone=True)).status
+            > 0
+        )
 
     assert eventually(answered, timeout_s=30), f"nothing answers on {where}"
 

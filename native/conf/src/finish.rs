@@ -315,10 +315,11 @@ fn finish_location(mut node: LocNode, outer: &LocConf) -> Location {
         }
         (methods, Arc::new(finish_location(inner, &node.conf)))
     });
-    let children = node
-        .children
-        .into_iter()
-        .map(|c| Arc::new(finish_location(c, &node.conf)));
+    let children = node.children.into_iter().map(|mut inner| {
+        // What lies within an internal location is as internal.
+        inner.internal = inner.internal.or(node.internal);
+        Arc::new(finish_location(inner, &node.conf))
+    });
     let children = LocTree::build(children.collect());
     let passes = matches!(node.handler, Some(Handler::Proxy(_) | Handler::Fastcgi(_)));
     let plain = matches!(node.kind, LocKind::Prefix { .. } | LocKind::Exact);

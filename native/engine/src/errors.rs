@@ -156,9 +156,7 @@ fn refresh(ex: &mut Exchange) -> Page {
 }
 
 fn is_msie(ex: &Exchange) -> bool {
-    let agent = ex.head.get("user-agent").unwrap_or_default();
-    let has = |needle: &[u8]| agent.windows(needle.len()).any(|w| w == needle);
-    has(b"MSIE ") && !has(b"Opera")
+    said(ex, b"MSIE ") && !said(ex, b"Opera")
 }
 
 /// Pages whose title tells more than their heading.
@@ -171,8 +169,11 @@ fn special_page(heading: &str, title: &str) -> Vec<u8> {
 }
 
 fn is_old_browser(ex: &Exchange) -> bool {
-    ex.head.get("user-agent").is_some_and(|agent| {
-        let has = |needle: &[u8]| agent.windows(needle.len()).any(|w| w == needle);
-        is_msie(ex) || has(b"Chrome/")
-    })
+    is_msie(ex) || said(ex, b"Chrome/")
+}
+
+/// Whether a `User-Agent` says so.
+fn said(ex: &Exchange, needle: &[u8]) -> bool {
+    let mut agents = ex.head.get_all("user-agent");
+    agents.any(|agent| memchr::memmem::find(agent, needle).is_some())
 }

@@ -431,6 +431,7 @@ async fn from_server(ex: &mut Exchange) -> Flow {
 
 /// From the rewrite rules of a location that is given, not chosen.
 async fn from_location(ex: &mut Exchange) -> Flow {
+    update_location(ex);
     let location = ex.loc.clone();
     if !location.ops.is_empty() {
         match rewrite::run(ex, &location).await {

@@ -56,6 +56,9 @@ pub async fn apply(ex: &mut Exchange) -> Flow {
                 return Flow::Status(status);
             }
         }
+    } else if ex.response.content_type.is_some() {
+        // One that `return` made.
+        charset::apply(ex);
     }
     if ex.response.gzip_vary && ex.loc.conf.gzip_vary == Some(true) {
         add_vary(ex);

@@ -46,6 +46,12 @@ pub fn find(ex: &mut Exchange) -> Flow {
                 return redirect(ex, uri);
             }
             Err(e) if e.raw_os_error() == Some(libc::ELOOP) => return Flow::Status(403),
+            Err(e) if e.raw_os_error() == Some(libc::ENAMETOOLONG) => {
+                let words = gallop_conf::parser::os_error(&e);
+                let message = format!("\"{}\" is not found ({words})", path.display());
+                ex.log(Level::Error, &message);
+                return Flow::Status(404);
+            }
             Err(e) if e.kind() == ErrorKind::PermissionDenied => {
                 ex.log(
                     Level::Error,

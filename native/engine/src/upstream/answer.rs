@@ -342,6 +342,9 @@ fn accel_redirect(ex: &mut Exchange, conf: &UpConf, head: &Head) -> Option<Flow>
 
 /// `ranges`: ranges of the answer can be sent, if the upstream's own word allows them.
 fn copy_head(ex: &mut Exchange, plan: &Plan<'_>, head: &Head, ranges: bool) {
+    if head.get("content-type").is_some() {
+        ex.carried_type = None;
+    }
     let conf = plan.conf.clone();
     ex.response.status = head.status;
     ex.response.reason.clone_from(&head.reason);

@@ -101,7 +101,8 @@ fn put(value: Option<&[u8]>, out: &mut Vec<u8>) -> bool {
 }
 
 fn pairs(list: &[(Vec<u8>, Vec<u8>)]) -> impl Iterator<Item = (&[u8], &[u8])> {
-    list.iter().map(|(n, v)| (n.as_slice(), v.as_slice()))
+    let sent = list.iter().filter(|(_, value)| !value.is_empty());
+    sent.map(|(n, v)| (n.as_slice(), v.as_slice()))
 }
 
 /// Whether a field's name is that of a variable, where dashes are written as underscores.
@@ -121,7 +122,7 @@ fn join<'a>(
     out: &mut Vec<u8>,
 ) -> bool {
     let mut found = false;
-    for (_, value) in fields.filter(|(n, v)| same_name(n, name) && !v.is_empty()) {
+    for (_, value) in fields.filter(|(n, _)| same_name(n, name)) {
         if found {
             out.extend_from_slice(separator);
         }

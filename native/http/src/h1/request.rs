@@ -292,13 +292,18 @@ fn target(head: &mut Head, text: &[u8], base: u32, method: &[u8]) -> Result<(), 
         .iter()
         .position(|c| matches!(c, b'/' | b'?' | b'#'))
         .map_or(text.len(), |i| host + i);
-    if path == host {
+    if path == host || !text[host..path].iter().all(|&c| is_authority_char(c)) {
         return Err(HeadError::InvalidRequest);
     }
     head.scheme = span(0, scheme);
     head.authority = span(host, path);
     head.path = span(path, text.len());
     Ok(())
+}
+
+/// What a name, an address or a port is made of; user names have no place in a request.
+fn is_authority_char(c: u8) -> bool {
+    c.is_ascii_alphanumeric() || b".-:[]".contains(&c)
 }
 
 fn header_line(
