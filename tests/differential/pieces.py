@@ -41,7 +41,7 @@ GEOS = [
 ]
 RETURNS = [
     'return 200 "uri=$uri args=$args v=$v w=$w 1=$1\\n";', "return 204;", "return 301 /b.txt;", "return 302 /a?$args;",
-    "return 301 https://other.test$request_uri;", "return 403;", "return 404;", "return 410 gone;", "return 444;",
+    "return 301 https://other.test$request_uri;", "return 403;", "return 404;", "return 410 gone;",
     "return 500;", "return 503 later;", 'return 200 "";', "return 307 b.txt;", "return 308 http://$host/$uri;",
     "return http://elsewhere.test/x;", "return 200 $request_uri;", "return 201 made;", "return 304;",
     "return 400;", "return 405;", "return 418 tea;", "return 599;", 'return 303 "/a b/é";', "return 206 part;",
@@ -61,14 +61,15 @@ REWRITES = [
     "rewrite ^ $scheme://new.test$request_uri? permanent;",
 ]  # fmt: skip
 IFS = [
-    "if ($arg_q = x) { return 403; }", "if ($request_method = POST) { return 405; }", "if ($arg_q) { set $v q; }",
-    'if ($http_x_own ~* "^C(.)") { set $v own-$1; }', "if (-f $request_filename) { set $v file; }",
-    "if (!-e $request_filename) { rewrite ^ /index.html last; }", "if (-d $request_filename) { add_header X-If dir; }",
-    "if ($args !~ a) { rewrite ^/a /b.txt break; }", 'if ($uri ~ "^/(a|b)") { set $w $1; }',
-    "if ($cookie_c) { add_header X-If cookie; }", "if ($host != s1.test) { set $v other; }",
-    "if ($request_uri ~ \"//\") { return 301 /slashes; }", "if ($arg_q ~ (.*)) { return 200 \"$1\"; }",
-    "if ($m = exact) { set $v mapped; }", "if ($http_referer !~* test) { set $v foreign; }",
-    "if ($split = a) { return 402; }", "if (-x $request_filename) { set $v exec; }", "if ($v) { break; }",
+    "if ($arg_q = x) { return 403; }", "if ($arg_q = x) { return 444; }", "if ($request_method = POST) { return 405; }",
+    "if ($arg_q) { set $v q; }", 'if ($http_x_own ~* "^C(.)") { set $v own-$1; }',
+    "if (-f $request_filename) { set $v file; }", "if (!-e $request_filename) { rewrite ^ /index.html last; }",
+    "if (-d $request_filename) { add_header X-If dir; }", "if ($args !~ a) { rewrite ^/a /b.txt break; }",
+    'if ($uri ~ "^/(a|b)") { set $w $1; }', "if ($cookie_c) { add_header X-If cookie; }",
+    "if ($host != s1.test) { set $v other; }", "if ($request_uri ~ \"//\") { return 301 /slashes; }",
+    "if ($arg_q ~ (.*)) { return 200 \"$1\"; }", "if ($m = exact) { set $v mapped; }",
+    "if ($http_referer !~* test) { set $v foreign; }", "if ($split = a) { return 402; }",
+    "if (-x $request_filename) { set $v exec; }", "if ($v) { break; }",
 ]  # fmt: skip
 PASSES = [
     "proxy_pass http://app;", "proxy_pass http://app;", "proxy_pass http://app/;", "proxy_pass http://app/v2/;",

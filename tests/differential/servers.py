@@ -160,6 +160,10 @@ def ask(both: Sequence[Address], several: Sequence[Sent]) -> Iterator[Pair]:
         for sent in several:
             first, second = (_ask(connection, sent) for connection in connections)
             yield Pair(sent, first, second)
+            if 412 in (first.status, second.status):
+                # nginx drops the connection that it has promised to keep, and counts anew.
+                for connection in connections:
+                    connection.close()
     finally:
         for connection in connections:
             connection.close()

@@ -176,7 +176,8 @@ fn direct(ex: &mut Exchange, status: u16, value: Vec<u8>) -> Flow {
     ex.response.content_type = Some(crate::handlers::content_type(ex));
     ex.response.body = Body::bytes(value);
     ex.response.filterable = true;
-    if status == 204 {
+    // On an error page the status is the error's.
+    if status == 204 && ex.error_status == 0 {
         ex.response.content_length = None;
         ex.response.content_type = None;
     }

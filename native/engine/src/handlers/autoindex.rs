@@ -127,6 +127,13 @@ fn html(ex: &Exchange, entries: &[Entry]) -> Vec<u8> {
     out
 }
 
+/// Whether the page is sent as UTF-8, by `charset`.
+fn is_utf8(ex: &Exchange) -> bool {
+    let name = ex.loc.conf.charset.as_ref().and_then(|c| c.0.as_ref());
+    let name = name.and_then(|name| name.as_literal());
+    name.is_some_and(|name| name.eq_ignore_ascii_case(b"utf-8"))
+}
+
 fn html_entry(ex: &Exchange, e: &Entry, out: &mut Vec<u8>) {
     out.extend_from_slice(b"<a href=\"");
     let mut href = escaped(&e.name, Use::Component);
@@ -138,11 +145,16 @@ fn html_entry(ex: &Exchange, e: &Entry, out: &mut Vec<u8>) {
     let slash: &[u8] = if e.folder { b"/" } else { b"" };
     out.extend_from_slice(slash);
     out.extend_from_slice(b"\">");
-    let text = String::from_utf8_lossy(&e.name);
-    let width = text.chars().count() + slash.len();
+    // Letters count where the page says that they are letters, else bytes.
+    let text = std::str::from_utf8(&e.name).ok().filter(|_| is_utf8(ex));
+    let letters = text.map_or(e.name.len(), |text| text.chars().count());
+    let width = letters + slash.len();
     if width > NAME_WIDTH {
-        let cut: String = text.chars().take(NAME_WIDTH - 3).collect();
-        escape::html(cut.as_bytes(), out);
+        let fits = NAME_WIDTH - 3;
+        let cut = text.map_or(fits, |text| {
+            text.chars().take(fits).map(char::len_utf8).sum()
+        });
+        escape::html(&e.name[..cut], out);
         out.extend_from_slice(b"..&gt;</a>");
     } else {
         escape::html(&e.name, out);
