@@ -234,6 +234,7 @@ fn rewrite(ex: &mut Exchange, op: &Op, run: &mut Run) -> Next {
         ex.response.location = Some(unescape_redirect(path));
         return Next::Flow(Flow::Status(*status));
     }
+    ex.internal = true;
     if path.is_empty() {
         ex.log(Level::Error, "the rewritten URI has a zero length");
         return Next::Flow(Flow::Status(500));

@@ -80,7 +80,7 @@ pub fn list(ex: &mut Exchange) -> Flow {
     };
     ex.response.status = 200;
     ex.response.content_type = Some(kind.into());
-    if format != AutoindexFormat::Html {
+    if format == AutoindexFormat::Xml {
         ex.response.charset = Some(b"utf-8".to_vec());
     }
     ex.response.body = Body::bytes(text);
