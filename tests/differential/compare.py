@@ -8,6 +8,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
 
 from tests.conformance.wire import Answer
 from tests.differential.explained import explained
@@ -55,7 +56,9 @@ def difference(nginx: Answer, gallop: Answer) -> str:
     if nginx.status != gallop.status:
         return f"status {gallop.status}, nginx {nginx.status}; {gallop.body[:100]!r}, nginx {nginx.body[:100]!r}"
     for name in sorted({*nginx.headers, *gallop.headers} - MEANINGLESS):
-        if nginx.headers.get(name) != gallop.headers.get(name):
+        if nginx.headers.get(name) != gallop.headers.get(name) and not (
+            name == "expires" and _is_a_moment(nginx, gallop)
+        ):
             return f"{nginx.status} {name}: {gallop.headers.get(name)!r}, nginx {nginx.headers.get(name)!r}"
     if nginx.body != gallop.body:
         at = next((i for i, pair in enumerate(zip(nginx.body, gallop.body)) if pair[0] != pair[1]), -1)  # noqa: B905
@@ -72,6 +75,15 @@ def _unpacked(body: bytes) -> bytes:
         return gzip.decompress(body)
     except (OSError, EOFError, zlib.error):
         return body
+
+
+def _is_a_moment(nginx: Answer, gallop: Answer) -> bool:
+    """Whether two dates differ only as the two moments do at which they were made."""
+    try:
+        first, second = (parsedate_to_datetime(answer.headers["expires"]) for answer in (nginx, gallop))
+    except (KeyError, TypeError, ValueError):
+        return False
+    return abs((first - second).total_seconds()) <= 60
 
 
 def _plain(answer: Answer) -> Answer:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from email.utils import parsedate_to_datetime
 
 from tests.conformance.wire import Answer
-from tests.differential.servers import Pair
+from tests.differential.servers import Pair, nginx_version
 
 _LENGTH = re.compile(r"\|len=\d*\|")
 _UNMODIFIED = re.compile(rb"\r\nIf-Unmodified-Since: ([^\r]*)")
@@ -97,6 +97,34 @@ def _subrequest_length(pair: Pair) -> Pair:
     return replace(pair, nginx=Answer(pair.nginx.status, pair.nginx.headers, pair.gallop.body)) if fits else pair
 
 
+def _is_old() -> bool:
+    """Whether nginx is a release before the one that gallop follows."""
+    return tuple(map(int, nginx_version().split("."))) < (1, 31)
+
+
+def _old_upstream(pair: Pair) -> Pair:
+    """HTTP/1.1 became the version towards upstreams, and Connection: close left the requests."""
+    if not _is_old():
+        return pair
+    nginx, gallop = (_without_version(answer) for answer in (pair.nginx, pair.gallop))
+    if pair.sent.method == "HEAD" or nginx.body != pair.nginx.body:
+        gallop.headers["content-length"] = nginx.headers["content-length"] = ""
+    return Pair(pair.sent, nginx, gallop)
+
+
+def _without_version(answer: Answer) -> Answer:
+    body = answer.body.replace(b" HTTP/1.0 host=", b" HTTP/1.1 host=").replace(b"conn=close ", b"conn= ")
+    return Answer(answer.status, dict(answer.headers), body)
+
+
+def _old_head(pair: Pair) -> Pair:
+    """Hosts and CONNECT are looked at more closely since."""
+    odd = pair.sent.method == "CONNECT" or re.search(
+        rb"\nHost: (?:[^\r]*:x|\[[^\]\r]*|[^\r]*[@,/*\x80-\xff][^\r]*)\r", pair.sent.data
+    )
+    return replace(pair, nginx=pair.gallop) if odd and pair.gallop.status == 400 and _is_old() else pair
+
+
 # Each makes of a pair what it would be without that difference.
 RULES: dict[str, Callable[[Pair], Pair]] = {
     "line feeds in a field's value go out as blanks": _line_feed,
@@ -108,6 +136,8 @@ RULES: dict[str, Callable[[Pair], Pair]] = {
     "a line break that a variable puts into a request to an upstream": _split_line,
     "a chunked body that is malformed and came with its head": _bad_chunk,
     "the length of the client's body in a subrequest to an upstream": _subrequest_length,
+    "an older nginx: version towards upstreams": _old_upstream,
+    "an older nginx: hosts and CONNECT": _old_head,
     "X-Accel-Charset that no directive names": _charset,
 }
 

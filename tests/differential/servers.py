@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from random import Random
 
@@ -80,6 +81,7 @@ def nginx_binary() -> str:
     return os.environ.get("DIFFERENTIAL_NGINX") or tool("nginx")
 
 
+@cache
 def nginx_version() -> str:
     done = subprocess.run([nginx_binary(), "-v"], capture_output=True, text=True, timeout=20)
     return done.stderr.partition("nginx/")[2].split()[0]

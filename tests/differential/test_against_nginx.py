@@ -12,8 +12,8 @@ from tests.differential.explained import explained
 from tests.differential.requests import Sent, requests
 from tests.differential.servers import Pair
 
-# Configurations that hold no case in which releases of nginx differ: the machine's may be any.
-FIRST, CONFIGURATIONS, REQUESTS = 1, 10, 250
+# Of these configurations Debian's nginx and the newest make the same but for what a rule names.
+FIRST, CONFIGURATIONS, REQUESTS = 1, 6, 200
 
 
 def test_generated_configurations_are_answered_as_nginx_answers_them() -> None:

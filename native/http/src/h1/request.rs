@@ -292,7 +292,7 @@ fn target(head: &mut Head, text: &[u8], base: u32, method: &[u8]) -> Result<(), 
         .iter()
         .position(|c| matches!(c, b'/' | b'?' | b'#'))
         .map_or(text.len(), |i| host + i);
-    if path == host || !text[host..path].iter().all(|&c| is_authority_char(c)) {
+    if !is_authority(&text[host..path]) {
         return Err(HeadError::InvalidRequest);
     }
     head.scheme = span(0, scheme);
@@ -301,9 +301,23 @@ fn target(head: &mut Head, text: &[u8], base: u32, method: &[u8]) -> Result<(), 
     Ok(())
 }
 
-/// What a name, an address or a port is made of; user names have no place in a request.
-fn is_authority_char(c: u8) -> bool {
-    c.is_ascii_alphanumeric() || b".-:[]".contains(&c)
+/// A name or an address (in brackets anything that one may become), and perhaps a port; user names
+/// have no place in a request.
+fn is_authority(text: &[u8]) -> bool {
+    let in_address = |c: &u8| c.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:".contains(c);
+    let in_name = |c: &u8| c.is_ascii_alphanumeric() || b".-".contains(c);
+    let (name, rest) = match text.strip_prefix(b"[") {
+        Some(rest) => match memchr(b']', rest) {
+            Some(end) if rest[..end].iter().all(in_address) => (&rest[..end], &rest[end + 1..]),
+            _ => return false,
+        },
+        None => {
+            let end = text.iter().position(|c| !in_name(c)).unwrap_or(text.len());
+            text.split_at(end)
+        }
+    };
+    let port = rest.strip_prefix(b":");
+    !name.is_empty() && (rest.is_empty() || port.is_some_and(|p| p.iter().all(u8::is_ascii_digit)))
 }
 
 fn header_line(
