@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,6 +23,17 @@ def exists(pid: int) -> bool:
     """Whether the process is there and not a zombie."""
     state = read("/proc/%d/stat" % pid).rpartition(b")")[2].split()
     return bool(state) and state[0] not in (b"Z", b"X")
+
+
+def started(pid: int) -> int:
+    """When the process began, in ticks as `now` tells them; 0 when it is gone."""
+    fields = read("/proc/%d/stat" % pid).rpartition(b")")[2].split()
+    return int(fields[19]) if len(fields) > 19 else 0
+
+
+def now() -> int:
+    """Ticks since the machine was started."""
+    return int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))
 
 
 def program(pid: int) -> str:

@@ -115,12 +115,14 @@ class Stand:
 
     def close(self) -> List[str]:
         """Ends everything; returns what could not be ended, in words."""
+        tick = processes.now()
         for server in reversed(self.servers):
             server.end()
         if self.link is not None:
             self.link.close()
         self.folder.remove()
-        return left(self.namespaces, self.folder.path)
+        stayed = stand_servers.inside_since_before(self.namespaces, tick)
+        return left(stayed, self.folder.path)
 
 
 def _start(ident: str, args: Dict[str, Any], emit: Emit, cancelled: lean.Event) -> Dict[str, Any]:
@@ -164,14 +166,14 @@ def _left_after(args: Dict[str, Any], cancelled: lean.Event) -> List[str]:
     namespaces = {str(name) for name in args.get("namespaces", []) if _NAMESPACE.match(str(name))}
     deadline = time.monotonic() + _ENDING_S
     while True:
-        found = left(namespaces)
+        found = left(stand_servers.inside(namespaces))
         if not found or time.monotonic() > deadline or cancelled.wait(0.1):
             return found
 
 
-def left(namespaces: Set[str], folder: str = "") -> List[str]:
-    """What of stands is still there: processes in their namespaces, interfaces of their links, folders nobody holds."""
-    found = ["process %d (%s)" % (pid, processes.title(pid)) for pid in stand_servers.inside(namespaces)]
+def left(pids: List[int], folder: str = "") -> List[str]:
+    """What of stands is still there, in words: these processes, interfaces of links, folders nobody holds."""
+    found = ["process %d (%s)" % (pid, processes.title(pid)) for pid in pids]
     with contextlib.suppress(OSError):
         found += ["interface " + name for name in sorted(os.listdir("/sys/class/net")) if name.startswith(link.PREFIX)]
     folders = [folder] if folder else stand_files.found()

@@ -175,6 +175,12 @@ def inside(namespaces: Set[str]) -> List[int]:
     return sorted(found)
 
 
+def inside_since_before(namespaces: Set[str], tick: int) -> List[int]:
+    """Those of them that began before that tick (processes.now). The kernel gives the number of a namespace that is
+    gone to the next one that is made, which may be another stand's."""
+    return [pid for pid in inside(namespaces) if 0 < processes.started(pid) < tick]
+
+
 def made(item: Dict[str, Any], folder: str) -> Server:
     """A server from the panel's words: {"name", "kind", "binary", "listen"}; its files lie in the folder `name`."""
     name, kind = str(item.get("name")), str(item.get("kind"))

@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import os
 import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agents.host import link
+from agents.host import link, processes, stand_servers
 from agents.host.errors import Refusal
 from agents.protocol import StandRequest, StandServer, plain
 from tests.agents.process import AgentError, AgentProcess
@@ -201,6 +202,22 @@ def test_a_server_that_dies_ends_the_stand_with_its_last_words(agents: AgentProc
     assert message["type"] == "error"
     assert "web ended in the middle of the run" in message["data"]["message"]
     assert list(temporary.iterdir()) == []
+
+
+def test_who_came_to_a_namespace_later_is_no_remnant() -> None:
+    """Its number may be that of a stand that is gone."""
+    argv = [tool("unshare"), "--ipc", "--", "sleep", "60"]
+    with subprocess.Popen(argv, stdin=subprocess.DEVNULL) as other:
+        space = Path(f"/proc/{other.pid}/ns/ipc")
+        try:
+            assert eventually(lambda: space.readlink() != Path("/proc/self/ns/ipc").readlink())
+            began, names = processes.started(other.pid), {str(space.readlink())}
+            assert stand_servers.inside(names) == [other.pid]
+            assert stand_servers.inside_since_before(names, began + 1) == [other.pid]
+            assert stand_servers.inside_since_before(names, began) == []
+            assert began <= processes.now()
+        finally:
+            other.kill()
 
 
 def test_profiles_have_limits() -> None:

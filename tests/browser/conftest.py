@@ -16,6 +16,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Error, Page, expect, sync_playwright
 
 from tests.support.gallop import gallop_binary
+from tests.support.live import LiveServer
 from tests.support.ports import free_port
 from tests.support.process import ServerProcess, tool
 from tests.support.waiting import eventually
@@ -74,6 +75,12 @@ def browser() -> Iterator[Browser]:
         browser = playwright.chromium.launch(executable_path=tool("chromium"), args=CHROMIUM)
         yield browser
         browser.close()
+
+
+@pytest.fixture(scope="session")
+def live_server() -> Iterator[LiveServer]:
+    with LiveServer() as server:
+        yield server
 
 
 class Eyes:
