@@ -96,9 +96,9 @@ def test_every_tool_reaches_the_named_virtual_host(
 def test_a_tool_that_is_not_done_in_time_is_ended(agent: AgentProcess, site: tuple[str, NginxInstance]) -> None:
     target, _ = site
     begin = time.monotonic()
-    result = agent.call("bench", {**request(target, ab(target, "-t", "30", "-n", "9000000")), "timeout_s": 0.5})
+    result = agent.call("bench", {**request(target, ab(target, "-t", "120", "-n", "9000000")), "timeout_s": 0.5})
     assert result["stopped"] == "timeout"
-    assert time.monotonic() - begin < 25, "ab itself would have gone on for 30 s"
+    assert time.monotonic() - begin < 100, "ab itself would have gone on for 120 s"
 
 
 def test_cancel_ends_the_tool_and_leaves_nothing(agent: AgentProcess, site: tuple[str, NginxInstance]) -> None:
@@ -119,13 +119,13 @@ def test_cancel_ends_the_tool_and_leaves_nothing(agent: AgentProcess, site: tupl
 def test_no_tool_outlives_a_killed_agent(agent_file: Path, tmp_path: Path, site: tuple[str, NginxInstance]) -> None:
     target, _ = site
     process = AgentProcess(agent_file, tmp_path / "state").__enter__()
-    process.send("bench", request(target, ab(target, "-t", "20", "-n", "9000000")))
+    process.send("bench", request(target, ab(target, "-t", "120", "-n", "9000000")))
     assert eventually(lambda: bool(children_of(process.process.pid)))
     (tool,) = children_of(process.process.pid)
     workdir = Path(f"/proc/{tool}/cwd").resolve()
     os.kill(process.process.pid, signal.SIGKILL)
     process.__exit__()
-    assert eventually(lambda: not alive(tool), timeout_s=3)
+    assert eventually(lambda: not alive(tool))
     for file in workdir.iterdir():  # what a killed agent cannot remove itself
         file.unlink()
     workdir.rmdir()

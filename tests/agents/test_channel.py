@@ -64,7 +64,7 @@ def test_a_line_that_is_no_request_is_refused_and_the_channel_stays(agent: Agent
 def test_ends_when_its_input_ends(agent: AgentProcess) -> None:
     assert agent.process.stdin is not None
     agent.process.stdin.close()
-    assert agent.process.wait(10) == 0
+    assert agent.process.wait(60) == 0
 
 
 def test_cancelling_what_does_not_run_says_so(agent: AgentProcess) -> None:

@@ -166,7 +166,7 @@ def test_an_agent_that_is_killed_leaves_no_process_and_the_next_one_clears_up(
         told = up(killed, stand(8080, address=link.FAR, network=network, programs=program()))
         os.kill(killed.process.pid, signal.SIGKILL)
     pid = told["servers"]["web"]["pid"]
-    assert eventually(lambda: not Path(f"/proc/{pid}").exists(), timeout_s=30)
+    assert eventually(lambda: not Path(f"/proc/{pid}").exists())
     following = AgentProcess(agent_file, tmp_path / "state")
     following.env["TMPDIR"] = str(temporary)
     with following as agent:

@@ -24,7 +24,7 @@ from tests.support.waiting import eventually
 ROOT = Path(__file__).resolve().parents[2]
 ARTIFACTS = ROOT / "tests" / "artifacts"
 # A busy machine needs longer than Playwright's five seconds to draw a page; what never comes still fails.
-expect.set_options(timeout=20_000)
+expect.set_options(timeout=60_000)
 CHROMIUM = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
 
 
@@ -88,7 +88,7 @@ class Eyes:
 
     def __init__(self, context: BrowserContext) -> None:
         self.page: Page = context.new_page()
-        self.page.set_default_timeout(20_000)
+        self.page.set_default_timeout(60_000)
         self.complaints: list[str] = []
         self.page.on("console", self._on_console)
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
@@ -103,7 +103,7 @@ class Eyes:
         """Goes there, even when the page before reloads itself at that moment, as live pages do at their end: either of
         the two may win, and the loser is said to be aborted, interrupted, or never to load."""
         try:
-            self.page.goto(url)
+            self.page.goto(url, timeout=20_000)
         except Error as error:
             if not re.search("ERR_ABORTED|interrupted|Timeout", error.message):
                 raise

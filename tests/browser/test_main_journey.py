@@ -114,7 +114,7 @@ def test_2_a_host_is_trusted_by_its_fingerprint(panel: Panel, eyes: Eyes, machin
         page.locator("#others tr", has_text=str(server.main_config)).get_by_role("button", name="Manage").click()
         expect(page.get_by_text(server.root.name, exact=True)).to_be_visible()
     page.get_by_role("button", name="Install gallop").click()
-    expect(page.locator("tr", has_text="gallop").get_by_text("Running").first).to_be_visible(timeout=30_000)
+    expect(page.locator("tr", has_text="gallop").get_by_text("Running").first).to_be_visible()
     eyes.shot("host")
 
 
@@ -177,7 +177,7 @@ def test_6_which_location_answers_is_explained(panel: Panel, eyes: Eyes, machine
     eyes.visit(f"{panel.url}/sites/shop/explain/")
     control(page, "url").fill(f"http://shop.example:{machine.ports['nginx']}/assets/app.css?v=1")
     page.get_by_role("button", name="Which location answers?").click()
-    expect(page.locator(".explain-location")).to_contain_text("/assets/", timeout=20_000)
+    expect(page.locator(".explain-location")).to_contain_text("/assets/")
     expect(page.locator(".explain-server")).to_contain_text("shop.example")
     page.wait_for_url("**/explain/?url=*")
     in_every_look(eyes, "explain")
@@ -192,7 +192,7 @@ def test_7_a_change_that_the_server_refuses_is_rolled_back(panel: Panel, eyes: E
     page.locator("main form button.primary").click()
     plan(eyes, panel, "shop")
     page.get_by_role("button", name="Deploy").click()
-    expect(page.locator(".live-state")).to_contain_text("Not applied", timeout=30_000)
+    expect(page.locator(".live-state")).to_contain_text("Not applied")
     expect(page.get_by_text("invalid value").first).to_be_visible()
     eyes.shot("rolled-back")
     assert ask(machine.ports["nginx"], host="shop.example").text == "<h1>The shop</h1>\n"
@@ -325,7 +325,7 @@ def plan(eyes: Eyes, panel: Panel, site: str) -> None:
 
 def deploy(eyes: Eyes) -> None:
     eyes.page.get_by_role("button", name="Deploy").click()
-    expect(eyes.page.locator(".live-state")).to_contain_text("Verified", timeout=30_000)
+    expect(eyes.page.locator(".live-state")).to_contain_text("Verified")
     eyes.visit(eyes.page.url)  # as it reloads itself now: what is looked at next must not go while it is
 
 

@@ -114,7 +114,7 @@ def _version(binary: str) -> str:
 
 
 def _wait(port: int, home: Path) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         connection = Connection(port, timeout_s=5)
         try:
@@ -131,6 +131,6 @@ def _wait(port: int, home: Path) -> None:
 
 def _ended(server: Server) -> None:
     """The port is free again for the next server."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while server.pid is not None and time.monotonic() < deadline:
         time.sleep(0.01)

@@ -52,7 +52,7 @@ def _alive(pid: int) -> bool:
 def test_ends_every_program_on_interrupt(tmp_path: Path) -> None:
     supervisor = _start(tmp_path)
     supervisor.send_signal(signal.SIGINT)
-    assert supervisor.wait(15) == 0
+    assert supervisor.wait(60) == 0
     assert not any(_alive(pid) for name in ("one", "two") for pid in _pids(tmp_path, name))
 
 
@@ -61,11 +61,11 @@ def test_starts_a_killed_program_again(tmp_path: Path) -> None:
     os.kill(_pids(tmp_path, "one")[0], signal.SIGKILL)
     assert eventually(lambda: len(_pids(tmp_path, "one")) == 2)
     supervisor.terminate()
-    assert supervisor.wait(15) == 0
+    assert supervisor.wait(60) == 0
 
 
 def test_leaves_no_orphan_when_it_is_killed(tmp_path: Path) -> None:
     supervisor = _start(tmp_path)
     supervisor.kill()
-    supervisor.wait(15)
+    supervisor.wait(60)
     assert eventually(lambda: not any(_alive(pid) for name in ("one", "two") for pid in _pids(tmp_path, name)))

@@ -63,7 +63,7 @@ class Machine:
         return ask(self.port, path, host=f"{name}.example")
 
     def answers(self, name: str, text: str, path: str = "/") -> bool:
-        return eventually(lambda: self.get(name, path).text.strip() == text, timeout_s=5)
+        return eventually(lambda: self.get(name, path).text.strip() == text)
 
     def plan(self, *sites: Site) -> Deployment:
         (deployment,) = services.deployment_plan(actor=self.people.owner, sites=sites)

@@ -56,7 +56,7 @@ class Fleet:
         assert self.statuses() == [DeploymentStatus.SUCCEEDED] * 3, [row.error for row in self.planned]
         for port in self.ports:
             wanted = f"this is site-{port}"
-            assert eventually(lambda: ask(port, "/", host=f"site-{port}.example").text == wanted, timeout_s=10)  # noqa: B023
+            assert eventually(lambda: ask(port, "/", host=f"site-{port}.example").text == wanted)  # noqa: B023
         assert list(SiteState.objects.values_list("status", flat=True)) == [SiteStatus.LIVE] * 3
         for row in self.planned:
             assert list(row.steps.values_list("name", flat=True)).count("switch") == 1
@@ -140,7 +140,7 @@ def test_the_batch_of_a_killed_worker_is_taken_up(
 ) -> None:
     process = worker(agent_home, f"hold:{point}", *fleet.planned)
     try:
-        assert eventually(lambda: (agent_home / "agent" / "state" / "held").exists(), timeout_s=30)
+        assert eventually(lambda: (agent_home / "agent" / "state" / "held").exists())
     finally:
         os.kill(process.pid, signal.SIGKILL)
         process.wait()

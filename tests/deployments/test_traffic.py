@@ -26,7 +26,7 @@ def machine(transactional_db: None, server_root: Path, settings: Settings) -> It
 
 
 def counted(client: Client, words: str, url: str = "/sites/shop/traffic/") -> bool:
-    return eventually(lambda: words in client.get(url).content.decode(), timeout_s=20)
+    return eventually(lambda: words in client.get(url).content.decode())
 
 
 def test_a_site_shows_its_own_requests_and_no_others(machine: Machine) -> None:
@@ -34,9 +34,7 @@ def test_a_site_shows_its_own_requests_and_no_others(machine: Machine) -> None:
     for _ in range(6):
         ask(machine.port, "/missing", host="shop.example")
     owner, viewer = caller_of(machine.people.owner), signed_in(machine.people.viewer)
-    assert eventually(
-        lambda: owner.get("sites/shop/traffic/").json()["zones"][0]["responses"]["4xx"] == 6, timeout_s=20
-    )
+    assert eventually(lambda: owner.get("sites/shop/traffic/").json()["zones"][0]["responses"]["4xx"] == 6)
     answer = owner.get("sites/shop/traffic/").json()
     assert [zone["name"] for zone in answer["zones"]] == ["shop"]
     zone = answer["zones"][0]
@@ -79,7 +77,7 @@ def test_rates_come_from_two_readings_and_counts_outlive_a_reload(machine: Machi
         now = caller.get("sites/shop/traffic/").json()
         return now["zones"][0]["requests"] >= before["zones"][0]["requests"] + 40
 
-    assert eventually(grew, timeout_s=20)
+    assert eventually(grew)
     machine.deploy(shop)  # nothing changed, or a reload: either way what was counted stays
     assert caller.get("sites/shop/traffic/").json()["zones"][0]["requests"] >= 40
 

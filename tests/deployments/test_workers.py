@@ -99,9 +99,7 @@ def test_a_killed_worker_is_followed_by_another(
     try:
         reached = {"journaled": "journal", "tested": "test", "switched": "switch", "live": "start"}[point]
         reload_or_start = {"start", "reload"} if reached == "start" else {reached}
-        assert eventually(
-            lambda: deployment.steps.filter(name__in=reload_or_start, status="succeeded").exists(), timeout_s=20
-        )
+        assert eventually(lambda: deployment.steps.filter(name__in=reload_or_start, status="succeeded").exists())
     finally:
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
@@ -169,14 +167,14 @@ def test_a_connection_that_is_cut_is_asked_again(remote: Machine, nginx: NginxIn
     thread = threading.Thread(target=work)
     thread.start()
     reached = {"journaled": {"journal"}, "tested": {"test"}, "switched": {"switch"}, "live": {"reload", "start"}}[point]
-    assert eventually(lambda: deployment.steps.filter(name__in=reached, status="succeeded").exists(), timeout_s=20)
+    assert eventually(lambda: deployment.steps.filter(name__in=reached, status="succeeded").exists())
     assert sshd.process.process is not None
     listener = sshd.process.process.pid
     children = Path(f"/proc/{listener}/task/{listener}/children").read_text().split()
     assert children
     for child in children:
         os.kill(int(child), signal.SIGKILL)
-    thread.join(timeout=40)
+    thread.join(timeout=120)
     assert results == [Attempt.DONE]
     deployment.refresh_from_db()
     assert deployment.status == DeploymentStatus.SUCCEEDED, deployment.error

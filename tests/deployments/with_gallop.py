@@ -44,7 +44,7 @@ def with_gallop(root: Path, settings: Settings) -> Iterator[Machine]:
 
 def stop(pid: int) -> None:
     os.kill(pid, signal.SIGTERM)
-    assert eventually(lambda: not Path(f"/proc/{pid}").exists(), timeout_s=20)
+    assert eventually(lambda: not Path(f"/proc/{pid}").exists())
 
 
 def two_sites(machine: Machine) -> tuple[Site, Site]:

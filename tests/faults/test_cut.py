@@ -52,7 +52,7 @@ class Cut:
         assert eventually(lambda: held.exists() and bool(held.read_text())), "the fault point was never reached"
         agent = int(held.read_text())
         os.kill(int(Path(f"/proc/{agent}/stat").read_text().rpartition(")")[2].split()[1]), signal.SIGKILL)
-        caller.join(10)
+        caller.join(60)
         return agent
 
     def _apply(self, pool: Pool, request: dict[str, Any]) -> None:

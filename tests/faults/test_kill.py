@@ -24,7 +24,7 @@ def killed_at(point: str, scene: Scene, agent_file: Path, state: Path, *, health
         with pytest.raises(EOFError):
             while True:
                 agent.receive()
-        assert agent.process.wait(10) == -9, "the fault point was never reached"
+        assert agent.process.wait(60) == -9, "the fault point was never reached"
 
 
 @pytest.mark.parametrize("point", APPLY_POINTS)

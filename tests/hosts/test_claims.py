@@ -60,8 +60,8 @@ def test_the_heartbeat_reaches_rows_and_locks(monkeypatch: pytest.MonkeyPatch) -
     HostOperation.objects.update(heartbeat_at=old)
     with host_lock(rows[0].host, "test") as locks, claim.heartbeat(locks):
         HostLock.objects.update(expires_at=old)
-        assert eventually(lambda: not HostOperation.objects.filter(heartbeat_at=old).exists(), timeout_s=20)
-        assert eventually(lambda: not HostLock.objects.filter(expires_at=old).exists(), timeout_s=20)
+        assert eventually(lambda: not HostOperation.objects.filter(heartbeat_at=old).exists())
+        assert eventually(lambda: not HostLock.objects.filter(expires_at=old).exists())
 
 
 def test_the_heartbeat_goes_on_for_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,6 +73,6 @@ def test_the_heartbeat_goes_on_for_what_is_left(monkeypatch: pytest.MonkeyPatch)
         claim.rows.filter(pk=ended.pk).update(status=JobStatus.SUCCEEDED)
         old = timezone.now() - timedelta(hours=1)
         HostOperation.objects.update(heartbeat_at=old)
-        assert eventually(lambda: not claim.rows.filter(heartbeat_at=old).exists(), timeout_s=20)
+        assert eventually(lambda: not claim.rows.filter(heartbeat_at=old).exists())
     ended.refresh_from_db()
     assert ended.heartbeat_at == old

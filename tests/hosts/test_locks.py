@@ -71,7 +71,7 @@ def test_of_many_at_once_exactly_one_gets_it(host: Host) -> None:
     def attempt(number: int) -> bool:
         try:
             with host_lock(host, f"worker {number}"):
-                return everyone_else_refused.wait(20)
+                return everyone_else_refused.wait(60)
         except HostBusy:
             refused.append(number)
             if len(refused) == 7:

@@ -107,7 +107,7 @@ def test_two_checks_at_once_add_a_server_once(here: Host) -> None:
 
     def check(_: int) -> list[dict[str, Any]]:
         try:
-            begin.wait(20)
+            begin.wait(60)
             return installs_found(here, servers)
         finally:
             connection.close()

@@ -99,7 +99,7 @@ class Scene:
         self.write("conf.d/backend.conf", BACKEND)
         nginx.reload()
         self.install = machine.install(nginx, Engine.NGINX)
-        assert eventually(lambda: self.ask("/").text == "this is shop", timeout_s=10)
+        assert eventually(lambda: self.ask("/").text == "this is shop")
 
     def write(self, name: str, text: str) -> None:
         (self.root / name).write_text(text.format(**self.values))
@@ -152,7 +152,7 @@ def test_adopted_sites_answer_as_before(scene: Scene) -> None:
     assert not plan.plan["drifted"]
     done = scene.machine.run(plan)
     assert done.status == DeploymentStatus.SUCCEEDED, done.error
-    assert eventually(lambda: scene.answers() == before, timeout_s=10), [
+    assert eventually(lambda: scene.answers() == before), [
         pair for pair in zip(before, scene.answers(), strict=True) if pair[0] != pair[1]
     ]
     assert ask(scene.values["tls"], "/", host="shop.example", tls=True).text == "this is shop"  # type: ignore[arg-type]
@@ -181,9 +181,9 @@ def test_sites_of_one_file_can_be_deployed_one_after_the_other(scene: Scene) -> 
     before = scene.answers()
     blog, stays = scene.adopt(record, "blog-example", "stays-example")
     scene.machine.deploy(blog)
-    assert eventually(lambda: scene.answers() == before, timeout_s=10)
+    assert eventually(lambda: scene.answers() == before)
     scene.machine.deploy(stays)
-    assert eventually(lambda: scene.answers() == before, timeout_s=10)
+    assert eventually(lambda: scene.answers() == before)
     assert "map $http_x_kind" in (scene.root / "conf.d" / "blog.conf").read_text()
 
 
@@ -199,7 +199,7 @@ def test_a_site_that_would_answer_otherwise_is_put_back(scene: Scene) -> None:
     assert done.status == DeploymentStatus.ROLLED_BACK
     assert "wanted: 301, as before" in done.error
     assert (scene.root / "sites-enabled" / "shop.conf").is_symlink()
-    assert eventually(lambda: scene.answers() == before, timeout_s=10)
+    assert eventually(lambda: scene.answers() == before)
     assert not any(row.done for row in ReplacedFile.objects.all())
 
 
@@ -326,7 +326,7 @@ def test_apache_sites_answer_as_before(apache_remote: Machine, apache: ApacheIns
     adopted = services.import_adopt(actor=machine.people.admin, record=record, names=names, team=machine.people.team)
     done = machine.run(machine.plan(*adopted.sites))
     assert done.status == DeploymentStatus.SUCCEEDED, done.error
-    assert eventually(lambda: answers() == before, timeout_s=10), [
+    assert eventually(lambda: answers() == before), [
         pair for pair in zip(before, answers(), strict=True) if pair[0] != pair[1]
     ]
     assert "Listen" in (apache.root / "sites-available" / "mine.conf").read_text()

@@ -44,28 +44,40 @@ def test_requests_of_many_threads_overlap_on_one_connection(pool: Pool, target: 
     log = tmp_path / "access.log"
     log.write_text("one\n")
     seen: list[str] = []
+    is_followed = threading.Event()
+
+    def hear(event: dict[str, list[str]]) -> None:
+        seen.extend(event["lines"])
+        is_followed.set()
+        if seen[-1] == "line 4":
+            raise EOFError
 
     def follow() -> None:
-        with pool.session(target) as agent, pytest.raises(CallTimeout):
-            agent.call(
-                "tail",
-                {"path": str(log), "roots": [str(tmp_path)], "follow": True},
-                lambda event: seen.extend(event["lines"]),
-                timeout=1.5,
-            )
+        with pool.session(target) as agent, pytest.raises(EOFError):
+            agent.call("tail", {"path": str(log), "roots": [str(tmp_path)], "follow": True}, hear, timeout=60)
 
     following = threading.Thread(target=follow)
     following.start()
+    assert is_followed.wait(60)
     pids = set()
     for number in range(5):
         with pool.session(target) as agent:
             pids.add(agent.call("hello")["pid"])
         with log.open("a") as file:
             file.write(f"line {number}\n")
-        time.sleep(0.05)
     following.join()
     assert len(pids) == 1
-    assert seen[-1] == "line 4"
+    assert seen[-5:] == [f"line {number}" for number in range(5)]
+
+
+def test_what_takes_too_long_is_given_up_and_the_connection_goes_on(pool: Pool, local: Target, tmp_path: Path) -> None:
+    (tmp_path / "access.log").write_text("one\n")
+    followed = {"path": str(tmp_path / "access.log"), "roots": [str(tmp_path)], "follow": True}
+    with pool.session(local) as agent:
+        pid = agent.call("hello")["pid"]
+        with pytest.raises(CallTimeout):
+            agent.call("tail", followed, timeout=0.2)
+        assert agent.call("hello")["pid"] == pid
 
 
 def test_a_killed_agent_is_reported_and_replaced(pool: Pool, local: Target) -> None:

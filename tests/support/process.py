@@ -33,7 +33,7 @@ class ServerProcess:
             )
         return self
 
-    def wait_for_port(self, port: int, *, address: str = "127.0.0.1", timeout_s: float = 20.0) -> None:
+    def wait_for_port(self, port: int, *, address: str = "127.0.0.1", timeout_s: float = 60.0) -> None:
         """Returns once something accepts on `port`; AssertionError with the program's output if it ends first."""
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:

@@ -14,7 +14,7 @@ from agents.host.engines.base import Engine
 from agents.protocol import EngineControl, plain
 
 
-def eventually(check: Callable[[], bool], *, timeout_s: float = 10.0, every_s: float = 0.05) -> bool:
+def eventually(check: Callable[[], bool], *, timeout_s: float = 60.0, every_s: float = 0.05) -> bool:
     """Whether `check` comes true in time; connection errors count as not yet."""
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
@@ -27,7 +27,7 @@ def eventually(check: Callable[[], bool], *, timeout_s: float = 10.0, every_s: f
     return False
 
 
-def end_and_wait(pid: int, *, timeout_s: float = 20.0) -> None:
+def end_and_wait(pid: int, *, timeout_s: float = 60.0) -> None:
     """Ends a daemon by its process id, by signal: with a broken configuration `nginx -s stop` only complains."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGTERM)
