@@ -10,6 +10,7 @@ OF_DIRECTIVE = {
     "Header": "headers",
     "RequestHeader": "headers",
     "Alias": "alias",
+    "DirectorySlash": "dir",
     "DirectoryIndex": "dir",
     "FallbackResource": "dir",
     "SSLEngine": "ssl",

@@ -18,6 +18,8 @@ from panel.rendering.spec import Rewrite, ServerBlock
 from panel.rendering.tree import Directive, Node, block, directive
 
 AT, AGAIN, HOPPED, MOVED, ROUND, TO = (f"PADDOCK_{word}" for word in ("AT", "AGAIN", "HOPPED", "MOVED", "ROUND", "TO"))
+# httpd would take a path that is there on the disk, /etc/passwd or /, for that file itself; this is none.
+NOWHERE = "/.paddock-moved"
 ANEW = f"N={rewriting.ROUNDS}"
 
 
@@ -146,7 +148,7 @@ def asked_anew(*, encodes: bool) -> tuple[list[Directive], Node]:
     """
     ends = [
         directive("RewriteCond", f"%{{ENV:{MOVED}}}", "=1"),
-        directive("RewriteRule", "^(?s:.*)$", "-", f"[E={TO}:$0,L]"),
+        directive("RewriteRule", "^(?s:.*)$", NOWHERE, f"[E={TO}:$0,L]"),
     ]
     section = block(
         "If",
@@ -155,6 +157,7 @@ def asked_anew(*, encodes: bool) -> tuple[list[Directive], Node]:
             directive("AuthType", "None"),
             directive("Require", "all", "granted"),
             directive("AllowMethods", "reset"),
+            directive("DirectorySlash", "Off"),  # which would come first where the path is a folder
             directive("RewriteEngine", "On"),
             directive("RewriteCond", f"%{{ENV:{TO}}}", "^(?s:(.*))$"),
             directive("RewriteRule", "^", "%1", "[B=%?,BCTLS,BNP]" if encodes else "[B=%?]"),

@@ -100,6 +100,10 @@ def _breaks(context: Context) -> bool:
     return any(item.flag == "break" for item in context.owner.rewrites)
 
 
+_ONCE = differs(
+    "Apache rewrites only what comes from outside, not what try_files, an index file or an error page leads to",
+    "such a path stays as it is",
+)
 _CHUNKED = differs(
     "Apache limits what applications are sent by its Content-Length: a body without one (chunked) passes",
     "the application's own limit",
@@ -213,8 +217,7 @@ APACHE: dict[str, tuple[Verdict, ...]] = {
                 lambda context: context.owner.codes != (200, 301)),
     ),
     "Location.rewrites": (
-        differs("Apache rewrites only what comes from outside, not what try_files, an index file or an error page "
-                "leads to", "such a path stays as it is"),
+        _ONCE,
         differs("Apache chooses the location anew after “break”", "the location of the new path answers",
                 lambda context: context.owner.handler != "proxy" and _breaks(context)),
         differs("Apache chooses the location anew after “break” where a rewrite before it has led here",
@@ -222,6 +225,7 @@ APACHE: dict[str, tuple[Verdict, ...]] = {
                 lambda context: context.owner.handler == "proxy" and _breaks(context)),
     ),
     "ServerBlock.rewrites": (
+        _ONCE,
         differs("Apache answers 403 where a path that holds %3F is rewritten, and passes letters above ASCII on to "
                 "upstreams as they are", "nginx takes the ? as a letter and encodes such letters"),
         differs("Apache keeps no answer of a path that was rewritten", "the application is asked",
