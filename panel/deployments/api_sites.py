@@ -31,9 +31,10 @@ from panel.websites.serializers import BulkInput, MoveInput, SiteSerializer
 _PLANS = {201: DeploymentDetailSerializer(many=True)}
 _BULK = """What is done to many sites, all of them or none.
 
-`enable` and `disable` say what should be: hosts follow by a deployment. `take-off` plans to take them off their hosts
-and then forget them, as `{name}/take-off/` does for one (201); those that stand nowhere are forgotten at once, and 204
-says that nothing was left to plan."""
+`enable` and `disable` say what should be: hosts follow by a deployment. `move` plans to serve them by `install` (201),
+as `{name}/move/` does for one; of drafts, which go apart, it is only written down. `take-off` plans to take them off
+their hosts and then forget them, as `{name}/take-off/` does for one (201); those that stand nowhere are forgotten at
+once. 204 says that nothing was left to plan."""
 
 
 class PreviewFile(serializers.Serializer[Any]):
@@ -140,8 +141,11 @@ class DeployableSites(Sites):
         """Plans to take the site off its host and then forget it; one that stands nowhere is forgotten at once."""
         return self._planned(services.site_delete(actor=self.actor, site=self.get_object()))
 
-    def taken_off(self, sites: list[Site]) -> Response:
-        planned = services.sites_delete(actor=self.actor, sites=sites)
+    def planned_for(self, sites: list[Site], install: EngineInstall | None) -> Response:
+        if install is None:
+            planned = services.sites_delete(actor=self.actor, sites=sites)
+        else:
+            planned = services.sites_move(actor=self.actor, sites=sites, install=install)
         return plans_answer(self, planned) if planned else Response(status=204)
 
     @extend_schema(request=MoveInput, responses=_PLANS)

@@ -107,13 +107,17 @@ def _not_succeeded(deployment: Deployment) -> None:
         SiteState.objects.update_or_create(site=item.site, defaults={"last_failure": deployment})
     if deployment.plan["after"].get("enabled") is False:  # still there, so still wanted there
         Site.objects.filter(deployment_items__deployment=deployment).update(enabled=True)
-    then = deployment.plan["after"].get("then")
-    if then:
-        Deployment.objects.filter(uuid=then, status=DeploymentStatus.PLANNED).update(
-            status=DeploymentStatus.CANCELLED,
-            finished_at=timezone.now(),
-            error=f"Not done, since the site could not be put up on {deployment.host}.",
-        )
+    Deployment.objects.filter(uuid__in=_then(deployment), status=DeploymentStatus.PLANNED).update(
+        status=DeploymentStatus.CANCELLED,
+        finished_at=timezone.now(),
+        error=f"Not done, since the sites could not be put up on {deployment.host}.",
+    )
+
+
+def _then(deployment: Deployment) -> list[str]:
+    """What waits for this one; plans that were made before several could hold the one alone."""
+    then = deployment.plan["after"].get("then") or []
+    return [then] if isinstance(then, str) else list(then)
 
 
 def _succeeded(ends: Sequence[End]) -> None:
@@ -144,8 +148,8 @@ def _follow(deployment: Deployment, after: dict[str, Any]) -> None:
         _hand_over(deployment, EngineInstall.objects.get(pk=after["install"]))
     for site in Site.objects.filter(pk__in=after["delete"]) if after.get("delete") else ():
         _site_forget(deployment, site)
-    if after.get("then"):
-        _queue(after["then"])
+    for uuid in _then(deployment):
+        _queue(uuid)
 
 
 def _hand_over(deployment: Deployment, install: EngineInstall) -> None:

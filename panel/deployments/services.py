@@ -1,4 +1,4 @@
-"""Plans, their confirmation, and what is planned in one step: rollback, disable, delete, move, overwrite.
+"""Plans, and what is planned in one step: rollback, disable, delete, move, overwrite.
 
 Nothing reaches a host before `deployment_confirm`, and what it confirms is what was shown: when the site, what stands
 on the host, or the server changed since, the plan is refused as stale.
@@ -12,50 +12,75 @@ from uuid import UUID, uuid4
 
 from django.core.exceptions import ValidationError
 from django.db import transaction
-from django.db.models import QuerySet
-from django.utils import timezone
 
 from panel.accounts.models import User
 from panel.accounts.permissions import Action, require
-from panel.audit.services import audit_record, audit_record_all
-from panel.core.errors import ApplicationError, Conflict
+from panel.audit.services import audit_record_all
+from panel.core.errors import ApplicationError
 from panel.deployments.changes import Change
-from panel.deployments.models import Deployment, DeploymentItem, DeploymentKind, DeploymentStatus, Revision
+from panel.deployments.confirming import (
+    ACTIVE,
+    deployment_cancel,
+    deployment_confirm,
+    refuse_busy,
+    require_all,
+    wake_workers,
+)
+from panel.deployments.models import Deployment, DeploymentItem, DeploymentKind, Revision
 from panel.deployments.planning import live_revision, live_revisions, plans_make
 from panel.deployments.rendered import frozen_now, revisions_keep, spec_of
 from panel.hosts.models import EngineInstall, Host
-from panel.hosts.services import refuse_paused
 from panel.websites import checks, freeze, paths
 from panel.websites.listing import sites_changed
 from panel.websites.models import Site
 from panel.websites.services import site_delete as site_forget
-from panel.websites.services import site_enable
+from panel.websites.services import site_enable, site_install_set
 
-_RENDERED_NOW = (DeploymentKind.DEPLOY, DeploymentKind.MOVE)
-ACTIVE = (DeploymentStatus.QUEUED, DeploymentStatus.RUNNING)
-
-
-def _require_all(actor: User, sites: Iterable[Site]) -> None:
-    for site in sites:
-        require(actor, Action.DEPLOY, site.team)
+__all__ = [
+    "ACTIVE",
+    "deployment_cancel",
+    "deployment_confirm",
+    "deployment_plan",
+    "hosts_plan",
+    "site_delete",
+    "site_disable",
+    "site_move",
+    "site_rollback",
+    "sites_delete",
+    "sites_disable",
+    "sites_move",
+    "wake_workers",
+]
 
 
 def _check_sites(actor: User, sites: Sequence[Site], install: EngineInstall | None = None) -> list[Site]:
-    """The sites with their parts. A draft may be invalid; a plan may not: raises ValidationError keyed by place, with
-    the site's name before it when there are several."""
+    """The sites with their parts, on their own servers or all on `install`. A draft may be invalid; a plan may not:
+    raises ValidationError keyed by place, with the site's name before it when there are several."""
     sites = list(freeze.with_parts(Site.objects.filter(pk__in=[site.pk for site in sites])))
     faults: dict[str, list[str]] = {}
-    suspects = checks.clash_suspects(sites) if install is None else {site.pk for site in sites}
+    suspects = checks.clash_suspects(sites) if install is None else set()
+    moved = _clashes_when_moved(sites, install) if install else {}
     for site in sites:
         prefix = f"{site.name}/" if len(sites) > 1 else ""
         if not site.enabled:
             message = f"{site} is disabled: enable it first, then deploy it."
             faults.setdefault(f"{prefix}enabled", []).append(message)
-        for problem in checks.site_problems(site, install, actor=actor, is_fetched=True, may_clash=site.pk in suspects):
+        problems = checks.site_problems(site, install, actor=actor, is_fetched=True, may_clash=site.pk in suspects)
+        for problem in dict.fromkeys([*problems, *moved.get(site.pk, ())]):
             faults.setdefault(prefix + problem.where, []).append(problem.message)
     if faults:
         raise ValidationError(faults)
     return sites
+
+
+def _clashes_when_moved(sites: Sequence[Site], install: EngineInstall) -> dict[int, list[checks.Problem]]:
+    """What would clash if all of them stood on `install`: the port that one leaves is another's there. Asked of the
+    database as it would be then, which is taken back."""
+    with transaction.atomic():
+        Site.objects.filter(pk__in=[site.pk for site in sites]).update(install=install)
+        found = {site.pk: checks.site_clashes(site, install) for site in sites}
+        transaction.set_rollback(True)
+    return found
 
 
 def _unique(sites: Iterable[Site]) -> list[Site]:
@@ -107,7 +132,7 @@ def deployment_plan(
     Raises ValidationError (places of what is wrong), PermissionDenied, ApplicationError.
     """
     chosen = _unique(sites)
-    _require_all(actor, chosen)
+    require_all(actor, chosen)
     make = {
         DeploymentKind.DEPLOY: _deploy_changes,
         DeploymentKind.DISABLE: _disable_changes,
@@ -163,7 +188,7 @@ def _overwrite_changes(actor: User, sites: Sequence[Site]) -> list[tuple[Host, C
 
 def site_rollback(*, actor: User, site: Site, revision: Revision) -> Deployment:
     """Plan to put back an earlier revision, exactly as it was. The draft stays: deploying again brings it back."""
-    _require_all(actor, [site])
+    require_all(actor, [site])
     if revision.site_id != site.pk:
         raise ApplicationError(f"{revision} is not a revision of {site}.", field="revision")
     if site.install_id != revision.install_id:
@@ -191,10 +216,10 @@ def _check_old_paths(actor: User, site: Site, revision: Revision) -> None:
 def _stand_or_not(actor: User, sites: Iterable[Site]) -> tuple[list[Site], list[Site]]:
     """Those that stand on a host, and those that stand nowhere and are not being put up either."""
     chosen = _unique(sites)
-    _require_all(actor, chosen)
+    require_all(actor, chosen)
     live = live_revisions(chosen)
     nowhere = [site for site in chosen if site.pk not in live]
-    _refuse_busy(site.pk for site in nowhere)
+    refuse_busy(site.pk for site in nowhere)
     return [site for site in chosen if site.pk in live], nowhere
 
 
@@ -238,145 +263,47 @@ def site_delete(*, actor: User, site: Site) -> Deployment | None:
 def site_move(*, actor: User, site: Site, install: EngineInstall) -> list[Deployment]:
     """Plan to serve the site by another server. On one host that is one transaction; between hosts it is put up and
     verified there first, then taken off here: two deployments of a batch, the second waiting for the first."""
-    require(actor, Action.CHANGE, site.team)
-    _require_all(actor, [site])
-    old = _live_or_refuse(site)
-    if old.install_id == install.pk:
-        raise ApplicationError(f"{site} is already on {install}.", field="install")
-    _check_sites(actor, [site], install)
-    frozen = frozen_now([(freeze.fetched(site), install)])
-    new = revisions_keep(actor=actor, sites=frozen)[site.pk]
+    _live_or_refuse(site)
+    return sites_move(actor=actor, sites=[site], install=install)
+
+
+def sites_move(*, actor: User, sites: Iterable[Site], install: EngineInstall) -> list[Deployment]:
+    """The same for many sites: one deployment on the new host, then one on each host that they leave. The first of
+    the batch is the one that the others wait for. Of sites that all stand nowhere only the drafts are changed."""
+    chosen, nowhere = _stand_or_not(actor, sites)
+    for site in (*chosen, *nowhere):
+        require(actor, Action.CHANGE, site.team)
+    if chosen and nowhere:
+        names = ", ".join(site.name for site in nowhere)
+        raise ApplicationError(f"On no host: {names}. Move drafts and sites in service apart.", field="sites")
+    with transaction.atomic():
+        for site in nowhere:
+            site_install_set(actor=actor, site=site, install=install)
+    return _move_plans(actor, chosen, install) if chosen else []
+
+
+def _move_plans(actor: User, chosen: Sequence[Site], install: EngineInstall) -> list[Deployment]:
+    old = live_revisions(chosen)
+    there = [site.name for site in chosen if old[site.pk].install_id == install.pk]
+    if there:
+        raise ApplicationError(f"Already on {install}: {', '.join(there)}.", field="install")
+    frozen = frozen_now([(site, install) for site in _check_sites(actor, chosen, install)])
+    new = revisions_keep(actor=actor, sites=frozen)
+    here = {site.pk for site in chosen if old[site.pk].install.host_id == install.host_id}
+    changes = [
+        Change(item.site, old[item.site.pk] if item.site.pk in here else None, new[item.site.pk], item.inputs)
+        for item in frozen
+    ]
+    leaving: dict[Host, list[Change]] = {}
+    for site in chosen:
+        if site.pk not in here:
+            leaving.setdefault(old[site.pk].install.host, []).append(Change(site, old[site.pk], None))
     batch, after = uuid4(), {"install": install.pk}
-    if old.install.host_id == install.host_id:
-        hosts = {install.host: [Change(site, old, new, frozen[0].inputs)]}
-        return _plan_and_store(actor, hosts, DeploymentKind.MOVE, batch, after)
-    arriving = Change(site, None, new, frozen[0].inputs)
-    (first,) = _plan_and_store(actor, {install.host: [arriving]}, DeploymentKind.MOVE, batch, after)
-    (second,) = _plan_and_store(actor, {old.install.host: [Change(site, old, None)]}, DeploymentKind.MOVE, batch, {})
-    first.plan["after"]["then"] = str(second.uuid)
-    second.plan["after"]["waits_for"] = str(first.uuid)
-    for deployment in (first, second):
+    (first,) = _plan_and_store(actor, {install.host: changes}, DeploymentKind.MOVE, batch, after)
+    rest = _plan_and_store(actor, leaving, DeploymentKind.MOVE, batch, {}) if leaving else []
+    for row in rest:
+        row.plan["after"]["waits_for"] = str(first.uuid)
+    first.plan["after"]["then"] = [str(row.uuid) for row in rest]
+    for deployment in (first, *rest):
         deployment.save(update_fields=["plan", "updated_at"])
-    return [first, second]
-
-
-# --- confirming ---
-
-
-def deployment_confirm(*, actor: User, deployment: Deployment, accept_drift: bool = False) -> list[Deployment]:
-    """Apply what was shown: the deployment and the others of its batch are queued.
-
-    Raises Conflict when the plan is stale or a site is being deployed already, ApplicationError (code `drift`) when
-    files were edited on the host and `accept_drift` is false: they would be overwritten.
-    """
-    batch = list(Deployment.objects.filter(batch=deployment.batch).select_related("host").order_by("pk"))
-    rows = DeploymentItem.objects.filter(deployment__batch=deployment.batch).order_by("deployment", "pk")
-    items = list(rows.select_related("deployment", "site__team", "revision__install__host", "previous"))
-    _require_all(actor, [item.site for item in items])
-    if any(row.status != DeploymentStatus.PLANNED or row.confirmed_at for row in batch):
-        raise Conflict(f"{deployment} was confirmed or discarded before; nothing was done again.")
-    refuse_paused(row.host for row in batch)
-    _refuse_drift(batch, accept_drift)
-    with transaction.atomic():
-        # One confirmation of a site at a time; SQLite's transactions exclude each other anyway.
-        list(Site.objects.select_for_update().filter(pk__in=[item.site_id for item in items]).order_by("pk"))
-        _refuse_busy(item.site_id for item in items)
-        _refuse_stale(items)
-        _confirm_rows(actor, batch)
-    return batch
-
-
-def _refuse_drift(batch: Sequence[Deployment], accept_drift: bool) -> None:
-    paths = [path for row in batch for path in row.plan["drifted"]]
-    if paths and not accept_drift:
-        raise ApplicationError(
-            f"Edited on the host since the last deployment: {', '.join(paths)}. Deploying overwrites these edits. "
-            "Look at the difference, then confirm that they may go, or adopt them on the drift page.",
-            field="accept_drift",
-            code="drift",
-        )
-
-
-def _refuse_busy(sites: Iterable[int]) -> None:
-    busy = DeploymentItem.objects.filter(site__in=list(sites), deployment__status__in=ACTIVE)
-    for item in busy.select_related("site", "deployment"):
-        raise Conflict(f"{item.site} is being deployed already. Wait until that has ended, then plan again.")
-
-
-def _refuse_stale(items: Sequence[DeploymentItem]) -> None:
-    """With what the database holds now, read in a constant number of queries."""
-    sites = {site.pk: site for site in freeze.with_parts(Site.objects.filter(pk__in=[item.site_id for item in items]))}
-    live = live_revisions(sites.values())
-    for item in items:
-        waits = item.deployment.kind == DeploymentKind.MOVE and item.previous is None
-        if not waits and live.get(item.site_id) != item.previous:
-            raise Conflict(
-                f"This plan is stale: {item.site} stands as {live.get(item.site_id) or 'nothing'} now, not as "
-                f"{item.previous or 'nothing'}. Plan again to see what would change."
-            )
-    _refuse_changed([item for item in items if item.deployment.kind in _RENDERED_NOW], sites)
-
-
-def _refuse_changed(items: Sequence[DeploymentItem], sites: Mapping[int, Site]) -> None:
-    """What the files of these plans were made from must be the same still. Nothing is rendered to know that."""
-    placed = {item.site_id: (item, item.revision) for item in items if item.revision}
-    for now in frozen_now([(sites[pk], revision.install) for pk, (_, revision) in placed.items()]):
-        deployment = placed[now.site.pk][0].deployment
-        if now.inputs not in [line.get("inputs") for line in deployment.plan["sites"] if line["id"] == now.site.pk]:
-            raise Conflict(
-                f"This plan is stale: {now.site} was changed since it was made. Plan again to see what would change."
-            )
-
-
-def _confirm_rows(actor: User, batch: Sequence[Deployment]) -> None:
-    confirmed_at = timezone.now()
-    for waits in (False, True):
-        rows = [row for row in batch if ("waits_for" in row.plan["after"]) == waits]
-        status = DeploymentStatus.PLANNED if waits else DeploymentStatus.QUEUED
-        planned = Deployment.objects.filter(status=DeploymentStatus.PLANNED, confirmed_at=None)
-        values = {"status": status, "confirmed_at": confirmed_at}
-        if rows and planned.filter(pk__in=[row.pk for row in rows]).update(**values) != len(rows):
-            raise Conflict(f"{rows[0]} was confirmed by someone else just now.")
-        for row in rows:
-            row.status, row.confirmed_at = status, confirmed_at
-    for row in batch:
-        if row.plan["after"].get("enabled") is False:
-            for item in row.items.select_related("site"):
-                if item.site.enabled:
-                    site_enable(actor=actor, site=item.site, enabled=False)
-    targets = [(row, None, {"batch": str(row.batch)}) for row in batch]
-    audit_record_all(actor=actor, action="deployment.confirm", targets=targets)
-    wake_workers([row for row in batch if row.status == DeploymentStatus.QUEUED])
-
-
-def wake_workers(deployments: Sequence[Deployment]) -> None:
-    """Tell workers after the commit. A lost message costs time only: the sweep finds what is queued."""
-    from panel.deployments.tasks import wake
-
-    uuids = [row.uuid for row in deployments]
-    transaction.on_commit(lambda: wake(uuids), robust=True)
-
-
-def deployment_cancel(*, actor: User, deployment: Deployment) -> Deployment:
-    """Discard a plan, or take a queued deployment back. One that runs ends by itself, whole or undone."""
-    for item in deployment.items.select_related("site__team"):
-        require(actor, Action.DEPLOY, item.site.team)
-    with transaction.atomic():
-        rows = Deployment.objects.filter(batch=deployment.batch, status__in=_CANCELLABLE)
-        if not rows.filter(pk=deployment.pk).exists():
-            raise Conflict(f"{deployment} runs or has ended: it cannot be taken back any more. Roll back instead.")
-        _take_back_disabling(rows)
-        rows.update(status=DeploymentStatus.CANCELLED, finished_at=timezone.now())
-        deployment.refresh_from_db()
-        audit_record(actor=actor, action="deployment.cancel", target=deployment)
-    return deployment
-
-
-def _take_back_disabling(rows: QuerySet[Deployment]) -> None:
-    """Confirming disabled the sites; they stay on their host after all."""
-    for row in rows.filter(confirmed_at__isnull=False):
-        if row.plan["after"].get("enabled") is False:
-            Site.objects.filter(deployment_items__deployment=row).update(enabled=True)
-
-
-_CANCELLABLE = (DeploymentStatus.PLANNED, DeploymentStatus.QUEUED)
+    return [first, *rest]

@@ -181,15 +181,15 @@ class Sites(Resource):
         a deployment. `take-off` is what `{name}/take-off/` is for one."""
         values = self.body(BulkInput)
         sites = all_or_none(self.rows(), "name", values["sites"], "/sites")
-        if values["action"] == "take-off":
-            return self.taken_off(sites)
+        if values["action"] in ("move", "take-off"):
+            return self.planned_for(sites, install_named(values.get("install")))
         with transaction.atomic():
             for site in sites:
                 services.site_enable(actor=self.actor, site=site, enabled=values["action"] == "enable")
         return Response(self.get_serializer(sites, many=True).data)
 
-    def taken_off(self, sites: list[Site]) -> Response:
-        """The answer of deployments, which plan it."""
+    def planned_for(self, sites: list[Site], install: EngineInstall | None) -> Response:
+        """The answer of deployments, which plan what takes sites off their servers."""
         raise NotImplementedError
 
     @extend_schema(responses=ProblemOfSite(many=True))

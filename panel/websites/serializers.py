@@ -138,8 +138,14 @@ class MendInput(StrictSerializer):
 
 
 class BulkInput(StrictSerializer):
-    action = serializers.ChoiceField(choices=["enable", "disable", "take-off"])
+    action = serializers.ChoiceField(choices=["enable", "disable", "move", "take-off"])
     sites = serializers.ListField(child=serializers.CharField(max_length=63), allow_empty=False, max_length=1000)
+    install = serializers.IntegerField(min_value=1, required=False, help_text="For `move`: the new server.")
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        if (attrs["action"] == "move") != ("install" in attrs):
+            raise serializers.ValidationError({"install": "Name the new server for `move`, and only for that."})
+        return attrs
 
 
 # --- parts ---

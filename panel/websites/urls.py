@@ -17,6 +17,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("+new/", sites.site_create, name="create"),
     path("+bulk/", lists.bulk, name="bulk"),
     path("+delete/", lists.bulk_delete, name="bulk_delete"),
+    path("+move/", lists.bulk_move, name="bulk_move"),
     path("+certificates/", certificates.certificates, name="certificates"),
     path("+certificates/+upload/", certificates.upload, name="certificate_upload"),
     path("+certificates/+self-signed/", certificates.self_sign, name="certificate_self_sign"),

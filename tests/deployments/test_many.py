@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from django.core.exceptions import ValidationError
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -14,11 +15,12 @@ from panel.audit.models import AuditEntry
 from panel.benchmarks.models import Scenario
 from panel.benchmarks.services import run_create_once
 from panel.benchmarks.suite_services import suite_start
-from panel.core.errors import Conflict
+from panel.core.errors import ApplicationError, Conflict
 from panel.deployments import services
-from panel.deployments.models import Deployment, DeploymentKind
+from panel.deployments.models import Deployment, DeploymentKind, DeploymentStatus
 from panel.hosts.models import Connection, Engine, Host, HostOperation, HostStatus
 from panel.trials.services import trial_create
+from panel.websites import services as websites
 from panel.websites.models import Site
 from tests.api.caller import caller_of, pointers
 from tests.deployments.test_plans import carried_out, live, shop
@@ -223,3 +225,68 @@ def test_hosts_are_paused_over_the_api(people: Cast, second: Host) -> None:
     done = caller.post("hosts/bulk/", body)
     assert (done.status_code, [row["is_paused"] for row in json.loads(done.content)]) == (200, [True, True])
     assert len(json.loads(caller.get("hosts/?is_paused=true").content)["results"]) == 2
+
+
+# --- moving ---
+
+
+def test_many_are_moved_together(people: Cast, second: Host, three: list[Site]) -> None:
+    """From two hosts to the Apache of one: what leaves the other host waits until it answers here."""
+    client = signed_in(people.owner)
+    websites.site_delete(actor=people.owner, site=three[2])  # a draft holds its port, too
+    asked = client.post("/sites/+bulk/", {"site": ["one", "two"], "action": "move"})
+    assert asked["Location"] == "/sites/+move/?site=one&site=two"
+    assert client.post(asked["Location"], {}).status_code == 422
+    client.post(asked["Location"], {"install": people.apache.pk})
+    first, rest = Deployment.objects.filter(kind=DeploymentKind.MOVE).order_by("pk")
+    assert (first.host.name, {item.site.name for item in first.items.all()}) == ("web-1", {"one", "two"})
+    assert (rest.host.name, [item.site.name for item in rest.items.all()]) == ("web-2", ["two"])
+    assert (first.plan["after"]["then"], rest.plan["after"]["waits_for"]) == ([str(rest.uuid)], str(first.uuid))
+    services.deployment_confirm(actor=people.owner, deployment=first)
+    rest.refresh_from_db()
+    assert rest.status == DeploymentStatus.PLANNED
+    carried_out(first)
+    rest.refresh_from_db()
+    assert rest.status == DeploymentStatus.QUEUED
+    carried_out(rest)
+    assert set(Site.objects.values_list("install", flat=True)) == {people.apache.pk}
+
+
+def test_drafts_move_by_themselves(people: Cast, second: Host, three: list[Site]) -> None:
+    there = second.installs.get()
+    with pytest.raises(ApplicationError, match="On no host: draft"):
+        services.sites_move(actor=people.owner, sites=[three[0], three[2]], install=there)
+    assert services.sites_move(actor=people.owner, sites=[three[2]], install=there) == []
+    assert Site.objects.get(name="draft").install == there
+
+
+def test_those_that_move_make_room_for_each_other_and_may_not_meet(people: Cast, three: list[Site]) -> None:
+    """Two sites share nginx's port 80; Apache can have it when both go, and no two sites of one name."""
+    websites.site_delete(actor=people.owner, site=three[2])
+    other = shop(people, "other")
+    live(people, other)
+    with pytest.raises(ValidationError, match="is taken by nginx"):
+        services.site_move(actor=people.owner, site=three[0], install=people.apache)
+    plans = services.sites_move(actor=people.owner, sites=[three[0], other], install=people.apache)
+    assert [item.site.name for item in plans[0].items.order_by("site__name")] == ["one", "other"]
+    assert set(Site.objects.values_list("install__engine", flat=True)) == {"nginx"}, "nothing moved yet"
+    name = three[1].blocks.get().names.get()
+    name.name = "one.example"
+    name.save()
+    with pytest.raises(ValidationError, match="already leads to the site"):
+        services.sites_move(actor=people.owner, sites=[three[0], other, three[1]], install=people.apache)
+
+
+def test_many_are_moved_over_the_api(people: Cast, second: Host, three: list[Site]) -> None:
+    caller = caller_of(people.owner)
+    body: dict[str, Any] = {"action": "move", "sites": ["one", "two"]}
+    for wrong in (body, body | {"install": 999_999}, {"action": "enable", "sites": ["one"], "install": 1}):
+        refused = caller.post("sites/bulk/", wrong)
+        assert (refused.status_code, pointers(refused)) == (422, ["/install"])
+    websites.site_delete(actor=people.owner, site=three[2])
+    done = caller.post("sites/bulk/", body | {"install": people.apache.pk})
+    assert done.status_code == 201
+    assert [(row["host"], sorted(row["sites"])) for row in json.loads(done.content)["deployments"]] == [
+        ("web-1", ["one", "two"]),
+        ("web-2", ["two"]),
+    ]

@@ -64,6 +64,18 @@ def test_between_the_servers_of_a_host_on_one_port(
     assert "apache" in served_by(machine)
 
 
+def test_sites_that_share_a_port_move_together(machine: Machine, nginx: NginxInstance, apache: ApacheInstance) -> None:
+    here, there = machine.install(nginx, Engine.NGINX), machine.install(apache, Engine.APACHE)
+    sites = [machine.site("shop", here), machine.site("blog", here)]
+    machine.deploy(*sites)
+    (deployment,) = services.sites_move(actor=machine.people.owner, sites=sites, install=there)
+    machine.run(deployment)
+    assert deployment.status == DeploymentStatus.SUCCEEDED, deployment.error
+    assert machine.answers("shop", "this is shop") and machine.answers("blog", "this is blog")
+    assert "apache" in served_by(machine)
+    assert set(Site.objects.values_list("install", flat=True)) == {there.pk}
+
+
 def test_a_port_comes_back_to_its_server_when_the_other_one_fails(
     machine: Machine, nginx: NginxInstance, apache: ApacheInstance
 ) -> None:

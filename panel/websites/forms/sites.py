@@ -266,3 +266,12 @@ class SiteCloneForm(Form):
 
 class SiteServerForm(Form):
     install = _install_choice()
+
+
+class SitesMoveForm(Form):
+    install = forms.ModelChoiceField(
+        label=_("Move to"),
+        queryset=EngineInstall.objects.select_related("host"),
+        empty_label=_("Choose a server"),
+        error_messages={"required": _("Choose the server that shall serve them.")},
+    )

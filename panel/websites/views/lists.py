@@ -23,11 +23,14 @@ from panel.core.ui import Crumb
 from panel.deployments import services as deployments
 from panel.deployments.views import planned
 from panel.websites import services
-from panel.websites.forms.sites import SiteFilterForm
+from panel.websites.forms.sites import SiteFilterForm, SitesMoveForm
 from panel.websites.listing import ORDERINGS, sites_filtered, sites_listed
 from panel.websites.models import Site
 from panel.websites.views.actions import site_is_live
 from panel.websites.views.base import page_of, teams_of
+
+# What is asked on a page of its own, which takes the ticked sites in its query.
+_GO_ON = {"measure": "benchmarks:run-create", "delete": "websites:bulk_delete", "move": "websites:bulk_move"}
 
 
 @login_required
@@ -53,17 +56,16 @@ def site_list(request: Request) -> HttpResponse:
 @login_required
 @require_POST
 def bulk(request: Request) -> HttpResponse:
-    """Enable or disable the ticked sites, all of them or none, or go on to measuring or deleting them. Planning them
-    is deployments:plan."""
+    """Enable or disable the ticked sites, all of them or none, or go on to what asks for more. Planning them is
+    deployments:plan."""
     sites = _ticked(request, request.POST.getlist("site"))
     action = request.POST.get("action")
-    if action not in ("measure", "delete", "enable", "disable"):
+    if action not in (*_GO_ON, "enable", "disable"):
         return HttpResponse(status=400)
     if not sites:
         return redirect("websites:list")
-    if action in ("measure", "delete"):
-        where = reverse("benchmarks:run-create" if action == "measure" else "websites:bulk_delete")
-        return redirect(f"{where}?{urlencode([('site', site.name) for site in sites])}")
+    if action in _GO_ON:
+        return redirect(f"{reverse(_GO_ON[action])}?{urlencode([('site', site.name) for site in sites])}")
     if action == "disable":
         done = ngettext(
             "%d site disabled. It stood on no host.", "%d sites disabled. They stood on no host.", len(sites)
@@ -130,3 +132,29 @@ def _loss(site: Site) -> str:
     if site_is_live(site):
         return _("%(site)s, served by %(server)s") % words
     return _("%(site)s, which stands on no host") % words
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def bulk_move(request: Request) -> HttpResponse:
+    """Choose one server for the sites named by the query. Those in service are planned there; of drafts it is only
+    written down."""
+    require(request.user, Action.CHANGE)
+    sites = _ticked(request, request.GET.getlist("site"))
+    if not sites:
+        return redirect("websites:list")
+    form = SitesMoveForm(request.POST if request.method == "POST" else None)
+    if request.method == "POST" and form.is_valid():
+        install = form.cleaned_data["install"]
+        work = partial(deployments.sites_move, actor=request.user, sites=sites, install=install)
+        done = ngettext(
+            "%(count)d draft is for %(server)s now.", "%(count)d drafts are for %(server)s now.", len(sites)
+        )
+        return planned(request, work, request.get_full_path(), done % {"count": len(sites), "server": install})
+    context = {
+        "form": form,
+        "sites": sites,
+        "title": ngettext("Move %d site", "Move %d sites", len(sites)) % len(sites),
+        "crumbs": [Crumb(_("Sites"), reverse("websites:list"))],
+    }
+    return render(request, "websites/move.html", context, status=422 if form.is_bound else 200)

@@ -1,0 +1,146 @@
+"""Deciding about plans: confirmed when they are what was shown still, discarded, or taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from django.db import transaction
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from panel.accounts.models import User
+from panel.accounts.permissions import Action, require
+from panel.audit.services import audit_record, audit_record_all
+from panel.core.errors import ApplicationError, Conflict
+from panel.deployments.models import Deployment, DeploymentItem, DeploymentKind, DeploymentStatus
+from panel.deployments.planning import live_revisions
+from panel.deployments.rendered import frozen_now
+from panel.hosts.services import refuse_paused
+from panel.websites import freeze
+from panel.websites.models import Site
+from panel.websites.services import site_enable
+
+_RENDERED_NOW = (DeploymentKind.DEPLOY, DeploymentKind.MOVE)
+ACTIVE = (DeploymentStatus.QUEUED, DeploymentStatus.RUNNING)
+_CANCELLABLE = (DeploymentStatus.PLANNED, DeploymentStatus.QUEUED)
+
+
+def require_all(actor: User, sites: Iterable[Site]) -> None:
+    for site in sites:
+        require(actor, Action.DEPLOY, site.team)
+
+
+def deployment_confirm(*, actor: User, deployment: Deployment, accept_drift: bool = False) -> list[Deployment]:
+    """Apply what was shown: the deployment and the others of its batch are queued.
+
+    Raises Conflict when the plan is stale or a site is being deployed already, ApplicationError (code `drift`) when
+    files were edited on the host and `accept_drift` is false: they would be overwritten.
+    """
+    batch = list(Deployment.objects.filter(batch=deployment.batch).select_related("host").order_by("pk"))
+    rows = DeploymentItem.objects.filter(deployment__batch=deployment.batch).order_by("deployment", "pk")
+    items = list(rows.select_related("deployment", "site__team", "revision__install__host", "previous"))
+    require_all(actor, [item.site for item in items])
+    if any(row.status != DeploymentStatus.PLANNED or row.confirmed_at for row in batch):
+        raise Conflict(f"{deployment} was confirmed or discarded before; nothing was done again.")
+    refuse_paused(row.host for row in batch)
+    _refuse_drift(batch, accept_drift)
+    with transaction.atomic():
+        # One confirmation of a site at a time; SQLite's transactions exclude each other anyway.
+        list(Site.objects.select_for_update().filter(pk__in=[item.site_id for item in items]).order_by("pk"))
+        refuse_busy(item.site_id for item in items)
+        _refuse_stale(items)
+        _confirm_rows(actor, batch)
+    return batch
+
+
+def _refuse_drift(batch: Sequence[Deployment], accept_drift: bool) -> None:
+    paths = [path for row in batch for path in row.plan["drifted"]]
+    if paths and not accept_drift:
+        raise ApplicationError(
+            f"Edited on the host since the last deployment: {', '.join(paths)}. Deploying overwrites these edits. "
+            "Look at the difference, then confirm that they may go, or adopt them on the drift page.",
+            field="accept_drift",
+            code="drift",
+        )
+
+
+def refuse_busy(sites: Iterable[int]) -> None:
+    busy = DeploymentItem.objects.filter(site__in=list(sites), deployment__status__in=ACTIVE)
+    for item in busy.select_related("site", "deployment"):
+        raise Conflict(f"{item.site} is being deployed already. Wait until that has ended, then plan again.")
+
+
+def _refuse_stale(items: Sequence[DeploymentItem]) -> None:
+    """With what the database holds now, read in a constant number of queries."""
+    sites = {site.pk: site for site in freeze.with_parts(Site.objects.filter(pk__in=[item.site_id for item in items]))}
+    live = live_revisions(sites.values())
+    for item in items:
+        waits = item.deployment.kind == DeploymentKind.MOVE and item.previous is None
+        if not waits and live.get(item.site_id) != item.previous:
+            raise Conflict(
+                f"This plan is stale: {item.site} stands as {live.get(item.site_id) or 'nothing'} now, not as "
+                f"{item.previous or 'nothing'}. Plan again to see what would change."
+            )
+    _refuse_changed([item for item in items if item.deployment.kind in _RENDERED_NOW], sites)
+
+
+def _refuse_changed(items: Sequence[DeploymentItem], sites: Mapping[int, Site]) -> None:
+    """What the files of these plans were made from must be the same still. Nothing is rendered to know that."""
+    placed = {item.site_id: (item, item.revision) for item in items if item.revision}
+    for now in frozen_now([(sites[pk], revision.install) for pk, (_, revision) in placed.items()]):
+        deployment = placed[now.site.pk][0].deployment
+        if now.inputs not in [line.get("inputs") for line in deployment.plan["sites"] if line["id"] == now.site.pk]:
+            raise Conflict(
+                f"This plan is stale: {now.site} was changed since it was made. Plan again to see what would change."
+            )
+
+
+def _confirm_rows(actor: User, batch: Sequence[Deployment]) -> None:
+    confirmed_at = timezone.now()
+    for waits in (False, True):
+        rows = [row for row in batch if ("waits_for" in row.plan["after"]) == waits]
+        status = DeploymentStatus.PLANNED if waits else DeploymentStatus.QUEUED
+        planned = Deployment.objects.filter(status=DeploymentStatus.PLANNED, confirmed_at=None)
+        values = {"status": status, "confirmed_at": confirmed_at}
+        if rows and planned.filter(pk__in=[row.pk for row in rows]).update(**values) != len(rows):
+            raise Conflict(f"{rows[0]} was confirmed by someone else just now.")
+        for row in rows:
+            row.status, row.confirmed_at = status, confirmed_at
+    for row in batch:
+        if row.plan["after"].get("enabled") is False:
+            for item in row.items.select_related("site"):
+                if item.site.enabled:
+                    site_enable(actor=actor, site=item.site, enabled=False)
+    targets = [(row, None, {"batch": str(row.batch)}) for row in batch]
+    audit_record_all(actor=actor, action="deployment.confirm", targets=targets)
+    wake_workers([row for row in batch if row.status == DeploymentStatus.QUEUED])
+
+
+def wake_workers(deployments: Sequence[Deployment]) -> None:
+    """Tell workers after the commit. A lost message costs time only: the sweep finds what is queued."""
+    from panel.deployments.tasks import wake
+
+    uuids = [row.uuid for row in deployments]
+    transaction.on_commit(lambda: wake(uuids), robust=True)
+
+
+def deployment_cancel(*, actor: User, deployment: Deployment) -> Deployment:
+    """Discard a plan, or take a queued deployment back. One that runs ends by itself, whole or undone."""
+    for item in deployment.items.select_related("site__team"):
+        require(actor, Action.DEPLOY, item.site.team)
+    with transaction.atomic():
+        rows = Deployment.objects.filter(batch=deployment.batch, status__in=_CANCELLABLE)
+        if not rows.filter(pk=deployment.pk).exists():
+            raise Conflict(f"{deployment} runs or has ended: it cannot be taken back any more. Roll back instead.")
+        _take_back_disabling(rows)
+        rows.update(status=DeploymentStatus.CANCELLED, finished_at=timezone.now())
+        deployment.refresh_from_db()
+        audit_record(actor=actor, action="deployment.cancel", target=deployment)
+    return deployment
+
+
+def _take_back_disabling(rows: QuerySet[Deployment]) -> None:
+    """Confirming disabled the sites; they stay on their host after all."""
+    for row in rows.filter(confirmed_at__isnull=False):
+        if row.plan["after"].get("enabled") is False:
+            Site.objects.filter(deployment_items__deployment=row).update(enabled=True)
