@@ -69,6 +69,8 @@ def build() -> Used:
     more = [reverse("hosts:detail", args=[row.name]) for row in (busy, new)]
     more += [reverse("websites:detail", args=[row.name]) for row in sites]
     more += [reverse(f"websites:{name}", args=["shop"]) for name in ("blocks", "upstreams", "tls", "history", "raw")]
+    many = f"?site=shop&site={LONG_SITE}&site=draft"
+    more += [reverse("websites:bulk_delete") + many, reverse("websites:bulk_move") + many]
     more += [reverse("websites:explain", args=["shop"]) + "?url=http://shop.example/api/cart"]
     more += _deployments(world.owner, sites, servers[0])
     more += _drifts(sites[0], servers[0])
