@@ -4,6 +4,7 @@ the tables behind them are pictures.py's."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime, timedelta
 from typing import Any
 
 from panel.benchmarks.charts import BAND, BAR, GRID, ON_TOP, SERIES, SOFT, WIDTH, nominal, shapes
@@ -194,9 +195,18 @@ def history(figure: Figure, names: list[str], values: Rows, changes: Rows = ()) 
         "width": _INNER,
         "height": 220,
         "data": {"values": values},
-        "encoding": {"x": {"field": "at", "type": "temporal", "axis": {"title": None, "tickCount": 6}}},
+        "encoding": {"x": _dates([datetime.fromisoformat(row["at"]) for row in values])},
         "layer": [*_lines(y, names), *(_changes(y, changes) if changes else ())],
     }
+
+
+def _dates(times: list[datetime]) -> Spec:
+    """Where these are, in UTC: by day, or to the minute where they span a few days at most. Few are named each."""
+    is_long = max(times) - min(times) > timedelta(days=4)
+    axis: Spec = {"title": "UTC", "tickCount": 5, "format": "%Y-%m-%d" if is_long else "%b %-d, %H:%M"}
+    if len(set(times)) <= 3:
+        axis["values"] = sorted({round(time.timestamp() * 1000) for time in times})
+    return {"field": "at", "type": "temporal", "scale": {"type": "utc"}, "axis": axis}
 
 
 def _lines(y: Spec, names: list[str]) -> list[Spec]:
