@@ -66,6 +66,9 @@ def test_a_site_is_tried_on_every_server_and_given_to_one(
     page.click("text=Show what would be asked for")
     expect(page.locator("#replay")).to_contain_text("/index.html")
     expect(page.locator("#replay")).not_to_contain_text("secret")
+    for server in ("Apache httpd", "gallop"):  # known as stopped: starting them is for who ticks them
+        expect(page.get_by_label(server)).not_to_be_checked()
+        page.get_by_label(server).check()
     look(page, "form")
     for name, value in (("concurrency", "2"), ("duration_s", "1"), ("rounds", "3")):
         page.fill(f"[name={name}]", value)
