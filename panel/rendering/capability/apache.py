@@ -13,6 +13,7 @@ from panel.rendering.capability import Context, Verdict, differs, missing
 from panel.rendering.errors import NotExpressible
 from panel.rendering.handlers import REDIRECTS
 from panel.rendering.locations import locations_of
+from panel.rendering.rewriting import redirects
 from panel.rendering.spec import Location
 
 
@@ -94,6 +95,11 @@ def _limits_applications(context: Context) -> bool:
     owner = context.owner
     places = (owner,) if isinstance(owner, Location) else owner.locations
     return bool(owner.client_max_body_mb) and any(place.handler in ("php", "proxy") for place in places)
+
+
+def _redirects_where_headers_are(context: Context) -> bool:
+    block = context.owner
+    return any(map(redirects, block.rewrites)) and any(item.headers or item.expires for item in block.locations)
 
 
 def _breaks(context: Context) -> bool:
@@ -226,6 +232,8 @@ APACHE: dict[str, tuple[Verdict, ...]] = {
     ),
     "ServerBlock.rewrites": (
         _ONCE,
+        differs("a redirect by a server block's rewrites carries the headers and times of the location that the path "
+                "would have had", "headers of the server block in any case", _redirects_where_headers_are),
         differs("Apache answers 403 where a path that holds %3F is rewritten, and passes letters above ASCII on to "
                 "upstreams as they are", "nginx takes the ? as a letter and encodes such letters"),
         differs("Apache keeps no answer of a path that was rewritten", "the application is asked",
