@@ -199,3 +199,44 @@ def test_apache_sites_are_adopted_as_they_are(people: Cast) -> None:
     handlers = {item["handler"] for item in block["locations"]}
     assert {"proxy", "php"} <= handlers
     assert Site.objects.count() == 2
+
+
+NGINX = {
+    "nginx/nginx.conf": "events {}\nhttp {\n    include conf.d/*.conf;\n}\n",
+    "nginx/conf.d/shop.conf": """\
+server {
+    listen 80;
+    server_name shop.example;
+    root /srv/www/shop;
+    large_client_header_buffers 4 16k;
+    rewrite ^/old/(.*)$ /new/$1 last;
+    rewrite ^/(?<page>[a-z]+)\\.htm$ /$page.html permanent;
+    location /api/ {
+        rewrite ^/api/(.*)$ /$1 break;
+        proxy_pass http://127.0.0.1:3000;
+    }
+    location /odd/ {
+        rewrite ^/odd/a$ /a;
+        if ($arg_b) { return 403; }
+        rewrite ^/odd/b$ /b;
+    }
+    location /far/ { rewrite ^/far/(.*)$ $far_map last; }
+}
+""",
+}
+
+
+def test_nginx_rewrites_become_the_models_whole_lists_or_stay_raw(people: Cast) -> None:
+    (shop,) = read(people, people.nginx, NGINX).sites
+    assert outcome(shop, "rewrite ^/old/")[0] == outcome(shop, "rewrite ^/api/")[0] == "mapped"
+    assert outcome(shop, "rewrite ^/odd/a$")[0] == outcome(shop, "rewrite ^/odd/b$")[0] == "snippet"
+    assert outcome(shop, "rewrite ^/far/")[0] == "snippet"
+    assert outcome(shop, "large_client_header_buffers")[0] == "mapped"
+    block = shop.definition["blocks"][0]
+    assert block["client_max_header_kb"] == 16
+    assert block["rewrites"] == [
+        {"pattern": "^/old/(.*)$", "replacement": "/new/$1", "flag": "last"},
+        {"pattern": r"^/(?<page>[a-z]+)\.htm$", "replacement": "/$page.html", "flag": "permanent"},
+    ]
+    api = next(item for item in block["locations"] if item["pattern"] == "/api/")
+    assert api["rewrites"] == [{"pattern": "^/api/(.*)$", "replacement": "/$1", "flag": "break"}]

@@ -8,6 +8,7 @@ from typing import Any
 
 from panel.imports.mapping.common import Draft, fits, megabytes
 from panel.imports.mapping.nginx_handlers import PROXY_WORDS, fastcgi, proxy
+from panel.imports.mapping.nginx_rewrites import rewrites_of
 from panel.imports.reading import Node
 from panel.rendering import variables
 from panel.rendering.handlers import REDIRECTS
@@ -258,6 +259,13 @@ def _vary(place: Location, node: Node) -> str:
     return "" if node.value == "on" and compresses else "only with gzip in the same location"
 
 
+def _rewrite(place: Location, node: Node) -> str:
+    found, why = rewrites_of(place.own)
+    if not why:
+        place.row["rewrites"] = found
+    return why
+
+
 _TAKERS: dict[str, Callable[[Location, Node], str]] = {
     "root": lambda place, node: _path(place, node, "root"),
     "alias": lambda place, node: _path(place, node, "alias"),
@@ -271,4 +279,5 @@ _TAKERS: dict[str, Callable[[Location, Node], str]] = {
     "client_max_body_size": _body_size,
     "gzip": _gzip,
     "gzip_vary": _vary,
+    "rewrite": _rewrite,
 }

@@ -11,10 +11,12 @@ from django.core.exceptions import ValidationError
 
 from panel.imports.mapping.common import Draft, fits, megabytes
 from panel.imports.mapping.nginx_location import REWRITES, header_fits, header_of, location, return_of
+from panel.imports.mapping.nginx_rewrites import rewrites_of
 from panel.imports.reading import Node
 from panel.imports.report import CertificateFiles
 from panel.rendering import variables
 from panel.rendering.handlers import REDIRECTS
+from panel.rendering.nginx.scope import Dialect
 from panel.rendering.roots import is_below
 from panel.websites import shapes, validators
 
@@ -281,6 +283,40 @@ def _body_size(made: Server, node: Node) -> str:
     return ""
 
 
+def _rewrite(made: Server, node: Node) -> str:
+    found, why = rewrites_of(made.own)
+    if not why:
+        made.block["rewrites"] = found
+    return why
+
+
+def _brotli(made: Server, node: Node) -> str:
+    """The panel compresses the same types both ways, and writes it where the server is known to have the module."""
+    if not Dialect.of(made.draft.install).brotli:
+        return "this server is not known to have the module ngx_brotli"
+    ours, theirs = (
+        {word for item in made.inherits(name) for word in item.args} for name in ("brotli_types", "gzip_types")
+    )
+    if node.value == "on" and ours != theirs:
+        return "with other types than gzip's the model cannot say it"
+    made.block["brotli"] = node.value
+    return ""
+
+
+def _brotli_types(made: Server, node: Node) -> str:
+    same = any(item.name == "gzip_types" and set(item.args) == set(node.args) for item in made.own)
+    return "" if same and "brotli" in made.block else "only the types of gzip, in the same server block"
+
+
+def _header_buffers(made: Server, node: Node) -> str:
+    """The panel writes four; the size is what limits a header."""
+    match = re.fullmatch(r"(\d{1,4})[kK]", node.args[1]) if len(node.args) == 2 else None
+    if match is None or node.args[0] != "4" or not 1 <= int(match[1]) <= 1024:
+        return "the model has four buffers of whole kilobytes"
+    made.block["client_max_header_kb"] = int(match[1])
+    return ""
+
+
 def _return(made: Server, node: Node) -> None:
     """It ends every request, so it is the location / of a block that has no other."""
     code, value = return_of(node)
@@ -328,6 +364,10 @@ _TAKERS: dict[str, Callable[[Server, Node], str]] = {
     "gzip_vary": _vary,
     "gzip_types": _gzip_types,
     "client_max_body_size": _body_size,
+    "rewrite": _rewrite,
+    "brotli": _brotli,
+    "brotli_types": _brotli_types,
+    "large_client_header_buffers": _header_buffers,
     "ssl": lambda made, node: "",
     "http2": lambda made, node: "",
     "ssl_certificate": _certificate_line,

@@ -1,0 +1,34 @@
+"""nginx's rewrite lists: whole, or not at all, since their order among each other and with `if` and `set` counts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from panel.imports.mapping.common import fits
+from panel.imports.reading import Node
+from panel.rendering import rewriting
+from panel.rendering.spec import Rewrite
+from panel.websites import shapes
+
+OTHERS = ("if", "set", "break", "return")
+
+
+def rewrites_of(own: Sequence[Node]) -> tuple[list[dict[str, Any]], str]:
+    """The list of a server or location, and why it has no place in the model, "" where it has."""
+    if others := sorted({node.name for node in own if node.name in OTHERS}):
+        return [], f"its order with {', '.join(others)} counts, which the model does not know"
+    found: list[dict[str, Any]] = []
+    for node in own:
+        if node.name != "rewrite":
+            continue
+        if len(node.args) not in (2, 3):
+            return [], "this form has no place in the model"
+        pattern, replacement, flag = (*node.args, "")[:3]
+        item = {"pattern": pattern, "replacement": replacement, "flag": flag}
+        why = fits(shapes.validate_rewrites, [item])
+        why = why or fits(lambda row: rewriting.check(Rewrite(**row), ""), item)
+        if why:
+            return [], why
+        found.append(item)
+    return found, ""
