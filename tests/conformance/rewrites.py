@@ -32,7 +32,7 @@ def of_the_block(world: World) -> tuple[SiteSpec, list[Expected]]:
             Rewrite("^/alias/(.*)$", "/aliased/$1"),
             Rewrite("^/ask/(.*)$", "/asked/$1"),
             Rewrite("^/asked/open/(.*)$", "/aliased/$1"),
-            Rewrite("^/script/(.*)$", "/app/info.php"),
+            Rewrite("^/script/(.*)$", "/app/moved.php"),
             Rewrite("^/pass/(.*)$", "/passed/$1"),
             Rewrite("^/one/(.*)$", "/two/$1"),
             Rewrite("^/two/last/(.*)$", "/three/$1", "last"),
@@ -74,7 +74,7 @@ def of_the_block(world: World) -> tuple[SiteSpec, list[Expected]]:
         Expected("/alias/none.txt", 404),
         Expected("/ask/a.txt", 403),
         Expected("/asked/open/a.txt", 200, "a file"),
-        Expected("/script/x", 200, "/app/info.php||14"),
+        Expected("/script/x", 200, "script /app/moved.php /script/x"),
         Expected("/pass/a%20b?q=1", 200, "GET /passed/a%20b?q=1 host=a.test ip=127.0.0.1 proto=http own=-"),
         Expected(
             "/pass/x",
@@ -142,5 +142,8 @@ def of_a_location(world: World) -> tuple[SiteSpec, list[Expected]]:
     ]
 
 
-FILES = {"files/a.txt": "a file"}
+FILES = {
+    "files/a.txt": "a file",
+    "app/moved.php": "<?php echo 'script ', $_SERVER['SCRIPT_NAME'], ' ', $_SERVER['REQUEST_URI'];",
+}
 SITES = (of_the_block, of_a_location)
