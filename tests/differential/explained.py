@@ -30,16 +30,28 @@ def _chunked_length(pair: Pair) -> Pair:
     return replace(pair, nginx=nginx, gallop=gallop)
 
 
+def _is_twice(value: str) -> bool:
+    half = value[: len(value) // 2 - 1]
+    return value == f"{half}, {half}"
+
+
 def _range_fields(pair: Pair) -> Pair:
     """All that nginx sends more are the fields of the 200 that it had begun."""
     if not pair.nginx.status == pair.gallop.status == 416:
         return pair
     more = pair.nginx.headers
     same = all(
-        value == more.get(name) or more.get(name, "").endswith(f", {value}") or name == "content-length"
+        name == "content-length" or more.get(name, "").endswith(value) or _is_twice(more.get(name, ""))
         for name, value in pair.gallop.headers.items()
     )
     return replace(pair, nginx=Answer(416, pair.gallop.headers, pair.nginx.body)) if same else pair
+
+
+def _asked_twice(pair: Pair) -> Pair:
+    value = pair.gallop.headers.get("www-authenticate", "")
+    if not value or pair.nginx.headers.get("www-authenticate") != f"{value}, {value}":
+        return pair
+    return replace(pair, nginx=replace(pair.nginx, headers={**pair.nginx.headers, "www-authenticate": value}))
 
 
 def _unmodified(pair: Pair) -> Pair:
@@ -130,6 +142,7 @@ RULES: dict[str, Callable[[Pair], Pair]] = {
     "line feeds in a field's value go out as blanks": _line_feed,
     "$content_length of a chunked request": _chunked_length,
     "416 with the fields of the 200 that it would have been": _range_fields,
+    "WWW-Authenticate of an error page that asks again": _asked_twice,
     "If-Unmodified-Since that is no date, or of what has none": _unmodified,
     "a tab behind a field's value": _tab,
     "304 with the validators that a filter of all types takes away": _validators,

@@ -98,6 +98,7 @@ builtins! {
     SslClientVerify = "ssl_client_verify", SslCurve = "ssl_curve", SslCurves = "ssl_curves",
     SslEarlyData = "ssl_early_data", SslProtocol = "ssl_protocol", SslServerName = "ssl_server_name",
     SslSessionId = "ssl_session_id", SslSessionReused = "ssl_session_reused",
+    SslSigalg = "ssl_sigalg", SslClientSigalg = "ssl_client_sigalg",
     Status = "status", TimeIso8601 = "time_iso8601", TimeLocal = "time_local",
     UpstreamAddr = "upstream_addr", UpstreamBytesReceived = "upstream_bytes_received",
     UpstreamBytesSent = "upstream_bytes_sent", UpstreamCacheStatus = "upstream_cache_status",

@@ -29,6 +29,9 @@ pub struct TlsInfo {
     /// What the client offered, joined by colons.
     pub ciphers: String,
     pub curve: String,
+    /// OpenSSL's names of the signatures, the server's and the client's; empty for none.
+    pub sigalg: &'static str,
+    pub client_sigalg: &'static str,
     pub alpn: String,
     pub server_name: String,
     pub session_reused: bool,

@@ -3,7 +3,9 @@
 use crate::h1::{self, Client};
 use crate::h2;
 use crate::idle::Idle;
-use crate::tls::{describe, session_id, Alpn, HandshakeError, Hello, Secure, Store, TlsStream};
+use crate::tls::{
+    describe, session_id, sigalg_name, Alpn, HandshakeError, Hello, Secure, Store, TlsStream,
+};
 use crate::transport::{Plain, Transport};
 use crate::worker::{Busy, ConnectionCount};
 use gallop_conf::model::{Level, Server};
@@ -230,6 +232,8 @@ async fn shake(
     let mut info = describe(session, session.server_name(), context);
     info.ciphers = ciphers;
     info.session_id = session_id(session);
+    let signed = stream.signed();
+    (info.sigalg, info.client_sigalg) = (sigalg_name(signed.own), sigalg_name(signed.client));
     Ok((stream, named, info))
 }
 

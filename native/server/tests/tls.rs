@@ -155,6 +155,18 @@ fn bad_and_missing_client_certificates_are_answered_with_400() {
 }
 
 #[test]
+fn the_signatures_of_both_sides_are_named() {
+    let more = "ssl_verify_client optional; ssl_client_certificate %%/ca.pem;
+        add_header X-Signed \"[$ssl_sigalg:$ssl_client_sigalg]\";";
+    let site = Site::start(more);
+    let both = "[ecdsa_secp256r1_sha256:ecdsa_secp256r1_sha256]";
+    let friend = site.get("two.example", Some(site.authority.issue("friend")));
+    assert!(friend.unwrap().contains(both));
+    let alone = site.get("two.example", None).unwrap();
+    assert!(alone.contains("[ecdsa_secp256r1_sha256:]"), "{alone}");
+}
+
+#[test]
 fn a_server_that_verifies_is_not_reached_by_another_ones_handshake() {
     let site = Site::start("ssl_verify_client optional_no_ca;");
     let host = |name, host| site.get_host(name, host, None).unwrap();

@@ -460,6 +460,8 @@ fn tls(ex: &Exchange, b: B, out: &mut Vec<u8>) -> Option<bool> {
         B::SslCipher => filled(out, &tls.cipher),
         B::SslCiphers => filled(out, &tls.ciphers),
         B::SslCurve => filled(out, &tls.curve),
+        B::SslSigalg => filled(out, tls.sigalg),
+        B::SslClientSigalg => filled(out, tls.client_sigalg),
         B::SslAlpnProtocol => filled(out, &tls.alpn),
         B::SslServerName => filled(out, &tls.server_name),
         B::SslSessionId => filled(out, &tls.session_id),

@@ -1,6 +1,7 @@
 //! Everything TLS that a server block's directives amount to.
 
 use super::certificates::{load_pair, Choice, Source};
+use super::sigalg::Noting;
 use super::tickets::{Expiring, FileTickets};
 use super::verify::{verifiers, AnyCertificate, Authorities, Client, Judge};
 use super::{ciphers, error, Result, TlsError};
@@ -172,6 +173,7 @@ fn pairs(settings: &Settings) -> Result<Choice> {
             })?;
             pair.ocsp = Some(answer);
         }
+        pair.key = Arc::new(Noting(pair.key));
         pairs.push(Arc::new(pair));
     }
     Ok(Choice::new(pairs))

@@ -1,5 +1,6 @@
 //! A TLS connection over a non-blocking socket.
 
+use super::sigalg::Noted;
 use super::{offered, Context as TlsContext};
 use gallop_runtime::Sock;
 use rustls::server::{Accepted, Acceptor};
@@ -21,6 +22,7 @@ pub struct TlsStream<C = ServerConnection> {
     tls: C,
     /// Early data of a client that is proven now, to be read before all else.
     early: Vec<u8>,
+    signed: Noted,
 }
 
 /// Why a handshake failed.
@@ -124,6 +126,8 @@ impl Hello {
     /// The connection broke off, or the two sides cannot agree; the alert was sent.
     pub async fn finish(self, context: &TlsContext) -> Result<TlsStream, HandshakeError> {
         let Self { sock, accepted } = self;
+        // What a handshake that failed has left is not this one's.
+        Noted::forget();
         let tls = match accepted.into_connection(context.config().clone()) {
             Ok(tls) => tls,
             Err((error, mut alert)) => {
@@ -135,7 +139,9 @@ impl Hello {
                 return Err(HandshakeError::Tls(error));
             }
         };
+        let signed = Noted::take();
         let mut stream = TlsStream::handshake(sock, tls).await?;
+        stream.signed.own = stream.signed.own.or(signed.own);
         if let Some(mut early) = stream.tls.early_data() {
             early
                 .read_to_end(&mut stream.early)
@@ -186,7 +192,13 @@ where
     pub async fn handshake(sock: Sock, mut tls: C) -> Result<Self, HandshakeError> {
         tls.set_buffer_limit(Some(MAX_UNSENT));
         let early = Vec::new();
-        let mut stream = TlsStream { sock, tls, early };
+        let signed = Noted::default();
+        let mut stream = TlsStream {
+            sock,
+            tls,
+            early,
+            signed,
+        };
         poll_fn(|cx| stream.poll_handshake(cx)).await?;
         Ok(stream)
     }
@@ -207,7 +219,10 @@ where
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Poll::Pending,
                 Err(e) => return Poll::Ready(Err(HandshakeError::Io(e))),
             }
-            if let Err(error) = self.tls.process_new_packets() {
+            Noted::forget();
+            let processed = self.tls.process_new_packets();
+            self.signed.add(Noted::take());
+            if let Err(error) = processed {
                 // The alert; the error is told even if the client is gone.
                 let _ = self.poll_flush(cx);
                 return Poll::Ready(Err(HandshakeError::Tls(error)));
@@ -302,6 +317,11 @@ where
     /// The session.
     pub fn session(&self) -> &C {
         &self.tls
+    }
+
+    /// The signatures that the handshake was made with.
+    pub fn signed(&self) -> Noted {
+        self.signed
     }
 
     /// The socket underneath.

@@ -6,6 +6,7 @@
 
 use super::certificates::{chain, Source};
 use super::revoked::Revoked;
+use super::sigalg::note_client;
 use super::signature::{verify_tls12, verify_tls13};
 use super::x509::{steps, Certificate};
 use super::{error, Result, TlsError};
@@ -269,6 +270,7 @@ impl ClientCertVerifier for AnyCertificate {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> std::result::Result<HandshakeSignatureValid, rustls::Error> {
+        note_client(dss.scheme);
         verify_tls12(message, cert, dss, &self.algorithms)
     }
 
@@ -278,6 +280,7 @@ impl ClientCertVerifier for AnyCertificate {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> std::result::Result<HandshakeSignatureValid, rustls::Error> {
+        note_client(dss.scheme);
         verify_tls13(message, cert, dss, &self.algorithms)
     }
 
