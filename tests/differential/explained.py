@@ -41,7 +41,7 @@ def _range_fields(pair: Pair) -> Pair:
         return pair
     more = pair.nginx.headers
     same = all(
-        name == "content-length" or more.get(name, "").endswith(value) or _is_twice(more.get(name, ""))
+        name in ("content-length", "date") or more.get(name, "").endswith(value) or _is_twice(more.get(name, ""))
         for name, value in pair.gallop.headers.items()
     )
     return replace(pair, nginx=Answer(416, pair.gallop.headers, pair.nginx.body)) if same else pair
