@@ -216,5 +216,9 @@ class StandRequest:
 
 
 def plain(value: Any) -> Any:
-    """A dataclass as JSON values."""
-    return dataclasses.asdict(value)
+    """A dataclass as JSON values; what is not one is handed on as it is, not copied as dataclasses.asdict does."""
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if dataclasses.is_dataclass(value):
+        return {name: plain(item) for name, item in value.__dict__.items()}
+    return value

@@ -1,7 +1,7 @@
 """Which files the agent may touch: those below the allowed roots, with no symbolic link on the way.
 
 A path is checked twice: here, by resolving it, so that a refusal can name what is wrong; and when it is used, by
-opening every folder on the way with O_NOFOLLOW, so that nothing that changes in between can lead elsewhere.
+asking the kernel what the opened folder is called, so that nothing that changes in between can lead elsewhere.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def resolve_roots(roots: object) -> list[str]:
     """The allowed roots with symbolic links resolved. An empty list allows nothing, and "/" is never one."""
     if not isinstance(roots, list) or not roots:
         raise Refusal("refused", "no folder is allowed: name at least one root")
-    resolved = [os.path.realpath(check_shape(root)) for root in roots]
+    resolved = [true_folder(check_shape(root)) for root in roots]
     if "/" in resolved:
         raise Refusal("refused", "/ cannot be an allowed root")
     return resolved
@@ -44,15 +44,48 @@ def resolve(path: object, roots: list[str]) -> str:
     `roots`. The folder need not be there yet."""
     plain = check_shape(path)
     folder, name = os.path.split(plain)
-    true = os.path.join(os.path.realpath(folder), name)
+    true = os.path.join(true_folder(folder), name)
     if not any(is_below(true, root) for root in roots):
         where = "" if true == plain else ", which leads to %s," % true
         raise Refusal("refused", "%s%s lies outside the folders allowed on this host" % (plain, where), path=plain)
     return true
 
 
+def true_folder(path: str) -> str:
+    """`path` with symbolic links resolved, by the kernel where it can: os.path.realpath asks about every part."""
+    try:
+        descriptor = os.open(path, os.O_PATH | os.O_DIRECTORY)
+    except OSError:  # not there yet, or not a folder
+        return os.path.realpath(path)
+    try:
+        return _name_of(descriptor) or os.path.realpath(path)
+    finally:
+        os.close(descriptor)
+
+
+def _name_of(descriptor: int) -> str:
+    """The true path of an open folder, "" when it has none any more or /proc is not there."""
+    try:
+        name = os.readlink("/proc/self/fd/%d" % descriptor)
+    except OSError:
+        return ""
+    return name if name.startswith("/") and not name.endswith(" (deleted)") else ""
+
+
 def open_folder(path: str) -> int:
     """A descriptor of the folder `path`, no part of which may be a symbolic link."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:
+        return _entered(path)
+    if _name_of(descriptor) == path:  # what was opened bears that very name: no link led there
+        return descriptor
+    os.close(descriptor)
+    return _entered(path)
+
+
+def _entered(path: str) -> int:
+    """The same part by part, which says what is in the way."""
     descriptor = os.open("/", os.O_RDONLY | os.O_DIRECTORY)
     try:
         for part in [part for part in path.split("/") if part]:

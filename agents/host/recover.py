@@ -25,6 +25,7 @@ def run(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, An
 
 def repair(emit: Emit | None = None) -> list[dict[str, Any]]:
     """Brings the one transaction that may be open to its end. The caller holds the host's lock."""
+    state.clear_torn()
     ident = state.open_transaction()
     if not ident:
         return []
@@ -32,13 +33,11 @@ def repair(emit: Emit | None = None) -> list[dict[str, Any]]:
     records = journal.records()
     begun = next((record for record in records if record["record"] == "begin"), None)
     result = journal.outcome()
-    if begun is None:
-        journal.close()
-        return []
     if result is not None:
-        clean_all(begun["entries"])
+        clean_all(begun["entries"] if begun else [])
         journal.close()
     else:
+        assert begun is not None  # the first record, whole
         result = _undone(journal, begun, records, emit)
     return [{"transaction": ident, "outcome": result["outcome"], "error": result["error"]}]
 

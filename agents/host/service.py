@@ -48,6 +48,6 @@ def _act(engine: Engine, action: str) -> tuple[list[str], str]:
     if action == "start":
         started = engine.start()
         return started.argv, started.output
-    before, argv = engine.reload()
+    before, argv = engine.reload(engine.pid())
     engine.wait_live(before)
     return argv, done.output

@@ -14,7 +14,6 @@ from agents.host.errors import Refusal
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import TracebackType
-    from typing import BinaryIO
 
     from agents.host.changes import Change, Plan
 
@@ -42,36 +41,33 @@ class Stage:
             os.chmod(name, mode, dir_fd=self._folder(folder))
         for change in self._plan.changes:
             self._write_draft(change)
-            if change.found.kind != "absent":
-                self._keep(change)
-        self._sync()
+        self.sync()
 
     def switch(self) -> None:
-        """Every draft becomes the file, one rename after the other."""
+        """Every draft becomes the file, one rename after the other; on the disk after `sync`."""
         for number, change in enumerate(self._plan.changes):
             self._switch(change)
             faults.point("switch-%d" % number)
-        self._sync()
+
+    def sync(self) -> None:
+        """Which names there are now is on the disk when this returns."""
+        for descriptor in self._folders.values():
+            os.fsync(descriptor)
 
     def _folder(self, path: str) -> int:
         if path not in self._folders:
             self._folders[path] = paths.open_folder(path)
         return self._folders[path]
 
-    def _sync(self) -> None:
-        for descriptor in self._folders.values():
-            os.fsync(descriptor)
-
     def _write_draft(self, change: Change) -> None:
+        """The new file's, and the second name of the old one, which is on the disk with it."""
         wanted, folder = change.wanted, self._folder(change.wanted.folder)
+        if change.found.kind != "absent":
+            self._keep(change)
         if wanted.action == "link":
             os.symlink(wanted.target, change.draft, dir_fd=folder)
         elif wanted.action == "put":
-            with self._created(change.draft, folder) as file:
-                file.write(wanted.content)
-                file.flush()
-                os.fchmod(file.fileno(), wanted.mode)
-                os.fsync(file.fileno())
+            _write(change.draft, folder, wanted.content, wanted.mode)
 
     def _keep(self, change: Change) -> None:
         """A second name for the old file; a copy where the file system has no second names."""
@@ -81,15 +77,7 @@ class Stage:
         except OSError:
             if change.found.kind != "file":
                 raise
-            with self._created(change.kept, folder) as file:
-                file.write(change.old)
-                file.flush()
-                os.fchmod(file.fileno(), change.found.mode)
-                os.fsync(file.fileno())
-
-    def _created(self, name: str, folder: int) -> BinaryIO:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        return os.fdopen(os.open(name, flags, 0o600, dir_fd=folder), "wb")
+            _write(change.kept, folder, change.old, change.found.mode)
 
     def _switch(self, change: Change) -> None:
         wanted, folder = change.wanted, self._folder(change.wanted.folder)
@@ -105,6 +93,20 @@ class Stage:
             os.unlink(change.draft, dir_fd=folder)
         else:
             os.rename(change.draft, wanted.name, src_dir_fd=folder, dst_dir_fd=folder)
+
+
+def _write(name: str, folder: int, content: bytes, mode: int) -> None:
+    """A new file, on the disk when this returns."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(name, flags, 0o600, dir_fd=folder)
+    try:
+        left = memoryview(content)
+        while left:
+            left = left[os.write(descriptor, left) :]
+        os.fchmod(descriptor, mode)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _linked(draft: str, name: str, folder: int) -> bool:

@@ -1,15 +1,20 @@
-"""What the agent remembers on disk: one folder per transaction with its journal, a lock, and which one is open.
+"""What the agent remembers on disk: a lock, the transaction that is open, and those that have ended.
 
-    STATE/lock                           flock: one transaction at a time on this host
-    STATE/open                           the id of the transaction that has begun and not ended
-    STATE/transactions/ID/journal.jsonl  records, each written whole: begin, step, mark, outcome
-    STATE/transactions/ID/old/N          what file N held before, for `rollback`
+    STATE/lock                         flock: one transaction at a time on this host
+    STATE/open                         the journal of the transaction that has begun and not ended
+    STATE/transactions/ID.jsonl        the same once it has ended: records, each written whole (begin, step, mark,
+                                       outcome)
+    STATE/transactions/ID~old-N        what file N held before, for `rollback`
+    STATE/transactions/ID~edited-N     somebody's edit that stood in the way of an undo
+    STATE/shadow                       what a test of a staged configuration needs, while it runs
 
-Whatever undoing needs is on the disk (fsync) before the first change; the outcome is, before the answer is sent.
+Whatever undoing needs is on the disk (fsync) before the first change; the outcome is, before the answer is sent. The
+open journal is its own mark: to begin makes one file, and to end gives it its name.
 """
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import time
@@ -104,67 +109,78 @@ class Journal:
 
     def __init__(self, ident: str) -> None:
         self.ident = check_id(ident)
-        self.folder = os.path.join(folder(), "transactions", self.ident)
-        self._path = os.path.join(self.folder, "journal.jsonl")
+        root = folder()
+        self.shadow = root + "/shadow"
+        self._root = root
+        self._open = root + "/open"
+        self._stem = "%s/transactions/%s" % (root, self.ident)
+        self._descriptor = -1  # open from the first record to the last
 
-    def exists(self) -> bool:
-        return os.path.exists(self._path)
+    def __del__(self) -> None:
+        self._leave()
 
     def begin(self, record: dict[str, Any]) -> None:
-        """The first record, durable, and this transaction marked as open."""
-        make_private(os.path.join(self.folder, "old"))
-        self.append("begin", record, durable=True)
-        sync_folder(self.folder)
-        _mark_open(self.ident)
+        """The first record, durable: this is the open transaction from now on."""
+        self.append("begin", dict(record, transaction=self.ident))
+        os.fsync(self._descriptor)
+        sync_folder(self._root)
 
-    def append(self, kind: str, record: dict[str, Any], durable: bool = False) -> None:
+    def append(self, kind: str, record: dict[str, Any]) -> None:
         line = wire.dumps({"record": kind, "at": time.time(), **record}).encode("ascii") + b"\n"
-        descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            os.write(descriptor, line)
-            if durable:
-                os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        if self._descriptor < 0:
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+            self._descriptor = os.open(self._open, flags, 0o600)
+        if os.write(self._descriptor, line) != len(line):
+            raise OSError(errno.ENOSPC, "the journal could not be written in full", self._open)
 
     def end(self, result: dict[str, Any]) -> None:
         """The outcome, durable: from here on the same transaction answers with it."""
-        make_private(self.folder)
-        self.append("outcome", {"result": result}, durable=True)
+        self.append("outcome", {"result": result, "transaction": self.ident})
+        os.fsync(self._descriptor)
+        self._leave()
 
     def close(self) -> None:
         """Nothing of the transaction is left to do."""
-        _mark_open("")
-        _prune(self.ident)
+        self._leave()
+        os.rename(self._open, self._stem + ".jsonl")
+        _prune(self._root + "/transactions", self.ident)
+
+    def _leave(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
 
     def keep_old(self, number: int, content: bytes) -> None:
         """What file `number` held before, for `rollback`."""
-        self._write(str(number), content)
+        self._write("old-%d" % number, content)
 
     def keep_edit(self, number: int, content: bytes) -> str:
         """Somebody's edit that stood in the way of an undo; returns where it is kept."""
-        return self._write("%d.edited" % number, content)
+        return self._write("edited-%d" % number, content)
 
     def old(self, number: int) -> bytes:
-        with open(os.path.join(self.folder, "old", str(number)), "rb") as file:
+        with open("%s~old-%d" % (self._stem, number), "rb") as file:
             return file.read()
 
     def _write(self, name: str, content: bytes) -> str:
-        path = os.path.join(self.folder, "old", name)
-        make_private(os.path.dirname(path))
+        path = "%s~%s" % (self._stem, name)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
+        try:
+            left = memoryview(content)
+            while left:
+                left = left[os.write(descriptor, left) :]
+        finally:
+            os.close(descriptor)
         return path
 
     def records(self) -> list[dict[str, Any]]:
-        """All records in order; a last line that was cut off by a crash is not one."""
-        try:
-            with open(self._path, "rb") as file:
-                lines = file.read().split(b"\n")[:-1]
-        except FileNotFoundError:
-            return []
-        return [wire.loads(line.decode("ascii")) for line in lines]
+        """All records in order, whether it has ended or not; a last line that was cut off by a crash is not one."""
+        # Looked for once more where it ends up: it may be given that name between the first look and the second.
+        for path in (self._stem + ".jsonl", self._open, self._stem + ".jsonl"):
+            found = _records(path)
+            if found and found[0].get("transaction", self.ident) == self.ident:
+                return found
+        return []
 
     def outcome(self) -> dict[str, Any] | None:
         """The result that this transaction ended with, or None while it has not ended."""
@@ -175,40 +191,37 @@ class Journal:
         return None
 
 
+def _records(path: str) -> list[dict[str, Any]]:
+    try:
+        with open(path, "rb") as file:
+            lines = file.read().split(b"\n")[:-1]
+    except FileNotFoundError:
+        return []
+    return [wire.loads(line.decode("ascii")) for line in lines]
+
+
 def open_transaction() -> str:
     """The id of the transaction that has begun and not ended, or ""."""
-    try:
-        with open(os.path.join(folder(), "open"), "rb") as file:
-            return file.read().decode("ascii").strip()
-    except FileNotFoundError:
-        return ""
+    records = _records(folder() + "/open")
+    return str(records[0]["transaction"]) if records else ""
 
 
-def _mark_open(ident: str) -> None:
-    root = folder()
-    path = os.path.join(root, "open")
-    if not ident:
-        if os.path.exists(path):
-            os.unlink(path)
-        return
-    draft = path + ".new"
-    with open(draft, "wb") as file:
-        file.write(ident.encode("ascii"))
-        file.flush()
-        os.fsync(file.fileno())
-    os.rename(draft, path)
-    sync_folder(root)
+def clear_torn() -> None:
+    """Removes a journal that a crash cut off in its first record: nothing had been changed. Under the host's lock."""
+    path = folder() + "/open"
+    if os.path.exists(path) and not _records(path):
+        os.unlink(path)
 
 
-def _prune(current: str) -> None:
+def _prune(root: str, current: str) -> None:
     """Forgets all but the newest transactions: what they keep may be private keys."""
-    root = os.path.join(folder(), "transactions")
     names = os.listdir(root)
-    if len(names) <= KEPT_TRANSACTIONS:
+    ended = [name for name in names if name.endswith(".jsonl")]
+    if len(ended) <= KEPT_TRANSACTIONS:
         return
-    import shutil  # with its compressors, several milliseconds of a cold start; undoing does without it
-
-    names.sort(key=lambda name: os.lstat(os.path.join(root, name)).st_mtime)
-    for name in names[: len(names) - KEPT_TRANSACTIONS]:
-        if name != current:
-            shutil.rmtree(os.path.join(root, name), ignore_errors=True)
+    ended.sort(key=lambda name: os.lstat("%s/%s" % (root, name)).st_mtime)
+    kept = {name[: -len(".jsonl")] for name in ended[len(ended) - KEPT_TRANSACTIONS :]} | {current}
+    for name in names:
+        ident, mark, _ = name.partition("~")
+        if (ident if mark else name[: -len(".jsonl")]) not in kept:
+            os.unlink("%s/%s" % (root, name))

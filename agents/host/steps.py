@@ -41,7 +41,7 @@ class Outbox:
     """Holds events back for a moment, since most steps are over sooner and every line wakes the agent, sshd and the
     panel: the beginning of a step whose end is known too is not sent, and neither is what the result will hold."""
 
-    HOLD_S = 0.1
+    HOLD_S = 0.4
 
     def __init__(self, emit: Emit) -> None:
         self._emit = emit

@@ -52,6 +52,7 @@ class Transaction:
         if plan.is_empty and all(running) and not self._request.dry_run:
             result = self._steps.result("unchanged")
             self._journal.end(result)
+            self._journal.close()
             return result
         self._begin(plan, running)
         try:
@@ -60,7 +61,7 @@ class Transaction:
                 if self._request.dry_run:
                     return self._tested_only()
                 self._switch(stage)
-            self._go_live()
+                self._go_live(stage)
             self._verify()
         except (Failed, Refusal, OSError) as error:
             return self._undo(str(error))
@@ -107,7 +108,8 @@ class Transaction:
             raise Cancelled
 
     def _test(self, engine: Engine, plan: Plan, step: Step) -> None:
-        root = os.path.join(self._journal.folder, "shadow")
+        root = self._journal.shadow
+        shadow.discard(root)  # what an agent that was killed left
         try:
             done, how = self._tested(engine, plan, root)
         finally:
@@ -154,25 +156,33 @@ class Transaction:
             with self._steps.step("test") as step:
                 _judge(step, engine.test(), IN_PLACE)
 
-    def _go_live(self) -> None:
-        """Each server reads its configuration once, however many sites changed; one that was down is started."""
+    def _go_live(self, stage: Stage) -> None:
+        """Each server reads its configuration once, however many sites changed; one that was down is started. That
+        the files are switched reaches the disk meanwhile: undoing does without, the outcome does not."""
         self._journal.append("mark", {"name": "reloading"})
         faults.point("reloading")
+        synced = False
         for engine in self._engines:
+            pid = engine.pid()
             if not engine.listens():
-                if engine.pid():
+                if pid:
                     with self._steps.step("stop") as step:
                         step.argv = engine.stop()
                         step.output = "no site is left on this server, and it cannot run without a port"
-            elif engine.pid():
+            elif pid:
                 with self._steps.step("reload") as step:
-                    before, step.argv = engine.reload()
+                    before, step.argv = engine.reload(pid)
                     faults.point("reloaded")
+                    if not synced:
+                        stage.sync()
+                        synced = True
                     engine.wait_live(before)
             else:
                 with self._steps.step("start") as step:
                     done = engine.start()
                     step.argv, step.output = done.argv, done.output
+        if not synced:
+            stage.sync()
         faults.point("live")
 
     def _verify(self) -> None:

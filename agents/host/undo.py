@@ -82,9 +82,10 @@ class Undo:
 def _running_with_the_old(server: Engine) -> list[str]:
     """A server that is just ending has a process and a pid file still, but reads nothing any more: it is started
     again like one that was found dead."""
-    if server.pid():
+    pid = server.pid()
+    if pid:
         try:
-            before, argv = server.reload()
+            before, argv = server.reload(pid)
             server.wait_live(before)
             return argv
         except EngineError:

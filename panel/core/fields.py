@@ -9,6 +9,7 @@ from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.db import models
+from django.db.models.query_utils import DeferredAttribute
 
 
 @lru_cache(maxsize=4)
@@ -42,11 +43,40 @@ else:
     _TextField = models.TextField
 
 
+class _Sealed:
+    """What a row holds, until somebody reads it: most rows are loaded for something else, and decrypting a host's
+    key costs more than loading the host."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+
+class _Opening(DeferredAttribute):
+    """Decrypts when the attribute is first read."""
+
+    def __get__(self, instance: Any, cls: Any = None) -> Any:
+        if instance is None:
+            return self
+        name = self.field.attname
+        value = instance.__dict__[name] if name in instance.__dict__ else super().__get__(instance, cls)
+        if isinstance(value, _Sealed):
+            value = instance.__dict__[name] = decrypt(value.text)
+        return value
+
+    def __set__(self, instance: Any, value: Any) -> None:
+        instance.__dict__[self.field.attname] = value
+
+
 class EncryptedTextField(_TextField):
-    """Text that is encrypted in the database and plain in Python. It cannot be searched."""
+    """Text that is encrypted in the database and plain in Python. It cannot be searched, and only be read from a
+    model's instance: `values()` would give what is not decrypted."""
+
+    descriptor_class = _Opening
 
     def get_prep_value(self, value: Any) -> Any:
         return None if value is None else encrypt(str(value))
 
-    def from_db_value(self, value: str | None, expression: object, connection: object) -> str | None:
-        return None if value is None else decrypt(value)
+    def from_db_value(self, value: str | None, expression: object, connection: object) -> _Sealed | str | None:
+        return _Sealed(value) if value else value

@@ -13,7 +13,7 @@ from panel.accounts.permissions import Action, require
 from panel.audit.services import audit_record, audit_record_all
 from panel.core.errors import ApplicationError, Conflict
 from panel.deployments.models import Deployment, DeploymentItem, DeploymentKind, DeploymentStatus
-from panel.deployments.planning import live_revisions
+from panel.deployments.planning import live_numbers, live_revision
 from panel.deployments.rendered import frozen_now
 from panel.hosts.services import refuse_paused
 from panel.websites import freeze
@@ -38,7 +38,11 @@ def deployment_confirm(*, actor: User, deployment: Deployment, accept_drift: boo
     """
     batch = list(Deployment.objects.filter(batch=deployment.batch).select_related("host").order_by("pk"))
     rows = DeploymentItem.objects.filter(deployment__batch=deployment.batch).order_by("deployment", "pk")
-    items = list(rows.select_related("deployment", "site__team", "revision__install__host", "previous"))
+    rows = rows.select_related("site__team", "revision__install__host")
+    items = list(rows.defer("revision__spec", "revision__files"))
+    of = {row.pk: row for row in batch}
+    for item in items:
+        item.deployment = of[item.deployment_id]
     require_all(actor, [item.site for item in items])
     if any(row.status != DeploymentStatus.PLANNED or row.confirmed_at for row in batch):
         raise Conflict(f"{deployment} was confirmed or discarded before; nothing was done again.")
@@ -73,12 +77,12 @@ def refuse_busy(sites: Iterable[int]) -> None:
 def _refuse_stale(items: Sequence[DeploymentItem]) -> None:
     """With what the database holds now, read in a constant number of queries."""
     sites = {site.pk: site for site in freeze.with_parts(Site.objects.filter(pk__in=[item.site_id for item in items]))}
-    live = live_revisions(sites.values())
+    live = live_numbers(sites.values())
     for item in items:
-        waits = item.deployment.kind == DeploymentKind.MOVE and item.previous is None
-        if not waits and live.get(item.site_id) != item.previous:
+        waits = item.deployment.kind == DeploymentKind.MOVE and item.previous_id is None
+        if not waits and live.get(item.site_id) != item.previous_id:
             raise Conflict(
-                f"This plan is stale: {item.site} stands as {live.get(item.site_id) or 'nothing'} now, not as "
+                f"This plan is stale: {item.site} stands as {live_revision(item.site) or 'nothing'} now, not as "
                 f"{item.previous or 'nothing'}. Plan again to see what would change."
             )
     _refuse_changed([item for item in items if item.deployment.kind in _RENDERED_NOW], sites)

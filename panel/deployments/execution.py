@@ -3,8 +3,9 @@
 The row is the truth (hosts/claims.py); the transaction id on the host is the deployment's uuid, so that whoever asks
 again gets the first outcome instead of a second attempt.
 
-Deployments are carried out by the batch: each has a thread that waits for its host (sending.py) and touches no
-database, while the worker's own thread writes what all of them report, a few times a second, for all at once.
+Deployments are carried out by the batch: what a connected agent is told is sent at once, and each that has to wait for
+its host has a thread (sending.py) that touches no database, while the worker's own thread writes what all of them
+report, a few times a second, for all at once.
 """
 
 from __future__ import annotations
@@ -22,16 +23,17 @@ from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from panel.core.errors import ApplicationError
-from panel.deployments import outcomes
+from panel.deployments import host_agent, outcomes
 from panel.deployments.models import Deployment, DeploymentStatus
 from panel.deployments.outcomes import End
 from panel.deployments.requests import jobs_make
-from panel.deployments.sending import Before, Job, Verdict, deliver
+from panel.deployments.sending import Before, Job, Lost, Verdict, ask_again, deliver, hand_over
 from panel.deployments.steps import Recorder
 from panel.hosts import claims
 from panel.hosts.claims import Attempt, Claim
 from panel.hosts.locks import HeldLocks
 from panel.hosts.models import Host
+from panel.remote.client import Asked
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +41,7 @@ AT_ONCE = 64  # deployments of one batch, all in flight together
 # What is heard in between is written together; a page asks about twice as seldom.
 WRITE_EVERY_S = 0.2
 
-_News = tuple[Job, dict[str, Any] | Before | Verdict]
+_News = tuple[Job, dict[str, Any] | Before | Verdict | Lost]
 
 
 def orphans_queue() -> list[UUID]:
@@ -101,6 +103,7 @@ class _Batch:
         self._locks = locks
         self._news: queue.SimpleQueue[_News] = queue.SimpleQueue()
         self._recorder = Recorder()
+        self._asked: dict[int, tuple[Job, Asked]] = {}  # sent without a thread that waits, by deployment
 
     def run(self, rows: Sequence[Deployment]) -> None:
         """Each of `rows` ends, or is released."""
@@ -110,8 +113,8 @@ class _Batch:
             return
         with ThreadPoolExecutor(len(jobs), thread_name_prefix="deployment") as threads:
             for job in jobs:
-                threads.submit(self._deliver, job)
-            self._write_until_ended(jobs)
+                self._send(job, threads)
+            self._write_until_ended(jobs, threads)
 
     # --- before anything is sent ---
 
@@ -134,15 +137,35 @@ class _Batch:
 
     # --- in flight ---
 
-    def _deliver(self, job: Job) -> None:
+    def _send(self, job: Job, threads: ThreadPoolExecutor) -> None:
+        """To the agent at once, where one is connected; else by a thread that may wait."""
+        asked = hand_over(job, lambda said: self._news.put((job, said)))
+        if asked is None:
+            threads.submit(self._wait, job, lambda: deliver(job, lambda said: self._news.put((job, said))))
+        else:
+            self._asked[job.deployment.pk] = (job, asked)
+
+    def _lost(self, job: Job, lost: Lost, threads: ThreadPoolExecutor) -> None:
+        self._asked.pop(job.deployment.pk, None)
+        threads.submit(self._wait, job, lambda: ask_again(job, lost))
+
+    def _overdue(self, threads: ThreadPoolExecutor) -> None:
+        """What was sent and not answered in time."""
+        for job, asked in list(self._asked.values()):
+            error = asked.overdue(host_agent.APPLY_TIMEOUT_S)
+            if error is not None:
+                asked.cancel()
+                self._lost(job, Lost(error), threads)
+
+    def _wait(self, job: Job, work: Callable[[], Verdict]) -> None:
         """In a thread of its own: no query is made here."""
         try:
-            verdict = deliver(job, lambda said: self._news.put((job, said)))
+            verdict = work()
         except Exception as error:  # noqa: BLE001 - told to the thread that writes, which logs it
             verdict = Verdict(broke=error)
         self._news.put((job, verdict))
 
-    def _write_until_ended(self, jobs: Sequence[Job]) -> None:
+    def _write_until_ended(self, jobs: Sequence[Job], threads: ThreadPoolExecutor) -> None:
         """Writes what is heard until all have ended: at once when nothing is in flight any more, else together with
         what comes within WRITE_EVERY_S."""
         open_jobs = {job.deployment.pk for job in jobs}
@@ -150,15 +173,21 @@ class _Batch:
             ended = []
             until = time.monotonic() + WRITE_EVERY_S
             for job, said in self._heard(until):
+                if job.deployment.pk not in open_jobs:  # it was given up a moment before its answer came
+                    continue
                 if isinstance(said, Verdict):
                     ended.append((job, said))
                     open_jobs.discard(job.deployment.pk)
+                    self._asked.pop(job.deployment.pk, None)
                     if not open_jobs:
                         break
+                elif isinstance(said, Lost):
+                    self._lost(job, said, threads)
                 elif isinstance(said, Before):
                     outcomes.comparison_record(self._claim, job.deployment, said.comparison)
                 else:
                     self._recorder.hear(job.deployment, said)
+            self._overdue(threads)
             self._settle(ended)
             self._recorder.write()
 

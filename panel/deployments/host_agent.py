@@ -10,6 +10,7 @@ from agents import protocol
 from panel.hosts.models import EngineInstall, Host
 from panel.hosts.targets import engine_control, target_for
 from panel.remote import pool
+from panel.remote.client import Asked, Heard
 
 # A transaction on hundreds of sites tests and reloads once; what takes longer than this is asked about again.
 APPLY_TIMEOUT_S = 180.0
@@ -36,9 +37,20 @@ def _call(host: Host, operation: str, args: dict[str, Any], timeout_s: float, on
         return session.call(operation, args, on_event=on_event, timeout=timeout_s)
 
 
+def is_ready(host: Host) -> bool:
+    """Whether it can be asked without waiting for a connection. Conflict as in target_for."""
+    return pool.is_ready(target_for(host))
+
+
 def apply(host: Host, request: protocol.ApplyRequest, on_event: OnEvent) -> protocol.ApplyResult:
     """Hand over one transaction. Raises RemoteError; the same transaction id twice answers with the first outcome."""
     return result_of(_call(host, "apply", protocol.plain(request), APPLY_TIMEOUT_S, on_event))
+
+
+def apply_ask(host: Host, request: protocol.ApplyRequest, heard: Heard) -> Asked:
+    """The same without waiting: its messages go to `heard`."""
+    with pool.session(target_for(host)) as session:
+        return session.ask("apply", protocol.plain(request), heard)
 
 
 def outcome(host: Host, transaction: str) -> protocol.ApplyResult | None:
@@ -66,9 +78,27 @@ def differing(
 ) -> dict[str, Found]:
     """Of the files `expected` (path -> what FileChange.expect would be), those that are otherwise. The content of
     `secrets` stays on the host. Raises ApplicationError."""
+    return differing_ask(host, expected, secrets=secrets, roots=roots, timeout_s=timeout_s)()
+
+
+def differing_ask(
+    host: Host,
+    expected: Mapping[str, str],
+    *,
+    secrets: Collection[str] = (),
+    roots: Collection[str],
+    timeout_s: float = LOOK_TIMEOUT_S,
+) -> Callable[[], dict[str, Found]]:
+    """The same in two parts: the host is asked now, what is returned waits for its answer. Both raise."""
     files = [{"path": path, "sha256": mark, "secret": path in secrets} for path, mark in sorted(expected.items())]
-    data = _call(host, "drift", {"files": files, "roots": sorted(roots)}, timeout_s)
-    return {item["path"]: Found(item["path"], item["sha256"], item["content"]) for item in data["files"]}
+    with pool.session(target_for(host)) as session:
+        asked = session.ask("drift", {"files": files, "roots": sorted(roots)})
+
+    def answer() -> dict[str, Found]:
+        data = asked.result(timeout=timeout_s)
+        return {item["path"]: Found(item["path"], item["sha256"], item["content"]) for item in data["files"]}
+
+    return answer
 
 
 def answers(host: Host, questions: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -15,10 +15,12 @@ A plan is stored as JSON with its deployment:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
+
+from django.db.models import QuerySet
 
 from panel import rendering
 from panel.core.errors import ApplicationError
@@ -97,10 +99,19 @@ def live_revision(site: Site) -> Revision | None:
 
 
 def live_revisions(sites: Iterable[Site]) -> dict[int, Revision]:
-    """What stands of each site, by its id; a site that stands nowhere is left out."""
-    rows = SiteState.objects.filter(site__in=[site.pk for site in sites], status__in=LIVE)
-    states = rows.select_related("revision__install__host")
+    """What stands of each site, by its id; a site that stands nowhere is left out. Their specs are read when asked
+    for."""
+    states = _live(sites).select_related("revision__install__host").defer("revision__spec")
     return {state.site_id: state.revision for state in states if state.revision}
+
+
+def live_numbers(sites: Iterable[Site]) -> dict[int, int]:
+    """The id of the revision that stands of each site, by the site's id."""
+    return dict(_live(sites).filter(revision__isnull=False).values_list("site_id", "revision_id"))
+
+
+def _live(sites: Iterable[Site]) -> QuerySet[SiteState]:
+    return SiteState.objects.filter(site__in=[site.pk for site in sites], status__in=LIVE)
 
 
 def live_states(installs: Iterable[EngineInstall]) -> dict[int, list[SiteState]]:
@@ -124,11 +135,7 @@ def plans_make(hosts: Mapping[Host, Sequence[Change]]) -> list[dict[str, Any]]:
     for draft in drafts:
         draft.take([row for install in draft.installs for row in taken.get(install.pk, ())])
         draft.entries += [entry for install in draft.installs for entry in entries[install.pk]]
-    if len(drafts) == 1:
-        unchecked = [_look(drafts[0])]
-    else:
-        with ThreadPoolExecutor(LOOKS_AT_ONCE) as threads:
-            unchecked = list(threads.map(_look, drafts))
+    unchecked = _look_all(drafts)
     texts = _texts(entry for draft in drafts for entry in draft.entries)
     pins = _pins(hosts.values())
     return [_plan(draft, words, texts, pins) for draft, words in zip(drafts, unchecked, strict=True)]
@@ -255,16 +262,43 @@ def install_entries(
     return entries
 
 
-def _look(draft: _Draft) -> str:
-    """Note on each entry what else lies there; the reason when the host could not be asked. Makes no query: it runs
-    in threads, which would each open a connection to the database."""
+def _look_all(drafts: Sequence[_Draft]) -> list[str]:
+    """Note on the entries of each what else lies there; for each the reason when its host could not be asked. Hosts
+    that have to be connected first wait in a thread each, the others are all asked before the first has answered."""
+    with ThreadPoolExecutor(LOOKS_AT_ONCE) as threads:
+        answers: list[Callable[[], str]] = []
+        for draft in drafts:
+            if len(drafts) == 1 or _is_ready(draft.host):
+                answers.append(_ask(draft))
+            else:
+                answers.append(threads.submit(lambda draft: _ask(draft)(), draft).result)
+        return [answer() for answer in answers]
+
+
+def _is_ready(host: Host) -> bool:
+    return host.status == HostStatus.READY and host_agent.is_ready(host)
+
+
+def _ask(draft: _Draft) -> Callable[[], str]:
+    """Asks one host; what is returned waits for its answer. Makes no query: that would open a connection to the
+    database in every thread."""
     host, entries, roots = draft.host, draft.entries, roots_of(draft.installs)
     if host.status != HostStatus.READY:
-        return host.status_detail or f"{host} is {host.get_status_display().lower()}."
+        words = host.status_detail or f"{host} is {host.get_status_display().lower()}."
+        return lambda: words
     secrets = {entry.path for entry in entries for record in (entry.old, entry.new) if record and record.secret}
     expected = {entry.path: entry.expect for entry in entries}
     try:
-        found = host_agent.differing(host, expected, secrets=secrets, roots=roots)
+        answer = host_agent.differing_ask(host, expected, secrets=secrets, roots=roots)
+    except ApplicationError as error:
+        words = error.message
+        return lambda: words
+    return lambda: _note(entries, answer)
+
+
+def _note(entries: Iterable[Entry], answer: Callable[[], dict[str, host_agent.Found]]) -> str:
+    try:
+        found = answer()
     except ApplicationError as error:
         return error.message
     for entry in entries:

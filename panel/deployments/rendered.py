@@ -23,6 +23,7 @@ from panel.websites import freeze
 from panel.websites.models import Site
 
 KEY_MODE = 0o600
+_SPEC = "_spec"  # where a revision's row keeps its SiteSpec once it was read
 QUERY_SIZE = 400  # names in one query; SQLite takes at least 999
 
 
@@ -158,6 +159,8 @@ def revisions_keep(*, actor: User | None, sites: Sequence[Frozen]) -> dict[int, 
     files = {item.site.pk: site_files(item.site, item.install, item.spec, item.pins) for item in sites}
     records = blobs_keep(files)
     wanted = [_draft(actor, item.site, item.install, item.spec_json, records[item.site.pk]) for item in sites]
+    for row, item in zip(wanted, sites, strict=True):
+        row.__dict__[_SPEC] = item.spec
     return {row.site_id: row for row in _revisions_stored(wanted)}
 
 
@@ -200,7 +203,7 @@ def _key(revision: Revision) -> tuple[int, int, str]:
 def _revisions_found(drafts: Sequence[Revision]) -> dict[tuple[int, int, str], Revision]:
     rows = Revision.objects.filter(
         site__in=[draft.site_id for draft in drafts], digest__in=[draft.digest for draft in drafts]
-    )
+    ).defer("spec")
     found = {_key(row): row for row in rows}
     for draft in drafts:
         row = found.get(_key(draft))
@@ -218,7 +221,7 @@ def _numbers_give(drafts: Sequence[Revision]) -> None:
 
 def spec_of(revision: Revision) -> SiteSpec:
     """Read once for every object: it is immutable."""
-    spec = revision.__dict__.get("_spec")
+    spec = revision.__dict__.get(_SPEC)
     if spec is None:
-        spec = revision.__dict__["_spec"] = from_json(SiteSpec, revision.spec)
+        spec = revision.__dict__[_SPEC] = from_json(SiteSpec, revision.spec)
     return cast(SiteSpec, spec)

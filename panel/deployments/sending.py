@@ -17,6 +17,7 @@ from panel.core.errors import ApplicationError
 from panel.deployments import comparing, host_agent
 from panel.deployments.models import Deployment, DeploymentStatus
 from panel.deployments.outcomes import End, end_of
+from panel.remote.client import Asked, outcome
 from panel.remote.errors import CallTimeout, ConnectionLost, OperationRefused
 
 logger = logging.getLogger(__name__)
@@ -56,7 +57,50 @@ class Before:
     comparison: dict[str, Any]
 
 
+@dataclass(frozen=True)
+class Lost:
+    """The answer to what `hand_over` sent was lost: `ask_again`, which waits, finds out what became of it."""
+
+    cause: ApplicationError
+
+
 Tell = Callable[[dict[str, Any] | Before], None]
+
+
+def hand_over(job: Job, tell: Callable[[dict[str, Any] | Verdict | Lost], None]) -> Asked | None:
+    """Sends the transaction where nobody has to be waited for: the host is connected, and nothing is to be known
+    before. `tell` then gets its events and how it ended, from another thread. None where `deliver` is needed."""
+    host = job.deployment.host
+    if job.attempted or job.compared:
+        return None
+
+    def heard(message: dict[str, Any] | None) -> None:
+        if message is not None and message["type"] == "event":
+            tell(message["data"])
+            return
+        try:
+            tell(_concluded(job, message))
+        except Exception as error:  # noqa: BLE001 - told to the thread that writes, which logs it
+            tell(Verdict(broke=error))
+
+    try:
+        return host_agent.apply_ask(host, job.request, heard) if host_agent.is_ready(host) else None
+    except ApplicationError:  # the same transaction again is no second one: `deliver` finds the reason
+        return None
+
+
+def _concluded(job: Job, message: dict[str, Any] | None) -> Verdict | Lost:
+    try:
+        return _ended(job, host_agent.result_of(outcome(job.deployment.host.name, "apply", message)))
+    except ConnectionLost as error:
+        return Lost(error)
+    except OperationRefused as error:
+        return _refused(job, error)
+
+
+def ask_again(job: Job, lost: Lost) -> Verdict:
+    """Waits until the host says what became of it."""
+    return _ask_again(job, lost.cause, None)
 
 
 def deliver(job: Job, tell: Tell) -> Verdict:
@@ -106,11 +150,15 @@ def _send(job: Job, tell: Tell, before: Before | None) -> Verdict:
     except (ConnectionLost, CallTimeout) as error:
         return _ask_again(job, error, before)
     except OperationRefused as error:
-        if error.retry:
-            return Verdict(waits=error.message)
-        return _failed(job, f"{error.message} Nothing was changed on the host.", drift=error.code == "drift")
+        return _refused(job, error)
     except ApplicationError as error:
         return _failed(job, f"{error.message} Nothing was changed on the host.")
+
+
+def _refused(job: Job, error: OperationRefused) -> Verdict:
+    if error.retry:
+        return Verdict(waits=error.message)
+    return _failed(job, f"{error.message} Nothing was changed on the host.", drift=error.code == "drift")
 
 
 def _ask_again(job: Job, cause: ApplicationError, before: Before | None) -> Verdict:

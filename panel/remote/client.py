@@ -7,6 +7,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +16,79 @@ import paramiko
 from agents import wire
 from panel.remote.errors import AgentUnavailable, CallTimeout, ConnectionLost, OperationRefused
 from panel.remote.links import Link
+from panel.remote.listening import listener
 
 OnEvent = Callable[[dict[str, Any]], None]
+Message = dict[str, Any]
+# Gets each message about one request, None when the connection is gone; in the thread that hears all agents, so it
+# must not wait for anything.
+Heard = Callable[[Message | None], None]
 READY_TIMEOUT_S = 20.0
 # What a login's start-up files may print before the agent speaks.
 MAX_PREAMBLE_BYTES = 64 * 1024
 
 
+def outcome(name: str, op: str, message: Message | None) -> dict[str, Any]:
+    """What the last message about a request holds. Raises OperationRefused or ConnectionLost."""
+    if message is None:
+        raise ConnectionLost(name, op)
+    data: dict[str, Any] = message["data"]
+    if message["type"] == "error":
+        raise OperationRefused(name, op, data["code"], data["message"], data["detail"])
+    return data
+
+
+class Asked:
+    """One request under way."""
+
+    def __init__(self, client: AgentClient, ident: str, op: str) -> None:
+        self._client = client
+        self._ident = ident
+        self._op = op
+        self._at = time.monotonic()
+        self.answers: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
+
+    def result(self, on_event: OnEvent | None = None, timeout: float | None = None) -> dict[str, Any]:
+        """Waits for it, `timeout` seconds from when it was asked.
+
+        Raises OperationRefused (the agent's own words), ConnectionLost, CallTimeout, and whatever `on_event` raises.
+        """
+        try:
+            while True:
+                message = self._next(timeout)
+                if message["type"] != "event":
+                    return outcome(self._client.name, self._op, message)
+                if on_event is not None:
+                    on_event(message["data"])
+        except (ConnectionLost, OperationRefused):
+            raise
+        except BaseException:
+            self.cancel()  # nobody waits for the outcome any more
+            raise
+
+    def cancel(self) -> None:
+        """Has the agent take it back where it can; nothing more is heard of it."""
+        self._client.cancel(self._ident)
+
+    def overdue(self, timeout: float) -> CallTimeout | None:
+        """The error that it is, once it was asked `timeout` seconds ago."""
+        if time.monotonic() - self._at < timeout:
+            return None
+        return CallTimeout(self._client.name, self._op, timeout)
+
+    def _next(self, timeout: float | None) -> Message:
+        left = None if timeout is None else max(0.0, self._at + timeout - time.monotonic())
+        try:
+            message = self.answers.get(timeout=left)
+        except queue.Empty:
+            raise CallTimeout(self._client.name, self._op, timeout or 0.0) from None
+        if message is None:
+            raise ConnectionLost(self._client.name, self._op)
+        return message
+
+
 class AgentClient:
-    """One agent process. A thread reads its answers and hands each to whoever waits for it."""
+    """One agent process. Its answers are heard by the thread that hears all of them and handed to whoever waits."""
 
     def __init__(self, name: str, link: Link) -> None:
         self.name = name
@@ -31,13 +96,16 @@ class AgentClient:
         self.used_at = time.monotonic()
         self.identity: dict[str, Any] = {}
         self._ids = itertools.count(1)
-        self._waiting: dict[str, queue.SimpleQueue[dict[str, Any] | None]] = {}
+        self._waiting: dict[str, Heard] = {}
         self._lock = threading.Lock()
         self._writing = threading.Lock()
         self._closed = False
-        greeting: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
-        self._waiting[""] = greeting
-        threading.Thread(target=self._read, name=f"agent {name}", daemon=True).start()
+        self._pending: list[bytes] = []  # a line that has not ended
+        self._skipped = 0
+        greeting: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
+        self._waiting[""] = greeting.put
+        if self._hear():  # what was read already when the link was made
+            listener().add(link.fileno(), self._hear)
         try:
             ready = greeting.get(timeout=READY_TIMEOUT_S)
         except queue.Empty:
@@ -53,33 +121,37 @@ class AgentClient:
 
     @property
     def is_busy(self) -> bool:
-        return len(self._waiting) > 1
+        return bool(self._waiting)
 
     def call(
         self, op: str, args: dict[str, Any] | None = None, on_event: OnEvent | None = None, timeout: float | None = None
     ) -> dict[str, Any]:
-        """The result of one operation. `timeout` is in seconds for the whole call.
+        """The result of one operation. `timeout` is in seconds for the whole call. Raises what Asked.result does."""
+        return self.ask(op, args).result(on_event, timeout)
 
-        Raises OperationRefused (the agent's own words), ConnectionLost, CallTimeout, and whatever `on_event` raises.
-        """
+    def ask(self, op: str, args: dict[str, Any] | None = None, heard: Heard | None = None) -> Asked:
+        """Sends a request and does not wait. Its messages go to `heard`, else to the result. ConnectionLost when
+        nothing was sent; from then on that is heard like an answer."""
         ident = str(next(self._ids))
-        answers: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
+        asked = Asked(self, ident, op)
         with self._lock:
             if self._closed:
                 raise ConnectionLost(self.name, op)
-            self._waiting[ident] = answers
-        try:
+            self._waiting[ident] = heard or asked.answers.put
+        self.used_at = time.monotonic()
+        with suppress(ConnectionLost):  # whoever waits was told
             self._send({"v": wire.VERSION, "id": ident, "op": op, "args": args or {}}, op)
-            return self._answered(ident, op, answers, on_event, timeout)
-        finally:
-            self.used_at = time.monotonic()
-            with self._lock:
-                self._waiting.pop(ident, None)
+        return asked
 
-    def cancel_all(self) -> None:
-        """Asks the agent to take back whatever this client waits for."""
-        for ident in [known for known in self._waiting if known]:
-            self._cancel(ident)
+    def cancel(self, ident: str) -> None:
+        """Asks the agent to take one request back; nothing is heard of it any more."""
+        with self._lock:
+            if self._waiting.pop(ident, None) is None:
+                return
+        try:
+            self._send({"v": wire.VERSION, "id": f"c{ident}", "op": "cancel", "args": {"id": ident}}, "cancel")
+        except ConnectionLost:
+            return
 
     def close(self) -> None:
         with self._lock:
@@ -89,47 +161,7 @@ class AgentClient:
     def put(self, local: Path, remote: str) -> str:
         return self.link.put(local, remote)
 
-    def _answered(
-        self,
-        ident: str,
-        op: str,
-        answers: queue.SimpleQueue[dict[str, Any] | None],
-        on_event: OnEvent | None,
-        timeout: float | None,
-    ) -> dict[str, Any]:
-        deadline = None if timeout is None else time.monotonic() + timeout
-        while True:
-            left = None if deadline is None else max(0.0, deadline - time.monotonic())
-            try:
-                message = answers.get(timeout=left)
-            except queue.Empty:
-                self._cancel(ident)
-                raise CallTimeout(self.name, op, timeout or 0.0) from None
-            if message is None:
-                raise ConnectionLost(self.name, op)
-            data: dict[str, Any] = message["data"]
-            if message["type"] == "event":
-                if on_event is not None:
-                    self._heard(ident, on_event, data)
-            elif message["type"] == "error":
-                raise OperationRefused(self.name, op, data["code"], data["message"], data["detail"])
-            else:
-                return data
-
-    def _heard(self, ident: str, on_event: OnEvent, data: dict[str, Any]) -> None:
-        try:
-            on_event(data)
-        except BaseException:
-            self._cancel(ident)  # nobody waits for the outcome any more
-            raise
-
-    def _cancel(self, ident: str) -> None:
-        try:
-            self._send({"v": wire.VERSION, "id": f"c{ident}", "op": "cancel", "args": {"id": ident}}, "cancel")
-        except ConnectionLost:
-            return
-
-    def _send(self, message: dict[str, Any], op: str) -> None:
+    def _send(self, message: Message, op: str) -> None:
         try:
             with self._writing:
                 self.link.write(wire.encode(message))
@@ -137,41 +169,49 @@ class AgentClient:
             self._end()
             raise ConnectionLost(self.name, op) from None
 
-    def _read(self) -> None:
-        """Reads until the channel ends. The first line that is a message ends the preamble."""
-        pending: list[bytes] = []
-        greeted = False
-        skipped = 0
+    def _hear(self) -> bool:
+        """Reads what is there; False once the channel has ended."""
         try:
-            while data := self.link.read():
-                *lines, rest = data.split(b"\n")
-                for line in lines:
-                    whole = b"".join([*pending, line])
-                    pending.clear()
-                    try:
-                        self._hand_over(wire.decode(whole))
-                        greeted = True
-                    except ValueError:
-                        skipped += len(whole)
-                        if greeted or skipped > MAX_PREAMBLE_BYTES:
-                            return
-                if rest:
-                    pending.append(rest)
+            data = self.link.read()
+            if data is None or (data and self._take(data)):
+                return True
         except (OSError, EOFError, ValueError, paramiko.SSHException):
-            return
-        finally:
-            self._end()
+            pass
+        self._end()
+        return False
 
-    def _hand_over(self, message: dict[str, Any]) -> None:
-        waiting = self._waiting.get(str(message.get("id")))
-        if waiting is not None:
-            waiting.put(message)
+    def _take(self, data: bytes) -> bool:
+        """Hands on every whole line. The first that is a message ends the preamble; False for one that is none."""
+        *lines, rest = data.split(b"\n")
+        for line in lines:
+            whole = b"".join([*self._pending, line])
+            self._pending.clear()
+            try:
+                self._hand_over(wire.decode(whole))
+            except ValueError:
+                self._skipped += len(whole)
+                if "" not in self._waiting or self._skipped > MAX_PREAMBLE_BYTES:
+                    return False
+        if rest:
+            self._pending.append(rest)
+        return True
+
+    def _hand_over(self, message: Message) -> None:
+        ident = str(message.get("id"))
+        with self._lock:
+            goes_on = message.get("type") == "event"
+            heard = self._waiting.get(ident) if goes_on else self._waiting.pop(ident, None)
+        if not goes_on:
+            self.used_at = time.monotonic()
+        if heard is not None:
+            heard(message)
 
     def _end(self) -> None:
         """Everyone who waits is told that the connection is gone."""
         with self._lock:
             self._closed = True
             waiting = list(self._waiting.values())
-        for answers in waiting:
-            answers.put(None)
+            self._waiting.clear()
+        for heard in waiting:
+            heard(None)
         self.link.close()

@@ -6,6 +6,7 @@ import contextlib
 import os
 import select
 import shlex
+import socket
 import subprocess
 import sys
 import time
@@ -19,8 +20,12 @@ from panel.remote.errors import AgentUnavailable, HostUnreachable, SudoRefused
 from panel.remote.target import Target
 
 START_TIMEOUT_S = 20.0
+# How often Paramiko's thread looks up while nothing comes, to send its keepalive. Its own 0.1 s cost fifty idle
+# connections two hundredths of a CPU.
+IDLE_S = 5.0
 FOLDER = ".paddock"  # below the login's home folder
 KEPT_BUNDLES = 3
+KEPT_FOR_S = 24 * 3600
 SUDO_PROMPT = "paddock-sudo:"
 READY = b'"type":"ready"'  # a login's start-up files may print something before it
 # The distribution's Python first: one that a login profile puts before it may be a slow wrapper.
@@ -28,11 +33,14 @@ PYTHONS = ("/usr/bin/python3", "python3")
 
 
 class Link(Protocol):
-    """A started agent: bytes to it and from it. `read` returns b"" at its end."""
+    """A started agent: bytes to it and from it. `read` never waits: None when there is nothing, b"" at the end. What
+    `fileno` names can be read when there is something, or the end."""
 
     def write(self, data: bytes) -> None: ...
 
-    def read(self) -> bytes: ...
+    def read(self) -> bytes | None: ...
+
+    def fileno(self) -> int: ...
 
     def close(self) -> None: ...
 
@@ -60,15 +68,22 @@ class LocalLink:
             env=environment,
             start_new_session=True,  # Ctrl-C in the panel's terminal is not the agent's: it ends with its input
         )
+        os.set_blocking(self.fileno(), False)
 
     def write(self, data: bytes) -> None:
         assert self._process.stdin is not None
         self._process.stdin.write(data)
         self._process.stdin.flush()
 
-    def read(self) -> bytes:
+    def read(self) -> bytes | None:
+        try:
+            return os.read(self.fileno(), 65536)
+        except BlockingIOError:
+            return None
+
+    def fileno(self) -> int:
         assert self._process.stdout is not None
-        return os.read(self._process.stdout.fileno(), 65536)
+        return self._process.stdout.fileno()
 
     def close(self) -> None:
         """Closes the agent's input; it ends by itself, once a running transaction has come to its end."""
@@ -97,6 +112,7 @@ class SshLink:
         self._transport = ssh.connect(target)
         try:
             self._channel = self._started()
+            self._transport.sock.settimeout(IDLE_S)
         except BaseException:
             self._transport.close()
             raise
@@ -104,15 +120,24 @@ class SshLink:
     def write(self, data: bytes) -> None:
         self._channel.sendall(data)
 
-    def read(self) -> bytes:
+    def read(self) -> bytes | None:
         if self._heard:
             heard, self._heard = self._heard, b""
             return heard
+        ended = self._channel.eof_received or self._channel.closed  # asked first: what came before it is read still
         if self._channel.recv_stderr_ready():  # kept flowing, or a chatty agent would block on a full window
             self._channel.recv_stderr(65536)
-        return self._channel.recv(65536)
+        if self._channel.recv_ready():
+            return self._channel.recv(65536)
+        return b"" if ended else None
+
+    def fileno(self) -> int:
+        return int(self._channel.fileno())
 
     def close(self) -> None:
+        # Wakes the thread that reads: it would not notice for IDLE_S that the transport is closed.
+        with contextlib.suppress(OSError):
+            self._transport.sock.shutdown(socket.SHUT_RDWR)
         self._transport.close()
 
     def put(self, local: Path, remote: str) -> str:
@@ -216,7 +241,8 @@ def _make_folder(sftp: paramiko.SFTPClient) -> None:
 
 def _upload(sftp: paramiko.SFTPClient, content: bytes, path: str) -> None:
     """Whole or not at all: under another name first, then renamed over."""
-    draft = f"{path}.{os.getpid()}-{time.monotonic_ns()}"
+    folder, _, name = path.rpartition("/")
+    draft = f"{folder}/.{name}.{os.getpid()}-{time.monotonic_ns()}"
     with sftp.open(draft, "wb") as file:
         file.set_pipelined(True)
         file.write(content)
@@ -225,10 +251,14 @@ def _upload(sftp: paramiko.SFTPClient, content: bytes, path: str) -> None:
 
 
 def _forget_old(sftp: paramiko.SFTPClient) -> None:
-    """Keeps the newest bundles: an older panel may still be running the one before."""
+    """Keeps the newest bundles, and any of the last day: another panel may still run one, and an agent imports from its
+    own as it goes."""
     found = [item for item in sftp.listdir_attr(FOLDER) if item.filename.startswith("agent-")]
-    for item in sorted(found, key=lambda item: item.st_mtime or 0)[:-KEPT_BUNDLES]:
-        sftp.remove(f"{FOLDER}/{item.filename}")
+    found.sort(key=lambda item: item.st_mtime or 0)
+    for item in found[:-KEPT_BUNDLES]:
+        if (item.st_mtime or 0) < (found[-1].st_mtime or 0) - KEPT_FOR_S:
+            with contextlib.suppress(FileNotFoundError):  # another connection was quicker
+                sftp.remove(f"{FOLDER}/{item.filename}")
 
 
 def open_link(target: Target) -> Link:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from panel.remote.client import AgentClient, OnEvent
+from panel.remote.client import AgentClient, Asked, Heard, OnEvent
 from panel.remote.errors import ConnectionLost, RemoteError
 from panel.remote.links import Link, open_link
 from panel.remote.target import Target
@@ -45,6 +45,10 @@ class Session:
     ) -> dict[str, Any]:
         """One operation (agents/protocol.py). Events arrive in this thread. Raises RemoteError."""
         return self._client.call(op, args, on_event, timeout)
+
+    def ask(self, op: str, args: dict[str, Any] | None = None, heard: Heard | None = None) -> Asked:
+        """Sends one operation and does not wait for it, so that one thread can ask many hosts. Raises RemoteError."""
+        return self._client.ask(op, args, heard)
 
     def upload(self, local_path: Path, remote_name: str) -> str:
         """Puts a file into the agent's own folder and returns its absolute path. `remote_name` is one plain name."""
@@ -82,6 +86,13 @@ class Pool:
         finally:
             with self._lock:
                 entry.borrowed -= 1
+
+    def is_ready(self, target: Target) -> bool:
+        """Whether a session can be had without waiting for the host."""
+        with self._lock:
+            entry = self._entries.get(target) if self._owner == os.getpid() else None
+        client = entry.client if entry is not None else None
+        return client is not None and client.is_open and _is_fresh(client)
 
     def forget(self, name: str) -> None:
         """Closes whatever is open to the host of that name (its address, key or secret changed)."""
@@ -124,7 +135,7 @@ class Pool:
     def _is_usable(client: AgentClient) -> bool:
         if not client.is_open:
             return False
-        if client.is_busy or time.monotonic() - client.used_at < CHECK_AFTER_S:
+        if _is_fresh(client):
             return True
         try:
             client.call("hello", timeout=HELLO_TIMEOUT_S)
@@ -133,8 +144,8 @@ class Pool:
         return True
 
     def _sweep(self) -> None:
-        while True:
-            time.sleep(SWEEP_EVERY_S)
+        never = threading.Event()
+        while not never.wait(SWEEP_EVERY_S):
             self.close_idle(CLOSE_AFTER_S)
 
     def close_idle(self, seconds: float) -> None:
@@ -152,7 +163,12 @@ class Pool:
                 entry.client.close()
 
 
+def _is_fresh(client: AgentClient) -> bool:
+    return client.is_busy or time.monotonic() - client.used_at < CHECK_AFTER_S
+
+
 _pool = Pool()
 session = _pool.session
+is_ready = _pool.is_ready
 forget = _pool.forget
 close = _pool.close

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any
 
 from panel.rendering.errors import NotExpressible
@@ -140,12 +142,32 @@ def no_control_characters(value: object, at: str) -> None:
 
 
 def _is_clean(value: object) -> bool:
-    if isinstance(value, str):
-        return not _CONTROL.search(value)
-    if isinstance(value, tuple):
-        return all(map(_is_clean, value))
-    kind: Any = type(value)
-    return all(_is_clean(getattr(value, name)) for name in _field_names(kind))
+    """All texts are gathered first and looked at together."""
+    left: list[Any] = [value]
+    texts: list[str] = []
+    while left:
+        item = left.pop()
+        kind: Any = type(item)
+        if kind is str:
+            texts.append(item)
+        elif kind is tuple:
+            left += item
+        elif isinstance(item, str):  # a choice, say
+            texts.append(item)
+        elif kind not in _WORDLESS:
+            left += _members(kind)(item)
+    return not _CONTROL.search(" ".join(texts))
+
+
+_WORDLESS = frozenset({int, bool, type(None)})
+
+
+@lru_cache
+def _members(kind: Any) -> Callable[[object], tuple[object, ...]]:
+    names = _field_names(kind)
+    if len(names) > 1:
+        return attrgetter(*names)
+    return lambda item: tuple(getattr(item, name) for name in names)
 
 
 def site(spec: SiteSpec) -> None:

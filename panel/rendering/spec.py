@@ -244,9 +244,15 @@ def to_json(value: Any) -> Any:
     if isinstance(value, frozenset):
         return sorted(value)
     if isinstance(value, tuple | list):
-        return [to_json(item) for item in value]
+        return [item if type(item) in _PLAIN else to_json(item) for item in value]
     names = _names(kind)
-    return {name: to_json(getattr(value, name)) for name in names} if names else value
+    if not names:
+        return value
+    # Nearly every member is plain or empty: those are not worth a call.
+    return {
+        name: item if type(item := getattr(value, name)) in _PLAIN else to_json(item) if item != () else []
+        for name in names
+    }
 
 
 T = typing.TypeVar("T")

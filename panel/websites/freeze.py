@@ -6,27 +6,37 @@ import hashlib
 import json
 from typing import Any, cast
 
-from django.db.models import Prefetch, QuerySet
+from django.db.models import QuerySet
 
+from panel.core.fetching import fetch_parts
 from panel.hosts.models import Engine, EngineInstall, Layout
 from panel.rendering import spec
 from panel.websites import paths
-from panel.websites.models import Certificate, Location, RawSnippet, ServerBlock, Site
-
-_PARTS = (
-    "upstreams__servers",
-    "php_pools",
-    Prefetch("blocks", queryset=ServerBlock.objects.select_related("certificate")),
-    "blocks__listens",
-    "blocks__names",
-    Prefetch("blocks__locations", queryset=Location.objects.select_related("upstream", "php_pool")),
-    "snippets",
+from panel.websites.models import (
+    Certificate,
+    Listen,
+    Location,
+    PhpPool,
+    RawSnippet,
+    ServerBlock,
+    ServerName,
+    Site,
+    Upstream,
+    UpstreamServer,
 )
 
 
-def with_parts(sites: QuerySet[Site]) -> QuerySet[Site]:
+def with_parts(sites: QuerySet[Site]) -> list[Site]:
     """The same sites, everything of theirs fetched in a constant number of queries."""
-    return sites.select_related("team", "install__host").prefetch_related(*_PARTS)
+    found = list(sites.select_related("team", "install__host"))
+    blocks = fetch_parts(found, "blocks", ServerBlock.objects.select_related("certificate"))
+    fetch_parts(blocks, "listens", Listen.objects.all())
+    fetch_parts(blocks, "names", ServerName.objects.all())
+    fetch_parts(blocks, "locations", Location.objects.select_related("upstream", "php_pool"))
+    fetch_parts(fetch_parts(found, "upstreams", Upstream.objects.all()), "servers", UpstreamServer.objects.all())
+    fetch_parts(found, "php_pools", PhpPool.objects.all())
+    fetch_parts(found, "snippets", RawSnippet.objects.all())
+    return found
 
 
 def install_spec(install: EngineInstall) -> spec.InstallSpec:
@@ -63,7 +73,10 @@ def tls_files(site: Site, install: EngineInstall, certificate: Certificate) -> s
 
 def fetched(site: Site) -> Site:
     """The site as it is in the database now, with its parts. What `site` itself remembers may be old."""
-    return with_parts(Site.objects.filter(pk=site.pk)).get()
+    found = with_parts(Site.objects.filter(pk=site.pk))
+    if not found:
+        raise Site.DoesNotExist
+    return found[0]
 
 
 def site_spec(site: Site, install: EngineInstall) -> spec.SiteSpec:

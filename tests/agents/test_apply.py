@@ -193,5 +193,6 @@ def test_the_state_folder_and_its_copies_are_private(agent: AgentProcess, nginx_
     result = agent.call("apply", sites.request(secret))
     assert result["outcome"] == "applied"
     assert Path(secret.path).stat().st_mode & 0o777 == 0o600
-    journals = [path.read_text() for path in (tmp_path / "state").rglob("journal.jsonl")]
+    journals = [path.read_text() for path in (tmp_path / "state").rglob("*.jsonl")]
+    assert len(journals) == 2
     assert not [text for text in journals if "PRIVATE KEY" in text]

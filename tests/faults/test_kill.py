@@ -114,8 +114,20 @@ def test_an_edit_made_between_kill_and_recovery_is_kept_aside(
     nginx_sites.put("shop.conf", nginx_sites.text("shop", "by hand"))
     with AgentProcess(agent_file, tmp_path / "state") as agent:
         assert scene.assert_whole(agent) == "old"
-    kept = [path.read_text() for path in (tmp_path / "state").rglob("*.edited")]
+    kept = [path.read_text() for path in (tmp_path / "state").rglob("*~edited-*")]
     assert kept == [nginx_sites.text("shop", "by hand")]
+
+
+def test_a_journal_cut_off_in_its_first_record_is_no_transaction(
+    nginx_sites: Sites, agent_file: Path, tmp_path: Path
+) -> None:
+    scene, journal = Scene(nginx_sites), tmp_path / "state" / "open"
+    killed_at("journaled", scene, agent_file, tmp_path / "state")
+    journal.write_bytes(journal.read_bytes()[:40])  # the power failed before it was on the disk; nothing was changed
+    with AgentProcess(agent_file, tmp_path / "state") as agent:
+        assert scene.assert_whole(agent) == "old"
+        assert not journal.exists()
+        scene.assert_goes_on(agent)
 
 
 @pytest.mark.parametrize("point", ["staging", "staged", "switch-0", "reloading", "live"])

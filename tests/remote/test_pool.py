@@ -37,7 +37,7 @@ def test_the_agent_is_uploaded_whole_and_private_on_first_use(
         assert agent.call("hello")["agent"] == fresh_bundle.name
     assert installed.read_bytes() == fresh_bundle.content
     assert installed.stat().st_mode & 0o777 == 0o700
-    assert not list(installed.parent.glob(f"{fresh_bundle.name}.*"))
+    assert not list(installed.parent.glob(f".{fresh_bundle.name}.*"))
 
 
 def test_requests_of_many_threads_overlap_on_one_connection(pool: Pool, target: Target, tmp_path: Path) -> None:

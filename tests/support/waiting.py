@@ -46,7 +46,7 @@ def reload_and_wait(engine: str, paths: dict[str, str]) -> None:
     A server answers `-s reload` and `-k graceful` before it has done anything.
     """
     server = _server(engine, paths)
-    before, _ = server.reload()
+    before, _ = server.reload(server.pid())
     server.wait_live(before)
 
 

@@ -316,6 +316,18 @@ def test_freezing_costs_no_query_for_fetched_sites(people: Cast, django_assert_n
     assert all(block.names and block.listens for spec in specs for block in spec.blocks)
 
 
+def test_what_is_asked_of_fetched_parts_is_asked_of_their_own_parent(people: Cast) -> None:
+    for index in range(2):
+        shop(people, name=f"shop-{index}", domains=[f"s{index}.example", f"www{index}.example"])
+    first, second = freeze.with_parts(Site.objects.all())
+    (block,) = first.blocks.all()
+    assert block.site is first
+    assert block.names.filter(name="www0.example").count() == 1
+    assert [item.name for item in block.names.order_by("-position")] == ["www0.example", "s0.example"]
+    assert not block.names.filter(name="s1.example").exists()
+    assert second.blocks.get() != block
+
+
 @pytest.mark.parametrize(
     ("first", "second", "clash"),
     [

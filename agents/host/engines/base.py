@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 START_TIMEOUT_S = 20.0
 LIVE_TIMEOUT_S = 15.0
+SETTLED_S = 0.03  # workers that have nothing to finish end within this after they were told to
 LOOK_EVERY_S = 0.05  # how often a server that reloads is suspected of having failed, which costs more than asking
 GRACE_S = 5.0  # how long a stopping server may finish requests before it is told to leave them
 STOP_TIMEOUT_S = 15.0
@@ -57,6 +58,7 @@ class Engine:
         self.config_root = control["config_root"]
         self.pid_file = control["pid_file"]
         self.unit = control["unit"] if control["control"] == "systemd" else ""
+        self._true_program = ""
 
     # --- what each server says differently ---
 
@@ -85,7 +87,9 @@ class Engine:
         return pid if same_program and processes.exists(pid) else 0
 
     def program(self) -> str:
-        return os.path.realpath(self.binary)
+        if not self._true_program:
+            self._true_program = os.path.realpath(self.binary)
+        return self._true_program
 
     def test(self, main_config: str = "", prefix: str = "", prepare: Callable[[], None] | None = None) -> commands.Done:
         """The server's own test of its configuration."""
@@ -117,9 +121,10 @@ class Engine:
         """Whether its configuration opens any port. A server that cannot run without one is stopped instead."""
         return True
 
-    def reload(self) -> tuple[Generation, list[str]]:
-        """Tells the server to read its configuration again; returns what ran before and what was done."""
-        before = Generation(self.pid())
+    def reload(self, pid: int) -> tuple[Generation, list[str]]:
+        """Tells the server, whose main process is `pid`, to read its configuration again; returns what ran before and
+        what was done."""
+        before = Generation(pid)
         if self.unit:
             done = commands.run(["systemctl", "reload", self.unit])
             if done.exit_code:
@@ -130,7 +135,8 @@ class Engine:
     def wait_live(self, before: Generation) -> None:
         """Returns once the new configuration answers. EngineError with what the error log says when it does not."""
         began = looked = time.monotonic()
-        time.sleep(self.settles_s)
+        if self.settles_s:
+            processes.wait_ended(before.workers, self.settles_s + SETTLED_S)
         pause = 0.002
         while not self.is_replaced(before):
             time.sleep(pause)

@@ -32,7 +32,7 @@ class Server(Engine):
         one of them is shutting down does each answer come from the new configuration."""
         if any(_accepts(child) and processes.parent(child) == before.pid for child in before.workers):
             return False
-        return any(_accepts(child) for child in processes.children(self.pid()) - before.workers)
+        return any(_accepts(child) for child in processes.children(before.pid, living=False) - before.workers)
 
 
 def _accepts(pid: int) -> bool:

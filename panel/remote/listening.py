@@ -1,0 +1,63 @@
+"""One thread that hears all agents: it sleeps until a link has something to be read, and has that read.
+
+A thread for each would be a stack for each, and one switch between threads more for every message.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import select
+import threading
+from collections.abc import Callable
+
+logger = logging.getLogger(__name__)
+
+Read = Callable[[], bool]  # reads what is there, without waiting; False once nothing more will come
+
+
+class Listener:
+    """Descriptors, and what reads them. Thread-safe."""
+
+    def __init__(self) -> None:
+        self.owner = os.getpid()
+        self._poll = select.epoll()
+        self._reads: dict[int, Read] = {}
+        self._lock = threading.Lock()
+        threading.Thread(target=self._run, name="agents", daemon=True).start()
+
+    def add(self, descriptor: int, read: Read) -> None:
+        """Has `read` called whenever there is something, until it says False. The descriptor stays open until then."""
+        with self._lock:
+            self._reads[descriptor] = read
+            self._poll.register(descriptor, select.EPOLLIN)
+
+    def _run(self) -> None:
+        while True:
+            for descriptor, _event in self._poll.poll():
+                read = self._reads[descriptor]
+                try:
+                    goes_on = read()
+                except Exception:
+                    logger.exception("what an agent said could not be read")
+                    goes_on = False
+                if not goes_on:
+                    self._remove(descriptor)
+
+    def _remove(self, descriptor: int) -> None:
+        with self._lock:
+            self._poll.unregister(descriptor)
+            del self._reads[descriptor]
+
+
+_lock = threading.Lock()
+_made: Listener | None = None
+
+
+def listener() -> Listener:
+    """This process's; after a fork the thread is the parent's."""
+    global _made
+    with _lock:
+        if _made is None or _made.owner != os.getpid():
+            _made = Listener()
+        return _made
