@@ -26,6 +26,21 @@ def methods_of_files(world: World) -> tuple[SiteSpec, list[Expected]]:
     ]
 
 
+def fallback_to_an_upstream(world: World) -> tuple[SiteSpec, list[Expected]]:
+    """What no file answers goes to the location of the fallback, also where that one proxies a file's path."""
+    app = Location("~", r"\.php$", "proxy", upstream="app")
+    tries = ("$uri", "/found/index.php?$args")
+    spec = one(world, "fallback-proxy", app, Location("", "/found/", "static"), try_files=tries)
+    end = "host=a.test ip=127.0.0.1 proto=http own=-"
+    return spec, [
+        Expected("/none?q=1", 200, f"GET /found/index.php?q=1 {end}", {"x-app": "echo"}),
+        Expected("/none", 200, f"POST /found/index.php {end} body=3", method="POST", sent_body="a=1"),
+        Expected("/none", 200, f"PUT /found/index.php {end} body=3", method="PUT", sent_body="a=1"),
+        Expected("/found/a.txt", 200, "a"),
+        Expected("/found/index.php", 200, f"GET /found/index.php {end}"),
+    ]
+
+
 def fixed_answers(world: World) -> tuple[SiteSpec, list[Expected]]:
     """No ranges of a fixed answer; times with those statuses that nginx gives them to."""
 
@@ -180,6 +195,7 @@ def paths_in_queries(world: World) -> tuple[SiteSpec, list[Expected]]:
 
 SITES = (
     methods_of_files,
+    fallback_to_an_upstream,
     fixed_answers,
     redirects_name_the_port,
     paths_for_applications,

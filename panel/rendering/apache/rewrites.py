@@ -141,16 +141,20 @@ def _of_place(place: Place, number: int, item: Rewrite, dialect: Dialect) -> lis
     return [*own, stays]
 
 
-def asked_anew(*, encodes: bool) -> tuple[list[Directive], Node]:
-    """The rule that ends what is moved, and the section that asks for it: `%` and `?` in it are no escapes.
-
-    `encodes`: the server has BCTLS, for blanks, which proxied paths may not hold.
-    """
-    ends = [
+def ends() -> list[Directive]:
+    """The rule that ends what is moved."""
+    return [
         directive("RewriteCond", f"%{{ENV:{MOVED}}}", "=1"),
         directive("RewriteRule", "^(?s:.*)$", NOWHERE, f"[E={TO}:$0,L]"),
     ]
-    section = block(
+
+
+def asked_anew(*, encodes: bool) -> Node:
+    """The section that asks for the path that a rule has noted: `%` and `?` in it are no escapes.
+
+    `encodes`: the server has BCTLS, for blanks, which proxied paths may not hold.
+    """
+    return block(
         "If",
         f"-n reqenv('{TO}')",
         body=[
@@ -163,4 +167,3 @@ def asked_anew(*, encodes: bool) -> tuple[list[Directive], Node]:
             directive("RewriteRule", "^", "%1", "[B=%?,BCTLS,BNP]" if encodes else "[B=%?]"),
         ],
     )
-    return ends, section

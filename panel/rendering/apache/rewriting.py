@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from panel.rendering import exclusive, handlers
 from panel.rendering.apache.quoting import RAW_URI, Interpolator, one_quote, rewrite_regex, target
+from panel.rendering.apache.rewrites import NOWHERE, TO
 from panel.rendering.checks import version_of
 from panel.rendering.choice import with_slash
 from panel.rendering.errors import NotExpressible
@@ -189,7 +190,22 @@ def _try_files(
         result, flags = _fallback(last, words, field)
         if encodes:
             result, flags = _encoded(result, missing, flags, redirects=False)
+        if fallback is not None and is_asked_anew(fallback):
+            result, flags = _anew(result, flags)
     return found + rule(condition, missing, result, flags, at, comment if not found else "")
+
+
+def is_asked_anew(fallback: Place) -> bool:
+    """httpd decides about ProxyPass with the section of the path that came, so such a fallback takes a new request."""
+    return fallback.location.handler == "proxy"
+
+
+def _anew(result: str, flags: str) -> tuple[str, str]:
+    """The same, by the section that asks anew; what a flag cannot hold goes on as it was."""
+    path, mark, query = result.partition("?")
+    if not re.fullmatch(r"[A-Za-z0-9/._-]+", path):
+        return result, flags
+    return NOWHERE + mark + query, flags.replace("PT,", f"E={TO}:{path},", 1)
 
 
 def _no_folders(place: Place, condition: Condition, root: str, words: Interpolator) -> list[Directive]:

@@ -197,7 +197,7 @@ def _locations(
     name = server_name(spec, source)
     sections: list[Node] = []
     chosen, encodes = conditions(found), rewriting.encodes_queries(install)
-    rules: list[Node] = [*rewriting.missing_slashes(found), *rewriting.body_limits(source, chosen)]
+    rules: list[Directive] = [*rewriting.missing_slashes(found), *rewriting.body_limits(source, chosen)]
     fallbacks = {place: reach.by_fallback(place, found) for place in found.places}
     for place, condition in chosen.items():
         words = rewriting.interpolator(place, name)
@@ -211,10 +211,9 @@ def _locations(
         sections += section(spec, install, place, condition, everywhere, name, inside=inside, fallbacks=later)
     rules = [*cache.path_rules(source), *rules]
     if rewrites.are_used(source):
-        moved = _moved(spec, source, chosen, found, name, at)
-        ends, anew = rewrites.asked_anew(encodes=encodes)
-        rules = [*moved, *ends, *rules]
-        sections.append(anew)
+        rules = [*_moved(spec, source, chosen, found, name, at), *rewrites.ends(), *rules]
+    if any(rewrites.TO in word for line in rules for word in line.args):
+        sections.append(rewrites.asked_anew(encodes=encodes))
     if _mentions_raw_uri(source):
         rules = [*rewriting.RAW_URI_RULES, *rules]
     if any(location.upstream_tls for location in source.locations):
