@@ -1,9 +1,6 @@
 //! Answers of upstreams that are kept, and those fetched in slices, in the real binary.
 
-#[path = "common/site.rs"]
-mod site;
-
-use site::{upstream, Folder, Server};
+use crate::site::{self, upstream, Folder, Server};
 
 fn body(answer: &str) -> &str {
     answer.split_once("\r\n\r\n").map_or("", |(_, body)| body)

@@ -1,8 +1,7 @@
 //! HTTP/1 against the real binary.
 
-mod common;
-
-use common::{free_port, Server};
+use crate::common::Server;
+use crate::ports::free_port;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
@@ -58,7 +57,7 @@ fn prebuilt_answers_end_connections_as_others_do() {
     let port = free_port();
     let http = format!("server {{ listen 127.0.0.1:{port}; root html; }}");
     let _server = Server::start(&http, |root| {
-        std::fs::create_dir(root.join("html")).unwrap();
+        std::fs::create_dir_all(root.join("html")).unwrap();
         std::fs::write(root.join("html/a.txt"), "content").unwrap();
     });
     let close = "GET /a.txt HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";

@@ -1,12 +1,10 @@
 //! HTTP/2 against the real binary, frame by frame, in cleartext.
 
-mod common;
-
-use common::{free_port, Server};
+use crate::common::Server;
+use crate::ports::free_port;
 use gallop_http::hpack::{encode_field, Decoder};
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::time::Duration;
 
 const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
@@ -52,9 +50,7 @@ fn get(stream: u32, path: &str) -> Vec<u8> {
 impl Client {
     fn new(port: u16) -> Self {
         let socket = TcpStream::connect(("127.0.0.1", port)).unwrap();
-        socket
-            .set_read_timeout(Some(Duration::from_secs(10)))
-            .unwrap();
+        socket.set_read_timeout(Some(crate::PATIENCE)).unwrap();
         let mut client = Self {
             socket,
             decoder: Decoder::new(4096),
@@ -146,7 +142,7 @@ fn server(more: &str) -> (Server, u16) {
     let port = free_port();
     let http = format!("http2 on; server {{ listen 127.0.0.1:{port}; root %%/html; {more} }}");
     let server = Server::start(&http, |folder| {
-        std::fs::create_dir(folder.join("html")).unwrap();
+        std::fs::create_dir_all(folder.join("html")).unwrap();
         std::fs::write(folder.join("html/small.html"), "small").unwrap();
         std::fs::write(folder.join("html/large.bin"), pattern()).unwrap();
     });
@@ -287,7 +283,7 @@ fn a_flood_ends_the_connection_and_no_other() {
 #[test]
 fn an_empty_file_has_trailers_too() {
     let (server, port) = server("add_trailer x-name $uri;");
-    std::fs::write(server.folder.join("html/empty"), "").unwrap();
+    std::fs::write(server.folder.0.join("html/empty"), "").unwrap();
     let mut client = Client::new(port);
     client.send(&get(1, "/empty"));
     let (mut heads, mut ended) = (Vec::new(), false);

@@ -1,11 +1,8 @@
 //! HTTP/3 against the real binary.
 
-mod common;
-#[path = "common/h3.rs"]
-mod h3;
-
-use common::{free_port, Server};
-use h3::Client;
+use crate::common::Server;
+use crate::h3::Client;
+use crate::ports::free_port;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::path::Path;
@@ -30,7 +27,7 @@ impl Site {
         let server = Server::start(&http, |folder| {
             std::fs::write(folder.join("cert.pem"), certificate).unwrap();
             std::fs::write(folder.join("key.pem"), key).unwrap();
-            std::fs::create_dir(folder.join("html")).unwrap();
+            std::fs::create_dir_all(folder.join("html")).unwrap();
             prepare(&folder.join("html"));
         });
         let certificate = own.cert.der().clone();

@@ -1,9 +1,6 @@
 //! Connections that wait for requests: when they end, and that they go on as if they had never waited.
 
-#[path = "common/site.rs"]
-mod site;
-
-use site::{read_all, Server};
+use crate::site::{self, read_all, Server};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 

@@ -1,10 +1,7 @@
 //! The smaller modules in the real binary: referer, secure_link, random_index, mirror, addition, sub,
 //! gunzip, charset_map, disable_symlinks.
 
-#[path = "common/site.rs"]
-mod site;
-
-use site::{upstream, Folder, Server};
+use crate::site::{self, upstream, Folder, Server};
 use std::os::unix::fs::symlink;
 
 fn body(answer: &str) -> &str {
@@ -141,7 +138,7 @@ fn copies_of_a_request_reach_the_mirror_with_its_body() {
                    Content-Length: 4\r\n\r\nbody";
     // The answer is the main request's own: there is no such file.
     assert!(server.raw(request).starts_with("HTTP/1.1 404 "));
-    let limit = std::time::Duration::from_secs(10);
+    let limit = crate::PATIENCE;
     let seen = requests.recv_timeout(limit).expect("a copy");
     assert!(seen.starts_with("POST /seen?a=b HTTP/1.1\r\n"), "{seen}");
     assert!(seen.ends_with("\r\n\r\nbody"), "{seen}");

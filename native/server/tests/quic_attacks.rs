@@ -1,11 +1,8 @@
 //! Attacks on QUIC itself, some with packets made by hand (RFC 9000, section 17.2.2).
 
-mod common;
-#[path = "common/h3.rs"]
-#[allow(dead_code)]
-mod h3;
-
-use common::{free_port, Server};
+use crate::common::Server;
+use crate::h3;
+use crate::ports::free_port;
 use quinn_proto::crypto::rustls::QuicClientConfig;
 use quinn_proto::{ClientConfig, Endpoint, EndpointConfig};
 use rustls::pki_types::CertificateDer;
@@ -134,9 +131,7 @@ fn open(keys: &Keys, mut datagram: Vec<u8>) -> Vec<u8> {
 fn a_packet_acknowledged_before_it_was_sent_ends_the_connection() {
     let site = Site::start(vec!["example.org".to_string()]);
     let (keys, socket) = (keys(), site.socket());
-    socket
-        .set_read_timeout(Some(Duration::from_secs(10)))
-        .unwrap();
+    socket.set_read_timeout(Some(crate::PATIENCE)).unwrap();
     // An ACK frame of packet 1000.
     socket
         .send(&initial(&keys, 0, &[0x02, 0x43, 0xe8, 0, 0, 0]))
@@ -177,11 +172,13 @@ fn an_address_that_is_not_validated_gets_little() {
     assert!(site.certificate.len() > 5 * DATAGRAM, "too small to tell");
     let hello = hello(site.certificate.clone());
     let socket = site.socket();
+    socket.set_read_timeout(Some(crate::PATIENCE)).unwrap();
+    socket.send(&hello).unwrap();
+    let mut buffer = [0; 65_536];
+    let mut got = socket.recv(&mut buffer).unwrap();
     socket
         .set_read_timeout(Some(Duration::from_millis(1500)))
         .unwrap();
-    socket.send(&hello).unwrap();
-    let (mut got, mut buffer) = (0, [0; 65_536]);
     while let Ok(len) = socket.recv(&mut buffer) {
         got += len;
     }

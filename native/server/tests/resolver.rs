@@ -1,9 +1,6 @@
 //! Names that only a request gives, looked up with a name server of the test's own.
 
-#[path = "common/site.rs"]
-mod site;
-
-use site::Server;
+use crate::site::{self, Server};
 use std::net::UdpSocket;
 use std::sync::mpsc::{channel, Receiver};
 

@@ -1,9 +1,6 @@
 //! The real binary over HTTP/1: files, locations, refusals, reload, proxying.
 
-#[path = "common/site.rs"]
-mod site;
-
-use site::{check, configuration, read_all, upstream, Folder, Server};
+use crate::site::{check, configuration, read_all, upstream, Folder, Server};
 use std::io::{Read, Write};
 
 const FILES: &str = "server { listen 127.0.0.1:{port}; server_name localhost; root html;
@@ -175,7 +172,7 @@ fn the_next_server_answers_when_one_is_dead() {
     let (port, _requests) = upstream(vec![
         "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nlive".into()
     ]);
-    let dead = site::free_port();
+    let dead = crate::ports::free_port();
     let server = Server::start(&format!(
         "upstream u {{ server 127.0.0.1:{dead}; server 127.0.0.1:{port} backup; }}
          log_format up \"$upstream_addr $upstream_status\"; access_log access.log up;
@@ -331,7 +328,7 @@ fn a_slow_client_does_not_hold_the_upstream_up() {
     client
         .write_all(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
         .expect("sent");
-    let limit = std::time::Duration::from_secs(10);
+    let limit = crate::PATIENCE;
     let (sent, text) = done
         .recv_timeout(limit)
         .expect("the upstream is done before the client reads");

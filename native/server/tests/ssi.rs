@@ -1,9 +1,6 @@
 //! Server Side Includes in the real binary.
 
-#[path = "common/site.rs"]
-mod site;
-
-use site::{Folder, Server};
+use crate::site::{Folder, Server};
 
 fn server(pages: &[(&str, &str)]) -> Server {
     let folder = Folder::new();

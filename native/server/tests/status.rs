@@ -1,9 +1,6 @@
 //! What the server counts, as its pages and its private socket show it.
 
-#[path = "common/site.rs"]
-mod site;
-
-use site::{check, upstream, Folder, Server};
+use crate::site::{self, check, upstream, Folder, Server};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -267,7 +264,7 @@ fn the_socket_is_for_its_owner_alone() {
 fn caches_upstreams_and_limits_are_counted() {
     let answer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\nCache-Control: max-age=60\r\n\r\nok";
     let (peer, _requests) = upstream(vec![answer.into(), answer.into()]);
-    let dead = site::free_port();
+    let dead = crate::ports::free_port();
     let http = format!(
         "status_socket s.sock; proxy_cache_path cache keys_zone=one:1m max_size=10m;
          limit_req_zone $server_name zone=slow:1m rate=1r/m; limit_conn_zone $server_name zone=few:1m;

@@ -1,8 +1,7 @@
 //! TLS against the real binary, with rustls' client.
 
-mod common;
-
-use common::{free_port, Server};
+use crate::common::Server;
+use crate::ports::free_port;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -10,7 +9,6 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
-use std::time::Duration;
 
 struct Authority(CertifiedIssuer<'static, KeyPair>);
 
@@ -96,7 +94,7 @@ impl Site {
         let server_name = ServerName::try_from(name.to_string()).unwrap();
         let tls = ClientConnection::new(Arc::new(config), server_name).unwrap();
         let socket = TcpStream::connect(("127.0.0.1", self.port))?;
-        socket.set_read_timeout(Some(Duration::from_secs(10)))?;
+        socket.set_read_timeout(Some(crate::PATIENCE))?;
         Ok(StreamOwned::new(tls, socket))
     }
 
@@ -242,7 +240,7 @@ fn early_data_is_answered() {
         "server {{ listen 127.0.0.1:{port} ssl; ssl_early_data on; server_name one.example;
          ssl_certificate {0}/one.example.pem; ssl_certificate_key {0}/one.example.key;
          location / {{ return 200 \"$ssl_session_reused early=$ssl_early_data\"; }} }}",
-        site.server.folder.display()
+        site.server.folder.0.display()
     );
     let _server = Server::start(&http, |_| {});
     let mut roots = RootCertStore::empty();
@@ -264,9 +262,7 @@ fn early_data_is_answered() {
             None => false,
         };
         let socket = TcpStream::connect(("127.0.0.1", port)).unwrap();
-        socket
-            .set_read_timeout(Some(Duration::from_secs(10)))
-            .unwrap();
+        socket.set_read_timeout(Some(crate::PATIENCE)).unwrap();
         let mut stream = StreamOwned::new(tls, socket);
         if !early {
             stream.write_all(request).unwrap();

@@ -1,10 +1,7 @@
 //! TLS towards upstreams, with the real binary on both sides.
 
-#[path = "common/site.rs"]
-mod site;
-
+use crate::site::{self, Folder, Server};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
-use site::{Folder, Server};
 
 /// A folder with an authority, an upstream's certificate it signed, a client's, and a stranger's.
 fn folder() -> Folder {
@@ -33,7 +30,7 @@ fn folder() -> Folder {
 
 /// An upstream over TLS that tells what it saw, and locations that ask it.
 fn server(locations: &str) -> Server {
-    let port = site::free_port();
+    let port = crate::ports::free_port();
     let http = format!(
         "server {{ listen 127.0.0.1:{port} ssl; ssl_certificate up.crt; ssl_certificate_key up.key;
              ssl_verify_client optional; ssl_client_certificate ca.crt; ssl_session_cache builtin;

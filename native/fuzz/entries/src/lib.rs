@@ -5,6 +5,8 @@ mod fields;
 mod messages;
 mod multiplexed;
 mod quic;
+#[cfg(test)]
+mod replay;
 
 pub use fields::{fields, range};
 pub use messages::{configuration, fastcgi, http1};

@@ -83,7 +83,7 @@ impl Client {
 
     /// Moves datagrams until `done` says so.
     pub fn run(&mut self, what: &str, mut done: impl FnMut(&mut Self) -> bool) {
-        let deadline = Instant::now() + Duration::from_secs(20);
+        let deadline = Instant::now() + crate::PATIENCE;
         while !done(self) {
             assert!(
                 Instant::now() < deadline,

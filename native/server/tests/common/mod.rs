@@ -1,56 +1,36 @@
 //! A server of its own for each test: the real binary in a folder that goes away.
 
-// Not every test uses all of it.
-#![allow(dead_code)]
-
-use std::net::{TcpListener, UdpSocket};
-use std::path::{Path, PathBuf};
+use crate::site::{self, Folder};
+use std::path::Path;
 use std::process::{Child, Command};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-static NEXT: AtomicU32 = AtomicU32::new(0);
-
 pub struct Server {
-    pub folder: PathBuf,
+    pub folder: Folder,
     child: Child,
-}
-
-/// A port that was free a moment ago, for TCP and UDP alike.
-pub fn free_port() -> u16 {
-    loop {
-        let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = tcp.local_addr().unwrap().port();
-        if UdpSocket::bind(("127.0.0.1", port)).is_ok() {
-            return port;
-        }
-    }
 }
 
 impl Server {
     /// Starts a server whose `http` block is `http`; `%%` stands for its folder, which `prepare`
     /// may fill.
     pub fn start(http: &str, prepare: impl FnOnce(&Path)) -> Self {
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("gallop-test-{}-{number}", std::process::id());
-        let folder = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&folder).unwrap();
-        prepare(&folder);
+        let folder = Folder::new();
+        prepare(&folder.0);
         let conf = format!(
             "daemon off; user root; pid %%/pid; error_log %%/error.log info;\nevents {{ }}\n\
              http {{ access_log off; client_body_temp_path %%/body;\n{http}\n}}\n"
         );
-        let conf = conf.replace("%%", folder.to_str().unwrap());
-        std::fs::write(folder.join("gallop.conf"), conf).unwrap();
-        let child = Command::new(env!("CARGO_BIN_EXE_gallop"))
+        let conf = conf.replace("%%", site::path(&folder.0));
+        folder.write("gallop.conf", &conf);
+        let child = Command::new(site::BINARY)
             .arg("-p")
-            .arg(&folder)
+            .arg(&folder.0)
             .args(["-c", "gallop.conf", "-e", "error.log"])
             .spawn()
             .unwrap();
         let server = Self { folder, child };
-        let deadline = Instant::now() + Duration::from_secs(10);
-        while !server.folder.join("pid").exists() {
+        let deadline = Instant::now() + crate::PATIENCE;
+        while !server.folder.0.join("pid").exists() {
             assert!(
                 Instant::now() < deadline,
                 "not started: {}",
@@ -61,11 +41,11 @@ impl Server {
         server
     }
 
-    /// Asks the server to finish what it is doing and end; whether it did within ten seconds.
+    /// Asks the server to finish what it is doing and end; whether it did.
     pub fn quit(&mut self) -> bool {
         let pid = self.child.id().to_string();
         Command::new("kill").args(["-QUIT", &pid]).status().unwrap();
-        let deadline = Instant::now() + Duration::from_secs(10);
+        let deadline = Instant::now() + crate::PATIENCE;
         while Instant::now() < deadline {
             if self.child.try_wait().unwrap().is_some() {
                 return true;
@@ -76,7 +56,7 @@ impl Server {
     }
 
     pub fn errors(&self) -> String {
-        std::fs::read_to_string(self.folder.join("error.log")).unwrap_or_default()
+        std::fs::read_to_string(self.folder.0.join("error.log")).unwrap_or_default()
     }
 }
 
@@ -87,6 +67,5 @@ impl Drop for Server {
             .arg(self.child.id().to_string())
             .status();
         let _ = self.child.wait();
-        let _ = std::fs::remove_dir_all(&self.folder);
     }
 }

@@ -1,8 +1,6 @@
 //! A real gallop on free ports, in a folder of its own.
 
-// Not every test uses all of it.
-#![allow(dead_code)]
-
+use crate::ports::free_port;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -11,12 +9,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 pub const BINARY: &str = env!("CARGO_BIN_EXE_gallop");
-
-/// A port that was free a moment ago.
-pub fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("its address").port()
-}
 
 /// A folder that is removed when the test ends.
 pub struct Folder(pub PathBuf);
@@ -94,9 +86,9 @@ impl Server {
         server
     }
 
-    /// Polls for up to ten seconds.
+    /// Polls until it is so.
     pub fn wait_for(&self, what: &str, condition: impl Fn(&Server) -> bool) {
-        let limit = Instant::now() + Duration::from_secs(10);
+        let limit = Instant::now() + crate::PATIENCE;
         while !condition(self) {
             assert!(
                 Instant::now() < limit,
@@ -114,7 +106,7 @@ impl Server {
     pub fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(("127.0.0.1", self.port)).expect("connected");
         stream
-            .set_read_timeout(Some(Duration::from_secs(10)))
+            .set_read_timeout(Some(crate::PATIENCE))
             .expect("a timeout");
         stream
     }

@@ -55,7 +55,7 @@ fn damage(bytes: &[u8], other: &[u8], seed: &mut u64) -> Vec<u8> {
 }
 
 fn replay(name: &str) {
-    let entries = gallop_fuzz_entries::ENTRIES;
+    let entries = crate::ENTRIES;
     let entry = entries
         .iter()
         .find(|(n, _)| *n == name)
@@ -89,7 +89,7 @@ macro_rules! targets {
 
         #[test]
         fn every_target_is_replayed() {
-            let names: Vec<_> = gallop_fuzz_entries::ENTRIES.iter().map(|(name, _)| *name).collect();
+            let names: Vec<_> = crate::ENTRIES.iter().map(|(name, _)| *name).collect();
             assert_eq!(names, [$(stringify!($name)),*]);
         }
     };

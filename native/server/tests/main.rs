@@ -1,0 +1,41 @@
+//! The real binary under test, all of it in one program: linking the whole server takes longer than most of these
+//! tests, and each program would do it again.
+
+mod common;
+#[path = "common/h3.rs"]
+mod h3;
+#[path = "common/ports.rs"]
+mod ports;
+#[path = "common/site.rs"]
+mod site;
+
+mod cache;
+mod http1;
+mod http2;
+mod http3;
+mod idle;
+mod modules;
+mod quic_attacks;
+mod resolver;
+mod serving;
+mod ssi;
+mod status;
+mod tls;
+mod upstream_tls;
+
+/// How long a test waits for what must come; the machine may have other work to do.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
+
+#[test]
+fn every_file_of_tests_is_part_of_this_program() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests");
+    for entry in std::fs::read_dir(folder).expect("the folder of tests") {
+        let name = entry.expect("an entry").file_name();
+        let name = name.to_str().expect("a plain name");
+        let Some(module) = name.strip_suffix(".rs").filter(|m| *m != "main") else {
+            continue;
+        };
+        let is_named = include_str!("main.rs").contains(&format!("\nmod {module};\n"));
+        assert!(is_named, "tests/main.rs does not name {name}");
+    }
+}
