@@ -17,6 +17,7 @@ mod idle;
 mod modules;
 mod quic_attacks;
 mod resolver;
+mod semantics;
 mod serving;
 mod ssi;
 mod status;

@@ -1,9 +1,6 @@
 //! What the comparison with the real nginx has taught: rules that its documentation does not give.
 
-#[path = "common/site.rs"]
-mod site;
-
-use site::{read_all, Folder, Server};
+use crate::site::{read_all, Folder, Server};
 use std::io::Write;
 
 #[test]
