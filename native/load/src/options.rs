@@ -18,10 +18,16 @@ Asks for the URLs in turn, again and again. All are on one server. Certificates 
   --alpn-list NAME, --npn-list NAME the same as h2load says it: http/1.1, h2, h3
   --rate N              open loop: N requests per second in all; latency counts from when a request was due
   --rps N               the same for each connection
+  -N, --connection-inactivity-timeout TIME   a connection of HTTP/3 that heard nothing for so long is given
+                        up, its requests are lost (default 30s); half as long again without any answer ends
+                        the run
   --mtu BYTES           largest UDP payload taken and sent (HTTP/3; default 1452)
   --connect-to ADDRESS:PORT         instead of the URL's host
   --json                the result as JSON
 ";
+
+/// As long as an idle HTTP/3 connection of the usual browsers lives.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
@@ -59,6 +65,8 @@ pub struct Options {
     pub fields: Vec<(String, String)>,
     /// Requests per second over all connections, open loop.
     pub rate: Option<f64>,
+    /// How long a connection may hear nothing.
+    pub patience: Duration,
     pub mtu: u16,
     pub protocol: Protocol,
     pub tls: bool,
@@ -80,6 +88,7 @@ struct Raw {
     fields: Vec<(String, String)>,
     rate: Option<u64>,
     rate_each: Option<u64>,
+    patience: Option<Duration>,
     mtu: Option<u64>,
     protocol: Option<Protocol>,
     urls: Vec<String>,
@@ -114,6 +123,9 @@ pub fn parse(args: impl Iterator<Item = String>) -> Result<Options, String> {
             "--h3" => raw.protocol = Some(Protocol::H3),
             "--rate" => raw.rate = Some(number(name, &value()?)?),
             "--rps" => raw.rate_each = Some(number(name, &value()?)?),
+            "-N" | "--connection-inactivity-timeout" => {
+                raw.patience = Some(duration(name, &value()?)?);
+            }
             "--mtu" => raw.mtu = Some(number(name, &value()?)?),
             "--connect-to" => raw.connect_to = Some(value()?),
             "--json" => raw.json = true,
@@ -231,6 +243,7 @@ impl Raw {
             streams: self.streams.unwrap_or(1) as usize,
             threads,
             rate: rate.map(|n| n as f64),
+            patience: self.patience.unwrap_or(PATIENCE),
             mtu: self.mtu.unwrap_or(1452).clamp(1200, 65_527) as u16,
             protocol,
             tls,
@@ -319,7 +332,7 @@ mod tests {
     #[test]
     fn h2loads_own_words_are_understood() {
         let o = options(
-            "-D 5m -t2 -c 4 --rps 10 --npn-list=h2 --connect-to=127.0.0.1:1 https://a/ https://a/b",
+            "-D 5m -t2 -c 4 -N 7s --rps 10 --npn-list=h2 --connect-to=127.0.0.1:1 https://a/ https://a/b",
         );
         let o = o.unwrap();
         assert_eq!(
@@ -327,6 +340,7 @@ mod tests {
             (Some(Duration::from_secs(300)), Some(40.0))
         );
         assert_eq!((o.protocol, o.paths.len()), (Protocol::H2, 2));
+        assert_eq!(o.patience, Duration::from_secs(7));
         let plain = options("--header=Host:b.example --h1 http://127.0.0.1").unwrap();
         assert_eq!((plain.authority(), plain.address.port()), ("b.example", 80));
         assert_eq!(
@@ -346,6 +360,7 @@ mod tests {
             ("-n", "-n needs a value"),
             ("-n x https://127.0.0.1/", "-n wants a number above 0"),
             ("-n 0 https://127.0.0.1/", "-n wants a number above 0"),
+            ("-N 0 https://127.0.0.1/", "-N wants a time"),
             ("-D 5x https://127.0.0.1/", "-D wants a time"),
             ("--what https://127.0.0.1/", "unknown option --what"),
             ("--h3 http://127.0.0.1/", "over TLS only"),

@@ -131,14 +131,26 @@ impl Plan {
         self.lost += 1;
     }
 
+    /// Nothing that is under way will be answered any more.
+    pub fn give_up(&mut self) {
+        let waiting = self.started - self.succeeded - self.failed;
+        self.failed += waiting;
+        self.lost += waiting;
+    }
+
+    /// Whole answers that came, of any status.
+    pub fn answers(&self) -> u64 {
+        self.succeeded + self.failed - self.lost
+    }
+
     /// Whether nothing is left to be started or answered.
     pub fn is_done(&self, now: Instant) -> bool {
         !self.has_more(now) && self.succeeded + self.failed >= self.started
     }
 
-    /// Changes whenever anything came in.
+    /// Changes whenever any of an answer came in.
     pub fn progress(&self) -> u64 {
-        self.succeeded + self.failed + self.connects + self.bytes
+        self.answers() + self.bytes
     }
 }
 

@@ -11,8 +11,6 @@ use std::time::{Duration, Instant};
 
 /// The longest wait: timers of a connection that just began are not known yet.
 const MAX_WAIT: Duration = Duration::from_millis(100);
-/// Without anything coming in for so long the run ends.
-const STALLED: Duration = Duration::from_secs(30);
 
 /// The connections of a thread, whatever they run over.
 pub trait Transport {
@@ -49,6 +47,8 @@ pub fn work(options: &Options, thread: usize, began: Instant) -> Result<(Plan, U
     let meter = Meter::start();
     let mut now = Instant::now();
     let (mut progress, mut known) = (now, 0);
+    // Later than single connections are given up, which others may replace.
+    let stalled = options.patience * 3 / 2;
     while !plan.is_done(now) {
         let timer = transport.go_on(&mut plan, now)?;
         let paced = plan.next_due(now);
@@ -58,13 +58,17 @@ pub fn work(options: &Options, thread: usize, began: Instant) -> Result<(Plan, U
         if std::mem::replace(&mut known, plan.progress()) != plan.progress() {
             progress = now;
         }
-        if now - progress > STALLED {
-            return Err(format!(
-                "no answer for {} s; of {} requests {} were answered until then",
-                STALLED.as_secs(),
-                plan.started,
-                plan.succeeded + plan.failed - plan.lost,
-            ));
+        if now - progress > stalled {
+            if plan.has_more(now) || plan.answers() == 0 {
+                return Err(format!(
+                    "no answer for {} s; of {} requests {} were answered until then",
+                    stalled.as_secs(),
+                    plan.started,
+                    plan.answers(),
+                ));
+            }
+            // A few at the end are no reason to throw away what all the others told.
+            plan.give_up();
         }
     }
     Ok((plan, meter.used()))

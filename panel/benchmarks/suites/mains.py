@@ -14,6 +14,7 @@ from panel.rendering.tree import Node, block, directive, print_tree
 ROOT = "/PADDOCK-STAND"
 MODULES = "/PADDOCK-APACHE-MODULES"
 USER, GROUP = "PADDOCK-USER", "PADDOCK-GROUP"
+DEFAULT_TYPE = "application/octet-stream"
 
 
 def home(name: str) -> str:
@@ -30,7 +31,7 @@ def _nginx(setup: Setup, settings: Settings, as_root: bool) -> dict[str, str]:
     place = home(setup.slug)
     http: list[Node] = [
         directive("include", "mime.types"),
-        directive("default_type", "application/octet-stream"),
+        directive("default_type", DEFAULT_TYPE),
         directive("access_log", "off"),
         directive("sendfile", "on"),
         directive("tcp_nopush", "on"),
@@ -73,6 +74,8 @@ def _apache(setup: Setup, settings: Settings, as_root: bool) -> dict[str, str]:
         *(_one_process() if settings.one_process else []),
         *([directive("MaxKeepAliveRequests", 0)] if settings.keepalive_requests else []),
         directive("TypesConfig", "/etc/mime.types"),
+        # Files without an ending: nginx has a type for them, Apache none of its own.
+        block("FilesMatch", "^[^.]+$", body=[directive("ForceType", DEFAULT_TYPE)], gap=False),
         block("Directory", "/", body=[directive("AllowOverride", "None"), directive("Require", "all", "denied")]),
         directive("IncludeOptional", "conf.d/*.conf"),
     ]

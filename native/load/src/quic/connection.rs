@@ -127,9 +127,11 @@ impl Connection {
         loop {
             match chunks.next(usize::MAX) {
                 Ok(Some(chunk)) => {
-                    plan.bytes += chunk.bytes.len() as u64;
                     match index {
-                        Some(index) => self.requests[index].take(&chunk.bytes, &mut self.known),
+                        Some(index) => {
+                            plan.bytes += chunk.bytes.len() as u64;
+                            self.requests[index].take(&chunk.bytes, &mut self.known);
+                        }
                         // A GOAWAY on the control stream; the rest of what it may hold tells nothing.
                         None => self.leaving |= chunk.bytes.first() == Some(&7),
                     }

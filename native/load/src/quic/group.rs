@@ -200,7 +200,7 @@ pub fn transport(options: &Options) -> TransportConfig {
         .max_concurrent_uni_streams(16u32.into())
         .stream_receive_window(WINDOW.into())
         .receive_window(VarInt::from(WINDOW))
-        .max_idle_timeout(Some(VarInt::from(30_000u32).into()))
+        .max_idle_timeout(options.patience.try_into().ok())
         .mtu_discovery_config(Some(discovery))
         .datagram_receive_buffer_size(None);
     transport
