@@ -61,6 +61,7 @@ OPERATIONS = (
     "sample",  # {"trees": {name: sources} | "pids": [...], "seconds", "hz"} -> CPU and RSS of process trees over time
     "answers",  # {"requests": [what to ask which listener]} -> {"answers": [{"status", "sha256", "encoding", ...}]}
     "stand",  # StandRequest: private instances of the host's servers for one run; {"action": "end" | "left"}
+    "application",  # {"name", "action": plan | install, "plan"} -> packages (agents/host/applications.py)
     "fingerprint",  # {} -> kernel, CPUs, governor, boot id, load tools with versions: what a measurement depends on
     "ports",  # {"count"} -> {"ports": [free ones]}
     "empty",  # {"folders", "roots"} -> {"files", "bytes"}: what servers keep of answers, thrown away
@@ -193,7 +194,7 @@ class StandServer:
     name: str
     kind: str  # nginx | native | apache | php-fpm | mariadb
     listen: str  # address:port, or the name of a socket in its folder: it is up when that accepts connections
-    binary: str = ""  # php-fpm: "" is the host's newest
+    binary: str = ""  # "" is the host's newest php-fpm, or its MariaDB
 
 
 @dataclass(frozen=True)
@@ -212,6 +213,7 @@ class StandRequest:
     folders: list[str] = field(default_factory=list)
     network: dict[str, int] | None = None  # agents/host/link.py LIMITS; {}: as fast as it goes; None: no namespaces
     programs: dict[str, dict[str, str]] = field(default_factory=dict)  # paddock-netem: {"source", "sha256"}, uploaded
+    application: str = ""  # wordpress: copied, with a database in the stand, and filled (agents/host/wordpress.py)
     action: str = "start"
 
 

@@ -7,6 +7,9 @@ set -eu
 
 # program (or path) : Debian package
 TEST="nginx:nginx apache2:apache2 ab:apache2-utils sshd:openssh-server ssh-keygen:openssh-client h2load:nghttp2-client
+/usr/share/wordpress/wp-load.php:wordpress mariadbd:mariadb-server-core /usr/lib/php/20220829/mysqli.so:php8.2-mysql
+/usr/share/wordpress/wp-content/themes/twentytwentythree/style.css:wordpress-theme-twentytwentythree php:php8.2-cli
+/usr/share/doc/php/copyright:php
 wrk:wrk siege:siege php-fpm8.2:php8.2-fpm redis-server:redis-server chromium:chromium curl:curl ip:iproute2
 docker-compose:docker-compose git:git /usr/lib/postgresql/15/bin/postgres:postgresql-15
 /usr/share/fonts/truetype/dejavu/DejaVuSans.ttf:fonts-dejavu-core"

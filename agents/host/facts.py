@@ -6,7 +6,7 @@ import os
 import platform
 import sys
 
-from agents.host import commands, detect, namespace, processes
+from agents.host import applications, commands, detect, namespace, processes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +20,8 @@ LOAD_TOOLS = ("ab", "h2load", "wrk", "siege")
 
 def run(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, Any]:
     """{"hostname", "kernel", "machine", "os": {"id", "version", "name"}, "cpus", "cpu_model", "memory_bytes",
-    "python", "uid", "home", "gallop_base", "systemd", "namespaces", "tools": {name: path}, "engines": [...]}.
+    "python", "uid", "home", "gallop_base", "systemd", "namespaces", "tools": {name: path}, "applications": {name:
+    version, "" when anything of it is missing}, "engines": [...]}.
 
     "engines" is what detect.engines gives.
     "gallop_base" is where gallop is to live, "" for the usual places: the account's PADDOCK_GALLOP_BASE."""
@@ -39,6 +40,7 @@ def run(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, An
         "systemd": detect.has_systemd(),
         "namespaces": namespace.is_supported(),
         "tools": {name: path for name, path in ((name, commands.find(name)) for name in LOAD_TOOLS) if path},
+        "applications": {"wordpress": applications.version()},
         "engines": detect.engines(),
     }
 

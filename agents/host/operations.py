@@ -37,13 +37,14 @@ MODULES = {
     "sample": "agents.host.sample",
     "answers": "agents.host.answers",
     "stand": "agents.host.stand",
+    "application": "agents.host.applications",
     "fingerprint": "agents.host.fingerprint",
     "ports": "agents.host.ports",
     "empty": "agents.host.empty",
 }
 
 # A closing channel does not take these back: they come to their end, whole or undone.
-UNINTERRUPTED = frozenset({"apply", "recover", "rollback", "install", "service"})
+UNINTERRUPTED = frozenset({"apply", "recover", "rollback", "install", "service", "application"})
 
 
 def find(name: str) -> Run | None:

@@ -14,7 +14,7 @@ import socket
 import threading
 import time
 
-from agents.host import link, processes, stand_files, stand_servers
+from agents.host import link, processes, stand_files, stand_servers, wordpress
 from agents.host.errors import Refusal
 
 TYPE_CHECKING = False
@@ -73,6 +73,10 @@ class Stand:
         emit({"state": "files"})
         self.folder.write(args.get("files", []), args.get("fill", []), args.get("folders", []))
         self.folder.programs(args.get("programs", {}))
+        application = self._application(str(args.get("application") or ""))
+        if application is not None:
+            emit({"state": "application"})
+            application.lay()
         self.servers = [stand_servers.made(item, self.folder.path) for item in args.get("servers", [])]
         if args.get("network") is not None:
             emit({"state": "network"})
@@ -86,6 +90,8 @@ class Stand:
             server.start(keeper)
             server.await_up(keeper, cancelled)
             self.namespaces |= server.namespaces
+            if application is not None and server.kind == "mariadb":
+                application.fill(cancelled)
         precision = self.link.measure() if self.link else {}
         return {
             "state": "up",
@@ -94,6 +100,11 @@ class Stand:
             "network": precision,
             "namespaces": sorted(self.namespaces),
         }
+
+    def _application(self, name: str) -> Optional[wordpress.WordPress]:
+        if name not in ("", "wordpress"):
+            raise Refusal("invalid", "%r is no application of a stand; there is wordpress" % name)
+        return wordpress.WordPress(self.folder.path) if name else None
 
     def enter(self, far: bool = False) -> None:
         """Moves the calling thread to where the load comes from; `far`: to where the servers are."""

@@ -111,12 +111,18 @@ class Folder:
 
 def _host_words() -> Dict[str, str]:
     modules = next((path for path in MODULES if os.path.isdir(path)), MODULES[0])
+    owner = account()
+    group = grp.getgrgid(owner.pw_gid).gr_name
+    return {"/PADDOCK-APACHE-MODULES": modules, "PADDOCK-USER": owner.pw_name, "PADDOCK-GROUP": group}
+
+
+def account() -> pwd.struct_passwd:
+    """Whom the servers of a stand run as where the agent is root; Refusal when the host has none of those known."""
     known = {entry.pw_name: entry for entry in pwd.getpwall()}
-    account = next((known[name] for name in ACCOUNTS if name in known), None)
-    if account is None:
+    found = next((known[name] for name in ACCOUNTS if name in known), None)
+    if found is None:
         raise Refusal("missing", "this host has none of the accounts %s for servers to run as" % ", ".join(ACCOUNTS))
-    group = grp.getgrgid(account.pw_gid).gr_name
-    return {"/PADDOCK-APACHE-MODULES": modules, "PADDOCK-USER": account.pw_name, "PADDOCK-GROUP": group}
+    return found
 
 
 def pattern() -> bytes:

@@ -16,7 +16,7 @@ import subprocess
 import threading
 import time
 
-from agents.host import commands, netns, paths, processes, sample
+from agents.host import applications, commands, netns, paths, processes, sample
 from agents.host.errors import Refusal
 
 TYPE_CHECKING = False
@@ -186,7 +186,7 @@ def made(item: Dict[str, Any], folder: str) -> Server:
     name, kind = str(item.get("name")), str(item.get("kind"))
     if kind not in _PROGRAMS or not re.match(r"[a-z][a-z0-9-]{0,39}\Z", name):
         raise Refusal("invalid", "a stand's server has a plain name and is one of %s" % ", ".join(sorted(_PROGRAMS)))
-    binary = str(item.get("binary") or "") or newest_fpm()
+    binary = str(item.get("binary") or "") or (applications.database() if kind == "mariadb" else newest_fpm())
     paths.check_shape(binary)
     if not re.match(r"(?:%s)\Z" % _PROGRAMS[kind], os.path.basename(binary)):
         raise Refusal("refused", "%s is no program of the kind %s" % (binary, kind))

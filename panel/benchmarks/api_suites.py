@@ -21,16 +21,19 @@ from panel.api.serializers import EmptySerializer, StrictSerializer
 from panel.benchmarks import selectors, suite_comparing, suite_exports, suite_results, suite_services
 from panel.benchmarks.models import SuiteRun
 from panel.benchmarks.suites import SUITES
-from panel.benchmarks.suites.choosing import Choice
+from panel.benchmarks.suites.choosing import stored_choice
 from panel.benchmarks.suites.definitions import PRESETS, PROTOCOLS
 from panel.hosts.selectors import hosts_visible
 
+APPLICATIONS = [item.slug for suite in SUITES.values() for item in suite.applications]
 SETUPS = sorted({setup.slug for suite in SUITES.values() for setup in suite.setups})
 
 
 class SuiteInput(StrictSerializer):
     """Without `setups`: all that the host has the servers for. `cases` (ids of published cases, such as
-    `small-multiplexed`, or one row of them, `small-multiplexed-0`) and `protocols` choose a part of the suite."""
+    `small-multiplexed`, or one row of them, `small-multiplexed-0`) and `protocols` choose a part of the suite.
+    `application` (of php-application-2020; without it the bundled shop) is what is browsed, `paths` a list of your own
+    of its pages."""
 
     suite = serializers.ChoiceField(choices=list(SUITES))
     preset = serializers.ChoiceField(choices=list(PRESETS))
@@ -40,6 +43,8 @@ class SuiteInput(StrictSerializer):
     protocols = serializers.ListField(
         child=serializers.ChoiceField(choices=list(PROTOCOLS)), required=False, max_length=3
     )
+    application = serializers.ChoiceField(choices=APPLICATIONS, required=False)
+    paths = serializers.ListField(child=serializers.CharField(max_length=2000), required=False, max_length=200)
 
 
 class CaseSerializer(serializers.Serializer[Any]):
@@ -52,13 +57,15 @@ class CaseSerializer(serializers.Serializer[Any]):
 
 class SuiteRunSerializer(serializers.ModelSerializer[SuiteRun]):
     """`shortened`: fewer and shorter rounds than were published. `part`: what was chosen of the suite, in words; empty
-    for all of it. `expected_s`: roughly how long all cases take, by the published figures."""
+    for all of it. `application`: what was browsed, in words; empty in a suite of files. `expected_s`: roughly how long
+    all cases take, by the published figures."""
 
     host = serializers.CharField(source="host_name", read_only=True)
     requested_by = serializers.CharField(source="requested_by.username", read_only=True, default=None, allow_null=True)
     left_out = serializers.ListField(child=serializers.CharField(), read_only=True)
     shortened = serializers.SerializerMethodField()
     part = serializers.SerializerMethodField()
+    application = serializers.SerializerMethodField()
     expected_s = serializers.SerializerMethodField()
     setups = serializers.SerializerMethodField()
     cases = serializers.SerializerMethodField()
@@ -66,7 +73,20 @@ class SuiteRunSerializer(serializers.ModelSerializer[SuiteRun]):
     class Meta:
         model = SuiteRun
         fields = [
-            *("uuid", "title", "suite", "preset", "shortened", "part", "host", "setups", "left_out", "status", "cases"),
+            *(
+                "uuid",
+                "title",
+                "suite",
+                "preset",
+                "shortened",
+                "part",
+                "application",
+                "host",
+                "setups",
+                "left_out",
+                "status",
+                "cases",
+            ),
             *("expected_s", "requested_by", "created_at", "finished_at"),
         ]
 
@@ -75,6 +95,9 @@ class SuiteRunSerializer(serializers.ModelSerializer[SuiteRun]):
 
     def get_part(self, row: SuiteRun) -> str:
         return suite_results.part_words(row)
+
+    def get_application(self, row: SuiteRun) -> str:
+        return row.choice.application_words(SUITES[row.suite])
 
     def get_expected_s(self, row: SuiteRun) -> float:
         return round(suite_results.expected_s(row))
@@ -124,7 +147,7 @@ class Suites(Resource):
             preset=values["preset"],
             host=host,
             setups=values.get("setups", ()),
-            choice=Choice(tuple(values.get("cases", ())), tuple(values.get("protocols", ()))),
+            choice=stored_choice(values),
         )
         return self._accepted(row)
 

@@ -14,6 +14,7 @@ from django.utils.translation import gettext_lazy as _
 from panel.accounts.models import Team
 from panel.benchmarks.arguments import ArgumentError, clean, clean_paths
 from panel.benchmarks.choices import Tool
+from panel.benchmarks.suites.choosing import Choice, stored_choice
 from panel.core.models import BaseModel
 from panel.deployments.models import Revision
 from panel.hosts.models import EngineInstall, Host
@@ -99,6 +100,10 @@ class SuiteRun(BaseModel):
     @property
     def is_ended(self) -> bool:
         return self.status != SuiteStatus.RUNNING
+
+    @property
+    def choice(self) -> Choice:
+        return stored_choice(self.chosen)
 
 
 class RunStatus(models.TextChoices):

@@ -98,7 +98,8 @@ def _plan(run: Run, rows: list[RunTarget], installs: list[EngineInstall], remote
     stand = run.parameters["stand"]
     suite = SUITES[stand["suite"]]
     case: Case = stored_case(stand["case"])
-    content: Content = suite.content
+    application = suite.application(stand["application"]) if stand.get("application") else None
+    content: Content = application.content if application else suite.content
     settings: Settings = suite.settings
     with pool.session(remote) as agent:
         as_root = agent.identity["uid"] == 0
@@ -122,6 +123,7 @@ def _plan(run: Run, rows: list[RunTarget], installs: list[EngineInstall], remote
         programs,
         as_root=as_root,
         isolated=case.parser,
+        ready_made=application.ready_made if application else "",
         uploads=uploads,
     )
 

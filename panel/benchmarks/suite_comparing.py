@@ -9,6 +9,7 @@ from panel.benchmarks import since, since_words, suite_results
 from panel.benchmarks.models import SuiteRun
 from panel.benchmarks.since import Change
 from panel.benchmarks.suite_tables import NONE, Cell, Outcome, Table, figure_cell
+from panel.benchmarks.suites import SUITES
 from panel.core.errors import ApplicationError
 
 MOST = 4
@@ -32,6 +33,8 @@ def compared(rows: Sequence[SuiteRun]) -> list[Table]:
         raise ApplicationError(f"Choose from two to {MOST} runs of a suite.")
     if len({row.suite for row in rows}) > 1:
         raise ApplicationError("These are of different suites, which have no case in common. Choose runs of one.")
+    if len({row.choice.application_words(SUITES[row.suite]) for row in rows}) > 1:
+        raise ApplicationError("These browsed different applications. Choose runs that browsed the same one.")
     sides = [side_of(row) for row in rows]
     shared = [slug for slug in sides[0].outcomes if all(slug in side.outcomes for side in sides)]
     if not shared:

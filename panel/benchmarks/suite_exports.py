@@ -20,7 +20,7 @@ _STYLES = ("tokens", "base", "components", "benchmarks")
 
 def file_name(row: SuiteRun) -> str:
     """Without ending: suite, preset, whether it is a part, and when it began (UTC)."""
-    part = "-part" if row.chosen else ""
+    part = "-part" if row.choice.is_part else ""
     return f"{row.suite}-{row.preset}{part}-{row.created_at:%Y%m%d-%H%M}"
 
 
@@ -33,6 +33,7 @@ def suite_json(row: SuiteRun) -> dict[str, Any]:
         "preset": row.preset,
         "shortened": row.preset != "full",
         "part": row.chosen or None,
+        "application": suite_results.described(row)["application"] or None,
         "title": row.title,
         "host": row.host_name,
         "status": row.status,

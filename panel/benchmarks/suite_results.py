@@ -10,7 +10,6 @@ from panel.benchmarks.charts import Chart
 from panel.benchmarks.models import Run, RunStatus, SuiteRun
 from panel.benchmarks.suite_tables import Outcome, Table
 from panel.benchmarks.suites import SUITES, choosing, published
-from panel.benchmarks.suites.choosing import stored_choice
 from panel.benchmarks.suites.definitions import Case, Setup, Suite, speaking, stored_case
 
 
@@ -100,12 +99,13 @@ def described(row: SuiteRun) -> dict[str, Any]:
         "findings": source.get("findings", []),
         "short": row.preset == "short",
         "part": part_words(row),
+        "application": row.choice.application_words(suite),
     }
 
 
 def part_words(row: SuiteRun) -> str:
     """Which part of the suite was chosen, in words; "" when it was the whole."""
-    return stored_choice(row.chosen).words(SUITES[row.suite])
+    return row.choice.words(SUITES[row.suite])
 
 
 def expected_s(row: SuiteRun) -> float:

@@ -19,10 +19,20 @@ from panel.benchmarks.arguments import clean, clean_paths
 from panel.benchmarks.models import ENDED, Run, RunStatus, RunTarget, SuiteRun, SuiteStatus
 from panel.benchmarks.stands import program
 from panel.benchmarks.suites import SUITES
-from panel.benchmarks.suites.choosing import Choice, expected_s, stored_choice
-from panel.benchmarks.suites.definitions import PRESETS, Case, PresetName, Setup, Suite, speaking, stored_case
+from panel.benchmarks.suites.choosing import Choice, expected_s
+from panel.benchmarks.suites.definitions import (
+    PRESETS,
+    Application,
+    Case,
+    PresetName,
+    Setup,
+    Suite,
+    speaking,
+    stored_case,
+)
 from panel.benchmarks.suites.standing import able
 from panel.core.errors import ApplicationError, Conflict
+from panel.hosts import preparing
 from panel.hosts.models import Connection, EngineInstall, Host, HostStatus
 from panel.hosts.services import refuse_paused
 
@@ -33,7 +43,7 @@ def suite_start(
 ) -> SuiteRun:
     """Freezes the suite, or the part of it that is chosen, for what `host` has installed, and queues its first case.
 
-    No `setups` means all of them."""
+    No `setups` means all of them. NotPrepared when the host lacks the chosen application."""
     require(actor, Action.BENCHMARK)
     if suite not in SUITES:
         raise ApplicationError(f"There is no suite “{suite}”; there are {', '.join(SUITES)}.", field="suite")
@@ -47,6 +57,7 @@ def suite_start(
     choice = choice or Choice()
     chosen = choice.of(definition, PRESETS[PRESETS.index(preset)])
     _check_known(definition, setups)
+    _check_prepared(definition, host, choice)
     available, left_out = _available(definition, host, setups)
     if not available:
         raise ApplicationError(f"{host.name} has none of the suite's servers. {' '.join(left_out)}", field="host")
@@ -60,7 +71,7 @@ def suite_start(
         preset=preset,
         host=host,
         host_name=host.name,
-        title=f"{definition.title}{', a part,' if choice else ''} on {host.name}"[:200],
+        title=_title(definition, choice, host),
         plan=[case.stored() for case in cases],
         setups=[_frozen(setup, install) for setup, install in available],
         left_out=left_out,
@@ -71,6 +82,34 @@ def suite_start(
     audit_record(actor=actor, action="suite.start", target=row, after={"suite": suite, "preset": preset, **row.chosen})
     transaction.on_commit(lambda: suite_advance(row))
     return row
+
+
+def _title(definition: Suite, choice: Choice, host: Host) -> str:
+    """The suite's own application goes without saying."""
+    named = choice.application or choice.paths
+    parts = [definition.title, *([choice.application_words(definition)] if named else [])]
+    return f"{', '.join(parts)}{', a part,' if choice.is_part else ''} on {host.name}"[:200]
+
+
+def _check_prepared(definition: Suite, host: Host, choice: Choice) -> None:
+    application = definition.application(choice.application)
+    if application is None or not application.ready_made:
+        return
+    if not preparing.version(host, application.ready_made):
+        raise NotPrepared(host, application)
+
+
+class NotPrepared(ApplicationError):
+    """The host has not all that a ready-made application needs; it can be prepared on request."""
+
+    def __init__(self, host: Host, application: Application) -> None:
+        super().__init__(
+            f"{host.name} is not prepared for {application.label}, or was not looked at since. An administrator sees "
+            f"what would be installed there, and installs it, under Suites, “Prepare {host.name}”; a check of the host "
+            f"finds what is there already.",
+            field="application",
+        )
+        self.host, self.application = host, application
 
 
 def _frozen(setup: Setup, install: EngineInstall) -> dict[str, Any]:
@@ -94,8 +133,7 @@ def suite_repeat(*, actor: User, row: SuiteRun) -> SuiteRun:
     if row.host is None:
         raise ApplicationError(f"The host of {row.title} is not known any more. Start the suite on another one.")
     slugs = [item["slug"] for item in row.setups]
-    choice = stored_choice(row.chosen)
-    return suite_start(actor=actor, suite=row.suite, preset=row.preset, host=row.host, setups=slugs, choice=choice)
+    return suite_start(actor=actor, suite=row.suite, preset=row.preset, host=row.host, setups=slugs, choice=row.choice)
 
 
 def _check_known(definition: Suite, setups: Sequence[str]) -> None:
@@ -153,7 +191,7 @@ def _case_queue(row: SuiteRun, number: int) -> None:
         suite_run=row,
         case=number,
         title=f"{definition.title}: {case.title}"[:200],
-        parameters=_parameters(definition, case),
+        parameters=_parameters(definition, case, row.choice.application),
         requested_by=row.requested_by,
         progress="Waiting for a worker",
     )
@@ -179,7 +217,7 @@ def _refused(run: Run, words: str) -> None:
     Run.objects.filter(pk=run.pk).update(status="failed", error=words, progress="", finished_at=timezone.now())
 
 
-def _parameters(definition: Suite, case: Case) -> dict[str, Any]:
+def _parameters(definition: Suite, case: Case, application: str) -> dict[str, Any]:
     return {
         "name": case.title,
         "tool": case.tool.value,
@@ -190,7 +228,7 @@ def _parameters(definition: Suite, case: Case) -> dict[str, Any]:
         "timeout_s": case.timeout_s,
         "allowed_error_percent": case.allowed_error_percent,
         "idle_s": case.idle_s,
-        "stand": {"suite": definition.slug, "case": case.stored()},
+        "stand": {"suite": definition.slug, "case": case.stored(), "application": application},
     }
 
 

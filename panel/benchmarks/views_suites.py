@@ -20,6 +20,7 @@ from panel.accounts.permissions import Action, may
 from panel.benchmarks import selectors, suite_comparing, suite_exports, suite_results, suite_services
 from panel.benchmarks.models import SuiteRun
 from panel.benchmarks.stream import suite_events
+from panel.benchmarks.suite_services import NotPrepared
 from panel.benchmarks.suites import SUITES, choosing, published
 from panel.benchmarks.suites.choosing import Choice
 from panel.benchmarks.suites.definitions import PRESETS, PROTOCOLS
@@ -50,6 +51,7 @@ def suite_list(request: Request) -> HttpResponse:
         "hosts": hosts_visible(request.user).filter(status=HostStatus.READY),
         "page": Paginator(selectors.suites_visible(request.user), PAGE).get_page(request.GET.get("page")),
         "may_benchmark": may(request.user, Action.BENCHMARK),
+        "may_administer": may(request.user, Action.ADMINISTER),
         "crumbs": crumbs(),
     }
     return render(request, "benchmarks/suites.html", context)
@@ -82,7 +84,10 @@ def _presets(slug: str, setups: Sequence[str], choice: Choice) -> list[tuple[str
 
 
 def _choice(data: QueryDict) -> Choice:
-    return Choice(tuple(data.getlist("cases")), tuple(data.getlist("protocols")))
+    paths = tuple(line.strip() for line in data.get("paths", "").splitlines() if line.strip())
+    return Choice(
+        tuple(data.getlist("cases")), tuple(data.getlist("protocols")), data.get("application", "")[:40], paths
+    )
 
 
 @require_safe
@@ -109,6 +114,11 @@ def suite_start(request: Request, suite: str) -> HttpResponse:
             setups=request.POST.getlist("setups"),
             choice=_choice(request.POST),
         )
+    except NotPrepared as error:
+        messages.error(request, error.message)
+        if may(request.user, Action.ADMINISTER):
+            return redirect("hosts:prepare", error.host.name, error.application.ready_made)
+        return redirect("benchmarks:suites")
     except ApplicationError as error:
         messages.error(request, error.message)
         return redirect("benchmarks:suites")

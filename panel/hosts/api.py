@@ -29,6 +29,7 @@ from panel.hosts.serializers import (
     InstallInput,
     InstallSerializer,
     OperationSerializer,
+    PrepareInput,
     ServiceInput,
     TrustInput,
 )
@@ -69,6 +70,7 @@ class Hosts(Resource):
         "install_native",
         "check_drift",
         "adopt_server",
+        "prepare",
     }
     parameters = {"logs": LOG_PARAMETERS}
 
@@ -146,6 +148,15 @@ class Hosts(Resource):
     def check_drift(self, request: Request, name: str = "") -> Response:
         """Looks whether managed files were edited on the host; what is found is at /drifts/."""
         return self._errand(OperationKind.DRIFT)
+
+    @extend_schema(request=PrepareInput, responses={202: OperationSerializer})
+    @action(detail=True, methods=["post"])
+    def prepare(self, request: Request, name: str = "") -> Response:
+        """What the distribution would install for an application of suites: the job's result. With `plan`, that job's
+        uuid, exactly this is installed, or nothing."""
+        values = {key: str(value) for key, value in self.body(PrepareInput).items()}
+        kind = OperationKind.PREPARE
+        return queued(services.operation_request(actor=self.actor, host=self.get_object(), kind=kind, params=values))
 
     @extend_schema(request=AdoptInput, responses={201: InstallSerializer})
     @action(detail=True, methods=["post"], url_path="adopt-server")

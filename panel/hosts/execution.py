@@ -15,7 +15,7 @@ from uuid import UUID
 from django.utils import timezone
 
 from panel.core.errors import ApplicationError
-from panel.hosts import claims, errands
+from panel.hosts import claims, errands, preparing
 from panel.hosts.claims import Attempt, Claim
 from panel.hosts.locks import HeldLocks, HostBusy, host_lock
 from panel.hosts.models import HostOperation, JobStatus, OperationKind
@@ -28,6 +28,7 @@ ERRANDS: dict[str, Errand] = {
     OperationKind.CHECK: errands.check,
     OperationKind.SERVICE: errands.service,
     OperationKind.INSTALL_NATIVE: errands.install_native,
+    OperationKind.PREPARE: preparing.prepare,
 }
 # These only look; the others exclude deployments and benchmarks while they run.
 WITHOUT_LOCK = {OperationKind.CHECK, OperationKind.DRIFT}

@@ -125,11 +125,16 @@ class EngineInstall(BaseModel):
         rules.install(self)
 
 
+# Of suites, as the agent names them (agents/host/applications.py).
+APPLICATIONS = {"wordpress": "WordPress"}
+
+
 class OperationKind(models.TextChoices):
     CHECK = "check", _("Check host")  # connect, facts, installed servers
     SERVICE = "service", _("Control server")  # params: install, action start|stop|reload
     INSTALL_NATIVE = "install_native", _("Install gallop")
     DRIFT = "drift", _("Check for drift")
+    PREPARE = "prepare", _("Prepare an application")  # params: application; plan, the uuid of what to install
 
 
 class JobStatus(models.TextChoices):

@@ -6,7 +6,7 @@ from rest_framework import serializers
 
 from panel.api.serializers import StrictModelSerializer, StrictSerializer
 from panel.hosts import selectors
-from panel.hosts.models import Engine, EngineInstall, Host, HostOperation, OperationKind
+from panel.hosts.models import APPLICATIONS, Engine, EngineInstall, Host, HostOperation, OperationKind
 from panel.hosts.rules import NO_ROOTS
 from panel.hosts.services.operations import SERVICE_ACTIONS
 
@@ -157,6 +157,13 @@ class InstallInput(StrictModelSerializer):
             "workers",
             "manages_main_config",
         ]
+
+
+class PrepareInput(StrictSerializer):
+    """`plan`: the uuid of the job that told what would be installed."""
+
+    application = serializers.ChoiceField(choices=list(APPLICATIONS.items()))
+    plan = serializers.UUIDField(required=False)
 
 
 class ServiceInput(StrictSerializer):

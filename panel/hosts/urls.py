@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import URLPattern, URLResolver, path
 
-from panel.hosts.views import changes, pages, traffic
+from panel.hosts.views import applications, changes, pages, traffic
 
 app_name = "hosts"
 
@@ -20,6 +20,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("<slug:name>/delete/", changes.delete, name="delete"),
     path("<slug:name>/trust/", changes.trust, name="trust"),
     path("<slug:name>/ask/<slug:errand>/", changes.ask, name="ask"),
+    path("<slug:name>/prepare/<slug:application>/", applications.prepare, name="prepare"),
     path("<slug:name>/service/", changes.service, name="service"),
     path("<slug:name>/servers/+adopt/", changes.adopt, name="adopt"),
     path("<slug:name>/servers/<int:pk>/forget/", changes.forget, name="forget"),

@@ -51,6 +51,7 @@ TWINS: dict[str, str] = {
     "hosts:delete": "DELETE hosts/{name}/",
     "hosts:trust": "POST hosts/{name}/trust-key/",
     "hosts:ask": "POST hosts/{name}/check/, POST hosts/{name}/install-gallop/, POST hosts/bulk/",
+    "hosts:prepare": "POST hosts/{name}/prepare/",
     "hosts:service": "POST installs/{id}/service/",
     "hosts:stop": "POST installs/{id}/service/",
     "hosts:adopt": "POST hosts/{name}/adopt-server/",

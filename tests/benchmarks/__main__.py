@@ -39,6 +39,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--cases", type=_names, default=(), help="published cases: small-multiplexed,file-10mb,...")
     parser.add_argument("--only", type=_names, default=(), metavar="PROTOCOLS", help="h3,h2,h1")
     parser.add_argument("--servers", type=_names, default=(), help="set-ups: nginx,gallop,apache,...")
+    parser.add_argument("--application", default="", help="of php-application-2020: shop, wordpress")
     parser.add_argument("--program", type=_program, action="append", default=[], help="nginx=/path/to/another/nginx")
     parser.add_argument("--keep", type=Path, help="a folder for page, JSON and CSV")
     asked = parser.parse_args(arguments)
@@ -60,7 +61,7 @@ def _wanted(asked: argparse.Namespace) -> list[Wanted]:
     from panel.benchmarks.suites.choosing import Choice
     from tests.benchmarks.suites import Wanted
 
-    choice = Choice(asked.cases, asked.only)
+    choice = Choice(asked.cases, asked.only, asked.application)
     preset = "full" if asked.full else "short"
     return [Wanted(slug, preset, asked.servers, choice, asked.keep) for slug in asked.suites or SLUGS]
 

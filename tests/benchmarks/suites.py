@@ -9,6 +9,7 @@ from pathlib import Path
 
 from django.urls import reverse
 
+from agents.host import applications
 from panel.accounts.models import User
 from panel.benchmarks import execution, suite_exports, suite_results
 from panel.benchmarks.models import Run, RunStatus, SuiteRun
@@ -48,7 +49,11 @@ def _built(engine: str, binary: str) -> tuple[str, list[str]]:
 
 
 def local_host() -> Host:
-    return Host.objects.create(name="here", connection=Connection.LOCAL, status=HostStatus.READY, layout=Layout.CONF_D)
+    """With what a check of it would find of applications."""
+    facts = {"applications": {"wordpress": applications.version()}}
+    return Host.objects.create(
+        name="here", connection=Connection.LOCAL, status=HostStatus.READY, layout=Layout.CONF_D, facts=facts
+    )
 
 
 def carried_out(row: SuiteRun) -> list[Run]:
@@ -126,5 +131,5 @@ def _keep(actor: User, row: SuiteRun, folder: Path) -> None:
     for name, ending in (("suite-report", "html"), ("suite-json", "json"), ("suite-csv", "csv")):
         answer = client.get(reverse(f"benchmarks:{name}", args=[row.uuid]))
         assert answer.status_code == 200, answer.content[:2000]
-        part = "-part" if row.chosen else ""
+        part = "-part" if row.choice.is_part else ""
         (folder / f"{row.suite}-{row.preset}{part}.{ending}").write_bytes(answer.content)

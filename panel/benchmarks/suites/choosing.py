@@ -1,34 +1,64 @@
-"""A part of a suite: some of its cases, by some of the protocols. What was not chosen of a kind is all of it."""
+"""What was chosen of a suite: some of its cases, by some of the protocols, on an application. What was not chosen of a
+kind is all of it, and the suite's own application."""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from panel.benchmarks.arguments import ArgumentError, clean_paths
+from panel.benchmarks.choices import Tool
 from panel.benchmarks.suites import published
-from panel.benchmarks.suites.definitions import PROTOCOLS, Case, PresetName, Suite
+from panel.benchmarks.suites.definitions import PROTOCOLS, Application, Case, PresetName, Suite
 from panel.core.errors import ApplicationError
 
 
 @dataclass(frozen=True)
 class Choice:
-    """`cases` are ids of the publication (`small-multiplexed`), rows of it (`small-multiplexed-0`) or single cases."""
+    """`cases` are ids of the publication (`small-multiplexed`), rows of it (`small-multiplexed-0`) or single cases.
+
+    `paths` are browsed instead of the application's own list."""
 
     cases: tuple[str, ...] = ()
     protocols: tuple[str, ...] = ()
+    application: str = ""
+    paths: tuple[str, ...] = ()
 
-    def __bool__(self) -> bool:
+    @property
+    def is_part(self) -> bool:
         return bool(self.cases or self.protocols)
 
-    def stored(self) -> dict[str, list[str]]:
-        """As JSON; empty for the whole suite."""
-        return {"cases": list(self.cases), "protocols": list(self.protocols)} if self else {}
+    def stored(self) -> dict[str, Any]:
+        """As JSON; empty for the whole suite on its own application."""
+        parts = {"cases": list(self.cases), "protocols": list(self.protocols)} if self.is_part else {}
+        named = {"application": self.application} if self.application else {}
+        return {**parts, **named, **({"paths": list(self.paths)} if self.paths else {})}
 
     def of(self, suite: Suite, preset: PresetName) -> tuple[Case, ...]:
-        """Those cases of the preset that are chosen. ApplicationError for a name that the preset has not."""
-        cases = suite.cases(preset)
+        """Those cases of the preset that are chosen, on the application that is. ApplicationError for a name that the
+        preset has not, and for paths that cannot be asked for."""
+        application = self._application(suite)
+        cases = self._picked(suite.cases(preset))
+        if self.paths and not any(case.browses for case in cases):
+            raise ApplicationError(
+                "None of these cases browses an application; leave the list of paths empty.", field="paths"
+            )
+        if application is None:
+            return cases
+        paths = tuple(_checked(self.paths)) or application.paths
+        return tuple(_browsing(case, application, paths, preset) if case.browses else case for case in cases)
+
+    def _application(self, suite: Suite) -> Application | None:
+        found = suite.application(self.application)
+        if found is None and self.application:
+            known = ", ".join(item.slug for item in suite.applications)
+            there = f"there are {known}" if known else "its cases ask for files"
+            raise ApplicationError(f"The suite has no application “{self.application}”; {there}.", field="application")
+        return found
+
+    def _picked(self, cases: tuple[Case, ...]) -> tuple[Case, ...]:
         for name in self.cases:
             if not any(name in _names(case) for case in cases):
                 known = ", ".join(dict.fromkeys(case.source for case in cases))
@@ -57,10 +87,38 @@ class Choice:
         parts += [PROTOCOLS[name] for name in self.protocols]
         return "; ".join(parts)
 
+    def application_words(self, suite: Suite) -> str:
+        """What was browsed, in words; "" in a suite that browses nothing."""
+        found = suite.application(self.application)
+        if found is None:
+            return ""
+        own = f", {len(self.paths)} paths of your own" if len(self.paths) > 1 else ", a path of your own"
+        return found.label + (own if self.paths else "")
+
 
 def stored_choice(data: dict[str, Any]) -> Choice:
     """The inverse of `Choice.stored`."""
-    return Choice(tuple(data.get("cases", ())), tuple(data.get("protocols", ())))
+    return Choice(
+        tuple(data.get("cases", ())),
+        tuple(data.get("protocols", ())),
+        data.get("application", ""),
+        tuple(data.get("paths", ())),
+    )
+
+
+def _browsing(case: Case, application: Application, paths: tuple[str, ...], preset: PresetName) -> Case:
+    if preset == "full":
+        return replace(case, paths=paths)
+    arguments = {**case.arguments, "duration_s": application.short_duration_s}
+    return replace(case, paths=paths, arguments=arguments, warmup_s=application.short_warmup_s)
+
+
+def _checked(paths: Sequence[str]) -> list[str]:
+    """ApplicationError, field `paths`, where one cannot be asked for."""
+    try:
+        return clean_paths(Tool.SIEGE, list(paths)) if paths else []
+    except ArgumentError as error:
+        raise ApplicationError(" ".join(error.errors.values()), field="paths") from error
 
 
 def _names(case: Case) -> set[str]:

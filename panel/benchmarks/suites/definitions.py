@@ -98,6 +98,22 @@ class Content:
 
 
 @dataclass(frozen=True)
+class Application:
+    """What a suite's pages are pages of. `ready_made` is the agent's name for one that it sets up itself, "" for files
+    that are all in `content`."""
+
+    slug: str
+    label: str
+    about: str
+    content: Content
+    paths: tuple[str, ...]  # those that are browsed
+    ready_made: str = ""
+    # Of a shortened case: without a warm-up, or in a second, a large one shows how PHP compiles it.
+    short_warmup_s: int = 0
+    short_duration_s: int = 1
+
+
+@dataclass(frozen=True)
 class Case:
     """One load: becomes one run, with every set-up that can be asked like that as a target.
 
@@ -121,6 +137,7 @@ class Case:
     sizes: tuple[tuple[str, int], ...] = ()  # beside the suite's content
     parser: bool = False  # siege fetches what pages link to, in a network where nothing but the stand is to be reached
     allowed_error_percent: float = 0.0
+    browses: bool = False  # its paths are pages of the application, whichever that is
     group: str = ""  # what it and the other rows of its published case have in common; "": its title
 
     @property
@@ -148,10 +165,15 @@ class Suite:
     full: tuple[Case, ...]
     short: tuple[Case, ...]
     table: TableKind
+    applications: tuple[Application, ...] = ()  # the first is taken unless another one is chosen
     not_measured: tuple[str, ...] = ()  # what the source has and this suite does not, in words
 
     def cases(self, preset: PresetName) -> tuple[Case, ...]:
         return self.full if preset == "full" else self.short
+
+    def application(self, slug: str) -> Application | None:
+        """The one of that name, "" for the first; None where it has none (of that name)."""
+        return next((item for item in self.applications if slug in ("", item.slug)), None)
 
     def setup(self, slug: str) -> Setup:
         return next(setup for setup in self.setups if setup.slug == slug)

@@ -13,6 +13,7 @@ from panel.rendering.tree import Node, block, directive, print_tree
 # The agent writes what is true on its host in their place (agents/host/stand_files.py).
 ROOT = "/PADDOCK-STAND"
 MODULES = "/PADDOCK-APACHE-MODULES"
+DATABASE = "mariadb"
 USER, GROUP = "PADDOCK-USER", "PADDOCK-GROUP"
 DEFAULT_TYPE = "application/octet-stream"
 
@@ -120,6 +121,24 @@ def php_fpm(setup: Setup, *, as_root: bool) -> dict[str, str]:
         "php_admin_value[expose_php] = off",
     ]
     return {f"{name}/server.conf": "".join(f"{text}\n" for text in lines)}
+
+
+def mariadb(*, as_root: bool) -> dict[str, str]:
+    """The stand's own database: no network, what it holds is made by the agent, small where size changes nothing."""
+    place = home(DATABASE)
+    lines = [
+        "[mariadbd]",
+        *([f"user = {USER}"] if as_root else []),
+        f"datadir = {place}/data",
+        f"tmpdir = {place}/temp",
+        f"socket = {place}/{DATABASE}.sock",
+        f"pid-file = {place}/server.pid",
+        f"log-error = {place}/error.log",
+        f"init-file = {place}/init.sql",
+        "skip-networking",
+        "innodb_log_file_size = 16M",
+    ]
+    return {f"{DATABASE}/server.conf": "".join(f"{text}\n" for text in lines)}
 
 
 def pool(setup: Setup) -> str:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from panel.benchmarks.arguments import Value
 from panel.benchmarks.choices import Tool
-from panel.benchmarks.suites import published
-from panel.benchmarks.suites.definitions import Case, Content, Settings, Setup, Suite
+from panel.benchmarks.suites import published, wordpress
+from panel.benchmarks.suites.definitions import Application, Case, Content, Settings, Setup, Suite
 
 SLUG = "php-application-2020"
 PAGES = tuple(f"/index.php?p={number}" for number in range(21))
@@ -15,6 +15,8 @@ IMAGES = tuple(f"/image{number}.png" for number in range(5))
 _IMAGE_SIZES = (12_000, 25_000, 48_000, 90_000, 160_000)
 _SHOP = (Path(__file__).parent / "shop" / "index.php").read_text(encoding="utf-8")
 _CHILDREN = 5
+_PHPINFO = ("phpinfo.php", "<?php phpinfo();\n")
+_FILLED = tuple((path[1:], size) for path, size in zip(IMAGES, _IMAGE_SIZES, strict=True))
 _FIRST_LOOK = ("phpinfo", "static-files", "app-browsing", "app-php-only")
 
 
@@ -40,6 +42,7 @@ def _case(
         idle_s=0.05 if short else 10.0,
         source=slug,
         parser=parser,
+        browses=slug.startswith("app-"),
     )
 
 
@@ -55,6 +58,16 @@ def _cases(*, short: bool) -> tuple[Case, ...]:
     return tuple(case for case in cases if not short or case.slug in _FIRST_LOOK)
 
 
+_SHOP_CONTENT = Content(
+    texts=(
+        ("index.php", _SHOP),
+        _PHPINFO,
+        ("shop.css", "body { font-family: sans-serif; }\n" * 200),
+        ("shop.js", "// nothing happens here\n" * 300),
+    ),
+    sizes=_FILLED,
+)
+
 SUITE = Suite(
     slug=SLUG,
     title="PHP application",
@@ -69,20 +82,30 @@ SUITE = Suite(
         Setup("gallop-fpm", "gallop + php-fpm", "native", php_children=_CHILDREN),
     ),
     settings=Settings(),
-    content=Content(
-        texts=(
-            ("index.php", _SHOP),
-            ("phpinfo.php", "<?php phpinfo();\n"),
-            ("shop.css", "body { font-family: sans-serif; }\n" * 200),
-            ("shop.js", "// nothing happens here\n" * 300),
-        ),
-        sizes=tuple((path[1:], size) for path, size in zip(IMAGES, _IMAGE_SIZES, strict=True)),
-    ),
+    content=_SHOP_CONTENT,
     table="measures",
+    applications=(
+        Application(
+            slug="shop",
+            label="Bundled shop",
+            about="21 pages of a small shop that comes with the panel, without a database.",
+            content=_SHOP_CONTENT,
+            paths=PAGES,
+        ),
+        Application(
+            slug="wordpress",
+            label="WordPress",
+            about="A private copy of the distribution's WordPress with a MariaDB of its own; 21 pages written for it.",
+            content=Content(texts=(_PHPINFO,), sizes=_FILLED),
+            paths=wordpress.PAGES,
+            ready_made="wordpress",
+            short_warmup_s=3,
+            short_duration_s=3,
+        ),
+    ),
     not_measured=(
         "OpenLiteSpeed with lsphp: stands of this version have no set-up for it.",
-        "The source's shop: 21 pages of a small application with the same numbers of files stand for it. WordPress is "
-        "not set up by this version.",
+        "The source's shop: 21 pages of a small application with the same numbers of files stand for it, or WordPress.",
     ),
     full=_cases(short=False),
     short=_cases(short=True),

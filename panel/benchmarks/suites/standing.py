@@ -57,15 +57,20 @@ def plan(
     *,
     as_root: bool,
     isolated: bool = False,
+    ready_made: str = "",
     uploads: dict[str, dict[str, str]] | None = None,
 ) -> Plan:
-    """`programs` by engine, of the host's installs. Ports are new in every plan."""
+    """`programs` by engine, of the host's installs; `ready_made`: an application that the agent sets up. Ports are new
+    in every plan."""
     tls = bool(case.arguments.get("tls"))
     places = _places(setups, FAR if case.network or isolated else "127.0.0.1", tls=tls)
     files = _certificate() if tls else {}
     files |= {f"www/{name}": text for name, text in content.texts}
     servers: list[StandServer] = []
     folders = ["www"]
+    if ready_made:
+        files |= mains.mariadb(as_root=as_root)
+        servers.append(StandServer(mains.DATABASE, "mariadb", f"{mains.DATABASE}.sock"))
     for place in places:
         setup = place.setup
         folders += [f"{setup.slug}/temp", f"{setup.slug}/conf.d"]
@@ -85,6 +90,7 @@ def plan(
         listeners=[place.endpoint.target for place in places],
         network=case.network.request() if case.network else ({} if isolated else None),
         programs=uploads or {},
+        application=ready_made,
     )
     return Plan(request, places)
 

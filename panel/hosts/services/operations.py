@@ -27,7 +27,8 @@ def operation_request(
 
     `actor` None is the panel itself.
 
-    SERVICE takes {"install": pk, "action": start|stop|reload}; the other kinds take nothing.
+    SERVICE takes {"install": pk, "action": start|stop|reload}, PREPARE what preparing.checked says; the other kinds
+    take nothing.
     Raises PermissionDenied, ValidationError.
     """
     if actor is not None:
@@ -69,6 +70,10 @@ def operation_cancel(*, actor: User, operation: HostOperation) -> HostOperation:
 
 
 def _checked(host: Host, kind: str, params: dict[str, Any]) -> dict[str, Any]:
+    from panel.hosts import preparing  # its errand needs the services that this module is part of
+
+    if kind == OperationKind.PREPARE:
+        return preparing.checked(host, params)
     if kind != OperationKind.SERVICE:
         if params:
             raise ValidationError({"params": f"{kind} takes no parameters."})

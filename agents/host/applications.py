@@ -1,0 +1,156 @@
+"""Ready-made applications of stands: what the distribution must have installed for them, and installing it on request.
+
+The names of packages stand here and nowhere else: the panel can ask for the application, not for a package. What would
+be installed is told first; only exactly that is installed then.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+
+from agents.host import commands
+from agents.host.errors import Refusal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict, List
+
+    from agents.host import lean
+    from agents.host.operations import Emit
+
+# PHP and php-fpm are named so that apt does not take Apache's PHP module for the PHP that WordPress needs; of MariaDB
+# only the program, which brings no service.
+PACKAGES = {"wordpress": ("wordpress", "mariadb-server-core", "php", "php-cli", "php-fpm", "php-mysql")}
+SOURCE = "/usr/share/wordpress"
+_TABLES = ("/usr/share/mysql/mysql_system_tables.sql", "/usr/share/mariadb/mysql_system_tables.sql")
+_PHP_MODULES = ("/usr/lib/php/*/mysqli.so", "/usr/lib64/php/modules/mysqli.so", "/usr/lib/php/modules/mysqli.so")
+# Where a package only recommends what it cannot do without: WordPress shows nothing without a theme.
+_NEEDED = re.compile(r"wordpress-theme-[a-z0-9]+\Z")
+_NEW = re.compile(r"Inst (\S+) (?:\[(\S+)\] )?\((\S+) ")
+_GONE = re.compile(r"Remv (\S+)")
+_FETCHED = re.compile(r"'[^']*' \S+ ([0-9]+)(?: |$)")
+_UPDATE_S, _INSTALL_S = 180.0, 1500.0
+OPTIONS: List[str] = []  # more of apt's: a test has a distribution of its own
+
+
+def version() -> str:
+    """The distribution's WordPress, "" when it or anything that it needs here is missing."""
+    if missing():
+        return ""
+    with open(os.path.join(SOURCE, "wp-includes", "version.php"), encoding="utf-8", errors="replace") as file:
+        found = [line.split("'")[1] for line in file if line.startswith("$wp_version = '")]
+    return found[0] if found else "?"
+
+
+def missing() -> List[str]:
+    """What a stand with WordPress needs and this host has not, in words."""
+    found = [] if os.path.isfile(os.path.join(SOURCE, "wp-load.php")) else ["WordPress"]
+    if not glob.glob(SOURCE + "/wp-content/themes/*/style.css"):
+        found.append("a theme of WordPress")
+    if not database() or not tables():
+        found.append("MariaDB")
+    if not commands.find("php"):
+        found.append("PHP for the command line")
+    if not any(glob.glob(pattern) for pattern in _PHP_MODULES):
+        found.append("PHP's module for MySQL")
+    return found
+
+
+def database() -> str:
+    """The program of MariaDB's server."""
+    return commands.find("mariadbd") or commands.find("mysqld")
+
+
+def tables() -> str:
+    return next((path for path in _TABLES if os.path.isfile(path)), "")
+
+
+def run(args: Dict[str, Any], emit: Emit, cancelled: lean.Event) -> Dict[str, Any]:
+    """{"name", "action": plan | install, "plan": what a plan said} -> {"packages": [{"name", "version", "was"}] that
+    would be, or were, installed or upgraded, "removed": [names] that would have to go, "bytes": to be fetched,
+    "command": what is run for it}. Nothing in "packages": all of it is there.
+
+    `install` takes `plan` as {"packages", "removed"}, and refuses (`drift`) when it would be another one by now.
+    """
+    wanted = PACKAGES.get(str(args.get("name")))
+    if wanted is None:
+        raise Refusal("invalid", "an application is one of %s" % ", ".join(PACKAGES))
+    if args.get("action") not in ("plan", "install"):
+        raise Refusal("invalid", "action is plan or install")
+    missing = [name for name in wanted if not _version(name)] + _theme(wanted)
+    if not missing:
+        return {"packages": [], "removed": [], "bytes": 0, "command": []}
+    if not commands.find("apt-get"):
+        raise Refusal(
+            "missing",
+            "this host has no apt-get; install %s by hand, in whatever packages your distribution has them"
+            % ", ".join(wanted),
+        )
+    if os.geteuid() != 0:
+        raise Refusal("refused", "installing packages needs root; let the agent run as root or by sudo")
+    found = _plan(missing)
+    if args["action"] == "install":
+        asked = args.get("plan")
+        if not isinstance(asked, dict) or any(asked.get(part) != found[part] for part in ("packages", "removed")):
+            raise Refusal("drift", "what would be installed is not what was shown; look at it again")
+        if found["removed"]:
+            raise Refusal("refused", "packages would be removed: %s; nothing was done" % ", ".join(found["removed"]))
+        emit({"state": "installing", "packages": len(found["packages"])})
+        _apt(["install", "--yes", "--no-remove", *missing], _INSTALL_S)
+    return found
+
+
+def _plan(missing: List[str]) -> Dict[str, Any]:
+    _apt(["update"], _UPDATE_S)
+    missing += [name for name in _theme(missing) if name not in missing]
+    said = _apt(["install", "--simulate", *missing], 60.0)
+    news = [_NEW.match(line) for line in said.splitlines()]
+    gone = [_GONE.match(line) for line in said.splitlines()]
+    uris = _apt(["install", "--print-uris", "--yes", "-qq", *missing], 60.0)
+    sizes = [_FETCHED.match(line) for line in uris.splitlines()]
+    return {
+        "packages": [{"name": m.group(1), "version": m.group(3), "was": m.group(2) or ""} for m in news if m],
+        "removed": [m.group(1) for m in gone if m],
+        "bytes": sum(int(m.group(1)) for m in sizes if m),
+        "command": _argv(["install", "--yes", "--no-remove", *missing]),
+    }
+
+
+def _argv(words: List[str]) -> List[str]:
+    recommends = ["--no-install-recommends"] if words[0] == "install" else []
+    return ["apt-get", "-o", "DPkg::Lock::Timeout=120", *OPTIONS, *words[:1], *recommends, *words[1:]]
+
+
+def _apt(words: List[str], seconds: float) -> str:
+    """What apt-get said; Refusal with its own words when it failed."""
+    # A package's questions are answered as it proposes; needrestart asks none and restarts nothing by itself.
+    quiet = {"DEBIAN_FRONTEND": "noninteractive", "NEEDRESTART_SUSPEND": "1", "LC_ALL": "C"}
+    done = commands.run(_argv(words), quiet, timeout_s=seconds)
+    if done.exit_code != 0:
+        raise Refusal("failed", "apt-get %s failed:\n%s" % (words[0], done.output[-3000:]))
+    return done.output
+
+
+def _version(package: str) -> str:
+    """The installed version, "" when it is not (wholly) there."""
+    query = ["dpkg-query", *_admin(), "--show", "--showformat=${db:Status-Status} ${Version}", package]
+    status, _, version = commands.run(query).output.partition(" ")
+    return version if status == "installed" else ""
+
+
+def _admin() -> List[str]:
+    """Where dpkg's own records lie, when apt was told another place."""
+    prefix = "Dir::State::status="
+    return ["--admindir=" + os.path.dirname(text[len(prefix) :]) for text in OPTIONS if text.startswith(prefix)]
+
+
+def _theme(packages: Any) -> List[str]:
+    """The first theme that WordPress recommends, unless one of them is there."""
+    if "wordpress" not in packages:
+        return []
+    shown = commands.run(["apt-cache", *OPTIONS, "depends", "wordpress"]).output
+    names = [line.split(":", 1)[1].strip() for line in shown.splitlines() if line.strip().startswith("Recommends:")]
+    themes = [name for name in names if _NEEDED.match(name)]
+    return [] if any(_version(name) for name in themes) else themes[:1]

@@ -1,0 +1,60 @@
+"""Ready-made applications of suites: what a host's distribution would install for one, and installing it on request.
+
+A plan is an errand, and so is the installation, which names its plan: the agent installs exactly that or nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.exceptions import ValidationError
+
+from panel.hosts import errands
+from panel.hosts.models import APPLICATIONS, Host, HostOperation, JobStatus, OperationKind
+from panel.hosts.targets import target_for
+from panel.remote import pool
+
+PLAN_TIMEOUT_S, INSTALL_TIMEOUT_S = 400.0, 2000.0
+
+
+def version(host: Host, application: str) -> str:
+    """The one that the last check of the host found, "" when anything of it was missing."""
+    found: str = host.facts.get("applications", {}).get(application, "")
+    return found
+
+
+def checked(host: Host, params: dict[str, Any]) -> dict[str, Any]:
+    """{"application"} asks for a plan; with {"plan"}, the uuid of one that found something to install, it is carried
+    out. ValidationError."""
+    if params.get("application") not in APPLICATIONS or not set(params) <= {"application", "plan"}:
+        raise ValidationError({"application": f"Name an application: {', '.join(APPLICATIONS)}."})
+    if "plan" not in params:
+        return {"application": params["application"]}
+    planned = plans(host, params["application"]).filter(uuid=params["plan"]).first()
+    if planned is None or not (planned.result or {}).get("packages"):
+        raise ValidationError({"plan": "This is no plan with packages to install; make one first."})
+    if planned.result["removed"]:
+        gone = ", ".join(planned.result["removed"])
+        raise ValidationError({"plan": f"It would remove packages: {gone}. Install by hand what you want there."})
+    return {"application": params["application"], "plan": str(planned.uuid)}
+
+
+def plans(host: Host, application: str) -> Any:
+    """Those that were made, newest first."""
+    rows = HostOperation.objects.filter(host=host, kind=OperationKind.PREPARE, status=JobStatus.SUCCEEDED)
+    return rows.filter(params={"application": application})
+
+
+def prepare(operation: HostOperation) -> dict[str, Any]:
+    """What would be, or was, installed (agents/host/applications.py, run). The host is looked at again afterwards."""
+    asked = {"name": operation.params["application"], "action": "plan"}
+    timeout = PLAN_TIMEOUT_S
+    if "plan" in operation.params:
+        plan = HostOperation.objects.get(uuid=operation.params["plan"]).result or {}
+        asked |= {"action": "install", "plan": {"packages": plan["packages"], "removed": plan["removed"]}}
+        timeout = INSTALL_TIMEOUT_S
+    with pool.session(target_for(operation.host)) as agent:
+        found = agent.call("application", asked, timeout=timeout)
+    if "plan" in operation.params or not found["packages"]:
+        errands.check(operation)
+    return found

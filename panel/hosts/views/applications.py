@@ -1,0 +1,66 @@
+"""Preparing a host for a ready-made application: what would be installed, and installing it when asked to."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.core.exceptions import ValidationError
+from django.http import Http404, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods
+
+from panel.core.errors import ApplicationError
+from panel.core.http import Request
+from panel.core.ui import Crumb
+from panel.hosts import preparing, services
+from panel.hosts.models import APPLICATIONS, Host, OperationKind
+from panel.hosts.services.operations import UNFINISHED
+from panel.hosts.views.common import administered
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def prepare(request: Request, name: str, application: str) -> HttpResponse:
+    """A POST asks for a plan, or with `plan` for what that plan said."""
+    host = administered(request, name)
+    if application not in APPLICATIONS:
+        raise Http404
+    if request.method == "POST":
+        return _asked(request, host, application)
+    errands = host.operations.filter(kind=OperationKind.PREPARE, params__application=application)
+    newest = errands.first()
+    context = {
+        "host": host,
+        "label": APPLICATIONS[application],
+        "version": preparing.version(host, application),
+        "under_way": newest if newest is not None and newest.status in UNFINISHED else None,
+        "newest": newest,
+        "is_plan": newest is not None and "plan" not in newest.params,
+        "crumbs": [
+            Crumb(_("Hosts"), reverse("hosts:list")),
+            Crumb(host.name, reverse("hosts:detail", args=[host.name])),
+        ],
+    }
+    is_part = request.htmx and request.htmx.target == "preparing"
+    return render(request, "hosts/prepare_live.html" if is_part else "hosts/prepare.html", context)
+
+
+def _asked(request: Request, host: Host, application: str) -> HttpResponse:
+    params = {"application": application}
+    if "plan" in request.POST:
+        try:
+            params["plan"] = str(UUID(request.POST["plan"]))
+        except ValueError as error:
+            raise Http404 from error
+    try:
+        services.operation_request(actor=request.user, host=host, kind=OperationKind.PREPARE, params=params)
+    except ApplicationError as error:
+        messages.error(request, error.message)
+    except ValidationError as error:
+        for text in error.messages:
+            messages.error(request, text)
+    return redirect("hosts:prepare", host.name, application)
