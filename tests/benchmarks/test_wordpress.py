@@ -146,7 +146,7 @@ def test_a_plan_that_removes_packages_is_only_shown(admin: User, operator: User,
         {"application": "wordpress", "plan": str(plan.uuid)},
         content_type="application/json",
     )
-    assert api.status_code == 400
+    assert api.status_code == 422
     assert HostOperation.objects.count() == 1
     assert signed_in(operator).post(url).status_code == 403
     assert HostOperation.objects.count() == 1
