@@ -4,15 +4,23 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('hosts', '0004_host_is_paused'),
+        ("hosts", "0004_host_is_paused"),
     ]
 
     operations = [
         migrations.AlterField(
-            model_name='hostoperation',
-            name='kind',
-            field=models.CharField(choices=[('check', 'Check host'), ('service', 'Control server'), ('install_native', 'Install gallop'), ('drift', 'Check for drift'), ('prepare', 'Prepare an application')], max_length=16),
+            model_name="hostoperation",
+            name="kind",
+            field=models.CharField(
+                choices=[
+                    ("check", "Check host"),
+                    ("service", "Control server"),
+                    ("install_native", "Install gallop"),
+                    ("drift", "Check for drift"),
+                    ("prepare", "Prepare an application"),
+                ],
+                max_length=16,
+            ),
         ),
     ]
