@@ -50,6 +50,7 @@ def raw(text: str, **members: Any) -> dict[str, Any]:
 
 
 L0 = "blocks/0/locations/0"
+KEPT = {**PHP, "cache_times": [{"codes": [200], "seconds": 60}]}
 HEADERS = [{"name": "X-Frame-Options", "value": "DENY"}]
 TO_INDEX = "if (!-e $request_filename) { rewrite ^ /index.php last; }"
 MISTAKES: list[tuple[str, str, dict[str, Any]]] = [
@@ -75,6 +76,8 @@ MISTAKES: list[tuple[str, str, dict[str, Any]]] = [
     ("open-proxy", L0, raw("proxy_pass http://$http_host$request_uri;")),
     ("open-proxy", L0, raw("if ($arg_u) {\n  set $x 1;\n}\nproxy_pass https://$arg_u;")),
     ("if-misuse", L0, raw(TO_INDEX)),
+    ("cache-key", L0, located(**KEPT, cache_key="$uri")),
+    ("cache-key", L0, located(**KEPT, cache_key="$host")),
 ]
 ONLY_A_PERSON = [
     ("if-misuse", L0, raw('if ($http_x = "1") { add_header X-A 1; }')),
@@ -88,6 +91,8 @@ ONLY_A_PERSON = [
 ]
 FINE: list[dict[str, Any]] = [
     {},
+    located(**KEPT),
+    located(**KEPT, cache_key="$host$uri$cookie_language"),
     located(pattern="/files/", alias="/srv/www/files/"),
     located(match="=", pattern="/file", alias="/srv/www/files/"),
     located(try_files=["$uri", "$uri/", "=404"]),

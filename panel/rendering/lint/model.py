@@ -38,6 +38,7 @@ def of_location(block: ServerBlock, location: Location, where: str) -> Iterator[
     yield from _php_in_uploads(block, location, where)
     if location.match in ("", "^~") and location.pattern == "/" and location.handler in ("static", "php"):
         yield from _no_index(location.try_files, location.index or block.index, where)
+    yield from _cache_key(location, where)
     yield from _split_headers(location.headers, location.pattern if location.match in ("~", "~*") else "", where)
     if location.handler == "return" and location.return_code in REDIRECTS:
         yield from _host_redirect(block, location, where)
@@ -131,6 +132,29 @@ def _shutting(where: str, pattern: str) -> Mend:
         locations.insert(0, {"match": "~*", "pattern": pattern, "handler": "deny"})
 
     return mend
+
+
+# --- answers that are kept ---
+
+
+def _cache_key(location: Location, where: str) -> Iterator[Finding]:
+    """A key of one's own must still tell addresses apart: their path, their query, and the name they belong to."""
+    key = location.cache.key if location.cache else ""
+    if not key:
+        return
+    named = set(_names(key))
+    lacking = [] if named & {"request_uri", "uri"} else ["the path"]
+    lacking += [] if named & {"host", "http_host", "server_name"} else ["the host"]
+    if not lacking:
+        return
+    yield Finding(
+        "cache-key",
+        where,
+        f"The key {key}, by which kept answers are told apart, lacks {' and '.join(lacking)}.",
+        "A visitor is given what was kept for another address.",
+        "Tell them apart by scheme, host, path and query",
+        setting(where, cache_key=""),
+    )
 
 
 # --- what the visitor sends comes back in a header ---
