@@ -361,7 +361,7 @@ impl<T: Transport> Http2<T> {
         }
     }
 
-    /// Writes output until the socket takes no more; whether anything was written.
+    /// Writes output until the socket takes no more; whether anything was written. False: all of it is sent.
     fn poll_write(&self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
         let mut sending = self.sending.borrow_mut();
         let (bytes, pos) = &mut *sending;
@@ -375,8 +375,11 @@ impl<T: Transport> Http2<T> {
                 }
                 std::mem::swap(self.h2.borrow_mut().output(), bytes);
                 if bytes.is_empty() {
-                    ready!(self.io.poll_flush(cx))?;
-                    return Poll::Ready(Ok(written));
+                    return match self.io.poll_flush(cx)? {
+                        // Streams may wait for the room that was made: progress, though the socket is full.
+                        Poll::Pending if !written => Poll::Pending,
+                        _ => Poll::Ready(Ok(written)),
+                    };
                 }
             }
             match self.io.poll_write(cx, &bytes[*pos..], false) {
@@ -395,7 +398,9 @@ impl<T: Transport> Http2<T> {
     async fn flush(&self, limit: u64) -> bool {
         let all = poll_fn(|cx| loop {
             match ready!(self.poll_write(cx)) {
-                Ok(_) if self.has_output(&self.h2.borrow()) => {}
+                // What was written just now may be sealed and not sent yet.
+                Ok(true) => {}
+                Ok(false) if self.has_output(&self.h2.borrow()) => {}
                 result => return Poll::Ready(result),
             }
         });
