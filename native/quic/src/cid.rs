@@ -1,0 +1,58 @@
+//! Connection ids (RFC 9000, section 5.1).
+
+use std::fmt;
+
+/// Bytes of the longest id (RFC 9000, section 17.2).
+pub const MAX_LEN: usize = 20;
+/// Bytes of the ids that we choose.
+pub const LOCAL_LEN: usize = 8;
+
+/// A connection id, ours or the client's.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ConnectionId {
+    len: u8,
+    bytes: [u8; MAX_LEN],
+}
+
+impl ConnectionId {
+    /// The id with these bytes; `None` when they are more than 20.
+    pub fn new(bytes: &[u8]) -> Option<Self> {
+        let mut id = Self {
+            len: bytes.len() as u8,
+            bytes: [0; MAX_LEN],
+        };
+        id.bytes.get_mut(..bytes.len())?.copy_from_slice(bytes);
+        Some(id)
+    }
+
+    /// An id of ours.
+    pub fn local(bytes: [u8; LOCAL_LEN]) -> Self {
+        let mut id = Self {
+            len: LOCAL_LEN as u8,
+            bytes: [0; MAX_LEN],
+        };
+        id.bytes[..LOCAL_LEN].copy_from_slice(&bytes);
+        id
+    }
+
+    /// Its bytes.
+    pub fn as_slice(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
+    }
+
+    /// Number of its bytes.
+    pub fn len(&self) -> usize {
+        usize::from(self.len)
+    }
+
+    /// Whether it has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
+
+impl fmt::Debug for ConnectionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_slice().iter().try_for_each(|b| write!(f, "{b:02x}"))
+    }
+}

@@ -1,0 +1,671 @@
+//! All connections of a UDP socket: whose a datagram is, and who may begin a connection.
+
+use crate::cid::{ConnectionId, LOCAL_LEN};
+use crate::connection::{Begin, Config, Connection, From};
+use crate::crypto::Tls;
+use crate::error::{Error, Reason};
+use crate::packet::{self, Header, Kind, Long, FIXED, LONG, MIN_INITIAL};
+use crate::streams::{End, Limits};
+use crate::token::{random, retry_tag, Judgement, Tokens, RESET_LEN};
+use bytes::{Bytes, BytesMut};
+use std::any::Any;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Names a connection of an endpoint; used again once [`Event::Closed`] was seen.
+pub type Key = usize;
+
+/// Largest payload tried on paths that leave the machine: 1500 bytes of Ethernet, less headers.
+const INTERNET_MTU: u16 = 1452;
+/// Largest payload tried on the loopback interface.
+const LOOPBACK_MTU: u16 = 16_000;
+/// What the kernel takes in one send with segmentation offload.
+const MAX_SEND: usize = 64_000;
+const MAX_SEGMENTS: usize = 64;
+/// What UDP can carry (RFC 9000, section 18.2).
+const MAX_PAYLOAD: u64 = 65_527;
+/// Unacknowledged bytes a connection may have under way, and so hold in memory.
+const SEND_WINDOW: u64 = 2 << 20;
+/// The client's control and QPACK streams, and a few it may grease with.
+const MAX_UNI_STREAMS: u64 = 8;
+/// Windows of all streams of a connection, in windows of one.
+const WINDOWS: u64 = 16;
+/// Between two stateless resets: who sends garbage gets few answers.
+const RESET_EVERY: Duration = Duration::from_millis(20);
+/// Bytes of a stateless reset besides its token, so that it looks like a packet (section 10.3).
+const MIN_RESET: usize = 5;
+
+/// How connections are.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Streams of requests at once.
+    pub max_streams: u32,
+    /// Bytes that one stream may have under way to us.
+    pub stream_window: u32,
+    /// Without a packet for this long a connection ends.
+    pub idle: Duration,
+    /// Addresses are validated before anything is kept for them.
+    pub retry: bool,
+    /// Datagrams go out in batches of a size.
+    pub gso: bool,
+}
+
+/// A datagram that came.
+pub struct Datagram {
+    /// Where from.
+    pub remote: SocketAddr,
+    /// Which of our addresses it was sent to, when that is known.
+    pub local: Option<IpAddr>,
+    /// Its content.
+    pub data: BytesMut,
+}
+
+/// A datagram, or several of equal size for one destination, to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transmit {
+    /// Where to.
+    pub remote: SocketAddr,
+    /// Which of our addresses to send from.
+    pub local: Option<IpAddr>,
+    /// Length of each datagram but the last, when the content is more than one.
+    pub segment: Option<usize>,
+}
+
+/// Takes datagrams to be sent.
+pub trait Output {
+    /// An empty buffer for the next datagrams.
+    fn buffer(&mut self) -> &mut Vec<u8>;
+    /// Queues the buffer given out last.
+    fn push(&mut self, transmit: Transmit);
+    /// Whether no more can be queued.
+    fn is_full(&self) -> bool;
+}
+
+/// What happened on a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The handshake is done.
+    Connected,
+    /// Bytes, the end or a reset may be read from a stream, perhaps a new one.
+    Readable(u64),
+    /// A stream that was full takes bytes again.
+    Writable(u64),
+    /// The client does not want what we send on a stream, which is reset.
+    Stopped(u64),
+    /// The connection is gone.
+    Closed,
+}
+
+/// What happened on an endpoint, in numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Connections begun.
+    pub connections: u64,
+    /// Handshakes done.
+    pub handshakes: u64,
+    /// Of those, with 0-RTT.
+    pub early_data: u64,
+    /// Retry packets.
+    pub retries: u64,
+    /// Clients that moved.
+    pub migrations: u64,
+    /// Stateless resets.
+    pub stateless_resets: u64,
+    /// Packets of connections that are gone.
+    pub packets_sent: u64,
+    /// Of those, lost.
+    pub packets_lost: u64,
+}
+
+struct Entry {
+    quic: Connection,
+    /// Where its client was at first, and last.
+    origin: SocketAddr,
+    remote: SocketAddr,
+    /// In the list of those to look at.
+    active: bool,
+    /// When the timer in the heap is due.
+    armed: Option<Instant>,
+    /// The application knows that it is gone.
+    closed: bool,
+    reset_token: Option<[u8; RESET_LEN]>,
+}
+
+/// Our ids are random: they are their own hash.
+#[derive(Default)]
+struct Same(u64);
+
+impl Hasher for Same {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|b| self.0 = self.0 << 8 | u64::from(*b));
+    }
+
+    fn write_u64(&mut self, n: u64) {
+        self.0 = n;
+    }
+}
+
+type Ids = HashMap<u64, Key, BuildHasherDefault<Same>>;
+
+/// All QUIC connections of one UDP socket.
+pub struct Endpoint {
+    tls: Arc<dyn Tls>,
+    config: Config,
+    tokens: Tokens,
+    retry: bool,
+    accepting: bool,
+    connections: Vec<Option<Box<Entry>>>,
+    free: Vec<Key>,
+    open: usize,
+    /// Whose the ids are that we chose, and those that clients chose for their first packets.
+    ids: Ids,
+    initial_ids: HashMap<ConnectionId, Key>,
+    /// Stateless resets that clients announced.
+    resets: HashMap<[u8; RESET_LEN], Key>,
+    last_reset: Option<Instant>,
+    active: VecDeque<Key>,
+    timers: BinaryHeap<Reverse<(Instant, Key)>>,
+    counts: Counts,
+}
+
+fn number(id: &ConnectionId) -> Option<u64> {
+    id.as_slice().try_into().ok().map(u64::from_ne_bytes)
+}
+
+impl Endpoint {
+    /// An endpoint that accepts connections with this TLS; times are counted from `now`.
+    pub fn new(tls: Arc<dyn Tls>, options: &Options, now: Instant) -> Self {
+        let stream_window = u64::from(options.stream_window);
+        let limits = Limits {
+            max_bidi: options.max_streams.into(),
+            max_uni: MAX_UNI_STREAMS,
+            stream_window,
+            window: stream_window * WINDOWS,
+            send_window: SEND_WINDOW,
+        };
+        let config = Config {
+            limits,
+            idle: options.idle,
+            max_udp_payload: MAX_PAYLOAD,
+            mtu: INTERNET_MTU,
+            gso: options.gso,
+            new_token: options.retry,
+        };
+        Self {
+            tls,
+            config,
+            tokens: Tokens::new(now),
+            retry: options.retry,
+            accepting: true,
+            connections: Vec::new(),
+            free: Vec::new(),
+            open: 0,
+            ids: Ids::default(),
+            initial_ids: HashMap::new(),
+            resets: HashMap::new(),
+            last_reset: None,
+            active: VecDeque::new(),
+            timers: BinaryHeap::new(),
+            counts: Counts::default(),
+        }
+    }
+
+    #[inline]
+    fn entry(&mut self, key: Key) -> Option<&mut Entry> {
+        self.connections.get_mut(key)?.as_deref_mut()
+    }
+
+    fn known(&self, key: Key) -> Option<&Entry> {
+        self.connections.get(key)?.as_deref()
+    }
+
+    /// Takes a datagram. Answers that belong to no connection go to `out`.
+    pub fn receive(&mut self, now: Instant, datagram: Datagram, out: &mut impl Output) {
+        let Some(header) = packet::parse(&datagram.data) else {
+            return;
+        };
+        let Datagram { remote, local, data } = datagram;
+        let from = From { remote, local, bytes: data.len() };
+        let key = match &header {
+            Header::Short(id) => number(id).and_then(|id| self.ids.get(&id)).copied(),
+            Header::Long(long) => self.find(&long.destination),
+            Header::OtherVersion { destination, source } => {
+                if data.len() >= MIN_INITIAL {
+                    let random = random::<1>()[0] & 0x3f;
+                    let (destination, source) = (&data[destination.clone()], &data[source.clone()]);
+                    packet::version_negotiation(out.buffer(), random, destination, source);
+                    answer(out, from);
+                }
+                return;
+            }
+        };
+        match (key, header) {
+            (Some(key), _) => self.deliver(now, key, from, data),
+            (None, Header::Long(long)) if long.kind == Kind::Initial => {
+                self.incoming(now, from, &long, data, out);
+            }
+            (None, Header::Short(id)) => self.unknown(now, from, &id, &data, out),
+            _ => {}
+        }
+    }
+
+    fn find(&self, id: &ConnectionId) -> Option<Key> {
+        let ours = number(id).and_then(|id| self.ids.get(&id));
+        ours.or_else(|| self.initial_ids.get(id)).copied()
+    }
+
+    #[inline]
+    fn deliver(&mut self, now: Instant, key: Key, from: From, data: BytesMut) {
+        let Some(entry) = self.entry(key) else { return };
+        entry.quic.receive(now, from, data);
+        let moved = entry.quic.remote();
+        let wishes = entry.quic.wishes.any;
+        if std::mem::replace(&mut entry.remote, moved) != moved {
+            self.counts.migrations += 1;
+        }
+        if wishes {
+            self.grant(now, key);
+        }
+        self.activate(key);
+    }
+
+    /// Does for a connection what it cannot do itself.
+    fn grant(&mut self, now: Instant, key: Key) {
+        let Some(entry) = self.connections.get_mut(key).and_then(Option::as_deref_mut) else {
+            return;
+        };
+        let wishes = std::mem::take(&mut entry.quic.wishes);
+        for id in entry.quic.take_gone() {
+            number(&id).map(|id| self.ids.remove(&id));
+        }
+        for _ in 0..entry.quic.missing_ids() {
+            let id = new_id(&mut self.ids, key);
+            entry.quic.add_id(id, self.tokens.reset(&id));
+        }
+        if let Some(token) = wishes.reset_token {
+            if let Some(old) = entry.reset_token.replace(token) {
+                self.resets.remove(&old);
+            }
+            self.resets.insert(token, key);
+        }
+        if wishes.token {
+            let token = self.tokens.for_later(entry.remote, now);
+            entry.quic.set_new_token(token);
+        }
+    }
+
+    /// The first packet of a client.
+    fn incoming(
+        &mut self,
+        now: Instant,
+        from: From,
+        long: &Long,
+        data: BytesMut,
+        out: &mut impl Output,
+    ) {
+        // Ids shorter than 8 bytes are not for first packets (RFC 9000, section 7.2).
+        if !self.accepting || data.len() < MIN_INITIAL || long.destination.len() < LOCAL_LEN {
+            return;
+        }
+        let judgement = self.tokens.judge(&data[long.token.clone()], from.remote, now);
+        let validated = matches!(judgement, Judgement::Retried(_) | Judgement::Known);
+        if self.retry && judgement == Judgement::Unknown {
+            return self.send_retry(now, from, long, out);
+        }
+        let original = match judgement {
+            Judgement::Retried(original) => original,
+            _ => long.destination,
+        };
+        let key = self.free.last().copied().unwrap_or(self.connections.len());
+        let id = new_id(&mut self.ids, key);
+        let begin = Begin {
+            now,
+            from,
+            destination: long.destination,
+            original,
+            retried: matches!(judgement, Judgement::Retried(_)),
+            validated,
+            source: long.source,
+            id,
+            reset_token: self.tokens.reset(&id),
+        };
+        let mut config = self.config;
+        if from.remote.ip().is_loopback() {
+            config.mtu = LOOPBACK_MTU;
+        }
+        let mut quic = Connection::new(config, self.tls.clone(), begin);
+        if judgement == Judgement::Invalid {
+            number(&id).map(|id| self.ids.remove(&id));
+            let error = Error::new(Reason::InvalidToken, "the token is not for this address");
+            return refuse(now, from, quic, error, out);
+        }
+        quic.receive(now, from, data);
+        if quic.is_untouched() {
+            // It could not be opened: nobody's.
+            number(&id).map(|id| self.ids.remove(&id));
+            return;
+        }
+        self.add(key, quic, from.remote);
+    }
+
+    fn add(&mut self, key: Key, quic: Connection, remote: SocketAddr) {
+        self.counts.connections += 1;
+        self.open += 1;
+        self.initial_ids.insert(quic.initial_id, key);
+        if self.free.pop().is_none() {
+            self.connections.push(None);
+        }
+        self.connections[key] = Some(Box::new(Entry {
+            quic,
+            origin: remote,
+            remote,
+            active: false,
+            armed: None,
+            closed: false,
+            reset_token: None,
+        }));
+        self.activate(key);
+    }
+
+    /// Has a client show that its address is its own (RFC 9000, section 8.1.2).
+    fn send_retry(&mut self, now: Instant, from: From, long: &Long, out: &mut impl Output) {
+        let token = self.tokens.retry(from.remote, now, &long.destination);
+        let source = ConnectionId::local(random());
+        let buffer = out.buffer();
+        buffer.push(LONG | FIXED | 3 << 4 | random::<1>()[0] & 0x0f);
+        buffer.extend_from_slice(&packet::VERSION.to_be_bytes());
+        for id in [&long.source, &source] {
+            buffer.push(id.len() as u8);
+            buffer.extend_from_slice(id.as_slice());
+        }
+        buffer.extend_from_slice(&token);
+        let tag = retry_tag(&long.destination, buffer);
+        buffer.extend_from_slice(&tag);
+        self.counts.retries += 1;
+        answer(out, from);
+    }
+
+    /// A packet of a connection that is not known: the client forgot it, or we did.
+    fn unknown(
+        &mut self,
+        now: Instant,
+        from: From,
+        id: &ConnectionId,
+        data: &[u8],
+        out: &mut impl Output,
+    ) {
+        if let Some(token) = data.last_chunk::<RESET_LEN>() {
+            if let Some(key) = self.resets.get(token).copied() {
+                if let Some(entry) = self.entry(key) {
+                    entry.quic.lose();
+                }
+                return self.activate(key);
+            }
+        }
+        // Shorter than what it answers, so that two who do this come to an end (section 10.3.3).
+        let room = data.len().saturating_sub(1).min(MIN_RESET + 40);
+        let too_soon = self.last_reset.is_some_and(|last| last + RESET_EVERY > now);
+        if room < MIN_RESET + RESET_LEN || too_soon {
+            return;
+        }
+        self.last_reset = Some(now);
+        let noise = random::<{ MIN_RESET + 40 }>();
+        let buffer = out.buffer();
+        buffer.extend_from_slice(&noise[..room - RESET_LEN]);
+        buffer[0] = buffer[0] & 0x3f | FIXED;
+        buffer.extend_from_slice(&self.tokens.reset(id));
+        self.counts.stateless_resets += 1;
+        answer(out, from);
+    }
+
+    /// Takes no new connections from now on.
+    pub fn stop_accepting(&mut self) {
+        self.accepting = false;
+    }
+
+    /// Puts a connection on the list of those to look at.
+    pub fn activate(&mut self, key: Key) {
+        if let Some(entry) = self.entry(key) {
+            if !std::mem::replace(&mut entry.active, true) {
+                self.active.push_back(key);
+            }
+        }
+    }
+
+    /// A connection to look at: take its events, then call [`Endpoint::transmit`].
+    pub fn next_active(&mut self) -> Option<Key> {
+        let key = self.active.pop_front()?;
+        if let Some(entry) = self.entry(key) {
+            entry.active = false;
+        }
+        Some(key)
+    }
+
+    /// Takes the next event of a connection.
+    pub fn poll(&mut self, key: Key) -> Option<Event> {
+        let entry = self.entry(key).filter(|entry| !entry.closed)?;
+        let event = entry.quic.poll()?;
+        match event {
+            Event::Connected => {
+                let early = u64::from(entry.quic.had_early_data());
+                self.counts.handshakes += 1;
+                self.counts.early_data += early;
+            }
+            Event::Closed => entry.closed = true,
+            _ => {}
+        }
+        Some(event)
+    }
+
+    /// Writes what a connection has to send into `out`, and sets its timer. `false`: `out` is full,
+    /// call again once it was flushed.
+    pub fn transmit(&mut self, key: Key, now: Instant, out: &mut impl Output) -> bool {
+        loop {
+            let Some(entry) = self.entry(key) else { return true };
+            if out.is_full() {
+                self.activate(key);
+                return false;
+            }
+            let segments = (MAX_SEND / entry.quic.mtu()).clamp(1, MAX_SEGMENTS);
+            let Some(transmit) = entry.quic.transmit(now, segments, out.buffer()) else {
+                break;
+            };
+            out.push(transmit);
+        }
+        self.settle(key);
+        true
+    }
+
+    /// Arms the timer of a connection, or lets go of one that is done.
+    fn settle(&mut self, key: Key) {
+        let Some(entry) = self.entry(key) else { return };
+        if entry.quic.is_drained() {
+            if entry.closed {
+                self.remove(key);
+            } else {
+                // Its end is still to be told.
+                self.activate(key);
+            }
+            return;
+        }
+        if let Some(due) = entry.quic.timeout() {
+            // A timer in the heap that comes too early finds out and is set again; most are only
+            // ever moved to later.
+            if entry.armed.is_none_or(|armed| due < armed) {
+                entry.armed = Some(due);
+                self.timers.push(Reverse((due, key)));
+            }
+        }
+    }
+
+    fn remove(&mut self, key: Key) {
+        let Some(entry) = self.connections[key].take() else { return };
+        self.counts.packets_sent += entry.quic.sent_packets;
+        self.counts.packets_lost += entry.quic.lost_packets;
+        for id in entry.quic.ids() {
+            number(&id).map(|id| self.ids.remove(&id));
+        }
+        // Another client may have chosen the same, and come later.
+        if self.initial_ids.get(&entry.quic.initial_id) == Some(&key) {
+            self.initial_ids.remove(&entry.quic.initial_id);
+        }
+        if let Some(token) = entry.reset_token {
+            self.resets.remove(&token);
+        }
+        self.open -= 1;
+        self.free.push(key);
+    }
+
+    /// When [`Endpoint::handle_timeouts`] is to be called next.
+    pub fn next_timeout(&self) -> Option<Instant> {
+        self.timers.peek().map(|Reverse((due, _))| *due)
+    }
+
+    /// Tells connections whose time has come.
+    pub fn handle_timeouts(&mut self, now: Instant) {
+        while let Some(&Reverse((due, key))) = self.timers.peek() {
+            if due > now {
+                return;
+            }
+            self.timers.pop();
+            let Some(entry) = self.entry(key).filter(|entry| entry.armed == Some(due)) else {
+                continue;
+            };
+            entry.armed = None;
+            if entry.quic.timeout().is_some_and(|real| real <= now) {
+                entry.quic.handle_timeout(now);
+                self.activate(key);
+            } else {
+                self.settle(key);
+            }
+        }
+    }
+
+    /// Reads what has come on a stream, up to about `limit` bytes, in order. Nothing is read behind
+    /// a piece for which `stop` holds, not even the stream's end.
+    pub fn read(
+        &mut self,
+        key: Key,
+        stream: u64,
+        limit: usize,
+        chunks: &mut Vec<Bytes>,
+        stop: impl Fn(&[u8]) -> bool,
+    ) -> End {
+        let Some(entry) = self.entry(key) else { return End::Reset };
+        let end = entry.quic.streams.read(stream, limit, chunks, stop);
+        if entry.quic.streams.has_pending() {
+            self.activate(key);
+        }
+        end
+    }
+
+    /// Whether the client gave a stream up whose bytes are not wanted now; true once.
+    pub fn was_reset(&mut self, key: Key, stream: u64) -> bool {
+        self.entry(key).is_some_and(|entry| entry.quic.streams.was_reset(stream))
+    }
+
+    /// Queues bytes on a stream: how many were taken, or `None` when the stream is gone. What is
+    /// not taken can be tried again after [`Event::Writable`].
+    pub fn write(&mut self, key: Key, stream: u64, chunks: &mut [Bytes]) -> Option<usize> {
+        self.entry(key)?.quic.streams.write(stream, chunks)
+    }
+
+    /// Ends a stream after what was queued on it.
+    pub fn finish(&mut self, key: Key, stream: u64) {
+        if let Some(entry) = self.entry(key) {
+            entry.quic.streams.finish(stream);
+        }
+    }
+
+    /// Gives up sending on a stream.
+    pub fn reset(&mut self, key: Key, stream: u64, code: u64) {
+        if let Some(entry) = self.entry(key) {
+            entry.quic.streams.reset(stream, code);
+        }
+    }
+
+    /// Tells the client to stop sending on a stream.
+    pub fn stop(&mut self, key: Key, stream: u64, code: u64) {
+        if let Some(entry) = self.entry(key) {
+            entry.quic.streams.stop(stream, code);
+        }
+    }
+
+    /// Opens a unidirectional stream, if the client allows another.
+    pub fn open_uni(&mut self, key: Key) -> Option<u64> {
+        self.entry(key)?.quic.streams.open_uni()
+    }
+
+    /// Streams with bytes that the client has not acknowledged or that may be written on.
+    pub fn unacknowledged(&mut self, key: Key) -> usize {
+        self.known(key).map_or(0, |entry| entry.quic.streams.sending())
+    }
+
+    /// Closes a connection; [`Event::Closed`] does not follow, its owner knows.
+    pub fn close(&mut self, key: Key, now: Instant, code: u64, reason: &'static str) {
+        if let Some(entry) = self.entry(key) {
+            entry.quic.close(now, code, reason);
+            entry.closed = true;
+            self.activate(key);
+        }
+    }
+
+    /// Where a connection's client is now; it may move.
+    pub fn remote(&self, key: Key) -> Option<SocketAddr> {
+        self.known(key).map(|entry| entry.remote)
+    }
+
+    /// Where a connection's client was at first.
+    pub fn origin(&self, key: Key) -> Option<SocketAddr> {
+        self.known(key).map(|entry| entry.origin)
+    }
+
+    /// What the TLS of a connection says about its handshake.
+    pub fn handshake(&self, key: Key) -> Option<Box<dyn Any>> {
+        self.known(key)?.quic.describe()
+    }
+
+    /// What happened since it was last asked for.
+    pub fn take_counts(&mut self) -> Counts {
+        std::mem::take(&mut self.counts)
+    }
+
+    /// Whether all connections are gone and forgotten.
+    pub fn is_empty(&self) -> bool {
+        self.open == 0
+    }
+}
+
+fn new_id(ids: &mut Ids, key: Key) -> ConnectionId {
+    loop {
+        let bytes = random::<LOCAL_LEN>();
+        let number = u64::from_ne_bytes(bytes);
+        if let std::collections::hash_map::Entry::Vacant(vacant) = ids.entry(number) {
+            vacant.insert(key);
+            return ConnectionId::local(bytes);
+        }
+    }
+}
+
+fn answer(out: &mut impl Output, from: From) {
+    out.push(Transmit {
+        remote: from.remote,
+        local: from.local,
+        segment: None,
+    });
+}
+
+/// Says why no connection is made, and forgets it.
+fn refuse(now: Instant, from: From, mut quic: Connection, error: Error, out: &mut impl Output) {
+    if let Some(transmit) = quic.refuse(now, from, error, out.buffer()) {
+        out.push(transmit);
+    }
+}

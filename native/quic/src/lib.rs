@@ -1,0 +1,32 @@
+//! QUIC for servers (RFC 9000, 9001, 9002), without sockets and clocks: datagrams and the time are
+//! handed in, datagrams and the next timer are asked for. TLS is rustls', behind [`Tls`].
+//!
+//! [`Endpoint`] is all connections of one UDP socket. What happens on them is read as [`Event`]s;
+//! streams are named by their ids.
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod cid;
+mod connection;
+mod crypto;
+mod cubic;
+mod endpoint;
+mod error;
+mod frame;
+mod keys;
+mod mtu;
+mod pacer;
+mod packet;
+mod params;
+mod ranges;
+mod recovery;
+mod rtt;
+mod streams;
+mod token;
+
+pub use cid::ConnectionId;
+pub use crypto::{alert, initial_suite, Fixed, Session, Tls};
+pub use endpoint::{Counts, Datagram, Endpoint, Event, Key, Options, Output, Transmit};
+pub use error::{Error, Reason};
+pub use streams::End;

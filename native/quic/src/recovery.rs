@@ -1,0 +1,309 @@
+//! Which packets are under way, have arrived or were lost (RFC 9002).
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+/// Packets after one that arrived until it is lost (RFC 9002, section 6.1.1).
+const PACKET_THRESHOLD: u64 = 3;
+
+/// What a packet carried that may have to be sent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    Crypto { offset: u64, len: u32 },
+    Stream { id: u64, offset: u64, len: u32, fin: bool },
+    ResetStream(u64),
+    StopSending(u64),
+    MaxStreamData(u64),
+    MaxData,
+    MaxStreams { uni: bool },
+    NewId(u64),
+    RetireId(u64),
+    HandshakeDone,
+    NewToken,
+    /// An acknowledgement of packets up to this one.
+    Ack(u64),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Waits for its acknowledgement.
+    InFlight,
+    /// Asks for none.
+    Quiet,
+    /// Its number was never used: who acknowledges it makes it up (RFC 9000, section 21.4).
+    Skipped,
+    Acked,
+    Lost,
+}
+
+/// A packet that was sent.
+#[derive(Clone, Copy, Debug)]
+pub struct Sent {
+    pub at: Instant,
+    pub size: u16,
+    state: State,
+    count: u16,
+    contents: u64,
+}
+
+/// The packets of a space from the first that is still under way.
+#[derive(Debug, Default)]
+pub struct SentPackets {
+    base: u64,
+    packets: VecDeque<Sent>,
+    contents: VecDeque<Content>,
+    contents_base: u64,
+    /// Contents of the packet being written.
+    open: u16,
+    /// Packets in flight.
+    in_flight: usize,
+}
+
+/// What became of packets; the memory is used again.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// Their numbers, times and sizes.
+    pub packets: Vec<(u64, Instant, u16)>,
+    /// What they carried.
+    pub contents: Vec<Content>,
+    /// Packets were lost over such a time that the path is congested for good.
+    pub persistent: bool,
+}
+
+impl Outcome {
+    /// Empties it.
+    pub fn clear(&mut self) {
+        self.packets.clear();
+        self.contents.clear();
+        self.persistent = false;
+    }
+}
+
+/// An acknowledgement of a packet that was never sent.
+#[derive(Debug, PartialEq, Eq)]
+pub struct NeverSent;
+
+impl SentPackets {
+    /// The number of the next packet.
+    pub fn next(&self) -> u64 {
+        self.base + self.packets.len() as u64
+    }
+
+    /// Whether packets wait for their acknowledgement.
+    pub fn any_in_flight(&self) -> bool {
+        self.in_flight > 0
+    }
+
+    /// Notes what the packet being written carries.
+    #[inline]
+    pub fn carry(&mut self, content: Content) {
+        self.contents.push_back(content);
+        self.open += 1;
+    }
+
+    /// The packet being written is sent; `in_flight`: it asks for an acknowledgement or is padded.
+    #[inline]
+    pub fn push(&mut self, at: Instant, size: u16, in_flight: bool) {
+        let state = if in_flight { State::InFlight } else { State::Quiet };
+        self.in_flight += usize::from(in_flight);
+        let count = std::mem::take(&mut self.open);
+        let contents = self.contents_base + (self.contents.len() - usize::from(count)) as u64;
+        self.packets.push_back(Sent { at, size, state, count, contents });
+    }
+
+    /// Leaves a number out.
+    pub fn skip(&mut self, at: Instant) {
+        let contents = self.contents_base + self.contents.len() as u64;
+        let state = State::Skipped;
+        self.packets.push_back(Sent { at, size: 0, state, count: 0, contents });
+    }
+
+    fn contents_of(&self, sent: &Sent) -> impl Iterator<Item = &Content> {
+        let start = (sent.contents - self.contents_base) as usize;
+        self.contents.range(start..start + usize::from(sent.count))
+    }
+
+    fn settle(&mut self, index: usize, state: State, out: &mut Outcome) {
+        let sent = self.packets[index];
+        self.packets[index].state = state;
+        if sent.state == State::InFlight {
+            self.in_flight -= 1;
+            out.packets.push((self.base + index as u64, sent.at, sent.size));
+        }
+        let start = (sent.contents - self.contents_base) as usize;
+        let contents = self.contents.range(start..start + usize::from(sent.count));
+        out.contents.extend(contents.copied());
+    }
+
+    /// Packets were acknowledged: those that had not been yet are added to `out`.
+    pub fn acked(&mut self, range: Range<u64>, out: &mut Outcome) -> Result<(), NeverSent> {
+        if range.end > self.next() {
+            return Err(NeverSent);
+        }
+        for number in range.start.max(self.base)..range.end.max(self.base) {
+            let index = (number - self.base) as usize;
+            match self.packets[index].state {
+                State::Skipped => return Err(NeverSent),
+                State::InFlight | State::Quiet => self.settle(index, State::Acked, out),
+                State::Acked | State::Lost => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds lost packets, given that `acked` arrived; when the next one is lost if nothing comes.
+    /// `long`: losses over a longer time are persistent congestion.
+    pub fn detect(
+        &mut self,
+        now: Instant,
+        acked: u64,
+        delay: Duration,
+        long: Option<Duration>,
+        out: &mut Outcome,
+    ) -> Option<Instant> {
+        let mut run: Option<Instant> = None;
+        let end = (acked + 1).saturating_sub(self.base) as usize;
+        let mut next = None;
+        for index in 0..end.min(self.packets.len()) {
+            let sent = self.packets[index];
+            match sent.state {
+                State::Acked => run = None,
+                State::InFlight => {
+                    let number = self.base + index as u64;
+                    let due = sent.at + delay;
+                    if number + PACKET_THRESHOLD > acked && due > now {
+                        next = Some(due);
+                        break;
+                    }
+                    self.settle(index, State::Lost, out);
+                    let start = *run.get_or_insert(sent.at);
+                    out.persistent |= long.is_some_and(|long| sent.at - start > long);
+                }
+                _ => {}
+            }
+        }
+        self.trim();
+        next
+    }
+
+    /// Forgets the oldest packets that nothing is to be known of any more.
+    fn trim(&mut self) {
+        while let Some(sent) = self.packets.front() {
+            // The last one stays: a skipped number must be known until others follow it.
+            if sent.state == State::InFlight || self.packets.len() <= 1 {
+                break;
+            }
+            let count = u64::from(sent.count);
+            self.contents.drain(..count as usize);
+            self.contents_base += count;
+            self.base += 1;
+            self.packets.pop_front();
+        }
+    }
+
+    /// What the oldest packet in flight carried that `wanted` holds for.
+    pub fn oldest(&self, wanted: impl Fn(&Content) -> bool) -> Vec<Content> {
+        let in_flight = self.packets.iter().filter(|sent| sent.state == State::InFlight);
+        let carried = in_flight.map(|sent| self.contents_of(sent));
+        for contents in carried {
+            let found: Vec<_> = contents.copied().filter(&wanted).collect();
+            if !found.is_empty() {
+                return found;
+            }
+        }
+        Vec::new()
+    }
+
+    /// Gives up on all packets; bytes of those in flight.
+    pub fn abandon(&mut self) -> u64 {
+        let in_flight = self.packets.iter().filter(|s| s.state == State::InFlight);
+        let bytes = in_flight.map(|sent| u64::from(sent.size)).sum();
+        let next = self.next();
+        *self = Self { base: next, ..Self::default() };
+        bytes
+    }
+
+    /// Memory that a burst needed is given back.
+    pub fn shrink(&mut self) {
+        if self.packets.capacity() > 4 * (self.packets.len() + 64) {
+            self.packets.shrink_to(2 * self.packets.len());
+            self.contents.shrink_to(2 * self.contents.len());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DELAY: Duration = Duration::from_millis(100);
+
+    fn sent(count: u64, at: Instant) -> SentPackets {
+        let mut packets = SentPackets::default();
+        for n in 0..count {
+            packets.carry(Content::NewId(n));
+            packets.push(at, 1000, true);
+        }
+        packets
+    }
+
+    fn numbers(out: &Outcome) -> Vec<u64> {
+        out.packets.iter().map(|(number, ..)| *number).collect()
+    }
+
+    #[test]
+    fn packets_are_acknowledged_once() {
+        let now = Instant::now();
+        let (mut packets, mut out) = (sent(5, now), Outcome::default());
+        packets.acked(1..3, &mut out).unwrap();
+        assert_eq!(out.contents, [Content::NewId(1), Content::NewId(2)]);
+        packets.acked(0..4, &mut out).unwrap();
+        assert_eq!(numbers(&out), [1, 2, 0, 3]);
+        assert_eq!(packets.acked(4..6, &mut out), Err(NeverSent));
+        packets.detect(now, 3, DELAY, None, &mut Outcome::default());
+        assert_eq!((packets.base, packets.next(), packets.contents.len()), (4, 5, 1));
+        assert!(packets.any_in_flight());
+    }
+
+    #[test]
+    fn three_later_packets_or_time_make_one_lost() {
+        let now = Instant::now();
+        let (mut packets, mut out) = (sent(5, now), Outcome::default());
+        packets.acked(3..4, &mut Outcome::default()).unwrap();
+        let next = packets.detect(now, 3, DELAY, None, &mut out);
+        assert_eq!((numbers(&out), next), (vec![0], Some(now + DELAY)));
+        let next = packets.detect(now + DELAY, 3, DELAY, None, &mut out);
+        assert_eq!((numbers(&out), next), (vec![0, 1, 2], None));
+        assert!(!out.persistent);
+    }
+
+    #[test]
+    fn losses_over_a_long_time_are_told_apart() {
+        let now = Instant::now();
+        let (mut packets, mut out) = (sent(1, now), Outcome::default());
+        packets.push(now + 20 * DELAY, 1000, true);
+        packets.push(now + 21 * DELAY, 1000, true);
+        packets.acked(2..3, &mut Outcome::default()).unwrap();
+        packets.detect(now + 23 * DELAY, 2, DELAY, Some(10 * DELAY), &mut out);
+        assert!(out.persistent && out.packets.len() == 2);
+    }
+
+    #[test]
+    fn a_number_that_was_left_out_is_not_acknowledged() {
+        let now = Instant::now();
+        let mut packets = sent(1, now);
+        packets.skip(now);
+        packets.push(now, 1000, true);
+        let mut out = Outcome::default();
+        assert_eq!(packets.acked(2..3, &mut out), Ok(()));
+        assert_eq!(packets.acked(0..3, &mut out), Err(NeverSent));
+    }
+
+    #[test]
+    fn the_oldest_with_something_wanted_is_found() {
+        let packets = sent(5, Instant::now());
+        let found = packets.oldest(|content| matches!(content, Content::NewId(n) if *n > 2));
+        assert_eq!(found, [Content::NewId(3)]);
+    }
+}

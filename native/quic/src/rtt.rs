@@ -1,0 +1,90 @@
+//! How long a round trip takes (RFC 9002, section 5).
+
+use std::time::Duration;
+
+/// Before anything was measured (RFC 9002, section 6.2.2).
+const INITIAL: Duration = Duration::from_millis(333);
+/// What timers can tell apart (RFC 9002, section 6.1.2).
+pub const GRANULARITY: Duration = Duration::from_millis(1);
+
+/// The round trips of a path.
+#[derive(Clone, Debug)]
+pub struct Rtt {
+    latest: Duration,
+    smoothed: Option<Duration>,
+    variation: Duration,
+    min: Duration,
+}
+
+impl Default for Rtt {
+    fn default() -> Self {
+        Self {
+            latest: INITIAL,
+            smoothed: None,
+            variation: INITIAL / 2,
+            min: Duration::MAX,
+        }
+    }
+}
+
+impl Rtt {
+    /// A round trip was measured; `ack_delay` is what the peer says that it waited.
+    pub fn update(&mut self, ack_delay: Duration, measured: Duration) {
+        self.latest = measured;
+        self.min = self.min.min(measured);
+        let Some(smoothed) = self.smoothed else {
+            self.smoothed = Some(measured);
+            self.variation = measured / 2;
+            return;
+        };
+        let adjusted = if self.min + ack_delay <= measured {
+            measured - ack_delay
+        } else {
+            measured
+        };
+        self.variation = (3 * self.variation + smoothed.abs_diff(adjusted)) / 4;
+        self.smoothed = Some((7 * smoothed + adjusted) / 8);
+    }
+
+    /// The smoothed round trip.
+    pub fn get(&self) -> Duration {
+        self.smoothed.unwrap_or(INITIAL)
+    }
+
+    /// Whether a round trip was measured.
+    pub fn is_known(&self) -> bool {
+        self.smoothed.is_some()
+    }
+
+    /// Without the peer's delay, when a probe is due after the last packet (RFC 9002, section 6.2.1).
+    pub fn probe_timeout(&self) -> Duration {
+        self.get() + (4 * self.variation).max(GRANULARITY)
+    }
+
+    /// How much earlier than an acknowledged packet one must have been sent to be lost (section 6.1.2).
+    pub fn loss_delay(&self) -> Duration {
+        let longest = self.latest.max(self.get());
+        (longest + longest / 8).max(GRANULARITY)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_follows_what_is_measured() {
+        let ms = Duration::from_millis;
+        let mut rtt = Rtt::default();
+        assert_eq!(rtt.probe_timeout(), ms(333) + 4 * (ms(333) / 2));
+        rtt.update(ms(0), ms(100));
+        assert_eq!((rtt.get(), rtt.probe_timeout()), (ms(100), ms(300)));
+        // 20 of the 140 ms are the peer's.
+        rtt.update(ms(20), ms(140));
+        assert_eq!(rtt.get(), (7 * ms(100) + ms(120)) / 8);
+        assert_eq!(rtt.loss_delay(), ms(140) + ms(140) / 8);
+        // A delay that would make it shorter than the shortest is not believed.
+        rtt.update(ms(90), ms(110));
+        assert!(rtt.get() > ms(102));
+    }
+}

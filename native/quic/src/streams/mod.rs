@@ -1,0 +1,482 @@
+//! The streams of a connection (RFC 9000, sections 2 to 4).
+
+mod frames;
+mod recv;
+mod send;
+
+pub use recv::Assembler;
+pub use send::SendBuffer;
+
+use crate::endpoint::Event;
+use crate::error::{Error, Reason};
+use crate::params::Params;
+use bytes::Bytes;
+use gallop_http::stream_table::StreamTable;
+use std::collections::VecDeque;
+
+/// Low bits of a stream's id (RFC 9000, section 2.1).
+const OURS: u64 = 1;
+const UNI: u64 = 2;
+/// Streams kept after their end so that their memory is used again.
+const POOL: usize = 32;
+
+/// How a read ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// More may come.
+    Open,
+    /// That was all.
+    Finished,
+    /// The client gave the stream up.
+    Reset,
+}
+
+/// What we let a client do, and keep for it.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    pub max_bidi: u64,
+    pub max_uni: u64,
+    /// Bytes that a stream, and all of them, may have under way to us.
+    pub stream_window: u64,
+    pub window: u64,
+    /// Bytes that all streams may have under way to the client.
+    pub send_window: u64,
+}
+
+/// What comes on a stream.
+#[derive(Debug, Default)]
+struct Recv {
+    open: bool,
+    data: Assembler,
+    /// What the client may send up to, and has.
+    max: u64,
+    highest: u64,
+    size: Option<u64>,
+    reset: bool,
+    stopped: bool,
+    /// STOP_SENDING with this code is to be sent; MAX_STREAM_DATA is.
+    stop_due: bool,
+    stop_code: u64,
+    max_due: bool,
+    /// The application was told that it can read.
+    told: bool,
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+enum Reset {
+    #[default]
+    No,
+    Due,
+    Sent,
+}
+
+/// What goes out on a stream.
+#[derive(Debug, Default)]
+struct Send {
+    open: bool,
+    data: SendBuffer,
+    max: u64,
+    fin: bool,
+    fin_sent: bool,
+    fin_acked: bool,
+    reset: Reset,
+    reset_code: u64,
+    reset_size: u64,
+    /// The application wants to write on.
+    blocked: bool,
+    /// In the list of those with something to send.
+    queued: bool,
+}
+
+impl Send {
+    fn has_pending(&self) -> bool {
+        self.data.has_pending() || self.fin && !self.fin_sent
+    }
+}
+
+#[derive(Debug, Default)]
+struct Stream {
+    recv: Recv,
+    send: Send,
+    /// In the list of those with control frames to send.
+    controlled: bool,
+}
+
+/// Streams of the client of one kind.
+#[derive(Debug)]
+struct Theirs {
+    /// How many it opened, and may open.
+    opened: u64,
+    max: u64,
+    closed: u64,
+    limit: u64,
+    /// MAX_STREAMS is to be sent.
+    due: bool,
+}
+
+impl Theirs {
+    fn new(limit: u64) -> Self {
+        Self {
+            opened: 0,
+            max: limit,
+            closed: 0,
+            limit,
+            due: false,
+        }
+    }
+
+    fn close(&mut self) {
+        self.closed += 1;
+        let max = self.closed + self.limit;
+        // A frame for every half of them.
+        self.due |= max - self.max >= self.limit.div_ceil(2);
+    }
+}
+
+/// All streams of a connection.
+#[derive(Debug)]
+pub struct Streams {
+    table: StreamTable<Box<Stream>>,
+    pool: Vec<Box<Stream>>,
+    bidi: Theirs,
+    uni: Theirs,
+    ours: u64,
+    max_ours: u64,
+    limits: Limits,
+    /// Bytes that came, counted as flow control does, that may come, and that were done with.
+    received: u64,
+    max_received: u64,
+    consumed: u64,
+    max_data_due: bool,
+    /// Bytes written, that the client takes, and that have not arrived.
+    written: u64,
+    max_written: u64,
+    unacked: u64,
+    /// What the client takes on a new stream of its own, and of ours.
+    max_stream_bidi: u64,
+    max_stream_uni: u64,
+    ready: VecDeque<u64>,
+    control: VecDeque<u64>,
+    blocked: Vec<u64>,
+    sending: usize,
+    pub events: VecDeque<Event>,
+}
+
+impl Streams {
+    /// None yet.
+    pub fn new(limits: Limits) -> Self {
+        Self {
+            table: StreamTable::new(2),
+            pool: Vec::new(),
+            bidi: Theirs::new(limits.max_bidi),
+            uni: Theirs::new(limits.max_uni),
+            ours: 0,
+            max_ours: 0,
+            limits,
+            received: 0,
+            max_received: limits.window,
+            consumed: 0,
+            max_data_due: false,
+            written: 0,
+            max_written: 0,
+            unacked: 0,
+            max_stream_bidi: 0,
+            max_stream_uni: 0,
+            ready: VecDeque::new(),
+            control: VecDeque::new(),
+            blocked: Vec::new(),
+            sending: 0,
+            events: VecDeque::new(),
+        }
+    }
+
+    /// The client's transport parameters came.
+    pub fn set_params(&mut self, params: &Params) {
+        self.max_ours = params.max_streams_uni;
+        self.max_written = params.max_data;
+        self.max_stream_bidi = params.max_stream_data_bidi;
+        self.max_stream_uni = params.max_stream_data_uni;
+    }
+
+    /// Streams on which something has not arrived or may still be written.
+    pub fn sending(&self) -> usize {
+        self.sending
+    }
+
+    fn insert(&mut self, id: u64) {
+        let mut stream = self.pool.pop().unwrap_or_default();
+        if id & OURS == 0 {
+            stream.recv.open = true;
+            stream.recv.max = self.limits.stream_window;
+        }
+        if id & UNI == 0 || id & OURS != 0 {
+            stream.send.open = true;
+            stream.send.max = match id & UNI {
+                0 => self.max_stream_bidi,
+                _ => self.max_stream_uni,
+            };
+            self.sending += 1;
+        }
+        self.table.insert(id, stream);
+    }
+
+    /// Makes sure that a stream which a frame names can be there, opening it and those before it;
+    /// `sends`: the frame is about what we send.
+    ///
+    /// # Errors
+    /// It cannot.
+    #[inline]
+    fn find(&mut self, id: u64, sends: bool) -> Result<Option<&mut Stream>, Error> {
+        let state = |reason| Err(Error::new(Reason::StreamState, reason));
+        if id & OURS != 0 {
+            if id & UNI == 0 || id >> 2 >= self.ours {
+                return state("a frame for a stream that was never opened");
+            }
+            if !sends {
+                return state("data on a stream that only we send on");
+            }
+            return Ok(self.table.get_mut(id).map(|stream| &mut **stream));
+        }
+        if sends && id & UNI != 0 {
+            return state("a frame for a stream that only the client sends on");
+        }
+        let theirs = if id & UNI == 0 { &mut self.bidi } else { &mut self.uni };
+        let number = id >> 2;
+        if number >= theirs.max {
+            return Err(Error::new(Reason::StreamLimit, "more streams than are allowed"));
+        }
+        let from = theirs.opened;
+        if number >= from {
+            theirs.opened = number + 1;
+            (from..=number).for_each(|n| self.insert(n << 2 | id & UNI));
+        }
+        Ok(self.table.get_mut(id).map(|stream| &mut **stream))
+    }
+
+    /// Ends a stream whose both halves are done.
+    fn close_if_done(&mut self, id: u64) {
+        let done = |stream: &Box<Stream>| !stream.recv.open && !stream.send.open;
+        if !self.table.get(id).is_some_and(done) {
+            return;
+        }
+        let Some(mut stream) = self.table.remove(id) else { return };
+        match id & (OURS | UNI) {
+            0 => self.bidi.close(),
+            UNI => self.uni.close(),
+            _ => {}
+        }
+        if self.pool.len() < POOL && !stream.send.queued && !stream.controlled {
+            stream.restart();
+            self.pool.push(stream);
+        }
+    }
+
+    fn control(control: &mut VecDeque<u64>, stream: &mut Stream, id: u64) {
+        if !std::mem::replace(&mut stream.controlled, true) {
+            control.push_back(id);
+        }
+    }
+
+    fn make_ready(ready: &mut VecDeque<u64>, send: &mut Send, id: u64) {
+        if send.has_pending() && !std::mem::replace(&mut send.queued, true) {
+            ready.push_back(id);
+        }
+    }
+
+    /// Bytes were done with: the client may send as many more, and is told now and then.
+    fn consume(&mut self, bytes: u64) {
+        self.consumed += bytes;
+        let max = self.consumed + self.limits.window;
+        self.max_data_due |= max - self.max_received >= self.limits.window / 4;
+    }
+
+    /// Reads what has come, up to about `limit` bytes, in order, and nothing behind a piece for
+    /// which `stop` holds, not even the end.
+    pub fn read(
+        &mut self,
+        id: u64,
+        limit: usize,
+        chunks: &mut Vec<Bytes>,
+        stop: impl Fn(&[u8]) -> bool,
+    ) -> End {
+        let Some(stream) = self.table.get_mut(id).filter(|s| s.recv.open && !s.recv.stopped) else {
+            return End::Open;
+        };
+        let recv = &mut stream.recv;
+        recv.told = false;
+        if recv.reset {
+            recv.open = false;
+            self.close_if_done(id);
+            return End::Reset;
+        }
+        let (mut taken, mut stopped) = (0, false);
+        while taken < limit && !stopped {
+            let Some(piece) = recv.data.next() else { break };
+            taken += piece.len();
+            stopped = stop(&piece);
+            chunks.push(piece);
+        }
+        let finished = !stopped && recv.size == Some(recv.data.read_offset());
+        let window = self.limits.stream_window;
+        let max = recv.data.read_offset() + window;
+        if finished {
+            recv.open = false;
+        } else if recv.size.is_none() && max - recv.max >= window / 4 {
+            recv.max_due = true;
+            Self::control(&mut self.control, stream, id);
+        }
+        self.consume(taken as u64);
+        if finished {
+            self.close_if_done(id);
+            return End::Finished;
+        }
+        End::Open
+    }
+
+    /// Whether the client gave up a stream whose bytes are not wanted now; true once.
+    pub fn was_reset(&mut self, id: u64) -> bool {
+        let Some(stream) = self.table.get_mut(id) else {
+            return false;
+        };
+        let reset = stream.recv.open && stream.recv.reset;
+        if reset {
+            stream.recv.open = false;
+            self.close_if_done(id);
+        }
+        reset
+    }
+
+    /// Tells the client to stop sending.
+    pub fn stop(&mut self, id: u64, code: u64) {
+        let Some(stream) = self.table.get_mut(id) else { return };
+        let recv = &mut stream.recv;
+        if !recv.open || recv.stopped {
+            return;
+        }
+        let left = recv.highest - recv.data.read_offset();
+        let credited = if recv.reset { 0 } else { left };
+        recv.data.discard(recv.highest);
+        (recv.stopped, recv.stop_code) = (true, code);
+        if recv.size.is_some() {
+            recv.open = false;
+        } else {
+            recv.stop_due = true;
+            Self::control(&mut self.control, stream, id);
+        }
+        self.consume(credited);
+        self.close_if_done(id);
+    }
+
+    /// Opens a unidirectional stream, if the client allows another.
+    pub fn open_uni(&mut self) -> Option<u64> {
+        if self.ours >= self.max_ours {
+            return None;
+        }
+        let id = self.ours << 2 | UNI | OURS;
+        self.ours += 1;
+        self.insert(id);
+        Some(id)
+    }
+
+    /// Bytes that can be written on a stream now.
+    fn room(&self, send: &Send) -> u64 {
+        let stream = send.max.saturating_sub(send.data.written());
+        let connection = self.max_written.saturating_sub(self.written);
+        let memory = self.limits.send_window.saturating_sub(self.unacked);
+        stream.min(connection).min(memory)
+    }
+
+    /// Queues bytes: how many were taken, or `None` when the stream is gone.
+    pub fn write(&mut self, id: u64, chunks: &mut [Bytes]) -> Option<usize> {
+        let stream = self.table.get(id)?;
+        let send = &stream.send;
+        if !send.open || send.fin || send.reset != Reset::No {
+            return None;
+        }
+        let mut room = usize::try_from(self.room(send)).unwrap_or(usize::MAX);
+        let send = &mut self.table.get_mut(id)?.send;
+        let mut taken = 0;
+        for chunk in chunks {
+            if chunk.len() > room {
+                if !std::mem::replace(&mut send.blocked, true) {
+                    self.blocked.push(id);
+                }
+                if room > 0 {
+                    send.data.write(chunk.split_to(room));
+                }
+                taken += room;
+                break;
+            }
+            room -= chunk.len();
+            taken += chunk.len();
+            send.data.write(std::mem::take(chunk));
+        }
+        Self::make_ready(&mut self.ready, send, id);
+        self.written += taken as u64;
+        self.unacked += taken as u64;
+        Some(taken)
+    }
+
+    /// Ends a stream after what was queued on it.
+    pub fn finish(&mut self, id: u64) {
+        let Some(stream) = self.table.get_mut(id) else { return };
+        let send = &mut stream.send;
+        if send.open && send.reset == Reset::No {
+            send.fin = true;
+            Self::make_ready(&mut self.ready, send, id);
+        }
+    }
+
+    /// Gives up sending on a stream.
+    pub fn reset(&mut self, id: u64, code: u64) {
+        let Some(stream) = self.table.get_mut(id) else { return };
+        let send = &mut stream.send;
+        if !send.open || send.reset != Reset::No {
+            return;
+        }
+        send.reset_size = send.data.sent();
+        self.written -= send.data.written() - send.reset_size;
+        self.unacked -= send.data.discard();
+        (send.reset, send.reset_code) = (Reset::Due, code);
+        Self::control(&mut self.control, stream, id);
+        self.unblock();
+    }
+
+    /// Tells the application where it can write on.
+    fn unblock(&mut self) {
+        let memory = self.limits.send_window - self.limits.send_window / 8;
+        if self.blocked.is_empty() || self.unacked > memory || self.written >= self.max_written {
+            return;
+        }
+        let mut blocked = std::mem::take(&mut self.blocked);
+        blocked.retain(|&id| {
+            let Some(stream) = self.table.get(id).filter(|s| s.send.blocked) else {
+                return false;
+            };
+            let writable = self.room(&stream.send) > 0 || stream.send.reset != Reset::No;
+            if writable {
+                self.events.push_back(Event::Writable(id));
+            }
+            !writable
+        });
+        for event in &self.events {
+            if let Event::Writable(id) = event {
+                if let Some(stream) = self.table.get_mut(*id) {
+                    stream.send.blocked = false;
+                }
+            }
+        }
+        self.blocked = blocked;
+    }
+}
+
+impl Stream {
+    /// Begins anew, keeping memory.
+    fn restart(&mut self) {
+        let (mut recv, mut send) = (std::mem::take(&mut self.recv.data), std::mem::take(&mut self.send.data));
+        recv.restart();
+        send.restart();
+        *self = Self::default();
+        (self.recv.data, self.send.data) = (recv, send);
+    }
+}

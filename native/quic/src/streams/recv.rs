@@ -1,0 +1,200 @@
+//! What comes on a stream, put in order.
+
+use crate::error::{Error, Reason};
+use crate::ranges::Ranges;
+use bytes::Bytes;
+use std::collections::VecDeque;
+
+/// Pieces that may wait with gaps between them. With packets of 1200 bytes it takes a window of a
+/// megabyte, half of it lost, to need as many.
+const MAX_GAPS: usize = 512;
+/// Small pieces that wait are joined when there are so many.
+const MANY: usize = 64;
+/// Bytes that a piece must have on average not to be called small.
+const SMALL: usize = 1024;
+
+/// Bytes in any order, handed out in order. Its memory follows the bytes between what was read and
+/// the last that came, which flow control limits, however many pieces they come in.
+#[derive(Debug, Default)]
+pub struct Assembler {
+    /// Where in the stream what waits begins.
+    read: u64,
+    ready: VecDeque<Bytes>,
+    ready_len: u64,
+    /// Bytes behind a gap, from `later_base` on, and which of them are there.
+    later: Vec<u8>,
+    later_base: u64,
+    have: Ranges,
+}
+
+impl Assembler {
+    /// Up to where bytes can be read or were.
+    pub fn in_order(&self) -> u64 {
+        self.read + self.ready_len
+    }
+
+    /// Up to where bytes were read.
+    pub fn read_offset(&self) -> u64 {
+        self.read
+    }
+
+    /// Whether bytes can be read.
+    pub fn is_readable(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// Takes bytes that came; whether more can be read than before.
+    ///
+    /// # Errors
+    /// They come in more pieces than any network makes of them.
+    #[inline]
+    pub fn insert(&mut self, offset: u64, mut data: Bytes) -> Result<bool, Error> {
+        let next = self.in_order();
+        let end = offset + data.len() as u64;
+        if end <= next {
+            return Ok(false);
+        }
+        if offset > next {
+            return self.keep(offset, &data).map(|()| false);
+        }
+        if offset < next {
+            data = data.slice((next - offset) as usize..);
+        }
+        self.push(data);
+        if !self.have.is_empty() {
+            self.join();
+        }
+        Ok(true)
+    }
+
+    fn push(&mut self, data: Bytes) {
+        self.ready_len += data.len() as u64;
+        self.ready.push_back(data);
+        if self.ready.len() >= MANY && self.ready_len < (self.ready.len() * SMALL) as u64 {
+            // A few bytes each would keep whole datagrams in memory.
+            let mut joined = Vec::with_capacity(self.ready_len as usize);
+            self.ready.drain(..).for_each(|piece| joined.extend_from_slice(&piece));
+            self.ready.push_back(joined.into());
+        }
+    }
+
+    fn keep(&mut self, offset: u64, data: &[u8]) -> Result<(), Error> {
+        if self.have.is_empty() {
+            self.later_base = self.in_order();
+        }
+        let end = offset + data.len() as u64;
+        self.have.insert(offset..end);
+        if self.have.len() > MAX_GAPS {
+            return Err(Error::new(Reason::ProtocolViolation, "too many gaps in a stream"));
+        }
+        let at = (offset - self.later_base) as usize;
+        if self.later.len() < at + data.len() {
+            self.later.resize(at + data.len(), 0);
+        }
+        self.later[at..at + data.len()].copy_from_slice(data);
+        Ok(())
+    }
+
+    /// Hands over what waited behind a gap that is closed.
+    fn join(&mut self) {
+        let next = self.in_order();
+        self.have.remove(0..next);
+        let Some(first) = self.have.first().filter(|first| first.start == next) else {
+            return self.release();
+        };
+        let range = (next - self.later_base) as usize..(first.end - self.later_base) as usize;
+        let data = Bytes::copy_from_slice(&self.later[range]);
+        self.have.pop_first();
+        self.push(data);
+        self.release();
+    }
+
+    /// Gives memory back that holds nothing any more.
+    fn release(&mut self) {
+        let done = (self.in_order() - self.later_base).min(self.later.len() as u64) as usize;
+        if self.have.is_empty() {
+            self.later = Vec::new();
+        } else if done > self.later.len() / 2 {
+            self.later.drain(..done);
+            self.later.shrink_to_fit();
+            self.later_base += done as u64;
+        }
+    }
+
+    /// Takes the next piece that is in order.
+    #[inline]
+    pub fn next(&mut self) -> Option<Bytes> {
+        let piece = self.ready.pop_front()?;
+        self.ready_len -= piece.len() as u64;
+        self.read += piece.len() as u64;
+        Some(piece)
+    }
+
+    /// Throws away what waits, and all before `offset`.
+    pub fn discard(&mut self, offset: u64) {
+        *self = Self { read: offset, ..Self::default() };
+    }
+
+    /// Begins anew with a new stream, keeping memory.
+    pub fn restart(&mut self) {
+        self.read = 0;
+        self.ready.clear();
+        self.ready_len = 0;
+        self.later = Vec::new();
+        self.have.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn content(range: std::ops::Range<usize>) -> Bytes {
+        range.map(|n| (n * 7 % 251) as u8).collect::<Vec<_>>().into()
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_in_any_order_become_the_stream(
+            pieces in prop::collection::vec((0usize..2000, 0usize..200, any::<bool>()), 0..200),
+        ) {
+            let mut assembler = Assembler::default();
+            let mut read = Vec::new();
+            let mut have = Ranges::default();
+            for (start, len, reads) in pieces {
+                have.insert(start as u64..(start + len) as u64);
+                assembler.insert(start as u64, content(start..start + len)).unwrap();
+                let whole = have.first().filter(|r| r.start == 0).map_or(0, |r| r.end);
+                prop_assert_eq!(assembler.in_order(), whole);
+                while let Some(piece) = reads.then(|| assembler.next()).flatten() {
+                    read.extend_from_slice(&piece);
+                }
+            }
+            while let Some(piece) = assembler.next() {
+                read.extend_from_slice(&piece);
+            }
+            prop_assert_eq!(&read[..], &content(0..read.len())[..]);
+            prop_assert_eq!(read.len() as u64, assembler.read_offset());
+        }
+    }
+
+    #[test]
+    fn many_small_pieces_are_joined() {
+        let mut assembler = Assembler::default();
+        for n in 0..1000 {
+            assert!(assembler.insert(n, content(n as usize..n as usize + 1)).unwrap());
+        }
+        assert!(assembler.ready.len() < MANY);
+        let read: Vec<u8> = std::iter::from_fn(|| assembler.next()).flatten().collect();
+        assert_eq!(read, content(0..1000));
+    }
+
+    #[test]
+    fn too_many_gaps_are_refused() {
+        let mut assembler = Assembler::default();
+        let result: Result<Vec<_>, _> =
+            (1..2000).map(|n| assembler.insert(2 * n, content(0..1))).collect();
+        assert_eq!(result.unwrap_err().code, Reason::ProtocolViolation as u64);
+    }
+}

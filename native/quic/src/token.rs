@@ -1,0 +1,222 @@
+//! What a server hands out and knows again without keeping it: tokens that show that an address is
+//! the client's own (RFC 9000, section 8.1), and stateless resets (section 10.3).
+
+use crate::cid::ConnectionId;
+use aws_lc_rs::aead::{self, Aad, LessSafeKey, Nonce, UnboundKey, AES_128_GCM, AES_256_GCM};
+use aws_lc_rs::hmac;
+use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
+use std::time::{Duration, Instant};
+
+/// Bytes of a stateless reset token.
+pub const RESET_LEN: usize = 16;
+/// Bytes of a packet's or token's authentication tag.
+const TAG: usize = 16;
+const NONCE: usize = aead::NONCE_LEN;
+/// How long the token of a Retry packet may take to come back: a round trip or a few.
+const RETRY_LIFE: Duration = Duration::from_secs(15);
+/// How long a token for a later connection is good.
+const NEW_LIFE: Duration = Duration::from_secs(24 * 3600);
+/// Tokens that were used, kept so that none is used twice; when more are used the eldest are
+/// forgotten, which section 8.1.4 allows.
+const USED: usize = 4096;
+
+const KIND_RETRY: u8 = 1;
+const KIND_NEW: u8 = 2;
+
+/// Random bytes.
+pub fn random<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    // Without random numbers nothing about a connection is safe, its TLS included.
+    aws_lc_rs::rand::fill(&mut bytes).expect("the system gives random numbers");
+    bytes
+}
+
+/// What a token said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Judgement {
+    /// The client got it in a Retry packet that answered a packet to this connection id.
+    Retried(ConnectionId),
+    /// The client got it on an earlier connection.
+    Known,
+    /// It is no token of ours, or no longer one.
+    Unknown,
+    /// It is of a Retry packet, but not of one to this address, or too old.
+    Invalid,
+}
+
+/// Makes and reads tokens; its keys are its own and live as long.
+pub struct Tokens {
+    seal: LessSafeKey,
+    reset: hmac::Key,
+    start: Instant,
+    used: VecDeque<[u8; NONCE]>,
+}
+
+fn key<const N: usize>(algorithm: &'static aead::Algorithm, bytes: &[u8; N]) -> LessSafeKey {
+    let key = UnboundKey::new(algorithm, bytes);
+    LessSafeKey::new(key.expect("the key has the algorithm's length"))
+}
+
+/// The address as it is sealed in; a token for later connections leaves the port out.
+fn address(remote: SocketAddr, with_port: bool) -> Vec<u8> {
+    let mut bytes = match remote.ip() {
+        IpAddr::V4(ip) => ip.octets().to_vec(),
+        IpAddr::V6(ip) => ip.octets().to_vec(),
+    };
+    if with_port {
+        bytes.extend_from_slice(&remote.port().to_be_bytes());
+    }
+    bytes
+}
+
+impl Tokens {
+    /// With new random keys. Tokens count time from `start`.
+    pub fn new(start: Instant) -> Self {
+        Self {
+            seal: key(&AES_256_GCM, &random::<32>()),
+            reset: hmac::Key::new(hmac::HMAC_SHA256, &random::<32>()),
+            start,
+            used: VecDeque::new(),
+        }
+    }
+
+    fn make(&self, kind: u8, remote: SocketAddr, now: Instant, content: &[u8]) -> Vec<u8> {
+        let nonce = random::<NONCE>();
+        let issued = now.saturating_duration_since(self.start).as_millis() as u64;
+        let mut sealed = issued.to_be_bytes().to_vec();
+        sealed.extend_from_slice(content);
+        let aad = Aad::from(address(remote, kind == KIND_RETRY));
+        let nonce_key = Nonce::assume_unique_for_key(nonce);
+        let result = self.seal.seal_in_place_append_tag(nonce_key, aad, &mut sealed);
+        result.expect("a token is short");
+        let mut token = vec![kind];
+        token.extend_from_slice(&nonce);
+        token.extend_from_slice(&sealed);
+        token
+    }
+
+    /// For a Retry packet that answers a packet to the connection id `original`.
+    pub fn retry(&self, remote: SocketAddr, now: Instant, original: &ConnectionId) -> Vec<u8> {
+        self.make(KIND_RETRY, remote, now, original.as_slice())
+    }
+
+    /// For the client's next connections.
+    pub fn for_later(&self, remote: SocketAddr, now: Instant) -> Vec<u8> {
+        self.make(KIND_NEW, remote, now, &[])
+    }
+
+    /// Reads a token that came from `remote`.
+    pub fn judge(&mut self, token: &[u8], remote: SocketAddr, now: Instant) -> Judgement {
+        let Some((&kind, rest)) = token.split_first() else {
+            return Judgement::Unknown;
+        };
+        let Some((nonce, sealed)) = rest.split_first_chunk::<NONCE>() else {
+            return Judgement::Unknown;
+        };
+        // Section 8.1.3: of other tokens than those of Retry packets nothing is expected.
+        let (life, refusal) = match kind {
+            KIND_RETRY => (RETRY_LIFE, Judgement::Invalid),
+            KIND_NEW => (NEW_LIFE, Judgement::Unknown),
+            _ => return Judgement::Unknown,
+        };
+        let aad = Aad::from(address(remote, kind == KIND_RETRY));
+        let mut content = sealed.to_vec();
+        let nonce_key = Nonce::assume_unique_for_key(*nonce);
+        let Ok(opened) = self.seal.open_in_place(nonce_key, aad, &mut content) else {
+            return refusal;
+        };
+        let Some((issued, original)) = opened.split_first_chunk::<8>() else {
+            return refusal;
+        };
+        let issued = self.start + Duration::from_millis(u64::from_be_bytes(*issued));
+        if now.saturating_duration_since(issued) > life {
+            return refusal;
+        }
+        if kind == KIND_RETRY {
+            return ConnectionId::new(original).map_or(refusal, Judgement::Retried);
+        }
+        if self.used.contains(nonce) {
+            return refusal;
+        }
+        if self.used.len() == USED {
+            self.used.pop_front();
+        }
+        self.used.push_back(*nonce);
+        Judgement::Known
+    }
+
+    /// The token that resets the connection with this id of ours.
+    pub fn reset(&self, id: &ConnectionId) -> [u8; RESET_LEN] {
+        let tag = hmac::sign(&self.reset, id.as_slice());
+        let mut token = [0; RESET_LEN];
+        token.copy_from_slice(&tag.as_ref()[..RESET_LEN]);
+        token
+    }
+}
+
+/// The tag that ends a Retry packet (RFC 9001, section 5.8).
+pub fn retry_tag(original: &ConnectionId, packet: &[u8]) -> [u8; TAG] {
+    const KEY: [u8; 16] = [
+        0xbe, 0x0c, 0x69, 0x0b, 0x9f, 0x66, 0x57, 0x5a, 0x1d, 0x76, 0x6b, 0x54, 0xe3, 0x68, 0xc8,
+        0x4e,
+    ];
+    const RETRY_NONCE: [u8; NONCE] = [
+        0x46, 0x15, 0x99, 0xd3, 0x5d, 0x63, 0x2b, 0xf2, 0x23, 0x98, 0x25, 0xbb,
+    ];
+    let mut pseudo = vec![original.len() as u8];
+    pseudo.extend_from_slice(original.as_slice());
+    pseudo.extend_from_slice(packet);
+    let nonce = Nonce::assume_unique_for_key(RETRY_NONCE);
+    let sealed = key(&AES_128_GCM, &KEY).seal_in_place_separate_tag(nonce, Aad::from(pseudo), &mut []);
+    let mut tag = [0; TAG];
+    tag.copy_from_slice(sealed.expect("nothing is short").as_ref());
+    tag
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn remote(port: u16) -> SocketAddr {
+        ([192, 0, 2, 1], port).into()
+    }
+
+    #[test]
+    fn tokens_are_good_for_their_address_and_time() {
+        let now = Instant::now();
+        let mut tokens = Tokens::new(now);
+        let id = ConnectionId::new(b"original").unwrap();
+        let token = tokens.retry(remote(1), now, &id);
+        assert_eq!(tokens.judge(&token, remote(1), now), Judgement::Retried(id));
+        assert_eq!(tokens.judge(&token, remote(2), now), Judgement::Invalid);
+        let later = now + RETRY_LIFE + Duration::from_secs(1);
+        assert_eq!(tokens.judge(&token, remote(1), later), Judgement::Invalid);
+        assert_eq!(tokens.judge(&[], remote(1), now), Judgement::Unknown);
+        assert_eq!(tokens.judge(&[9; 40], remote(1), now), Judgement::Unknown);
+        assert_eq!(tokens.judge(&[1; 40], remote(1), now), Judgement::Invalid);
+    }
+
+    #[test]
+    fn a_token_for_later_is_good_once_from_any_port() {
+        let now = Instant::now();
+        let mut tokens = Tokens::new(now);
+        let token = tokens.for_later(remote(1), now);
+        assert_eq!(tokens.judge(&token, remote(2), now), Judgement::Known);
+        assert_eq!(tokens.judge(&token, remote(2), now), Judgement::Unknown);
+        let other = tokens.for_later(remote(1), now);
+        let elsewhere = ([192, 0, 2, 9], 1).into();
+        assert_eq!(tokens.judge(&other, elsewhere, now), Judgement::Unknown);
+        let late = now + NEW_LIFE + Duration::from_secs(1);
+        assert_eq!(tokens.judge(&other, remote(1), late), Judgement::Unknown);
+    }
+
+    /// RFC 9001, appendix A.4.
+    #[test]
+    fn the_rfcs_retry_packet() {
+        let id = ConnectionId::new(&[0x83, 0x94, 0xc8, 0xf0, 0x3e, 0x51, 0x57, 0x08]).unwrap();
+        let packet = b"\xff\x00\x00\x00\x01\x00\x08\xf0\x67\xa5\x50\x2a\x42\x62\xb5token";
+        let tag = b"\x04\xa2\x65\xba\x2e\xff\x4d\x82\x90\x58\xfb\x3f\x0f\x24\x96\xba";
+        assert_eq!(&retry_tag(&id, packet), tag);
+    }
+}
