@@ -223,14 +223,6 @@ impl SentPackets {
         *self = Self { base: next, ..Self::default() };
         bytes
     }
-
-    /// Memory that a burst needed is given back.
-    pub fn shrink(&mut self) {
-        if self.packets.capacity() > 4 * (self.packets.len() + 64) {
-            self.packets.shrink_to(2 * self.packets.len());
-            self.contents.shrink_to(2 * self.contents.len());
-        }
-    }
 }
 
 #[cfg(test)]

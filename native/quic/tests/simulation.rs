@@ -46,9 +46,9 @@ fn packets_are_lost_doubled_and_reordered() {
 }
 
 #[test]
-fn every_third_packet_is_lost() {
+fn every_fifth_packet_is_lost() {
     for seed in 0..10 {
-        let link = Link { loss: 0.3, ..Link::default() };
+        let link = Link { loss: 0.2, ..Link::default() };
         transfer(seed, link, 5, 30_000, false);
     }
 }

@@ -4,7 +4,8 @@
 use arbitrary::{Arbitrary, Unstructured};
 use bytes::{Bytes, BytesMut};
 use gallop_server::quic::{Datagram, Endpoint, Event, Options, Sender};
-use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
+use gallop_quic::Fixed;
+use quinn_proto::crypto::rustls::QuicClientConfig;
 use quinn_proto::{ClientConfig, ConnectionHandle, DatagramEvent, Dir, EndpointConfig};
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use rustls::quic::{Keys, Version};
@@ -42,7 +43,7 @@ const MAX_STEPS: usize = 64;
 const MAX_DATAGRAMS: usize = 4096;
 
 struct Setup {
-    server: Arc<QuicServerConfig>,
+    server: Arc<Fixed>,
     client: ClientConfig,
 }
 
@@ -71,7 +72,7 @@ fn setup() -> &'static Setup {
         client.alpn_protocols = vec![b"h3".to_vec()];
         let client = QuicClientConfig::try_from(client).expect("AES-128");
         Setup {
-            server: Arc::new(QuicServerConfig::try_from(server).expect("AES-128")),
+            server: Arc::new(Fixed::new(Arc::new(server)).expect("AES-128")),
             client: ClientConfig::new(Arc::new(client)),
         }
     })
@@ -117,10 +118,10 @@ impl World {
             retry,
             gso: true,
         };
-        let server = Endpoint::new(setup().server.clone(), &options);
+        let now = Instant::now();
+        let server = Endpoint::new(setup().server.clone(), &options, now);
         let config = Arc::new(EndpointConfig::default());
         let mut endpoint = quinn_proto::Endpoint::new(config, None, true, None);
-        let now = Instant::now();
         let (handle, client) = endpoint
             .connect(now, setup().client.clone(), address(443), "example.org")
             .expect("a client");

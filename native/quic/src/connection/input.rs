@@ -170,7 +170,7 @@ impl Connection {
     fn closing(&mut self, now: Instant, packet: &Packet) {
         let mut frames = Frames::new(&packet.whole[packet.payload_at..]);
         while let Ok(Some((_, frame))) = frames.next() {
-            if let Frame::Close { .. } = frame {
+            if let Frame::Close = frame {
                 return self.drain(now);
             }
         }
@@ -212,7 +212,7 @@ impl Connection {
             if packet.level != Level::Data && !is_for_handshake(kind) {
                 return Err(violation("a frame that the handshake does not have").in_frame(kind));
             }
-            let quiet = matches!(frame, Frame::Ack(_) | Frame::Close { .. });
+            let quiet = matches!(frame, Frame::Ack(_) | Frame::Close);
             seen.eliciting |= !quiet;
             seen.using |= !matches!(
                 frame,
@@ -251,7 +251,7 @@ impl Connection {
                 let data = packet.whole.slice_ref(data);
                 self.on_crypto(now, packet.level, offset, data)?;
             }
-            Frame::ResetStream { id, size, .. } => self.streams.on_reset(id, size)?,
+            Frame::ResetStream { id, size } => self.streams.on_reset(id, size)?,
             Frame::StopSending { id, code } => self.streams.on_stop(id, code)?,
             Frame::MaxData(max) => self.streams.on_max_data(max),
             Frame::MaxStreamData { id, max } => self.streams.on_max_stream_data(id, max)?,
@@ -270,7 +270,7 @@ impl Connection {
             }
             Frame::PathChallenge(data) => self.on_challenge(data, from),
             Frame::PathResponse(data) if !early => self.on_response(data),
-            Frame::Close { .. } => self.drain(now),
+            Frame::Close => self.drain(now),
             _ => return Err(violation("a frame that a client does not send here")),
         }
         Ok(())

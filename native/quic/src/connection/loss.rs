@@ -9,10 +9,16 @@ use std::time::{Duration, Instant};
 const LEVELS: [Level; 3] = [Level::Initial, Level::Handshake, Level::Data];
 /// Probes wait at most 2^this times as long as the first.
 const MAX_BACKOFF: u32 = 16;
+/// Packets sent when a probe is due, so that one lost does not double the wait (RFC 9002, 6.2.4).
+const PROBES: u8 = 2;
 
 impl Connection {
     /// An ACK frame came.
     pub(super) fn on_ack(&mut self, now: Instant, level: Level, ack: &Ack<'_>) -> Result<(), Error> {
+        if level != Level::Data && self.spaces[level as usize].keys.is_none() {
+            // The packet itself ended the handshake.
+            return Ok(());
+        }
         let mut outcome = std::mem::take(&mut self.outcome);
         outcome.clear();
         let result = self.take_ack(now, level, ack, &mut outcome);
@@ -208,7 +214,7 @@ impl Connection {
     pub(super) fn probe(&mut self, level: Level) {
         self.probe_timeouts += 1;
         let space = &mut self.spaces[level as usize];
-        space.probes = if level == Level::Data { 1 } else { 2 };
+        space.probes = PROBES;
         let wanted: fn(&Content) -> bool = match level {
             // Session tickets and the like go out again only when they are known to be lost: a
             // client that is merely slow would get them twice (RFC 9002, section 6.2.4).

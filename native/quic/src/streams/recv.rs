@@ -38,11 +38,6 @@ impl Assembler {
         self.read
     }
 
-    /// Whether bytes can be read.
-    pub fn is_readable(&self) -> bool {
-        !self.ready.is_empty()
-    }
-
     /// Takes bytes that came; whether more can be read than before.
     ///
     /// # Errors

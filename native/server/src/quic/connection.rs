@@ -1,6 +1,5 @@
 //! One HTTP/3 connection and its requests.
 
-use super::endpoint::{End, Event, Key};
 use super::Hub;
 use crate::mux::{self, Coding, Mux, Queue};
 use bytes::Bytes;
@@ -10,6 +9,7 @@ use gallop_engine::exchange::TlsInfo;
 use gallop_http::h3::{self, send, ErrorCode};
 use gallop_http::head::{HeadError, RequestHead};
 use gallop_http::stream_table::StreamTable;
+use gallop_quic::{End, Event, Key};
 use gallop_runtime::{coarse_ms, sleep, Notify};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;

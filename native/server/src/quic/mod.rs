@@ -2,17 +2,16 @@
 //! connections of that socket.
 
 mod connection;
-mod endpoint;
 mod tally;
 mod tls;
 mod udp;
 
 use crate::tls::Store;
 use connection::Connection;
-use endpoint::Key;
 use gallop_conf::model::{Level, Listener, Server};
 use gallop_engine::Worker;
 use gallop_http::h3;
+use gallop_quic::{Key, Output};
 use gallop_runtime::{deadline, Deadline, IoFd};
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -25,8 +24,8 @@ use std::time::{Duration, Instant};
 use tls::Tls;
 use udp::BATCH;
 
-pub use endpoint::{End, Endpoint, Event, Options};
-pub use udp::{prepare, Datagram, Outgoing, Receiver, Sender};
+pub use gallop_quic::{Datagram, End, Endpoint, Event, Options, Transmit};
+pub use udp::{prepare, Receiver, Sender};
 
 /// Batches taken in before answers go out.
 const BATCHES: usize = 4;
@@ -62,7 +61,11 @@ fn new_endpoint(listener: &Listener, tls: &Store) -> Result<Endpoint, String> {
         |e: &dyn std::fmt::Display| format!("{e} in {}:{}", server.place.file, server.place.line);
     let contexts = tls.quic_contexts(&listener.endpoint).map_err(|e| at(&e))?;
     let tls = Tls::new(contexts).map_err(|e| at(&e))?;
-    Ok(Endpoint::new(Arc::new(tls), &options(server)))
+    Ok(Endpoint::new(
+        Arc::new(tls),
+        &options(server),
+        Instant::now(),
+    ))
 }
 
 fn options(server: &Server) -> Options {

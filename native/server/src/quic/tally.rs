@@ -1,29 +1,27 @@
 //! What happened on a UDP socket since it was last counted.
 
-use super::endpoint::Endpoint;
-use gallop_engine::metrics::{Meter, Quic, QUIC};
+use gallop_engine::metrics::{Meter, Quic};
+use gallop_quic::{Counts, Endpoint};
 
-#[derive(Debug, Default)]
-pub struct Tally([u64; QUIC.len()]);
-
-impl Tally {
-    pub fn add(&mut self, what: Quic, n: u64) {
-        self.0[what as usize] += n;
-    }
-
-    /// Hands everything to the thread's counts.
-    fn settle(&mut self, meter: &Meter) {
-        for (field, n) in std::mem::take(&mut self.0).into_iter().enumerate() {
-            if n > 0 {
-                meter.quic(field, n);
-            }
-        }
-    }
-}
-
-/// Counts what happened on an endpoint.
+/// Hands what happened on an endpoint to the thread's counts.
 pub fn count(endpoint: &mut Endpoint, meter: Option<&Meter>) {
-    if let Some(meter) = meter {
-        endpoint.tally().settle(meter);
+    let Some(meter) = meter else { return };
+    let counts = endpoint.take_counts();
+    if counts == Counts::default() {
+        return;
+    }
+    for (field, n) in [
+        (Quic::Connections, counts.connections),
+        (Quic::Handshakes, counts.handshakes),
+        (Quic::Retries, counts.retries),
+        (Quic::EarlyData, counts.early_data),
+        (Quic::Migrations, counts.migrations),
+        (Quic::StatelessResets, counts.stateless_resets),
+        (Quic::PacketsSent, counts.packets_sent),
+        (Quic::PacketsLost, counts.packets_lost),
+    ] {
+        if n > 0 {
+            meter.quic(field as usize, n);
+        }
     }
 }

@@ -1,19 +1,12 @@
-//! TLS of QUIC connections (RFC 9001), as quinn-proto asks for it: rustls, set up by the server block
-//! that the name in the client's hello chooses.
+//! TLS of QUIC connections (RFC 9001): rustls, set up by the server block that the name in the
+//! client's hello chooses.
 
 use crate::tls::{describe, Context, ContextsByName, TlsError};
-use quinn_proto::crypto::rustls::QuicServerConfig;
-use quinn_proto::crypto::{
-    ExportKeyingMaterialError, HeaderKey, KeyPair, Keys, PacketKey, ServerConfig,
-    Session as QuicSession, UnsupportedVersion,
-};
-use quinn_proto::transport_parameters::TransportParameters;
-use quinn_proto::{ConnectionId, Side, TransportError, TransportErrorCode};
-use rustls::quic::{KeyChange, Secrets, ServerConnection, Version};
+use gallop_quic::{alert, initial_suite, Error};
+use rustls::quic::{DirectionalKeys, KeyChange, ServerConnection, Suite, Version};
 use rustls::server::Acceptor;
 use rustls::AlertDescription;
 use std::any::Any;
-use std::io::Cursor;
 use std::sync::Arc;
 
 /// A hello larger than this is no client's: certificates and tickets in it stay far below.
@@ -24,44 +17,33 @@ const MAX_RECORD: usize = 16 * 1024;
 /// The TLS of a listener.
 pub struct Tls {
     contexts: ContextsByName,
-    /// Knows the keys of packets that come before a server block is chosen.
-    initial: QuicServerConfig,
+    /// Protects packets that come before a server block is chosen.
+    suite: Suite,
 }
 
 impl Tls {
     /// # Errors
     /// TLS 1.3 with AES-128 is switched off, without which there is no QUIC.
     pub fn new(contexts: ContextsByName) -> Result<Self, TlsError> {
-        let initial = QuicServerConfig::try_from(contexts.any().config().clone());
-        let initial = initial.map_err(|_| {
+        let config = contexts.any().config();
+        let usable = ServerConnection::new(config.clone(), Version::V1, Vec::new()).is_ok();
+        let suite = initial_suite(config).filter(|_| usable).ok_or_else(|| {
             TlsError("QUIC needs the cipher TLS_AES_128_GCM_SHA256 of TLS 1.3".to_string())
         })?;
-        Ok(Self { contexts, initial })
+        Ok(Self { contexts, suite })
     }
 }
 
-impl ServerConfig for Tls {
-    fn initial_keys(&self, version: u32, id: &ConnectionId) -> Result<Keys, UnsupportedVersion> {
-        self.initial.initial_keys(version, id)
+impl gallop_quic::Tls for Tls {
+    fn suite(&self) -> Suite {
+        self.suite
     }
 
-    fn retry_tag(&self, version: u32, id: &ConnectionId, packet: &[u8]) -> [u8; 16] {
-        self.initial.retry_tag(version, id, packet)
-    }
-
-    fn start_session(
-        self: Arc<Self>,
-        version: u32,
-        params: &TransportParameters,
-    ) -> Box<dyn QuicSession> {
-        let mut own_params = Vec::new();
-        params.write(&mut own_params);
+    fn start(self: Arc<Self>, params: Vec<u8>) -> Box<dyn gallop_quic::Session> {
         Box::new(Session {
             tls: self,
-            version,
-            own_params,
+            params,
             state: State::Hello(Vec::new()),
-            next: None,
         })
     }
 }
@@ -74,27 +56,8 @@ enum State {
 
 struct Session {
     tls: Arc<Tls>,
-    version: u32,
-    own_params: Vec<u8>,
+    params: Vec<u8>,
     state: State,
-    /// For key updates.
-    next: Option<Secrets>,
-}
-
-fn alert(description: AlertDescription, reason: impl Into<String>) -> TransportError {
-    TransportError {
-        code: TransportErrorCode::crypto(description.into()),
-        frame: None,
-        reason: reason.into(),
-    }
-}
-
-/// The drafts that QuicServerConfig takes have salts of their own.
-fn salts(version: u32) -> Version {
-    match version {
-        0xff00_001d..=0xff00_0020 => Version::V1Draft,
-        _ => Version::V1,
-    }
 }
 
 /// Whether the hello's message is there as long as it says to be.
@@ -123,10 +86,20 @@ fn server_name(hello: &[u8]) -> Option<String> {
 }
 
 impl Session {
+    fn chosen(&self) -> Option<(&ServerConnection, &Context)> {
+        match &self.state {
+            State::Hello(_) => None,
+            State::Chosen(session, context) => Some((session, context)),
+        }
+    }
+}
+
+impl gallop_quic::Session for Session {
     /// Makes the connection once the hello is whole.
-    fn choose(&mut self, more: &[u8]) -> Result<(), TransportError> {
-        let State::Hello(hello) = &mut self.state else {
-            return self.receive(more);
+    fn read(&mut self, more: &[u8]) -> Result<(), Error> {
+        let hello = match &mut self.state {
+            State::Chosen(session, _) => return session.read(more),
+            State::Hello(hello) => hello,
         };
         hello.extend_from_slice(more);
         if hello.len() > MAX_HELLO {
@@ -139,54 +112,24 @@ impl Session {
         let Some(context) = self.tls.contexts.choose(server_name(&hello).as_deref()) else {
             return Err(alert(AlertDescription::UnrecognisedName, "name rejected"));
         };
-        let params = std::mem::take(&mut self.own_params);
-        let session = ServerConnection::new(context.config().clone(), salts(self.version), params);
-        let session = session.map_err(|e| alert(AlertDescription::InternalError, e.to_string()))?;
+        let params = std::mem::take(&mut self.params);
+        let session = ServerConnection::new(context.config().clone(), Version::V1, params);
+        let mut session =
+            session.map_err(|e| alert(AlertDescription::InternalError, e.to_string()))?;
+        let result = session.read(&hello);
         self.state = State::Chosen(Box::new(session), context.clone());
-        self.receive(&hello)
+        result
     }
 
-    fn receive(&mut self, bytes: &[u8]) -> Result<(), TransportError> {
-        let State::Chosen(session, _) = &mut self.state else {
-            return Ok(());
-        };
-        session.read_hs(bytes).map_err(|e| match session.alert() {
-            Some(description) => alert(description, e.to_string()),
-            None => alert(AlertDescription::InternalError, e.to_string()),
-        })
-    }
-
-    fn chosen(&self) -> Option<(&ServerConnection, &Context)> {
-        match &self.state {
+    fn write(&mut self, out: &mut Vec<u8>) -> Option<KeyChange> {
+        match &mut self.state {
             State::Hello(_) => None,
-            State::Chosen(session, context) => Some((session, context)),
+            State::Chosen(session, _) => session.write(out),
         }
     }
-}
 
-impl QuicSession for Session {
-    fn initial_keys(&self, id: &ConnectionId, _: Side) -> Keys {
-        let keys = self.tls.initial.initial_keys(self.version, id);
-        keys.unwrap_or_else(|_| unreachable!("sessions are started for versions with keys"))
-    }
-
-    /// A `TlsInfo`.
-    fn handshake_data(&self) -> Option<Box<dyn Any>> {
-        let (session, context) = self.chosen()?;
-        Some(Box::new(describe(session, session.server_name(), context)))
-    }
-
-    fn peer_identity(&self) -> Option<Box<dyn Any>> {
-        None
-    }
-
-    fn early_crypto(&self) -> Option<(Box<dyn HeaderKey>, Box<dyn PacketKey>)> {
-        let keys = self.chosen()?.0.zero_rtt_keys()?;
-        Some((Box::new(keys.header), Box::new(keys.packet)))
-    }
-
-    fn early_data_accepted(&self) -> Option<bool> {
-        None
+    fn early_keys(&self) -> Option<DirectionalKeys> {
+        self.chosen()?.0.early_keys()
     }
 
     fn is_handshaking(&self) -> bool {
@@ -194,63 +137,14 @@ impl QuicSession for Session {
             .is_none_or(|(session, _)| session.is_handshaking())
     }
 
-    fn read_handshake(&mut self, bytes: &[u8]) -> Result<bool, TransportError> {
-        self.choose(bytes).map(|()| false)
+    fn params(&self) -> Option<&[u8]> {
+        self.chosen()?.0.params()
     }
 
-    fn transport_parameters(&self) -> Result<Option<TransportParameters>, TransportError> {
-        let bytes = self
-            .chosen()
-            .and_then(|(session, _)| session.quic_transport_parameters());
-        let Some(bytes) = bytes else { return Ok(None) };
-        let params = TransportParameters::read(Side::Server, &mut Cursor::new(bytes))?;
-        Ok(Some(params))
-    }
-
-    fn write_handshake(&mut self, out: &mut Vec<u8>) -> Option<Keys> {
-        let State::Chosen(session, _) = &mut self.state else {
-            return None;
-        };
-        let keys = match session.write_hs(out)? {
-            KeyChange::Handshake { keys } => keys,
-            KeyChange::OneRtt { keys, next } => {
-                self.next = Some(next);
-                keys
-            }
-        };
-        Some(Keys {
-            header: KeyPair {
-                local: Box::new(keys.local.header),
-                remote: Box::new(keys.remote.header),
-            },
-            packet: KeyPair {
-                local: Box::new(keys.local.packet),
-                remote: Box::new(keys.remote.packet),
-            },
-        })
-    }
-
-    fn next_1rtt_keys(&mut self) -> Option<KeyPair<Box<dyn PacketKey>>> {
-        let keys = self.next.as_mut()?.next_packet_keys();
-        Some(KeyPair {
-            local: Box::new(keys.local),
-            remote: Box::new(keys.remote),
-        })
-    }
-
-    /// Only clients get Retry packets.
-    fn is_valid_retry(&self, _: &ConnectionId, _: &[u8], _: &[u8]) -> bool {
-        false
-    }
-
-    /// Nothing in HTTP/3 asks for any.
-    fn export_keying_material(
-        &self,
-        _: &mut [u8],
-        _: &[u8],
-        _: &[u8],
-    ) -> Result<(), ExportKeyingMaterialError> {
-        Err(ExportKeyingMaterialError)
+    /// A `TlsInfo`.
+    fn describe(&self) -> Option<Box<dyn Any>> {
+        let (session, context) = self.chosen()?;
+        Some(Box::new(describe(session, session.server_name(), context)))
     }
 }
 

@@ -2,6 +2,7 @@
 //! QUIC side.
 
 use bytes::BytesMut;
+use gallop_quic::{Datagram, Output, Transmit};
 use std::io;
 use std::mem::{size_of, zeroed};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
@@ -14,31 +15,8 @@ pub const BATCH: usize = 64;
 const DATAGRAM: usize = 2048;
 /// Room for what a datagram over loopback has beyond that. Memory that is never used costs nothing.
 const OVERFLOW: usize = 65_536 - DATAGRAM;
-/// Bytes of content that peers may send in one datagram: what UDP can carry (RFC 9000, 18.2).
-pub const MAX_PAYLOAD: u16 = 65_527;
 /// Room for the control messages of one datagram, in words so that they are aligned.
 const CONTROL_WORDS: usize = 12;
-
-/// A datagram that came.
-pub struct Datagram {
-    /// Where from.
-    pub remote: SocketAddr,
-    /// Which of our addresses it was sent to, when the kernel said.
-    pub local: Option<IpAddr>,
-    /// Its content.
-    pub data: BytesMut,
-}
-
-/// A datagram, or several of equal size for one destination, to be sent.
-#[derive(Clone, Copy, Debug)]
-pub struct Outgoing {
-    /// Where to.
-    pub remote: SocketAddr,
-    /// Which of our addresses to send from.
-    pub local: Option<IpAddr>,
-    /// Length of each datagram but the last, when the content is more than one.
-    pub segment: Option<usize>,
-}
 
 type Control = [u64; CONTROL_WORDS];
 
@@ -201,7 +179,7 @@ fn local_address(header: &libc::msghdr) -> Option<IpAddr> {
 /// What is to be sent, gathered until there is a batch of it.
 pub struct Sender {
     buffers: Vec<Vec<u8>>,
-    queue: Vec<Outgoing>,
+    queue: Vec<Transmit>,
     controls: Box<[Control; BATCH]>,
 }
 
@@ -215,9 +193,8 @@ impl Default for Sender {
     }
 }
 
-impl Sender {
-    /// An empty buffer for the next datagrams; nothing is queued before [`Sender::push`].
-    pub fn buffer(&mut self) -> &mut Vec<u8> {
+impl Output for Sender {
+    fn buffer(&mut self) -> &mut Vec<u8> {
         let next = self.queue.len();
         if next == self.buffers.len() {
             self.buffers.push(Vec::new());
@@ -227,16 +204,16 @@ impl Sender {
         buffer
     }
 
-    /// Queues the buffer given out last.
-    pub fn push(&mut self, outgoing: Outgoing) {
-        self.queue.push(outgoing);
+    fn push(&mut self, transmit: Transmit) {
+        self.queue.push(transmit);
     }
 
-    /// Whether [`Sender::flush`] must come before the next [`Sender::push`].
-    pub fn is_full(&self) -> bool {
+    fn is_full(&self) -> bool {
         self.queue.len() == BATCH
     }
+}
 
+impl Sender {
     /// Whether nothing is queued.
     pub fn is_empty(&self) -> bool {
         self.queue.is_empty()
@@ -345,7 +322,7 @@ fn write_address(storage: &mut libc::sockaddr_storage, address: &SocketAddr) -> 
 }
 
 /// Appends the control messages a datagram needs: its source address and its segment size.
-fn write_control(header: &mut libc::msghdr, control: &mut Control, outgoing: &Outgoing) {
+fn write_control(header: &mut libc::msghdr, control: &mut Control, outgoing: &Transmit) {
     if outgoing.local.is_none() && outgoing.segment.is_none() {
         return;
     }
@@ -496,7 +473,7 @@ mod tests {
             sender.buffer().resize(2500, n);
             let local = Some(ours.local_addr().unwrap().ip());
             let remote = theirs.local_addr().unwrap();
-            sender.push(Outgoing {
+            sender.push(Transmit {
                 remote,
                 local,
                 segment: Some(1000),
@@ -520,7 +497,7 @@ mod tests {
         let bad: SocketAddr = "255.255.255.255:9".parse().unwrap();
         for remote in [bad, theirs.local_addr().unwrap()] {
             sender.buffer().extend_from_slice(b"hello");
-            sender.push(Outgoing {
+            sender.push(Transmit {
                 remote,
                 local: None,
                 segment: None,
