@@ -80,6 +80,10 @@ impl Outcome {
     }
 }
 
+/// Packets kept at most from the first under way on. A full send window is a quarter of it; who
+/// acknowledges nothing and has us send acknowledgements gets here.
+const MAX_PACKETS: usize = 8192;
+
 /// An acknowledgement of a packet that was never sent.
 #[derive(Debug, PartialEq, Eq)]
 pub struct NeverSent;
@@ -88,6 +92,11 @@ impl SentPackets {
     /// The number of the next packet.
     pub fn next(&self) -> u64 {
         self.base + self.packets.len() as u64
+    }
+
+    /// Whether the client leaves too much unacknowledged.
+    pub fn is_full(&self) -> bool {
+        self.packets.len() >= MAX_PACKETS
     }
 
     /// Whether packets wait for their acknowledgement.
@@ -110,6 +119,10 @@ impl SentPackets {
         let count = std::mem::take(&mut self.open);
         let contents = self.contents_base + (self.contents.len() - usize::from(count)) as u64;
         self.packets.push_back(Sent { at, size, state, count, contents });
+        if !in_flight && self.in_flight == 0 {
+            // Nobody need ever acknowledge these.
+            self.trim();
+        }
     }
 
     /// Leaves a number out.
@@ -279,6 +292,20 @@ mod tests {
         packets.acked(2..3, &mut Outcome::default()).unwrap();
         packets.detect(now + 23 * DELAY, 2, DELAY, Some(10 * DELAY), &mut out);
         assert!(out.persistent && out.packets.len() == 2);
+    }
+
+    #[test]
+    fn what_asks_for_no_acknowledgement_is_not_kept() {
+        let now = Instant::now();
+        let mut packets = SentPackets::default();
+        for n in 0..2 * MAX_PACKETS as u64 {
+            packets.carry(Content::Ack(n));
+            packets.push(now, 30, false);
+        }
+        assert_eq!((packets.packets.len(), packets.contents.len()), (1, 1));
+        packets.push(now, 30, true);
+        (0..MAX_PACKETS).for_each(|_| packets.push(now, 30, false));
+        assert!(packets.is_full());
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Transfers over a link that loses, doubles and reorders, with quinn-proto as the client.
 
+#[allow(dead_code)]
 mod common;
 
 use common::{pattern, Link, World};

@@ -221,6 +221,9 @@ impl Connection {
             Level::Data => |content| matches!(content, Content::Stream { .. }),
             _ => |content| matches!(content, Content::Crypto { .. }),
         };
+        if let Some((_, due)) = &mut self.path.challenge {
+            *due = true;
+        }
         for content in space.sent.oldest(wanted) {
             self.content_lost(level, content);
         }

@@ -3,7 +3,7 @@
 use super::close::State;
 use super::{Connection, Level, Path};
 use crate::endpoint::Transmit;
-use crate::error::Error;
+use crate::error::{Error, Reason};
 use crate::frame;
 use crate::keys::{self, Positions};
 use crate::packet::{self, Kind, FIXED, MAX_LONG, TAG};
@@ -61,6 +61,10 @@ impl Connection {
     ) -> Result<Option<Transmit>, Error> {
         if let Some(transmit) = self.transmit_path(now, out)? {
             return Ok(Some(transmit));
+        }
+        if self.spaces[Level::Data as usize].sent.is_full() {
+            let reason = "too many packets without an acknowledgement";
+            return Err(Error::new(Reason::ProtocolViolation, reason));
         }
         if let Some(keys) = &mut self.one_rtt {
             keys.renew();

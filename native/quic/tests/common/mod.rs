@@ -130,6 +130,10 @@ pub struct World {
     /// What the server has yet to write.
     unwritten: HashMap<(usize, u64), (Vec<Bytes>, bool)>,
     pub events: Vec<Event>,
+    /// Where somebody is who repeats so many of the client's datagrams, and is faster.
+    pub copies: (u16, u32),
+    /// The client's datagrams are lost.
+    pub mute: bool,
     /// Datagrams and bytes from the server.
     pub served: (u64, u64),
 }
@@ -171,6 +175,8 @@ impl World {
             answers: HashMap::new(),
             unwritten: HashMap::new(),
             events: Vec::new(),
+            copies: (0, 0),
+            mute: false,
             served: (0, 0),
         }
     }
@@ -209,7 +215,14 @@ impl World {
     pub fn turn(&mut self) {
         let mut buffer = Vec::new();
         while let Some(transmit) = self.client.poll_transmit(self.now, 1, &mut buffer) {
-            self.send(true, address(self.port), buffer[..transmit.size].to_vec());
+            let data = buffer[..transmit.size].to_vec();
+            if self.copies.1 > 0 {
+                self.copies.1 -= 1;
+                self.deliver(true, address(self.copies.0), &data);
+            }
+            if !self.mute {
+                self.send(true, address(self.port), data);
+            }
             buffer.clear();
         }
         self.serve();
@@ -330,8 +343,8 @@ impl World {
         }
     }
 
-    /// Sends a request of these bytes on a new stream.
-    pub fn request(&mut self, data: &[u8]) -> StreamId {
+    /// Begins a request with these bytes.
+    pub fn open(&mut self, data: &[u8]) -> StreamId {
         let mut opened = None;
         self.run("another stream", |world| {
             opened = world.client.streams().open(Dir::Bi);
@@ -346,6 +359,12 @@ impl World {
             }
             written == data.len()
         });
+        id
+    }
+
+    /// Sends a request of these bytes on a new stream.
+    pub fn request(&mut self, data: &[u8]) -> StreamId {
+        let id = self.open(data);
         self.client.send_stream(id).finish().unwrap();
         id
     }

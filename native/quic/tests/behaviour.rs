@@ -1,0 +1,210 @@
+//! What connections do besides transfers, with quinn-proto as the client.
+
+#[allow(dead_code)]
+mod common;
+
+use bytes::BytesMut;
+use common::{address, client_config, pattern, Link, World};
+use gallop_quic::{Datagram, Event, Options};
+use std::time::Duration;
+
+fn world() -> World {
+    let mut world = World::new(7, Link::default(), false);
+    world.run("the handshake", |world| world.connected);
+    world
+}
+
+/// Asks and is answered.
+fn exchange(world: &mut World, len: usize) {
+    let id = world.request(&pattern(9, len));
+    world.run("an answer", |world| world.is_answered(id));
+    assert!(world.answer(id) == pattern(9, len));
+}
+
+#[test]
+fn a_client_whose_port_changes_is_followed() {
+    let mut world = world();
+    exchange(&mut world, 1000);
+    world.port = 5544;
+    exchange(&mut world, 200_000);
+    let counts = world.server.take_counts();
+    assert_eq!((counts.migrations, counts.connections), (1, 1));
+    assert_eq!(world.server.remote(0), Some(address(5544)));
+    assert_eq!(world.server.origin(0), Some(address(4433)));
+}
+
+#[test]
+fn a_client_that_moves_on_purpose_is_followed() {
+    let mut world = world();
+    exchange(&mut world, 1000);
+    world.port = 5544;
+    world.client.local_address_changed();
+    exchange(&mut world, 200_000);
+    world.port = 4433;
+    world.client.local_address_changed();
+    exchange(&mut world, 200_000);
+    assert_eq!(world.server.take_counts().migrations, 2);
+    assert_eq!(world.closed, None);
+}
+
+/// Somebody who repeats a client's packets from elsewhere does not get the client's answers.
+#[test]
+fn who_only_copies_packets_does_not_take_a_connection_over() {
+    let mut world = world();
+    exchange(&mut world, 1000);
+    world.copies = (6666, 3);
+    exchange(&mut world, 50_000);
+    assert_eq!(world.copies.1, 0);
+    assert!(world.server.take_counts().migrations > 0);
+    assert_eq!(world.server.remote(0), Some(address(4433)));
+}
+
+#[test]
+fn keys_are_changed_when_the_client_does() {
+    let mut world = world();
+    for _ in 0..5 {
+        world.client.force_key_update();
+        exchange(&mut world, 100_000);
+    }
+    assert_eq!(world.closed, None);
+}
+
+#[test]
+fn requests_come_with_the_first_packets_of_a_client_that_was_here() {
+    let config = client_config();
+    let options = Options {
+        max_streams: 100,
+        stream_window: 65_536,
+        idle: Duration::from_secs(30),
+        retry: false,
+        gso: true,
+    };
+    let mut world = World::with(1, Link::default(), &options, config.clone());
+    world.run("the handshake", |world| world.connected);
+    exchange(&mut world, 1000);
+    world.close();
+    world.reconnect(config);
+    assert!(world.client.has_0rtt());
+    exchange(&mut world, 1000);
+    assert!(world.client.accepted_0rtt());
+    let first = world.events.first().copied();
+    assert!(matches!(first, Some(Event::Readable(_))), "{first:?}");
+    assert_eq!(world.server.take_counts().early_data, 1);
+}
+
+#[test]
+fn a_token_of_an_earlier_connection_saves_a_round_trip() {
+    let config = client_config();
+    let mut world = World::new(1, Link::default(), true);
+    world.reconnect(config.clone());
+    world.run("the handshake", |world| world.connected);
+    exchange(&mut world, 1000);
+    world.close();
+    assert_eq!(world.server.take_counts().retries, 1);
+    world.reconnect(config);
+    world.run("the handshake", |world| world.connected);
+    assert_eq!(world.server.take_counts().retries, 0);
+}
+
+#[test]
+fn an_idle_connection_ends() {
+    let mut world = world();
+    exchange(&mut world, 100);
+    world.mute = true;
+    for _ in 0..10_000 {
+        if world.server.is_empty() {
+            break;
+        }
+        world.turn();
+    }
+    assert!(world.server.is_empty());
+    assert_eq!(world.events.last(), Some(&Event::Closed));
+}
+
+#[test]
+fn what_belongs_to_no_connection_is_reset_with_less_than_came() {
+    let mut world = world();
+    exchange(&mut world, 100);
+    let noise = |len| BytesMut::from(&vec![0x4fu8; len][..]);
+    for (len, answered) in [(20, 0), (60, 1), (1200, 1)] {
+        world.now += Duration::from_secs(1);
+        world.out.queue.clear();
+        let datagram = Datagram { remote: address(9), local: None, data: noise(len) };
+        world.server.receive(world.now, datagram, &mut world.out);
+        assert_eq!(world.out.queue.len(), answered, "{len} bytes");
+        assert!(world.out.queue.iter().all(|(_, data)| data.len() < len));
+    }
+    world.out.queue.clear();
+    assert_eq!(world.server.take_counts().stateless_resets, 2);
+}
+
+#[test]
+fn an_unknown_version_is_answered_with_ours() {
+    let mut world = world();
+    let mut hello = vec![0xc0, 0x1a, 0x2a, 0x3a, 0x4a, 3, b'd', b's', b't', 2, b'm', b'e'];
+    for (len, answered) in [(1199, 0), (1200, 1)] {
+        hello.resize(len, 0);
+        let data = BytesMut::from(&hello[..]);
+        let datagram = Datagram { remote: address(9), local: None, data };
+        world.server.receive(world.now, datagram, &mut world.out);
+        assert_eq!(world.out.queue.len(), answered);
+    }
+    let (_, answer) = world.out.queue.remove(0);
+    assert_eq!(&answer[1..13], b"\0\0\0\0\x02me\x03dst\0");
+}
+
+#[test]
+fn streams_that_are_given_up_are_done_with() {
+    let mut world = world();
+    let ids: Vec<_> = (0..50).map(|_| world.open(b"begun")).collect();
+    for id in ids {
+        world.client.send_stream(id).reset(7u32.into()).unwrap();
+        world.client.recv_stream(id).stop(7u32.into()).unwrap();
+    }
+    exchange(&mut world, 1000);
+    assert!(world.events.iter().any(|event| matches!(event, Event::Stopped(_))));
+    // Those, their limit renewed, and many more.
+    for _ in 0..300 {
+        exchange(&mut world, 10);
+    }
+}
+
+#[test]
+fn the_application_ends_streams_and_connections() {
+    let mut world = world();
+    let id = world.open(b"begun");
+    world.run("the stream", |world| world.events.contains(&Event::Readable(0)));
+    world.server.reset(0, 0, 77);
+    world.server.stop(0, 0, 78);
+    world.server.activate(0);
+    world.run("the end of the stream", |world| {
+        world.client.send_stream(id).write(b"more").is_err()
+    });
+    exchange(&mut world, 1000);
+    world.server.close(0, world.now, 99, "enough");
+    for _ in 0..1000 {
+        world.turn();
+    }
+    let closed = world.closed.as_deref().unwrap_or_default();
+    assert!(closed.contains("enough") && closed.contains("99"), "{closed}");
+    assert!(world.server.is_empty());
+}
+
+/// The limit of packets for a round trip holds, and what a client may have in memory.
+#[test]
+fn a_client_that_does_not_read_stops_the_server() {
+    let mut world = world();
+    let id = world.open(&pattern(1, 10));
+    world.run("the stream", |world| world.events.contains(&Event::Readable(0)));
+    let mut taken = 0;
+    loop {
+        let mut chunks = [vec![1; 65_536].into()];
+        match world.server.write(0, 0, &mut chunks) {
+            Some(n) if n > 0 => taken += n,
+            _ => break,
+        }
+        assert!(taken < 100_000_000);
+    }
+    assert!(taken <= 2 << 20, "{taken} bytes");
+    assert!(!world.is_answered(id));
+}
