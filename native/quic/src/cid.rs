@@ -53,6 +53,8 @@ impl ConnectionId {
 
 impl fmt::Debug for ConnectionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.as_slice().iter().try_for_each(|b| write!(f, "{b:02x}"))
+        self.as_slice()
+            .iter()
+            .try_for_each(|b| write!(f, "{b:02x}"))
     }
 }

@@ -145,7 +145,9 @@ impl Hasher for Same {
     }
 
     fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|b| self.0 = self.0 << 8 | u64::from(*b));
+        bytes
+            .iter()
+            .for_each(|b| self.0 = self.0 << 8 | u64::from(*b));
     }
 
     fn write_u64(&mut self, n: u64) {
@@ -232,12 +234,23 @@ impl Endpoint {
         let Some(header) = packet::parse(&datagram.data) else {
             return;
         };
-        let Datagram { remote, local, data } = datagram;
-        let from = From { remote, local, bytes: data.len() };
+        let Datagram {
+            remote,
+            local,
+            data,
+        } = datagram;
+        let from = From {
+            remote,
+            local,
+            bytes: data.len(),
+        };
         let key = match &header {
             Header::Short(id) => number(id).and_then(|id| self.ids.get(&id)).copied(),
             Header::Long(long) => self.find(&long.destination),
-            Header::OtherVersion { destination, source } => {
+            Header::OtherVersion {
+                destination,
+                source,
+            } => {
                 if data.len() >= MIN_INITIAL {
                     let random = random::<1>()[0] & 0x3f;
                     let (destination, source) = (&data[destination.clone()], &data[source.clone()]);
@@ -315,7 +328,9 @@ impl Endpoint {
         if !self.accepting || data.len() < MIN_INITIAL || long.destination.len() < LOCAL_LEN {
             return;
         }
-        let judgement = self.tokens.judge(&data[long.token.clone()], from.remote, now);
+        let judgement = self
+            .tokens
+            .judge(&data[long.token.clone()], from.remote, now);
         let validated = matches!(judgement, Judgement::Retried(_) | Judgement::Known);
         if self.retry && judgement == Judgement::Unknown {
             return self.send_retry(now, from, long, out);
@@ -469,7 +484,9 @@ impl Endpoint {
     /// call again once it was flushed.
     pub fn transmit(&mut self, key: Key, now: Instant, out: &mut impl Output) -> bool {
         loop {
-            let Some(entry) = self.entry(key) else { return true };
+            let Some(entry) = self.entry(key) else {
+                return true;
+            };
             if out.is_full() {
                 self.activate(key);
                 return false;
@@ -507,7 +524,9 @@ impl Endpoint {
     }
 
     fn remove(&mut self, key: Key) {
-        let Some(entry) = self.connections[key].take() else { return };
+        let Some(entry) = self.connections[key].take() else {
+            return;
+        };
         self.counts.packets_sent += entry.quic.sent_packets;
         self.counts.packets_lost += entry.quic.lost_packets;
         for id in entry.quic.ids() {
@@ -559,7 +578,9 @@ impl Endpoint {
         chunks: &mut Vec<Bytes>,
         stop: impl Fn(&[u8]) -> bool,
     ) -> End {
-        let Some(entry) = self.entry(key) else { return End::Reset };
+        let Some(entry) = self.entry(key) else {
+            return End::Reset;
+        };
         let end = entry.quic.streams.read(stream, limit, chunks, stop);
         if entry.quic.streams.has_pending() {
             self.activate(key);
@@ -569,7 +590,8 @@ impl Endpoint {
 
     /// Whether the client gave a stream up whose bytes are not wanted now; true once.
     pub fn was_reset(&mut self, key: Key, stream: u64) -> bool {
-        self.entry(key).is_some_and(|entry| entry.quic.streams.was_reset(stream))
+        self.entry(key)
+            .is_some_and(|entry| entry.quic.streams.was_reset(stream))
     }
 
     /// Queues bytes on a stream: how many were taken, or `None` when the stream is gone. What is
@@ -606,7 +628,8 @@ impl Endpoint {
 
     /// Streams with bytes that the client has not acknowledged or that may be written on.
     pub fn unacknowledged(&mut self, key: Key) -> usize {
-        self.known(key).map_or(0, |entry| entry.quic.streams.sending())
+        self.known(key)
+            .map_or(0, |entry| entry.quic.streams.sending())
     }
 
     /// Closes a connection; [`Event::Closed`] does not follow, its owner knows.

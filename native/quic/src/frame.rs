@@ -69,18 +69,45 @@ impl Ack<'_> {
 pub enum Frame<'a> {
     Ping,
     Ack(Ack<'a>),
-    ResetStream { id: u64, size: u64 },
-    StopSending { id: u64, code: u64 },
-    Crypto { offset: u64, data: &'a [u8] },
+    ResetStream {
+        id: u64,
+        size: u64,
+    },
+    StopSending {
+        id: u64,
+        code: u64,
+    },
+    Crypto {
+        offset: u64,
+        data: &'a [u8],
+    },
     NewToken,
-    Stream { id: u64, offset: u64, fin: bool, data: &'a [u8] },
+    Stream {
+        id: u64,
+        offset: u64,
+        fin: bool,
+        data: &'a [u8],
+    },
     MaxData(u64),
-    MaxStreamData { id: u64, max: u64 },
-    MaxStreams { uni: bool, max: u64 },
+    MaxStreamData {
+        id: u64,
+        max: u64,
+    },
+    MaxStreams {
+        uni: bool,
+        max: u64,
+    },
     DataBlocked,
-    StreamDataBlocked { id: u64 },
+    StreamDataBlocked {
+        id: u64,
+    },
     StreamsBlocked,
-    NewConnectionId { sequence: u64, retire: u64, id: ConnectionId, token: [u8; 16] },
+    NewConnectionId {
+        sequence: u64,
+        retire: u64,
+        id: ConnectionId,
+        token: [u8; 16],
+    },
     RetireConnectionId(u64),
     PathChallenge([u8; 8]),
     PathResponse([u8; 8]),
@@ -167,7 +194,10 @@ impl<'a> Frames<'a> {
                 if offset + len > varint::MAX {
                     return None;
                 }
-                Frame::Crypto { offset, data: self.bytes(len)? }
+                Frame::Crypto {
+                    offset,
+                    data: self.bytes(len)?,
+                }
             }
             _ => return self.control(kind),
         })
@@ -186,7 +216,12 @@ impl<'a> Frames<'a> {
         }
         let data = self.bytes(len)?;
         let fin = kind & FIN != 0;
-        Some(Frame::Stream { id, offset, fin, data })
+        Some(Frame::Stream {
+            id,
+            offset,
+            fin,
+            data,
+        })
     }
 
     fn ack(&mut self, ecn: bool) -> Option<Frame<'a>> {
@@ -204,7 +239,12 @@ impl<'a> Frames<'a> {
                 self.number()?;
             }
         }
-        Some(Frame::Ack(Ack { largest, delay, first, rest }))
+        Some(Frame::Ack(Ack {
+            largest,
+            delay,
+            first,
+            rest,
+        }))
     }
 
     fn control(&mut self, kind: u64) -> Option<Frame<'a>> {
@@ -213,17 +253,26 @@ impl<'a> Frames<'a> {
                 let (id, _code, size) = (self.number()?, self.number()?, self.number()?);
                 Frame::ResetStream { id, size }
             }
-            STOP_SENDING => Frame::StopSending { id: self.number()?, code: self.number()? },
+            STOP_SENDING => Frame::StopSending {
+                id: self.number()?,
+                code: self.number()?,
+            },
             NEW_TOKEN => {
                 let len = self.number()?;
                 self.bytes(len).filter(|token| !token.is_empty())?;
                 Frame::NewToken
             }
             MAX_DATA => Frame::MaxData(self.number()?),
-            MAX_STREAM_DATA => Frame::MaxStreamData { id: self.number()?, max: self.number()? },
+            MAX_STREAM_DATA => Frame::MaxStreamData {
+                id: self.number()?,
+                max: self.number()?,
+            },
             MAX_STREAMS_BIDI | MAX_STREAMS_UNI => {
                 let max = self.number().filter(|max| *max <= MAX_STREAMS)?;
-                Frame::MaxStreams { uni: kind == MAX_STREAMS_UNI, max }
+                Frame::MaxStreams {
+                    uni: kind == MAX_STREAMS_UNI,
+                    max,
+                }
             }
             DATA_BLOCKED => {
                 self.number()?;
@@ -262,7 +311,12 @@ impl<'a> Frames<'a> {
         let id = self.bytes(len.into()).filter(|id| !id.is_empty())?;
         let id = ConnectionId::new(id)?;
         let token = self.array()?;
-        (retire <= sequence).then_some(Frame::NewConnectionId { sequence, retire, id, token })
+        (retire <= sequence).then_some(Frame::NewConnectionId {
+            sequence,
+            retire,
+            id,
+            token,
+        })
     }
 }
 
@@ -292,7 +346,10 @@ pub fn write_ack(out: &mut Vec<u8>, ranges: &Ranges, delay: u64, room: usize) {
     write(out, &[count as u64, top.end - 1 - top.start]);
     let mut smallest = top.start;
     for range in all.take(count) {
-        write(out, &[smallest - range.end - 1, range.end - 1 - range.start]);
+        write(
+            out,
+            &[smallest - range.end - 1, range.end - 1 - range.start],
+        );
         smallest = range.start;
     }
 }
@@ -322,7 +379,13 @@ pub fn write_stream(out: &mut Vec<u8>, id: u64, offset: u64, len: Option<usize>,
 }
 
 /// Writes a NEW_CONNECTION_ID frame.
-pub fn write_new_id(out: &mut Vec<u8>, sequence: u64, retire: u64, id: &ConnectionId, token: &[u8; 16]) {
+pub fn write_new_id(
+    out: &mut Vec<u8>,
+    sequence: u64,
+    retire: u64,
+    id: &ConnectionId,
+    token: &[u8; 16],
+) {
     write(out, &[NEW_CONNECTION_ID, sequence, retire]);
     out.push(id.len() as u8);
     out.extend_from_slice(id.as_slice());
@@ -436,7 +499,9 @@ mod tests {
             &[0x21],
             &[2, 5, 0, 0, 6],
             &[0x12, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff],
-            &[0x18, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+            &[
+                0x18, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+            ],
             &[0x06, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1, 0],
         ];
         for payload in bad {

@@ -2,9 +2,7 @@
 
 use crate::error::{Error, Reason};
 use crate::packet::{KEY_PHASE, LONG, SAMPLE_END, TAG};
-use rustls::quic::{
-    DirectionalKeys, HeaderProtectionKey, Keys, PacketKey, PacketKeySet, Secrets,
-};
+use rustls::quic::{DirectionalKeys, HeaderProtectionKey, Keys, PacketKey, PacketKeySet, Secrets};
 use std::time::Instant;
 
 /// Packets after which keys are changed, far below what AES-GCM allows (RFC 9001, section 6.6).
@@ -33,12 +31,17 @@ pub fn unprotect(
     let (head, sample) = packet.split_at_mut(number_at + 4);
     let (first, rest) = head.split_first_mut()?;
     let number = &mut rest[number_at - 1..];
-    key.decrypt_in_place(&sample[..key.sample_len()], first, number).ok()?;
+    key.decrypt_in_place(&sample[..key.sample_len()], first, number)
+        .ok()?;
     let first = packet[0];
     let number_len = usize::from(first & 3) + 1;
     let number = packet[number_at..number_at + number_len].iter();
     let number = number.fold(0, |n, b| n << 8 | u64::from(*b));
-    Some(Opened { first, number, number_len })
+    Some(Opened {
+        first,
+        number,
+        number_len,
+    })
 }
 
 /// Bits of the first byte that must be 0 once it is unprotected.
@@ -60,7 +63,9 @@ pub fn seal(
 ) -> Result<(), Error> {
     let (head, payload) = out[at.start..].split_at_mut(at.payload - at.start);
     let failed = |_| Error::new(Reason::Internal, "a packet could not be sealed");
-    let tag = packet_key.encrypt_in_place(number, head, payload).map_err(failed)?;
+    let tag = packet_key
+        .encrypt_in_place(number, head, payload)
+        .map_err(failed)?;
     out.extend_from_slice(tag.as_ref());
     let (head, sample) = out[at.start..].split_at_mut(at.number - at.start + 4);
     let (first, rest) = head.split_at_mut(1);
@@ -155,7 +160,11 @@ impl OneRtt {
             self.change();
         }
         if same || by_next {
-            let first = if by_next { number } else { self.phase_received.min(number) };
+            let first = if by_next {
+                number
+            } else {
+                self.phase_received.min(number)
+            };
             self.phase_received = first;
         }
         Some(len)
@@ -217,7 +226,12 @@ impl OneRtt {
 }
 
 /// Opens packet `number` with keys that do not change.
-pub fn open(keys: &DirectionalKeys, number: u64, header: &[u8], payload: &mut [u8]) -> Option<usize> {
+pub fn open(
+    keys: &DirectionalKeys,
+    number: u64,
+    header: &[u8],
+    payload: &mut [u8],
+) -> Option<usize> {
     let opened = keys.packet.decrypt_in_place(number, header, payload);
     opened.ok().map(<[u8]>::len)
 }

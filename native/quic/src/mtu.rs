@@ -101,7 +101,9 @@ impl Mtu {
 
     /// The packet that tried a size was lost.
     pub fn probe_lost(&mut self) {
-        let Some((_, size)) = self.probe.take() else { return };
+        let Some((_, size)) = self.probe.take() else {
+            return;
+        };
         self.failed += 1;
         if self.failed >= ATTEMPTS {
             self.failed = 0;
@@ -154,7 +156,10 @@ mod tests {
         assert_eq!(search(&mut Mtu::new(900), 65_000), (MIN, 0));
         for carried in [1200, 1300, 1400, 1452, 5000] {
             let (found, probes) = search(&mut Mtu::new(16_000), carried);
-            assert!(found <= carried && found + CLOSE_ENOUGH >= carried, "{found}");
+            assert!(
+                found <= carried && found + CLOSE_ENOUGH >= carried,
+                "{found}"
+            );
             assert!(probes < 50, "{probes}");
         }
     }

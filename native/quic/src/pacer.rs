@@ -9,6 +9,10 @@ const MAX_BURST: u64 = 256;
 /// Bursts are made as large as this time allows: timers are no finer than a millisecond.
 const INTERVAL: Duration = Duration::from_millis(4);
 
+/// Windows beyond this are as good as endless, and round trips longer than this are not waited for.
+const MAX_WINDOW: u64 = 1 << 29;
+const MAX_NANOS: u64 = 1 << 33;
+
 /// A bucket that fills a quarter faster than one window each round trip.
 #[derive(Clone, Debug)]
 pub struct Pacer {
@@ -41,28 +45,30 @@ impl Pacer {
         rtt: Duration,
     ) -> Option<Instant> {
         let wanted = bytes.min(mtu);
-        let nanos = rtt.as_nanos().max(1) as u64;
-        let portion = u128::from(window) * INTERVAL.as_nanos() / u128::from(nanos);
-        let capacity = (portion.min(u128::from(u64::MAX)) as u64).clamp(MIN_BURST * mtu, MAX_BURST * mtu);
+        // Windows and times stay below 2^30 bytes and 2^34 nanoseconds: products fit in 64 bits.
+        let window = window.min(MAX_WINDOW);
+        let nanos = (rtt.as_nanos() as u64).clamp(1, MAX_NANOS);
+        let portion = window * INTERVAL.as_nanos() as u64 / nanos;
+        let capacity = portion.clamp(MIN_BURST * mtu, MAX_BURST * mtu);
         self.tokens = self.tokens.min(capacity);
         if self.tokens >= wanted {
             self.filled.get_or_insert(now);
             return None;
         }
         let since = now.saturating_duration_since(self.filled.unwrap_or(now));
-        let rate = u128::from(window) * 5 / 4;
-        let new = since.as_nanos() * rate / u128::from(nanos);
+        let rate = window * 5 / 4;
+        let new = (since.as_nanos() as u64).min(nanos) * rate / nanos;
         if new > 0 {
             self.filled = Some(now);
-            self.tokens = self.tokens.saturating_add(new.min(u128::from(capacity)) as u64).min(capacity);
+            self.tokens = (self.tokens + new).min(capacity);
         }
         if self.tokens >= wanted {
             return None;
         }
         // Half a bucket at once: to wake up for every packet costs more than it gives.
         let missing = (capacity / 2).max(wanted) - self.tokens;
-        let wait = u128::from(missing) * u128::from(nanos) / rate.max(1);
-        Some(now + Duration::from_nanos(wait.clamp(1, 1_000_000_000) as u64))
+        let wait = missing * nanos / rate.max(1);
+        Some(now + Duration::from_nanos(wait.clamp(1, MAX_NANOS)))
     }
 }
 
@@ -98,9 +104,14 @@ mod tests {
         let mut pacer = Pacer::default();
         let now = Instant::now();
         for _ in 0..MIN_BURST {
-            assert_eq!(pacer.delay(now, 1200, 1200, 12_000, Duration::from_secs(1)), None);
+            assert_eq!(
+                pacer.delay(now, 1200, 1200, 12_000, Duration::from_secs(1)),
+                None
+            );
             pacer.sent(1200);
         }
-        assert!(pacer.delay(now, 1200, 1200, 12_000, Duration::from_secs(1)).is_some());
+        assert!(pacer
+            .delay(now, 1200, 1200, 12_000, Duration::from_secs(1))
+            .is_some());
     }
 }

@@ -91,7 +91,10 @@ fn parse_long(datagram: &[u8], first: u8) -> Option<Header> {
     let [destination, source] = ids;
     if version != VERSION {
         // Version 0 is a Version Negotiation packet, which no client sends.
-        return (version != 0).then_some(Header::OtherVersion { destination, source });
+        return (version != 0).then_some(Header::OtherVersion {
+            destination,
+            source,
+        });
     }
     if destination.len() > MAX_LEN || source.len() > MAX_LEN || first & FIXED == 0 {
         return None;
@@ -278,6 +281,9 @@ mod tests {
         assert_eq!(&out[5..12], b"\x06source");
         assert_eq!(&out[12..24], b"\x0bdestination");
         assert_eq!(&out[24..28], [0, 0, 0, 1]);
-        assert_eq!(out[28..].iter().map(|b| b & 0x0f).collect::<Vec<_>>(), [10; 4]);
+        assert_eq!(
+            out[28..].iter().map(|b| b & 0x0f).collect::<Vec<_>>(),
+            [10; 4]
+        );
     }
 }

@@ -228,7 +228,12 @@ mod tests {
 
     #[test]
     fn a_clients_are_read() {
-        let input = encoded(&[(0x0f, b"me"), (0x01, &[0x43, 0xe8]), (0x0e, &[4]), (0x7f, b"?")]);
+        let input = encoded(&[
+            (0x0f, b"me"),
+            (0x01, &[0x43, 0xe8]),
+            (0x0e, &[4]),
+            (0x7f, b"?"),
+        ]);
         let params = Params::decode(&input).unwrap();
         assert_eq!(params.source.as_slice(), b"me");
         assert_eq!(params.idle, Some(Duration::from_secs(1)));

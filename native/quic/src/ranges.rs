@@ -148,7 +148,10 @@ mod tests {
         ranges.insert(5..6);
         ranges.insert(1..3);
         assert_eq!(ranges.pop_first(), Some(1..3));
-        assert_eq!((ranges.first(), ranges.last()), (Some(&(5..6)), Some(&(5..6))));
+        assert_eq!(
+            (ranges.first(), ranges.last()),
+            (Some(&(5..6)), Some(&(5..6)))
+        );
         assert_eq!((ranges.pop_first(), ranges.pop_first()), (Some(5..6), None));
     }
 }

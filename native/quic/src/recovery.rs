@@ -10,13 +10,23 @@ const PACKET_THRESHOLD: u64 = 3;
 /// What a packet carried that may have to be sent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
-    Crypto { offset: u64, len: u32 },
-    Stream { id: u64, offset: u64, len: u32, fin: bool },
+    Crypto {
+        offset: u64,
+        len: u32,
+    },
+    Stream {
+        id: u64,
+        offset: u64,
+        len: u32,
+        fin: bool,
+    },
     ResetStream(u64),
     StopSending(u64),
     MaxStreamData(u64),
     MaxData,
-    MaxStreams { uni: bool },
+    MaxStreams {
+        uni: bool,
+    },
     NewId(u64),
     RetireId(u64),
     HandshakeDone,
@@ -114,11 +124,21 @@ impl SentPackets {
     /// The packet being written is sent; `in_flight`: it asks for an acknowledgement or is padded.
     #[inline]
     pub fn push(&mut self, at: Instant, size: u16, in_flight: bool) {
-        let state = if in_flight { State::InFlight } else { State::Quiet };
+        let state = if in_flight {
+            State::InFlight
+        } else {
+            State::Quiet
+        };
         self.in_flight += usize::from(in_flight);
         let count = std::mem::take(&mut self.open);
         let contents = self.contents_base + (self.contents.len() - usize::from(count)) as u64;
-        self.packets.push_back(Sent { at, size, state, count, contents });
+        self.packets.push_back(Sent {
+            at,
+            size,
+            state,
+            count,
+            contents,
+        });
         if !in_flight && self.in_flight == 0 {
             // Nobody need ever acknowledge these.
             self.trim();
@@ -129,7 +149,13 @@ impl SentPackets {
     pub fn skip(&mut self, at: Instant) {
         let contents = self.contents_base + self.contents.len() as u64;
         let state = State::Skipped;
-        self.packets.push_back(Sent { at, size: 0, state, count: 0, contents });
+        self.packets.push_back(Sent {
+            at,
+            size: 0,
+            state,
+            count: 0,
+            contents,
+        });
     }
 
     fn contents_of(&self, sent: &Sent) -> impl Iterator<Item = &Content> {
@@ -142,7 +168,8 @@ impl SentPackets {
         self.packets[index].state = state;
         if sent.state == State::InFlight {
             self.in_flight -= 1;
-            out.packets.push((self.base + index as u64, sent.at, sent.size));
+            out.packets
+                .push((self.base + index as u64, sent.at, sent.size));
         }
         let start = (sent.contents - self.contents_base) as usize;
         let contents = self.contents.range(start..start + usize::from(sent.count));
@@ -217,7 +244,10 @@ impl SentPackets {
 
     /// What the oldest packet in flight carried that `wanted` holds for.
     pub fn oldest(&self, wanted: impl Fn(&Content) -> bool) -> Vec<Content> {
-        let in_flight = self.packets.iter().filter(|sent| sent.state == State::InFlight);
+        let in_flight = self
+            .packets
+            .iter()
+            .filter(|sent| sent.state == State::InFlight);
         let carried = in_flight.map(|sent| self.contents_of(sent));
         for contents in carried {
             let found: Vec<_> = contents.copied().filter(&wanted).collect();
@@ -233,7 +263,10 @@ impl SentPackets {
         let in_flight = self.packets.iter().filter(|s| s.state == State::InFlight);
         let bytes = in_flight.map(|sent| u64::from(sent.size)).sum();
         let next = self.next();
-        *self = Self { base: next, ..Self::default() };
+        *self = Self {
+            base: next,
+            ..Self::default()
+        };
         bytes
     }
 }
@@ -267,7 +300,10 @@ mod tests {
         assert_eq!(numbers(&out), [1, 2, 0, 3]);
         assert_eq!(packets.acked(4..6, &mut out), Err(NeverSent));
         packets.detect(now, 3, DELAY, None, &mut Outcome::default());
-        assert_eq!((packets.base, packets.next(), packets.contents.len()), (4, 5, 1));
+        assert_eq!(
+            (packets.base, packets.next(), packets.contents.len()),
+            (4, 5, 1)
+        );
         assert!(packets.any_in_flight());
     }
 

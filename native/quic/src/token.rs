@@ -88,7 +88,9 @@ impl Tokens {
         sealed.extend_from_slice(content);
         let aad = Aad::from(address(remote, kind == KIND_RETRY));
         let nonce_key = Nonce::assume_unique_for_key(nonce);
-        let result = self.seal.seal_in_place_append_tag(nonce_key, aad, &mut sealed);
+        let result = self
+            .seal
+            .seal_in_place_append_tag(nonce_key, aad, &mut sealed);
         result.expect("a token is short");
         let mut token = vec![kind];
         token.extend_from_slice(&nonce);
@@ -168,7 +170,8 @@ pub fn retry_tag(original: &ConnectionId, packet: &[u8]) -> [u8; TAG] {
     pseudo.extend_from_slice(original.as_slice());
     pseudo.extend_from_slice(packet);
     let nonce = Nonce::assume_unique_for_key(RETRY_NONCE);
-    let sealed = key(&AES_128_GCM, &KEY).seal_in_place_separate_tag(nonce, Aad::from(pseudo), &mut []);
+    let sealed =
+        key(&AES_128_GCM, &KEY).seal_in_place_separate_tag(nonce, Aad::from(pseudo), &mut []);
     let mut tag = [0; TAG];
     tag.copy_from_slice(sealed.expect("nothing is short").as_ref());
     tag

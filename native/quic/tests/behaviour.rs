@@ -129,7 +129,11 @@ fn what_belongs_to_no_connection_is_reset_with_less_than_came() {
     for (len, answered) in [(20, 0), (60, 1), (1200, 1)] {
         world.now += Duration::from_secs(1);
         world.out.queue.clear();
-        let datagram = Datagram { remote: address(9), local: None, data: noise(len) };
+        let datagram = Datagram {
+            remote: address(9),
+            local: None,
+            data: noise(len),
+        };
         world.server.receive(world.now, datagram, &mut world.out);
         assert_eq!(world.out.queue.len(), answered, "{len} bytes");
         assert!(world.out.queue.iter().all(|(_, data)| data.len() < len));
@@ -141,11 +145,17 @@ fn what_belongs_to_no_connection_is_reset_with_less_than_came() {
 #[test]
 fn an_unknown_version_is_answered_with_ours() {
     let mut world = world();
-    let mut hello = vec![0xc0, 0x1a, 0x2a, 0x3a, 0x4a, 3, b'd', b's', b't', 2, b'm', b'e'];
+    let mut hello = vec![
+        0xc0, 0x1a, 0x2a, 0x3a, 0x4a, 3, b'd', b's', b't', 2, b'm', b'e',
+    ];
     for (len, answered) in [(1199, 0), (1200, 1)] {
         hello.resize(len, 0);
         let data = BytesMut::from(&hello[..]);
-        let datagram = Datagram { remote: address(9), local: None, data };
+        let datagram = Datagram {
+            remote: address(9),
+            local: None,
+            data,
+        };
         world.server.receive(world.now, datagram, &mut world.out);
         assert_eq!(world.out.queue.len(), answered);
     }
@@ -162,7 +172,10 @@ fn streams_that_are_given_up_are_done_with() {
         world.client.recv_stream(id).stop(7u32.into()).unwrap();
     }
     exchange(&mut world, 1000);
-    assert!(world.events.iter().any(|event| matches!(event, Event::Stopped(_))));
+    assert!(world
+        .events
+        .iter()
+        .any(|event| matches!(event, Event::Stopped(_))));
     // Those, their limit renewed, and many more.
     for _ in 0..300 {
         exchange(&mut world, 10);
@@ -173,7 +186,9 @@ fn streams_that_are_given_up_are_done_with() {
 fn the_application_ends_streams_and_connections() {
     let mut world = world();
     let id = world.open(b"begun");
-    world.run("the stream", |world| world.events.contains(&Event::Readable(0)));
+    world.run("the stream", |world| {
+        world.events.contains(&Event::Readable(0))
+    });
     world.server.reset(0, 0, 77);
     world.server.stop(0, 0, 78);
     world.server.activate(0);
@@ -186,7 +201,10 @@ fn the_application_ends_streams_and_connections() {
         world.turn();
     }
     let closed = world.closed.as_deref().unwrap_or_default();
-    assert!(closed.contains("enough") && closed.contains("99"), "{closed}");
+    assert!(
+        closed.contains("enough") && closed.contains("99"),
+        "{closed}"
+    );
     assert!(world.server.is_empty());
 }
 
@@ -195,7 +213,9 @@ fn the_application_ends_streams_and_connections() {
 fn a_client_that_does_not_read_stops_the_server() {
     let mut world = world();
     let id = world.open(&pattern(1, 10));
-    world.run("the stream", |world| world.events.contains(&Event::Readable(0)));
+    world.run("the stream", |world| {
+        world.events.contains(&Event::Readable(0))
+    });
     let mut taken = 0;
     loop {
         let mut chunks = [vec![1; 65_536].into()];

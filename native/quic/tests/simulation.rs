@@ -8,10 +8,15 @@ use common::{pattern, Link, World};
 fn transfer(seed: u64, link: Link, streams: u64, len: usize, retry: bool) {
     let mut world = World::new(seed, link, retry);
     world.run("the handshake", |world| world.connected);
-    let ids: Vec<_> = (0..streams).map(|n| world.request(&pattern(n, len))).collect();
+    let ids: Vec<_> = (0..streams)
+        .map(|n| world.request(&pattern(n, len)))
+        .collect();
     for (n, id) in ids.into_iter().enumerate() {
         world.run("an answer", |world| world.is_answered(id));
-        assert!(world.answer(id) == pattern(n as u64, len), "seed {seed}: stream {n} differs");
+        assert!(
+            world.answer(id) == pattern(n as u64, len),
+            "seed {seed}: stream {n} differs"
+        );
     }
     assert_eq!(world.closed, None, "seed {seed}");
     world.close();
@@ -41,7 +46,12 @@ fn many_streams() {
 #[test]
 fn packets_are_lost_doubled_and_reordered() {
     for seed in 0..40 {
-        let link = Link { loss: 0.05, double: 0.05, reorder: 0.1, ..Link::default() };
+        let link = Link {
+            loss: 0.05,
+            double: 0.05,
+            reorder: 0.1,
+            ..Link::default()
+        };
         transfer(seed, link, 20, 20_000, seed % 2 == 0);
     }
 }
@@ -49,13 +59,19 @@ fn packets_are_lost_doubled_and_reordered() {
 #[test]
 fn every_fifth_packet_is_lost() {
     for seed in 0..10 {
-        let link = Link { loss: 0.2, ..Link::default() };
+        let link = Link {
+            loss: 0.2,
+            ..Link::default()
+        };
         transfer(seed, link, 5, 30_000, false);
     }
 }
 
 #[test]
 fn a_path_that_carries_small_packets_only() {
-    let link = Link { mtu: 1252, ..Link::default() };
+    let link = Link {
+        mtu: 1252,
+        ..Link::default()
+    };
     transfer(3, link, 2, 500_000, false);
 }

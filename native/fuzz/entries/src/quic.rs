@@ -3,8 +3,8 @@
 
 use arbitrary::{Arbitrary, Unstructured};
 use bytes::{Bytes, BytesMut};
-use gallop_server::quic::{Datagram, Endpoint, Event, Options, Sender};
 use gallop_quic::Fixed;
+use gallop_server::quic::{Datagram, Endpoint, Event, Options, Sender};
 use quinn_proto::crypto::rustls::QuicClientConfig;
 use quinn_proto::{ClientConfig, ConnectionHandle, DatagramEvent, Dir, EndpointConfig};
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};

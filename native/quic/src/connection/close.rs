@@ -34,7 +34,9 @@ pub enum State {
         next: u32,
     },
     /// The client ended it: nothing is said any more.
-    Draining { until: Instant },
+    Draining {
+        until: Instant,
+    },
     Drained,
 }
 
@@ -78,20 +80,44 @@ impl Connection {
             return;
         }
         let until = now + 3 * (self.probe_timeout() + self.max_ack_delay());
-        self.state = State::Closing { close, until, due: true, came: 0, next: 1 };
+        self.state = State::Closing {
+            close,
+            until,
+            due: true,
+            came: 0,
+            next: 1,
+        };
     }
 
     /// Ends it for the application.
     pub fn close(&mut self, now: Instant, code: u64, reason: &'static str) {
         let reason = Cow::Borrowed(reason);
-        self.begin_close(now, Close { code, frame: None, reason });
+        self.begin_close(
+            now,
+            Close {
+                code,
+                frame: None,
+                reason,
+            },
+        );
     }
 
     /// Ends it for an error.
     pub(super) fn fail(&mut self, now: Instant, error: Error) {
         if self.is_open() {
-            let Error { code, frame, reason } = error;
-            self.begin_close(now, Close { code, frame: Some(frame), reason });
+            let Error {
+                code,
+                frame,
+                reason,
+            } = error;
+            self.begin_close(
+                now,
+                Close {
+                    code,
+                    frame: Some(frame),
+                    reason,
+                },
+            );
             self.tell_closed();
         }
     }
@@ -133,7 +159,10 @@ impl Connection {
 
     /// A packet came although the connection ends: it is said again, ever more seldom (10.2.1).
     pub(super) fn repeat_close(&mut self) {
-        if let State::Closing { due, came, next, .. } = &mut self.state {
+        if let State::Closing {
+            due, came, next, ..
+        } = &mut self.state
+        {
             *came += 1;
             if *came >= *next {
                 *came = 0;

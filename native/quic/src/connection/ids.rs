@@ -34,7 +34,11 @@ impl Local {
     /// The one that the handshake has.
     pub fn new(first: ConnectionId) -> Self {
         Self {
-            active: vec![Numbered { sequence: 0, id: first, token: None }],
+            active: vec![Numbered {
+                sequence: 0,
+                id: first,
+                token: None,
+            }],
             issued: 1,
             due: Vec::new(),
             limit: 1,
@@ -56,7 +60,11 @@ impl Local {
     pub fn add(&mut self, id: ConnectionId, token: [u8; 16]) {
         let sequence = self.issued;
         self.issued += 1;
-        self.active.push(Numbered { sequence, id, token: Some(token) });
+        self.active.push(Numbered {
+            sequence,
+            id,
+            token: Some(token),
+        });
         self.due.push(sequence);
     }
 
@@ -67,12 +75,16 @@ impl Local {
 
     /// The first, which the client writes to during the handshake.
     pub fn first(&self) -> ConnectionId {
-        self.active.first().map_or(ConnectionId::local([0; 8]), |numbered| numbered.id)
+        self.active
+            .first()
+            .map_or(ConnectionId::local([0; 8]), |numbered| numbered.id)
     }
 
     /// The one with this number, if the client did not give it up.
     pub fn get(&self, sequence: u64) -> Option<&Numbered> {
-        self.active.iter().find(|numbered| numbered.sequence == sequence)
+        self.active
+            .iter()
+            .find(|numbered| numbered.sequence == sequence)
     }
 
     /// The client gave one up, in a packet to `used`.
@@ -108,7 +120,11 @@ impl Remote {
     /// The one that the handshake has.
     pub fn new(first: ConnectionId) -> Self {
         Self {
-            active: Numbered { sequence: 0, id: first, token: None },
+            active: Numbered {
+                sequence: 0,
+                id: first,
+                token: None,
+            },
             spare: Vec::new(),
             prior: 0,
             due: Vec::new(),
@@ -118,7 +134,10 @@ impl Remote {
 
     fn retire(&mut self, sequence: u64) -> Result<(), Error> {
         if self.retiring >= MAX_RETIRED {
-            return Err(Error::new(Reason::ConnectionIdLimit, "too many connection ids given up"));
+            return Err(Error::new(
+                Reason::ConnectionIdLimit,
+                "too many connection ids given up",
+            ));
         }
         self.retiring += 1;
         self.due.push(sequence);
@@ -138,7 +157,11 @@ impl Remote {
             return violation("a connection id from a client that uses none");
         }
         let is_same = |n: &&Numbered| n.sequence == new.sequence || n.id == new.id;
-        let same = [&self.active].into_iter().chain(&self.spare).find(is_same).copied();
+        let same = [&self.active]
+            .into_iter()
+            .chain(&self.spare)
+            .find(is_same)
+            .copied();
         if let Some(same) = same {
             let changed = same.sequence != new.sequence || same.id != new.id;
             if changed || same.token != new.token {
@@ -163,14 +186,21 @@ impl Remote {
             moved = self.active.sequence < prior && self.change()?;
         }
         if self.spare.len() as u64 + 1 > ACTIVE {
-            return Err(Error::new(Reason::ConnectionIdLimit, "too many connection ids"));
+            return Err(Error::new(
+                Reason::ConnectionIdLimit,
+                "too many connection ids",
+            ));
         }
         Ok(moved)
     }
 
     /// Writes to another one from now on, if there is one.
     pub fn change(&mut self) -> Result<bool, Error> {
-        let next = self.spare.iter().enumerate().min_by_key(|(_, n)| n.sequence);
+        let next = self
+            .spare
+            .iter()
+            .enumerate()
+            .min_by_key(|(_, n)| n.sequence);
         let Some(at) = next.map(|(at, _)| at) else {
             return Ok(false);
         };
@@ -186,7 +216,11 @@ mod tests {
 
     fn numbered(sequence: u64) -> Numbered {
         let id = ConnectionId::new(&[sequence as u8 + 1; 8]).unwrap();
-        Numbered { sequence, id, token: Some([sequence as u8; 16]) }
+        Numbered {
+            sequence,
+            id,
+            token: Some([sequence as u8; 16]),
+        }
     }
 
     #[test]
@@ -196,9 +230,20 @@ mod tests {
             assert_eq!(remote.offer(numbered(n), 0), Ok(false));
         }
         assert_eq!(remote.offer(numbered(3), 0), Ok(false));
-        assert!(remote.offer(Numbered { sequence: 2, ..numbered(7) }, 0).is_err());
+        assert!(remote
+            .offer(
+                Numbered {
+                    sequence: 2,
+                    ..numbered(7)
+                },
+                0
+            )
+            .is_err());
         assert_eq!(remote.offer(numbered(4), 3), Ok(true));
-        assert_eq!((remote.active.sequence, &remote.due[..]), (3, &[1, 2, 0][..]));
+        assert_eq!(
+            (remote.active.sequence, &remote.due[..]),
+            (3, &[1, 2, 0][..])
+        );
         assert_eq!(remote.offer(numbered(2), 0), Ok(false));
         assert_eq!(remote.due, [1, 2, 0, 2]);
         assert_eq!(remote.offer(numbered(5), 0), Ok(false));

@@ -77,9 +77,13 @@ impl Connection {
             return;
         }
         let is_reset = self.is_reset_by(&packet);
-        let Some(keys) = &mut self.one_rtt else { return };
+        let Some(keys) = &mut self.one_rtt else {
+            return;
+        };
         let number_at = 1 + LOCAL_LEN;
-        let Some(opened) = keys.unprotect(&mut packet, number_at) else { return };
+        let Some(opened) = keys.unprotect(&mut packet, number_at) else {
+            return;
+        };
         let space = &self.spaces[Level::Data as usize];
         let number = packet::expand_number(opened.number, opened.number_len, space.expected());
         if space.was_seen(number) {
@@ -110,7 +114,10 @@ impl Connection {
             return self.lose();
         }
         self.failures += 1;
-        let limit = self.one_rtt.as_ref().map_or(u64::MAX, |keys| keys.integrity_limit());
+        let limit = self
+            .one_rtt
+            .as_ref()
+            .map_or(u64::MAX, |keys| keys.integrity_limit());
         if self.failures >= limit {
             let reason = "too many packets that cannot be opened";
             self.fail(now, Error::new(Reason::AeadLimitReached, reason));
@@ -138,17 +145,31 @@ impl Connection {
         let Some(opened) = keys::unprotect(&*keys.header, &mut packet, long.number_at) else {
             return;
         };
-        let Opened { first, number, number_len } = opened;
+        let Opened {
+            first,
+            number,
+            number_len,
+        } = opened;
         let number = packet::expand_number(number, number_len, space.expected());
         if space.was_seen(number) {
             return;
         }
         let payload_at = long.number_at + number_len;
         let (head, payload) = packet.split_at_mut(payload_at);
-        let Some(len) = keys::open(keys, number, head, payload) else { return };
+        let Some(len) = keys::open(keys, number, head, payload) else {
+            return;
+        };
         packet.truncate(payload_at + len);
         let whole = packet.freeze();
-        let packet = Packet { level, early, number, first, to, whole, payload_at };
+        let packet = Packet {
+            level,
+            early,
+            number,
+            first,
+            to,
+            whole,
+            payload_at,
+        };
         self.opened(now, from, &packet);
     }
 
@@ -218,17 +239,24 @@ impl Connection {
                 frame,
                 Frame::PathChallenge(_) | Frame::PathResponse(_) | Frame::NewConnectionId { .. }
             );
-            if let Frame::Stream { id, offset, fin, data } = frame {
+            if let Frame::Stream {
+                id,
+                offset,
+                fin,
+                data,
+            } = frame
+            {
                 let data = packet.whole.slice_ref(data);
                 self.streams
                     .on_stream(id, offset, fin, data)
                     .map_err(|e| e.in_frame(kind))?;
                 continue;
             }
-            self.frame(now, from, packet, frame).map_err(|e| match e.frame {
-                0 => e.in_frame(kind),
-                _ => e,
-            })?;
+            self.frame(now, from, packet, frame)
+                .map_err(|e| match e.frame {
+                    0 => e.in_frame(kind),
+                    _ => e,
+                })?;
             if !self.is_open() {
                 break;
             }
@@ -258,8 +286,17 @@ impl Connection {
             Frame::MaxStreams { uni: true, max } => self.streams.on_max_streams(max),
             Frame::MaxStreams { uni: false, .. } => {}
             Frame::StreamDataBlocked { id } => self.streams.on_stream_data_blocked(id)?,
-            Frame::NewConnectionId { sequence, retire, id, token } => {
-                let new = Numbered { sequence, id, token: Some(token) };
+            Frame::NewConnectionId {
+                sequence,
+                retire,
+                id,
+                token,
+            } => {
+                let new = Numbered {
+                    sequence,
+                    id,
+                    token: Some(token),
+                };
                 if self.remote_ids.offer(new, retire)? {
                     self.wish_reset_token();
                 }
@@ -283,4 +320,3 @@ impl Connection {
         self.idle_at = Some(now + self.idle.max(least));
     }
 }
-

@@ -14,7 +14,12 @@ const PROBES: u8 = 2;
 
 impl Connection {
     /// An ACK frame came.
-    pub(super) fn on_ack(&mut self, now: Instant, level: Level, ack: &Ack<'_>) -> Result<(), Error> {
+    pub(super) fn on_ack(
+        &mut self,
+        now: Instant,
+        level: Level,
+        ack: &Ack<'_>,
+    ) -> Result<(), Error> {
         if level != Level::Data && self.spaces[level as usize].keys.is_none() {
             // The packet itself ended the handshake.
             return Ok(());
@@ -44,7 +49,10 @@ impl Connection {
         if outcome.packets.is_empty() && outcome.contents.is_empty() {
             return Ok(());
         }
-        let newest = outcome.packets.iter().find(|(number, ..)| *number == ack.largest);
+        let newest = outcome
+            .packets
+            .iter()
+            .find(|(number, ..)| *number == ack.largest);
         if let Some((number, at, _)) = newest {
             self.measure(now, level, *number, *at, ack.delay);
         }
@@ -73,7 +81,9 @@ impl Connection {
             let micros = delay.saturating_mul(1 << params.ack_delay_exponent);
             waited = Duration::from_micros(micros).min(params.max_ack_delay);
         }
-        self.path.rtt.update(waited, now.saturating_duration_since(at));
+        self.path
+            .rtt
+            .update(waited, now.saturating_duration_since(at));
     }
 
     fn arrived(&mut self, now: Instant, number: u64, at: Instant, size: u16) {
@@ -88,7 +98,8 @@ impl Connection {
             path.cubic.set_mtu(path.mtu.current().into());
         }
         let rtt = path.rtt.get();
-        path.cubic.acked(now, at, size.into(), self.app_limited, rtt);
+        path.cubic
+            .acked(now, at, size.into(), self.app_limited, rtt);
     }
 
     #[inline]
@@ -114,7 +125,10 @@ impl Connection {
         let mut outcome = std::mem::take(&mut self.outcome);
         for level in LEVELS {
             outcome.clear();
-            if self.spaces[level as usize].loss_at.is_some_and(|at| at <= now) {
+            if self.spaces[level as usize]
+                .loss_at
+                .is_some_and(|at| at <= now)
+            {
                 self.losses(now, level, &mut outcome);
             }
         }
@@ -128,7 +142,9 @@ impl Connection {
             3 * (self.path.rtt.probe_timeout() + self.max_ack_delay())
         });
         let space = &mut self.spaces[level as usize];
-        let Some(acked) = space.largest_acked else { return };
+        let Some(acked) = space.largest_acked else {
+            return;
+        };
         space.loss_at = space.sent.detect(now, acked, delay, long, outcome);
         if outcome.packets.is_empty() {
             return;
@@ -197,7 +213,9 @@ impl Connection {
             if !space.sent.any_in_flight() || level == Level::Data && !self.complete {
                 continue;
             }
-            let Some(at) = space.eliciting_at else { continue };
+            let Some(at) = space.eliciting_at else {
+                continue;
+            };
             let wait = match level {
                 Level::Data => base + self.max_ack_delay(),
                 _ => base,

@@ -28,7 +28,12 @@ impl Connection {
     }
 
     /// The client's highest packet came from another address: it moved.
-    pub(super) fn migrate(&mut self, now: Instant, from: From, id_changed: bool) -> Result<(), Error> {
+    pub(super) fn migrate(
+        &mut self,
+        now: Instant,
+        from: From,
+        id_changed: bool,
+    ) -> Result<(), Error> {
         let next = self.spaces[Level::Data as usize].sent.next();
         let mut path = match self.previous.take() {
             // It is back, or was never gone: another one sent copies of its packets (9.3.2).

@@ -223,7 +223,9 @@ impl Connection {
 
     /// Ids of ours that lead to this connection.
     pub fn ids(&self) -> impl Iterator<Item = ConnectionId> + '_ {
-        self.local_ids.all().chain(self.local_ids.gone.iter().copied())
+        self.local_ids
+            .all()
+            .chain(self.local_ids.gone.iter().copied())
     }
 
     /// Takes the ids that no longer do.
@@ -259,7 +261,9 @@ impl Connection {
     }
 
     fn max_ack_delay(&self) -> Duration {
-        self.params.as_ref().map_or(Duration::ZERO, |p| p.max_ack_delay)
+        self.params
+            .as_ref()
+            .map_or(Duration::ZERO, |p| p.max_ack_delay)
     }
 
     /// When the next thing is due, [`Connection::handle_timeout`] is to be called.

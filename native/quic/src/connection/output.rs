@@ -29,7 +29,12 @@ pub fn first_skip() -> u64 {
 impl Connection {
     /// Appends what is to be sent to `out`, which is empty, as up to `segments` datagrams of one
     /// size for one address; `None` when there is nothing.
-    pub fn transmit(&mut self, now: Instant, segments: usize, out: &mut Vec<u8>) -> Option<Transmit> {
+    pub fn transmit(
+        &mut self,
+        now: Instant,
+        segments: usize,
+        out: &mut Vec<u8>,
+    ) -> Option<Transmit> {
         let result = match self.state {
             State::Open => self.transmit_open(now, segments, out),
             _ => Ok(None),
@@ -159,7 +164,18 @@ impl Connection {
             }
             let last = !wants[level as usize + 1..].contains(&true);
             let held = held_up == Some(true);
-            self.packet(now, level, out, Bounds { start, end, last, held }, &mut pad)?;
+            self.packet(
+                now,
+                level,
+                out,
+                Bounds {
+                    start,
+                    end,
+                    last,
+                    held,
+                },
+                &mut pad,
+            )?;
         }
         if wants[2] && held_up != Some(true) && !self.has_data() {
             self.app_limited = true;
@@ -188,7 +204,11 @@ impl Connection {
                 out.extend_from_slice(destination.as_slice());
                 let number_at = out.len();
                 packet::write_number(out, number, len);
-                let at = Positions { start, number: number_at, payload: out.len() };
+                let at = Positions {
+                    start,
+                    number: number_at,
+                    payload: out.len(),
+                };
                 return (at, 0, number);
             }
         };
@@ -196,7 +216,11 @@ impl Connection {
         let length_at = packet::write_long(out, kind, len, destination, &source);
         let number_at = out.len();
         packet::write_number(out, number, len);
-        let at = Positions { start, number: number_at, payload: out.len() };
+        let at = Positions {
+            start,
+            number: number_at,
+            payload: out.len(),
+        };
         (at, length_at, number)
     }
 
@@ -299,10 +323,15 @@ impl Connection {
             if room < 16 {
                 return;
             }
-            let Some(range) = space.crypto_out.next(room) else { return };
+            let Some(range) = space.crypto_out.next(room) else {
+                return;
+            };
             let len = range.end - range.start;
             frame::write(out, &[frame::CRYPTO, range.start, len]);
-            let content = Content::Crypto { offset: range.start, len: len as u32 };
+            let content = Content::Crypto {
+                offset: range.start,
+                len: len as u32,
+            };
             space.crypto_out.copy(range, out);
             space.sent.carry(content);
         }
@@ -324,14 +353,20 @@ impl Connection {
             sent.carry(Content::NewToken);
         }
         while self.complete && out.len() + 64 <= end {
-            let Some(sequence) = self.local_ids.due.pop() else { break };
-            let Some(numbered) = self.local_ids.get(sequence) else { continue };
+            let Some(sequence) = self.local_ids.due.pop() else {
+                break;
+            };
+            let Some(numbered) = self.local_ids.get(sequence) else {
+                continue;
+            };
             let token = numbered.token.unwrap_or_default();
             frame::write_new_id(out, sequence, 0, &numbered.id, &token);
             sent.carry(Content::NewId(sequence));
         }
         while out.len() + 9 <= end {
-            let Some(sequence) = self.remote_ids.due.pop() else { break };
+            let Some(sequence) = self.remote_ids.due.pop() else {
+                break;
+            };
             frame::write(out, &[frame::RETIRE_CONNECTION_ID, sequence]);
             sent.carry(Content::RetireId(sequence));
         }
@@ -340,7 +375,11 @@ impl Connection {
     }
 
     /// A packet that finds out whether the path carries larger ones.
-    fn transmit_probe(&mut self, now: Instant, out: &mut Vec<u8>) -> Result<Option<Transmit>, Error> {
+    fn transmit_probe(
+        &mut self,
+        now: Instant,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Transmit>, Error> {
         if !self.complete || !self.path.validated || self.previous.is_some() {
             return Ok(None);
         }
@@ -361,7 +400,11 @@ impl Connection {
     }
 
     /// Frames that have a path of their own (RFC 9000, section 8.2).
-    fn transmit_path(&mut self, now: Instant, out: &mut Vec<u8>) -> Result<Option<Transmit>, Error> {
+    fn transmit_path(
+        &mut self,
+        now: Instant,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Transmit>, Error> {
         if self.responses.is_empty() && self.path.challenge.is_none() && self.previous.is_none() {
             return Ok(None);
         }
@@ -378,7 +421,11 @@ impl Connection {
                 self.path.on_sent(out.len());
             }
             let (remote, local, segment) = (from.remote, from.local, None);
-            return Ok(Some(Transmit { remote, local, segment }));
+            return Ok(Some(Transmit {
+                remote,
+                local,
+                segment,
+            }));
         }
         let Some((data, path)) = self.due_challenge() else {
             return Ok(None);
@@ -387,7 +434,11 @@ impl Connection {
         path.on_sent(full);
         let (remote, local, segment) = (path.remote, path.local, None);
         self.path_packet(now, out, frame::PATH_CHALLENGE, data, full)?;
-        Ok(Some(Transmit { remote, local, segment }))
+        Ok(Some(Transmit {
+            remote,
+            local,
+            segment,
+        }))
     }
 
     /// A path whose address is to be asked whether it is the client's, and may be.

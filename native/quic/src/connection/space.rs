@@ -62,7 +62,13 @@ impl Space {
     /// A packet came. `eliciting`: it asks for an acknowledgement; `at_once`: without delay. True
     /// when it is the highest so far.
     #[inline]
-    pub fn on_received(&mut self, now: Instant, number: u64, eliciting: bool, at_once: bool) -> bool {
+    pub fn on_received(
+        &mut self,
+        now: Instant,
+        number: u64,
+        eliciting: bool,
+        at_once: bool,
+    ) -> bool {
         let expected = self.expected();
         self.received.insert(number..number + 1);
         if self.received.len() > MAX_RANGES {

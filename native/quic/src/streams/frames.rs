@@ -29,7 +29,11 @@ impl Streams {
             return Ok(());
         };
         let end = offset + data.len() as u64;
-        if recv.size.is_some_and(|size| end > size || fin && end != size) || fin && end < recv.highest {
+        if recv
+            .size
+            .is_some_and(|size| end > size || fin && end != size)
+            || fin && end < recv.highest
+        {
             return Err(final_size("a stream's size changed"));
         }
         if end > recv.max {
@@ -77,11 +81,10 @@ impl Streams {
         if size > recv.max || received + new > max_received {
             return Err(flow("a reset stream had more than is allowed"));
         }
-        // All of it is there: the reset came too late (RFC 9000, section 3.2).
-        let whole = recv.size.is_some_and(|size| recv.data.in_order() == size);
         recv.size = Some(size);
         recv.highest = size;
-        if !recv.open || recv.reset || whole && !recv.stopped {
+        // What was not read to its end yet is given up, even when all of it is there (section 3.2).
+        if !recv.open || recv.reset {
             self.received += new;
             self.consume(new);
             return Ok(());
@@ -145,8 +148,15 @@ impl Streams {
     #[inline]
     pub fn acked(&mut self, content: Content) {
         match content {
-            Content::Stream { id, offset, len, fin } => {
-                let Some(stream) = self.table.get_mut(id) else { return };
+            Content::Stream {
+                id,
+                offset,
+                len,
+                fin,
+            } => {
+                let Some(stream) = self.table.get_mut(id) else {
+                    return;
+                };
                 let send = &mut stream.send;
                 self.unacked -= send.data.acked(offset..offset + u64::from(len));
                 send.fin_acked |= fin;
@@ -175,8 +185,15 @@ impl Streams {
     /// What a packet carried was lost, or is to be sent again in a probe.
     pub fn lost(&mut self, content: Content) {
         match content {
-            Content::Stream { id, offset, len, fin } => {
-                let Some(stream) = self.table.get_mut(id) else { return };
+            Content::Stream {
+                id,
+                offset,
+                len,
+                fin,
+            } => {
+                let Some(stream) = self.table.get_mut(id) else {
+                    return;
+                };
                 let send = &mut stream.send;
                 if send.reset == Reset::No && send.open {
                     send.data.lost(offset..offset + u64::from(len));
@@ -197,7 +214,9 @@ impl Streams {
     }
 
     fn control_lost(&mut self, id: u64, content: Content) {
-        let Some(stream) = self.table.get_mut(id) else { return };
+        let Some(stream) = self.table.get_mut(id) else {
+            return;
+        };
         match content {
             Content::ResetStream(_) if stream.send.open => stream.send.reset = Reset::Due,
             Content::StopSending(_) => stream.recv.stop_due = stream.recv.open,
@@ -262,7 +281,9 @@ impl Streams {
                 return;
             }
             self.ready.pop_front();
-            let Some(stream) = self.table.get_mut(id) else { continue };
+            let Some(stream) = self.table.get_mut(id) else {
+                continue;
+            };
             let send = &mut stream.send;
             while send.has_pending() && out.len() + MIN_ROOM <= end {
                 write_frame(send, id, out, end, sent);
@@ -304,7 +325,10 @@ fn write_stream_control(
 #[inline]
 fn write_frame(send: &mut Send, id: u64, out: &mut Vec<u8>, end: usize, sent: &mut SentPackets) {
     let room = end - out.len();
-    let range = send.data.peek().unwrap_or(send.data.written()..send.data.written());
+    let range = send
+        .data
+        .peek()
+        .unwrap_or(send.data.written()..send.data.written());
     let (offset, waiting) = (range.start, range.end - range.start);
     let bare = frame::stream_header(id, offset, 0) - 1;
     let fills = waiting >= (room - bare) as u64;
@@ -322,5 +346,10 @@ fn write_frame(send: &mut Send, id: u64, out: &mut Vec<u8>, end: usize, sent: &m
     }
     send.fin_sent |= fin;
     let len = len as u32;
-    sent.carry(Content::Stream { id, offset, len, fin });
+    sent.carry(Content::Stream {
+        id,
+        offset,
+        len,
+        fin,
+    });
 }

@@ -240,10 +240,17 @@ impl Streams {
         if sends && id & UNI != 0 {
             return state("a frame for a stream that only the client sends on");
         }
-        let theirs = if id & UNI == 0 { &mut self.bidi } else { &mut self.uni };
+        let theirs = if id & UNI == 0 {
+            &mut self.bidi
+        } else {
+            &mut self.uni
+        };
         let number = id >> 2;
         if number >= theirs.max {
-            return Err(Error::new(Reason::StreamLimit, "more streams than are allowed"));
+            return Err(Error::new(
+                Reason::StreamLimit,
+                "more streams than are allowed",
+            ));
         }
         let from = theirs.opened;
         if number >= from {
@@ -259,7 +266,9 @@ impl Streams {
         if !self.table.get(id).is_some_and(done) {
             return;
         }
-        let Some(mut stream) = self.table.remove(id) else { return };
+        let Some(mut stream) = self.table.remove(id) else {
+            return;
+        };
         match id & (OURS | UNI) {
             0 => self.bidi.close(),
             UNI => self.uni.close(),
@@ -299,7 +308,11 @@ impl Streams {
         chunks: &mut Vec<Bytes>,
         stop: impl Fn(&[u8]) -> bool,
     ) -> End {
-        let Some(stream) = self.table.get_mut(id).filter(|s| s.recv.open && !s.recv.stopped) else {
+        let Some(stream) = self
+            .table
+            .get_mut(id)
+            .filter(|s| s.recv.open && !s.recv.stopped)
+        else {
             return End::Open;
         };
         let recv = &mut stream.recv;
@@ -348,7 +361,9 @@ impl Streams {
 
     /// Tells the client to stop sending.
     pub fn stop(&mut self, id: u64, code: u64) {
-        let Some(stream) = self.table.get_mut(id) else { return };
+        let Some(stream) = self.table.get_mut(id) else {
+            return;
+        };
         let recv = &mut stream.recv;
         if !recv.open || recv.stopped {
             return;
@@ -419,7 +434,9 @@ impl Streams {
 
     /// Ends a stream after what was queued on it.
     pub fn finish(&mut self, id: u64) {
-        let Some(stream) = self.table.get_mut(id) else { return };
+        let Some(stream) = self.table.get_mut(id) else {
+            return;
+        };
         let send = &mut stream.send;
         if send.open && send.reset == Reset::No {
             send.fin = true;
@@ -429,7 +446,9 @@ impl Streams {
 
     /// Gives up sending on a stream.
     pub fn reset(&mut self, id: u64, code: u64) {
-        let Some(stream) = self.table.get_mut(id) else { return };
+        let Some(stream) = self.table.get_mut(id) else {
+            return;
+        };
         let send = &mut stream.send;
         if !send.open || send.reset != Reset::No {
             return;
@@ -473,7 +492,10 @@ impl Streams {
 impl Stream {
     /// Begins anew, keeping memory.
     fn restart(&mut self) {
-        let (mut recv, mut send) = (std::mem::take(&mut self.recv.data), std::mem::take(&mut self.send.data));
+        let (mut recv, mut send) = (
+            std::mem::take(&mut self.recv.data),
+            std::mem::take(&mut self.send.data),
+        );
         recv.restart();
         send.restart();
         *self = Self::default();

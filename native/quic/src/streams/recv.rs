@@ -68,7 +68,9 @@ impl Assembler {
         if self.ready.len() >= MANY && self.ready_len < (self.ready.len() * SMALL) as u64 {
             // A few bytes each would keep whole datagrams in memory.
             let mut joined = Vec::with_capacity(self.ready_len as usize);
-            self.ready.drain(..).for_each(|piece| joined.extend_from_slice(&piece));
+            self.ready
+                .drain(..)
+                .for_each(|piece| joined.extend_from_slice(&piece));
             self.ready.push_back(joined.into());
         }
     }
@@ -80,7 +82,10 @@ impl Assembler {
         let end = offset + data.len() as u64;
         self.have.insert(offset..end);
         if self.have.len() > MAX_GAPS {
-            return Err(Error::new(Reason::ProtocolViolation, "too many gaps in a stream"));
+            return Err(Error::new(
+                Reason::ProtocolViolation,
+                "too many gaps in a stream",
+            ));
         }
         let at = (offset - self.later_base) as usize;
         if self.later.len() < at + data.len() {
@@ -127,7 +132,10 @@ impl Assembler {
 
     /// Throws away what waits, and all before `offset`.
     pub fn discard(&mut self, offset: u64) {
-        *self = Self { read: offset, ..Self::default() };
+        *self = Self {
+            read: offset,
+            ..Self::default()
+        };
     }
 
     /// Begins anew with a new stream, keeping memory.
@@ -146,7 +154,10 @@ mod tests {
     use proptest::prelude::*;
 
     fn content(range: std::ops::Range<usize>) -> Bytes {
-        range.map(|n| (n * 7 % 251) as u8).collect::<Vec<_>>().into()
+        range
+            .map(|n| (n * 7 % 251) as u8)
+            .collect::<Vec<_>>()
+            .into()
     }
 
     proptest! {
@@ -178,7 +189,9 @@ mod tests {
     fn many_small_pieces_are_joined() {
         let mut assembler = Assembler::default();
         for n in 0..1000 {
-            assert!(assembler.insert(n, content(n as usize..n as usize + 1)).unwrap());
+            assert!(assembler
+                .insert(n, content(n as usize..n as usize + 1))
+                .unwrap());
         }
         assert!(assembler.ready.len() < MANY);
         let read: Vec<u8> = std::iter::from_fn(|| assembler.next()).flatten().collect();
@@ -188,8 +201,9 @@ mod tests {
     #[test]
     fn too_many_gaps_are_refused() {
         let mut assembler = Assembler::default();
-        let result: Result<Vec<_>, _> =
-            (1..2000).map(|n| assembler.insert(2 * n, content(0..1))).collect();
+        let result: Result<Vec<_>, _> = (1..2000)
+            .map(|n| assembler.insert(2 * n, content(0..1)))
+            .collect();
         assert_eq!(result.unwrap_err().code, Reason::ProtocolViolation as u64);
     }
 }

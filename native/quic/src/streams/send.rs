@@ -129,7 +129,9 @@ impl SendBuffer {
         let freed = to - self.base;
         let mut left = freed;
         while left > 0 {
-            let Some(chunk) = self.chunks.front_mut() else { break };
+            let Some(chunk) = self.chunks.front_mut() else {
+                break;
+            };
             let len = chunk.len() as u64;
             if len > left {
                 // A view of the rest; the memory goes with the chunk.
@@ -157,7 +159,12 @@ impl SendBuffer {
             return;
         }
         self.lost.insert(range.clone());
-        let arrived: Vec<_> = self.acked.iter().filter(|r| r.start < range.end).cloned().collect();
+        let arrived: Vec<_> = self
+            .acked
+            .iter()
+            .filter(|r| r.start < range.end)
+            .cloned()
+            .collect();
         arrived.into_iter().for_each(|r| self.lost.remove(r));
     }
 

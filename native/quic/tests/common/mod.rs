@@ -36,7 +36,9 @@ impl Default for Link {
 
 /// Bytes that differ from stream to stream.
 pub fn pattern(seed: u64, len: usize) -> Vec<u8> {
-    (0..len as u64).map(|n| (n.wrapping_mul(31) ^ n >> 8 ^ seed) as u8).collect()
+    (0..len as u64)
+        .map(|n| (n.wrapping_mul(31) ^ n >> 8 ^ seed) as u8)
+        .collect()
 }
 
 /// What the endpoint has to send.
@@ -183,7 +185,9 @@ impl World {
 
     /// Connects again, with what the client has learned.
     pub fn reconnect(&mut self, config: ClientConfig) {
-        let connected = self.endpoint.connect(self.now, config, address(443), "example.org");
+        let connected = self
+            .endpoint
+            .connect(self.now, config, address(443), "example.org");
         (self.handle, self.client) = connected.unwrap();
         (self.connected, self.closed) = (false, None);
         self.answers.clear();
@@ -207,7 +211,8 @@ impl World {
             let delay = self.link.delay * if late { 3 } else { 1 };
             self.sent += 1;
             self.under_way.push(Reverse((self.now + delay, self.sent)));
-            self.datagrams.insert(self.sent, (to_server, from, data.clone()));
+            self.datagrams
+                .insert(self.sent, (to_server, from, data.clone()));
         }
     }
 
@@ -227,15 +232,27 @@ impl World {
         }
         self.serve();
         let arrival = self.under_way.peek().map(|Reverse((at, _))| *at);
-        let due = [arrival, self.client.poll_timeout(), self.server.next_timeout()];
-        let Some(next) = due.into_iter().flatten().min() else { return };
+        let due = [
+            arrival,
+            self.client.poll_timeout(),
+            self.server.next_timeout(),
+        ];
+        let Some(next) = due.into_iter().flatten().min() else {
+            return;
+        };
         self.now = self.now.max(next);
         self.server.handle_timeouts(self.now);
         if self.client.poll_timeout().is_some_and(|at| at <= self.now) {
             self.client.handle_timeout(self.now);
         }
-        while self.under_way.peek().is_some_and(|Reverse((at, _))| *at <= self.now) {
-            let Some(Reverse((_, number))) = self.under_way.pop() else { break };
+        while self
+            .under_way
+            .peek()
+            .is_some_and(|Reverse((at, _))| *at <= self.now)
+        {
+            let Some(Reverse((_, number))) = self.under_way.pop() else {
+                break;
+            };
             let (to_server, from, data) = self.datagrams.remove(&number).unwrap();
             self.deliver(to_server, from, &data);
         }
@@ -246,11 +263,17 @@ impl World {
     pub fn deliver(&mut self, to_server: bool, from: SocketAddr, data: &[u8]) {
         let data = BytesMut::from(data);
         if to_server {
-            let datagram = Datagram { remote: from, local: None, data };
+            let datagram = Datagram {
+                remote: from,
+                local: None,
+                data,
+            };
             return self.server.receive(self.now, datagram, &mut self.out);
         }
         let mut buffer = Vec::new();
-        let event = self.endpoint.handle(self.now, from, None, None, data, &mut buffer);
+        let event = self
+            .endpoint
+            .handle(self.now, from, None, None, data, &mut buffer);
         if let Some(DatagramEvent::ConnectionEvent(_, event)) = event {
             self.client.handle_event(event);
         }
@@ -275,7 +298,9 @@ impl World {
         for id in ids {
             let (answer, done) = self.answers.get_mut(&id).unwrap();
             let mut stream = self.client.recv_stream(id);
-            let Ok(mut chunks) = stream.read(true) else { continue };
+            let Ok(mut chunks) = stream.read(true) else {
+                continue;
+            };
             loop {
                 match chunks.next(usize::MAX) {
                     Ok(Some(chunk)) => answer.extend_from_slice(&chunk.bytes),
@@ -308,7 +333,9 @@ impl World {
 
     fn read(&mut self, key: usize, stream: u64) {
         let mut chunks = Vec::new();
-        let end = self.server.read(key, stream, usize::MAX, &mut chunks, |_| false);
+        let end = self
+            .server
+            .read(key, stream, usize::MAX, &mut chunks, |_| false);
         let waiting = self.unwritten.entry((key, stream)).or_default();
         waiting.0.extend(chunks);
         waiting.1 |= end == End::Finished;
@@ -316,7 +343,9 @@ impl World {
     }
 
     fn write(&mut self, key: usize, stream: u64) {
-        let Some((chunks, finished)) = self.unwritten.get_mut(&(key, stream)) else { return };
+        let Some((chunks, finished)) = self.unwritten.get_mut(&(key, stream)) else {
+            return;
+        };
         while !chunks.is_empty() {
             match self.server.write(key, stream, chunks) {
                 Some(n) if n > 0 => chunks.retain(|chunk| !chunk.is_empty()),

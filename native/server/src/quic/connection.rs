@@ -321,13 +321,26 @@ impl Connection {
             if chunks.is_empty() && !fin {
                 return;
             }
-            if chunks.is_empty() {
-                chunks.push(Bytes::new());
-            }
-            if !self.feed_all(stream, chunks.drain(..).collect(), fin, now) || fin {
+            let fed = match &chunks[..] {
+                [] => self.feed_all(stream, [Bytes::new()].into(), fin, now),
+                // Nearly every request comes in one piece.
+                [whole] => self.feed_one(stream, whole, fin, now),
+                _ => self.feed_all(stream, chunks.drain(..).collect(), fin, now),
+            };
+            if !fed || fin {
                 return;
             }
         }
+    }
+
+    /// As [`Connection::feed_all`], of one piece.
+    fn feed_one(self: &Rc<Self>, stream: u64, chunk: &Bytes, fin: bool, now: Instant) -> bool {
+        let rest = self.feed(stream, chunk, fin, now);
+        let fed = rest.is_none();
+        let held = rest.map(|rest| (stream, [rest].into(), fin));
+        self.held.borrow_mut().extend(held);
+        self.time_head(stream);
+        fed
     }
 
     /// Hands pieces of a stream to HTTP/3; false when what is left of them has to wait.
