@@ -137,6 +137,7 @@ impl Theirs {
 #[derive(Debug)]
 pub struct Streams {
     table: StreamTable<Box<Stream>>,
+    #[allow(clippy::vec_box)] // They go into the table and out of it as they are.
     pool: Vec<Box<Stream>>,
     bidi: Theirs,
     uni: Theirs,
@@ -262,8 +263,8 @@ impl Streams {
 
     /// Ends a stream whose both halves are done.
     fn close_if_done(&mut self, id: u64) {
-        let done = |stream: &Box<Stream>| !stream.recv.open && !stream.send.open;
-        if !self.table.get(id).is_some_and(done) {
+        let stream = self.table.get(id);
+        if !stream.is_some_and(|stream| !stream.recv.open && !stream.send.open) {
             return;
         }
         let Some(mut stream) = self.table.remove(id) else {
