@@ -1,30 +1,27 @@
 //! What comes on a stream, put in order.
 
 use crate::error::{Error, Reason};
-use crate::ranges::Ranges;
 use bytes::Bytes;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
-/// Pieces that may wait with gaps between them. With packets of 1200 bytes it takes a window of a
-/// megabyte, half of it lost, to need as many.
-const MAX_GAPS: usize = 512;
+/// Pieces that may wait behind gaps. With packets of 1200 bytes it takes a window of a megabyte,
+/// half of it lost, to need as many.
+const MAX_PIECES: usize = 512;
 /// Small pieces that wait are joined when there are so many.
 const MANY: usize = 64;
 /// Bytes that a piece must have on average not to be called small.
 const SMALL: usize = 1024;
 
-/// Bytes in any order, handed out in order. Its memory follows the bytes between what was read and
-/// the last that came, which flow control limits, however many pieces they come in.
+/// Bytes in any order, handed out in order. What waits is copied out of its datagrams: its memory
+/// follows its length, which flow control limits, and the number of pieces.
 #[derive(Debug, Default)]
 pub struct Assembler {
     /// Where in the stream what waits begins.
     read: u64,
     ready: VecDeque<Bytes>,
     ready_len: u64,
-    /// Bytes behind a gap, from `later_base` on, and which of them are there.
-    later: Vec<u8>,
-    later_base: u64,
-    have: Ranges,
+    /// Bytes behind a gap, by where in the stream they begin; they do not overlap.
+    later: BTreeMap<u64, Vec<u8>>,
 }
 
 impl Assembler {
@@ -56,7 +53,7 @@ impl Assembler {
             data = data.slice((next - offset) as usize..);
         }
         self.push(data);
-        if !self.have.is_empty() {
+        if !self.later.is_empty() {
             self.join();
         }
         Ok(true)
@@ -76,48 +73,46 @@ impl Assembler {
     }
 
     fn keep(&mut self, offset: u64, data: &[u8]) -> Result<(), Error> {
-        if self.have.is_empty() {
-            self.later_base = self.in_order();
+        let (mut at, end) = (offset, offset + data.len() as u64);
+        while at < end {
+            let next = self.later.range(at + 1..).next();
+            let stop = next.map_or(end, |(start, _)| end.min(*start));
+            let before = self.later.range_mut(..=at).next_back();
+            let before = before.map(|(start, piece)| (start + piece.len() as u64, piece));
+            match before {
+                Some((known, _)) if known > at => {
+                    at = known;
+                    continue;
+                }
+                Some((known, piece)) if known == at => {
+                    piece
+                        .extend_from_slice(&data[(at - offset) as usize..(stop - offset) as usize]);
+                }
+                _ => {
+                    let piece = &data[(at - offset) as usize..(stop - offset) as usize];
+                    self.later.insert(at, piece.to_vec());
+                }
+            }
+            at = stop;
         }
-        let end = offset + data.len() as u64;
-        self.have.insert(offset..end);
-        if self.have.len() > MAX_GAPS {
-            return Err(Error::new(
-                Reason::ProtocolViolation,
-                "too many gaps in a stream",
-            ));
+        if self.later.len() > MAX_PIECES {
+            let reason = "too many gaps in a stream";
+            return Err(Error::new(Reason::ProtocolViolation, reason));
         }
-        let at = (offset - self.later_base) as usize;
-        if self.later.len() < at + data.len() {
-            self.later.resize(at + data.len(), 0);
-        }
-        self.later[at..at + data.len()].copy_from_slice(data);
         Ok(())
     }
 
     /// Hands over what waited behind a gap that is closed.
     fn join(&mut self) {
-        let next = self.in_order();
-        self.have.remove(0..next);
-        let Some(first) = self.have.first().filter(|first| first.start == next) else {
-            return self.release();
-        };
-        let range = (next - self.later_base) as usize..(first.end - self.later_base) as usize;
-        let data = Bytes::copy_from_slice(&self.later[range]);
-        self.have.pop_first();
-        self.push(data);
-        self.release();
-    }
-
-    /// Gives memory back that holds nothing any more.
-    fn release(&mut self) {
-        let done = (self.in_order() - self.later_base).min(self.later.len() as u64) as usize;
-        if self.have.is_empty() {
-            self.later = Vec::new();
-        } else if done > self.later.len() / 2 {
-            self.later.drain(..done);
-            self.later.shrink_to_fit();
-            self.later_base += done as u64;
+        while let Some(first) = self.later.first_entry() {
+            let next = self.read + self.ready_len;
+            if *first.key() > next {
+                return;
+            }
+            let (start, piece) = first.remove_entry();
+            if start + piece.len() as u64 > next {
+                self.push(Bytes::from(piece).slice((next - start) as usize..));
+            }
         }
     }
 
@@ -143,14 +138,14 @@ impl Assembler {
         self.read = 0;
         self.ready.clear();
         self.ready_len = 0;
-        self.later = Vec::new();
-        self.have.clear();
+        self.later.clear();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ranges::Ranges;
     use proptest::prelude::*;
 
     fn content(range: std::ops::Range<usize>) -> Bytes {
@@ -196,6 +191,15 @@ mod tests {
         assert!(assembler.ready.len() < MANY);
         let read: Vec<u8> = std::iter::from_fn(|| assembler.next()).flatten().collect();
         assert_eq!(read, content(0..1000));
+    }
+
+    /// A byte far ahead costs a byte, whatever the window.
+    #[test]
+    fn memory_follows_what_came() {
+        let mut assembler = Assembler::default();
+        assembler.insert(1 << 40, content(0..1)).unwrap();
+        assembler.insert((1 << 40) + 1, content(1..2)).unwrap();
+        assert_eq!(assembler.later.len(), 1);
     }
 
     #[test]
