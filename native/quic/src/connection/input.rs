@@ -72,7 +72,8 @@ impl Connection {
         if !self.complete {
             // Until the client's last message its 1-RTT packets are not to be read (RFC 9001, 5.7).
             if self.one_rtt.is_some() && self.held.len() < MAX_EARLY_PACKETS {
-                self.held.push((from, packet));
+                // A copy: the packet's own memory is that of the whole batch it came in.
+                self.held.push((from, BytesMut::from(&packet[..])));
             }
             return;
         }
