@@ -217,6 +217,8 @@ pub struct Exchange {
     /// Shared with subrequests, as in nginx.
     pub vars: Rc<RefCell<Vec<Option<Value>>>>,
     pub attempts: Vec<Attempt>,
+    /// Its first attempt was begun before this came into being.
+    pub begun_attempt: Option<Box<crate::upstream::Begun>>,
     pub guards: Vec<Guard>,
     /// Microseconds (monotonic) when the turn began that read it.
     pub begun: u64,
@@ -291,6 +293,7 @@ impl Exchange {
             captures: RefCell::default(),
             vars: Rc::new(RefCell::new(vec![None; vars])),
             attempts: Vec::new(),
+            begun_attempt: None,
             guards: Vec::new(),
             begun: gallop_runtime::coarse_us(),
             started: gallop_runtime::coarse_ms(),

@@ -155,17 +155,29 @@ pub struct NewEntry {
 pub fn is_plain(server: &Server, location: &Location) -> bool {
     let conf = &location.conf;
     let literal = |t: &gallop_conf::template::Template| t.as_literal().is_some();
+    is_straight(server, location)
+        && location.handler.is_none()
+        && conf.root.as_ref().is_none_or(|r| literal(&r.path))
+        && gallop_conf::model::items(&conf.index).iter().all(literal)
+        && conf.random_index != Some(true)
+        && conf
+            .charset
+            .as_ref()
+            .is_none_or(|c| c.0.as_ref().is_none_or(literal))
+}
+
+/// Whether requests go straight to a location's handler, and its answers to the client, with nothing on
+/// the way that asks for more than host and target or changes the body.
+pub(crate) fn is_straight(server: &Server, location: &Location) -> bool {
+    let conf = &location.conf;
+    let literal = |t: &gallop_conf::template::Template| t.as_literal().is_some();
     // Whoever must show a certificate is looked at with each request.
     matches!(
         server.conf.ssl_verify_client,
         None | Some(VerifyClient::Off)
     ) && server.root.ops.is_empty()
         && location.ops.is_empty()
-        && location.handler.is_none()
         && location.limit_except.is_none()
-        && conf.root.as_ref().is_none_or(|r| literal(&r.path))
-        && gallop_conf::model::items(&conf.index).iter().all(literal)
-        && conf.random_index != Some(true)
         && conf.access.is_none()
         && conf.auth_basic.is_none()
         && !matches!(conf.auth_request, Some(Some(_)))
@@ -190,8 +202,4 @@ pub fn is_plain(server: &Server, location: &Location) -> bool {
         && conf.sub_filter.is_none()
         && conf.source_charset.is_none()
         && conf.keepalive_disable.is_none()
-        && conf
-            .charset
-            .as_ref()
-            .is_none_or(|c| c.0.as_ref().is_none_or(literal))
 }

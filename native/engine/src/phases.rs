@@ -159,7 +159,7 @@ fn tls_refusal(ex: &Exchange) -> Option<u16> {
     None
 }
 
-fn choose_server(ex: &mut Exchange) -> Result<(), &'static str> {
+pub(crate) fn choose_server(ex: &mut Exchange) -> Result<(), &'static str> {
     let authority = ex.head.text(ex.head.authority).to_vec();
     let mut hosts = ex.head.get_all("host");
     let host = hosts.next().map(<[u8]>::to_vec);
@@ -209,8 +209,8 @@ fn choose_server(ex: &mut Exchange) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Fields that may come only once.
-fn has_duplicate(ex: &mut Exchange) -> bool {
+/// The number of a field that may come only once.
+pub(crate) fn once(name: &[u8]) -> Option<usize> {
     const ONCE: [&str; 9] = [
         "if-modified-since",
         "if-unmodified-since",
@@ -222,10 +222,11 @@ fn has_duplicate(ex: &mut Exchange) -> bool {
         "authorization",
         "proxy-authorization",
     ];
-    let once = |name: &[u8]| {
-        ONCE.iter()
-            .position(|n| name.eq_ignore_ascii_case(n.as_bytes()))
-    };
+    ONCE.iter()
+        .position(|n| name.eq_ignore_ascii_case(n.as_bytes()))
+}
+
+fn has_duplicate(ex: &mut Exchange) -> bool {
     let mut seen = 0u32;
     let fields = ex.head.iter().enumerate();
     let mut fields = fields.filter_map(|(at, (name, _))| Some((at, once(name)?)));

@@ -6,6 +6,7 @@ use crate::limits::Zones;
 use crate::metrics::{History, Meter, COUNTERS};
 use crate::resolver::Resolver;
 use crate::upstream::keepalive::{Pool, SharedConnector};
+use crate::upstream::quick::Desk;
 use crate::upstream::state::Balancers;
 use gallop_conf::model::{Config, ErrorLog, Http, Level};
 use gallop_runtime::Notify;
@@ -82,6 +83,7 @@ pub struct Worker {
     pub meter: Option<Meter>,
     pub fast: RefCell<FastCache>,
     pub pool: Pool,
+    pub desk: Desk,
     pub(crate) resolver: Resolver,
     /// Makes TLS connections to upstreams.
     pub connector: SharedConnector,
@@ -101,6 +103,7 @@ impl Worker {
             shared,
             fast: RefCell::default(),
             pool: Pool::default(),
+            desk: Desk::default(),
             resolver: Resolver::default(),
             connector: RefCell::default(),
             shutdown: Notify::default(),

@@ -97,7 +97,7 @@ impl Head {
     }
 
     /// Name and value of each header field, in order.
-    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> + Clone {
         self.headers
             .iter()
             .map(|h| (self.text(h.name), self.text(h.value)))

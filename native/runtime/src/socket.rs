@@ -39,6 +39,11 @@ impl Sock {
         Ok(Sock { io })
     }
 
+    /// A connection just made, to which nothing was written yet: nothing can be there to read.
+    pub fn connected(fd: OwnedFd) -> io::Result<Sock> {
+        Self::accepted(fd)
+    }
+
     pub fn poll_read(&self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
         self.poll_in(cx, buf.len(), || sys::read(self.raw(), buf))
     }
@@ -207,7 +212,7 @@ pub enum ConnectTo {
 /// Connects without blocking; `bind` is the local address to use.
 pub async fn connect(to: &ConnectTo, bind: Option<SocketAddr>) -> io::Result<Sock> {
     let (fd, result) = start_connect(to, bind)?;
-    let io = IoFd::new(fd)?;
+    let io = IoFd::sole(fd)?;
     match result {
         Ok(()) => {}
         Err(e) if e.raw_os_error() == Some(libc::EINPROGRESS) => {

@@ -1,6 +1,7 @@
 //! Connections that wait for a request. A thread may have very many of them, so each is kept as little
 //! more than its socket and its addresses: no task, no buffers, no timer of its own.
 
+use crate::h1::passing::{self, Passing};
 use crate::h1::{self, Client};
 use crate::session;
 use crate::transport::{Line, Transport};
@@ -32,10 +33,14 @@ struct Slot {
     armed: u64,
 }
 
+/// Marks the numbers of sockets to upstreams among the alarms.
+const UPSTREAM: usize = 1 << 31;
+
 /// The connections of one thread that wait.
 pub struct Idle {
     worker: Rc<Worker>,
     slots: RefCell<Vec<Slot>>,
+    passing: Passing,
     heap: RefCell<BinaryHeap<Reverse<(u64, u32)>>>,
     /// When the heap is looked at next, and by whom.
     alarm: Deadline,
@@ -48,6 +53,7 @@ impl Idle {
         Idle {
             worker,
             slots: RefCell::default(),
+            passing: Passing::default(),
             heap: RefCell::default(),
             alarm: deadline(),
             alarm_at: Cell::new(u64::MAX),
@@ -90,6 +96,16 @@ impl Idle {
         }
     }
 
+    /// Those that wait for an upstream.
+    pub fn passing(&self) -> &Passing {
+        &self.passing
+    }
+
+    /// Sets an alarm for the request whose socket to the upstream has this number.
+    pub fn arm_upstream(&self, at: u64, slot: usize) {
+        self.arm(at, slot | UPSTREAM);
+    }
+
     fn waiting(&self) -> &std::sync::atomic::AtomicU64 {
         self.worker.shared.counters.waiting
     }
@@ -112,7 +128,7 @@ impl Idle {
     /// Something happened to the socket of this number.
     pub fn wake(self: &Rc<Self>, slot: usize) {
         let Some(parked) = self.take(slot) else {
-            return;
+            return passing::wake(self, slot);
         };
         let Parked {
             conn,
@@ -149,7 +165,7 @@ impl Idle {
         .await;
     }
 
-    fn expire(&self) {
+    fn expire(self: &Rc<Self>) {
         let now = coarse_ms();
         loop {
             let mut heap = self.heap.borrow_mut();
@@ -161,6 +177,13 @@ impl Idle {
             }
             heap.pop();
             drop(heap);
+            if slot as usize & UPSTREAM != 0 {
+                let upstream = slot as usize & !UPSTREAM;
+                if let Err(later) = Passing::expire(self, upstream, at, now) {
+                    self.heap.borrow_mut().push(Reverse((later, slot)));
+                }
+                continue;
+            }
             let mut slots = self.slots.borrow_mut();
             let place = &mut slots[slot as usize];
             if place.armed != at {
@@ -185,6 +208,9 @@ impl Idle {
 
     /// Closes those that have had a request, or `all`.
     pub fn close(&self, all: bool) {
+        if all {
+            self.passing.hang_up();
+        }
         let count = self.slots.borrow().len();
         for slot in 0..count {
             let closes = |p: &Parked| all || p.conn.requests.get() > 0;

@@ -59,6 +59,11 @@ impl Plain {
     pub fn new(sock: Sock) -> Plain {
         Plain { sock }
     }
+
+    /// The number that [`Transport::park`] gives.
+    pub fn slot(&self) -> usize {
+        self.sock.io().slot()
+    }
 }
 
 impl Transport for Plain {

@@ -227,6 +227,7 @@ async fn serve(idle: Rc<Idle>, tls: Arc<Store>, sockets: Vec<Accepting>) {
     }
     idle.close(true);
     worker.pool.clear();
+    worker.desk.clear();
 }
 
 /// Milliseconds that connections which were cut off have to come to their ends.

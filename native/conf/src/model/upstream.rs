@@ -301,6 +301,11 @@ impl UpConf {
         super::items(&self.hide_headers)
     }
 
+    /// The bits of `next_upstream`.
+    pub fn next_servers(&self) -> u32 {
+        self.next_upstream.unwrap_or(next::ERROR | next::TIMEOUT)
+    }
+
     /// Milliseconds.
     pub fn connect_ms(&self) -> u64 {
         self.connect_timeout.unwrap_or(60_000)

@@ -322,12 +322,17 @@ impl Meter {
         }
         for attempt in &ex.attempts {
             let Some(peer) = attempt.meter else { continue };
-            self.add(Section::Peer, peer, class(attempt.status), 1);
             let failed = attempt.header_ms.is_none() && attempt.status >= 500;
-            self.add(Section::Peer, peer, peer::FAILS, u64::from(failed));
             let lasted = attempt.times.response_ms.get().unwrap_or(0);
-            self.add(Section::Peer, peer, peer::TIME, lasted);
+            self.attempt(peer, attempt.status, failed, lasted);
         }
+    }
+
+    /// A server of a group was asked. `lasted`: milliseconds.
+    pub fn attempt(&self, peer: usize, status: u16, failed: bool, lasted: u64) {
+        self.add(Section::Peer, peer, class(status), 1);
+        self.add(Section::Peer, peer, peer::FAILS, u64::from(failed));
+        self.add(Section::Peer, peer, peer::TIME, lasted);
     }
 }
 

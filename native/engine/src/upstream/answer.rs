@@ -422,29 +422,29 @@ fn add(ex: &mut Exchange, name: &[u8], value: Vec<u8>) {
 
 /// The charset is kept apart, so that the charset filter sees it.
 fn set_content_type(ex: &mut Exchange, value: Vec<u8>) {
-    let lower = value.to_ascii_lowercase();
-    let split = lower
-        .windows(8)
-        .position(|w| w == b"charset=")
-        .filter(|&i| lower[..i].trim_ascii_end().ends_with(b";"));
-    match split {
-        Some(i) if !value[i + 8..].contains(&b';') => {
-            let kind = value[..i].trim_ascii_end();
-            ex.response.content_type = Some(
-                kind.strip_suffix(b";")
-                    .unwrap_or(kind)
-                    .trim_ascii_end()
-                    .to_vec(),
-            );
-            let charset = value[i + 8..].trim_ascii();
-            let bare = charset
-                .strip_prefix(b"\"")
-                .and_then(|c| c.strip_suffix(b"\""))
-                .unwrap_or(charset);
-            ex.response.charset = Some(bare.to_vec());
-        }
-        _ => ex.response.content_type = Some(value),
-    }
+    let (kind, charset) = split_charset(&value);
+    ex.response.charset = charset.map(<[u8]>::to_vec);
+    ex.response.content_type = Some(match charset {
+        Some(_) => kind.to_vec(),
+        None => value,
+    });
+}
+
+/// A media type, and its charset where that comes last.
+pub(super) fn split_charset(value: &[u8]) -> (&[u8], Option<&[u8]>) {
+    let mut words = value.windows(8);
+    let split = words.position(|w| w.eq_ignore_ascii_case(b"charset="));
+    let split = split.filter(|&i| value[..i].trim_ascii_end().ends_with(b";"));
+    let Some(at) = split.filter(|&i| !value[i + 8..].contains(&b';')) else {
+        return (value, None);
+    };
+    let kind = value[..at].trim_ascii_end();
+    let kind = kind.strip_suffix(b";").unwrap_or(kind).trim_ascii_end();
+    let charset = value[at + 8..].trim_ascii();
+    let bare = charset
+        .strip_prefix(b"\"")
+        .and_then(|c| c.strip_suffix(b"\""));
+    (kind, Some(bare.unwrap_or(charset)))
 }
 
 fn upgrade(ex: &mut Exchange, plan: &Plan<'_>, head: Head, body: UpstreamBody) -> Flow {

@@ -13,9 +13,6 @@ use answer::Head;
 use gallop_conf::model::{next, CacheUse, Level};
 use gallop_runtime::now_ms;
 
-/// The default of `proxy_next_upstream`.
-const DEFAULT_NEXT: u32 = next::ERROR | next::TIMEOUT;
-
 pub async fn run(ex: &mut Exchange, mut plan: Plan<'_>) -> Flow {
     let buffered = plan.conf.request_buffering.unwrap_or(true) || ex.source.is_ended();
     if !ex.is_subrequest() {
@@ -88,18 +85,28 @@ impl Way<'_> {
         let mut tried = Vec::new();
         let mut group_start = !ex.attempts.is_empty();
         let mut last: Option<Failure> = None;
+        let mut begun = ex.begun_attempt.take();
         loop {
-            let Some(chosen) = plan.group.choose(&plan.hint, &mut tried) else {
+            let (chosen, started) = match begun.take() {
+                Some(begun) => {
+                    tried.resize(plan.group.conf.peers.len(), false);
+                    tried[begun.chosen.index] = true;
+                    (Some(begun.chosen), begun.started)
+                }
+                None => (plan.group.choose(&plan.hint, &mut tried), None),
+            };
+            let Some(chosen) = chosen else {
                 let all_tried = tried.iter().filter(|t| **t).count() >= plan.group.tries();
                 return self.no_server(ex, last.filter(|_| all_tried));
             };
             self.tries += 1;
-            ex.attempts.push(attempt(plan, &chosen, group_start));
+            let began = started.as_ref().map_or_else(now_ms, |s| s.began);
+            ex.attempts
+                .push(attempt(plan, &chosen, began, group_start));
             group_start = false;
             ex.debug(|| format!("connecting to upstream server {}", chosen.peer().addr));
             let index = chosen.index;
-            let began = now_ms();
-            let step = match one(ex, plan, &chosen).await {
+            let step = match one(ex, plan, &chosen, started).await {
                 Tried::Flow(flow) => return flow,
                 Tried::Answer(reply) => {
                     let left = tried.iter().filter(|t| **t).count() < plan.group.tries();
@@ -127,7 +134,7 @@ impl Way<'_> {
     /// Whether another server may be tried after `kind` went wrong.
     fn may_go_on(&self, ex: &Exchange, kind: u32, sent: bool) -> bool {
         let conf = &self.plan.conf;
-        let mask = conf.next_upstream.unwrap_or(DEFAULT_NEXT);
+        let mask = conf.next_servers();
         let timed_out = conf
             .next_upstream_timeout
             .is_some_and(|ms| ms > 0 && now_ms() - self.started >= ms);
@@ -161,7 +168,7 @@ impl Way<'_> {
             finish_attempt(ex, began);
             return Step::Again(None);
         }
-        if bit & plan.conf.next_upstream.unwrap_or(DEFAULT_NEXT) != 0 && !missing {
+        if bit & plan.conf.next_servers() != 0 && !missing {
             chosen.failed();
         } else {
             chosen.succeeded();
@@ -233,14 +240,14 @@ impl Way<'_> {
     }
 }
 
-fn attempt(plan: &Plan<'_>, chosen: &Chosen, new_group: bool) -> Attempt {
+fn attempt(plan: &Plan<'_>, chosen: &Chosen, began: u64, new_group: bool) -> Attempt {
     Attempt {
         meter: chosen.group.meter(chosen.index),
         peer: chosen.name().clone(),
         scheme: plan.scheme,
         uri: plan.uri.clone(),
         new_group,
-        began: now_ms(),
+        began,
         ..Attempt::default()
     }
 }

@@ -47,7 +47,7 @@ pub async fn serve(ex: &mut Exchange, pass: &FastcgiPass) -> Flow {
 }
 
 /// Script name and path info of the URI, for variables.
-fn split_path(ex: &mut Exchange, conf: &UpConf) {
+pub(super) fn split_path(ex: &mut Exchange, conf: &UpConf) {
     (ex.fastcgi_script_name, ex.fastcgi_path_info) = split(&ex.uri.path, conf);
 }
 
@@ -73,54 +73,91 @@ pub fn split(uri: &[u8], conf: &UpConf) -> (Option<Vec<u8>>, Option<Vec<u8>>) {
 /// The records before the body.
 pub fn encode(ex: &Exchange, conf: &UpConf) -> Vec<u8> {
     let mut writer = RequestWriter::default();
+    write(ex, conf, &mut writer);
+    writer.into_bytes()
+}
+
+/// As [`encode`], into a writer that keeps its memory.
+pub fn write(ex: &Exchange, conf: &UpConf, writer: &mut RequestWriter) {
     let keep_connection = conf.keep_conn.unwrap_or(false);
     writer.begin(Begin {
         role: Role::Responder,
         keep_connection,
     });
     let params = items(&ex.loc.conf.fastcgi_params);
+    let mut value = Vec::new();
     for param in params {
-        let value = template::eval(ex, &param.value);
+        let literal = param.value.as_literal();
+        if literal.is_none() {
+            value.clear();
+            template::eval_into(ex, &param.value, &mut value);
+        }
+        let value = literal.unwrap_or(&value);
         if !(param.if_not_empty && value.is_empty()) {
-            writer.param(param.name.as_bytes(), &value);
+            writer.param(param.name.as_bytes(), value);
         }
     }
     if conf.pass_request_headers != Some(false) {
-        for (name, value) in client_params(ex) {
-            if !params.iter().any(|p| p.name.as_bytes() == name) {
-                writer.param(&name, &value);
-            }
-        }
+        client_params(ex, writer);
     }
     writer.end_params();
-    writer.bytes().to_vec()
+}
+
+/// The parameter that a field becomes.
+fn param_name(field: &[u8], out: &mut Vec<u8>) {
+    out.clear();
+    out.extend_from_slice(b"HTTP_");
+    out.extend(field.iter().map(|c| match c {
+        b'-' => b'_',
+        c => c.to_ascii_uppercase(),
+    }));
+}
+
+/// Whether two fields become the same parameter.
+fn is_same(a: &[u8], b: &[u8]) -> bool {
+    let letter = |c: &u8| match c {
+        b'-' => b'_',
+        c => c.to_ascii_uppercase(),
+    };
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| letter(a) == letter(b))
 }
 
 /// `HTTP_*` for the client's fields; fields of one name are joined.
-fn client_params(ex: &Exchange) -> Vec<(Vec<u8>, Vec<u8>)> {
-    let mut out: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
+fn client_params(ex: &Exchange, writer: &mut RequestWriter) {
+    let set = items(&ex.loc.conf.fastcgi_params);
     let own = super::request::own_conditions(ex);
-    let own = own.iter().map(|(n, v)| (n.as_bytes(), v.as_slice()));
     let passed = ex
         .head
         .iter()
         .filter(|(n, _)| !super::request::is_withheld(ex, n));
-    for (name, value) in passed.chain(own) {
-        let mut key = b"HTTP_".to_vec();
-        key.extend(name.iter().map(|c| {
-            if *c == b'-' {
-                b'_'
-            } else {
-                c.to_ascii_uppercase()
-            }
-        }));
-        match out.iter_mut().find(|(n, _)| *n == key) {
-            Some((_, joined)) => {
-                joined.extend_from_slice(if key == b"HTTP_COOKIE" { b"; " } else { b", " });
-                joined.extend_from_slice(value);
-            }
-            None => out.push((key, value.to_vec())),
+    let own = own.iter().map(|(n, v)| (n.as_bytes(), v.as_slice()));
+    let fields = passed.chain(own);
+    let (mut key, mut joined) = (Vec::new(), Vec::new());
+    for (i, (name, value)) in fields.clone().enumerate() {
+        let mut before = fields.clone().take(i);
+        if before.any(|(n, _)| is_same(n, name)) {
+            continue;
         }
+        param_name(name, &mut key);
+        if set.iter().any(|p| p.name.as_bytes() == key) {
+            continue;
+        }
+        let mut more = fields.clone().skip(i + 1);
+        if !more.any(|(n, _)| is_same(n, name)) {
+            writer.param(&key, value);
+            continue;
+        }
+        let between: &[u8] = match &key[..] {
+            b"HTTP_COOKIE" => b"; ",
+            _ => b", ",
+        };
+        joined.clear();
+        joined.extend_from_slice(value);
+        let again = fields.clone().skip(i + 1);
+        for (_, value) in again.filter(|(n, _)| is_same(n, name)) {
+            joined.extend_from_slice(between);
+            joined.extend_from_slice(value);
+        }
+        writer.param(&key, &joined);
     }
-    out
 }

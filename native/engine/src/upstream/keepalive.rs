@@ -26,9 +26,17 @@ pub trait Stream {
     fn poll_write(&self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>>;
     /// Everything written has reached the socket.
     fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
+    /// The socket, where nothing lies between it and what is read and written.
+    fn sock(&self) -> Option<&Sock> {
+        None
+    }
 }
 
 impl Stream for Sock {
+    fn sock(&self) -> Option<&Sock> {
+        Some(self)
+    }
+
     fn poll_read(&self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
         Sock::poll_read(self, cx, buf)
     }
@@ -128,15 +136,20 @@ impl UpstreamConn {
 
 struct Idle {
     conn: UpstreamConn,
-    group: usize,
     since: u64,
     timeout: u64,
 }
 
-/// Idle connections, the one used last at the front.
+impl Idle {
+    fn is_alive(&self, now: u64) -> bool {
+        now.saturating_sub(self.since) <= self.timeout && self.conn.is_quiet()
+    }
+}
+
+/// Idle connections by the number of their group, the one used last at the end.
 #[derive(Default)]
 pub struct Pool {
-    idle: RefCell<VecDeque<Idle>>,
+    idle: RefCell<Vec<VecDeque<Idle>>>,
 }
 
 impl Pool {
@@ -144,11 +157,10 @@ impl Pool {
     pub fn take(&self, key: &PoolKey) -> Option<UpstreamConn> {
         loop {
             let mut idle = self.idle.borrow_mut();
-            let i = idle.iter().position(|c| c.conn.key == *key)?;
+            let idle = idle.get_mut(key.group?)?;
+            let i = idle.iter().rposition(|c| c.conn.key == *key)?;
             let entry = idle.remove(i).expect("found above");
-            drop(idle);
-            let fresh = coarse_ms().saturating_sub(entry.since) <= entry.timeout;
-            if fresh && entry.conn.is_quiet() {
+            if entry.is_alive(coarse_ms()) {
                 return Some(UpstreamConn {
                     reused: true,
                     ..entry.conn
@@ -169,14 +181,15 @@ impl Pool {
             return;
         }
         let mut idle = self.idle.borrow_mut();
-        if idle.iter().filter(|c| c.group == group).count() as u64 >= conf.keepalive {
-            if let Some(i) = idle.iter().rposition(|c| c.group == group) {
-                idle.remove(i);
-            }
+        if idle.len() <= group {
+            idle.resize_with(group + 1, VecDeque::new);
         }
-        idle.push_front(Idle {
+        let idle = &mut idle[group];
+        if idle.len() as u64 >= conf.keepalive {
+            idle.pop_front();
+        }
+        idle.push_back(Idle {
             conn,
-            group,
             since: now,
             timeout: conf.keepalive_timeout,
         });
@@ -185,9 +198,9 @@ impl Pool {
     /// Closes what has been idle for too long, or was closed by the server.
     pub fn purge(&self) {
         let now = coarse_ms();
-        self.idle
-            .borrow_mut()
-            .retain(|c| now.saturating_sub(c.since) <= c.timeout && c.conn.is_quiet());
+        let mut idle = self.idle.borrow_mut();
+        idle.iter_mut()
+            .for_each(|group| group.retain(|c| c.is_alive(now)));
     }
 
     pub fn clear(&self) {

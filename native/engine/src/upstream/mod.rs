@@ -8,6 +8,9 @@ mod cookies;
 pub(crate) mod fastcgi;
 pub mod keepalive;
 mod proxy;
+pub mod quick;
+mod quick_answer;
+mod recipe;
 mod request;
 pub mod resolving;
 mod response_body;
@@ -26,6 +29,7 @@ use std::sync::Arc;
 pub use cached::Note;
 pub use fastcgi::serve as fastcgi;
 pub use proxy::serve as proxy;
+pub use transfer::Begun;
 
 /// What is only known when the answer's body has ended.
 #[derive(Debug, Default)]

@@ -171,7 +171,7 @@ pub async fn serve(ex: &mut Exchange, pass: &ProxyPass) -> Flow {
         }
     };
     let conf: Arc<UpConf> = ex.loc.conf.proxy.clone().unwrap_or_default();
-    let uri: Rc<[u8]> = request_uri(ex, pass, &target).into();
+    let uri: Rc<[u8]> = request_uri(ex, pass, target.uri.as_deref()).into();
     let scheme = if target.https { "https" } else { "http" };
     let cache_key = match conf.cache {
         None => Vec::new(),
@@ -209,7 +209,7 @@ fn host_only(authority: &str) -> String {
 }
 
 /// `$proxy_host` as a header: unix sockets are called localhost, default ports are left out.
-fn host_header(target: &Target) -> String {
+pub(super) fn host_header(target: &Target) -> String {
     if target.authority.starts_with("unix:") {
         return "localhost".into();
     }
@@ -221,9 +221,10 @@ fn host_header(target: &Target) -> String {
         .to_string()
 }
 
-/// The URI asked for: as received, or with the location's part replaced.
-fn request_uri(ex: &Exchange, pass: &ProxyPass, target: &Target) -> Vec<u8> {
-    if let Some(uri) = &target.uri {
+/// The URI asked for: as received, or with the location's part replaced. `own`: that of a `proxy_pass` with
+/// variables.
+pub(super) fn request_uri(ex: &Exchange, pass: &ProxyPass, own: Option<&[u8]>) -> Vec<u8> {
+    if let Some(uri) = own {
         let slash: &[u8] = if uri.starts_with(b"/") { b"" } else { b"/" };
         return [slash, uri].concat();
     }

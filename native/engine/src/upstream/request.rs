@@ -2,7 +2,7 @@
 
 use crate::exchange::{Exchange, Received};
 use crate::template;
-use gallop_conf::model::{items, UpConf};
+use gallop_conf::model::{items, Param, UpConf};
 use std::io::Write;
 use std::rc::Rc;
 
@@ -63,54 +63,75 @@ impl HttpRequest {
             Some(body) => BodyLength::Known(body.len() as u64),
             None => body_length(ex, conf),
         };
-        let http10 = conf.http_version == Some(1000);
         let mut out = Vec::with_capacity(512);
         match &conf.method {
-            Some(t) => out.extend_from_slice(&template::eval(ex, t)),
+            Some(t) => template::eval_into(ex, t, &mut out),
             None if self.as_get => out.extend_from_slice(b"GET"),
             None => out.extend_from_slice(ex.method()),
         }
-        out.push(b' ');
-        out.extend_from_slice(&self.uri);
-        out.extend_from_slice(if http10 {
-            b" HTTP/1.0\r\n"
-        } else {
-            b" HTTP/1.1\r\n"
-        });
-        self.own_headers(ex, conf, length, &mut out);
-        client_headers(ex, conf, &mut out);
-        out.extend_from_slice(b"\r\n");
+        head(ex, conf, &self.uri, &self.host, length, &mut out);
         (out, set_body, length)
     }
+}
 
-    fn own_headers(&self, ex: &Exchange, conf: &UpConf, length: BodyLength, out: &mut Vec<u8>) {
-        let set = items(&conf.set_headers);
-        let is_set = |name: &str| set.iter().any(|h| h.name.eq_ignore_ascii_case(name));
-        if !is_set("host") {
-            field(out, b"Host", self.host.as_bytes());
-        }
-        for header in set {
-            let value = template::eval(ex, &header.value);
-            if !value.is_empty() {
-                field(out, header.name.as_bytes(), &value);
-            }
-        }
-        for (name, value) in own_conditions(ex) {
-            if !is_set(name) {
-                field(out, name.as_bytes(), &value);
-            }
-        }
-        match length {
-            BodyLength::Known(n) if !is_set("content-length") => {
-                // Writing into a vector cannot fail.
-                let _ = write!(out, "Content-Length: {n}\r\n");
-            }
-            BodyLength::Chunked if !is_set("transfer-encoding") => {
-                field(out, b"Transfer-Encoding", b"chunked");
-            }
-            _ => {}
+/// Writes the head's rest behind its method. `host`: where the configuration sets none.
+pub fn head(
+    ex: &Exchange,
+    conf: &UpConf,
+    uri: &[u8],
+    host: &str,
+    length: BodyLength,
+    out: &mut Vec<u8>,
+) {
+    out.push(b' ');
+    out.extend_from_slice(uri);
+    out.extend_from_slice(match conf.http_version {
+        Some(1000) => b" HTTP/1.0\r\n",
+        _ => b" HTTP/1.1\r\n",
+    });
+    own_headers(ex, conf, host, length, out);
+    client_headers(ex, conf, out);
+    out.extend_from_slice(b"\r\n");
+}
+
+fn own_headers(ex: &Exchange, conf: &UpConf, host: &str, length: BodyLength, out: &mut Vec<u8>) {
+    let set = items(&conf.set_headers);
+    let is_set = |name: &str| set.iter().any(|h| h.name.eq_ignore_ascii_case(name));
+    if !is_set("host") {
+        field(out, b"Host", host.as_bytes());
+    }
+    for header in set {
+        set_field(ex, header, out);
+    }
+    for (name, value) in own_conditions(ex) {
+        if !is_set(name) {
+            field(out, name.as_bytes(), &value);
         }
     }
+    match length {
+        BodyLength::Known(n) if !is_set("content-length") => {
+            // Writing into a vector cannot fail.
+            let _ = write!(out, "Content-Length: {n}\r\n");
+        }
+        BodyLength::Chunked if !is_set("transfer-encoding") => {
+            field(out, b"Transfer-Encoding", b"chunked");
+        }
+        _ => {}
+    }
+}
+
+/// A field that the configuration sets; none where its value is empty.
+fn set_field(ex: &Exchange, header: &Param, out: &mut Vec<u8>) {
+    let start = out.len();
+    out.extend_from_slice(header.name.as_bytes());
+    out.extend_from_slice(b": ");
+    let value = out.len();
+    template::eval_into(ex, &header.value, out);
+    if out.len() == value {
+        return out.truncate(start);
+    }
+    break_no_line(&mut out[value..]);
+    out.extend_from_slice(b"\r\n");
 }
 
 /// Fields that ask for less than the whole answer, which is what a cache wants.
@@ -152,17 +173,18 @@ fn client_headers(ex: &Exchange, conf: &UpConf, out: &mut Vec<u8>) {
         return;
     }
     let set = items(&conf.set_headers);
-    let nominated: Vec<Vec<u8>> = ex
-        .head
-        .get_all("connection")
-        .flat_map(|v| v.split(|&c| c == b','))
-        .map(|w| w.trim_ascii().to_ascii_lowercase())
-        .collect();
+    // Fields that `Connection` names concern the client's connection alone.
+    let ends_here = |name: &[u8]| {
+        let words = ex.head.get_all("connection");
+        let mut words = words.flat_map(|v| v.split(|&c| c == b','));
+        words.any(|w| w.trim_ascii().eq_ignore_ascii_case(name))
+    };
+    let names_any = ex.head.get("connection").is_some();
     for (name, value) in ex.head.iter() {
         let is = |other: &str| name.eq_ignore_ascii_case(other.as_bytes());
         let skipped = OWN.iter().any(|n| is(n))
             || set.iter().any(|h| is(&h.name))
-            || nominated.iter().any(|n| name.eq_ignore_ascii_case(n))
+            || names_any && ends_here(name)
             || is_withheld(ex, name);
         if !skipped {
             field(out, name, value);
@@ -173,11 +195,15 @@ fn client_headers(ex: &Exchange, conf: &UpConf, out: &mut Vec<u8>) {
 fn field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     out.extend_from_slice(name);
     out.extend_from_slice(b": ");
-    // A line break would start a field that nobody meant to send.
-    out.extend(
-        value
-            .iter()
-            .map(|&c| if c == b'\r' || c == b'\n' { b' ' } else { c }),
-    );
+    let start = out.len();
+    out.extend_from_slice(value);
+    break_no_line(&mut out[start..]);
     out.extend_from_slice(b"\r\n");
+}
+
+/// A line break in a value would start a field that nobody meant to send.
+fn break_no_line(value: &mut [u8]) {
+    while let Some(at) = memchr::memchr2(b'\r', b'\n', value) {
+        value[at] = b' ';
+    }
 }

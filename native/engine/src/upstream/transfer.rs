@@ -96,7 +96,7 @@ pub enum Tried {
 }
 
 /// Who a TLS server should be, and who this server is to it.
-struct TlsNames {
+pub(super) struct TlsNames {
     name: String,
     certificate: Option<(String, String)>,
 }
@@ -121,18 +121,26 @@ fn tls_names(ex: &Exchange, plan: &Plan<'_>) -> TlsNames {
     }
 }
 
-fn pool_key(ex: &Exchange, plan: &Plan<'_>, chosen: &Chosen, tls: Option<&TlsNames>) -> PoolKey {
-    let bind = plan.conf.bind.as_ref().and_then(|b| b.addr.as_ref());
-    let local = plan.group.conf.keepalive_local;
+/// `group`: the index of a group that keeps idle connections.
+pub(super) fn pool_key(
+    ex: &Exchange,
+    group: Option<usize>,
+    scheme: &'static str,
+    conf: &Arc<UpConf>,
+    chosen: &Chosen,
+    tls: Option<&TlsNames>,
+) -> PoolKey {
+    let bind = conf.bind.as_ref().and_then(|b| b.addr.as_ref());
+    let local = chosen.group.conf.keepalive_local;
     PoolKey {
-        group: plan.index,
-        scheme: plan.scheme,
+        group,
+        scheme,
         peer: chosen.name().clone(),
         bind: bind.map_or(Vec::new(), |t| template::eval(ex, t)),
         location: local.then_some(Arc::as_ptr(&ex.loc) as usize),
         tls: tls.map(|tls| {
             Box::new(TlsKey {
-                conf: Arc::as_ptr(&plan.conf) as usize,
+                conf: Arc::as_ptr(conf) as usize,
                 name: tls.name.clone(),
                 certificate: tls.certificate.clone(),
             })
@@ -140,11 +148,50 @@ fn pool_key(ex: &Exchange, plan: &Plan<'_>, chosen: &Chosen, tls: Option<&TlsNam
     }
 }
 
+/// A first attempt that was begun without the request's task.
+pub struct Begun {
+    pub chosen: Chosen,
+    /// How far it came; `None`: there is no connection yet.
+    pub started: Option<Started>,
+}
+
+/// A request that was sent as far as the socket took it.
+pub struct Started {
+    pub conn: UpstreamConn,
+    /// Bytes that were sent, and those that were not.
+    pub sent: u64,
+    pub unsent: Vec<u8>,
+    /// What came of it last.
+    pub last: Option<Came>,
+    /// Milliseconds (monotonic).
+    pub began: u64,
+    /// Milliseconds that the server has left to be heard of.
+    pub left: u64,
+}
+
+/// What a connection brought.
+pub enum Came {
+    Bytes(Vec<u8>),
+    End,
+    Error(io::Error),
+}
+
 /// Tries one server.
-pub async fn one(ex: &mut Exchange, plan: &Plan<'_>, chosen: &Chosen) -> Tried {
+pub async fn one(
+    ex: &mut Exchange,
+    plan: &Plan<'_>,
+    chosen: &Chosen,
+    started: Option<Started>,
+) -> Tried {
+    if let Some(started) = started {
+        if let Some(a) = ex.attempts.last_mut() {
+            a.connect_ms = Some(0);
+        }
+        return go_on(ex, plan, started).await;
+    }
     let started = now_ms();
     let tls = plan.tls.then(|| tls_names(ex, plan));
-    let key = pool_key(ex, plan, chosen, tls.as_ref());
+    let key = pool_key(ex, plan.index, plan.scheme, &plan.conf, chosen, tls.as_ref());
     let pooled = plan.index.and_then(|_| ex.worker.pool.take(&key));
     let conn = match pooled {
         Some(conn) => conn,
@@ -344,6 +391,18 @@ impl Outgoing {
         out
     }
 
+    /// What is left of a request without a body.
+    fn rest(buf: Vec<u8>, sent: u64) -> Outgoing {
+        Outgoing {
+            buf,
+            at: 0,
+            feed: Feed::Done,
+            framing: BodyFraming::Plain,
+            total: sent,
+            body: 0,
+        }
+    }
+
     fn is_done(&self) -> bool {
         self.at == self.buf.len() && matches!(self.feed, Feed::Done)
     }
@@ -465,14 +524,75 @@ enum Event {
 /// Sends the request and reads until the answer's head is there.
 async fn exchange(ex: &mut Exchange, plan: &Plan<'_>, mut conn: UpstreamConn) -> Tried {
     conn.requests += 1;
-    let mut out = Outgoing::new(ex, plan);
+    let out = Outgoing::new(ex, plan);
+    let doing = Doing {
+        conn,
+        out,
+        input: buffers::take(),
+        last: None,
+        left: None,
+    };
+    head_of(ex, plan, doing).await
+}
+
+/// Takes up a request that was sent already, as far as the socket took it.
+async fn go_on(ex: &mut Exchange, plan: &Plan<'_>, started: Started) -> Tried {
+    let mut input = Vec::new();
+    let last = match started.last {
+        None => None,
+        Some(Came::Bytes(bytes)) => {
+            input = bytes;
+            Some(Event::Received)
+        }
+        Some(Came::End) => Some(Event::Closed),
+        Some(Came::Error(e)) => Some(Event::Broken(e)),
+    };
+    let doing = Doing {
+        conn: started.conn,
+        out: Outgoing::rest(started.unsent, started.sent),
+        input,
+        last,
+        left: Some(started.left),
+    };
+    head_of(ex, plan, doing).await
+}
+
+/// A request under way.
+struct Doing {
+    conn: UpstreamConn,
+    out: Outgoing,
+    input: Vec<u8>,
+    /// What has happened and was not looked at yet.
+    last: Option<Event>,
+    /// Milliseconds for the next step, if not as many as usual.
+    left: Option<u64>,
+}
+
+async fn head_of(ex: &mut Exchange, plan: &Plan<'_>, doing: Doing) -> Tried {
+    let Doing {
+        conn,
+        mut out,
+        mut input,
+        mut last,
+        mut left,
+    } = doing;
     let mut decoder = Decoder::new(plan);
-    let mut input = buffers::take();
     let idle = deadline();
     let limit = plan.conf.buffer_size.unwrap_or(4096) as usize;
     let mut got = 0u64;
     loop {
-        match step(ex, plan, &conn, &mut out, &mut input, &idle).await {
+        let event = match last.take() {
+            Some(event) => event,
+            None => {
+                let usual = match out.is_done() {
+                    true => plan.conf.read_ms(),
+                    false => plan.conf.send_ms(),
+                };
+                idle.set(left.take().unwrap_or(usual));
+                step(ex, plan, &conn, &mut out, &mut input, &idle).await
+            }
+        };
+        match event {
             Event::Received => {}
             Event::Flow(flow) => return Tried::Flow(flow),
             Event::Closed => {
@@ -623,7 +743,6 @@ async fn step(
     idle: &Deadline,
 ) -> Event {
     let (send_ms, read_ms) = (plan.conf.send_ms(), plan.conf.read_ms());
-    idle.set(if out.is_done() { read_ms } else { send_ms });
     let mut broken: Option<io::Error> = None;
     poll_fn(|cx| {
         while broken.is_none() && !out.is_done() {

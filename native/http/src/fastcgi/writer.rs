@@ -121,6 +121,11 @@ impl RequestWriter {
         &self.out
     }
 
+    /// The bytes written so far, and the memory they lie in.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.out
+    }
+
     /// Forgets the bytes (they have been sent), keeping the allocation.
     pub fn clear(&mut self) {
         self.out.clear();

@@ -124,8 +124,11 @@ pub fn answer<T: Transport>(
         if sent == entry.bytes.len() {
             return Some(Next::Answered { wait });
         }
-        let rest = entry.bytes[sent..].to_vec();
-        Some(Next::Partly { rest, wait })
+        Some(Next::Partly {
+            rest: entry.bytes[sent..].to_vec(),
+            wait,
+            patience: conf.send_timeout.unwrap_or(60_000),
+        })
     })
 }
 
@@ -151,7 +154,7 @@ fn is_last(conn: &Conn, location: &Location, now: u64) -> bool {
 }
 
 /// Bytes the transport takes without waiting. `None`: the connection is broken.
-fn write_now<T: Transport>(io: &T, bytes: &[u8]) -> Option<usize> {
+pub fn write_now<T: Transport>(io: &T, bytes: &[u8]) -> Option<usize> {
     let mut cx = Context::from_waker(Waker::noop());
     match io.poll_write(&mut cx, bytes, false) {
         Poll::Ready(Ok(n)) => Some(n),

@@ -3,6 +3,7 @@
 mod body;
 mod close;
 mod fast;
+pub mod passing;
 mod ready;
 mod send;
 mod tunnel;
@@ -15,6 +16,7 @@ use crate::worker::{Busy, ConnectionCount, Phase};
 use body::Source;
 
 use gallop_conf::model::{Level, Server};
+use gallop_engine::upstream::quick::{Asked as Sent, Flight};
 use gallop_engine::{Begin, Conn, Exchange, Worker};
 use gallop_http::h1::{self, BodyFraming, HeadError, Limits, Parsed};
 use gallop_http::message::{Head, Version};
@@ -121,7 +123,11 @@ pub enum Next {
     Partly {
         rest: Vec<u8>,
         wait: Option<u64>,
+        /// Milliseconds that the client has to take some of it.
+        patience: u64,
     },
+    /// A request that was sent on to an upstream and waits for its answer.
+    Passed(Box<Flight>),
     Request {
         ex: Box<Exchange>,
         len: usize,
@@ -154,7 +160,8 @@ pub struct Asked<'a, T> {
 
 /// Parses the head that `bytes` begin with, and answers it from the cache of prebuilt answers if that
 /// is possible. How many bytes are done with: none of a request that is not answered yet.
-fn look<T: Transport>(asked: &Asked<'_, T>, bytes: &[u8]) -> (Next, usize) {
+/// `taskless`: no task serves the connection, so that none is needed for an upstream's answer either.
+fn look<T: Transport>(asked: &Asked<'_, T>, bytes: &[u8], taskless: bool) -> (Next, usize) {
     let conf = &asked.conn.endpoint.hosts.default.conf;
     let (count, size) = conf.large_buffers();
     let limits = Limits {
@@ -178,8 +185,17 @@ fn look<T: Transport>(asked: &Asked<'_, T>, bytes: &[u8]) -> (Next, usize) {
                 return (next, len);
             }
         }
+        let mut begun = None;
+        if bad.is_none() && taskless && bytes.len() == len {
+            match passing::send(asked, &mut head) {
+                Sent::Sent(flight) => return (Next::Passed(flight), len),
+                Sent::Begun(first) => begun = Some(first),
+                Sent::No => {}
+            }
+        }
         let mut ex = Exchange::new(asked.worker.clone(), asked.conn.clone());
         std::mem::swap(&mut ex.head, &mut head);
+        ex.begun_attempt = begun;
         (Next::Request { ex, len, bad }, 0)
     })
 }
@@ -269,13 +285,19 @@ impl<T: Transport> Driver<T> {
                     self.wait = wait;
                     wait.is_some()
                 }
-                Some(Next::Partly { rest, wait }) => {
+                Some(Next::Partly {
+                    rest,
+                    wait,
+                    patience,
+                }) => {
                     self.wait = wait;
-                    send::write_all(&self.shared.io, &rest).await.is_ok() && wait.is_some()
+                    let io = &self.shared.io;
+                    send::write_patiently(io, &rest, patience).await.is_ok() && wait.is_some()
                 }
                 Some(Next::Request { ex, len, bad }) => self.request(ex, len, bad).await,
                 Some(Next::Idle) => return true,
-                Some(Next::Incomplete { .. }) | None => return false,
+                // Only connections without a task have requests sent on before.
+                Some(Next::Passed(_) | Next::Incomplete { .. }) | None => return false,
             };
             if !keep {
                 return false;
@@ -363,7 +385,7 @@ impl<T: Transport> Driver<T> {
             conn: &self.conn,
             io: &self.shared.io,
         };
-        let (next, used) = self.shared.with_unread(|bytes| look(&asked, bytes));
+        let (next, used) = self.shared.with_unread(|bytes| look(&asked, bytes, false));
         self.shared.consume(used);
         next
     }

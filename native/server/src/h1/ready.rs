@@ -1,9 +1,10 @@
 //! A connection that waited for its next request and has something to read. Requests that a prebuilt
 //! answer serves are served here and now; others get a task.
 
-use super::{look, serve, Asked, Client, Next, Start, BATCH, READ_SIZE};
+use super::{look, passing, serve, Asked, Client, Next, Start, BATCH, READ_SIZE};
 use crate::idle::Idle;
 use crate::transport::Transport;
+use gallop_engine::upstream::quick::Flight;
 use gallop_runtime::{coarse_ms, spawn};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -19,6 +20,7 @@ enum Outcome {
     /// It waits for another request, until this time.
     Waits(u64),
     Task(Start),
+    Passed(Box<Flight>),
     Over,
 }
 
@@ -31,6 +33,7 @@ pub fn take_up<T: Transport>(idle: &Rc<Idle>, client: Client<T>, due: u64) {
     match outcome {
         Outcome::Waits(until) => idle.park(client, until),
         Outcome::Task(start) => spawn(serve(idle.clone(), client, start)),
+        Outcome::Passed(flight) => passing::wait(idle, client, flight),
         Outcome::Over => {}
     }
 }
@@ -73,11 +76,12 @@ fn answer_all<T: Transport>(asked: &Asked<'_, T>, input: &[u8], due: u64) -> Res
     let mut left = (before > 0).then(|| due.saturating_sub(coarse_ms()));
     let mut rest = input;
     while !rest.is_empty() {
-        let (next, used) = look(asked, rest);
+        let (next, used) = look(asked, rest, true);
         rest = &rest[used..];
         left = match next {
             Next::Answered { wait: None } => return Err(Outcome::Over),
             Next::Answered { wait } => wait,
+            Next::Passed(flight) => return Err(Outcome::Passed(flight)),
             next => {
                 return Err(Outcome::Task(Start {
                     early: rest.to_vec(),

@@ -31,6 +31,20 @@ pub async fn write_all<T: Transport>(io: &T, mut bytes: &[u8]) -> io::Result<()>
     Ok(())
 }
 
+/// As [`write_all`], to a client that takes some of it every `patience` milliseconds.
+pub async fn write_patiently<T: Transport>(
+    io: &T,
+    mut bytes: &[u8],
+    patience: u64,
+) -> io::Result<()> {
+    while !bytes.is_empty() {
+        let write = poll_fn(|cx| io.poll_write(cx, bytes, false));
+        let n = timeout(patience, write).await.map_err(|_| timed_out())??;
+        bytes = &bytes[n..];
+    }
+    Ok(())
+}
+
 /// How the body's end is told.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Framing {

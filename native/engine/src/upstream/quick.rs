@@ -1,0 +1,393 @@
+//! The quick way of a request to an upstream: no task, no future, no memory of its own. It is for a request
+//! without a body that one write sends, and for an answer that one read brings whole; both are most common.
+//! Whatever turns out otherwise goes on as any other request, from where it stands: [`Flight::leave`].
+
+use super::buffers;
+use super::fastcgi;
+use super::keepalive::{PoolKey, UpstreamConn};
+use super::proxy::request_uri;
+use super::quick_answer::{answer, Framed};
+use super::recipe::{look_up, Recipe, Recipes};
+use super::request::{self, BodyLength};
+use super::state::{Chosen, Hint};
+pub use super::transfer::Came;
+use super::transfer::{pool_key, Begun, Started};
+use crate::conn::Conn;
+use crate::exchange::Exchange;
+use crate::metrics::Done;
+use crate::phases::choose_server;
+use crate::uri;
+use crate::worker::Worker;
+use gallop_conf::locations::Found;
+use gallop_conf::model::{Handler, Location, PeerAddr, Server};
+use gallop_http::fastcgi::RequestWriter;
+use gallop_http::message::{Head, Version};
+use gallop_runtime::{coarse_ms, coarse_us, start_connect, unix_time, ConnectTo, Sock};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+/// What a thread keeps for requests that go the quick way.
+#[derive(Default)]
+pub struct Desk {
+    /// Filled anew with each request, for what reads one.
+    exchange: RefCell<Option<Box<Exchange>>>,
+    recipes: RefCell<Recipes>,
+    heads: RefCell<Vec<Head>>,
+    out: RefCell<Vec<u8>>,
+    writer: RefCell<RequestWriter>,
+    tried: RefCell<Vec<bool>>,
+}
+
+/// Heads a thread keeps for later requests.
+const SPARE_HEADS: usize = 256;
+
+impl Desk {
+    /// Lets everything go that refers to the worker.
+    pub fn clear(&self) {
+        *self.exchange.borrow_mut() = None;
+    }
+}
+
+/// A request that waits for its answer.
+pub struct Flight {
+    recipe: Rc<Recipe>,
+    server: Arc<Server>,
+    loc: Arc<Location>,
+    head: Head,
+    conn: UpstreamConn,
+    chosen: Chosen,
+    /// Bytes of the request.
+    sent: u64,
+    /// Milliseconds (monotonic), microseconds (monotonic), milliseconds since 1970.
+    started: u64,
+    begun: u64,
+    started_wall: u64,
+}
+
+/// What becomes of a request.
+pub enum Asked {
+    /// It is not for the quick way.
+    No,
+    Sent(Box<Flight>),
+    /// Its server was chosen; from there it goes on as any other.
+    Begun(Box<Begun>),
+}
+
+/// What came from the server.
+pub enum Heard {
+    Nothing(Box<Flight>),
+    /// The client's answer was written, and the connection to the server may carry another request or not.
+    Answer { flight: Box<Flight>, framed: Framed },
+    /// More than the quick way is made for.
+    Other { flight: Box<Flight>, came: Came },
+}
+
+/// Sends a request on, if that can be done at once. `head` is taken from whoever asks when it was sent.
+pub fn ask(worker: &Rc<Worker>, conn: &Rc<Conn>, head: &mut Head) -> Asked {
+    if conn.tls().is_some() || conn.endpoint.ssl || !is_simple(head) {
+        return Asked::No;
+    }
+    let mut desk = worker.desk.exchange.borrow_mut();
+    let ex = desk.get_or_insert_with(|| Exchange::new(worker.clone(), conn.clone()));
+    fill(ex, conn);
+    std::mem::swap(&mut ex.head, head);
+    let asked = send(ex);
+    std::mem::swap(&mut ex.head, head);
+    match asked {
+        Asked::Sent(mut flight) => {
+            let spare = worker.desk.heads.borrow_mut().pop();
+            flight.head = std::mem::replace(head, spare.unwrap_or_default());
+            Asked::Sent(flight)
+        }
+        other => other,
+    }
+}
+
+/// A request without a body whose fields ask for nothing but to be passed on.
+fn is_simple(head: &Head) -> bool {
+    if head.version != Version::Http11 || head.method() != b"GET" || !head.authority.is_empty() {
+        return false;
+    }
+    let (mut hosts, mut once) = (0, 0u32);
+    for (name, value) in head.iter() {
+        let is = |other: &[u8]| name.eq_ignore_ascii_case(other);
+        match name.len() {
+            4 if is(b"host") => hosts += 1,
+            6 if is(b"expect") => return false,
+            7 if is(b"upgrade") => return false,
+            10 if is(b"connection") && !value.eq_ignore_ascii_case(b"keep-alive") => return false,
+            14 if is(b"content-length") => return false,
+            17 if is(b"transfer-encoding") => return false,
+            _ => {}
+        }
+        if let Some(bit) = crate::phases::once(name) {
+            if once & (1 << bit) != 0 {
+                return false;
+            }
+            once |= 1 << bit;
+        }
+    }
+    hosts == 1
+}
+
+fn fill(ex: &mut Exchange, conn: &Rc<Conn>) {
+    ex.conn = conn.clone();
+    ex.client = conn.peer().map(|p| p.ip());
+    ex.client_port = conn.peer().map_or(0, |p| p.port());
+    (ex.begun, ex.started, ex.started_wall) = (coarse_us(), coarse_ms(), unix_time());
+    ex.begun_attempt = None;
+    let mut captures = ex.captures.borrow_mut();
+    captures.0.clear();
+    captures.1.clear();
+}
+
+/// Whether the connection may carry another request after this one.
+fn is_kept(ex: &Exchange) -> bool {
+    let conf = &ex.loc.conf;
+    let lasted = ex.started.saturating_sub(ex.conn.started);
+    ex.conn.requests.get() + 1 < conf.keepalive_requests.unwrap_or(1000)
+        && lasted <= conf.keepalive_time.unwrap_or(3_600_000)
+}
+
+/// Chooses server block and location; the recipe of the latter.
+fn choose(ex: &mut Exchange) -> Option<Rc<Recipe>> {
+    choose_server(ex).ok()?;
+    // What a name matched may have set variables.
+    if !ex.captures.borrow().1.is_empty() {
+        return None;
+    }
+    let merge = ex.server.conf.merge_slashes.unwrap_or(true);
+    if !uri::parse(ex.head.text(ex.head.path), merge, &mut ex.uri) {
+        return None;
+    }
+    let server = ex.server.clone();
+    let Found::Location { location, matched } = server.root.children.choose(&ex.uri.path) else {
+        return None;
+    };
+    ex.loc = location.clone();
+    let worker = ex.worker.clone();
+    let recipe = look_up(ex, &mut worker.desk.recipes.borrow_mut())?;
+    if let Some((pattern, groups)) = matched {
+        if !pattern.named().is_empty() {
+            return None;
+        }
+        *ex.captures.borrow_mut() = (ex.uri.path.clone(), groups);
+    }
+    is_kept(ex).then_some(recipe)
+}
+
+fn send(ex: &mut Exchange) -> Asked {
+    let Some(recipe) = choose(ex) else {
+        return Asked::No;
+    };
+    let worker = ex.worker.clone();
+    let mut tried = worker.desk.tried.borrow_mut();
+    tried.clear();
+    let Some(chosen) = recipe.group.choose(&Hint::default(), &mut tried) else {
+        return Asked::No;
+    };
+    let key = pool_key(
+        ex,
+        Some(recipe.index),
+        recipe.scheme(),
+        &recipe.conf,
+        &chosen,
+        None,
+    );
+    let begun = ex.started;
+    let Some(mut conn) = connection(&worker, &recipe, key, &chosen) else {
+        let started = None;
+        return Asked::Begun(Box::new(Begun { chosen, started }));
+    };
+    conn.requests += 1;
+    let mut out = worker.desk.out.borrow_mut();
+    out.clear();
+    write(ex, &recipe, &mut out);
+    let mut cx = Context::from_waker(Waker::noop());
+    let sent = match conn.stream.poll_write(&mut cx, &out) {
+        Poll::Ready(Ok(n)) => n,
+        // Who goes on meets the error again.
+        Poll::Ready(Err(_)) | Poll::Pending => 0,
+    };
+    if sent < out.len() {
+        let started = Some(Started {
+            conn,
+            sent: sent as u64,
+            unsent: out[sent..].to_vec(),
+            last: None,
+            began: begun,
+            left: recipe.conf.send_ms(),
+        });
+        return Asked::Begun(Box::new(Begun { chosen, started }));
+    }
+    Asked::Sent(Box::new(Flight {
+        server: ex.server.clone(),
+        loc: ex.loc.clone(),
+        head: Head::default(),
+        conn,
+        chosen,
+        sent: sent as u64,
+        started: ex.started,
+        begun: ex.begun,
+        started_wall: ex.started_wall,
+        recipe,
+    }))
+}
+
+/// A connection to the server that was chosen, if there is one without waiting.
+fn connection(
+    worker: &Worker,
+    recipe: &Recipe,
+    key: PoolKey,
+    chosen: &Chosen,
+) -> Option<UpstreamConn> {
+    if let Some(conn) = worker.pool.take(&key) {
+        // What lies under TLS, or another thing than a socket, is not waited for here.
+        return conn.stream.sock().is_some().then_some(conn);
+    }
+    let PeerAddr::Unix(path) = &chosen.peer().addr else {
+        return None;
+    };
+    let (fd, result) = start_connect(&ConnectTo::Unix(path.clone()), None).ok()?;
+    result.ok()?;
+    debug_assert!(recipe.group.conf.resolving.is_empty());
+    Some(UpstreamConn {
+        stream: Box::new(Sock::connected(fd).ok()?),
+        key,
+        requests: 0,
+        opened: coarse_ms(),
+        reused: false,
+    })
+}
+
+/// Writes the request as the server wants it.
+fn write(ex: &mut Exchange, recipe: &Recipe, out: &mut Vec<u8>) {
+    let conf = &recipe.conf;
+    let Some(host) = &recipe.host else {
+        fastcgi::split_path(ex, conf);
+        let mut writer = ex.worker.desk.writer.borrow_mut();
+        fastcgi::write(ex, conf, &mut writer);
+        writer.end_stdin();
+        return out.extend_from_slice(writer.bytes());
+    };
+    let loc = ex.loc.clone();
+    let Some(Handler::Proxy(pass)) = &loc.handler else {
+        return;
+    };
+    out.extend_from_slice(b"GET");
+    let uri = request_uri(ex, pass, None);
+    request::head(ex, conf, &uri, host, BodyLength::None, out);
+}
+
+impl Flight {
+    /// The number of the socket that the answer comes through, see [`gallop_runtime::IoFd::slot`]. It is
+    /// told of through the thread's handler of parked descriptors.
+    pub fn wait(&self) -> usize {
+        let io = self.sock().io();
+        io.park();
+        io.slot()
+    }
+
+    fn sock(&self) -> &Sock {
+        let sock = self.conn.stream.sock();
+        sock.expect("only sockets are waited for")
+    }
+
+    /// When the server has had its time, in milliseconds (monotonic).
+    pub fn due(&self) -> u64 {
+        self.started + self.recipe.conf.read_ms() + 1
+    }
+
+    /// Milliseconds that the client then has for its next request.
+    pub fn keepalive(&self) -> u64 {
+        self.loc.conf.keepalive_timeout.map_or(75_000, |t| t.0)
+    }
+
+    /// Milliseconds that the client has to take some of the answer.
+    pub fn send_timeout(&self) -> u64 {
+        self.loc.conf.send_timeout.unwrap_or(60_000)
+    }
+
+    /// Looks what has come; an answer is written to `out`.
+    pub fn hear(self: Box<Self>, worker: &Worker, out: &mut Vec<u8>) -> Heard {
+        let flight = self;
+        let mut input = buffers::take();
+        let mut cx = Context::from_waker(Waker::noop());
+        let read = flight
+            .sock()
+            .poll_read_more(&mut cx, &mut input, buffers::SIZE);
+        let came = match read {
+            Poll::Pending => {
+                buffers::give(input);
+                return Heard::Nothing(flight);
+            }
+            Poll::Ready(Ok(0)) => Came::End,
+            Poll::Ready(Err(e)) => Came::Error(e),
+            Poll::Ready(Ok(_)) if worker.shutdown.is_set() => Came::Bytes(input),
+            Poll::Ready(Ok(n)) => match answer(worker, &flight.recipe, &input, out) {
+                Some(mut framed) => {
+                    framed.received = n as u64;
+                    buffers::give(input);
+                    return Heard::Answer { flight, framed };
+                }
+                None => Came::Bytes(input),
+            },
+        };
+        Heard::Other { flight, came }
+    }
+
+    /// Counts and logs the request, and gives back what it used. `sent`: bytes of the answer.
+    pub fn finish(self: Box<Self>, worker: &Rc<Worker>, conn: &Rc<Conn>, framed: &Framed, sent: usize) {
+        let flight = *self;
+        flight.chosen.succeeded();
+        if let Some(meter) = &worker.meter {
+            meter.request(Done {
+                zone: flight.server.zone,
+                version: flight.head.version,
+                status: framed.status,
+                received: flight.head.buf.len() as u64,
+                sent: sent as u64,
+                since: flight.begun,
+            });
+            if let Some(first) = flight.chosen.group.meter {
+                let lasted = coarse_ms().saturating_sub(flight.started);
+                meter.attempt(first + flight.chosen.index, framed.status, false, lasted);
+            }
+        }
+        if framed.keep {
+            let group = flight.chosen.group.clone();
+            worker
+                .pool
+                .give(flight.recipe.index, &group.conf, flight.conn);
+        }
+        let _ = conn;
+        let mut heads = worker.desk.heads.borrow_mut();
+        if heads.len() < SPARE_HEADS {
+            heads.push(flight.head);
+        }
+    }
+
+    /// Goes on as any other request, after `came` if anything did.
+    pub fn leave(self: Box<Self>, worker: &Rc<Worker>, conn: &Rc<Conn>, came: Option<Came>) -> Box<Exchange> {
+        let left = self.due().saturating_sub(coarse_ms());
+        let flight = *self;
+        let mut ex = Exchange::new(worker.clone(), conn.clone());
+        ex.head = flight.head;
+        (ex.begun, ex.started) = (flight.begun, flight.started);
+        ex.started_wall = flight.started_wall;
+        ex.begun_attempt = Some(Box::new(Begun {
+            chosen: flight.chosen,
+            started: Some(Started {
+                conn: flight.conn,
+                sent: flight.sent,
+                unsent: Vec::new(),
+                last: came,
+                began: flight.started,
+                left,
+            }),
+        }));
+        ex
+    }
+}

@@ -1,0 +1,269 @@
+//! From a whole answer of an upstream to the client's, byte by byte: what [`super::answer`] does for answers
+//! that need more than that.
+
+use super::answer::{is_passed, split_charset};
+use super::recipe::Recipe;
+use crate::status;
+use crate::time::parse_http_date;
+use crate::worker::Worker;
+use gallop_conf::model::next;
+use gallop_http::fastcgi::{Event, RecordReader, ResponseHeadParser};
+use gallop_http::h1::{parse_length, parse_response, ResponseHead};
+use std::cell::RefCell;
+use std::io::Write;
+
+/// What is to be known of an answer that was written.
+pub struct Framed {
+    pub status: u16,
+    /// The connection to the server may carry another request.
+    pub keep: bool,
+    /// Bytes that came from the server, and of the answer's body.
+    pub received: u64,
+    pub body: u64,
+}
+
+thread_local! {
+    static HEAD: RefCell<ResponseHead> = RefCell::default();
+}
+
+/// Writes the client's answer for the one in `input`. `None`, and nothing that counts is written: it is not
+/// whole, is cut off, comes with more than itself, or needs to be looked at more closely.
+pub fn answer(worker: &Worker, recipe: &Recipe, input: &[u8], out: &mut Vec<u8>) -> Option<Framed> {
+    out.clear();
+    match recipe.host {
+        Some(_) => http(worker, recipe, input, out),
+        None => fastcgi(worker, recipe, input, out),
+    }
+}
+
+fn limit(recipe: &Recipe) -> usize {
+    recipe.conf.buffer_size.unwrap_or(4096) as usize
+}
+
+fn http(worker: &Worker, recipe: &Recipe, input: &[u8], out: &mut Vec<u8>) -> Option<Framed> {
+    HEAD.with_borrow_mut(|head| {
+        let len = parse_response(input, head, true).ok()??;
+        if len > limit(recipe) {
+            return None;
+        }
+        let body = &input[len..];
+        let seen = Seen::of(head.iter())?;
+        let keep = seen.keep.unwrap_or(head.minor > 0);
+        let length = match head.status {
+            // The length is that of an answer to another request.
+            204 | 304 => 0,
+            _ => seen.length?,
+        };
+        if !keep || length != body.len() as u64 {
+            return None;
+        }
+        let line = Line {
+            status: head.status,
+            reason: head.text(head.reason),
+            length: seen.length,
+        };
+        write_head(worker, recipe, &line, &seen, head.iter(), out)?;
+        out.extend_from_slice(body);
+        Some(Framed {
+            status: head.status,
+            keep,
+            received: 0,
+            body: length,
+        })
+    })
+}
+
+fn fastcgi(worker: &Worker, recipe: &Recipe, input: &[u8], out: &mut Vec<u8>) -> Option<Framed> {
+    let mut reader = RecordReader::default();
+    let mut parser = ResponseHeadParser::new(limit(recipe));
+    let mut rest = input;
+    let (mut head, mut body) = (None, Vec::new());
+    while !reader.is_done() {
+        match reader.next(&mut rest).ok()?? {
+            Event::Stdout(mut data) => {
+                if head.is_none() {
+                    head = parser.push(&mut data).ok()?;
+                }
+                body.extend_from_slice(data);
+            }
+            Event::StdoutEnd | Event::End { .. } => {}
+            // What an application says there is logged.
+            Event::Stderr(_) | Event::StderrEnd => return None,
+        }
+    }
+    let head = head?;
+    let text = |range: &std::ops::Range<usize>| &parser.bytes()[range.clone()];
+    let fields = head.fields.iter().map(|(n, v)| (text(n), text(v)));
+    let seen = Seen::of(fields.clone())?;
+    let len = body.len() as u64;
+    let bodiless = matches!(head.status, 204 | 304);
+    if !rest.is_empty() || bodiless || seen.length.is_some_and(|l| l != len) {
+        return None;
+    }
+    let line = Line {
+        status: head.status,
+        reason: text(&head.reason),
+        length: seen.length,
+    };
+    write_head(worker, recipe, &line, &seen, fields, out)?;
+    if seen.length.is_some() {
+        out.extend_from_slice(&body);
+    } else {
+        chunked(&body, out);
+    }
+    Some(Framed {
+        status: head.status,
+        keep: recipe.conf.keep_conn == Some(true),
+        received: 0,
+        body: len,
+    })
+}
+
+fn chunked(body: &[u8], out: &mut Vec<u8>) {
+    if !body.is_empty() {
+        // Writing into a vector cannot fail.
+        let _ = write!(out, "{:x}\r\n", body.len());
+        out.extend_from_slice(body);
+        out.extend_from_slice(b"\r\n");
+    }
+    out.extend_from_slice(b"0\r\n\r\n");
+}
+
+/// Fields that have places of their own in an answer's head.
+#[derive(Default)]
+struct Seen<'a> {
+    content_type: Option<&'a [u8]>,
+    length: Option<u64>,
+    modified: Option<&'a [u8]>,
+    etag: Option<&'a [u8]>,
+    /// What `Connection` says.
+    keep: Option<bool>,
+}
+
+impl<'a> Seen<'a> {
+    /// `None`: there is a field that asks for more than to be passed on, or one that may come once only
+    /// comes twice.
+    fn of(fields: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> Option<Seen<'a>> {
+        let mut seen = Seen::default();
+        let (mut expires, mut encoding) = (false, false);
+        for (name, value) in fields {
+            let is = |other: &[u8]| name.eq_ignore_ascii_case(other);
+            let again = match name.len() {
+                4 if is(b"etag") => seen.etag.replace(value).is_some(),
+                7 if is(b"expires") => std::mem::replace(&mut expires, true),
+                7 if is(b"refresh") || is(b"upgrade") => return None,
+                8 if is(b"location") => return None,
+                10 if is(b"connection") => {
+                    let keep = value.eq_ignore_ascii_case(b"keep-alive");
+                    if !keep && !value.eq_ignore_ascii_case(b"close") {
+                        return None;
+                    }
+                    seen.keep.replace(keep).is_some()
+                }
+                12 if is(b"content-type") => seen.content_type.replace(value).is_some(),
+                13 if is(b"last-modified") => {
+                    // Another spelling of the date is not passed on as it is.
+                    parse_http_date(value).filter(|_| value.len() == 29)?;
+                    seen.modified.replace(value).is_some()
+                }
+                14 if is(b"content-length") => {
+                    seen.length.replace(parse_length(value)?).is_some()
+                }
+                16 if is(b"content-encoding") => std::mem::replace(&mut encoding, true),
+                17 if is(b"transfer-encoding") => return None,
+                14.. if name[..8].eq_ignore_ascii_case(b"x-accel-") => return None,
+                _ => false,
+            };
+            if again {
+                return None;
+            }
+        }
+        Some(seen)
+    }
+}
+
+/// What the status line says, and the body's length where the server told it.
+struct Line<'a> {
+    status: u16,
+    reason: &'a [u8],
+    length: Option<u64>,
+}
+
+fn write_head<'a>(
+    worker: &Worker,
+    recipe: &Recipe,
+    line: &Line<'_>,
+    seen: &Seen<'_>,
+    fields: impl Iterator<Item = (&'a [u8], &'a [u8])>,
+    out: &mut Vec<u8>,
+) -> Option<()> {
+    let status = line.status;
+    // Interim answers, changes of protocol, and answers that send the request to another server.
+    if status < 200 || next::of_status(status) & recipe.conf.next_servers() != 0 {
+        return None;
+    }
+    let reason = match line.reason {
+        b"" => status::reason(status).as_bytes(),
+        reason => reason,
+    };
+    let _ = write!(out, "HTTP/1.1 {status:03} ");
+    out.extend_from_slice(reason);
+    out.extend_from_slice(b"\r\n");
+    out.extend_from_slice(&recipe.server);
+    worker.with_date(|date| field(out, b"Date", date));
+    if let Some(value) = seen.content_type.filter(|v| !v.is_empty()) {
+        let (kind, charset) = split_charset(value);
+        out.extend_from_slice(b"Content-Type: ");
+        out.extend_from_slice(kind);
+        if let Some(charset) = charset {
+            out.extend_from_slice(b"; charset=");
+            out.extend_from_slice(charset);
+        }
+        out.extend_from_slice(b"\r\n");
+    }
+    match line.length {
+        Some(length) if status != 204 => {
+            let _ = write!(out, "Content-Length: {length}\r\n");
+        }
+        _ => {}
+    }
+    if let Some(modified) = seen.modified {
+        field(out, b"Last-Modified", modified);
+    }
+    if line.length.is_none() && !matches!(status, 204 | 304) {
+        field(out, b"Transfer-Encoding", b"chunked");
+    }
+    out.extend_from_slice(&recipe.connection);
+    for (name, value) in fields {
+        if !has_place(name) && is_passed(&recipe.conf, name, true) {
+            field(out, name, value);
+        }
+    }
+    if let Some(etag) = seen.etag {
+        field(out, b"ETag", etag);
+    }
+    out.extend_from_slice(b"\r\n");
+    Some(())
+}
+
+/// The field is one of [`Seen`], or its place is taken by one of this server's own.
+fn has_place(name: &[u8]) -> bool {
+    let is = |other: &[u8]| name.eq_ignore_ascii_case(other);
+    match name.len() {
+        4 => is(b"etag") || is(b"date"),
+        6 => is(b"server"),
+        10 => is(b"connection"),
+        12 => is(b"content-type"),
+        13 => is(b"last-modified"),
+        14 => is(b"content-length"),
+        _ => false,
+    }
+}
+
+/// Values come from a head that was taken apart at its line breaks: there is none in them.
+fn field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    out.extend_from_slice(name);
+    out.extend_from_slice(b": ");
+    out.extend_from_slice(value);
+    out.extend_from_slice(b"\r\n");
+}
