@@ -385,6 +385,24 @@ fn copy_head(ex: &mut Exchange, plan: &Plan<'_>, head: &Head, ranges: bool) {
     }
 }
 
+/// Remembers for the log what an answer passed on as it was consists of.
+pub(super) fn note(ex: &mut Exchange, conf: &UpConf, head: &Head) {
+    ex.response.status = head.status;
+    ex.response.content_length = head.content_length;
+    for (name, value) in head.fields.iter() {
+        if !is_passed(conf, name, true) {
+            continue;
+        }
+        match name.to_ascii_lowercase().as_slice() {
+            b"content-length" => {}
+            b"content-type" => set_content_type(ex, value.clone()),
+            b"last-modified" => ex.response.last_modified = parse_http_date(value),
+            b"etag" => ex.response.etag = Some(value.clone()),
+            _ => add(ex, name, value.clone()),
+        }
+    }
+}
+
 fn copy_field(ex: &mut Exchange, plan: &Plan<'_>, name: &[u8], value: Vec<u8>) {
     match name.to_ascii_lowercase().as_slice() {
         b"content-length" => {}

@@ -2,16 +2,19 @@
 //! without a body that one write sends, and for an answer that one read brings whole; both are most common.
 //! Whatever turns out otherwise goes on as any other request, from where it stands: [`Flight::leave`].
 
+use super::answer;
 use super::buffers;
 use super::fastcgi;
 use super::keepalive::{PoolKey, UpstreamConn};
 use super::proxy::request_uri;
-use super::quick_answer::{answer, Framed};
+pub use super::quick_answer::Framed;
+use super::quick_answer;
 use super::recipe::{look_up, Recipe, Recipes};
 use super::request::{self, BodyLength};
 use super::state::{Chosen, Hint};
 pub use super::transfer::Came;
 use super::transfer::{pool_key, Begun, Started};
+use super::{Attempt, Totals};
 use crate::conn::Conn;
 use crate::exchange::Exchange;
 use crate::metrics::Done;
@@ -22,7 +25,7 @@ use gallop_conf::locations::Found;
 use gallop_conf::model::{Handler, Location, PeerAddr, Server};
 use gallop_http::fastcgi::RequestWriter;
 use gallop_http::message::{Head, Version};
-use gallop_runtime::{coarse_ms, coarse_us, start_connect, unix_time, ConnectTo, Sock};
+use gallop_runtime::{coarse_ms, coarse_us, now_ms, start_connect, unix_time, ConnectTo, Sock};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -326,9 +329,8 @@ impl Flight {
             Poll::Ready(Ok(0)) => Came::End,
             Poll::Ready(Err(e)) => Came::Error(e),
             Poll::Ready(Ok(_)) if worker.shutdown.is_set() => Came::Bytes(input),
-            Poll::Ready(Ok(n)) => match answer(worker, &flight.recipe, &input, out) {
-                Some(mut framed) => {
-                    framed.received = n as u64;
+            Poll::Ready(Ok(_)) => match quick_answer::answer(worker, &flight.recipe, &input, out) {
+                Some(framed) => {
                     buffers::give(input);
                     return Heard::Answer { flight, framed };
                 }
@@ -339,33 +341,106 @@ impl Flight {
     }
 
     /// Counts and logs the request, and gives back what it used. `sent`: bytes of the answer.
-    pub fn finish(self: Box<Self>, worker: &Rc<Worker>, conn: &Rc<Conn>, framed: &Framed, sent: usize) {
-        let flight = *self;
+    pub fn finish(
+        self: Box<Self>,
+        worker: &Rc<Worker>,
+        conn: &Rc<Conn>,
+        mut framed: Framed,
+        sent: usize,
+    ) {
+        let mut flight = *self;
         flight.chosen.succeeded();
-        if let Some(meter) = &worker.meter {
-            meter.request(Done {
-                zone: flight.server.zone,
-                version: flight.head.version,
-                status: framed.status,
-                received: flight.head.buf.len() as u64,
-                sent: sent as u64,
-                since: flight.begun,
-            });
-            if let Some(first) = flight.chosen.group.meter {
-                let lasted = coarse_ms().saturating_sub(flight.started);
-                meter.attempt(first + flight.chosen.index, framed.status, false, lasted);
-            }
+        match framed.head.take() {
+            Some(head) => flight.log(worker, conn, &head, &framed, sent),
+            None => flight.count(worker, &framed, sent),
         }
+        let Flight {
+            recipe,
+            chosen,
+            conn,
+            head,
+            ..
+        } = flight;
         if framed.keep {
-            let group = flight.chosen.group.clone();
-            worker
-                .pool
-                .give(flight.recipe.index, &group.conf, flight.conn);
+            worker.pool.give(recipe.index, &chosen.group.conf, conn);
         }
-        let _ = conn;
         let mut heads = worker.desk.heads.borrow_mut();
         if heads.len() < SPARE_HEADS {
-            heads.push(flight.head);
+            heads.push(head);
+        }
+    }
+
+    fn meter(&self) -> Option<usize> {
+        let first = self.chosen.group.meter?;
+        Some(first + self.chosen.index)
+    }
+
+    fn count(&self, worker: &Worker, framed: &Framed, sent: usize) {
+        let Some(meter) = &worker.meter else { return };
+        meter.request(Done {
+            zone: self.server.zone,
+            version: self.head.version,
+            status: framed.status,
+            received: self.head.buf.len() as u64,
+            sent: sent as u64,
+            since: self.begun,
+        });
+        if let Some(peer) = self.meter() {
+            let lasted = now_ms().saturating_sub(self.started);
+            meter.attempt(peer, framed.status, false, lasted);
+        }
+    }
+
+    /// Counts and logs it as any other request.
+    fn log(
+        &mut self,
+        worker: &Rc<Worker>,
+        conn: &Rc<Conn>,
+        head: &answer::Head,
+        framed: &Framed,
+        sent: usize,
+    ) {
+        let mut ex = Exchange::new(worker.clone(), conn.clone());
+        std::mem::swap(&mut ex.head, &mut self.head);
+        (ex.begun, ex.started) = (self.begun, self.started);
+        ex.started_wall = self.started_wall;
+        choose(&mut ex);
+        (ex.server, ex.loc) = (self.server.clone(), self.loc.clone());
+        if self.recipe.host.is_none() {
+            fastcgi::split_path(&mut ex, &self.recipe.conf);
+        }
+        answer::note(&mut ex, &self.recipe.conf, head);
+        ex.attempts.push(self.attempt(&ex, head, framed));
+        ex.request_length = ex.head.buf.len() as u64;
+        (ex.bytes_sent, ex.body_sent) = (sent as u64, framed.body);
+        ex.complete = true;
+        crate::phases::finish(&mut ex);
+        std::mem::swap(&mut ex.head, &mut self.head);
+    }
+
+    fn attempt(&self, ex: &Exchange, head: &answer::Head, framed: &Framed) -> Attempt {
+        let lasted = now_ms().saturating_sub(self.started);
+        let times = Totals::default();
+        times.response_ms.set(Some(lasted));
+        times.length.set(framed.body);
+        times.received.set(framed.received);
+        times.sent.set(self.sent);
+        let uri = match &ex.loc.handler {
+            Some(Handler::Proxy(pass)) => request_uri(ex, pass, None),
+            _ => Vec::new(),
+        };
+        Attempt {
+            meter: self.meter(),
+            peer: self.chosen.name().clone(),
+            scheme: self.recipe.scheme(),
+            uri: uri.into(),
+            status: framed.status,
+            connect_ms: Some(0),
+            header_ms: Some(lasted),
+            times: times.into(),
+            headers: head.fields.clone(),
+            began: self.started,
+            ..Attempt::default()
         }
     }
 

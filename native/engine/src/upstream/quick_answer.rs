@@ -1,7 +1,7 @@
 //! From a whole answer of an upstream to the client's, byte by byte: what [`super::answer`] does for answers
 //! that need more than that.
 
-use super::answer::{is_passed, split_charset};
+use super::answer::{is_passed, split_charset, Head};
 use super::recipe::Recipe;
 use crate::status;
 use crate::time::parse_http_date;
@@ -9,6 +9,7 @@ use crate::worker::Worker;
 use gallop_conf::model::next;
 use gallop_http::fastcgi::{Event, RecordReader, ResponseHeadParser};
 use gallop_http::h1::{parse_length, parse_response, ResponseHead};
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::io::Write;
 
@@ -20,6 +21,8 @@ pub struct Framed {
     /// Bytes that came from the server, and of the answer's body.
     pub received: u64,
     pub body: u64,
+    /// The head that came from the server, where requests are logged.
+    pub head: Option<Head>,
 }
 
 thread_local! {
@@ -67,8 +70,12 @@ fn http(worker: &Worker, recipe: &Recipe, input: &[u8], out: &mut Vec<u8>) -> Op
         Some(Framed {
             status: head.status,
             keep,
-            received: 0,
+            received: input.len() as u64,
             body: length,
+            head: match recipe.is_logged {
+                true => Some(Head::from_http(head).ok()?),
+                false => None,
+            },
         })
     })
 }
@@ -77,14 +84,18 @@ fn fastcgi(worker: &Worker, recipe: &Recipe, input: &[u8], out: &mut Vec<u8>) ->
     let mut reader = RecordReader::default();
     let mut parser = ResponseHeadParser::new(limit(recipe));
     let mut rest = input;
-    let (mut head, mut body) = (None, Vec::new());
+    let (mut head, mut body) = (None, Cow::<[u8]>::default());
     while !reader.is_done() {
         match reader.next(&mut rest).ok()?? {
             Event::Stdout(mut data) => {
                 if head.is_none() {
                     head = parser.push(&mut data).ok()?;
                 }
-                body.extend_from_slice(data);
+                if body.is_empty() {
+                    body = Cow::Borrowed(data);
+                } else {
+                    body.to_mut().extend_from_slice(data);
+                }
             }
             Event::StdoutEnd | Event::End { .. } => {}
             // What an application says there is logged.
@@ -114,8 +125,11 @@ fn fastcgi(worker: &Worker, recipe: &Recipe, input: &[u8], out: &mut Vec<u8>) ->
     Some(Framed {
         status: head.status,
         keep: recipe.conf.keep_conn == Some(true),
-        received: 0,
+        received: input.len() as u64,
         body: len,
+        head: recipe
+            .is_logged
+            .then(|| Head::from_fastcgi(&head, parser.bytes())),
     })
 }
 

@@ -39,7 +39,7 @@ impl Recipe {
     /// The recipe of the location that was chosen, if the quick way is for it.
     pub fn of(ex: &Exchange) -> Option<Recipe> {
         let loc = &ex.loc;
-        if !items(&loc.conf.access_log).is_empty() || !is_straight(&ex.server, loc) || !is_simple(loc) || is_watched(ex) {
+        if !is_straight(&ex.server, loc) || !is_simple(loc) || is_watched(ex) {
             return None;
         }
         let (target, conf, host) = match loc.handler.as_ref()? {

@@ -176,7 +176,7 @@ fn heard(idle: &Rc<Idle>, waiting: Waiting) {
         Heard::Answer { flight, framed } => {
             let (wait, patience) = (flight.keepalive(), flight.send_timeout());
             let sent = write_now(&client.io, &out);
-            flight.finish(worker, &client.conn, &framed, out.len());
+            flight.finish(worker, &client.conn, framed, out.len());
             uncount(worker);
             go_on(idle, client, &out, sent, wait, patience);
         }
