@@ -3,7 +3,6 @@
 
 use crate::h1::passing::{self, Passing};
 use crate::h1::{self, Client};
-use crate::session;
 use crate::transport::{Line, Transport};
 use crate::worker::ConnectionCount;
 use gallop_engine::{Conn, Worker};
@@ -137,13 +136,7 @@ impl Idle {
             due,
         } = parked;
         match line {
-            Line::Plain(io) => {
-                let client = Client { conn, count, io };
-                if client.conn.requests.get() == 0 && session::may_begin_as_http2(&client.conn) {
-                    return session::begin(self, client);
-                }
-                h1::take_up(self, client, due);
-            }
+            Line::Plain(io) => h1::take_up(self, Client { conn, count, io }, due),
             Line::Secure(io) => h1::take_up(self, Client { conn, count, io }, due),
         }
     }

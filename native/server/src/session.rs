@@ -61,25 +61,35 @@ async fn serve(idle: Rc<Idle>, tls: &Store, mut conn: Conn, count: ConnectionCou
     let (conn, io) = (Rc::new(conn), Plain::new(sock));
     let client = Client { conn, count, io };
     if may_begin_as_http2(&client.conn) {
-        return Box::pin(plain(idle, client)).await;
+        return Box::pin(plain(idle, client, Vec::new())).await;
     }
     Box::pin(h1::serve(idle, client, h1::Start::default())).await;
 }
 
 /// Whether a connection without TLS may be one of HTTP/2: its first bytes tell.
-pub fn may_begin_as_http2(conn: &Conn) -> bool {
+fn may_begin_as_http2(conn: &Conn) -> bool {
     conn.endpoint.http2 || speaks_http2(&conn.endpoint.hosts.default)
 }
 
-/// Takes up a connection whose first bytes have come.
-pub fn begin(idle: &Rc<Idle>, client: Client<Plain>) {
-    spawn(plain(idle.clone(), client));
+/// Whether a connection's first bytes may be those of HTTP/2, or are meant to be.
+pub fn begins_as_http2(conn: &Conn, early: &[u8]) -> bool {
+    let fresh = conn.requests.get() == 0 && conn.tls().is_none();
+    fresh
+        && may_begin_as_http2(conn)
+        && (early.starts_with(h2::PREFACE)
+            || h2::PREFACE.starts_with(early)
+            || is_broken_preface(early))
 }
 
-async fn plain(idle: Rc<Idle>, client: Client<Plain>) {
+/// Takes up a connection whose first bytes may be those of HTTP/2.
+pub fn begin(idle: &Rc<Idle>, client: Client<Plain>, early: Vec<u8>) {
+    spawn(plain(idle.clone(), client, early));
+}
+
+async fn plain(idle: Rc<Idle>, client: Client<Plain>, early: Vec<u8>) {
     let _busy = Busy::new(idle.worker().clone(), client.io.raw());
     let limit = header_timeout(&client.conn);
-    let Ok(Ok(early)) = Box::pin(timeout(limit, preface(&client.io))).await else {
+    let Ok(Ok(early)) = Box::pin(timeout(limit, preface(&client.io, early))).await else {
         return;
     };
     if early.starts_with(h2::PREFACE) || is_broken_preface(&early) {
@@ -147,9 +157,8 @@ fn speaks_http2(server: &Server) -> bool {
     server.conf.http2 == Some(true)
 }
 
-/// Reads until it is clear whether the client begins as HTTP/2 does; what was read.
-async fn preface<T: Transport>(io: &T) -> io::Result<Vec<u8>> {
-    let mut early = Vec::new();
+/// Reads on behind `early` until it is clear whether the client begins as HTTP/2 does; what was read.
+async fn preface<T: Transport>(io: &T, mut early: Vec<u8>) -> io::Result<Vec<u8>> {
     let mut buffer = [0; 1024];
     while early.len() < h2::PREFACE.len() && h2::PREFACE.starts_with(&early) {
         let n = poll_fn(|cx| io.poll_read(cx, &mut buffer)).await?;

@@ -101,8 +101,7 @@ impl Way<'_> {
             };
             self.tries += 1;
             let began = started.as_ref().map_or_else(now_ms, |s| s.began);
-            ex.attempts
-                .push(attempt(plan, &chosen, began, group_start));
+            ex.attempts.push(attempt(plan, &chosen, began, group_start));
             group_start = false;
             ex.debug(|| format!("connecting to upstream server {}", chosen.peer().addr));
             let index = chosen.index;

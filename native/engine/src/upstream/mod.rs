@@ -29,7 +29,7 @@ use std::sync::Arc;
 pub use cached::Note;
 pub use fastcgi::serve as fastcgi;
 pub use proxy::serve as proxy;
-pub use transfer::Begun;
+pub use quick::Begun;
 
 /// What is only known when the answer's body has ended.
 #[derive(Debug, Default)]

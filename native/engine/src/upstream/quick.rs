@@ -7,13 +7,12 @@ use super::buffers;
 use super::fastcgi;
 use super::keepalive::{PoolKey, UpstreamConn};
 use super::proxy::request_uri;
-pub use super::quick_answer::Framed;
 use super::quick_answer;
+pub use super::quick_answer::Framed;
 use super::recipe::{look_up, Recipe, Recipes};
 use super::request::{self, BodyLength};
 use super::state::{Chosen, Hint};
-pub use super::transfer::Came;
-use super::transfer::{pool_key, Begun, Started};
+use super::transfer::pool_key;
 use super::{Attempt, Totals};
 use crate::conn::Conn;
 use crate::exchange::Exchange;
@@ -27,6 +26,7 @@ use gallop_http::fastcgi::RequestWriter;
 use gallop_http::message::{Head, Version};
 use gallop_runtime::{coarse_ms, coarse_us, now_ms, start_connect, unix_time, ConnectTo, Sock};
 use std::cell::RefCell;
+use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -82,9 +82,43 @@ pub enum Asked {
 pub enum Heard {
     Nothing(Box<Flight>),
     /// The client's answer was written, and the connection to the server may carry another request or not.
-    Answer { flight: Box<Flight>, framed: Framed },
+    Answer {
+        flight: Box<Flight>,
+        framed: Framed,
+    },
     /// More than the quick way is made for.
-    Other { flight: Box<Flight>, came: Came },
+    Other {
+        flight: Box<Flight>,
+        came: Came,
+    },
+}
+
+/// A first attempt that was begun without the request's task.
+pub struct Begun {
+    pub chosen: Chosen,
+    /// How far it came; `None`: there is no connection yet.
+    pub started: Option<Started>,
+}
+
+/// A request that was sent as far as the socket took it.
+pub struct Started {
+    pub conn: UpstreamConn,
+    /// Bytes that were sent, and those that were not.
+    pub sent: u64,
+    pub unsent: Vec<u8>,
+    /// What came of it last.
+    pub last: Option<Came>,
+    /// Milliseconds (monotonic).
+    pub began: u64,
+    /// Milliseconds that the server has left to be heard of.
+    pub left: u64,
+}
+
+/// What a connection brought.
+pub enum Came {
+    Bytes(Vec<u8>),
+    End,
+    Error(io::Error),
 }
 
 /// Sends a request on, if that can be done at once. `head` is taken from whoever asks when it was sent.
@@ -445,7 +479,12 @@ impl Flight {
     }
 
     /// Goes on as any other request, after `came` if anything did.
-    pub fn leave(self: Box<Self>, worker: &Rc<Worker>, conn: &Rc<Conn>, came: Option<Came>) -> Box<Exchange> {
+    pub fn leave(
+        self: Box<Self>,
+        worker: &Rc<Worker>,
+        conn: &Rc<Conn>,
+        came: Option<Came>,
+    ) -> Box<Exchange> {
         let left = self.due().saturating_sub(coarse_ms());
         let flight = *self;
         let mut ex = Exchange::new(worker.clone(), conn.clone());

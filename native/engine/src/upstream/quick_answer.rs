@@ -180,9 +180,7 @@ impl<'a> Seen<'a> {
                     parse_http_date(value).filter(|_| value.len() == 29)?;
                     seen.modified.replace(value).is_some()
                 }
-                14 if is(b"content-length") => {
-                    seen.length.replace(parse_length(value)?).is_some()
-                }
+                14 if is(b"content-length") => seen.length.replace(parse_length(value)?).is_some(),
                 16 if is(b"content-encoding") => std::mem::replace(&mut encoding, true),
                 17 if is(b"transfer-encoding") => return None,
                 14.. if name[..8].eq_ignore_ascii_case(b"x-accel-") => return None,

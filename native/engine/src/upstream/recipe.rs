@@ -147,9 +147,7 @@ fn is_reachable(group: &Group) -> bool {
     let conf = &group.conf;
     let balance = matches!(conf.balance, Balance::RoundRobin | Balance::LeastConn);
     let unix = |peer: &model::Peer| matches!(peer.addr, PeerAddr::Unix(_));
-    balance
-        && conf.resolving.is_empty()
-        && (conf.keepalive > 0 || conf.peers.iter().all(unix))
+    balance && conf.resolving.is_empty() && (conf.keepalive > 0 || conf.peers.iter().all(unix))
 }
 
 /// The value depends on nothing but the request's head and its connection.

@@ -5,6 +5,7 @@ use super::answer::{self, Head};
 use super::buffers;
 use super::fastcgi;
 use super::keepalive::{PoolKey, TlsKey, TlsRequest, UpstreamConn};
+use super::quick::{Came, Started};
 use super::request::{BodyLength, HttpRequest};
 use super::response_body::Decoder;
 use super::state::{Chosen, Group, Hint};
@@ -148,34 +149,6 @@ pub(super) fn pool_key(
     }
 }
 
-/// A first attempt that was begun without the request's task.
-pub struct Begun {
-    pub chosen: Chosen,
-    /// How far it came; `None`: there is no connection yet.
-    pub started: Option<Started>,
-}
-
-/// A request that was sent as far as the socket took it.
-pub struct Started {
-    pub conn: UpstreamConn,
-    /// Bytes that were sent, and those that were not.
-    pub sent: u64,
-    pub unsent: Vec<u8>,
-    /// What came of it last.
-    pub last: Option<Came>,
-    /// Milliseconds (monotonic).
-    pub began: u64,
-    /// Milliseconds that the server has left to be heard of.
-    pub left: u64,
-}
-
-/// What a connection brought.
-pub enum Came {
-    Bytes(Vec<u8>),
-    End,
-    Error(io::Error),
-}
-
 /// Tries one server.
 pub async fn one(
     ex: &mut Exchange,
@@ -191,7 +164,14 @@ pub async fn one(
     }
     let started = now_ms();
     let tls = plan.tls.then(|| tls_names(ex, plan));
-    let key = pool_key(ex, plan.index, plan.scheme, &plan.conf, chosen, tls.as_ref());
+    let key = pool_key(
+        ex,
+        plan.index,
+        plan.scheme,
+        &plan.conf,
+        chosen,
+        tls.as_ref(),
+    );
     let pooled = plan.index.and_then(|_| ex.worker.pool.take(&key));
     let conn = match pooled {
         Some(conn) => conn,

@@ -3,7 +3,8 @@
 
 use super::{look, passing, serve, Asked, Client, Next, Start, BATCH, READ_SIZE};
 use crate::idle::Idle;
-use crate::transport::Transport;
+use crate::session;
+use crate::transport::{Line, Transport};
 use gallop_engine::upstream::quick::Flight;
 use gallop_runtime::{coarse_ms, spawn};
 use std::cell::Cell;
@@ -21,6 +22,8 @@ enum Outcome {
     Waits(u64),
     Task(Start),
     Passed(Box<Flight>),
+    /// Its first bytes may be those of HTTP/2.
+    Http2(Vec<u8>),
     Over,
 }
 
@@ -34,6 +37,12 @@ pub fn take_up<T: Transport>(idle: &Rc<Idle>, client: Client<T>, due: u64) {
         Outcome::Waits(until) => idle.park(client, until),
         Outcome::Task(start) => spawn(serve(idle.clone(), client, start)),
         Outcome::Passed(flight) => passing::wait(idle, client, flight),
+        Outcome::Http2(early) => {
+            let Client { conn, count, io } = client;
+            if let Line::Plain(io) = io.into_line() {
+                session::begin(idle, Client { conn, count, io }, early);
+            }
+        }
         Outcome::Over => {}
     }
 }
@@ -55,6 +64,9 @@ fn serve_ready<T: Transport>(
         match client.io.poll_read_more(&mut cx, input, READ_SIZE) {
             Poll::Pending => return Outcome::Waits(due),
             Poll::Ready(Ok(0) | Err(_)) => return Outcome::Over,
+            Poll::Ready(Ok(_)) if session::begins_as_http2(&client.conn, input) => {
+                return Outcome::Http2(input.clone());
+            }
             Poll::Ready(Ok(_)) => {}
         }
         match answer_all(&asked, input, due) {

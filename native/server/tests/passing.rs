@@ -1,0 +1,477 @@
+//! Requests to upstreams go one of two ways, a quick one where nothing special is asked for. Whatever the
+//! upstream does, clients and upstreams must not be able to tell which.
+
+#[path = "common/site.rs"]
+mod site;
+
+use site::Server;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::time::Duration;
+
+/// What a server does when it was asked: sends these pieces one by one, and then closes or does not.
+struct Script {
+    pieces: Vec<Vec<u8>>,
+    closes: bool,
+}
+
+fn say(text: &str) -> Script {
+    Script {
+        pieces: vec![text.as_bytes().to_vec()],
+        closes: false,
+    }
+}
+
+fn say_and_close(text: &str) -> Script {
+    Script {
+        closes: true,
+        ..say(text)
+    }
+}
+
+/// In two pieces, cut at `at`.
+fn halves(text: &str, at: usize) -> Script {
+    let (a, b) = text.as_bytes().split_at(at);
+    Script {
+        pieces: vec![a.to_vec(), b.to_vec()],
+        closes: false,
+    }
+}
+
+/// Long enough for the first piece to be read by itself as a rule; nothing depends on it.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Follows a script; whether the connection goes on.
+fn follow(stream: &mut impl Write, script: &Script) -> bool {
+    for (i, piece) in script.pieces.iter().enumerate() {
+        if i > 0 {
+            std::thread::sleep(PAUSE);
+        }
+        if stream.write_all(piece).is_err() {
+            return false;
+        }
+    }
+    !script.closes
+}
+
+/// An upstream of HTTP that keeps its connections, and does what the path's last word stands for.
+fn http_upstream() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = listener.local_addr().expect("its address").port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(stream) = stream else { return };
+            std::thread::spawn(move || serve_http(stream));
+        }
+    });
+    port
+}
+
+fn serve_http(mut stream: TcpStream) {
+    let mut request = Vec::new();
+    let mut buffer = [0; 4096];
+    loop {
+        while !request.ends_with(b"\r\n\r\n") {
+            match stream.read(&mut buffer) {
+                Ok(n) if n > 0 => request.extend_from_slice(&buffer[..n]),
+                _ => return,
+            }
+        }
+        let text = String::from_utf8_lossy(&request).into_owned();
+        let target = text.split(' ').nth(1).unwrap_or_default();
+        let word = target.rsplit('/').next().unwrap_or_default().to_string();
+        if !follow(&mut stream, &http_script(&word, &text)) {
+            return;
+        }
+        request.clear();
+    }
+}
+
+fn http_script(word: &str, request: &str) -> Script {
+    let ok = |fields: &str, body: &str| format!("HTTP/1.1 200 OK\r\n{fields}\r\n{body}");
+    match word {
+        "plain" => say(&ok("Content-Length: 5\r\nServer: x\r\nX-A: 1\r\n", "hello")),
+        "echo" => {
+            // The location's name differs, the rest must not.
+            let seen = request.replacen("/quick/", "/slow/", 1);
+            say(&ok(&format!("Content-Length: {}\r\n", seen.len()), &seen))
+        }
+        "fields" => say(&ok(
+            "Date: Sun, 06 Nov 1994 08:49:37 GMT\r\nContent-Type: text/plain;charset=\"UTF-8\"\r\n\
+             Set-Cookie: a=b\r\nSet-Cookie: c=d\r\nETag: \"x\"\r\nX-Pad: y\r\nX-Hide: z\r\n\
+             Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\nAccept-Ranges: bytes\r\n\
+             Connection: keep-alive\r\nKeep-Alive: timeout=9\r\nVary: *\r\nContent-Length: 2\r\n",
+            "ok",
+        )),
+        "dates" => say(&ok(
+            "Last-Modified: Sunday, 06-Nov-94 08:49:37 GMT\r\nContent-Length: 0\r\n",
+            "",
+        )),
+        "twice" => say(&ok(
+            "Expires: Thu, 01 Jan 1970 00:00:01 GMT\r\nExpires: 0\r\nContent-Type: a/b\r\n\
+             Content-Type: c/d\r\nContent-Length: 0\r\n",
+            "",
+        )),
+        "accel" => say(&ok("X-Accel-Buffering: no\r\nContent-Length: 2\r\n", "ok")),
+        "moved" => say("HTTP/1.1 302 Found\r\nLocation: /there\r\nContent-Length: 2\r\n\r\nno"),
+        "nothing" => say("HTTP/1.1 204 None\r\nX-A: 1\r\n\r\n"),
+        "unchanged" => say("HTTP/1.1 304 Same\r\nContent-Length: 7\r\nETag: \"e\"\r\n\r\n"),
+        "missing" => say("HTTP/1.1 404 \r\nContent-Length: 2\r\n\r\nno"),
+        "broken" => say("HTTP/1.1 500 Oh\r\nContent-Length: 2\r\n\r\nno"),
+        "hints" => say(&format!(
+            "HTTP/1.1 103 Early\r\nLink: x\r\n\r\n{}",
+            ok("Content-Length: 2\r\n", "ok")
+        )),
+        "chunked" => say(&ok(
+            "Transfer-Encoding: chunked\r\n",
+            "2\r\nok\r\n0\r\n\r\n",
+        )),
+        "old" => say_and_close("HTTP/1.0 200 OK\r\nX-A: 1\r\n\r\nuntil the end"),
+        "last" => say_and_close(&ok("Connection: close\r\nContent-Length: 2\r\n", "ok")),
+        "leaves" => say_and_close(&ok("Content-Length: 2\r\n", "ok")),
+        "head-cut" => halves(&ok("X-A: 1\r\nContent-Length: 5\r\n", "hello"), 25),
+        "body-cut" => halves(&ok("Content-Length: 5\r\n", "hello"), 42),
+        "large" => say(&ok("Content-Length: 100000\r\n", &"x".repeat(100_000))),
+        "short" => say_and_close(&ok("Content-Length: 9\r\n", "hello")),
+        "long" => say(&ok(
+            "Content-Length: 3\r\n",
+            "helloHTTP/1.1 200 Bad\r\n\r\n",
+        )),
+        "two-lengths" => say(&ok("Content-Length: 2\r\nContent-Length: 3\r\n", "abc")),
+        "both" => say(&ok(
+            "Content-Length: 2\r\nTransfer-Encoding: chunked\r\n",
+            "2\r\nok\r\n0\r\n\r\n",
+        )),
+        "no-http" => say_and_close("hello\r\n\r\n"),
+        "big-head" => say(&ok(
+            &format!("X-A: {}\r\nContent-Length: 0\r\n", "a".repeat(5000)),
+            "",
+        )),
+        "silence" => say_and_close(""),
+        _ => say(""),
+    }
+}
+
+const HTTP_WORDS: [&str; 28] = [
+    "plain",
+    "echo",
+    "fields",
+    "dates",
+    "twice",
+    "accel",
+    "moved",
+    "nothing",
+    "unchanged",
+    "missing",
+    "broken",
+    "hints",
+    "chunked",
+    "old",
+    "last",
+    "leaves",
+    "leaves",
+    "head-cut",
+    "body-cut",
+    "large",
+    "short",
+    "long",
+    "two-lengths",
+    "both",
+    "no-http",
+    "big-head",
+    "silence",
+    "plain",
+];
+
+/// An answer over a connection that may go on; what there was where it did not.
+fn answer(client: &mut TcpStream) -> String {
+    let mut all = Vec::new();
+    let mut buffer = [0; 16_384];
+    while !is_whole(&all) {
+        match client.read(&mut buffer) {
+            Ok(n) if n > 0 => all.extend_from_slice(&buffer[..n]),
+            _ => break,
+        }
+    }
+    let text = String::from_utf8_lossy(&all).into_owned();
+    let lines = text.split("\r\n").filter(|l| !l.starts_with("Date: "));
+    lines.collect::<Vec<_>>().join("\r\n")
+}
+
+fn is_whole(answer: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(answer);
+    let Some((head, body)) = text.split_once("\r\n\r\n") else {
+        return false;
+    };
+    let length = head
+        .lines()
+        .find_map(|l| l.strip_prefix("Content-Length: "));
+    let bodiless = head.starts_with("HTTP/1.1 204") || head.starts_with("HTTP/1.1 304");
+    match length.and_then(|n| n.parse::<usize>().ok()) {
+        _ if bodiless => true,
+        Some(n) => body.len() >= n,
+        None => head.contains("chunked") && body.ends_with("0\r\n\r\n"),
+    }
+}
+
+/// Asks for `uri` after something that leaves an idle connection to the upstream.
+fn ask(server: &Server, place: &str, word: &str, fields: &str) -> String {
+    let mut client = server.connect();
+    let request = |word: &str| format!("GET /{place}/{word} HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
+    write!(client, "{}", request("plain")).expect("sent");
+    let first = answer(&mut client);
+    assert!(first.contains("hello"), "{first}");
+    write!(client, "{}", request(word)).expect("sent");
+    answer(&mut client)
+}
+
+fn http_server() -> Server {
+    let upstream = http_upstream();
+    // A field that has no value is not sent, but it is not for the quick way to find that out.
+    Server::start(&format!(
+        "upstream u {{ server 127.0.0.1:{upstream}; keepalive 8; }}
+         proxy_http_version 1.1; proxy_set_header Connection ''; proxy_hide_header X-Hide;
+         proxy_set_header X-Real-IP $remote_addr; proxy_set_header Host $host;
+         proxy_read_timeout 500ms;
+         server {{ listen 127.0.0.1:{{port}};
+             location /quick/ {{ proxy_pass http://u; }}
+             location /slow/ {{ add_header X-None ''; proxy_pass http://u; }} }}"
+    ))
+}
+
+#[test]
+fn both_ways_give_the_same_answer_whatever_the_upstream_sends() {
+    let server = http_server();
+    for word in HTTP_WORDS {
+        let quick = ask(&server, "quick", word, "");
+        let slow = ask(&server, "slow", word, "");
+        assert_eq!(quick, slow, "{word}");
+        assert!(quick.starts_with("HTTP/1.1 "), "{word}: {quick}");
+    }
+    let fields = "User-Agent: x\r\nCookie: a=b\r\nConnection: keep-alive\r\nTE: trailers\r\n\
+                  Accept: */*\r\nX-Forwarded-For: 1.2.3.4\r\nKeep-Alive: 1\r\n";
+    let quick = ask(&server, "quick", "echo", fields);
+    assert_eq!(quick, ask(&server, "slow", "echo", fields));
+    assert!(
+        quick.contains("Cookie: a=b") && !quick.contains("trailers"),
+        "{quick}"
+    );
+}
+
+#[test]
+fn both_ways_are_logged_alike() {
+    let upstream = http_upstream();
+    let server = Server::start(&format!(
+        "upstream u {{ server 127.0.0.1:{upstream}; keepalive 8; }}
+         proxy_http_version 1.1; proxy_set_header Connection '';
+         log_format all '$uri $status $bytes_sent $body_bytes_sent $request_length $upstream_addr '
+            '$upstream_status $upstream_bytes_received $upstream_response_length $upstream_http_etag '
+            '$sent_http_content_type $sent_http_etag $host $request_completion $connection_requests';
+         server {{ listen 127.0.0.1:{{port}};
+             location /quick/ {{ access_log quick.log all; proxy_pass http://u; }}
+             location /slow/ {{ access_log slow.log all; add_header X-None ''; proxy_pass http://u; }} }}"
+    ));
+    for word in ["fields", "plain", "nothing", "chunked", "large"] {
+        ask(&server, "quick", word, "");
+        ask(&server, "slow", word, "");
+    }
+    server.wait_for("all lines", |s| {
+        let lines = |name: &str| s.log(name).lines().count();
+        lines("quick.log") == 10 && lines("slow.log") == 10
+    });
+    let slow = server.log("slow.log").replace("/slow/", "/quick/");
+    // The location's name is part of the request's length.
+    let shorter = |line: &str| {
+        let mut words: Vec<_> = line.split(' ').map(String::from).collect();
+        let length: usize = words[4].parse().expect("a length");
+        words[4] = (length + 1).to_string();
+        words.join(" ")
+    };
+    let slow: Vec<_> = slow.lines().map(shorter).collect();
+    let quick = server.log("quick.log");
+    assert_eq!(quick.lines().collect::<Vec<_>>(), slow);
+}
+
+#[test]
+fn a_server_that_says_nothing_is_given_up_in_time() {
+    let server = http_server();
+    for place in ["quick", "slow"] {
+        let late = ask(&server, place, "never", "");
+        assert!(late.starts_with("HTTP/1.1 504 "), "{place}: {late}");
+    }
+    let log = server.log("error.log");
+    assert_eq!(log.matches("upstream timed out").count(), 2, "{log}");
+}
+
+#[test]
+fn clients_that_leave_are_noticed_while_the_upstream_works() {
+    let upstream = http_upstream();
+    let server = Server::start(&format!(
+        "upstream u {{ server 127.0.0.1:{upstream}; keepalive 8; }}
+         proxy_http_version 1.1; proxy_set_header Connection '';
+         server {{ listen 127.0.0.1:{{port}}; location / {{ proxy_pass http://u; }} }}"
+    ));
+    let mut client = server.connect();
+    write!(client, "GET /plain HTTP/1.1\r\nHost: a\r\n\r\n").expect("sent");
+    assert!(answer(&mut client).ends_with("hello"));
+    write!(client, "GET /never HTTP/1.1\r\nHost: a\r\n\r\n").expect("sent");
+    drop(client);
+    server.wait_for("the line", |s| {
+        let log = s.log("access.log");
+        log.contains("GET /never") && log.contains(" 499 ")
+    });
+}
+
+#[test]
+fn requests_that_come_together_are_answered_in_order() {
+    let server = http_server();
+    let mut client = server.connect();
+    let get = |word: &str| format!("GET /quick/{word} HTTP/1.1\r\nHost: a\r\n\r\n");
+    write!(client, "{}", get("plain")).expect("sent");
+    assert!(answer(&mut client).ends_with("hello"));
+    // The second comes while the first waits for its answer.
+    write!(client, "{}", get("body-cut")).expect("sent");
+    write!(client, "{}{}", get("plain"), get("missing")).expect("sent");
+    let end = "GET /quick/nothing HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    write!(client, "{end}").expect("sent");
+    let all = site::read_all(&mut client);
+    let statuses: Vec<_> = all
+        .match_indices("HTTP/1.1 ")
+        .map(|(at, _)| &all[at + 9..at + 12])
+        .collect();
+    assert_eq!(statuses, ["200", "200", "404", "204"], "{all}");
+}
+
+#[test]
+fn the_last_request_of_a_connection_is_answered_with_close() {
+    let upstream = http_upstream();
+    let server = Server::start(&format!(
+        "upstream u {{ server 127.0.0.1:{upstream}; keepalive 8; }} keepalive_requests 3;
+         proxy_http_version 1.1; proxy_set_header Connection '';
+         server {{ listen 127.0.0.1:{{port}}; location / {{ proxy_pass http://u; }} }}"
+    ));
+    let mut client = server.connect();
+    for number in 1..=3 {
+        write!(client, "GET /plain HTTP/1.1\r\nHost: a\r\n\r\n").expect("sent");
+        let answer = answer(&mut client);
+        assert!(answer.ends_with("hello"), "{answer}");
+        let closes = answer.contains("Connection: close");
+        assert_eq!(closes, number == 3, "{number}: {answer}");
+    }
+    assert_eq!(client.read(&mut [0; 1]).expect("the end"), 0);
+}
+
+fn record(kind: u8, content: &[u8]) -> Vec<u8> {
+    let length = (content.len() as u16).to_be_bytes();
+    let header = [1, kind, 0, 1, length[0], length[1], 0, 0];
+    [&header, content].concat()
+}
+
+const STDOUT: u8 = 6;
+const STDERR: u8 = 7;
+
+fn end() -> Vec<u8> {
+    record(3, &[0; 8])
+}
+
+fn said(text: &str) -> Script {
+    let all = [record(STDOUT, text.as_bytes()), end()].concat();
+    Script {
+        pieces: vec![all],
+        closes: true,
+    }
+}
+
+/// A FastCGI application that does what the last word of `SCRIPT` stands for.
+fn application(path: &Path) {
+    let listener = UnixListener::bind(path).expect("a socket");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+    std::fs::set_permissions(path, mode).expect("open to all");
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(stream) = stream else { return };
+            std::thread::spawn(move || serve_fastcgi(stream));
+        }
+    });
+}
+
+fn serve_fastcgi(mut stream: UnixStream) {
+    let mut request = Vec::new();
+    let mut buffer = [0; 4096];
+    let ending = record(5, b"");
+    while !request.ends_with(&ending) {
+        match stream.read(&mut buffer) {
+            Ok(n) if n > 0 => request.extend_from_slice(&buffer[..n]),
+            _ => return,
+        }
+    }
+    follow(&mut stream, &fastcgi_script(&request));
+}
+
+fn fastcgi_script(request: &[u8]) -> Script {
+    let text = String::from_utf8_lossy(request);
+    let after = text.split("WORD").nth(1).unwrap_or_default();
+    let word = after.split('.').next().unwrap_or_default();
+    let pieces = |all: &[Vec<u8>]| Script {
+        pieces: all.to_vec(),
+        closes: true,
+    };
+    let out = |text: &str| record(STDOUT, text.as_bytes());
+    match word {
+        "plain" => said("Content-Type: text/html; charset=UTF-8\r\nX-A: 1\r\n\r\nhello"),
+        "echo" => said(&format!("X-A: 1\r\n\r\n{:?}", request)),
+        "empty" => said("X-A: 1\r\n\r\n"),
+        "status" => said("Status: 404 Not Here\nX-A: 1\n\nno"),
+        "nothing" => said("Status: 204 None\r\n\r\n"),
+        "moved" => said("Location: http://a/b\r\n\r\n"),
+        "length" => said("Content-Length: 5\r\n\r\nhello"),
+        "short" => said("Content-Length: 9\r\n\r\nhello"),
+        "long" => said("Content-Length: 2\r\n\r\nhello"),
+        "pieces" => pieces(&[[out("X-A: 1\r\n"), out("\r\nhel"), out("lo"), end()].concat()]),
+        "cut" => pieces(&[out("X-A: 1\r\n\r\nhel"), [out("lo"), end()].concat()]),
+        "stderr" => {
+            let complaint = record(STDERR, b"oh no");
+            pieces(&[[complaint, out("X-A: 1\r\n\r\nhello"), end()].concat()])
+        }
+        "large" => said(&format!("X-A: 1\r\n\r\n{}", "x".repeat(50_000))),
+        "no-end" => pieces(&[out("X-A: 1\r\n\r\nhello")]),
+        "no-head" => pieces(&[[out("X-A: 1\r\n"), end()].concat()]),
+        "wrong" => pieces(&[b"what is this, a web server?".to_vec()]),
+        _ => pieces(&[]),
+    }
+}
+
+#[test]
+fn both_ways_give_the_same_answer_whatever_an_application_sends() {
+    let folder = site::Folder::new();
+    let socket = folder.0.join("app.sock");
+    application(&socket);
+    let socket = site::path(&socket).to_string();
+    let location = |place: &str, more: &str| {
+        format!(
+            "location ~ ^/{place}/(.*)$ {{ {more} fastcgi_pass unix:{socket};
+               fastcgi_param WORD $1.; fastcgi_param METHOD $request_method;
+               fastcgi_param QUERY $query_string if_not_empty;
+               fastcgi_param ROOT $document_root; }}"
+        )
+    };
+    let (quick, slow) = (
+        location("quick", ""),
+        location("slow", "add_header X-None '';"),
+    );
+    let http = format!("server {{ listen 127.0.0.1:{{port}}; {quick} {slow} }}");
+    let server = Server::start_in(folder, &http);
+    let words = [
+        "plain", "echo", "empty", "status", "nothing", "moved", "length", "short", "long",
+        "pieces", "cut", "stderr", "large", "no-end", "no-head", "wrong", "silence", "plain",
+    ];
+    let fields = "Cookie: a=b\r\nX-A: 1\r\nx-a: 2\r\nAccept: */*\r\n";
+    for word in words {
+        let quick = ask(&server, "quick", word, fields);
+        let slow = ask(&server, "slow", word, fields);
+        assert_eq!(quick, slow, "{word}");
+        assert!(quick.starts_with("HTTP/1.1 "), "{word}: {quick}");
+    }
+}
