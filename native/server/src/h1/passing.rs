@@ -44,7 +44,8 @@ thread_local! {
 
 /// Sends a request on, if it is one for the quick way.
 pub fn send<T: Transport>(asked: &Asked<'_, T>, head: &mut Head) -> Sent {
-    if asked.worker.shutdown.is_set() {
+    // That a client has left is told once, and it was told of this one.
+    if asked.worker.shutdown.is_set() || asked.io.is_hung_up() {
         return Sent::No;
     }
     quick::ask(asked.worker, asked.conn, head)
