@@ -17,7 +17,7 @@ use super::{Attempt, Totals};
 use crate::conn::Conn;
 use crate::exchange::Exchange;
 use crate::metrics::Done;
-use crate::phases::choose_server;
+use crate::phases::{choose_server, validate_host};
 use crate::uri;
 use crate::worker::Worker;
 use gallop_conf::locations::Found;
@@ -151,7 +151,13 @@ fn is_simple(head: &Head) -> bool {
     for (name, value) in head.iter() {
         let is = |other: &[u8]| name.eq_ignore_ascii_case(other);
         match name.len() {
-            4 if is(b"host") => hosts += 1,
+            4 if is(b"host") => {
+                // One that is refused changes what is read of the head.
+                if validate_host(value).is_none() {
+                    return false;
+                }
+                hosts += 1;
+            }
             6 if is(b"expect") => return false,
             7 if is(b"upgrade") => return false,
             10 if is(b"connection") && !value.eq_ignore_ascii_case(b"keep-alive") => return false,
