@@ -212,11 +212,15 @@ fn choose(ex: &mut Exchange) -> Option<Rc<Recipe>> {
     ex.loc = location.clone();
     let worker = ex.worker.clone();
     let recipe = look_up(ex, &mut worker.desk.recipes.borrow_mut())?;
-    if let Some((pattern, groups)) = matched {
-        if !pattern.named().is_empty() {
-            return None;
-        }
-        *ex.captures.borrow_mut() = (ex.uri.path.clone(), groups);
+    let mut patterns = matched.with_groups.iter();
+    if patterns.any(|(pattern, _)| !pattern.named().is_empty()) {
+        return None;
+    }
+    for (pattern, groups) in matched.with_groups {
+        ex.set_captures(&ex.uri.path, groups, pattern);
+    }
+    if matched.ends_plain {
+        ex.forget_captures();
     }
     is_kept(ex).then_some(recipe)
 }
@@ -410,11 +414,6 @@ impl Flight {
         }
     }
 
-    fn meter(&self) -> Option<usize> {
-        let first = self.chosen.group.meter?;
-        Some(first + self.chosen.index)
-    }
-
     fn count(&self, worker: &Worker, framed: &Framed, sent: usize) {
         let Some(meter) = &worker.meter else { return };
         meter.request(Done {
@@ -425,7 +424,7 @@ impl Flight {
             sent: sent as u64,
             since: self.begun,
         });
-        if let Some(peer) = self.meter() {
+        if let Some(peer) = self.chosen.group.meter(self.chosen.index) {
             let lasted = now_ms().saturating_sub(self.started);
             meter.attempt(peer, framed.status, false, lasted);
         }
@@ -470,7 +469,7 @@ impl Flight {
             _ => Vec::new(),
         };
         Attempt {
-            meter: self.meter(),
+            meter: self.chosen.group.meter(self.chosen.index),
             peer: self.chosen.name().clone(),
             scheme: self.recipe.scheme(),
             uri: uri.into(),
