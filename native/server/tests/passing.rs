@@ -1,10 +1,7 @@
 //! Requests to upstreams go one of two ways, a quick one where nothing special is asked for. Whatever the
 //! upstream does, clients and upstreams must not be able to tell which.
 
-#[path = "common/site.rs"]
-mod site;
-
-use site::Server;
+use crate::site::{self, Server};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
