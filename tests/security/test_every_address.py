@@ -113,10 +113,10 @@ def fingerprint() -> dict[str, list[object]]:
     found: dict[str, list[object]] = {}
     for model in apps.get_models():
         if model._meta.app_label in own:
-            rows = model._default_manager.order_by("pk").values()
             skipped = {"last_login", "last_used_at", "last_used_address", "updated_at", "row_version"}
-            kept = [sorted((key, str(value)) for key, value in row.items() if key not in skipped) for row in rows]
-            found[model._meta.label] = kept  # type: ignore[assignment]
+            kept = sorted(field.attname for field in model._meta.concrete_fields if field.attname not in skipped)
+            rows = model._default_manager.order_by("pk")
+            found[model._meta.label] = [[(name, str(getattr(row, name))) for name in kept] for row in rows]
     return found
 
 
