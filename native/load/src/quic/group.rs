@@ -2,7 +2,7 @@
 
 use super::connection::{Asking, Connection};
 use crate::options::Options;
-use gallop_server::quic::{prepare, Datagram, Outgoing, Receiver, Sender};
+use gallop_server::quic::{prepare, Datagram, Output, Receiver, Sender, Transmit};
 use quinn_proto::{
     ClientConfig, ConnectionHandle, DatagramEvent, Endpoint, EndpointConfig, MtuDiscoveryConfig,
     TransportConfig, VarInt,
@@ -143,7 +143,7 @@ impl Group {
             let Some(transmit) = connection.quic.poll_transmit(now, MAX_SEGMENTS, buffer) else {
                 break;
             };
-            self.sender.push(Outgoing {
+            self.sender.push(Transmit {
                 remote: transmit.destination,
                 local: transmit.src_ip,
                 segment: transmit.segment_size,

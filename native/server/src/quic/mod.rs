@@ -11,7 +11,7 @@ use connection::Connection;
 use gallop_conf::model::{Level, Listener, Server};
 use gallop_engine::Worker;
 use gallop_http::h3;
-use gallop_quic::{Key, Output};
+use gallop_quic::Key;
 use gallop_runtime::{deadline, Deadline, IoFd};
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use tls::Tls;
 use udp::BATCH;
 
-pub use gallop_quic::{Datagram, End, Endpoint, Event, Options, Transmit};
+pub use gallop_quic::{Datagram, End, Endpoint, Event, Options, Output, Transmit};
 pub use udp::{prepare, Receiver, Sender};
 
 /// Batches taken in before answers go out.
