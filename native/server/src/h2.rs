@@ -1,5 +1,7 @@
 //! HTTP/2 connections.
 
+mod sending;
+
 use crate::mux::{self, Coding, Mux, Queue};
 use crate::transport::Transport;
 use bytes::{Buf, Bytes};
@@ -8,6 +10,7 @@ use gallop_engine::{Conn, Worker};
 use gallop_http::h2::{Config, Connection, ErrorCode, Event, MAX_FRAME, MIN_RECEIVE_BUFFER};
 use gallop_http::head::{HeadError, HeadLimits, RequestHead};
 use gallop_runtime::{coarse_ms, deadline, now_ms, sleep, timeout, Deadline, Notify, Watch};
+use sending::Sending;
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::io;
@@ -23,8 +26,6 @@ const READ_SIZE: usize = 2 * MIN_RECEIVE_BUFFER;
 const OUTPUT_HIGH: usize = 128 * 1024;
 /// Bytes one stream sends before the others get their turn.
 const TURN: usize = 32 * 1024;
-/// A flushed output buffer larger than this is given back.
-const OUTPUT_KEPT: usize = 64 * 1024;
 /// Milliseconds a client is given to read the last words of a connection.
 const LINGER_MS: u64 = 2000;
 /// Milliseconds after which it is looked a second time for the rest of a request that was answered.
@@ -62,8 +63,7 @@ struct Http2<T> {
     conn: Rc<Conn>,
     io: T,
     h2: RefCell<Connection<StreamState>>,
-    /// What is being written, and how much of it was.
-    sending: RefCell<(Vec<u8>, usize)>,
+    sending: RefCell<Sending>,
     /// The connection's task.
     task: RefCell<Option<Waker>>,
     /// A request's task has changed something that the connection's task must look at.
@@ -306,7 +306,7 @@ impl<T: Transport> Http2<T> {
     }
 
     fn has_output(&self, h2: &Connection<StreamState>) -> bool {
-        h2.has_output() || !self.sending.borrow().0.is_empty()
+        h2.has_output() || !self.sending.borrow().is_empty()
     }
 
     /// Waits for the socket, for a request's task, for shutdown or for the end of patience.
@@ -363,35 +363,8 @@ impl<T: Transport> Http2<T> {
 
     /// Writes output until the socket takes no more; whether anything was written. False: all of it is sent.
     fn poll_write(&self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
-        let mut sending = self.sending.borrow_mut();
-        let (bytes, pos) = &mut *sending;
-        let mut written = false;
-        loop {
-            if *pos == bytes.len() {
-                bytes.clear();
-                *pos = 0;
-                if bytes.capacity() > OUTPUT_KEPT {
-                    *bytes = Vec::new();
-                }
-                std::mem::swap(self.h2.borrow_mut().output(), bytes);
-                if bytes.is_empty() {
-                    return match self.io.poll_flush(cx)? {
-                        // Streams may wait for the room that was made: progress, though the socket is full.
-                        Poll::Pending if !written => Poll::Pending,
-                        _ => Poll::Ready(Ok(written)),
-                    };
-                }
-            }
-            match self.io.poll_write(cx, &bytes[*pos..], false) {
-                Poll::Ready(Ok(n)) => {
-                    *pos += n;
-                    written = true;
-                }
-                Poll::Ready(Err(e)) => return Poll::Ready(Err(e)),
-                Poll::Pending if written => return Poll::Ready(Ok(true)),
-                Poll::Pending => return Poll::Pending,
-            }
-        }
+        let refill = |bytes: &mut Vec<u8>| std::mem::swap(self.h2.borrow_mut().output(), bytes);
+        self.sending.borrow_mut().poll(cx, &self.io, refill)
     }
 
     /// Sends all output; whether that worked in time.
