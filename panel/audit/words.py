@@ -34,6 +34,7 @@ ACTIONS: dict[str, str | Promise] = {
     "host.drift": _("Search for drift asked for"),
     "host.install_native": _("Installation of gallop asked for"),
     "host.pause": _("Host paused"),
+    "host.prepare": _("Preparation for an application asked for"),
     "host.register": _("This machine registered as a host"),
     "host.resume": _("Host resumed"),
     "host.service": _("Start, stop or reload of a server asked for"),

@@ -76,6 +76,8 @@ class EncryptedTextField(_TextField):
     descriptor_class = _Opening
 
     def get_prep_value(self, value: Any) -> Any:
+        if isinstance(value, _Sealed):
+            return value.text
         return None if value is None else encrypt(str(value))
 
     def from_db_value(self, value: str | None, expression: object, connection: object) -> _Sealed | str | None:

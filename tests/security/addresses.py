@@ -76,6 +76,7 @@ def fill(route: str) -> str:
         "kind": "scenario" if "schedules/" in route else "invalid",
         "form": "html",
         "engine": "nginx",
+        "application": "wordpress",
     }
     return "/" + re.sub(r"<(\w+)>", lambda match: values.get(match[1], "1"), route)
 
