@@ -9,6 +9,7 @@ seconds=${1:-1800}
 targets=${*:-$(cargo +nightly fuzz list)}
 for target in $targets; do
     cargo +nightly fuzz build "$target" >/dev/null 2>&1 || { echo "$target: does not build" >&2; exit 1; }
+    mkdir -p "artifacts/$target" "corpus/$target"
     log=$(mktemp)
     binary=target/$(rustc -vV | sed -n 's/^host: //p')/release/$target
     # Without a network: host names in a configuration are looked up nowhere.
