@@ -130,8 +130,7 @@ def wake_workers(deployments: Sequence[Deployment]) -> None:
 
 def deployment_cancel(*, actor: User, deployment: Deployment) -> Deployment:
     """Discard a plan, or take a queued deployment back. One that runs ends by itself, whole or undone."""
-    for item in deployment.items.select_related("site__team"):
-        require(actor, Action.DEPLOY, item.site.team)
+    require_all(actor, [item.site for item in deployment.items.select_related("site__team")])
     with transaction.atomic():
         rows = Deployment.objects.filter(batch=deployment.batch, status__in=_CANCELLABLE)
         if not rows.filter(pk=deployment.pk).exists():

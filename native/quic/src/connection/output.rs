@@ -195,25 +195,20 @@ impl Connection {
         }
         let len = packet::number_len(number, space.largest_acked);
         let destination = &self.remote_ids.active.id;
-        let kind = match level {
-            Level::Initial => Kind::Initial,
-            Level::Handshake => Kind::Handshake,
-            Level::Data => {
-                let phase = self.one_rtt.as_ref().map_or(0, |keys| keys.phase_bit());
-                out.push(FIXED | phase | (len as u8 - 1));
-                out.extend_from_slice(destination.as_slice());
-                let number_at = out.len();
-                packet::write_number(out, number, len);
-                let at = Positions {
-                    start,
-                    number: number_at,
-                    payload: out.len(),
-                };
-                return (at, 0, number);
-            }
+        let long = match level {
+            Level::Initial => Some(Kind::Initial),
+            Level::Handshake => Some(Kind::Handshake),
+            Level::Data => None,
         };
-        let source = self.local_ids.first();
-        let length_at = packet::write_long(out, kind, len, destination, &source);
+        let length_at = if let Some(kind) = long {
+            let source = self.local_ids.first();
+            packet::write_long(out, kind, len, destination, &source)
+        } else {
+            let phase = self.one_rtt.as_ref().map_or(0, |keys| keys.phase_bit());
+            out.push(FIXED | phase | (len as u8 - 1));
+            out.extend_from_slice(destination.as_slice());
+            0
+        };
         let number_at = out.len();
         packet::write_number(out, number, len);
         let at = Positions {
