@@ -6,6 +6,7 @@ A token may do no more than its scopes allow and its owner may do.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import TypeVar
 
@@ -68,6 +69,12 @@ def require(user: User, action: Action, team: Team | None = None) -> None:
         raise PermissionDenied(
             f"Your role ({user.get_role_display()}) may not {action.value} this{whose}. Ask an administrator."
         )
+
+
+def require_each(user: User, action: Action, teams: Iterable[Team | None]) -> None:
+    """`require` for what belongs to several teams: all of them or PermissionDenied. Each team is asked for once."""
+    for team in dict.fromkeys(teams):
+        require(user, action, team)
 
 
 def visible(queryset: QuerySet[M], user: User, *, team_path: str = "team") -> QuerySet[M]:

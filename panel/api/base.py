@@ -23,9 +23,11 @@ from panel.api import etags, idempotency
 from panel.api.filters import StrictFilters
 from panel.api.pagination import Pages
 from panel.api.problems import ApiError, parameter_error
+from panel.core.tags import with_tags
 
 SAFE = {"GET", "HEAD", "OPTIONS"}
 UUID_REGEX = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+MAX_NAMED = 1000  # in one call
 _TRUTH = {"true": True, "false": False}
 
 
@@ -237,3 +239,14 @@ def all_or_none(queryset: QuerySet[Any], field: str, values: list[Any], pointer:
     if errors:
         raise ApiError("invalid", "Some of what was named is not there; nothing was done.", errors)
     return [rows[value] for value in dict.fromkeys(values)]
+
+
+def all_tagged(queryset: QuerySet[Any], tags: list[str], pointer: str) -> list[Any]:
+    """The rows that have all of these tags; none at all refuses the call, for a tag may have been mistyped."""
+    rows = list(with_tags(queryset, tags)[: MAX_NAMED + 1])
+    words = "" if rows else f"Nothing that you may see has all of these tags: {', '.join(tags)}."
+    if len(rows) > MAX_NAMED:
+        words = f"More than {MAX_NAMED} have these tags: name further ones, or what is meant."
+    if words:
+        raise ApiError("invalid", words, [{"pointer": pointer, "detail": words}])
+    return rows

@@ -11,6 +11,7 @@ from django_filters.rest_framework import DjangoFilterBackend
 from rest_framework.exceptions import ValidationError
 
 from panel.api.problems import ApiError, parameter_error
+from panel.core.tags import TagsField, with_tags
 
 
 class _Truth(django_filters.TypedChoiceFilter):  # type: ignore[misc]
@@ -25,9 +26,18 @@ class _Ids(django_filters.BaseInFilter, django_filters.NumberFilter):  # type: i
     """Ids with commas; those of nothing find nothing."""
 
 
+class _Tagged(django_filters.BaseInFilter, django_filters.CharFilter):  # type: ignore[misc]
+    """Rows that have all of these tags."""
+
+    def filter(self, queryset: QuerySet[Any], value: list[str] | None) -> QuerySet[Any]:
+        return with_tags(queryset, value or [], self.field_name)
+
+
 @lru_cache(maxsize=128)
 def _filter_set(model: type[Model], fields: tuple[tuple[str, tuple[str, ...]], ...]) -> type[django_filters.FilterSet]:
-    meta = type("Meta", (), {"model": model, "fields": {name: list(lookups) for name, lookups in fields}})
+    overrides = {TagsField: {"filter_class": _Tagged}}
+    names = {name: list(lookups) for name, lookups in fields}
+    meta = type("Meta", (), {"model": model, "fields": names, "filter_overrides": overrides})
     made: Any = type(f"{model.__name__}Filters", (django_filters.FilterSet,), {"Meta": meta})
     for name, item in made.base_filters.items():
         if isinstance(item, django_filters.BooleanFilter):  # which takes anything else for "not asked"

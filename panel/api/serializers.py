@@ -62,6 +62,27 @@ class StrictModelSerializer(StrictMixin, serializers.ModelSerializer[Any]):
         return field_class, kwargs
 
 
+class TagsMember(serializers.ListField):
+    """The model says what a tag is."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(child=serializers.CharField(max_length=200), **kwargs)
+
+
+def names_or_tags(attrs: dict[str, Any], names: str, tagged: str, kind: str) -> None:
+    """ValidationError unless just one of these two members says which things are meant."""
+    if (names in attrs) == (tagged in attrs):
+        words = f"Name the {kind} in {names}, or say in {tagged} which tags they all have; not both."
+        raise serializers.ValidationError({tagged if tagged in attrs else names: words})
+
+
+def refuse_tags_unless(attrs: dict[str, Any], action: str) -> None:
+    """`add` and `remove` belong to one of the actions of a bulk call."""
+    for name in ("add", "remove"):
+        if name in attrs and attrs["action"] != action:
+            raise serializers.ValidationError({name: f"Tags belong to the action `{action}` alone."})
+
+
 class EmptySerializer(StrictSerializer):
     """For actions that take no body."""
 

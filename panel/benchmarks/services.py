@@ -16,7 +16,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from panel.accounts.models import Team, User
-from panel.accounts.permissions import Action, require
+from panel.accounts.permissions import Action, require, require_each
 from panel.audit.services import audit_record, snapshot
 from panel.benchmarks import targets
 from panel.benchmarks.models import Run, RunStatus, RunTarget, Scenario
@@ -205,16 +205,14 @@ def _check_sites(actor: User, sites: Sequence[Site]) -> None:
         raise ApplicationError(f"At most {MAX_SITES} sites in one run; you chose {len(sites)}.", field="sites")
     if len({site.pk for site in sites}) != len(sites):
         raise ApplicationError("A site may stand in a run once.", field="sites")
-    for site in sites:
-        require(actor, Action.BENCHMARK, site.team)
+    require_each(actor, Action.BENCHMARK, (site.team for site in sites))
 
 
 def require_run(actor: User, run: Run, action: Action) -> None:
     """PermissionDenied unless `actor` may do `action` with every site of the run."""
-    require(actor, action, run.scenario.team if run.scenario else None)
-    for target in run.targets.select_related("site__team"):
-        if target.site is not None:
-            require(actor, action, target.site.team)
+    targets = run.targets.select_related("site__team")
+    teams = [target.site.team for target in targets if target.site is not None]
+    require_each(actor, action, [run.scenario.team if run.scenario else None, *teams])
 
 
 @transaction.atomic

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from django import forms
@@ -11,11 +11,14 @@ from django.core.validators import MaxValueValidator, MinValueValidator, validat
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from panel.core import form_words
 from panel.core.errors import ApplicationError
+from panel.core.tags import tags_checked, tags_from_text, tags_to_text
 
 T = TypeVar("T")
+SHOWN_TAGS = 30
 
 
 class InWords(forms.BaseForm):
@@ -123,6 +126,53 @@ class LinesField(forms.CharField):
 
     def run_validators(self, value: Any) -> None:
         """The model's own validators judge the value; a text's would misread a list."""
+
+
+class TagsFormField(LinesField):
+    """Tags as text. `known`: those in use, told below the field so that the same word is used again."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(to_text=tags_to_text, from_text=_tags_read, rows=1, **kwargs)
+
+    def tell_known(self, known: Iterable[str]) -> None:
+        words = _("With commas or spaces between them, such as prod, eu.")
+        used = list(known)[:SHOWN_TAGS]
+        self.help_text = words + (" " + _("In use: %s.") % tags_to_text(used) if used else "")
+
+
+def _tags_read(text: str) -> list[str]:
+    return tags_checked(tags_from_text(text))
+
+
+class TagsChangeForm(Form):
+    """What many things are to be tagged with, and what no longer."""
+
+    add = TagsFormField(label=gettext_lazy("Add"))
+    remove = TagsFormField(label=gettext_lazy("Remove"))
+
+    def __init__(self, *args: Any, known: Iterable[str], theirs: Iterable[str], **kwargs: Any) -> None:
+        """`known`: tags in use anywhere; `theirs`: those of what was chosen."""
+        super().__init__(*args, **kwargs)
+        for name, tags in (("add", known), ("remove", theirs)):
+            field = self.fields[name]
+            assert isinstance(field, TagsFormField)
+            field.tell_known(tags)
+
+    def clean(self) -> dict[str, Any]:
+        data = super().clean() or self.cleaned_data
+        if not self.errors and not data["add"] and not data["remove"]:
+            self.add_error("add", _("Write at least one tag to add or to remove."))
+        return data
+
+
+class TagFilterField(forms.ChoiceField):
+    """One of the tags in use, or any."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(label=gettext_lazy("Tag"), required=False, **kwargs)
+
+    def offer(self, tags: Iterable[str]) -> None:
+        self.choices = [("", _("Any")), *((tag, tag) for tag in tags)]
 
 
 def field_errors(request: HttpRequest, form: forms.BaseForm, *, field: str | None = None) -> HttpResponse:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from urllib.parse import urlencode
 
 from django.urls import reverse
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, ngettext
 
 from panel.accounts.models import User
 from panel.accounts.permissions import Action, may, visible
 from panel.benchmarks.selectors import runs_visible
+from panel.core.tags import tags_counted
 from panel.core.ui import Text
 from panel.hosts.models import Host
 from panel.websites.models import Certificate, PhpPool, ServerBlock, ServerName, Site, UpstreamServer
@@ -36,17 +38,18 @@ class Group:
     hits: list[Hit]
 
 
-KINDS = ("site", "domain", "host", "certificate", "backend", "folder", "run")
+KINDS = ("site", "domain", "host", "tag", "certificate", "backend", "folder", "run")
 
 
 def search_all(user: User, words: str) -> list[Group]:
-    """A query for each of KINDS (backends: two), each of PER_GROUP rows; groups without a hit are left away."""
+    """A query for each of KINDS (tags and backends: two), each of PER_GROUP rows; no group without a hit."""
     if len(words) < MIN_LENGTH:
         return []
     groups = [
         Group("site", _("Sites"), "sites", _sites(user, words)),
         Group("domain", _("Domains"), "link", _domains(user, words)),
         Group("host", _("Hosts"), "hosts", _hosts(words)),
+        Group("tag", _("Tags"), "tag", _tags(user, words)),
         Group("certificate", _("Certificates"), "certificate", _certificates(user, words)),
         Group("backend", _("Behind sites"), "route", _backends(user, words)),
         Group("folder", _("Folders"), "file", _folders(user, words)),
@@ -108,6 +111,26 @@ def _hosts(words: str) -> list[Hit]:
     found = Host.objects.filter(name__icontains=words) | Host.objects.filter(address__icontains=words)
     rows = found[:PER_GROUP]  # hosts belong to no team: whoever is signed in may see them
     return [Hit(row.name, reverse("hosts:detail", args=[row.name]), row.address) for row in rows]
+
+
+def _tags(user: User, words: str) -> list[Hit]:
+    """Each tag that holds the words, with the lists that it narrows."""
+    sites = visible(Site.objects.filter(tags__icontains=words), user)
+    hosts = Host.objects.filter(tags__icontains=words)
+    found: list[tuple[str, Hit]] = []
+    for rows, address, count in ((sites, "websites:list", _sites_counted), (hosts, "hosts:list", _hosts_counted)):
+        for tag, number in tags_counted(rows).items():
+            if words.casefold() in tag:
+                found.append((tag, Hit(tag, f"{reverse(address)}?{urlencode({'tag': tag})}", count(number))))
+    return [hit for _tag, hit in sorted(found, key=lambda pair: pair[0])[:PER_GROUP]]
+
+
+def _sites_counted(number: int) -> str:
+    return ngettext("%d site", "%d sites", number) % number
+
+
+def _hosts_counted(number: int) -> str:
+    return ngettext("%d host", "%d hosts", number) % number
 
 
 def _certificates(user: User, words: str) -> list[Hit]:

@@ -13,7 +13,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from panel.accounts.permissions import Action, visible
-from panel.api.base import UUID_REGEX, Resource, all_or_none, require_sudo
+from panel.api.base import UUID_REGEX, Resource, require_sudo
 from panel.api.problems import parameter_error
 from panel.api.serializers import EmptySerializer
 from panel.deployments import drift as drift_services
@@ -31,7 +31,9 @@ from panel.deployments.serializers import (
     RevisionSerializer,
     StepSerializer,
 )
+from panel.hosts.api import named_hosts
 from panel.hosts.selectors import hosts_visible
+from panel.websites.api import named_sites
 from panel.websites.selectors import sites_visible
 
 
@@ -95,7 +97,8 @@ class Deployments(Resource):
     def create(self, request: Request) -> Response:
         """Plans what deploying, taking off or overwriting these sites would change: one deployment for each host.
 
-        `hosts` instead of `sites` deploys what was changed there since it was put there. With `confirm` it is applied
+        `hosts` instead of `sites` deploys what was changed there since it was put there; `sites_tagged` and
+        `hosts_tagged` mean all that have these tags. With `confirm` it is applied
         at once (202, Location of the job). A site or host that is not known refuses all.
         """
         values = self.body(PlanInput)
@@ -107,10 +110,9 @@ class Deployments(Resource):
         return plans_answer(self, batch, accepted=True)
 
     def _planned(self, values: dict[str, Any]) -> list[Deployment]:
-        if "hosts" in values:
-            hosts = all_or_none(hosts_visible(self.actor), "name", values["hosts"], "/hosts")
-            return services.hosts_plan(actor=self.actor, hosts=hosts)
-        sites = all_or_none(sites_visible(self.actor), "name", values["sites"], "/sites")
+        if "hosts" in values or "hosts_tagged" in values:
+            return services.hosts_plan(actor=self.actor, hosts=named_hosts(hosts_visible(self.actor), values))
+        sites = named_sites(sites_visible(self.actor), values)
         kind = DeploymentKind(values.get("kind", DeploymentKind.DEPLOY))
         return services.deployment_plan(actor=self.actor, sites=sites, kind=kind)
 

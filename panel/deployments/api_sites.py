@@ -32,9 +32,9 @@ _PLANS = {201: DeploymentDetailSerializer(many=True)}
 _BULK = """What is done to many sites, all of them or none.
 
 `enable` and `disable` say what should be: hosts follow by a deployment. `move` plans to serve them by `install` (201),
-as `{name}/move/` does for one; of drafts, which go apart, it is only written down. `take-off` plans to take them off
+as `{name}/move/` does for one; of drafts it is only written down, at once. `take-off` plans to take them off
 their hosts and then forget them, as `{name}/take-off/` does for one (201); those that stand nowhere are forgotten at
-once. 204 says that nothing was left to plan."""
+once. 204 says that nothing was left to plan. `tag` gives and takes tags (`add`, `remove`): no host is told."""
 
 
 class PreviewFile(serializers.Serializer[Any]):

@@ -9,7 +9,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from panel.accounts.models import User
-from panel.accounts.permissions import Action, require
+from panel.accounts.permissions import Action, require_each
 from panel.audit.services import audit_record, audit_record_all
 from panel.core.errors import ApplicationError, Conflict
 from panel.deployments.models import Deployment, DeploymentItem, DeploymentKind, DeploymentStatus
@@ -25,11 +25,6 @@ ACTIVE = (DeploymentStatus.QUEUED, DeploymentStatus.RUNNING)
 _CANCELLABLE = (DeploymentStatus.PLANNED, DeploymentStatus.QUEUED)
 
 
-def require_all(actor: User, sites: Iterable[Site]) -> None:
-    for site in sites:
-        require(actor, Action.DEPLOY, site.team)
-
-
 def deployment_confirm(*, actor: User, deployment: Deployment, accept_drift: bool = False) -> list[Deployment]:
     """Apply what was shown: the deployment and the others of its batch are queued.
 
@@ -43,7 +38,7 @@ def deployment_confirm(*, actor: User, deployment: Deployment, accept_drift: boo
     of = {row.pk: row for row in batch}
     for item in items:
         item.deployment = of[item.deployment_id]
-    require_all(actor, [item.site for item in items])
+    require_each(actor, Action.DEPLOY, (item.site.team for item in items))
     if any(row.status != DeploymentStatus.PLANNED or row.confirmed_at for row in batch):
         raise Conflict(f"{deployment} was confirmed or discarded before; nothing was done again.")
     refuse_paused(row.host for row in batch)
@@ -130,7 +125,8 @@ def wake_workers(deployments: Sequence[Deployment]) -> None:
 
 def deployment_cancel(*, actor: User, deployment: Deployment) -> Deployment:
     """Discard a plan, or take a queued deployment back. One that runs ends by itself, whole or undone."""
-    require_all(actor, [item.site for item in deployment.items.select_related("site__team")])
+    items = deployment.items.select_related("site__team")
+    require_each(actor, Action.DEPLOY, (item.site.team for item in items))
     with transaction.atomic():
         rows = Deployment.objects.filter(batch=deployment.batch, status__in=_CANCELLABLE)
         if not rows.filter(pk=deployment.pk).exists():

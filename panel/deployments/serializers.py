@@ -6,7 +6,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from panel.api.serializers import StrictSerializer, Truth
+from panel.api.serializers import StrictSerializer, TagsMember, Truth
 from panel.deployments.models import Deployment, DeploymentKind, Drift, PinnedFile, Revision, Step
 
 PLANNABLE = [DeploymentKind.DEPLOY, DeploymentKind.DISABLE, DeploymentKind.OVERWRITE]
@@ -93,17 +93,20 @@ class PlanInput(StrictSerializer):
     hosts = serializers.ListField(
         child=serializers.CharField(max_length=63), allow_empty=False, max_length=1000, required=False
     )
+    sites_tagged = TagsMember(allow_empty=False, required=False, help_text="In place of `sites`: all that have these.")
+    hosts_tagged = TagsMember(allow_empty=False, required=False, help_text="In place of `hosts`: all that have these.")
     kind = serializers.ChoiceField(choices=[(kind.value, kind.label) for kind in PLANNABLE], required=False)
     confirm = Truth(required=False, default=False)
     accept_drift = Truth(required=False, default=False)
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        if "sites" in attrs and "hosts" in attrs:
-            raise serializers.ValidationError({"hosts": "Name sites or hosts, not both."})
-        if "sites" not in attrs and "hosts" not in attrs:
+        named = [name for name in ("sites", "sites_tagged", "hosts", "hosts_tagged") if name in attrs]
+        if len(named) > 1:
+            raise serializers.ValidationError({named[-1]: f"Name one of these, not both: {named[0]} or {named[-1]}."})
+        if not named:
             raise serializers.ValidationError({"sites": "Name the sites, or the hosts whose changed sites are meant."})
-        if "hosts" in attrs and attrs.get("kind", DeploymentKind.DEPLOY) != DeploymentKind.DEPLOY:
-            raise serializers.ValidationError({"hosts": "Hosts are deployed to; for the other kinds name the sites."})
+        if named[0].startswith("hosts") and attrs.get("kind", DeploymentKind.DEPLOY) != DeploymentKind.DEPLOY:
+            raise serializers.ValidationError({named[0]: "Hosts are deployed to; for the other kinds name the sites."})
         return attrs
 
 

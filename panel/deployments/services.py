@@ -14,7 +14,7 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 
 from panel.accounts.models import User
-from panel.accounts.permissions import Action, require
+from panel.accounts.permissions import Action, require_each
 from panel.audit.services import audit_record_all
 from panel.core.errors import ApplicationError
 from panel.deployments.changes import Change
@@ -23,7 +23,6 @@ from panel.deployments.confirming import (
     deployment_cancel,
     deployment_confirm,
     refuse_busy,
-    require_all,
     wake_workers,
 )
 from panel.deployments.models import Deployment, DeploymentItem, DeploymentKind, Revision
@@ -53,13 +52,17 @@ __all__ = [
 ]
 
 
-def _check_sites(actor: User, sites: Sequence[Site], install: EngineInstall | None = None) -> list[Site]:
-    """The sites with their parts, on their own servers or all on `install`. A draft may be invalid; a plan may not:
-    raises ValidationError keyed by place, with the site's name before it when there are several."""
+def _check_sites(
+    actor: User, sites: Sequence[Site], install: EngineInstall | None = None, beside: Sequence[Site] = ()
+) -> list[Site]:
+    """The sites with their parts, on their own servers or all on `install`, as those `beside` them will be.
+
+    A draft may be invalid; a plan may not: raises ValidationError keyed by place, with the site's name before it when
+    there are several."""
     sites = list(freeze.with_parts(Site.objects.filter(pk__in=[site.pk for site in sites])))
     faults: dict[str, list[str]] = {}
     suspects = checks.clash_suspects(sites) if install is None else set()
-    moved = _clashes_when_moved(sites, install) if install else {}
+    moved = _clashes_when_moved([*sites, *beside], install) if install else {}
     for site in sites:
         prefix = f"{site.name}/" if len(sites) > 1 else ""
         if not site.enabled:
@@ -83,10 +86,14 @@ def _clashes_when_moved(sites: Sequence[Site], install: EngineInstall) -> dict[i
     return found
 
 
-def _unique(sites: Iterable[Site]) -> list[Site]:
+def _allowed(actor: User, sites: Iterable[Site], *actions: Action) -> list[Site]:
+    """Each site once, if the actor may do this (by default: deploy) with all of them. PermissionDenied otherwise;
+    ApplicationError when none is named."""
     found = list({site.pk: site for site in sites}.values())
     if not found:
         raise ApplicationError("Choose at least one site; none was named, so no host is touched.", field="sites")
+    for action in actions or (Action.DEPLOY,):
+        require_each(actor, action, (site.team for site in found))
     return found
 
 
@@ -131,8 +138,7 @@ def deployment_plan(
 
     Raises ValidationError (places of what is wrong), PermissionDenied, ApplicationError.
     """
-    chosen = _unique(sites)
-    require_all(actor, chosen)
+    chosen = _allowed(actor, sites)
     make = {
         DeploymentKind.DEPLOY: _deploy_changes,
         DeploymentKind.DISABLE: _disable_changes,
@@ -188,7 +194,7 @@ def _overwrite_changes(actor: User, sites: Sequence[Site]) -> list[tuple[Host, C
 
 def site_rollback(*, actor: User, site: Site, revision: Revision) -> Deployment:
     """Plan to put back an earlier revision, exactly as it was. The draft stays: deploying again brings it back."""
-    require_all(actor, [site])
+    _allowed(actor, [site])
     if revision.site_id != site.pk:
         raise ApplicationError(f"{revision} is not a revision of {site}.", field="revision")
     if site.install_id != revision.install_id:
@@ -213,10 +219,8 @@ def _check_old_paths(actor: User, site: Site, revision: Revision) -> None:
         raise ValidationError({"revision": [fault.message for fault in faults]})
 
 
-def _stand_or_not(actor: User, sites: Iterable[Site]) -> tuple[list[Site], list[Site]]:
+def _stand_or_not(chosen: Sequence[Site]) -> tuple[list[Site], list[Site]]:
     """Those that stand on a host, and those that stand nowhere and are not being put up either."""
-    chosen = _unique(sites)
-    require_all(actor, chosen)
     live = live_revisions(chosen)
     nowhere = [site for site in chosen if site.pk not in live]
     refuse_busy(site.pk for site in nowhere)
@@ -226,7 +230,7 @@ def _stand_or_not(actor: User, sites: Iterable[Site]) -> tuple[list[Site], list[
 def sites_disable(*, actor: User, sites: Iterable[Site]) -> list[Deployment]:
     """Plan to take the sites off their hosts; confirmed, they are disabled. Those that stand nowhere are disabled at
     once: with none that stands, there is no plan."""
-    standing, nowhere = _stand_or_not(actor, sites)
+    standing, nowhere = _stand_or_not(_allowed(actor, sites))
     plans = deployment_plan(actor=actor, sites=standing, kind=DeploymentKind.DISABLE) if standing else []
     with transaction.atomic():
         for site in nowhere:
@@ -242,10 +246,7 @@ def site_disable(*, actor: User, site: Site) -> Deployment | None:
 def sites_delete(*, actor: User, sites: Iterable[Site]) -> list[Deployment]:
     """Plan to take the sites off their hosts; once that succeeded they are forgotten with their history. Those that
     stand nowhere are forgotten at once."""
-    chosen = _unique(sites)
-    for site in chosen:
-        require(actor, Action.CHANGE, site.team)
-    standing, nowhere = _stand_or_not(actor, chosen)
+    standing, nowhere = _stand_or_not(_allowed(actor, sites, Action.CHANGE, Action.DEPLOY))
     changes = _disable_changes(actor, standing)
     after: dict[str, Any] = {"enabled": False, "delete": []}
     plans = _by_host(actor, DeploymentKind.DISABLE, changes, after) if changes else []
@@ -269,25 +270,47 @@ def site_move(*, actor: User, site: Site, install: EngineInstall) -> list[Deploy
 
 def sites_move(*, actor: User, sites: Iterable[Site], install: EngineInstall) -> list[Deployment]:
     """The same for many sites: one deployment on the new host, then one on each host that they leave. The first of
-    the batch is the one that the others wait for. Of sites that all stand nowhere only the drafts are changed."""
-    chosen, nowhere = _stand_or_not(actor, sites)
-    for site in (*chosen, *nowhere):
-        require(actor, Action.CHANGE, site.team)
-    if chosen and nowhere:
-        names = ", ".join(site.name for site in nowhere)
-        raise ApplicationError(f"On no host: {names}. Move drafts and sites in service apart.", field="sites")
+    the batch is the one that the others wait for. Those that stand nowhere need no plan: `install` becomes their
+    server at once, if the plan for the others can be made."""
+    standing, nowhere = _stand_or_not(_allowed(actor, sites, Action.CHANGE, Action.DEPLOY))
+    if nowhere:
+        _move_drafts(actor, nowhere, standing, install, is_trial=True)
+    plans = _move_plans(actor, standing, nowhere, install) if standing else []
+    if nowhere:
+        _move_drafts(actor, nowhere, standing, install)
+    return plans
+
+
+def _move_drafts(
+    actor: User, drafts: Sequence[Site], beside: Sequence[Site], install: EngineInstall, *, is_trial: bool = False
+) -> None:
+    """Gives the drafts their new server, which the sites `beside` them are to have as well: what those leave makes
+    room. `is_trial`: only whether it could be done, in a transaction of its own, so that none is open while the plan
+    asks the host."""
+    clashes = _clashes_when_moved([*drafts, *beside], install)
+    faults = {
+        f"{site.name}/{problem.where}": [problem.message]
+        for site in drafts
+        if site.enabled
+        for problem in clashes[site.pk]
+    }
+    if faults:
+        raise ValidationError(faults)
+    rows = Site.objects.filter(pk__in=[site.pk for site in drafts]).select_related("team", "install__host")
     with transaction.atomic():
-        for site in nowhere:
-            site_install_set(actor=actor, site=site, install=install)
-    return _move_plans(actor, chosen, install) if chosen else []
+        for site in rows:
+            site_install_set(actor=actor, site=site, install=install, may_clash=True)
+        transaction.set_rollback(is_trial)
 
 
-def _move_plans(actor: User, chosen: Sequence[Site], install: EngineInstall) -> list[Deployment]:
+def _move_plans(
+    actor: User, chosen: Sequence[Site], beside: Sequence[Site], install: EngineInstall
+) -> list[Deployment]:
     old = live_revisions(chosen)
     there = [site.name for site in chosen if old[site.pk].install_id == install.pk]
     if there:
         raise ApplicationError(f"Already on {install}: {', '.join(there)}.", field="install")
-    frozen = frozen_now([(site, install) for site in _check_sites(actor, chosen, install)])
+    frozen = frozen_now([(site, install) for site in _check_sites(actor, chosen, install, beside)])
     new = revisions_keep(actor=actor, sites=frozen)
     here = {site.pk for site in chosen if old[site.pk].install.host_id == install.host_id}
     changes = [

@@ -54,15 +54,18 @@ def refused(request: Request, error: Exception, back: str) -> HttpResponse:
     return redirect(back)
 
 
-def planned(request: Request, work: Callable[[], list[Deployment]], back: str, nothing: str = "") -> HttpResponse:
-    """Make a plan and show it, or say why there is none."""
+def planned(
+    request: Request, work: Callable[[], list[Deployment]], back: str, nothing: str = "", then: str = ""
+) -> HttpResponse:
+    """Make a plan and show it, or say why there is none: refused, on the page `back`; because it was done without
+    (in the words `nothing`), on the page `then`."""
     try:
         found = work()
     except (ApplicationError, ValidationError) as error:
         return refused(request, error, back)
     if not found:
         messages.success(request, nothing)
-        return redirect(back)
+        return redirect(then or back)
     return redirect("deployments:detail", found[0].uuid)
 
 

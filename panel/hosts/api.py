@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any, cast
 
 from django.db.models import QuerySet
 from drf_spectacular.utils import extend_schema
@@ -11,7 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from panel.accounts.permissions import Action, require
-from panel.api.base import UUID_REGEX, Resource, all_or_none
+from panel.api.base import UUID_REGEX, Resource, all_or_none, all_tagged
 from panel.api.logs import PARAMETERS as LOG_PARAMETERS
 from panel.api.logs import LogSerializer, logs_answer
 from panel.api.serializers import EmptySerializer
@@ -42,6 +42,13 @@ def queued(operation: HostOperation) -> Response:
     return Response(OperationSerializer(operation).data, status=202, headers={"Location": location})
 
 
+def named_hosts(rows: QuerySet[Host], values: dict[str, Any]) -> list[Host]:
+    """Those that a body names in `hosts`, or by their tags in `hosts_tagged`."""
+    if "hosts_tagged" in values:
+        return all_tagged(rows, values["hosts_tagged"], "/hosts_tagged")
+    return all_or_none(rows, "name", values["hosts"], "/hosts")
+
+
 class Hosts(Resource):
     """Machines that sites are deployed to."""
 
@@ -57,6 +64,7 @@ class Hosts(Resource):
         "connection": ["exact"],
         "address": ["exact", "icontains"],
         "is_paused": ["exact"],
+        "tags": ["has"],
     }
     ordering_fields = ("id", "name", "created_at")
     ordering = "name"
@@ -118,12 +126,16 @@ class Hosts(Resource):
     def bulk(self, request: Request) -> Response:
         """What is done to many hosts, all or none.
 
-        `pause` and `resume` say whether anything may begin there, and answer with the hosts (200). The rest are
-        errands, each with a job of its own, /jobs/{uuid}/ (202); a host that waits for this errand already answers
-        with the one that waits.
+        `pause` and `resume` say whether anything may begin there, `tag` gives and takes tags (`add`, `remove`); they
+        answer with the hosts (200). The rest are errands, each with a job of its own, /jobs/{uuid}/ (202); a host that
+        waits for this errand already answers with the one that waits.
         """
         values = self.body(HostBulkInput)
-        hosts = all_or_none(self.rows(), "name", values["hosts"], "/hosts")
+        hosts = named_hosts(self.rows(), values)
+        if values["action"] == "tag":
+            add, remove = values.get("add", []), values.get("remove", [])
+            rows = services.hosts_tag(actor=self.actor, hosts=hosts, add=add, remove=remove)
+            return Response(self.get_serializer(rows, many=True).data)
         if values["action"] in ("pause", "resume"):
             paused = values["action"] == "pause"
             rows = services.hosts_pause(actor=self.actor, hosts=hosts, paused=paused)

@@ -7,9 +7,10 @@ from typing import Any
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
-from panel.core.forms import Form, InWords, LinesField, leave_to_model
+from panel.core.forms import Form, InWords, LinesField, TagFilterField, TagsFormField, leave_to_model
+from panel.core.tags import tags_counted, tags_to_text
 from panel.hosts import rules
-from panel.hosts.models import Connection, Engine, Host, HostStatus
+from panel.hosts.models import Connection, Engine, EngineInstall, Host, HostStatus
 
 ANY = ("", _("Any"))
 _SECRET = {"autocomplete": "new-password", "spellcheck": "false"}
@@ -32,6 +33,24 @@ class HostFilterForm(Form):
     )
     status = forms.ChoiceField(label=_("Status"), required=False, choices=[ANY, *HostStatus.choices])
     engine = forms.ChoiceField(label=_("Server"), required=False, choices=[ANY, *Engine.choices])
+    tag = TagFilterField()
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        tag = self.fields["tag"]
+        assert isinstance(tag, TagFilterField)
+        tag.offer(tags_counted(Host.objects.all()))
+
+
+class ServerChoiceField(forms.ModelChoiceField):  # type: ignore[type-arg] # not subscriptable when it runs
+    """One of all servers, with its host's tags beside it: where there are many, words or a tag narrow the choice."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        queryset = EngineInstall.objects.select_related("host")
+        super().__init__(queryset=queryset, widget=forms.Select(attrs={"data-narrow": ""}), **kwargs)
+
+    def label_from_instance(self, obj: EngineInstall) -> str:
+        return f"{obj} · {tags_to_text(obj.host.tags)}" if obj.host.tags else str(obj)
 
 
 class HostForm(InWords, forms.ModelForm):  # type: ignore[type-arg] # not subscriptable when it runs
@@ -63,6 +82,7 @@ class HostForm(InWords, forms.ModelForm):  # type: ignore[type-arg] # not subscr
         widget=forms.PasswordInput(attrs=_SECRET),
         help_text=_("Empty: sudo asks for none (NOPASSWD)."),
     )
+    tags = TagsFormField(label=_("Tags"))
     version = forms.IntegerField(widget=forms.HiddenInput, required=False)
 
     class Meta:
@@ -78,6 +98,7 @@ class HostForm(InWords, forms.ModelForm):  # type: ignore[type-arg] # not subscr
             "sudo_password",
             "layout",
             "site_roots",
+            "tags",
         )
         labels = {
             "address": _("Address"),
@@ -94,6 +115,9 @@ class HostForm(InWords, forms.ModelForm):  # type: ignore[type-arg] # not subscr
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         leave_to_model(self)
+        tags = self.fields["tags"]
+        assert isinstance(tags, TagsFormField)
+        tags.tell_known(tags_counted(Host.objects.all()))
         self.stored = {name: getattr(self.instance, name) for name in self.SECRETS}
         if self.instance.connection == Connection.LOCAL:
             for name in ("address", "port", "username", "use_sudo", *self.SECRETS):

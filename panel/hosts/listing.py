@@ -9,6 +9,7 @@ from django.db.models.functions import Coalesce
 
 from panel.accounts.models import User
 from panel.accounts.permissions import Action, may
+from panel.core.tags import with_tags
 from panel.hosts.models import EngineInstall, Host
 
 ORDERINGS = {
@@ -42,4 +43,4 @@ def hosts_filtered(hosts: QuerySet[Host], wanted: dict[str, Any]) -> QuerySet[Ho
         hosts = hosts.filter(status=wanted["status"])
     if wanted.get("engine"):
         hosts = hosts.filter(pk__in=EngineInstall.objects.filter(engine=wanted["engine"]).values("host"))
-    return hosts
+    return with_tags(hosts, [wanted["tag"]] if wanted.get("tag") else [])

@@ -11,6 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from panel.core.fields import EncryptedTextField
 from panel.core.models import BaseModel
+from panel.core.tags import TagsField
 from panel.hosts import rules
 from panel.hosts.validators import (
     validate_address,
@@ -79,6 +80,7 @@ class Host(BaseModel):
     last_seen_at = models.DateTimeField(null=True, blank=True)
     # for the time of work on the machine: nothing is deployed, measured or looked at by itself
     is_paused = models.BooleanField(default=False)
+    tags = TagsField()
 
     class Meta:
         ordering = ["name"]

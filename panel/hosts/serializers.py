@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rest_framework import serializers
 
-from panel.api.serializers import StrictModelSerializer, StrictSerializer
+from panel.api.serializers import StrictModelSerializer, StrictSerializer, TagsMember, names_or_tags, refuse_tags_unless
 from panel.hosts import selectors
 from panel.hosts.models import APPLICATIONS, Engine, EngineInstall, Host, HostOperation, OperationKind
 from panel.hosts.rules import NO_ROOTS
@@ -15,6 +17,7 @@ class HostSerializer(serializers.ModelSerializer[Host]):
     """`host_key_fingerprint` is what is trusted, `offered_fingerprint` what waits to be compared and confirmed."""
 
     site_roots = serializers.ListField(child=serializers.CharField(), read_only=True)
+    tags = TagsMember(read_only=True)
     facts = serializers.DictField(read_only=True)
     host_key_fingerprint = serializers.SerializerMethodField()
     offered_fingerprint = serializers.SerializerMethodField()
@@ -35,6 +38,7 @@ class HostSerializer(serializers.ModelSerializer[Host]):
             "has_password",
             "layout",
             "site_roots",
+            "tags",
             "status",
             "status_detail",
             "host_key_fingerprint",
@@ -61,6 +65,8 @@ class HostSerializer(serializers.ModelSerializer[Host]):
 
 
 class HostInput(StrictModelSerializer):
+    tags = TagsMember(required=False)
+
     class Meta:
         model = Host
         fields = [
@@ -74,6 +80,7 @@ class HostInput(StrictModelSerializer):
             "sudo_password",
             "layout",
             "site_roots",
+            "tags",
         ]
         extra_kwargs = {
             **{name: {"required": True, "allow_blank": False} for name in ("address", "username")},
@@ -105,8 +112,18 @@ ERRANDS = {
 
 
 class HostBulkInput(StrictSerializer):
-    action = serializers.ChoiceField(choices=[*ERRANDS, "pause", "resume"])
-    hosts = serializers.ListField(child=serializers.CharField(max_length=63), allow_empty=False, max_length=1000)
+    action = serializers.ChoiceField(choices=[*ERRANDS, "pause", "resume", "tag"])
+    hosts = serializers.ListField(
+        child=serializers.CharField(max_length=63), allow_empty=False, max_length=1000, required=False
+    )
+    hosts_tagged = TagsMember(allow_empty=False, required=False, help_text="In place of `hosts`: all that have these.")
+    add = TagsMember(required=False, help_text="For `tag`.")
+    remove = TagsMember(required=False, help_text="For `tag`.")
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        names_or_tags(attrs, "hosts", "hosts_tagged", "hosts")
+        refuse_tags_unless(attrs, "tag")
+        return attrs
 
 
 class HostDelete(StrictSerializer):

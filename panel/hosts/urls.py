@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from django.urls import URLPattern, URLResolver, path
 
-from panel.hosts.views import applications, changes, pages, traffic
+from panel.hosts.views import applications, bulk, changes, pages, traffic
 
 app_name = "hosts"
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", pages.host_list, name="list"),
     path("+new/", changes.add, name="add"),
-    path("+bulk/", changes.bulk, name="bulk"),
+    path("+bulk/", bulk.bulk, name="bulk"),
+    path("+tags/", bulk.bulk_tag, name="bulk_tag"),
     path("<slug:name>/", pages.detail, name="detail"),
     path("<slug:name>/live/", pages.live, name="live"),
     path("<slug:name>/logs/", pages.logs, name="logs"),

@@ -13,7 +13,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from panel.accounts.models import User
-from panel.accounts.permissions import Action, require
+from panel.accounts.permissions import Action, require, require_each
 from panel.audit.services import audit_record, snapshot
 from panel.benchmarks.models import Run, SuiteRun
 from panel.benchmarks.selectors import scenarios_visible
@@ -34,11 +34,8 @@ SCHEDULE_FIELDS = (
 
 def require_schedule(actor: User, schedule: Schedule) -> None:
     """PermissionDenied unless `actor` may measure for its team and every one of its sites."""
-    require(actor, Action.BENCHMARK, schedule.team)
-    if schedule.pk is not None:
-        for row in schedule.sites.select_related("site__team"):
-            if row.site is not None:
-                require(actor, Action.BENCHMARK, row.site.team)
+    rows = schedule.sites.select_related("site__team") if schedule.pk is not None else []
+    require_each(actor, Action.BENCHMARK, [schedule.team, *(row.site.team for row in rows if row.site is not None)])
 
 
 def _assign(schedule: Schedule, values: Mapping[str, Any]) -> None:
@@ -61,8 +58,7 @@ def _check(actor: User, schedule: Schedule, sites: Sequence[Site]) -> None:
         raise ApplicationError(f"Choose from one to {MAX_SITES} sites to measure.", field="sites")
     if len({site.pk for site in sites}) != len(sites):
         raise ApplicationError("A site may stand in a schedule once.", field="sites")
-    for site in sites:
-        require(actor, Action.BENCHMARK, site.team)
+    require_each(actor, Action.BENCHMARK, (site.team for site in sites))
 
 
 def _store_sites(schedule: Schedule, sites: Sequence[Site]) -> None:
@@ -170,9 +166,7 @@ def schedule_run_now(*, actor: User, schedule: Schedule) -> Occurrence:
 
 def require_report(actor: User, report: Report) -> None:
     """PermissionDenied unless `actor` may measure for all it tells about."""
-    require(actor, Action.BENCHMARK, report.team)
-    for team in report.teams.all():
-        require(actor, Action.BENCHMARK, team)
+    require_each(actor, Action.BENCHMARK, [report.team, *report.teams.all()])
 
 
 @transaction.atomic

@@ -13,7 +13,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from panel.api import etags
-from panel.api.base import Resource, all_or_none, require_sudo
+from panel.api.base import Resource, all_or_none, all_tagged, require_sudo
 from panel.api.logs import PARAMETERS as LOG_PARAMETERS
 from panel.api.logs import LogSerializer, logs_answer
 from panel.api.problems import ApiError
@@ -54,6 +54,13 @@ def install_named(pk: int | None) -> EngineInstall | None:
     return install
 
 
+def named_sites(rows: QuerySet[Site], values: dict[str, Any]) -> list[Site]:
+    """Those that a body names in `sites`, or by their tags in `sites_tagged`."""
+    if "sites_tagged" in values:
+        return all_tagged(rows, values["sites_tagged"], "/sites_tagged")
+    return all_or_none(rows, "name", values["sites"], "/sites")
+
+
 class Sites(Resource):
     """Sites: what should be served, where and how. A change here reaches a host only by a deployment."""
 
@@ -71,6 +78,8 @@ class Sites(Resource):
         "install__host__name": ["exact", "in"],
         "state__status": ["exact", "in"],
         "blocks__names__name": ["exact", "icontains"],
+        "tags": ["has"],
+        "install__host__tags": ["has"],
         "created_at": ["gte", "lte"],
         "updated_at": ["gte", "lte"],
     }
@@ -121,7 +130,7 @@ class Sites(Resource):
 
     @extend_schema(request=SiteChange)
     def partial_update(self, request: Request, name: str = "") -> Response:
-        """Changes name, team, server, health_path, cache_mb or notes. `move/` moves a site that stands on a host."""
+        """Changes name, team, server, health_path, cache_mb, notes, tags. `move/` is for sites that stand on hosts."""
         site = self.get_object()
         expected = self.expected_version(site)
         values = self.body(SiteChange)
@@ -178,9 +187,13 @@ class Sites(Resource):
     @action(detail=False, methods=["post"], pagination_class=None, filter_backends=[])
     def bulk(self, request: Request) -> Response:
         """What is done to many sites, all of them or none. `enable` and `disable` say what should be: hosts follow by
-        a deployment. `take-off` is what `{name}/take-off/` is for one."""
+        a deployment. `take-off` is what `{name}/take-off/` is for one. `tag` gives and takes tags."""
         values = self.body(BulkInput)
-        sites = all_or_none(self.rows(), "name", values["sites"], "/sites")
+        sites = named_sites(self.rows(), values)
+        if values["action"] == "tag":
+            add, remove = values.get("add", []), values.get("remove", [])
+            rows = services.sites_tag(actor=self.actor, sites=sites, add=add, remove=remove)
+            return Response(self.get_serializer(rows, many=True).data)
         if values["action"] in ("move", "take-off"):
             return self.planned_for(sites, install_named(values.get("install")))
         with transaction.atomic():

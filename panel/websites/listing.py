@@ -8,6 +8,7 @@ from typing import Any
 from django.db.models import Case, Count, F, Prefetch, Q, QuerySet, Value, When
 
 from panel.accounts.models import User
+from panel.core.tags import tags_counted
 from panel.hosts.models import Host
 from panel.websites.models import ServerName, Site
 from panel.websites.selectors import sites_visible
@@ -46,7 +47,16 @@ def sites_filtered(sites: QuerySet[Site], wanted: dict[str, Any]) -> QuerySet[Si
         sites = sites.filter(install__host=wanted["host"])
     if wanted.get("team"):
         sites = sites.filter(team=wanted["team"])
+    if wanted.get("tag"):
+        sites = sites.filter(Q(tags__has=wanted["tag"]) | Q(install__host__tags__has=wanted["tag"]))
     return _with_status(sites, wanted.get("status", ""))
+
+
+def site_tags(user: User) -> list[str]:
+    """The tags that narrow the list of sites: theirs, and those of the hosts that they run on."""
+    sites = sites_visible(user)
+    hosts = Host.objects.filter(pk__in=sites.order_by().values("install__host"))
+    return sorted({*tags_counted(sites), *tags_counted(hosts)})
 
 
 def _with_status(sites: QuerySet[Site], status: str) -> QuerySet[Site]:

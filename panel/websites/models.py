@@ -13,6 +13,7 @@ from django.utils.translation import gettext_lazy as _
 from panel.accounts.models import Team
 from panel.core.fields import EncryptedTextField
 from panel.core.models import BaseModel, CheckedModel
+from panel.core.tags import TagsField
 from panel.hosts.models import Engine, EngineInstall
 from panel.websites import rules, shapes, validators
 
@@ -33,6 +34,7 @@ class Site(BaseModel):
         default=100, validators=[MinValueValidator(1), MaxValueValidator(1048576)]
     )
     notes = models.TextField(blank=True, validators=[validators.validate_text])
+    tags = TagsField()
 
     class Meta:
         ordering = ["name"]

@@ -7,7 +7,13 @@ from typing import Any
 from rest_framework import serializers
 
 from panel.accounts.models import Team
-from panel.api.serializers import StrictModelSerializer, StrictSerializer
+from panel.api.serializers import (
+    StrictModelSerializer,
+    StrictSerializer,
+    TagsMember,
+    names_or_tags,
+    refuse_tags_unless,
+)
 from panel.audit.services import SECRET
 from panel.websites import members
 from panel.websites.models import (
@@ -35,6 +41,7 @@ class SiteSerializer(serializers.ModelSerializer[Site]):
     engine = serializers.SerializerMethodField()
     domains = serializers.SerializerMethodField()
     status = serializers.SerializerMethodField()
+    tags = TagsMember(read_only=True)
 
     class Meta:
         model = Site
@@ -51,6 +58,7 @@ class SiteSerializer(serializers.ModelSerializer[Site]):
             "health_path",
             "cache_mb",
             "notes",
+            "tags",
             "created_at",
             "updated_at",
         ]
@@ -76,6 +84,7 @@ class SiteChange(StrictSerializer):
     health_path = serializers.CharField(max_length=300, required=False)
     cache_mb = serializers.IntegerField(min_value=1, max_value=1048576, required=False)
     notes = serializers.CharField(required=False, allow_blank=True)
+    tags = TagsMember(required=False)
 
 
 class QuickSite(StrictSerializer):
@@ -92,6 +101,7 @@ class QuickSite(StrictSerializer):
     certificate = serializers.CharField(required=False, max_length=63)
     health_path = serializers.CharField(required=False, max_length=300)
     notes = serializers.CharField(required=False, allow_blank=True)
+    tags = TagsMember(required=False)
 
 
 class CloneInput(StrictSerializer):
@@ -138,11 +148,19 @@ class MendInput(StrictSerializer):
 
 
 class BulkInput(StrictSerializer):
-    action = serializers.ChoiceField(choices=["enable", "disable", "move", "take-off"])
-    sites = serializers.ListField(child=serializers.CharField(max_length=63), allow_empty=False, max_length=1000)
+    action = serializers.ChoiceField(choices=["enable", "disable", "move", "take-off", "tag"])
+    sites = serializers.ListField(
+        child=serializers.CharField(max_length=63), allow_empty=False, max_length=1000, required=False
+    )
+    sites_tagged = TagsMember(allow_empty=False, required=False, help_text="In place of `sites`: all that have these.")
     install = serializers.IntegerField(min_value=1, required=False, help_text="For `move`: the new server.")
 
+    add = TagsMember(required=False, help_text="For `tag`.")
+    remove = TagsMember(required=False, help_text="For `tag`.")
+
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        names_or_tags(attrs, "sites", "sites_tagged", "sites")
+        refuse_tags_unless(attrs, "tag")
         if (attrs["action"] == "move") != ("install" in attrs):
             raise serializers.ValidationError({"install": "Name the new server for `move`, and only for that."})
         return attrs

@@ -18,6 +18,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("+bulk/", lists.bulk, name="bulk"),
     path("+delete/", lists.bulk_delete, name="bulk_delete"),
     path("+move/", lists.bulk_move, name="bulk_move"),
+    path("+tags/", lists.bulk_tag, name="bulk_tag"),
     path("+certificates/", certificates.certificates, name="certificates"),
     path("+certificates/+upload/", certificates.upload, name="certificate_upload"),
     path("+certificates/+self-signed/", certificates.self_sign, name="certificate_self_sign"),

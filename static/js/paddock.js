@@ -245,12 +245,35 @@
   }
   window.addEventListener("resize", nameScrollers);
 
+  // --- a choice among many is narrowed by words: a search box before <select data-narrow> ---
+  const MANY = 12;
+  function narrowChoices() {
+    for (const select of document.querySelectorAll("select[data-narrow]:not([data-narrowed])")) {
+      select.dataset.narrowed = "";
+      const all = [...select.options];
+      if (all.length <= MANY) continue;
+      const box = document.createElement("input");
+      box.type = "search";
+      box.placeholder = texts().narrow;
+      box.setAttribute("aria-label", `${$(`label[for="${select.id}"]`)?.firstChild.textContent.trim() || ""}: ${texts().narrow}`);
+      box.addEventListener("input", () => {
+        const words = box.value.toLowerCase().split(/\s+/);
+        const fits = (option) => !option.value || option.selected || words.every((word) => option.text.toLowerCase().includes(word));
+        select.replaceChildren(...all.filter(fits));
+      });
+      // A key meant for the choice must not send the form.
+      box.addEventListener("keydown", (event) => { if (event.key === "Enter") { event.preventDefault(); select.focus(); } });
+      select.before(box);
+    }
+  }
+
   guardForms();
+  narrowChoices();
   countTicks();
   showCurrentTab();
   nameScrollers();
   guardConfirm(document);
   showKeysChoice();
-  document.addEventListener("htmx:load", () => { guardForms(); countTicks(); nameScrollers(); });
+  document.addEventListener("htmx:load", () => { guardForms(); narrowChoices(); countTicks(); nameScrollers(); });
   window.addEventListener("pageshow", countTicks); // a browser that goes back keeps the ticks
 })();

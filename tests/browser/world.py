@@ -38,6 +38,7 @@ from tests.support.cast import install
 
 LONG_HOST = "web-frankfurt-07-production-behind-the-second-load-balancer"
 LONG_SITE = "intranet-documentation-and-knowledge-base-of-the-whole-company"
+TAGS = ["eu-central", "env:production", "rack-7", "behind-the-second-load-balancer"]
 CONF = "/etc/nginx/sites-available/paddock-shop.conf"
 OLD = "server {\n    listen 80;\n    server_name shop.example;\n    root /srv/www/shop;\n    gzip on;\n}\n"
 NEW = OLD.replace("    gzip on;\n", "    gzip on;\n    gzip_types text/css application/javascript;\n    expires 1h;\n")
@@ -71,6 +72,7 @@ def build() -> Used:
     more += [reverse(f"websites:{name}", args=["shop"]) for name in ("blocks", "upstreams", "tls", "history", "raw")]
     many = f"?site=shop&site={LONG_SITE}&site=draft"
     more += [reverse("websites:bulk_delete") + many, reverse("websites:bulk_move") + many]
+    more += [reverse("websites:bulk_tag") + many, reverse("hosts:bulk_tag") + f"?host={LONG_HOST}&host=db-2"]
     more += [reverse("websites:explain", args=["shop"]) + "?url=http://shop.example/api/cart"]
     more += _deployments(world.owner, sites, servers[0])
     more += _drifts(sites[0], servers[0])
@@ -116,7 +118,13 @@ def _hosts() -> tuple[Host, Host]:
     now = timezone.now()
     times = {"facts_at": now, "last_seen_at": now}
     busy = Host.objects.create(
-        name=LONG_HOST, connection=Connection.LOCAL, status="ready", site_roots=["/srv/www"], facts=_facts(), **times
+        name=LONG_HOST,
+        connection=Connection.LOCAL,
+        status="ready",
+        site_roots=["/srv/www"],
+        facts=_facts(),
+        tags=TAGS,
+        **times,
     )
     silence = "The host did not answer within 30 s. Check that its sshd runs, then check it again."
     for kind, status, error in (("service", "queued", ""), ("check", "succeeded", ""), ("drift", "failed", silence)):
@@ -170,6 +178,7 @@ def _sites(owner: User, servers: list[EngineInstall]) -> list[Site]:
         "name": "shop",
         "team": team.slug,
         "install": servers[0].pk,
+        "tags": ["customer:example", "shop"],
         "notes": "Ask Petra before changing the API.\nOn call: 0800 1234.",
         "upstreams": [{"name": "app", "servers": backends}],
         "php_pools": [

@@ -15,7 +15,7 @@ from panel.audit.models import AuditEntry
 from panel.benchmarks.models import Scenario
 from panel.benchmarks.services import run_create_once
 from panel.benchmarks.suite_services import suite_start
-from panel.core.errors import ApplicationError, Conflict
+from panel.core.errors import Conflict
 from panel.deployments import services
 from panel.deployments.models import Deployment, DeploymentKind, DeploymentStatus
 from panel.hosts.models import Connection, Engine, Host, HostOperation, HostStatus
@@ -252,12 +252,47 @@ def test_many_are_moved_together(people: Cast, second: Host, three: list[Site]) 
     assert set(Site.objects.values_list("install", flat=True)) == {people.apache.pk}
 
 
-def test_drafts_move_by_themselves(people: Cast, second: Host, three: list[Site]) -> None:
+def test_drafts_have_their_new_server_at_once(people: Cast, second: Host, three: list[Site]) -> None:
     there = second.installs.get()
-    with pytest.raises(ApplicationError, match="On no host: draft"):
-        services.sites_move(actor=people.owner, sites=[three[0], three[2]], install=there)
-    assert services.sites_move(actor=people.owner, sites=[three[2]], install=there) == []
+    address = "/sites/+move/?site=draft"
+    client = signed_in(people.owner)
+    assert "1 draft stands on no host" in text_of(client, address)
+    assert client.post(address, {"install": there.pk})["Location"] == "/sites/"
     assert Site.objects.get(name="draft").install == there
+    assert "1 draft is for nginx on web-2 now." in text_of(client, "/sites/")
+    assert not Deployment.objects.filter(kind=DeploymentKind.MOVE).exists()
+
+
+def test_drafts_go_with_those_in_service_which_are_planned(people: Cast, three: list[Site]) -> None:
+    """All three are on port 80: Apache can have it when nginx's sites go together, the draft among them."""
+    other = shop(people, "other")  # a second draft, which makes room as well
+    client, address = signed_in(people.owner), "/sites/+move/?site=draft&site=one&site=other"
+    page = text_of(client, address)
+    assert "1 site is in service: you see its plan first." in page and "2 drafts stand on no host" in page
+    planned = client.post(address, {"install": people.apache.pk})
+    plan = Deployment.objects.get(kind=DeploymentKind.MOVE)
+    assert planned["Location"] == f"/deployments/{plan.uuid}"
+    assert "2 drafts are for Apache httpd on web-1 now. The plan below is of the others." in text_of(
+        client, planned["Location"]
+    )
+    servers = dict(Site.objects.exclude(name="two").values_list("name", "install__engine"))
+    assert servers == {"one": "nginx", "draft": "apache", "other": "apache"}, "the one in service waits for its plan"
+    services.deployment_confirm(actor=people.owner, deployment=plan)
+    carried_out(plan)
+    assert Site.objects.get(name="one").install == people.apache
+    assert other.pk in set(people.apache.sites.values_list("pk", flat=True))
+
+
+def test_a_move_that_cannot_be_planned_leaves_the_drafts_alone(people: Cast, three: list[Site]) -> None:
+    outside = shop(people, "outside", domains=["one.example"], install=None)
+    with pytest.raises(ValidationError, match="already leads to the site") as caught:
+        services.sites_move(actor=people.owner, sites=[three[0], outside], install=people.apache)
+    assert set(caught.value.message_dict) == {"outside/blocks/0/names", "outside/blocks/0/listens"}
+    three[0].blocks.all().delete()
+    with pytest.raises(ValidationError, match="Add a server block"):
+        services.sites_move(actor=people.owner, sites=[three[0], three[2]], install=people.apache)
+    assert Site.objects.get(name="draft").install == people.nginx
+    assert not Deployment.objects.filter(kind=DeploymentKind.MOVE).exists()
 
 
 def test_those_that_move_make_room_for_each_other_and_may_not_meet(people: Cast, three: list[Site]) -> None:

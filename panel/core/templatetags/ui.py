@@ -5,7 +5,9 @@ from __future__ import annotations
 import datetime as dt
 import json
 import math
+from collections.abc import Iterable
 from typing import Any
+from urllib.parse import quote
 
 from django import forms, template
 from django.core.paginator import Page
@@ -14,7 +16,7 @@ from django.http import HttpRequest
 from django.template.context import RequestContext
 from django.urls import NoReverseMatch, reverse
 from django.utils import formats, timezone
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
@@ -67,6 +69,20 @@ def status(value: str, label: Any = "") -> SafeString:
 @register.simple_tag
 def badge(label: Any, tone: str = "neutral") -> SafeString:
     return format_html('<span class="badge tone-{}">{}</span>', tone, label)
+
+
+@register.simple_tag
+def tags(names: Iterable[str], address: str = "") -> SafeString:
+    """Tags as badges; `address` is the list that each of them narrows."""
+    badges = format_html_join("", "{}", ((_tag(name, address),) for name in names))
+    return format_html('<span class="tags">{}</span>', badges) if badges else badges
+
+
+def _tag(name: str, address: str) -> SafeString:
+    inner = format_html('{}<span class="sr-only">{} </span>{}', icons.icon("tag"), _("Tag:"), name)
+    if not address:
+        return format_html('<span class="badge tag">{}</span>', inner)
+    return format_html('<a class="badge tag" href="{}?tag={}">{}</a>', address, quote(name), inner)
 
 
 _STEPS = ((60, "s"), (3600, "min"), (86400, "h"), (86400 * 60, "d"), (86400 * 730, "mo"), (math.inf, "y"))

@@ -13,6 +13,7 @@ from panel.hosts.services.hosts import (
 )
 from panel.hosts.services.installs import install_adopt, install_create, install_delete, install_update
 from panel.hosts.services.operations import operation_cancel, operation_request, operations_request
+from panel.hosts.services.tags import hosts_tag, rows_tag
 
 __all__ = [
     "host_create",
@@ -21,6 +22,7 @@ __all__ = [
     "host_trust_key",
     "host_update",
     "hosts_pause",
+    "hosts_tag",
     "install_adopt",
     "install_create",
     "install_delete",
@@ -31,4 +33,5 @@ __all__ = [
     "refuse_paused",
     "register_local_host",
     "register_ssh_host",
+    "rows_tag",
 ]

@@ -29,13 +29,13 @@ from panel.remote import pool, ssh
 from panel.remote.keys import fingerprint, parse_key_line
 
 SECRETS = frozenset({"private_key", "password", "sudo_password"})
-MEMBERS = frozenset({"name", "address", "port", "username", "use_sudo", "layout", "site_roots"}) | SECRETS
+MEMBERS = frozenset({"name", "address", "port", "username", "use_sudo", "layout", "site_roots", "tags"}) | SECRETS
 
 
 def host_create(*, actor: User, name: str, address: str, username: str, **values: Any) -> Host:
     """A host over SSH, not trusted yet. A first contact is queued that brings the key it offers; no secret is sent.
 
-    `values`: port, private_key, password, use_sudo, sudo_password, layout, site_roots.
+    `values`: port, private_key, password, use_sudo, sudo_password, layout, site_roots, tags.
     Raises PermissionDenied, ValidationError, ApplicationError.
     """
     host = Host(connection=Connection.SSH, status=HostStatus.NEW)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from django.contrib import messages
@@ -12,7 +12,6 @@ from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods, require_POST
 
 from panel.accounts.permissions import Action, require
@@ -22,13 +21,11 @@ from panel.core.http import Request
 from panel.core.ui import Crumb
 from panel.hosts import selectors, services
 from panel.hosts.forms import HostForm
-from panel.hosts.listing import hosts_listed
 from panel.hosts.models import EngineInstall, Host, OperationKind
+from panel.hosts.views.bulk import KINDS, PAUSING, paused_words
 from panel.hosts.views.common import administered
 
 form_page = require_http_methods(["GET", "HEAD", "POST"])
-KINDS = {"check": OperationKind.CHECK, "drift": OperationKind.DRIFT, "install-gallop": OperationKind.INSTALL_NATIVE}
-PAUSING = {"pause": True, "resume": False}
 
 
 def _install(host: Host, pk: int) -> EngineInstall:
@@ -167,43 +164,13 @@ def ask(request: Request, name: str, errand: str) -> HttpResponse:
     host = administered(request, name)
     if errand in PAUSING:
         paused, hosts = PAUSING[errand], [host]
-        words = _paused_words(hosts, paused)
+        words = paused_words(hosts, paused)
         return _asked(
             request, host, lambda: services.hosts_pause(actor=request.user, hosts=hosts, paused=paused), words
         )
     if errand not in KINDS:
         raise Http404
     return _errand(request, host, KINDS[errand])
-
-
-def _paused_words(hosts: Sequence[Host], paused: bool) -> str:
-    names = ", ".join(host.name for host in hosts)
-    if paused:
-        return _("Paused: %s. Nothing is deployed or measured there until you resume it.") % names
-    return _("Resumed: %s.") % names
-
-
-@login_required
-@require_POST
-def bulk(request: Request) -> HttpResponse:
-    """The same errand for the ticked hosts, all of them or none. Planning what was changed there is
-    deployments:plan."""
-    require(request.user, Action.ADMINISTER)
-    wanted, errand = set(request.POST.getlist("host")), request.POST.get("errand", "")
-    if errand not in KINDS and errand not in PAUSING:
-        raise Http404
-    hosts = list(hosts_listed(request.user).filter(name__in=wanted))
-    if not hosts or len(hosts) != len(wanted):
-        messages.error(request, _("Nothing was done: tick the hosts first; one may have been deleted meanwhile."))
-        return redirect("hosts:list")
-    if errand in PAUSING:
-        services.hosts_pause(actor=request.user, hosts=hosts, paused=PAUSING[errand])
-        messages.success(request, _paused_words(hosts, PAUSING[errand]))
-        return redirect("hosts:list")
-    asked = services.operations_request(actor=request.user, hosts=hosts, kind=KINDS[errand])
-    words = ngettext("%(what)s: asked of %(count)d host.", "%(what)s: asked of %(count)d hosts.", len(asked))
-    messages.success(request, words % {"what": KINDS[errand].label, "count": len(asked)})
-    return redirect("hosts:list")
 
 
 @login_required

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from django import forms
@@ -11,9 +12,11 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from panel.accounts.models import Team
-from panel.core.forms import Form, LinesField
+from panel.core.forms import Form, LinesField, TagFilterField, TagsFormField
+from panel.core.tags import tags_counted
 from panel.deployments.models import SiteStatus
-from panel.hosts.models import Engine, EngineInstall, Host
+from panel.hosts.forms import ServerChoiceField
+from panel.hosts.models import Engine, Host
 from panel.websites import lines, validators
 from panel.websites.forms.base import PartForm
 from panel.websites.models import Certificate, Site
@@ -22,12 +25,7 @@ ANY = ("", _("Any"))
 
 
 def _install_choice() -> forms.Field:
-    return forms.ModelChoiceField(
-        label=_("Runs on"),
-        required=False,
-        queryset=EngineInstall.objects.select_related("host"),
-        empty_label=_("Decide later"),
-    )
+    return ServerChoiceField(label=_("Runs on"), required=False, empty_label=_("Decide later"))
 
 
 class SiteFilterForm(Form):
@@ -48,11 +46,15 @@ class SiteFilterForm(Form):
         label=_("Team"), required=False, queryset=Team.objects.none(), to_field_name="slug", empty_label=_("Any")
     )
 
-    def __init__(self, *args: Any, teams: QuerySet[Team], **kwargs: Any) -> None:
+    tag = TagFilterField()
+
+    def __init__(self, *args: Any, teams: QuerySet[Team], tags: Iterable[str], **kwargs: Any) -> None:
+        """`tags`: those that the list's sites and their hosts have."""
         super().__init__(*args, **kwargs)
-        choice = self.fields["team"]
-        assert isinstance(choice, forms.ModelChoiceField)
+        choice, tag = self.fields["team"], self.fields["tag"]
+        assert isinstance(choice, forms.ModelChoiceField) and isinstance(tag, TagFilterField)
         choice.queryset = teams
+        tag.offer(tags)
 
 
 class Kind:
@@ -204,9 +206,11 @@ def certifiable_names(form: SiteCreateForm) -> list[str]:
 
 
 class SiteEditForm(PartForm[Site]):
+    tags = TagsFormField(label=_("Tags"))
+
     class Meta:
         model = Site
-        fields = ("name", "team", "health_path", "cache_mb", "notes")
+        fields = ("name", "team", "health_path", "cache_mb", "tags", "notes")
         labels = {"health_path": _("Health page"), "cache_mb": _("Largest cache, MB"), "notes": _("Notes")}
         help_texts = {
             "name": _("Names the site's files on the host."),
@@ -221,6 +225,9 @@ class SiteEditForm(PartForm[Site]):
         assert isinstance(choice, forms.ModelChoiceField)
         choice.queryset = teams
         choice.empty_label = None
+        tags = self.fields["tags"]
+        assert isinstance(tags, TagsFormField)
+        tags.tell_known(tags_counted(Site.objects.filter(team__in=teams)))
         self.fields["cache_mb"].required = False  # empty: as it was
 
     def clean_cache_mb(self) -> int:
@@ -244,12 +251,7 @@ class SiteCloneForm(Form):
             "has another server or port."
         ),
     )
-    install = forms.ModelChoiceField(
-        label=_("Runs on"),
-        required=False,
-        queryset=EngineInstall.objects.select_related("host"),
-        empty_label=_("The original's server"),
-    )
+    install = ServerChoiceField(label=_("Runs on"), required=False, empty_label=_("The original's server"))
     port = forms.IntegerField(
         label=_("Port"),
         required=False,
@@ -269,9 +271,8 @@ class SiteServerForm(Form):
 
 
 class SitesMoveForm(Form):
-    install = forms.ModelChoiceField(
+    install = ServerChoiceField(
         label=_("Move to"),
-        queryset=EngineInstall.objects.select_related("host"),
         empty_label=_("Choose a server"),
         error_messages={"required": _("Choose the server that shall serve them.")},
     )

@@ -38,6 +38,7 @@ from panel.websites.services.sites import (
     site_enable,
     site_install_set,
     site_update,
+    sites_tag,
 )
 
 __all__ = [
@@ -63,6 +64,7 @@ __all__ = [
     "site_export",
     "site_install_set",
     "site_update",
+    "sites_tag",
     "snippet_create",
     "snippet_delete",
     "snippet_update",

@@ -19,6 +19,7 @@ from panel.audit.services import audit_record, snapshot
 from panel.core import words
 from panel.core.errors import ApplicationError
 from panel.core.models import BaseModel, version_bump
+from panel.core.tags import TagsField
 from panel.websites.models import Location, ServerBlock, Site, Upstream
 
 # Apps that build on this one (deployments) put their objections to a removal or a move of a site here.
@@ -65,6 +66,8 @@ def _check_kind(instance: models.Model, name: str, value: Any) -> None:
         raise ValidationError({name: "This cannot be null: write a value, or leave the member out."})
     if isinstance(field, models.CharField | models.TextField) and value is not None and not isinstance(value, str):
         raise ValidationError({name: "This is a text: write it in quotes."})
+    if isinstance(field, TagsField) and not isinstance(value, list):
+        raise ValidationError({name: 'Write a list of tags, such as ["prod", "eu"].'})
     if isinstance(field, models.BooleanField) and value is not None and not isinstance(value, bool):
         raise ValidationError({name: "This is true or false."})
     if isinstance(field, models.IntegerField) and value is not None and not _is_whole(value):

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.db import transaction
 
 from panel.accounts.models import Team, User
-from panel.accounts.permissions import Action, require
+from panel.accounts.permissions import Action, require, require_each
+from panel.core.errors import ApplicationError
 from panel.hosts.models import EngineInstall
+from panel.hosts.services import rows_tag
 from panel.websites import checks, paths
 from panel.websites.models import Certificate, Site
 from panel.websites.services.base import at_fields, removal_guards, remove, store
@@ -25,6 +28,8 @@ _SHORT_FORM = {
     "certificate": "certificate",
     "install": "install",
 }
+# What no host is told of: changing it makes no deployment due.
+_UNSAID = frozenset({"notes", "tags"})
 
 
 def _listens(port: int, address: str, certificate: Certificate | None) -> list[dict[str, Any]]:
@@ -69,6 +74,7 @@ def site_create(
     certificate: Certificate | None = None,
     health_path: str = "/",
     notes: str = "",
+    tags: Iterable[str] = (),
 ) -> Site:
     """A whole first site in one call: files below `root`, or everything passed on to `upstream` (host:port).
 
@@ -80,7 +86,7 @@ def site_create(
         raise ValidationError({"root": message})
     listens = _listens(port, address, certificate)
     data: dict[str, Any] = {"name": name, "team": team.slug, "install": install.pk if install else None}
-    data |= {"health_path": health_path, "notes": notes}
+    data |= {"health_path": health_path, "notes": notes, "tags": list(tags)}
     data |= _short_parts(listens, domains, certificate, root, upstream)
     try:
         site = site_define(actor=actor, data=data)
@@ -96,7 +102,10 @@ def site_create(
 def site_update(
     *, actor: User, site: Site, expected_version: int | None = None, team: Team | None = None, **values: Any
 ) -> Site:
-    """Change name, health_path, cache_mb or notes; `team` hands the site over. The server is `site_install_set`'s."""
+    """Change name, health_path, cache_mb, notes or tags; `team` hands the site over. The server is
+    `site_install_set`'s. What changes no file of the site leaves `updated_at` as it was."""
+    before = Site.objects.get(pk=site.pk)
+    is_unsaid = all(name in _UNSAID or getattr(before, name, None) == value for name, value in values.items())
     if team is not None and team != site.team:
         require(actor, Action.CHANGE, team)
         require(actor, Action.CHANGE, site.team)
@@ -116,19 +125,45 @@ def site_update(
         expected_version=expected_version,
         children=lambda: checks.refuse_clashes(site),
     )
+    if is_unsaid and team in (None, before.team):
+        Site.objects.filter(pk=site.pk).update(updated_at=before.updated_at)
+        site.updated_at = before.updated_at
     return site
 
 
-def _refuse_install(actor: User, site: Site, kept: set[str]) -> None:
-    checks.refuse_clashes(site)
+@transaction.atomic
+def sites_tag(*, actor: User, sites: Iterable[Site], add: Iterable[str] = (), remove: Iterable[str] = ()) -> list[Site]:
+    """Gives these sites the tags of `add` and takes those of `remove` from them, all of them or none.
+
+    Raises PermissionDenied, ValidationError, ApplicationError when no site or no tag is named.
+    """
+    chosen = {site.pk: site for site in sites}
+    if not chosen:
+        raise ApplicationError("Choose at least one site; none was named.", field="sites")
+    require_each(actor, Action.CHANGE, (site.team for site in chosen.values()))
+    rows_tag(actor, "site.tag", list(chosen.values()), add, remove)
+    return list(chosen.values())
+
+
+def _refuse_install(actor: User, site: Site, kept: set[str], may_clash: bool) -> None:
+    if not may_clash:
+        checks.refuse_clashes(site)
     checks.refuse_foreign_paths(actor, site, kept=kept, field="install")
 
 
 @transaction.atomic
 def site_install_set(
-    *, actor: User, site: Site, install: EngineInstall | None, expected_version: int | None = None
+    *,
+    actor: User,
+    site: Site,
+    install: EngineInstall | None,
+    expected_version: int | None = None,
+    may_clash: bool = False,
 ) -> Site:
-    """Choose the server of a site that stands nowhere yet. A live one is moved by deployments.site_move."""
+    """Choose the server of a site that stands nowhere yet. A live one is moved by deployments.site_move.
+
+    `may_clash`: with what goes there as well and is still on its former server; the caller asked what else clashes.
+    """
     require(actor, Action.CHANGE, site.team)
     if install != site.install:
         for guard in removal_guards:
@@ -145,7 +180,7 @@ def site_install_set(
         action="site.install",
         values={},
         expected_version=expected_version,
-        children=lambda: _refuse_install(actor, site, kept),
+        children=lambda: _refuse_install(actor, site, kept, may_clash),
     )
     return site
 

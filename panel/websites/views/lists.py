@@ -17,26 +17,35 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from panel.accounts.permissions import Action, may, require
 from panel.core.errors import ApplicationError
-from panel.core.forms import ConfirmNameForm
+from panel.core.forms import ConfirmNameForm, TagsChangeForm, attempt, field_errors
 from panel.core.http import Request
+from panel.core.tags import tags_counted
 from panel.core.ui import Crumb
 from panel.deployments import services as deployments
+from panel.deployments.models import Deployment
 from panel.deployments.views import planned
+from panel.hosts.models import EngineInstall
 from panel.websites import services
 from panel.websites.forms.sites import SiteFilterForm, SitesMoveForm
-from panel.websites.listing import ORDERINGS, sites_filtered, sites_listed
+from panel.websites.listing import ORDERINGS, site_tags, sites_filtered, sites_listed
 from panel.websites.models import Site
+from panel.websites.selectors import sites_visible
 from panel.websites.views.actions import site_is_live
 from panel.websites.views.base import page_of, teams_of
 
 # What is asked on a page of its own, which takes the ticked sites in its query.
-_GO_ON = {"measure": "benchmarks:run-create", "delete": "websites:bulk_delete", "move": "websites:bulk_move"}
+_GO_ON = {
+    "measure": "benchmarks:run-create",
+    "delete": "websites:bulk_delete",
+    "move": "websites:bulk_move",
+    "tag": "websites:bulk_tag",
+}
 
 
 @login_required
 @require_safe
 def site_list(request: Request) -> HttpResponse:
-    filters = SiteFilterForm(request.GET, teams=teams_of(request.user))
+    filters = SiteFilterForm(request.GET, teams=teams_of(request.user), tags=site_tags(request.user))
     wanted = filters.cleaned_data if filters.is_valid() else None
     sites = sites_listed(request.user).order_by(*ORDERINGS.get(request.GET.get("ordering", ""), ("name",)))
     # A filter that names nothing known shows nothing, rather than everything.
@@ -137,24 +146,65 @@ def _loss(site: Site) -> str:
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def bulk_move(request: Request) -> HttpResponse:
-    """Choose one server for the sites named by the query. Those in service are planned there; of drafts it is only
-    written down."""
+    """Choose one server for the sites named by the query. Those in service are planned there; drafts have it at
+    once."""
     require(request.user, Action.CHANGE)
     sites = _ticked(request, request.GET.getlist("site"))
     if not sites:
         return redirect("websites:list")
     form = SitesMoveForm(request.POST if request.method == "POST" else None)
+    drafts = [site for site in sites if not site_is_live(site)]
     if request.method == "POST" and form.is_valid():
-        install = form.cleaned_data["install"]
-        work = partial(deployments.sites_move, actor=request.user, sites=sites, install=install)
-        done = ngettext(
-            "%(count)d draft is for %(server)s now.", "%(count)d drafts are for %(server)s now.", len(sites)
-        )
-        return planned(request, work, request.get_full_path(), done % {"count": len(sites), "server": install})
+        return _moved(request, sites, drafts, form.cleaned_data["install"])
     context = {
         "form": form,
         "sites": sites,
+        "drafts": len(drafts),
+        "standing": len(sites) - len(drafts),
         "title": ngettext("Move %d site", "Move %d sites", len(sites)) % len(sites),
         "crumbs": [Crumb(_("Sites"), reverse("websites:list"))],
     }
     return render(request, "websites/move.html", context, status=422 if form.is_bound else 200)
+
+
+def _moved(request: Request, sites: list[Site], drafts: list[Site], install: EngineInstall) -> HttpResponse:
+    words = ngettext("%(count)d draft is for %(server)s now.", "%(count)d drafts are for %(server)s now.", len(drafts))
+    done = words % {"count": len(drafts), "server": install}
+
+    def work() -> list[Deployment]:
+        plans = deployments.sites_move(actor=request.user, sites=sites, install=install)
+        if plans and drafts:
+            messages.success(request, done + " " + _("The plan below is of the others."))
+        return plans
+
+    return planned(request, work, request.get_full_path(), done, then=reverse("websites:list"))
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def bulk_tag(request: Request) -> HttpResponse:
+    """Tags to give to the sites named by the query, and to take from them."""
+    require(request.user, Action.CHANGE)
+    sites = _ticked(request, request.GET.getlist("site"))
+    if not sites:
+        return redirect("websites:list")
+    known, theirs = tags_counted(sites_visible(request.user)), sorted({tag for site in sites for tag in site.tags})
+    form = TagsChangeForm(request.POST if request.method == "POST" else None, known=known, theirs=theirs)
+    if request.method == "POST":
+        if "_field" in request.POST:
+            return field_errors(request, form)
+        if form.is_valid():
+            done = attempt(form, lambda: services.sites_tag(actor=request.user, sites=sites, **form.cleaned_data))
+            if done is not None:
+                words = ngettext("%d site tagged.", "%d sites tagged.", len(sites))
+                messages.success(request, words % len(sites))
+                return redirect("websites:list")
+    context = {
+        "form": form,
+        "rows": sites,
+        "title": ngettext("Tags of %d site", "Tags of %d sites", len(sites)) % len(sites),
+        "lead": _("A tag says nothing to a host: the sites need no deployment."),
+        "cancel_url": reverse("websites:list"),
+        "crumbs": [Crumb(_("Sites"), reverse("websites:list"))],
+    }
+    return render(request, "components/tags_form.html", context, status=422 if form.errors else 200)

@@ -1,0 +1,98 @@
+"""Tags: words that admins give to things, to find them by and to choose many at once."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.db import models
+from django.db.models import QuerySet
+from django.db.models.lookups import Contains
+from django.utils.translation import gettext as _
+
+MAX_TAGS = 20
+MAX_LENGTH = 32
+_TAG = re.compile(r"[a-z0-9](?:[a-z0-9._:=-]*[a-z0-9])?\Z")
+_BETWEEN = re.compile(r"[,\s]+")
+
+
+def tags_from_text(text: str) -> list[str]:
+    """`prod, eu` -> ["prod", "eu"]: with commas or spaces between them, as a person writes them."""
+    return [tag for tag in _BETWEEN.split(text) if tag]
+
+
+def tags_to_text(tags: Iterable[str]) -> str:
+    return ", ".join(tags)
+
+
+def tags_checked(value: Any) -> list[str]:
+    """Tags in small letters, sorted, each once. ValidationError for what is none."""
+    if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
+        raise ValidationError(_('Write a list of tags, such as ["prod", "eu"].'), code="tags")
+    found = sorted({item.strip().lower() for item in value})
+    for tag in found:
+        if len(tag) > MAX_LENGTH or not _TAG.match(tag):
+            words = _("“%(tag)s” is no tag. Write up to %(limit)d letters a-z, digits and . _ : = - between them.")
+            raise ValidationError(words % {"tag": tag, "limit": MAX_LENGTH}, code="tags")
+    if len(found) > MAX_TAGS:
+        words = _("These are %(count)d tags; at most %(limit)d are of use.")
+        raise ValidationError(words % {"count": len(found), "limit": MAX_TAGS}, code="tags")
+    return found
+
+
+class TagsField(models.Field):  # type: ignore[type-arg] # not subscriptable when it runs
+    """A sorted list of tags, in one column of text as `,eu,prod,`: rows come with their tags and are found by them
+    (`tags__has`) without a join, on every database alike."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        kwargs |= {"default": list, "blank": True}
+        super().__init__(*args, **kwargs)
+
+    def deconstruct(self) -> Any:
+        name, path, args, kwargs = super().deconstruct()
+        return name, path, args, {key: item for key, item in kwargs.items() if key not in ("default", "blank")}
+
+    def get_internal_type(self) -> str:
+        return "TextField"
+
+    def from_db_value(self, value: str | None, expression: object, connection: object) -> list[str]:
+        return [tag for tag in (value or "").split(",") if tag]  # None: of a row that an outer join did not find
+
+    def to_python(self, value: Any) -> list[str]:
+        return tags_checked(tags_from_text(value) if isinstance(value, str) else value)
+
+    def get_prep_value(self, value: Any) -> str:
+        tags = self.to_python(value)
+        return f",{','.join(tags)}," if tags else ""
+
+    def value_to_string(self, obj: models.Model) -> str:
+        return tags_to_text(self.value_from_object(obj))
+
+
+@TagsField.register_lookup
+class HasTag(Contains):
+    """`tags__has="prod"`: this tag, whole."""
+
+    lookup_name = "has"
+    param_pattern = "%%,%s,%%"
+
+    def get_rhs_op(self, connection: Any, rhs: Any) -> Any:
+        return connection.operators["contains"] % rhs
+
+
+def tags_counted(rows: QuerySet[Any]) -> dict[str, int]:
+    """The tags that these rows have, in order, and how many rows have each."""
+    found: Counter[str] = Counter()
+    for tags in rows.exclude(tags=[]).order_by().values_list("tags", flat=True):
+        found.update(tags)
+    return dict(sorted(found.items()))
+
+
+def with_tags(rows: QuerySet[Any], tags: Iterable[str], field: str = "tags") -> QuerySet[Any]:
+    """Those that have all of these tags; `field` leads from a row to them."""
+    for tag in tags:
+        rows = rows.filter(**{f"{field}__has": tag})
+    return rows

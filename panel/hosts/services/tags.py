@@ -1,0 +1,62 @@
+"""Tags of many rows at once. Websites, which build on this app, tag their sites by the same routine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+from django.core.exceptions import ValidationError
+from django.db import transaction
+from django.db.models import F
+
+from panel.accounts.models import User
+from panel.accounts.permissions import Action, require
+from panel.audit.services import audit_record_all
+from panel.core.errors import ApplicationError
+from panel.core.models import BaseModel
+from panel.core.tags import tags_checked
+from panel.hosts.models import Host
+
+T = TypeVar("T", bound=BaseModel)
+
+
+@transaction.atomic
+def hosts_tag(*, actor: User, hosts: Iterable[Host], add: Iterable[str] = (), remove: Iterable[str] = ()) -> list[Host]:
+    """Gives these hosts the tags of `add` and takes those of `remove` from them, all of them or none.
+
+    Raises PermissionDenied, ValidationError (at `add`), ApplicationError when no host or no tag is named.
+    """
+    require(actor, Action.ADMINISTER)
+    chosen = {host.pk: host for host in hosts}
+    if not chosen:
+        raise ApplicationError("Choose at least one host; none was named.", field="hosts")
+    rows_tag(actor, "host.tag", list(chosen.values()), add, remove)
+    return list(chosen.values())
+
+
+def rows_tag(actor: User, action: str, rows: list[T], add: Iterable[str], remove: Iterable[str]) -> None:
+    """The change itself, permission asked already. Rows that have what they should stay as they are, unrecorded; when
+    a row was changed otherwise (`updated_at`) is left alone, since a tag says nothing about what is to be deployed."""
+    given, taken = _checked("add", add), set(_checked("remove", remove))
+    if not given and not taken:
+        raise ApplicationError("Write at least one tag to add or to remove.", field="add")
+    if taken & set(given):
+        both = ", ".join(sorted(taken & set(given)))
+        raise ApplicationError(f"To be added and removed at once: {both}. Decide for one.", field="remove")
+    told: list[Any] = []
+    for row in rows:
+        before: list[str] = row.tags  # type: ignore[attr-defined]
+        after = _checked("add", [tag for tag in (*before, *given) if tag not in taken])
+        if after == before:
+            continue
+        type(row)._base_manager.filter(pk=row.pk).update(tags=after, row_version=F("row_version") + 1)
+        row.refresh_from_db(fields=["tags", "row_version"])
+        told.append((row, {"tags": before}, {"tags": after}))
+    audit_record_all(actor=actor, action=action, targets=told)
+
+
+def _checked(member: str, tags: Iterable[str]) -> list[str]:
+    try:
+        return tags_checked(list(tags))
+    except ValidationError as error:
+        raise ValidationError({member: error.messages}) from error

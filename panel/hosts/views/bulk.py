@@ -1,0 +1,96 @@
+"""What is done to many hosts at once, all of them or none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.http import urlencode
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+from django.views.decorators.http import require_http_methods, require_POST
+
+from panel.accounts.permissions import Action, require
+from panel.core.forms import TagsChangeForm, attempt, field_errors
+from panel.core.http import Request
+from panel.core.tags import tags_counted
+from panel.core.ui import Crumb
+from panel.hosts import services
+from panel.hosts.listing import hosts_listed
+from panel.hosts.models import Host, OperationKind
+
+KINDS = {"check": OperationKind.CHECK, "drift": OperationKind.DRIFT, "install-gallop": OperationKind.INSTALL_NATIVE}
+PAUSING = {"pause": True, "resume": False}
+
+
+def paused_words(hosts: Sequence[Host], paused: bool) -> str:
+    names = ", ".join(host.name for host in hosts)
+    if paused:
+        return _("Paused: %s. Nothing is deployed or measured there until you resume it.") % names
+    return _("Resumed: %s.") % names
+
+
+def _ticked(request: Request, names: list[str]) -> list[Host]:
+    """The named hosts if all of them are there; else none, and it is said."""
+    hosts = list(hosts_listed(request.user).filter(name__in=names).order_by("name"))
+    if hosts and len(hosts) == len(set(names)):
+        return hosts
+    messages.error(request, _("Nothing was done: tick the hosts first; one may have been deleted meanwhile."))
+    return []
+
+
+@login_required
+@require_POST
+def bulk(request: Request) -> HttpResponse:
+    """The same errand for the ticked hosts, all of them or none. Planning what was changed there is
+    deployments:plan."""
+    require(request.user, Action.ADMINISTER)
+    errand = request.POST.get("errand", "")
+    if errand not in (*KINDS, *PAUSING, "tag"):
+        raise Http404
+    hosts = _ticked(request, request.POST.getlist("host"))
+    if not hosts:
+        return redirect("hosts:list")
+    if errand == "tag":
+        return redirect(f"{reverse('hosts:bulk_tag')}?{urlencode([('host', host.name) for host in hosts])}")
+    if errand in PAUSING:
+        services.hosts_pause(actor=request.user, hosts=hosts, paused=PAUSING[errand])
+        messages.success(request, paused_words(hosts, PAUSING[errand]))
+        return redirect("hosts:list")
+    asked = services.operations_request(actor=request.user, hosts=hosts, kind=KINDS[errand])
+    words = ngettext("%(what)s: asked of %(count)d host.", "%(what)s: asked of %(count)d hosts.", len(asked))
+    messages.success(request, words % {"what": KINDS[errand].label, "count": len(asked)})
+    return redirect("hosts:list")
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def bulk_tag(request: Request) -> HttpResponse:
+    """Tags to give to the hosts named by the query, and to take from them."""
+    require(request.user, Action.ADMINISTER)
+    hosts = _ticked(request, request.GET.getlist("host"))
+    if not hosts:
+        return redirect("hosts:list")
+    known, theirs = tags_counted(Host.objects.all()), sorted({tag for host in hosts for tag in host.tags})
+    form = TagsChangeForm(request.POST if request.method == "POST" else None, known=known, theirs=theirs)
+    if request.method == "POST":
+        if "_field" in request.POST:
+            return field_errors(request, form)
+        if form.is_valid():
+            done = attempt(form, lambda: services.hosts_tag(actor=request.user, hosts=hosts, **form.cleaned_data))
+            if done is not None:
+                words = ngettext("%d host tagged.", "%d hosts tagged.", len(hosts))
+                messages.success(request, words % len(hosts))
+                return redirect("hosts:list")
+    context = {
+        "form": form,
+        "rows": hosts,
+        "title": ngettext("Tags of %d host", "Tags of %d hosts", len(hosts)) % len(hosts),
+        "cancel_url": reverse("hosts:list"),
+        "crumbs": [Crumb(_("Hosts"), reverse("hosts:list"))],
+    }
+    return render(request, "components/tags_form.html", context, status=422 if form.errors else 200)
