@@ -17,34 +17,22 @@ from rest_framework.response import Response
 from panel.accounts.permissions import Action
 from panel.api.base import UUID_REGEX, Resource, all_or_none
 from panel.api.problems import parameter_error
-from panel.api.serializers import EmptySerializer, StrictSerializer
+from panel.api.serializers import EmptySerializer
 from panel.benchmarks import selectors, suite_comparing, suite_exports, suite_results, suite_services
 from panel.benchmarks.models import SuiteRun
+from panel.benchmarks.serializers import SuiteChoiceSerializer
 from panel.benchmarks.suites import SUITES
 from panel.benchmarks.suites.choosing import stored_choice
-from panel.benchmarks.suites.definitions import PRESETS, PROTOCOLS
+from panel.benchmarks.suites.definitions import PRESETS
 from panel.hosts.selectors import hosts_visible
 
-APPLICATIONS = [item.slug for suite in SUITES.values() for item in suite.applications]
-SETUPS = sorted({setup.slug for suite in SUITES.values() for setup in suite.setups})
 
-
-class SuiteInput(StrictSerializer):
-    """Without `setups`: all that the host has the servers for. `cases` (ids of published cases, such as
-    `small-multiplexed`, or one row of them, `small-multiplexed-0`) and `protocols` choose a part of the suite.
-    `application` (of php-application-2020; without it the bundled shop) is what is browsed, `paths` a list of your own
-    of its pages."""
+class SuiteInput(SuiteChoiceSerializer):
+    """Which suite on which host, and what is chosen of it."""
 
     suite = serializers.ChoiceField(choices=list(SUITES))
     preset = serializers.ChoiceField(choices=list(PRESETS))
     host = serializers.CharField(max_length=63)
-    setups = serializers.ListField(child=serializers.ChoiceField(choices=SETUPS), required=False, max_length=16)
-    cases = serializers.ListField(child=serializers.CharField(max_length=80), required=False, max_length=64)
-    protocols = serializers.ListField(
-        child=serializers.ChoiceField(choices=list(PROTOCOLS)), required=False, max_length=3
-    )
-    application = serializers.ChoiceField(choices=APPLICATIONS, required=False)
-    paths = serializers.ListField(child=serializers.CharField(max_length=2000), required=False, max_length=200)
 
 
 class CaseSerializer(serializers.Serializer[Any]):

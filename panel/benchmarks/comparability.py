@@ -15,9 +15,6 @@ _NAMES = {
     "cpus": "the number of CPUs",
     "cpus_usable": "the number of CPUs that may be used",
     "governor": "the CPU governor",
-    "memory_bytes": "the memory",
-    "tools": "a load tool",
-    "sysctls": "a network setting of the kernel",
 }
 
 
@@ -79,14 +76,31 @@ def changes(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
     """What of a run's fingerprint is different, in words: "the kernel of web1 changed from 6.1 to 6.2"."""
     found = []
     for host, old in before["hosts"].items():
-        new = after["hosts"].get(host, {})
-        for key, words in _NAMES.items():
-            if old.get(key) != new.get(key):
-                found.append(f"{words} of {host} changed from {old.get(key)} to {new.get(key)}")
+        known, seen = _named(old), _named(after["hosts"].get(host, {}))
+        for words in dict.fromkeys([*known, *seen]):
+            was, now = known.get(words, "none"), seen.get(words, "none")
+            if was != now:
+                found.append(f"{words} of {host} changed from {was} to {now}")
     for old, new in zip(before["targets"], after["targets"], strict=True):
         for key, words in (("revision", "the deployed revision"), ("version", "the server's version")):
             if old[key] != new[key]:
                 found.append(f"{words} of {old['label']} changed from {old[key]} to {new[key]}")
+        if old["revision"] is None and old.get("digest") and old["digest"] != new.get("digest"):
+            found.append(f"the configuration that {old['label']} was measured with changed")
         if old["content"] != new["content"]:
             found.append(f"the content that {old['label']} serves changed")
+    return found
+
+
+def _named(host: dict[str, Any]) -> dict[str, str]:
+    """What a host's figures depend on, by its name in words. A kernel takes some MiB more or less of the memory."""
+    found = {words: str(host[key] or "none") for key, words in _NAMES.items() if key in host}
+    if "memory_bytes" in host:
+        found["the memory"] = f"{host['memory_bytes'] / 2**30:.1f} GiB"
+    for name, tool in host.get("tools", {}).items():
+        found[f"the load tool {name}"] = f"{tool['version']}{' with HTTP/3' if tool.get('h3') else ''}"
+    for name, value in host.get("sysctls", {}).items():
+        found[f"the network setting {name}"] = " ".join(value.split()) or "none"
+    for name, digest in host.get("programs", {}).items():
+        found[f"the panel's own {name}"] = f"build {digest[:12]}"
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import Any
 
@@ -16,6 +17,9 @@ from panel.benchmarks import selectors
 from panel.benchmarks.arguments import TOOLS, Field
 from panel.benchmarks.choices import Tool
 from panel.benchmarks.models import RunStatus, Scenario
+from panel.benchmarks.suites import choosing
+from panel.benchmarks.suites.choosing import Choice
+from panel.benchmarks.suites.definitions import PROTOCOLS, Suite
 from panel.core.forms import Form, LinesField
 from panel.websites.models import Site
 
@@ -207,3 +211,70 @@ class RunFilterForm(Form):
         field = self.fields["scenario"]
         assert isinstance(field, forms.ModelChoiceField)
         field.queryset = selectors.scenarios_visible(user)
+
+
+# --- suites ---
+
+
+def suite_fields(suite: Suite, kept: Sequence[str] = ()) -> dict[str, forms.Field]:
+    """What of the suite can be chosen; nothing chosen of a kind is all of it. `kept`: names of cases that are offered
+    beside the published ones, because they were chosen before (over the API a single row can be)."""
+    cases = choosing.groups(suite.full) | {name: choosing.title(suite, name) for name in kept}
+    fields: dict[str, forms.Field] = {}
+    if suite.applications:
+        named = [(item.slug, f"{item.label}: {item.about}") for item in suite.applications]
+        first = suite.applications[0].slug
+        fields["application"] = forms.ChoiceField(
+            label=_("Application"), choices=named, initial=first, required=False, widget=forms.RadioSelect
+        )
+        fields["paths"] = LinesField(
+            label=_("Pages of your own"),
+            to_text="\n".join,
+            from_text=lambda text: [line.strip() for line in text.splitlines() if line.strip()],
+            help_text=_(
+                "Paths of the application, one on each line, each beginning with /; browsed instead of its own list."
+            ),
+        )
+    fields["cases"] = _ticks(_("Cases"), cases)
+    spoken = choosing.protocols(suite.full)
+    if len(spoken) > 1:
+        fields["protocols"] = _ticks(_("Protocols"), {name: PROTOCOLS[name] for name in spoken})
+    fields["setups"] = _ticks(_("Servers"), {setup.slug: setup.label for setup in suite.setups})
+    return fields
+
+
+def _ticks(label: Any, choices: Mapping[str, str]) -> forms.Field:
+    return forms.MultipleChoiceField(
+        label=label, choices=list(choices.items()), required=False, widget=forms.CheckboxSelectMultiple
+    )
+
+
+def suite_choice(data: Mapping[str, Any]) -> Choice:
+    """Of the cleaned data of `suite_fields`."""
+    return Choice(
+        tuple(data.get("cases") or ()),
+        tuple(data.get("protocols") or ()),
+        data.get("application") or "",
+        tuple(data.get("paths") or ()),
+    )
+
+
+class SuiteForm(Form):
+    """What is chosen of a suite that is begun by hand; on a page with others, hence the ids."""
+
+    def __init__(self, *args: Any, suite: Suite, **kwargs: Any) -> None:
+        super().__init__(*args, **{**kwargs, "auto_id": f"{suite.slug}-%s"})
+        self.fields |= suite_fields(suite)
+
+    @property
+    def choice(self) -> Choice:
+        return suite_choice(self.cleaned_data)
+
+    @property
+    def setups(self) -> list[str]:
+        return list(self.cleaned_data["setups"])
+
+    @property
+    def wrong(self) -> str:
+        """All that is, in one line."""
+        return " ".join(str(words) for found in self.errors.values() for words in found)

@@ -48,6 +48,7 @@ class Measuring:
         self.aims: list[Aim] = []
         self.bundled = 0  # threads of the panel's own load generator, where it stands in for h2load
         self.network: dict[str, Any] = {}
+        self.programs: dict[str, Any] = {}  # those that a stand brought along
         self.after: dict[str, Any] = {}
 
     # --- the whole ---
@@ -61,6 +62,7 @@ class Measuring:
         self._note("Setting up the servers")
         with stands.standing(self.run, self._check) as stand:
             self.aims, self.network = stand.aims, stand.network
+            self.programs = {"programs": stand.programs} if stand.programs else {}
             self._measure_all()
 
     def _measure_all(self) -> None:
@@ -137,7 +139,7 @@ class Measuring:
         hosts: dict[str, Any] = {}
         for aim in self.aims:
             if aim.host not in hosts:
-                hosts[aim.host] = self._call(aim, "fingerprint", {}, CALL_SPARE_S)
+                hosts[aim.host] = self._call(aim, "fingerprint", {}, CALL_SPARE_S) | self.programs
         answers = [self._answers(aim) for aim in self.aims]
         if not self.run.fingerprint:
             labels = [aim.row.label for aim in self.aims]

@@ -10,6 +10,11 @@ from panel.accounts.models import Team
 from panel.api.serializers import StrictModelSerializer, StrictSerializer
 from panel.benchmarks.models import Round, Run, RunTarget, Scenario
 from panel.benchmarks.quick import QUICK
+from panel.benchmarks.suites import SUITES
+from panel.benchmarks.suites.definitions import PROTOCOLS
+
+APPLICATIONS = [item.slug for suite in SUITES.values() for item in suite.applications]
+SETUPS = sorted({setup.slug for suite in SUITES.values() for setup in suite.setups})
 
 
 class ScenarioSerializer(StrictModelSerializer):
@@ -128,3 +133,18 @@ class HistoryPointSerializer(serializers.Serializer[Any]):
     low = serializers.FloatField(allow_null=True)
     high = serializers.FloatField(allow_null=True)
     change = serializers.CharField(help_text="How often what it was, and how likely by chance; empty: no change.")
+
+
+class SuiteChoiceSerializer(StrictSerializer):
+    """Without `setups`: all that the host has the servers for. `cases` (ids of published cases, such as
+    `small-multiplexed`, or one row of them, `small-multiplexed-0`) and `protocols` choose a part of the suite.
+    `application` (of php-application-2020; without it the bundled shop) is what is browsed, `paths` a list of your own
+    of its pages."""
+
+    setups = serializers.ListField(child=serializers.ChoiceField(choices=SETUPS), required=False, max_length=16)
+    cases = serializers.ListField(child=serializers.CharField(max_length=80), required=False, max_length=64)
+    protocols = serializers.ListField(
+        child=serializers.ChoiceField(choices=list(PROTOCOLS)), required=False, max_length=3
+    )
+    application = serializers.ChoiceField(choices=APPLICATIONS, required=False)
+    paths = serializers.ListField(child=serializers.CharField(max_length=2000), required=False, max_length=200)

@@ -111,5 +111,8 @@ def _part(side: Mapping[str, Any], targets: Mapping[str, Any], labels: Sequence[
     """The fingerprint with the targets that both have, in one order; what an older version did not record is None."""
     full = [{"revision": None, "version": None, "content": None, **targets[label]} for label in labels]
     # A restart is no change by itself: the boot id would be named every time.
-    hosts = {host: {**seen, "boot_id": None} for host, seen in side.get("hosts", {}).items()}
+    hosts = {
+        host: {key: value for key, value in seen.items() if key != "boot_id"}
+        for host, seen in side.get("hosts", {}).items()
+    }
     return {"hosts": hosts, "targets": full}

@@ -20,7 +20,7 @@ from panel.benchmarks.commands import BUNDLED
 from panel.benchmarks.models import Run, RunTarget
 from panel.benchmarks.suites import SUITES
 from panel.benchmarks.suites import standing as standings
-from panel.benchmarks.suites.definitions import Case, Content, Settings, Setup, stored_case
+from panel.benchmarks.suites.definitions import Case, Content, Settings, stored_case
 from panel.core.errors import ApplicationError
 from panel.hosts import programs as programs_of_panel
 from panel.hosts.models import EngineInstall
@@ -35,10 +35,12 @@ _ATTEMPTS = 4  # ports are chosen here and may be taken there
 
 @dataclass(frozen=True)
 class Standing:
-    """`network` is what the link was asked to be and what was measured over it."""
+    """`network` is what the link was asked to be and what was measured over it, `programs` the SHA-256 of those that
+    were brought along, by name."""
 
     aims: list[Aim]
     network: dict[str, Any] = field(default_factory=dict)
+    programs: dict[str, str] = field(default_factory=dict)
 
 
 @contextmanager
@@ -66,13 +68,14 @@ def standing(run: Run, check: Callable[[], None]) -> Iterator[Standing]:
                 endpoint=place.endpoint,
                 allowed=plan.request.listeners,
                 trees={tree: [f"pid:{up['servers'][name]['pid']}"] for tree, name in place.trees.items()},
-                server=_described(place.setup, install),
+                server=_described(place, install),
                 stand=plan.request.id,
             )
             for row, install, place in zip(rows, installs, plan.places, strict=True)
         ]
         asked = plan.request.network
-        yield Standing(aims, {"asked": asked, "measured": up["network"]} if asked else {})
+        programs = {name: brought["sha256"] for name, brought in plan.request.programs.items()}
+        yield Standing(aims, {"asked": asked, "measured": up["network"]} if asked else {}, programs)
     except OperationRefused as error:
         # What became of the stand says more than that it is not there.
         raise held.failure or error from error
@@ -89,9 +92,9 @@ def _install(row: RunTarget) -> EngineInstall:
     return row.install
 
 
-def _described(setup: Setup, install: EngineInstall) -> Callable[[], dict[str, Any]]:
-    words = {"engine": install.engine, "version": install.version, "workers": 0, "revision": None, "digest": ""}
-    return lambda: {**words, "setup": setup.slug}
+def _described(place: standings.Place, install: EngineInstall) -> Callable[[], dict[str, Any]]:
+    words = {"engine": install.engine, "version": install.version, "workers": 0, "revision": None}
+    return lambda: {**words, "digest": place.digest, "setup": place.setup.slug}
 
 
 def _plan(run: Run, rows: list[RunTarget], installs: list[EngineInstall], remote: Target) -> standings.Plan:

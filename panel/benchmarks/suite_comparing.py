@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from panel.benchmarks import since, since_words, suite_results
 from panel.benchmarks.models import SuiteRun
 from panel.benchmarks.since import Change
 from panel.benchmarks.suite_tables import NONE, Cell, Outcome, Table, figure_cell
 from panel.benchmarks.suites import SUITES
+from panel.benchmarks.suites.definitions import Case
 from panel.core.errors import ApplicationError
 
 MOST = 4
@@ -44,6 +45,19 @@ def compared(rows: Sequence[SuiteRun]) -> list[Table]:
 
 def side_of(row: SuiteRun) -> Side:
     return Side(row, {outcome.case.slug: outcome for outcome in suite_results.outcomes(row)})
+
+
+def is_same_load(now: Case, before: Case) -> bool:
+    """Whether both ask for the same: another version of the panel may ask for something else by the same name."""
+    return replace(now, title="", group="") == replace(before, title="", group="")
+
+
+def asked_otherwise(now: Side, before: Side) -> list[str]:
+    """Titles of the cases that both have and that ask for something else."""
+    shared = [
+        (outcome.case, before.outcomes[slug].case) for slug, outcome in now.outcomes.items() if slug in before.outcomes
+    ]
+    return [case.title for case, old in shared if not is_same_load(case, old)]
 
 
 def case_changes(now: Outcome, before: Outcome, earlier: since.Earlier | None = None) -> list[Change]:

@@ -10,6 +10,7 @@ from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
+from django.utils.translation import ngettext
 
 from panel.accounts.models import User
 from panel.accounts.permissions import Action, may, require
@@ -19,7 +20,7 @@ from panel.benchmarks.arguments import clean, clean_paths
 from panel.benchmarks.models import ENDED, Run, RunStatus, RunTarget, SuiteRun, SuiteStatus
 from panel.benchmarks.stands import program
 from panel.benchmarks.suites import SUITES
-from panel.benchmarks.suites.choosing import Choice, expected_s
+from panel.benchmarks.suites.choosing import Choice, check_setups, duration_words, expected_s
 from panel.benchmarks.suites.definitions import (
     PRESETS,
     Application,
@@ -56,7 +57,7 @@ def suite_start(
     definition = SUITES[suite]
     choice = choice or Choice()
     chosen = choice.of(definition, PRESETS[PRESETS.index(preset)])
-    _check_known(definition, setups)
+    check_setups(definition, setups)
     _check_prepared(definition, host, choice)
     available, left_out = _available(definition, host, setups)
     if not available:
@@ -120,11 +121,25 @@ def _frozen(setup: Setup, install: EngineInstall) -> dict[str, Any]:
 def expected_seconds(suite: str, preset: PresetName, setups: Sequence[str] = (), choice: Choice | None = None) -> float:
     """Roughly how long it would take with these set-ups, by what was published. ApplicationError as `suite_start`."""
     definition = SUITES[suite]
-    _check_known(definition, setups)
+    check_setups(definition, setups)
     chosen = [setup for setup in definition.setups if not setups or setup.slug in setups]
     cases = (choice or Choice()).of(definition, preset)
     asked = [(case, [setup.published for setup in speaking(case, chosen)]) for case in cases]
     return sum(expected_s(definition, case, servers) for case, servers in asked if servers)
+
+
+def presets_expected(slug: str, setups: Sequence[str] = (), choice: Choice | None = None) -> list[tuple[str, str]]:
+    """Each preset, with how many cases it has of what is chosen and how long they take; or why it cannot be run."""
+    found: list[tuple[str, str]] = []
+    for name in PRESETS:
+        try:
+            count = len((choice or Choice()).of(SUITES[slug], name))
+            takes = duration_words(expected_seconds(slug, name, setups, choice))
+            words = ngettext("%(count)d case, %(takes)s", "%(count)d cases, %(takes)s", count)
+            found.append((name, words % {"count": count, "takes": takes}))
+        except ApplicationError as error:
+            found.append((name, error.message))
+    return found
 
 
 def suite_repeat(*, actor: User, row: SuiteRun) -> SuiteRun:
@@ -134,13 +149,6 @@ def suite_repeat(*, actor: User, row: SuiteRun) -> SuiteRun:
         raise ApplicationError(f"The host of {row.title} is not known any more. Start the suite on another one.")
     slugs = [item["slug"] for item in row.setups]
     return suite_start(actor=actor, suite=row.suite, preset=row.preset, host=row.host, setups=slugs, choice=row.choice)
-
-
-def _check_known(definition: Suite, setups: Sequence[str]) -> None:
-    known = [setup.slug for setup in definition.setups]
-    for slug in setups:
-        if slug not in known:
-            raise ApplicationError(f"The suite has no set-up “{slug}”; it has {', '.join(known)}.", field="setups")
 
 
 def _available(

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
 from django.core.paginator import Paginator
-from django.http import Http404, HttpResponse, JsonResponse, QueryDict
+from django.http import Http404, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from panel.accounts.permissions import Action, may
 from panel.benchmarks import selectors, suite_comparing, suite_exports, suite_results, suite_services
+from panel.benchmarks.forms import SuiteForm
 from panel.benchmarks.models import SuiteRun
 from panel.benchmarks.stream import suite_events
 from panel.benchmarks.suite_services import NotPrepared
-from panel.benchmarks.suites import SUITES, choosing, published
-from panel.benchmarks.suites.choosing import Choice
-from panel.benchmarks.suites.definitions import PRESETS, PROTOCOLS
+from panel.benchmarks.suites import SUITES, published
+from panel.benchmarks.suites.definitions import PRESETS
 from panel.benchmarks.views import crumbs
 from panel.core.errors import ApplicationError
 from panel.core.http import Request
@@ -59,44 +57,27 @@ def suite_list(request: Request) -> HttpResponse:
 
 def _offer(slug: str) -> dict[str, Any]:
     suite = SUITES[slug]
-    spoken = choosing.protocols(suite.full)
     return {
         "suite": suite,
         "source": published.suite(slug),
-        "presets": _presets(slug, (), Choice()),
-        "cases": choosing.groups(suite.full),
-        "protocols": {name: PROTOCOLS[name] for name in spoken} if len(spoken) > 1 else {},
+        "presets": suite_services.presets_expected(slug),
+        "form": SuiteForm(suite=suite),
+        "prepared": [item for item in suite.applications if item.ready_made],
     }
-
-
-def _presets(slug: str, setups: Sequence[str], choice: Choice) -> list[tuple[str, str]]:
-    """Each preset, with how many cases it has of what is chosen and how long they take; or why it cannot be run."""
-    found: list[tuple[str, str]] = []
-    for name in PRESETS:
-        try:
-            count = len(choice.of(SUITES[slug], name))
-            takes = choosing.duration_words(suite_services.expected_seconds(slug, name, setups, choice))
-            words = ngettext("%(count)d case, %(takes)s", "%(count)d cases, %(takes)s", count)
-            found.append((name, words % {"count": count, "takes": takes}))
-        except ApplicationError as error:
-            found.append((name, error.message))
-    return found
-
-
-def _choice(data: QueryDict) -> Choice:
-    paths = tuple(line.strip() for line in data.get("paths", "").splitlines() if line.strip())
-    return Choice(
-        tuple(data.getlist("cases")), tuple(data.getlist("protocols")), data.get("application", "")[:40], paths
-    )
 
 
 @require_safe
 def suite_expected(request: Request, suite: str) -> HttpResponse:
-    """The buttons of the form, for what is chosen in it."""
+    """How long the presets take of what is chosen in a form: its buttons, or with `words` alone."""
     if suite not in SUITES:
         raise Http404
-    presets = _presets(suite, request.GET.getlist("setups"), _choice(request.GET))
-    return render(request, "benchmarks/suite_buttons.html", {"suite": SUITES[suite], "presets": presets})
+    form = SuiteForm(request.GET, suite=SUITES[suite])
+    if form.is_valid():
+        found = suite_services.presets_expected(suite, form.setups, form.choice)
+    else:
+        found = [(name, form.wrong) for name in PRESETS]
+    part = "takes" if "words" in request.GET else "buttons"
+    return render(request, f"benchmarks/suite_{part}.html", {"suite": SUITES[suite], "presets": found})
 
 
 @require_POST
@@ -105,14 +86,17 @@ def suite_start(request: Request, suite: str) -> HttpResponse:
     if suite not in SUITES:
         raise Http404
     host = get_object_or_404(hosts_visible(request.user), name=request.POST.get("host", ""))
+    form = SuiteForm(request.POST, suite=SUITES[suite])
     try:
+        if not form.is_valid():
+            raise ApplicationError(form.wrong)
         row = suite_services.suite_start(
             actor=request.user,
             suite=suite,
             preset=request.POST.get("preset", ""),
             host=host,
-            setups=request.POST.getlist("setups"),
-            choice=_choice(request.POST),
+            setups=form.setups,
+            choice=form.choice,
         )
     except NotPrepared as error:
         messages.error(request, error.message)

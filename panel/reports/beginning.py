@@ -69,7 +69,14 @@ def _launch(schedule: Schedule, actor: User | None) -> tuple[Run | None, SuiteRu
     if schedule.kind == Kind.SUITE:
         if schedule.host is None:
             raise ApplicationError("The host of this schedule was deleted. Choose another.")
-        row = suite_start(actor=actor, suite=schedule.suite, preset=schedule.preset, host=schedule.host)
+        row = suite_start(
+            actor=actor,
+            suite=schedule.suite,
+            preset=schedule.preset,
+            host=schedule.host,
+            setups=schedule.setups,
+            choice=schedule.choice,
+        )
         return None, row
     if schedule.scenario is None:
         raise ApplicationError("The scenario of this schedule was deleted. Choose another.")

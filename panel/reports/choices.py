@@ -11,6 +11,9 @@ class Kind(models.TextChoices):
     SUITE = "suite", _("A suite on a host")
 
 
+PRESET_LABELS = {"short": _("First look"), "full": _("In full")}
+
+
 class Overlap(models.TextChoices):
     """What a date does when the run of the one before is not done."""
 

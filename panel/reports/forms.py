@@ -10,20 +10,20 @@ from django.utils.translation import gettext_lazy as _
 
 from panel.accounts.forms import timezone_choices
 from panel.accounts.models import Team, User
-from panel.benchmarks.forms import SitesForm, offer_rows
+from panel.benchmarks.forms import SitesForm, offer_rows, suite_choice, suite_fields
 from panel.benchmarks.models import Scenario
 from panel.benchmarks.selectors import scenarios_visible
 from panel.benchmarks.suites import SUITES
-from panel.benchmarks.suites.definitions import PRESETS
-from panel.core.forms import InWords, LinesField
+from panel.benchmarks.suites.definitions import PRESETS, Suite
+from panel.core.errors import ApplicationError
+from panel.core.forms import InWords, LinesField, add_application_error
 from panel.hosts.models import Host
 from panel.hosts.selectors import hosts_visible
-from panel.reports.choices import Form, Kind, Notify, Outcome, Overlap
+from panel.reports.choices import PRESET_LABELS, Form, Kind, Notify, Outcome, Overlap
 from panel.reports.models import Schedule
 from panel.reports.selectors import schedules_visible
 
 _OF_KIND = {Kind.SCENARIO: ("scenario", "sites", "baseline"), Kind.SUITE: ("suite", "preset", "host")}
-_PRESETS = {"short": _("First look"), "full": _("In full")}
 
 
 class ScheduleForm(SitesForm):
@@ -45,7 +45,7 @@ class ScheduleForm(SitesForm):
     timezone = forms.ChoiceField(label=_("Time zone"))
     scenario = forms.ModelChoiceField(Scenario.objects.none(), label=_("Scenario"), empty_label=_("Choose a scenario"))
     suite = forms.ChoiceField(label=_("Suite"), choices=[(slug, suite.title) for slug, suite in SUITES.items()])
-    preset = forms.ChoiceField(label=_("Preset"), choices=[(name, _PRESETS[name]) for name in PRESETS])
+    preset = forms.ChoiceField(label=_("Preset"), choices=[(name, PRESET_LABELS[name]) for name in PRESETS])
     host = forms.ModelChoiceField(Host.objects.none(), label=_("Host"), to_field_name="name", empty_label=None)
     overlap = forms.ChoiceField(
         label=_("When the run before is under way still"), choices=Overlap.choices, initial=Overlap.SKIP
@@ -102,19 +102,43 @@ class ScheduleForm(SitesForm):
             if other != kind:
                 for name in names:
                     del self.fields[name]
+        if kind == Kind.SUITE:
+            is_stored = schedule is not None and schedule.suite == self.chosen_suite.slug
+            self.fields |= suite_fields(self.chosen_suite, initial.get("cases", ()) if is_stored else ())
+
+    @property
+    def chosen_suite(self) -> Suite:
+        """Whose parts are offered: the one that is asked for, else the stored one, else the first."""
+        return SUITES.get(str(self["suite"].value()), next(iter(SUITES.values())))
 
     def clean(self) -> dict[str, Any]:
-        return super().clean() if self.kind == Kind.SCENARIO else self.cleaned_data
+        if self.kind == Kind.SCENARIO:
+            return super().clean()
+        data = self.cleaned_data
+        if {"preset", *suite_fields(self.chosen_suite)} <= data.keys():
+            try:
+                suite_choice(data).of(self.chosen_suite, data["preset"])
+            except ApplicationError as error:
+                add_application_error(self, error)
+        return data
 
     @property
     def values(self) -> dict[str, Any]:
         """As the services take them."""
-        data = {name: value for name, value in self.cleaned_data.items() if name not in ("sites", "baseline")}
+        mine = {"sites", "baseline"} | (suite_fields(self.chosen_suite).keys() if self.kind == Kind.SUITE else set())
+        data = {name: value for name, value in self.cleaned_data.items() if name not in mine}
         if not data["webhook_secret"] and data["webhook_url"]:
             del data["webhook_secret"]
         if self.kind == Kind.SCENARIO:
             data["sites"] = self.ordered
+        else:
+            data["chosen"] = self._chosen
         return {**data, "kind": self.kind}
+
+    @property
+    def _chosen(self) -> dict[str, Any]:
+        setups = self.cleaned_data["setups"]
+        return {**suite_choice(self.cleaned_data).stored(), **({"setups": setups} if setups else {})}
 
 
 def _stored(schedule: Schedule | None) -> dict[str, Any]:
@@ -124,6 +148,7 @@ def _stored(schedule: Schedule | None) -> dict[str, Any]:
     own = (name for name in ScheduleForm.base_fields if name not in ("sites", "baseline", "webhook_secret"))
     values = {name: getattr(schedule, name) for name in own}
     values["host"] = schedule.host.name if schedule.host else None
+    values |= schedule.chosen
     return {**values, "sites": names, "baseline": names[0] if names else None}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +14,7 @@ from panel.benchmarks import pictures, results, selectors, since, since_words, s
 from panel.benchmarks.charts import Chart
 from panel.benchmarks.models import Run, RunStatus, SuiteRun, SuiteStatus
 from panel.benchmarks.suite_tables import Table as SuiteTable
+from panel.benchmarks.suites import SUITES, choosing
 from panel.benchmarks.summary import BY_NAME, FIGURES
 from panel.reports import headline
 from panel.reports.document import Cell, Document, Picture, Section, Table, picture
@@ -72,13 +73,17 @@ def run_document(run: Run, notes: Sequence[str]) -> Document:
         headline=top.headline,
         since=_since(before),
         changes=top.changes,
-        around=[f"{words[0].upper()}{words[1:]}." for words in around],
+        around=_sentences(around),
         notes=list(notes),
         warnings=list(run.reasons),
         sections=sections,
         facts=_facts(run),
         link=_link("benchmarks:detail", run.uuid),
     )
+
+
+def _sentences(found: Iterable[str]) -> list[str]:
+    return [f"{words[0].upper()}{words[1:]}." for words in found]
 
 
 def _since(before: Run | None) -> str:
@@ -205,7 +210,9 @@ def earlier_suites(row: SuiteRun) -> list[SuiteRun]:
     rows = SuiteRun.objects.filter(
         suite=row.suite, preset=row.preset, host_name=row.host_name, status=SuiteStatus.FINISHED, pk__lt=row.pk
     )
-    alike = [old for old in rows.order_by("-pk")[: 2 * EARLIER_SUITES] if old.chosen == row.chosen]
+    suite = SUITES[row.suite]
+    chosen = row.choice.settled(suite)
+    alike = [old for old in rows.order_by("-pk")[: 2 * EARLIER_SUITES] if old.choice.settled(suite) == chosen]
     return alike[:EARLIER_SUITES][::-1]
 
 
@@ -227,12 +234,31 @@ def suite_document(row: SuiteRun, notes: Sequence[str]) -> Document:
         headline=top.headline,
         since=since_when,
         changes=top.changes,
+        around=_sentences(_suite_around(row, before)) if before else [],
         notes=list(notes),
         warnings=warnings,
         sections=[*_compared_section(compared), *sections],
-        facts=[["Published", shown["source"]["source"]], *_machines(shown["hosts"])],
+        facts=_suite_facts(row, shown),
         link=_link("benchmarks:suite", row.uuid),
     )
+
+
+def _suite_facts(row: SuiteRun, shown: dict[str, Any]) -> list[list[str]]:
+    servers = shown["servers"] or [item["label"] for item in row.setups]
+    said = choosing.described(SUITES[row.suite], row.preset, row.choice, servers)
+    return [*map(list, said), ["Published", shown["source"]["source"]], *_machines(shown["hosts"])]
+
+
+def _suite_around(row: SuiteRun, before: SuiteRun) -> list[str]:
+    """What else was different, of all cases that both ran; each thing once."""
+    old = {before.plan[run.case]["slug"]: run for run in before.runs.all() if run.case is not None}
+    found = []
+    for run in row.runs.order_by("case"):
+        same = old.get(row.plan[run.case or 0]["slug"])
+        if same is not None and run.fingerprint and same.fingerprint:
+            found += since.around(run.fingerprint, same.fingerprint)
+    cases = suite_comparing.asked_otherwise(suite_comparing.side_of(row), suite_comparing.side_of(before))
+    return [*dict.fromkeys(found), *(f"{words} asks for something else, so it is not compared" for words in cases)]
 
 
 def _pictures(charts: Sequence[Chart]) -> list[Picture]:
@@ -261,7 +287,7 @@ def _suite_top(row: SuiteRun, earlier: Sequence[SuiteRun], since_when: str) -> t
     before = suite_comparing.side_of(earlier[-1]).outcomes
     found = []
     for slug, outcome in now.items():
-        if slug in before:
+        if slug in before and suite_comparing.is_same_load(outcome.case, before[slug].case):
             own = suite_comparing.case_changes(outcome, before[slug], known[slug])
             found += [replace(change, label=f"{outcome.case.title}, {change.label}") for change in own]
     return headline.of_changes(found, since_when), found

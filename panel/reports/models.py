@@ -15,6 +15,7 @@ from panel.accounts.models import Team
 from panel.accounts.validators import validate_line, validate_timezone
 from panel.benchmarks.models import Run, Scenario, SuiteRun
 from panel.benchmarks.suites import SUITES
+from panel.benchmarks.suites.choosing import Choice, check_setups, stored_choice
 from panel.benchmarks.suites.definitions import PRESETS
 from panel.core.errors import ApplicationError
 from panel.core.fields import EncryptedTextField
@@ -62,6 +63,8 @@ class Schedule(BaseModel):
     scenario = models.ForeignKey(Scenario, null=True, blank=True, on_delete=models.SET_NULL, related_name="schedules")
     suite = models.CharField(max_length=40, blank=True)
     preset = models.CharField(max_length=8, blank=True)
+    # What of the suite: suites/choosing.py Choice.stored(), and "setups", of which none means all.
+    chosen = models.JSONField(default=dict, blank=True)
     host = models.ForeignKey(Host, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
     overlap = models.CharField(max_length=8, choices=Overlap.choices, default=Overlap.SKIP)
     # How late a date may still be begun: later, it is missed.
@@ -98,7 +101,7 @@ class Schedule(BaseModel):
         except ApplicationError as error:
             found["cron"] = [error.message]
         if self.kind == Kind.SCENARIO:
-            self.suite, self.preset, self.host = "", "", None
+            self.suite, self.preset, self.chosen, self.host = "", "", {}, None
             if self.scenario is None:
                 found["scenario"] = [_("Choose the scenario to run.")]
         else:
@@ -117,6 +120,20 @@ class Schedule(BaseModel):
             found["preset"] = [_("Choose a preset: %s.") % ", ".join(PRESETS)]
         if self.host is None:
             found["host"] = [_("Choose the host to run the suite on.")]
+        if "suite" not in found and "preset" not in found:
+            try:
+                check_setups(SUITES[self.suite], self.setups)
+                self.choice.of(SUITES[self.suite], PRESETS[PRESETS.index(self.preset)])
+            except ApplicationError as error:
+                found["chosen"] = [error.message]
+
+    @property
+    def choice(self) -> Choice:
+        return stored_choice(self.chosen)
+
+    @property
+    def setups(self) -> list[str]:
+        return list(self.chosen.get("setups", []))
 
 
 class ScheduleSite(models.Model):

@@ -9,6 +9,7 @@ from rest_framework import serializers
 
 from panel.accounts.models import Team
 from panel.api.serializers import StrictModelSerializer, StrictSerializer
+from panel.benchmarks.serializers import SuiteChoiceSerializer
 from panel.hosts.models import Host
 from panel.reports.choices import Form
 from panel.reports.models import Delivery, Occurrence, Report, Schedule
@@ -25,13 +26,15 @@ class SiteNames(serializers.ListField):
 
 class ScheduleSerializer(StrictModelSerializer):
     """`kind` scenario needs `scenario` and `sites`, the first of which is the baseline; suite needs `suite`, `preset`
-    and `host`. The secret goes in and never comes out."""
+    and `host`, and takes `chosen`: what of the suite, without which it is the whole. The secret goes in and never
+    comes out."""
 
     team = serializers.SlugRelatedField(slug_field="slug", queryset=Team.objects.all(), required=False, allow_null=True)
     scenario = serializers.IntegerField(source="scenario_id", min_value=1, required=False, allow_null=True)
     host = serializers.SlugRelatedField(
         slug_field="name", queryset=Host.objects.all(), required=False, allow_null=True, help_text=_SUITE_ONLY
     )
+    chosen = SuiteChoiceSerializer(required=False, help_text=_SUITE_ONLY)
     sites = SiteNames(child=serializers.CharField(max_length=63), required=False, max_length=8)
     recipients = serializers.ListField(child=serializers.CharField(max_length=254), required=False, max_length=20)
     attachments = serializers.ListField(child=serializers.ChoiceField(choices=Form.choices), required=False)
@@ -42,7 +45,20 @@ class ScheduleSerializer(StrictModelSerializer):
     class Meta:
         model = Schedule
         fields = [
-            *("id", "name", "team", "cron", "timezone", "kind", "scenario", "sites", "suite", "preset", "host"),
+            *(
+                "id",
+                "name",
+                "team",
+                "cron",
+                "timezone",
+                "kind",
+                "scenario",
+                "sites",
+                "suite",
+                "preset",
+                "chosen",
+                "host",
+            ),
             *("overlap", "grace_minutes", "notify", "recipients", "attachments", "webhook_url", "webhook_secret"),
             *("has_webhook_secret", "keep_reports", "keep_days", "is_paused", "next_due_at", "run_as"),
             *("created_at", "updated_at"),

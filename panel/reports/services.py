@@ -27,8 +27,18 @@ from panel.reports.models import Delivery, Occurrence, Report, Schedule, Schedul
 from panel.websites.models import Site
 
 SCHEDULE_FIELDS = (
-    *("name", "team", "cron", "timezone", "kind", "scenario", "suite", "preset", "host", "overlap", "grace_minutes"),
-    *("notify", "recipients", "attachments", "webhook_url", "webhook_secret", "keep_reports", "keep_days"),
+    *("name", "team", "cron", "timezone", "kind", "scenario", "suite", "preset", "chosen", "host"),
+    *(
+        "overlap",
+        "grace_minutes",
+        "notify",
+        "recipients",
+        "attachments",
+        "webhook_url",
+        "webhook_secret",
+        "keep_reports",
+        "keep_days",
+    ),
 )
 
 

@@ -16,6 +16,9 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from panel.accounts.permissions import Action, may
+from panel.benchmarks.forms import suite_choice, suite_fields
+from panel.benchmarks.suite_services import presets_expected
+from panel.benchmarks.suites import SUITES, choosing
 from panel.core.errors import ApplicationError
 from panel.core.forms import attempt, field_errors
 from panel.core.http import Request
@@ -81,7 +84,9 @@ def create(request: Request, kind: str = Kind.SCENARIO) -> HttpResponse:
     if kind not in Kind.values:
         raise Http404
     search = request.GET.get("q", "")[:100]
-    form = ScheduleForm(request.POST or None, user=request.user, kind=Kind(kind), search=search)
+    form = ScheduleForm(
+        request.POST or None, user=request.user, kind=Kind(kind), search=search, initial=_asked_suite(request)
+    )
     if request.method == "POST" and form.is_valid():
         made = attempt(form, lambda: services.schedule_create(actor=request.user, **form.values))
         if made is not None:
@@ -92,6 +97,12 @@ def create(request: Request, kind: str = Kind.SCENARIO) -> HttpResponse:
         for choice in Kind
     ]
     return _form_page(request, form, kind, search, tabs=chosen, crumbs=crumbs())
+
+
+def _asked_suite(request: Request) -> dict[str, Any]:
+    """The suite that was chosen in the form, whose parts are to be shown."""
+    suite = request.GET.get("suite", "")
+    return {"suite": suite} if suite in SUITES else {}
 
 
 def _form_page(request: Request, form: ScheduleForm, kind: str, search: str, **context: Any) -> HttpResponse:
@@ -106,7 +117,17 @@ def _form_page(request: Request, form: ScheduleForm, kind: str, search: str, **c
         "validate_url": reverse("reports:schedule-check", args=check),
         "has_mail": bool(settings.EMAIL_HOST),
     }
+    if kind == Kind.SUITE:
+        context |= {"suite": form.chosen_suite, "presets": _takes(form)}
     return render(request, "reports/schedule_form.html", context | shown, status=422 if form.errors else 200)
+
+
+def _takes(form: ScheduleForm) -> list[tuple[str, str]]:
+    """How long each preset takes of what the form shows as chosen."""
+    given = {name: form[name].value() for name in suite_fields(form.chosen_suite)}
+    paths = given.get("paths") or ()
+    choice = suite_choice(given | {"paths": paths.splitlines() if isinstance(paths, str) else paths})
+    return presets_expected(form.chosen_suite.slug, given["setups"] or (), choice)
 
 
 @require_POST
@@ -123,7 +144,14 @@ def check(request: Request, kind: str, pk: int | None = None) -> HttpResponse:
 def edit(request: Request, pk: int) -> HttpResponse:
     schedule = schedule_or_404(request, pk)
     kind, search = Kind(schedule.kind), request.GET.get("q", "")[:100]
-    form = ScheduleForm(request.POST or None, user=request.user, kind=kind, schedule=schedule, search=search)
+    form = ScheduleForm(
+        request.POST or None,
+        user=request.user,
+        kind=kind,
+        schedule=schedule,
+        search=search,
+        initial=_asked_suite(request),
+    )
     if request.method == "POST" and form.is_valid():
         version = request.POST.get("version", "")
         expected = int(version) if version.isascii() and version.isdecimal() else None
@@ -155,9 +183,16 @@ def detail(request: Request, pk: int) -> HttpResponse:
         "silent_since": selectors.silent_since(),
         "may_steer": may_steer(request, schedule),
         "crumbs": crumbs(),
+        "what": _suite_words(schedule) if schedule.kind == Kind.SUITE else [],
         **({} if schedule.is_paused else _dates(schedule.cron, schedule.timezone)),
     }
     return render(request, "reports/schedule.html", context)
+
+
+def _suite_words(schedule: Schedule) -> list[tuple[str, str]]:
+    suite = SUITES[schedule.suite]
+    labels = [suite.setup(slug).label for slug in schedule.setups]
+    return choosing.described(suite, schedule.preset, schedule.choice, labels)
 
 
 def _steer(request: Request, pk: int, work: Any, done: str) -> HttpResponse:

@@ -240,6 +240,7 @@ FORMS = {
     "ScenarioForm": "POST scenarios/",
     "RunForm": "POST runs/",
     "ScheduleForm": "POST schedules/",
+    "SuiteForm": "POST suites/",
     "TrialForm": "POST trials/",
     "ReadForm": "POST imports/",
     "UploadForm": "POST imports/upload/",

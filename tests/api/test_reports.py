@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from panel.benchmarks.models import Scenario
+from panel.hosts.models import Connection, Host, HostStatus
 from panel.reports.models import Report, Schedule
 from panel.websites.models import Site
 from tests.api.caller import Caller, pointers
@@ -124,3 +125,23 @@ def test_a_report_needs_an_ended_run_that_one_may_see(owner: Caller) -> None:
     nobody = "70010000-0000-4000-8000-00000000ffff"
     assert json.loads(owner.post("reports/", {"run": nobody}).content)["errors"][0]["pointer"] == "/run/0"
     assert owner.get(f"suites/compare/?suites={nobody},{nobody}").status_code in (400, 422)
+
+
+def test_a_part_of_a_suite_is_scheduled_and_taken_back(owner: Caller, body: dict[str, Any]) -> None:
+    Host.objects.create(name="bench", connection=Connection.LOCAL, status=HostStatus.READY)
+    suite = {"kind": "suite", "suite": "http3-2019", "preset": "full", "host": "bench", "scenario": None, "sites": []}
+    chosen = {"cases": ["small-short-0"], "protocols": ["h3"], "setups": ["gallop"]}
+    made = owner.post("schedules/", body | suite | {"chosen": chosen})
+    assert made.status_code == 201, made.content
+    assert made.json()["chosen"] == chosen
+    path = made["Location"].removeprefix("/api/v1/")
+    for wrong, pointer in (
+        ({"chosen": {"cases": ["file-2tb"]}}, "/chosen"),
+        ({"chosen": {"setups": ["caddy"]}}, "/chosen/setups/0"),
+        ({"preset": "short", "chosen": {"cases": ["file-1gb"]}}, "/chosen"),
+        ({"chosen": {"servers": ["gallop"]}}, "/chosen/servers"),
+    ):
+        answer = owner.patch(path, wrong, If_Match=made["ETag"])
+        assert answer.status_code == 422 and pointers(answer)[0] == pointer, answer.content
+    whole = owner.patch(path, {"chosen": {}}, If_Match=made["ETag"])
+    assert whole.status_code == 200 and whole.json()["chosen"] == {}

@@ -77,7 +77,14 @@ def test_nothing_changed() -> None:
     [
         (("hosts", "web1", "kernel"), "6.2", "the kernel of web1 changed from 6.1 to 6.2"),
         (("hosts", "web1", "boot_id"), "y", "the host was started anew"),
-        (("hosts", "web1", "tools"), {}, "a load tool of web1 changed"),
+        (("hosts", "web1", "tools"), {}, "the load tool ab of web1 changed from 2.3 to none"),
+        (("hosts", "web1", "governor"), "powersave", "the CPU governor of web1 changed from none to powersave"),
+        (("hosts", "web1", "sysctls"), {"net.core.somaxconn": "128"}, "net.core.somaxconn of web1 changed from none"),
+        (
+            ("hosts", "web1", "programs"),
+            {"gallop-load": "f" * 64},
+            "gallop-load of web1 changed from none to build fff",
+        ),
         (("targets", 0, "revision"), 4, "the deployed revision of one changed from 3 to 4"),
         (("targets", 0, "version"), "1.24", "the server's version of one changed"),
         (("targets", 0, "content"), {}, "the content that one serves changed"),

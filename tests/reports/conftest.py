@@ -14,7 +14,7 @@ from panel.accounts.models import User
 from panel.benchmarks import selectors
 from panel.benchmarks.choices import Tool
 from panel.benchmarks.measured import measured_json
-from panel.benchmarks.models import Round, Run, RunStatus, Scenario, SuiteRun
+from panel.benchmarks.models import Round, Run, RunStatus, RunTarget, Scenario, SuiteRun
 from panel.benchmarks.parsers import Output, parse
 from panel.benchmarks.services import run_create
 from panel.benchmarks.suites import SUITES
@@ -58,47 +58,55 @@ def end_run(
     speed: float = 1.0,
     *,
     status: str = RunStatus.FINISHED,
-    version: str = "1.22.1",
     cpu_s: dict[str, float] | None = None,
+    **seen: str,
 ) -> Run:
     """Gives a queued run the rounds of one that is `speed` times as fast as the recorded one, and ends it. `cpu_s`:
-    CPU seconds by tree, instead of the recorded ones."""
-    result = recorded("ab-seconds-new-connections")
-    output = Output(result["stdout"], result["stderr"], 0, result["outputs"], result["latency"])
-    metrics = measured_json(parse(Tool.AB, output), result)
-    if cpu_s is not None:
-        metrics["cpu_s"] = cpu_s
+    CPU seconds by tree, instead of the recorded ones; `seen`: what its fingerprint says otherwise."""
     now = timezone.now()
     for target in run.targets.all():
-        Round.objects.bulk_create(
-            Round(
-                target=target,
-                number=number,
-                argv=result["argv"],
-                exit_code=0,
-                output=result["stdout"],
-                metrics=metrics | {"throughput_rps": metrics["throughput_rps"] * speed * factor},
-                samples=result["samples"],
-                started_at=now,
-                finished_at=now,
-            )
-            for number, factor in enumerate(FACTORS, 1)
-        )
+        _measure(target, speed, cpu_s)
     engines = {target.position: target.engine for target in run.targets.all()}
-    machine = {"kernel": "6.1", "cpus_usable": 2, "memory_bytes": 2**34, "tools": {}}
-    seen = [
-        {"label": target.label, "engine": target.engine, "version": version, "revision": 1, "content": {}}
-        for target in run.targets.all()
-    ]
     Run.objects.filter(pk=run.pk).update(
         status=status,
         started_at=now,
         finished_at=now,
         progress="",
         summary=summarize(selectors.measured_rounds(run), engines),
-        fingerprint={"hosts": {"here": machine}, "targets": [{**item, "host": "here"} for item in seen]},
+        fingerprint=_fingerprint(run, **seen),
     )
     return Run.objects.get(pk=run.pk)
+
+
+def _measure(target: RunTarget, speed: float, cpu_s: dict[str, float] | None) -> None:
+    result = recorded("ab-seconds-new-connections")
+    output = Output(result["stdout"], result["stderr"], 0, result["outputs"], result["latency"])
+    metrics = measured_json(parse(Tool.AB, output), result)
+    if cpu_s is not None:
+        metrics["cpu_s"] = cpu_s
+    Round.objects.bulk_create(
+        Round(
+            target=target,
+            number=number,
+            argv=result["argv"],
+            exit_code=0,
+            output=result["stdout"],
+            metrics=metrics | {"throughput_rps": metrics["throughput_rps"] * speed * factor},
+            samples=result["samples"],
+            started_at=timezone.now(),
+            finished_at=timezone.now(),
+        )
+        for number, factor in enumerate(FACTORS, 1)
+    )
+
+
+def _fingerprint(
+    run: Run, version: str = "1.22.1", governor: str = "performance", revision: int | None = 1, digest: str = "a" * 64
+) -> dict[str, Any]:
+    machine = {"kernel": "6.1", "governor": governor, "cpus_usable": 2, "memory_bytes": 2**34, "tools": {}}
+    server = {"host": "here", "version": version, "revision": revision, "digest": digest, "content": {}}
+    seen = [{"label": target.label, "engine": target.engine, **server} for target in run.targets.all()]
+    return {"hosts": {"here": machine}, "targets": seen}
 
 
 @dataclass
@@ -119,24 +127,36 @@ def history(operator: User, scenario: Scenario, site: Site) -> History:  # noqa:
     return History(one)
 
 
-def ended_suite(history: History, speed: float = 1.0, **values: object) -> SuiteRun:
-    """A shortened run of small static files on nginx alone: one of its cases, `speed` times as fast as recorded."""
-    suite = SUITES["small-static-files"]
-    nginx = suite.setup("nginx")
+def ended_suite(
+    history: History,
+    speed: float = 1.0,
+    *,
+    suite: str = "small-static-files",
+    setup: str = "nginx",
+    fields: dict[str, object] | None = None,
+    **seen: str,
+) -> SuiteRun:
+    """A shortened run of a suite on one set-up alone: one of its cases, `speed` times as fast as recorded. `fields`
+    of the case's run; `seen`: what its fingerprint says otherwise."""
+    definition = SUITES[suite]
+    chosen = definition.setup(setup)
     run = history.run(speed)
     row = SuiteRun.objects.create(
-        suite=suite.slug,
+        suite=suite,
         preset="short",
         host_name="here",
-        title="Small static files on here",
-        plan=[suite.short[0].stored()],
-        setups=[{"slug": nginx.slug, "label": nginx.label, "install": None}],
+        title=f"{definition.title} on here",
+        plan=[definition.short[0].stored()],
+        setups=[{"slug": chosen.slug, "label": chosen.label, "install": None}],
         status="finished",
         finished_at=timezone.now(),
     )
-    run.targets.update(label=nginx.label, setup=nginx.slug, site=None)
-    summary = summarize(selectors.measured_rounds(run), {0: "nginx"})
-    Run.objects.filter(pk=run.pk).update(suite_run=row, case=0, scenario=None, summary=summary, **values)
+    run.targets.update(label=chosen.label, setup=chosen.slug, site=None)
+    values: dict[str, Any] = {
+        "summary": summarize(selectors.measured_rounds(run), {0: "nginx"}),
+        "fingerprint": _fingerprint(run, revision=None, **seen),
+    }
+    Run.objects.filter(pk=run.pk).update(suite_run=row, case=0, scenario=None, **(values | (fields or {})))
     return SuiteRun.objects.get(pk=row.pk)
 
 

@@ -135,7 +135,7 @@ def test_a_suite_is_compared_case_by_case_with_its_runs_before(history: History,
 
 
 def test_a_suite_none_of_whose_cases_ended_well_has_failed(history: History, operator: User) -> None:
-    row = ended_suite(history, status="failed", error="nginx did not start.")
+    row = ended_suite(history, fields={"status": "failed", "error": "nginx did not start."})
     report = report_create(actor=operator, suite_run=row)
     assert report.outcome == "failed" and "no case of the suite ended well" in report.headline
     assert any("nginx did not start." in words for part in report.content["sections"] for words in part["remarks"])

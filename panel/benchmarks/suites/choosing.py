@@ -36,6 +36,12 @@ class Choice:
         named = {"application": self.application} if self.application else {}
         return {**parts, **named, **({"paths": list(self.paths)} if self.paths else {})}
 
+    def settled(self, suite: Suite) -> Choice:
+        """Equal for two that mean the same: in one order, the suite's own application by its name."""
+        application = suite.application(self.application)
+        named = application.slug if application else ""
+        return Choice(tuple(sorted(self.cases)), tuple(sorted(self.protocols)), named, self.paths)
+
     def of(self, suite: Suite, preset: PresetName) -> tuple[Case, ...]:
         """Those cases of the preset that are chosen, on the application that is. ApplicationError for a name that the
         preset has not, and for paths that cannot be asked for."""
@@ -83,7 +89,7 @@ class Choice:
 
     def words(self, suite: Suite) -> str:
         """What the part is, in words; "" for the whole suite."""
-        parts = [_title(suite, name) for name in self.cases]
+        parts = [title(suite, name) for name in self.cases]
         parts += [PROTOCOLS[name] for name in self.protocols]
         return "; ".join(parts)
 
@@ -121,12 +127,21 @@ def _checked(paths: Sequence[str]) -> list[str]:
         raise ApplicationError(" ".join(error.errors.values()), field="paths") from error
 
 
+def check_setups(suite: Suite, setups: Sequence[str]) -> None:
+    """ApplicationError, field `setups`, for one that the suite has not."""
+    known = [setup.slug for setup in suite.setups]
+    for slug in setups:
+        if slug not in known:
+            raise ApplicationError(f"The suite has no set-up “{slug}”; it has {', '.join(known)}.", field="setups")
+
+
 def _names(case: Case) -> set[str]:
     """By which a case may be chosen."""
     return {case.source, case.slug, case.slug.removesuffix(f"-{case.protocol}")}
 
 
-def _title(suite: Suite, name: str) -> str:
+def title(suite: Suite, name: str) -> str:
+    """What people call what `Choice.cases` names; the name itself for one that the suite has not."""
     case = next((case for case in (*suite.full, *suite.short) if name in _names(case)), None)
     if case is None:
         return name
@@ -147,6 +162,14 @@ def groups(cases: Sequence[Case]) -> dict[str, str]:
     for case in cases:
         found.setdefault(case.source, case.group or case.title)
     return found
+
+
+def described(suite: Suite, preset: str, choice: Choice, servers: Sequence[str]) -> list[tuple[str, str]]:
+    """What was chosen, as names and words. `servers` in words; none: all that the host has."""
+    found = [("Suite", f"{suite.title}, {'in full' if preset == 'full' else 'a first look'}")]
+    found += [("Part", words)] if (words := choice.words(suite)) else []
+    found += [("Application", words)] if (words := choice.application_words(suite)) else []
+    return [*found, ("Servers", ", ".join(servers) or "all that the host has")]
 
 
 # --- how long it takes ---

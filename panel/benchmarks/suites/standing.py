@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import datetime
+import hashlib
+import json
 import random
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from agents.protocol import StandRequest, StandServer, plain
@@ -34,11 +37,13 @@ class Program:
 
 @dataclass(frozen=True)
 class Place:
-    """One set-up in the stand: where it is asked, and which of the stand's servers are its process trees."""
+    """One set-up in the stand: where it is asked, and which of the stand's servers are its process trees. `digest`
+    tells its configuration, whatever port it was given, from another."""
 
     setup: Setup
     endpoint: Endpoint
     trees: dict[str, str]
+    digest: str
 
 
 @dataclass(frozen=True)
@@ -63,29 +68,25 @@ def plan(
     """`programs` by engine, of the host's installs; `ready_made`: an application that the agent sets up. Ports are new
     in every plan."""
     tls = bool(case.arguments.get("tls"))
-    places = _places(setups, FAR if case.network or isolated else "127.0.0.1", tls=tls)
+    address = FAR if case.network or isolated else "127.0.0.1"
     files = _certificate() if tls else {}
     files |= {f"www/{name}": text for name, text in content.texts}
     servers: list[StandServer] = []
-    folders = ["www"]
     if ready_made:
         files |= mains.mariadb(as_root=as_root)
         servers.append(StandServer(mains.DATABASE, "mariadb", f"{mains.DATABASE}.sock"))
-    for place in places:
-        setup = place.setup
-        folders += [f"{setup.slug}/temp", f"{setup.slug}/conf.d"]
-        files |= mains.main(setup, settings, as_root=as_root)
-        program = programs[setup.engine]
-        files |= _site(setup, program, place.endpoint.address, place.endpoint.port, tls=tls)
-        if setup.php_children:
-            files |= mains.php_fpm(setup, as_root=as_root)
-            servers.append(StandServer(mains.pool(setup), "php-fpm", "php.sock"))
-        servers.append(StandServer(setup.slug, setup.engine, place.endpoint.target, program.binary))
+    places = []
+    for setup, port in zip(setups, random.sample(PORTS, len(setups)), strict=True):
+        made = partial(_files, setup, settings, programs[setup.engine], address, tls=tls, as_root=as_root)
+        files |= made(port)
+        place = _place(setup, Endpoint(address, port, NAME if tls else address, tls), _digest(made(PORTS.start)))
+        servers += _servers(place, programs[setup.engine].binary)
+        places.append(place)
     request = StandRequest(
         id=ident,
         files=[{"path": path, "text": text} for path, text in files.items()],
         fill=[{"path": f"www/{name}", "bytes": size} for name, size in (*content.sizes, *case.sizes)],
-        folders=folders,
+        folders=["www", *(f"{setup.slug}/{name}" for setup in setups for name in ("temp", "conf.d"))],
         servers=servers,
         listeners=[place.endpoint.target for place in places],
         network=case.network.request() if case.network else ({} if isolated else None),
@@ -95,15 +96,30 @@ def plan(
     return Plan(request, places)
 
 
-def _places(setups: list[Setup], address: str, *, tls: bool) -> list[Place]:
-    """Each set-up at a port of its own."""
-    places = []
-    for setup, port in zip(setups, random.sample(PORTS, len(setups)), strict=True):
-        trees = {"server": setup.slug}
-        if setup.php_children:
-            trees["application"] = mains.pool(setup)
-        places.append(Place(setup, Endpoint(address, port, NAME if tls else address, tls), trees))
-    return places
+def _files(
+    setup: Setup, settings: Settings, program: Program, address: str, port: int, *, tls: bool, as_root: bool
+) -> dict[str, str]:
+    """All that one set-up is configured with."""
+    pool = mains.php_fpm(setup, as_root=as_root) if setup.php_children else {}
+    return mains.main(setup, settings, as_root=as_root) | _site(setup, program, address, port, tls=tls) | pool
+
+
+def _digest(files: dict[str, str]) -> str:
+    return hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()
+
+
+def _place(setup: Setup, endpoint: Endpoint, digest: str) -> Place:
+    trees = {"server": setup.slug}
+    if setup.php_children:
+        trees["application"] = mains.pool(setup)
+    return Place(setup, endpoint, trees, digest)
+
+
+def _servers(place: Place, binary: str) -> list[StandServer]:
+    """Its own programs, in the order in which they are started."""
+    setup = place.setup
+    pools = [StandServer(mains.pool(setup), "php-fpm", "php.sock")] if setup.php_children else []
+    return [*pools, StandServer(setup.slug, setup.engine, place.endpoint.target, binary)]
 
 
 def request_json(request: StandRequest) -> dict[str, Any]:
