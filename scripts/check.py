@@ -33,6 +33,8 @@ PYTHON = sys.executable
 BIN = Path(PYTHON).parent
 # The tests wait for servers about four tenths of their time: one process more than CPUs fills it.
 PROCESSES = str(max(2, os.cpu_count() or 2) + 1)
+# Those of PostgreSQL three quarters: most are deployments and runs.
+CLUSTER_PROCESSES = str(max(2, os.cpu_count() or 2) + 3)
 MAX_UNSTEADY = 3  # more failures in one check are not chance
 TESTS_FAILED = 1  # pytest's exit code for that and nothing else
 
@@ -156,7 +158,7 @@ def postgres_tests() -> None:
     with home() as folder, Postgres(folder / "postgres") as postgres, Redis(folder / "redis") as redis:
         env = {"PADDOCK_DATABASE_URL": postgres.url, "PADDOCK_REDIS_URL": redis.url}
         # Those that know no database ran on SQLite already.
-        pytest("-n", PROCESSES, "--dist", "loadscope", "--cluster", "--ignore=tests/browser", env=env)
+        pytest("-n", CLUSTER_PROCESSES, "--dist", "loadscope", "--cluster", "--ignore=tests/browser", env=env)
 
 
 def browser_tests() -> None:

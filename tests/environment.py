@@ -49,7 +49,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--cluster", action="store_true", help="only tests that the database or the queue has a part in")
 
 
+# It speaks async alone, so that the test client would take each of thousands of requests through two threads. The panel
+# that the browser's journey starts has it, as a process of its own with the settings as they are.
+UNUSED_MIDDLEWARE = "servestatic.middleware.ServeStaticMiddleware"
+
+
 def pytest_configure(config: pytest.Config) -> None:
+    from django.conf import settings
+
+    settings.MIDDLEWARE.remove(UNUSED_MIDDLEWARE)
     config.addinivalue_line("markers", "cluster: settings of cluster mode count here, though no database is asked for")
 
 
