@@ -4,7 +4,8 @@
     make compare CASES=http1,php       some cases; the others keep what was measured before
 
 Peers that are not installed are left out; a newer nginx is named by COMPARE_NGINX=/path/to/nginx, another
-gallop by COMPARE_GALLOP.
+gallop by COMPARE_GALLOP, OpenLiteSpeed's folder by PADDOCK_OPENLITESPEED. A peer that fails in a case is left out
+of it, with the reason; when gallop fails, the call ends.
 """
 
 from __future__ import annotations
@@ -58,10 +59,12 @@ def main() -> int:
             if name in MEMORY_CASES:
                 needs, measure = MEMORY_CASES[name]
                 count = 1 if name == "million" else min(3, options.rounds)
-                record["cases"][name] = rounds.run_each(made, needs, measure, rounds=count)
+                result, failures = rounds.run_each(made, needs, measure, rounds=count)
             else:
                 case = next(case for case in CASES if case.name == name)
-                record["cases"][name] = rounds.run_case(made, case, options.rounds)
+                result, failures = rounds.run_case(made, case, options.rounds)
+            record["cases"][name] = result
+            record.setdefault("failures", {})[name] = failures
             # Written after each case: what is measured is not lost when a later one fails.
             RECORD.write_text(json.dumps(record, indent=1, sort_keys=False) + "\n")
             RESULTS.write_text(report.render(record, NOTES.read_text() if NOTES.exists() else ""))

@@ -25,7 +25,7 @@ def million(server: Server) -> dict[str, float]:
     system.reset_peak(server.pid)
     load = http3(f"https://127.0.0.1:{server.place.tls}/small.html", requests=MILLION, streams=10)
     if load.failed:
-        raise RuntimeError(f"{server.name}: {load.failed} of a million requests failed")
+        raise RuntimeError(f"{load.failed} of a million requests failed")
     return {"peak_rss": system.peak_rss(server.pid)}
 
 

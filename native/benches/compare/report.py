@@ -56,6 +56,13 @@ def _half(result: dict[str, dict[str, float]], keys: list[str]) -> list[str]:
     return [*lines, ""]
 
 
+def _failed(record: dict[str, Any], case: str) -> list[str]:
+    """Peers that were there and could not be measured."""
+    failures = record.get("failures", {}).get(case, {})
+    lines = [f"- {name} failed and is left out: {reason}" for name, reason in failures.items()]
+    return [*lines, ""] if lines else []
+
+
 def render(record: dict[str, Any], notes: str) -> str:
     cases = record["cases"]
     lines = [
@@ -76,16 +83,19 @@ def render(record: dict[str, Any], notes: str) -> str:
     for case in CASES:
         if case.name in cases:
             lines += _table(case, cases[case.name])
+            lines += _failed(record, case.name)
     if "million" in cases:
         result = cases["million"]
         title = "One million HTTP/3 requests, 100 connections x 10 streams"
         lines += _plain_table(title, result, {"peak_rss": ("peak RSS, MB", MB)})
         peak = result["gallop"]["peak_rss"]
         verdict = "reached" if peak < MILLION_AIM else f"missed by {(peak / MILLION_AIM - 1) * 100:.0f} %"
+        lines += _failed(record, "million")
         lines += [f"- Aim: under 28 MB; measured {peak / MB:.1f} MB: {verdict}.", ""]
     if "idle" in cases:
         title = "10,000 idle keep-alive connections"
         lines += _plain_table(title, cases["idle"], {"idle": ("memory they hold, MB", MB)})
+        lines += _failed(record, "idle")
         lines += _half(cases["idle"], ["idle"])
     if "blocks" in cases:
         columns = {
@@ -95,5 +105,6 @@ def render(record: dict[str, Any], notes: str) -> str:
             "memory": ("memory, MB", float(MB)),
         }
         lines += _plain_table("10,000 server blocks", cases["blocks"], columns)
+        lines += _failed(record, "blocks")
         lines += _half(cases["blocks"], list(columns))
     return "\n".join(lines) + "\n" + notes

@@ -17,6 +17,10 @@ from compare.cases import Case
 from compare.servers import NAMES, Place, Server, build
 
 Result = dict[str, dict[str, float]]
+#: Why a peer was left out of a case.
+Failures = dict[str, str]
+#: What a server that does not answer, answers wrongly or ends makes of a run.
+BROKEN = (RuntimeError, OSError, http.client.HTTPException, subprocess.SubprocessError)
 
 
 def note(text: str) -> None:
@@ -84,10 +88,13 @@ def world() -> Iterator[World]:
 
 
 @contextmanager
-def running(servers: list[Server]) -> Iterator[None]:
+def running(servers: list[Server], failures: Failures) -> Iterator[None]:
     try:
         for server in servers:
-            server.start()
+            try:
+                server.start()
+            except BROKEN as error:
+                _gave_up(server, error, failures)
         yield
     finally:
         for server in servers:
@@ -114,26 +121,50 @@ def _check(servers: list[Server], case: Case) -> None:
         raise RuntimeError(f"{case.name}: the servers answer differently: {bodies}")
 
 
-def run_case(made: World, case: Case, rounds: int) -> Result:
+def _gave_up(server: Server, error: Exception, failures: Failures) -> None:
+    """Notes why a peer takes no more part in a case. Without gallop nothing is compared: then the case ends."""
+    if server.name == "gallop":
+        raise error
+    failures[server.name] = (str(error).strip() or type(error).__name__).splitlines()[0]
+    note(f"{server.name} is left out: {failures[server.name]}")
+
+
+def _sample(server: Server, case: Case) -> tuple[float, float, float]:
+    """CPU microseconds per request, requests per second and peak resident bytes of one run."""
+    system.reset_peak(server.pid)
+    before = system.cpu_seconds(server.pid)
+    load = case.run(server)
+    cpu = system.cpu_seconds(server.pid) - before
+    if load.failed > load.requests / 1000 or not load.requests:
+        raise RuntimeError(f"{load.failed} requests failed, {load.requests} did not\n{server.said()}")
+    return cpu / load.requests * 1e6, load.requests / load.seconds, float(system.peak_rss(server.pid))
+
+
+def run_case(made: World, case: Case, rounds: int) -> tuple[Result, Failures]:
     """Medians by server: CPU microseconds per request, requests per second, peak resident bytes."""
     servers = made.servers(case.needs)
     samples: dict[str, list[tuple[float, float, float]]] = {server.name: [] for server in servers}
-    with running(servers):
-        _check(servers, case)
-        for server in servers:
-            case.run(server)
-        for number in range(rounds):
+    failures: Failures = {}
+    with running(servers, failures):
+        _check([server for server in servers if server.name not in failures], case)
+        for number in range(rounds + 1):
             for server in servers:
-                system.reset_peak(server.pid)
-                before = system.cpu_seconds(server.pid)
-                load = case.run(server)
-                cpu = system.cpu_seconds(server.pid) - before
-                if load.failed > load.requests / 1000 or not load.requests:
-                    raise RuntimeError(f"{case.name}: {server.name}: {load.failed} requests failed\n{server.said()}")
-                us = cpu / load.requests * 1e6
-                samples[server.name].append((us, load.requests / load.seconds, system.peak_rss(server.pid)))
-            line = ", ".join(f"{name} {values[-1][0]:.2f}" for name, values in samples.items())
-            note(f"{case.name} round {number + 1}: us per request: {line}")
+                if server.name in failures:
+                    continue
+                try:
+                    samples[server.name].append(_sample(server, case))
+                except BROKEN as error:
+                    _gave_up(server, error, failures)
+            if number == 0:  # Caches are filled and buffers grown before anything counts.
+                samples = {name: [] for name in samples}
+                continue
+            line = ", ".join(f"{name} {values[-1][0]:.2f}" for name, values in samples.items() if name not in failures)
+            note(f"{case.name} round {number}: us per request: {line}")
+    samples = {name: values for name, values in samples.items() if name not in failures}
+    return _medians(samples), failures
+
+
+def _medians(samples: dict[str, list[tuple[float, float, float]]]) -> Result:
     result: Result = {}
     reference = samples["gallop"]
     for name, values in samples.items():
@@ -150,18 +181,25 @@ def run_case(made: World, case: Case, rounds: int) -> Result:
     return result
 
 
-def run_each(made: World, needs: str, measure: Callable[[Server], dict[str, float]], *, rounds: int) -> Result:
+def run_each(
+    made: World, needs: str, measure: Callable[[Server], dict[str, float]], *, rounds: int
+) -> tuple[Result, Failures]:
     """Cases that want a fresh server each time; medians."""
     samples: dict[str, list[dict[str, float]]] = {}
+    failures: Failures = {}
     for _ in range(rounds):
         for server in made.servers(needs):
-            if server.name == "limit":
+            if server.name == "limit" or server.name in failures:
                 continue
             try:
                 if measure is not memory.many_blocks:
                     server.start()
                 samples.setdefault(server.name, []).append(measure(server))
+                note(f"{measure.__name__}: {server.name}: {samples[server.name][-1]}")
+            except BROKEN as error:
+                _gave_up(server, error, failures)
+                samples.pop(server.name, None)
             finally:
                 server.stop()
-            note(f"{measure.__name__}: {server.name}: {samples[server.name][-1]}")
-    return {name: {k: statistics.median(v[k] for v in values) for k in values[0]} for name, values in samples.items()}
+    result = {name: {k: statistics.median(v[k] for v in values) for k in values[0]} for name, values in samples.items()}
+    return result, failures

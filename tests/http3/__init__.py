@@ -1,0 +1,1 @@
+"""gallop's HTTP/3 with clients that others wrote."""
