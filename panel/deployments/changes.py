@@ -11,9 +11,14 @@ from panel.websites.models import Site
 @dataclass(frozen=True)
 class Change:
     """One site from what stands (`old`) to what will stand (`new`); None: nothing. `inputs` names all that the new
-    files were rendered from (rendered.Frozen), "" when they were not rendered just now."""
+    files were rendered from (rendered.Frozen), "" when they were not rendered just now.
+
+    `rested` and `rests`: the revision whose files lie on the host, disabled, before and after (deployments/resting.py).
+    """
 
     site: Site
     old: Revision | None
     new: Revision | None
     inputs: str = ""
+    rested: Revision | None = None
+    rests: Revision | None = None

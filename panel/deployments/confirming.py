@@ -15,6 +15,7 @@ from panel.core.errors import ApplicationError, Conflict
 from panel.deployments.models import Deployment, DeploymentItem, DeploymentKind, DeploymentStatus
 from panel.deployments.planning import live_numbers, live_revision
 from panel.deployments.rendered import frozen_now
+from panel.deployments.resting import resting_numbers
 from panel.hosts.services import refuse_paused
 from panel.websites import freeze
 from panel.websites.models import Site
@@ -72,8 +73,13 @@ def refuse_busy(sites: Iterable[int]) -> None:
 def _refuse_stale(items: Sequence[DeploymentItem]) -> None:
     """With what the database holds now, read in a constant number of queries."""
     sites = {site.pk: site for site in freeze.with_parts(Site.objects.filter(pk__in=[item.site_id for item in items]))}
-    live = live_numbers(sites.values())
+    live, resting = live_numbers(sites.values()), resting_numbers(sites.values())
     for item in items:
+        if resting.get(item.site_id) != item.rested_id:
+            raise Conflict(
+                f"This plan is stale: what lies of {item.site}, disabled, on its host is not what it was. "
+                "Plan again to see what would change."
+            )
         waits = item.deployment.kind == DeploymentKind.MOVE and item.previous_id is None
         if not waits and live.get(item.site_id) != item.previous_id:
             raise Conflict(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +28,7 @@ from panel.deployments.models import (
 )
 from panel.deployments.planning import LIVE, link_words, roots_of, secret_words, shown, signature
 from panel.deployments.rendered import FileRecord, blobs_keep, contents, records_of, revision_of_records, sha256_of
+from panel.deployments.resting import resting_records, served_path
 from panel.deployments.services import deployment_plan
 from panel.hosts.locks import HostBusy, host_lock
 from panel.hosts.models import EngineInstall, Host, HostOperation
@@ -38,7 +40,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class _Managed:
-    """One file that the panel put on a host."""
+    """One file that the panel put on a host, or, without a digest and a link, one that must not be there."""
 
     site: Site | None
     install: EngineInstall
@@ -52,10 +54,22 @@ def _managed(host: Host) -> dict[str, _Managed]:
         assert state.revision is not None
         for path, record in records_of(state.revision.files).items():
             files[path] = _Managed(state.site, state.revision.install, record)
+    for state in _resting(host):
+        assert state.resting is not None
+        install = state.resting.install
+        for path in records_of(state.resting.files):  # a server would serve the site by it
+            files[path] = _Managed(state.site, install, FileRecord(path, 0o644))
+        for path, record in resting_records(state.resting).items():
+            files[path] = _Managed(state.site, install, record)
     for install_state in InstallState.objects.filter(install__host=host).select_related("install"):
         for path, record in records_of(install_state.files).items():
             files[path] = _Managed(None, install_state.install, record)
     return files
+
+
+def _resting(host: Host) -> Iterable[SiteState]:
+    states = SiteState.objects.filter(status=SiteStatus.DISABLED, resting__install__host=host)
+    return states.select_related("site", "resting__install")
 
 
 def drift_check(host: Host) -> list[Drift]:
@@ -152,30 +166,32 @@ def drift_adopt(*, actor: User, drift: Drift) -> PinnedFile:
     Administrators only: the text is directives in the server's own words.
     """
     require(actor, Action.ADMINISTER)
-    site, state = _adoptable(drift)
-    old = records_of(state.files)[drift.path]
+    site, state, path = _adoptable(drift)
+    old = records_of(state.files)[path]
     if old.link or sha256_of(drift.found) != drift.found_sha256:
         raise ApplicationError(f"What lies at {drift.path} is not a text file that could be adopted. Overwrite it.")
     if old.secret:
         raise ApplicationError("A private key or password file is not adopted: upload it on the site's page instead.")
-    (kept,) = blobs_keep({0: [RenderedFile(drift.path, drift.found, mode=old.mode)]})[0]
+    (kept,) = blobs_keep({0: [RenderedFile(path, drift.found, mode=old.mode)]})[0]
     pin, _created = PinnedFile.objects.update_or_create(
         site=site,
         install=drift.install,
-        path=drift.path,
+        path=path,
         defaults={"blob_id": kept.sha256, "adopted_by": actor},
     )
-    records = [kept if path == drift.path else record for path, record in records_of(state.files).items()]
+    records = [kept if record.path == path else record for record in records_of(state.files).values()]
     revision = revision_of_records(actor, site, drift.install, state.spec, records)
-    SiteState.objects.filter(site=site).update(revision=revision)
+    SiteState.objects.filter(site=site, revision=state).update(revision=revision)
+    SiteState.objects.filter(site=site, resting=state).update(resting=revision)
     _close(drift, DriftResolution.ADOPTED)
     status_refresh(site)
-    after = {"path": drift.path, "sha256": kept.sha256, "revision": revision.number}
+    after = {"path": path, "sha256": kept.sha256, "revision": revision.number}
     audit_record(actor=actor, action="drift.adopt", target=site, before={"sha256": drift.expected_sha256}, after=after)
     return pin
 
 
-def _adoptable(drift: Drift) -> tuple[Site, Revision]:
+def _adoptable(drift: Drift) -> tuple[Site, Revision, str]:
+    """The site, the revision that holds the file, and the file's path while the site is enabled."""
     if drift.resolution != DriftResolution.OPEN:
         raise Conflict(f"{drift.path} was {drift.get_resolution_display().lower()} already.")
     if drift.site is None:
@@ -185,10 +201,16 @@ def _adoptable(drift: Drift) -> tuple[Site, Revision]:
         )
     if not drift.found_sha256:
         raise ApplicationError(f"{drift.path} is gone: there is nothing to adopt. Overwrite puts it back.")
-    state = SiteState.objects.select_related("revision").get(site=drift.site)
-    if state.revision is None or state.revision.install_id != drift.install_id:
+    state = SiteState.objects.select_related("revision__install", "resting__install").get(site=drift.site)
+    revision = state.revision or state.resting
+    if revision is None or revision.install_id != drift.install_id:
         raise Conflict(f"{drift.site} is no longer on {drift.install}.")
-    return drift.site, state.revision
+    if not drift.expected_sha256:
+        raise ApplicationError(
+            f"{drift.path} serves {drift.site}, which is disabled. Overwrite takes it away; to keep the site in "
+            "service, enable and deploy it."
+        )
+    return drift.site, revision, drift.path if state.revision else served_path(revision, drift.path)
 
 
 def drift_overwrite(*, actor: User, site: Site) -> Deployment:

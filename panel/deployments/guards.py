@@ -20,9 +20,13 @@ _ADVICE = {
 
 def removal_guard(site: Site, verb: str) -> None:
     """`verb` is delete or move. Raises ApplicationError (in_use) when the site stands on a host."""
-    state = SiteState.objects.filter(site=site).select_related("revision__install__host").first()
+    states = SiteState.objects.filter(site=site)
+    state = states.select_related("revision__install__host", "resting__install__host").first()
     if state and state.revision and state.status in (SiteStatus.LIVE, SiteStatus.DRIFTED):
         message = f"{site} is served by {state.revision.install}. {_ADVICE[verb]}"
+        raise ApplicationError(message, field="install" if verb == "move" else "", code="in_use")
+    if state and state.resting:
+        message = f"{site} is disabled, and its files lie on {state.resting.install} still. {_ADVICE[verb]}"
         raise ApplicationError(message, field="install" if verb == "move" else "", code="in_use")
     running = (DeploymentStatus.QUEUED, DeploymentStatus.RUNNING)
     if DeploymentItem.objects.filter(site=site, deployment__status__in=running).exists():

@@ -74,7 +74,7 @@ TERMINAL = {
 class DeploymentKind(models.TextChoices):
     DEPLOY = "deploy", _("Deploy")
     ROLLBACK = "rollback", _("Roll back to an earlier revision")
-    DISABLE = "disable", _("Take off the host")
+    DISABLE = "disable", _("Take out of service")
     MOVE = "move", _("Move to another server")
     OVERWRITE = "overwrite", _("Overwrite drift")
 
@@ -116,12 +116,15 @@ class Deployment(BaseModel):
 
 
 class DeploymentItem(models.Model):
-    """One site in a deployment; without a revision it is taken off the host."""
+    """One site in a deployment; without a revision it is taken out of service, and off the host unless it `rests`
+    there. `rested`: what lay there of it, disabled, before."""
 
     deployment = models.ForeignKey(Deployment, on_delete=models.CASCADE, related_name="items")
     site = models.ForeignKey(Site, on_delete=models.CASCADE, related_name="deployment_items")
     revision = models.ForeignKey(Revision, null=True, on_delete=models.PROTECT, related_name="+")
     previous = models.ForeignKey(Revision, null=True, on_delete=models.SET_NULL, related_name="+")
+    rests = models.ForeignKey(Revision, null=True, on_delete=models.PROTECT, related_name="+")
+    rested = models.ForeignKey(Revision, null=True, on_delete=models.SET_NULL, related_name="+")
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["deployment", "site"], name="deployments_site_once")]
@@ -192,6 +195,8 @@ class SiteState(models.Model):
     site = models.OneToOneField(Site, on_delete=models.CASCADE, related_name="state")
     status = models.CharField(max_length=12, choices=SiteStatus.choices, default=SiteStatus.DRAFT, db_index=True)
     revision = models.ForeignKey(Revision, null=True, on_delete=models.PROTECT, related_name="+")
+    # of a disabled site: whose files lie on its host still, where no server looks for them (deployments/resting.py)
+    resting = models.ForeignKey(Revision, null=True, on_delete=models.PROTECT, related_name="+")
     deployed_at = models.DateTimeField(null=True)
     last_failure = models.ForeignKey(Deployment, null=True, on_delete=models.SET_NULL, related_name="+")
 

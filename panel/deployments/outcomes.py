@@ -169,15 +169,16 @@ def _states_set(items: Sequence[DeploymentItem], deployments: Mapping[int, Deplo
     now = timezone.now()
     states = []
     for item in items:
-        if item.revision_id is None and deployments[item.deployment_id].kind == DeploymentKind.MOVE:
+        if item.previous_id and not item.revision_id and deployments[item.deployment_id].kind == DeploymentKind.MOVE:
             continue  # taken off here after it was put up elsewhere: its state says where
         status = SiteStatus.LIVE if item.revision_id else SiteStatus.DISABLED
-        states.append(SiteState(site_id=item.site_id, status=status, revision_id=item.revision_id, deployed_at=now))
+        stands = {"revision_id": item.revision_id, "resting_id": item.rests_id}
+        states.append(SiteState(site_id=item.site_id, status=status, deployed_at=now, **stands))
     SiteState.objects.bulk_create(
         states,
         update_conflicts=True,
         unique_fields=["site"],
-        update_fields=["status", "revision", "deployed_at", "last_failure"],
+        update_fields=["status", "revision", "resting", "deployed_at", "last_failure"],
     )
 
 

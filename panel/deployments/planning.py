@@ -2,11 +2,13 @@
 
 A plan is stored as JSON with its deployment:
 
-    {"sites":    [{"id", "name", "install", "number", "previous",      number null: taken off the host
+    {"sites":    [{"id", "name", "install", "number", "previous",      number null: taken off the host,
+                   "rests", "rested",                                  unless it rests there, disabled
                    "inputs"}],     what was rendered just now was made from (rendered.Frozen); "" for earlier revisions
      "installs": [id],                                                 in the order they are reloaded
      "files":    [{"path", "site", "install", "action": put|link|remove|keep, "mode", "sha256", "link", "secret",
-                   "old_sha256", "expect", "found_sha256", "diff"}],
+                   "old_sha256", "expect", "found_sha256", "diff",
+                   "renamed_from", "renamed_to"}],                     "", or where the same text was, or goes
      "warnings": [{"site", "where", "text", "nearest"}],     what the server cannot say, and what stands instead
      "drifted":  [path],            edited on the host since the last deployment
      "checked":  bool, "unchecked": why the host could not be asked,
@@ -29,6 +31,7 @@ from panel.deployments.changes import Change
 from panel.deployments.models import InstallState, PinnedFile, Revision, SiteState, SiteStatus
 from panel.deployments.rendered import FileRecord, blobs_keep, contents, records_of, spec_of
 from panel.deployments.replacing import Taken, replaced
+from panel.deployments.resting import resting_records
 from panel.hosts.models import EngineInstall, Host, HostStatus
 from panel.rendering.capabilities import differences
 from panel.rendering.spec import RenderedFile, SiteSpec
@@ -72,8 +75,7 @@ class Entry:
         findings on the host were accepted."""
         if shown and shown["found_sha256"] is not None:
             self.found = host_agent.Found(self.path, shown["found_sha256"], "")
-        record = self.new or self.old
-        assert record is not None
+        record = self.new or self.old or FileRecord(self.path, 0o644)
         return {
             "path": self.path,
             "site": self.site,
@@ -177,11 +179,13 @@ class _Draft:
 def _plan(
     draft: _Draft, unchecked: str, texts: dict[str, str], pins: dict[tuple[int, int], list[PinnedFile]]
 ) -> dict[str, Any]:
-    changes, installs, entries = draft.changes, draft.installs, draft.entries
+    changes, installs = draft.changes, draft.installs
+    # Where nothing shall lie and nothing does, there is nothing to say.
+    entries = [entry for entry in draft.entries if entry.old or entry.new or entry.found]
     return {
         "sites": [_site_line(change) for change in changes],
         "installs": [install.pk for install in installs],
-        "files": [_file(entry, texts) for entry in entries],
+        "files": _renames([_file(entry, texts) for entry in entries]),
         "warnings": [line for change in changes for line in _warnings(change, pins)],
         "drifted": [entry.path for entry in entries if entry.found is not None],
         "checked": not unchecked,
@@ -199,8 +203,9 @@ def _installs(changes: Sequence[Change]) -> list[EngineInstall]:
     """Those that give sites up come first: a port must be free before another server takes it."""
     found: dict[int, EngineInstall] = {}
     for change in changes:
-        if change.old and (change.new is None or change.old.install_id != change.new.install_id):
-            found.setdefault(change.old.install_id, change.old.install)
+        before = change.old or change.rested
+        if before and (change.new is None or before.install_id != change.new.install_id):
+            found.setdefault(before.install_id, before.install)
     for change in changes:
         if change.new:
             found.setdefault(change.new.install_id, change.new.install)
@@ -208,26 +213,49 @@ def _installs(changes: Sequence[Change]) -> list[EngineInstall]:
 
 
 def _site_line(change: Change) -> dict[str, Any]:
-    revision = change.new or change.old
+    revision = change.new or change.old or change.rested
     return {
         "id": change.site.pk,
         "name": change.site.name,
         "install": str(revision.install) if revision else "",
         "number": change.new.number if change.new else None,
         "previous": change.old.number if change.old else None,
+        "rests": change.rests.number if change.rests else None,
+        "rested": change.rested.number if change.rested else None,
         "inputs": change.inputs,
     }
 
 
 def _site_entries(change: Change) -> list[Entry]:
-    old = records_of(change.old.files) if change.old else {}
-    new = records_of(change.new.files) if change.new else {}
+    old, new = _records(change.old, change.rested), _records(change.new, change.rests)
+    # What a disabled site is served by must not be there, whoever put it there.
+    gone = records_of(change.rests.files).keys() if change.rests else set()
     entries = []
-    for path in sorted(old.keys() | new.keys()):
-        revision = change.new if path in new else change.old
+    for path in sorted(old.keys() | new.keys() | gone):
+        revision = (change.new or change.rests) if path in new else (change.old or change.rested)
         assert revision is not None
         entries.append(Entry(path, change.site.name, revision.install_id, old.get(path), new.get(path)))
     return entries
+
+
+def _records(serving: Revision | None, resting: Revision | None) -> dict[str, FileRecord]:
+    if serving is not None:
+        return records_of(serving.files)
+    return resting_records(resting) if resting else {}
+
+
+def _renames(files: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Says of a file whose text another path of the same site gives up that it is renamed, and shows no text twice."""
+    plain = [file for file in files if file["found_sha256"] is None]
+    leaving = {(file["site"], file["old_sha256"]): file for file in plain if file["action"] == "remove"}
+    for file in files:
+        file["renamed_from"] = file["renamed_to"] = ""
+    for file in plain:
+        other = leaving.get((file["site"], file["sha256"])) if file["sha256"] and not file["old_sha256"] else None
+        if other:
+            file["renamed_from"], other["renamed_to"] = other["path"], file["path"]
+            file["diff"] = other["diff"] = ""
+    return files
 
 
 def install_records(

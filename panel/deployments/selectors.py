@@ -53,7 +53,7 @@ def revisions_of(site: Site) -> QuerySet[Revision]:
 def history_of(site: Site, limit: int = 50) -> list[DeploymentItem]:
     """The site's deployments, newest first, with their revisions."""
     rows = DeploymentItem.objects.filter(site=site).select_related(
-        "deployment__host", "deployment__requested_by", "revision__install", "previous"
+        "deployment__host", "deployment__requested_by", "revision__install", "previous", "rests", "rested"
     )
     return list(rows.order_by("-deployment__created_at")[:limit])
 

@@ -28,6 +28,7 @@ from panel.deployments.confirming import (
 from panel.deployments.models import Deployment, DeploymentItem, DeploymentKind, Revision
 from panel.deployments.planning import live_revision, live_revisions, plans_make
 from panel.deployments.rendered import frozen_now, revisions_keep, spec_of
+from panel.deployments.resting import can_rest, resting_revisions
 from panel.hosts.models import EngineInstall, Host
 from panel.websites import checks, freeze, paths
 from panel.websites.listing import sites_changed
@@ -111,7 +112,14 @@ def _plan_and_store(
             for host, plan in zip(hosts, plans, strict=True)
         )
         DeploymentItem.objects.bulk_create(
-            DeploymentItem(deployment=row, site=change.site, revision=change.new, previous=change.old)
+            DeploymentItem(
+                deployment=row,
+                site=change.site,
+                revision=change.new,
+                previous=change.old,
+                rests=change.rests,
+                rested=change.rested,
+            )
             for row in rows
             for change in hosts[row.host]
         )
@@ -134,7 +142,7 @@ def deployment_plan(
     *, actor: User, sites: Iterable[Site], kind: DeploymentKind = DeploymentKind.DEPLOY
 ) -> list[Deployment]:
     """Freeze and render the sites as they are now, and show what that changes: one deployment for each host, of one
-    batch. `kind`: DEPLOY, DISABLE (take off the host) or OVERWRITE (put back what was deployed last).
+    batch. `kind`: DEPLOY, DISABLE (take out of service) or OVERWRITE (put back what was deployed last).
 
     Raises ValidationError (places of what is wrong), PermissionDenied, ApplicationError.
     """
@@ -163,14 +171,17 @@ def hosts_plan(*, actor: User, hosts: Iterable[Host]) -> list[Deployment]:
 
 
 def _deploy_changes(actor: User, sites: Sequence[Site]) -> list[tuple[Host, Change]]:
-    live, placed = live_revisions(sites), []
+    live, resting, placed = live_revisions(sites), resting_revisions(sites), []
     for site in _check_sites(actor, sites):
         assert site.install is not None
         placed.append((site, site.install))
     frozen = frozen_now(placed)
     new = revisions_keep(actor=actor, sites=frozen)
     return [
-        (item.install.host, Change(item.site, live.get(item.site.pk), new[item.site.pk], item.inputs))
+        (
+            item.install.host,
+            Change(item.site, live.get(item.site.pk), new[item.site.pk], item.inputs, rested=resting.get(item.site.pk)),
+        )
         for item in frozen
     ]
 
@@ -183,13 +194,27 @@ def _live_or_refuse(site: Site) -> Revision:
 
 
 def _disable_changes(actor: User, sites: Sequence[Site]) -> list[tuple[Host, Change]]:
+    """Their files stay on the host, where no server looks for them."""
     live = [(site, _live_or_refuse(site)) for site in sites]
-    return [(old.install.host, Change(site, old, None)) for site, old in live]
+    return [(old.install.host, Change(site, old, None, rests=old if can_rest(old) else None)) for site, old in live]
+
+
+def _leaving_changes(sites: Sequence[Site]) -> list[tuple[Host, Change]]:
+    """Nothing of them stays on their hosts. All of them stand there, or rest."""
+    live, resting = live_revisions(sites), resting_revisions(sites)
+    changes = [Change(site, live.get(site.pk), None, rested=resting.get(site.pk)) for site in sites]
+    return [(before.install.host, item) for item in changes if (before := item.old or item.rested)]
 
 
 def _overwrite_changes(actor: User, sites: Sequence[Site]) -> list[tuple[Host, Change]]:
-    live = [(site, _live_or_refuse(site)) for site in sites]
-    return [(old.install.host, Change(site, old, old)) for site, old in live]
+    resting, found = resting_revisions(sites), []
+    for site in sites:
+        if kept := resting.get(site.pk):
+            found.append((kept.install.host, Change(site, None, None, rested=kept, rests=kept)))
+        else:
+            old = _live_or_refuse(site)
+            found.append((old.install.host, Change(site, old, old)))
+    return found
 
 
 def site_rollback(*, actor: User, site: Site, revision: Revision) -> Deployment:
@@ -206,7 +231,7 @@ def site_rollback(*, actor: User, site: Site, revision: Revision) -> Deployment:
     if not site.enabled:
         raise ApplicationError(f"{site} is disabled: enable it first.", field="enabled")
     _check_old_paths(actor, site, revision)
-    change = Change(site, live_revision(site), revision)
+    change = Change(site, live_revision(site), revision, rested=resting_revisions([site]).get(site.pk))
     return _by_host(actor, DeploymentKind.ROLLBACK, [(revision.install.host, change)], {})[0]
 
 
@@ -219,18 +244,18 @@ def _check_old_paths(actor: User, site: Site, revision: Revision) -> None:
         raise ValidationError({"revision": [fault.message for fault in faults]})
 
 
-def _stand_or_not(chosen: Sequence[Site]) -> tuple[list[Site], list[Site]]:
-    """Those that stand on a host, and those that stand nowhere and are not being put up either."""
-    live = live_revisions(chosen)
-    nowhere = [site for site in chosen if site.pk not in live]
+def _stand_or_not(chosen: Sequence[Site], *, with_resting: bool = True) -> tuple[list[Site], list[Site]]:
+    """Those that stand on a host, or rest on it, and those that do not and are not being put up either."""
+    there = live_revisions(chosen).keys() | (resting_revisions(chosen).keys() if with_resting else set())
+    nowhere = [site for site in chosen if site.pk not in there]
     refuse_busy(site.pk for site in nowhere)
-    return [site for site in chosen if site.pk in live], nowhere
+    return [site for site in chosen if site.pk in there], nowhere
 
 
 def sites_disable(*, actor: User, sites: Iterable[Site]) -> list[Deployment]:
-    """Plan to take the sites off their hosts; confirmed, they are disabled. Those that stand nowhere are disabled at
-    once: with none that stands, there is no plan."""
-    standing, nowhere = _stand_or_not(_allowed(actor, sites))
+    """Plan to take the sites out of service; confirmed, they are disabled. Their files stay on the host, where no
+    server looks for them. Those that are served nowhere are disabled at once: with none that is, there is no plan."""
+    standing, nowhere = _stand_or_not(_allowed(actor, sites), with_resting=False)
     plans = deployment_plan(actor=actor, sites=standing, kind=DeploymentKind.DISABLE) if standing else []
     with transaction.atomic():
         for site in nowhere:
@@ -247,7 +272,7 @@ def sites_delete(*, actor: User, sites: Iterable[Site]) -> list[Deployment]:
     """Plan to take the sites off their hosts; once that succeeded they are forgotten with their history. Those that
     stand nowhere are forgotten at once."""
     standing, nowhere = _stand_or_not(_allowed(actor, sites, Action.CHANGE, Action.DEPLOY))
-    changes = _disable_changes(actor, standing)
+    changes = _leaving_changes(standing)
     after: dict[str, Any] = {"enabled": False, "delete": []}
     plans = _by_host(actor, DeploymentKind.DISABLE, changes, after) if changes else []
     with transaction.atomic():
@@ -264,15 +289,22 @@ def site_delete(*, actor: User, site: Site) -> Deployment | None:
 def site_move(*, actor: User, site: Site, install: EngineInstall) -> list[Deployment]:
     """Plan to serve the site by another server. On one host that is one transaction; between hosts it is put up and
     verified there first, then taken off here: two deployments of a batch, the second waiting for the first."""
-    _live_or_refuse(site)
+    if not resting_revisions([site]):
+        _live_or_refuse(site)
     return sites_move(actor=actor, sites=[site], install=install)
 
 
 def sites_move(*, actor: User, sites: Iterable[Site], install: EngineInstall) -> list[Deployment]:
     """The same for many sites: one deployment on the new host, then one on each host that they leave. The first of
     the batch is the one that the others wait for. Those that stand nowhere need no plan: `install` becomes their
-    server at once, if the plan for the others can be made."""
+    server at once, if the plan for the others can be made. Of disabled ones the files are taken off their hosts."""
     standing, nowhere = _stand_or_not(_allowed(actor, sites, Action.CHANGE, Action.DEPLOY))
+    resting = resting_revisions(standing)
+    if resting and len(resting) < len(standing) + len(nowhere):
+        names = ", ".join(site.name for site in standing if site.pk in resting)
+        raise ApplicationError(f"Disabled: {names}. Move disabled sites apart from others.", field="sites")
+    if resting:
+        return _by_host(actor, DeploymentKind.MOVE, _leaving_changes(standing), {"install": install.pk})
     if nowhere:
         _move_drafts(actor, nowhere, standing, install, is_trial=True)
     plans = _move_plans(actor, standing, nowhere, install) if standing else []

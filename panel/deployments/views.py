@@ -122,6 +122,7 @@ def detail(request: Request, uuid: UUID) -> HttpResponse:
         "crumbs": crumbs(),
         "drifted": [path for row in batch for path in row.plan.get("drifted", [])],
         "changed": sum(file["action"] != "keep" for row in batch for file in row.plan.get("files", [])),
+        "row_rests": any(line.get("rests") for row in batch for line in row.plan.get("sites", [])),
         "steps": deployment.steps.all(),
         "sites": sites,
         "may_try_again": deployment.status in _MAY_TRY_AGAIN

@@ -10,11 +10,13 @@
 
 from __future__ import annotations
 
-from posixpath import normpath
+from posixpath import dirname, normpath
 
 from panel.rendering import checks, handlers
 from panel.rendering.errors import NotExpressible
 from panel.rendering.spec import InstallSpec, RenderedFile, SiteSpec
+
+DISABLED = ".disabled"  # what conf.d/*.conf does not fit
 
 
 def enabled(install: InstallSpec, name: str, text: str, *, link: str = "") -> list[RenderedFile]:
@@ -27,6 +29,14 @@ def enabled(install: InstallSpec, name: str, text: str, *, link: str = "") -> li
     if install.layout != "conf_d":
         raise NotExpressible("/layout", f"{install.engine} has no layout “{install.layout}”; use conf_d or sites")
     return [RenderedFile(f"{root}/conf.d/{link or name}.conf", text)]
+
+
+def at_rest(path: str, install: InstallSpec) -> str:
+    """Where a file of a site lies while the site is disabled; "" where it goes. What is not what the server looks for
+    stays as it is: the file in sites-available, certificates, passwords. OpenLiteSpeed has no such place."""
+    if install.engine == "openlitespeed" or dirname(path) == f"{install.config_root}/sites-enabled":
+        return ""
+    return path + DISABLED if dirname(path) == f"{install.config_root}/conf.d" else path
 
 
 def password_files(spec: SiteSpec) -> list[RenderedFile]:

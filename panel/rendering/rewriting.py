@@ -107,6 +107,7 @@ def rewritten(block: ServerBlock, found: Locations, path: str, query: str, known
     first = apply(block.rewrites, path, query, known)
     path, query, steps = first.path, first.query, first.steps
     choice = choose(found, path)
+    place: Place | None = None
     if first.status:
         return Moved(path, "", choice, None, first.status, steps=steps)
     for _ in range(ROUNDS + 1):
@@ -119,4 +120,4 @@ def rewritten(block: ServerBlock, found: Locations, path: str, query: str, known
         if own.status or own.stays or not own.changed:
             return Moved(path, query, choice, place, own.status, own.stays, steps)
         choice = choose(found, path)
-    return Moved("", "", choice, None, 500, steps=steps)
+    return Moved("", "", choice, place, 500, steps=steps)  # told by the location whose list ran last

@@ -89,6 +89,10 @@ def _decoded(found: re.Match[bytes]) -> bytes:
     return bytes([int(found[1], 16)])
 
 
+def _same_location(case: Case) -> bool:
+    return case.nginx.headers.get("location") == case.other.headers.get("location")
+
+
 def _adds_slash(case: Case) -> bool:
     ours, theirs = (answer.headers.get("location", "").lower() for answer in (case.other, case.nginx))
     added = theirs.partition("?")[0].endswith("/") and not case.path.endswith("/")
@@ -98,6 +102,20 @@ def _adds_slash(case: Case) -> bool:
 def _empty_query(case: Case) -> bool:
     ours, theirs = (answer.headers.get("location", "").lower() for answer in (case.other, case.nginx))
     return ours != theirs and ours.removesuffix("?") == theirs.removesuffix("?")
+
+
+def _of_no_request(body: bytes) -> bytes:
+    return re.sub(rb" own=(client|-)?(?= |$)", b" own=", re.sub(rb"( host=\S+?)\.(?= )", rb"\1", body))
+
+
+def _fresh_where_nginx_keeps(case: Case) -> bool:
+    """The same answer of an application, but made for this very request: it says the header that this one sent.
+    A host's final dot is no part of nginx's key."""
+    sent = dict(case.request.headers).get("X-Own", "-").encode()
+    ours, theirs = (_of_no_request(item.body) for item in (case.other, case.nginx))
+    own = re.search(rb" own=(client|-)?(?= |$)", case.other.body)
+    same = case.statuses[0] == case.statuses[1] and ours == theirs and case.nginx.body != case.other.body
+    return same and own is not None and (own[1] or b"-") == sent
 
 
 EXPLAINED = (
@@ -197,6 +215,15 @@ EXPLAINED = (
         _empty_query,
     ),
     Explained(
+        "quotation mark in a redirect",
+        APACHE,
+        "A quotation mark that a redirect takes over from the path is encoded as %22; nginx sends it as it is.",
+        lambda case: (
+            case.statuses in ((301, 301), (302, 302))
+            and case.nginx.headers.get("location", "").replace('"', "%22") == case.other.headers.get("location")
+        ),
+    ),
+    Explained(
         "final &",
         APACHE,
         "An empty $args after & in a fallback leaves no & behind; on nginx it does.",
@@ -222,6 +249,27 @@ EXPLAINED = (
         "",
         _same_but_for_encoded_blanks,
         shown="Apache encodes blanks and control characters",
+    ),
+    Explained(
+        "answers that are not kept",
+        APACHE,
+        "",
+        _fresh_where_nginx_keeps,
+        shown="Apache keeps answers by the path that a fallback",
+    ),
+    Explained(
+        "headers of a redirect by rewriting",
+        APACHE,
+        "",
+        lambda case: case.statuses in ((301, 301), (302, 302)) and _same_location(case),
+        shown="a redirect by a server block's rewrites carries",
+    ),
+    Explained(
+        "? in a path that is rewritten",
+        APACHE,
+        "",
+        lambda case: "%3F" in case.request.target and case.other.status == 403,
+        shown="Apache answers 403 where a path that holds %3F",
     ),
     Explained(
         "fallback before access",

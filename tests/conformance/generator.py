@@ -29,6 +29,7 @@ from panel.rendering.spec import (
     from_json,
     to_json,
 )
+from tests.conformance import moving
 from tests.conformance.wire import Request
 from tests.conformance.world import World
 
@@ -113,7 +114,7 @@ def _location(draw: st.DrawFn, where: tuple[str, str], world: World) -> Location
     if handler == "proxy":
         return _proxied(draw, location)
     if handler == "php":
-        return replace(location, php_pool="php", split_path_info="(/|$)" in pattern)
+        return moving.kept(draw, replace(location, php_pool="php", split_path_info="(/|$)" in pattern))
     return _static(draw, location, world)
 
 
@@ -129,7 +130,7 @@ def _returning(draw: st.DrawFn, location: Location) -> Location:
 def _proxied(draw: st.DrawFn, location: Location) -> Location:
     own = draw(st.sampled_from([(), (), (Header("X-Own", "$host"),), (Header("X-Own", 'a "b" 100%'),)]))
     uri = "" if location.match in ("~", "~*") else draw(st.sampled_from(["", "", "/", "/v2/", "/v2"]))
-    return replace(location, upstream="app", proxy_uri=uri, request_headers=own)
+    return moving.kept(draw, replace(location, upstream="app", proxy_uri=uri, request_headers=own))
 
 
 def _static(draw: st.DrawFn, location: Location, world: World) -> Location:
@@ -165,6 +166,7 @@ def _site(draw: st.DrawFn, world: World) -> SiteSpec:
         locations=locations,
     )
     upstream = Upstream("app", (UpstreamServer(world.backend),))
+    block = moving.moved(draw, block)
     return SiteSpec("generated", (block,), upstreams=(upstream,), php_pools=(PhpPool("php", world.php),))
 
 
@@ -189,7 +191,9 @@ SENT: list[tuple[tuple[str, str], ...]] = [
     (("If-Modified-Since", "Wed, 01 Jan 2020 00:00:00 GMT"),),
     (("If-Modified-Since", "Fri, 01 Jan 2100 00:00:00 GMT"),), (("Authorization", RIGHT),), (("Authorization", WRONG),),
     (("Accept-Encoding", "gzip"),), (("X-Own", "client"),), (("X-Forwarded-For", "192.0.2.1"),),
-    (("Connection", "close"),),
+    (("Connection", "close"),), (("Cookie", "session=1"), ("X-Own", "client")),
+    (("Cookie", "other=1; logged_in_x=2"), ("X-Own", "client")), (("X-Own", "client"),),
+    (("Cache-Control", "no-cache"),),
 ]  # fmt: skip
 
 

@@ -87,7 +87,8 @@ def serving(engine: Engine, specs: Sequence[SiteSpec], root: Path, port: int) ->
     files = [file for spec in specs for file in render(spec, install)]
     write_files([*more, *files, *render_install(specs, install)], root)
     (home / "tmp").mkdir(exist_ok=True)
-    (home / "cache").mkdir(exist_ok=True)
+    shutil.rmtree(home / "cache", ignore_errors=True)  # what other sites of these names kept
+    (home / "cache").mkdir()
     if os.geteuid() == 0:  # as the distribution's package leaves Apache's
         shutil.chown(home / "cache", "www-data", "www-data")
     server.main_config.write_text(main.text)

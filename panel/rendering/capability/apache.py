@@ -110,6 +110,11 @@ _ONCE = differs(
     "Apache rewrites only what comes from outside, not what try_files, an index file or an error page leads to",
     "such a path stays as it is",
 )
+_LETTERS = differs(
+    "Apache answers 403 where a path that holds %3F is rewritten, and passes letters above ASCII on to upstreams as "
+    "they are",
+    "nginx takes the ? as a letter and encodes such letters",
+)
 _CHUNKED = differs(
     "Apache limits what applications are sent by its Content-Length: a body without one (chunked) passes",
     "the application's own limit",
@@ -224,6 +229,7 @@ APACHE: dict[str, tuple[Verdict, ...]] = {
     ),
     "Location.rewrites": (
         _ONCE,
+        _LETTERS,
         differs("Apache chooses the location anew after “break”", "the location of the new path answers",
                 lambda context: context.owner.handler != "proxy" and _breaks(context)),
         differs("Apache chooses the location anew after “break” where a rewrite before it has led here",
@@ -234,8 +240,7 @@ APACHE: dict[str, tuple[Verdict, ...]] = {
         _ONCE,
         differs("a redirect by a server block's rewrites carries the headers and times of the location that the path "
                 "would have had", "headers of the server block in any case", _redirects_where_headers_are),
-        differs("Apache answers 403 where a path that holds %3F is rewritten, and passes letters above ASCII on to "
-                "upstreams as they are", "nginx takes the ? as a letter and encodes such letters"),
+        _LETTERS,
         differs("Apache keeps no answer of a path that was rewritten", "the application is asked",
                 lambda context: any(map(caches, context.owner.locations))),
     ),

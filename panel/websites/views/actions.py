@@ -28,24 +28,30 @@ def site_is_live(site: Site) -> bool:
     return state is not None and state.revision_id is not None
 
 
+def _lies_on_a_host(site: Site) -> bool:
+    """Served there, or disabled with its files kept there."""
+    state = getattr(site, "state", None)
+    return state is not None and (state.revision_id or state.resting_id) is not None
+
+
 @login_required
 @form_page
 def server(request: Request, name: str) -> HttpResponse:
     """Choose the server of a draft, or plan the move of a live site to another one."""
     site = site_get(request, name, Action.CHANGE)
     form = SiteServerForm(request.POST or None, initial={"install": site.install_id})
-    is_live = site_is_live(site)
+    is_live, is_there = site_is_live(site), _lies_on_a_host(site)
     if request.method == "POST" and form.is_valid():
         install = form.cleaned_data["install"]
-        if is_live and install is None:
-            form.add_error("install", _("A live site stays on a server: disable it first to take it off its host."))
-        elif is_live:
+        if is_there and install is None:
+            form.add_error("install", _("The files of this site lie on its host: choose the server to move it to."))
+        elif is_there:
             back = reverse("websites:server", args=[site.name])
             return planned(request, lambda: deployments.site_move(actor=request.user, site=site, install=install), back)
         elif attempt(form, lambda: services.site_install_set(actor=request.user, site=_fresh(site), install=install)):
             words = {"site": site, "server": install or _("no server yet")}
             return saved(request, "websites:detail", site, _("%(site)s runs on %(server)s.") % words)
-    context = {"form": form, "is_live": is_live, "status_code": 422 if form.errors else 200}
+    context = {"form": form, "is_live": is_live, "is_there": is_there, "status_code": 422 if form.errors else 200}
     return site_render(request, site, "detail", "websites/server.html", **context)
 
 
@@ -66,7 +72,7 @@ def delete(request: Request, name: str) -> HttpResponse:
 
         return planned(request, work, reverse("websites:list"), _("The site %s is deleted.") % site.name)
     text = _("Its documents stay on the host.")
-    if site_is_live(site):
+    if _lies_on_a_host(site):
         text += " " + _("You see the plan that takes it off its host first.")
     context = {
         "form": form,
@@ -89,7 +95,7 @@ def _losses(site: Site) -> list[str]:
     if revisions:
         words = ngettext("%d revision to roll back to", "%d revisions to roll back to", revisions)
         losses.append(words % revisions)
-    if site_is_live(site):
+    if _lies_on_a_host(site):
         losses.append(_("Its configuration on %s") % site.install)
     return losses
 
