@@ -54,6 +54,10 @@ class Entry:
     found: host_agent.Found | None = None
 
     @property
+    def record(self) -> FileRecord:
+        return self.new or self.old or FileRecord(self.path, 0o644)
+
+    @property
     def action(self) -> str:
         if self.new is None:
             return "remove"
@@ -75,7 +79,7 @@ class Entry:
         findings on the host were accepted."""
         if shown and shown["found_sha256"] is not None:
             self.found = host_agent.Found(self.path, shown["found_sha256"], "")
-        record = self.new or self.old or FileRecord(self.path, 0o644)
+        record = self.record
         return {
             "path": self.path,
             "site": self.site,
@@ -337,8 +341,7 @@ def _note(entries: Iterable[Entry], answer: Callable[[], dict[str, host_agent.Fo
 
 
 def _file(entry: Entry, texts: dict[str, str]) -> dict[str, Any]:
-    record = entry.new or entry.old
-    assert record is not None
+    record = entry.record
     before, after = shown(entry.old, texts), shown(entry.new, texts)
     if entry.found is not None:
         mark = entry.found.sha256

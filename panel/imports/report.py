@@ -60,6 +60,7 @@ class FoundSite:
     certificates: list[CertificateFiles] = field(default_factory=list)
     folders: list[str] = field(default_factory=list)  # that the host does not give to its sites yet
     problems: list[str] = field(default_factory=list)  # why the panel could not keep the definition
+    enabled: bool = True  # False: its file lies where the server does not look for it
 
     @property
     def refused(self) -> list[Item]:
@@ -107,6 +108,7 @@ def from_json(data: dict[str, Any]) -> Report:
             [CertificateFiles(**files) for files in site["certificates"]],
             site["folders"],
             site["problems"],
+            site.get("enabled", True),
         )
         for site in data["sites"]
     ]

@@ -74,6 +74,9 @@ class ItemSerializer(serializers.Serializer[Any]):
 
 class FoundSiteSerializer(serializers.Serializer[Row]):
     name = serializers.CharField(source="found.name")
+    enabled = serializers.BooleanField(
+        source="found.enabled", help_text="False: its file lies where the server does not look for it."
+    )
     domains = serializers.ListField(child=serializers.CharField())
     places = serializers.ListField(child=serializers.CharField(), help_text="file:line of each of its blocks.")
     counts = CountsSerializer()

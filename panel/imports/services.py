@@ -16,13 +16,15 @@ from panel.accounts.models import Team, User
 from panel.accounts.permissions import Action, require
 from panel.audit.services import audit_record
 from panel.core.errors import ApplicationError
+from panel.deployments.models import SiteState
 from panel.deployments.planning import live_states
 from panel.deployments.replacing import Original, originals_keep, says_nothing, without
+from panel.deployments.resting import resting_records
 from panel.hosts.models import Engine, EngineInstall
 from panel.hosts.services import host_update
 from panel.hosts.services.installs import install_update
 from panel.hosts.targets import target_for
-from panel.imports import certificates, folders
+from panel.imports import certificates, disabled, folders
 from panel.imports.mapping import mapped
 from panel.imports.mapping.common import free_name
 from panel.imports.models import Import, ImportSource
@@ -59,9 +61,12 @@ def import_read_host(*, actor: User, install: EngineInstall) -> Import:
         files = HostFiles(agent, own)
         base = _base(install)
         variables = _variables(files, install)
-        loaded = Loader(install.engine, files.find, base, variables).load(paths["main_config"])
-    loaded.faults += [Fault(path, 0, why) for path, why in files.skipped.items()]
-    return _keep(actor, install, ImportSource.HOST, "", loaded, paths.get("prefix") or paths["config_root"])
+        loader = Loader(install.engine, files.find, base, variables)
+        loader.load(paths["main_config"])
+        disabled.files_of(loader, paths["config_root"])  # asked for while the agent is there
+    loader.loaded.faults += [Fault(path, 0, why) for path, why in files.skipped.items()]
+    prefix = paths.get("prefix") or paths["config_root"]
+    return _keep(actor, install, ImportSource.HOST, "", loader, prefix, paths["config_root"])
 
 
 def _base(install: EngineInstall) -> str:
@@ -86,27 +91,29 @@ def import_read_upload(*, actor: User, install: EngineInstall, filename: str, da
     require(actor, Action.ADMINISTER)
     files = UploadedFiles(install.engine, filename, data)
     variables = {"APACHE_LOG_DIR": install.paths.get("log_dir", "")}
+    whole = Loader(install.engine, files.find, files.root, variables)
     if files.main:
-        loaded = Loader(install.engine, files.find, files.root, variables).load(files.main)
+        whole.load(files.main)
     else:
-        loaded = Loaded()
         for file in files.all():
-            loader = Loader(install.engine, files.find, files.root, variables)
-            part = loader.load_file(file)
-            loaded.nodes += part.nodes
-            loaded.faults += part.faults
-            loaded.files |= part.files
-    return _keep(actor, install, ImportSource.UPLOAD, filename[:200], loaded, files.root)
+            part = Loader(install.engine, files.find, files.root, variables).load_file(file)
+            whole.loaded.nodes += part.nodes
+            whole.loaded.faults += part.faults
+            whole.loaded.files |= part.files
+    return _keep(actor, install, ImportSource.UPLOAD, filename[:200], whole, files.root, files.root)
 
 
 def _keep(
-    actor: User, install: EngineInstall, source: ImportSource, filename: str, loaded: Loaded, prefix: str
+    actor: User, install: EngineInstall, source: ImportSource, filename: str, loader: Loader, prefix: str, root: str
 ) -> Import:
-    spec = freeze.install_spec(install)
+    """`root` is where the folders of disabled sites lie."""
+    spec, loaded = freeze.install_spec(install), loader.loaded
     found = folders.folders_of(loaded.nodes, prefix)
-    report = mapped(loaded, dataclasses.replace(spec, site_roots=(*spec.site_roots, *found)), prefix)
-    if source == ImportSource.HOST:
-        _set_aside(report, loaded, _managed_files(install))
+    wide = dataclasses.replace(spec, site_roots=(*spec.site_roots, *found))
+    report = mapped(loaded, wide, prefix)
+    managed = _managed_files(install) if source == ImportSource.HOST else {}
+    _set_aside(report, loaded, managed)
+    disabled.take(report, loader, wide, root, prefix, managed)
     for site in report.sites:
         site.folders = folders.needed(site, found, spec.site_roots)
         site.problems = _problems(actor, install, site)
@@ -127,7 +134,11 @@ def _keep(
 def _managed_files(install: EngineInstall) -> dict[str, str]:
     """The files that the panel wrote on this server, and the sites they are of."""
     states = live_states([install])[install.pk]
-    return {file["path"]: state.site.name for state in states if state.revision for file in state.revision.files}
+    found = {file["path"]: state.site.name for state in states if state.revision for file in state.revision.files}
+    for state in SiteState.objects.filter(resting__install=install).select_related("site", "resting__install"):
+        assert state.resting is not None
+        found |= dict.fromkeys(resting_records(state.resting), state.site.name)
+    return found
 
 
 def _set_aside(report: Report, loaded: Loaded, managed: Mapping[str, str]) -> None:
@@ -288,6 +299,7 @@ def _refuse_folders(chosen: Sequence[FoundSite], add: bool) -> None:
 def _define(actor: User, record: Import, found: FoundSite, team: Team, certificates_: dict[int, str]) -> Site:
     data: dict[str, Any] = {**found.definition, "team": team.slug, "install": record.install_id}
     data["name"] = free_name(found.name, _taken(record, found))
+    data["enabled"] = found.enabled
     data["blocks"] = [
         {**block, "certificate": certificates_.get(number)} for number, block in enumerate(data["blocks"])
     ]

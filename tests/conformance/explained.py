@@ -82,7 +82,11 @@ def _same_but_for_encoded_blanks(case: Case) -> bool:
         for answer in (case.other, case.nginx)
     )
     differs = case.statuses[0] == case.statuses[1] and ours != theirs
-    return differs and re.sub(rb"%(20|[01][0-9A-Fa-f])", _decoded, ours) == theirs
+    return differs and _with_blanks(ours) == theirs
+
+
+def _with_blanks(text: bytes) -> bytes:
+    return re.sub(rb"%(20|[01][0-9A-Fa-f])", _decoded, text)
 
 
 def _decoded(found: re.Match[bytes]) -> bytes:
@@ -105,7 +109,11 @@ def _empty_query(case: Case) -> bool:
 
 
 def _of_no_request(body: bytes) -> bytes:
-    return re.sub(rb" own=(client|-)?(?= |$)", b" own=", re.sub(rb"( host=\S+?)\.(?= )", rb"\1", body))
+    return re.sub(rb" own=(client|-)?(?= |$)", b" own=", _without_final_dot(body))
+
+
+def _without_final_dot(body: bytes) -> bytes:
+    return re.sub(rb"( host=\S+?)\.(?= )", rb"\1", body)
 
 
 def _fresh_where_nginx_keeps(case: Case) -> bool:
@@ -215,19 +223,24 @@ EXPLAINED = (
         _empty_query,
     ),
     Explained(
-        "quotation mark in a redirect",
+        "characters that no URL may hold in a redirect",
         APACHE,
-        "A quotation mark that a redirect takes over from the path is encoded as %22; nginx sends it as it is.",
+        "A quotation mark or backslash that a redirect takes over from the path is encoded (%22, %5C); nginx sends it as "
+        "it is.",
         lambda case: (
             case.statuses in ((301, 301), (302, 302))
-            and case.nginx.headers.get("location", "").replace('"', "%22") == case.other.headers.get("location")
+            and case.nginx.headers.get("location", "").replace('"', "%22").replace("\\", "%5C")
+            == case.other.headers.get("location")
         ),
     ),
     Explained(
         "final &",
         APACHE,
         "An empty $args after & in a fallback leaves no & behind; on nginx it does.",
-        lambda case: case.statuses == (200, 200) and case.nginx.body.replace(b"& ", b" ") == case.other.body,
+        lambda case: (
+            case.statuses == (200, 200)
+            and case.nginx.body.replace(b"& ", b" ") in (case.other.body, _with_blanks(case.other.body))
+        ),
     ),
     Explained(
         "index file of another location",
@@ -256,6 +269,25 @@ EXPLAINED = (
         "",
         _fresh_where_nginx_keeps,
         shown="Apache keeps answers by the path that a fallback",
+    ),
+    Explained(
+        "answers that were dropped",
+        APACHE,
+        "",
+        lambda case: (
+            case.statuses == (200, 200) and _without_final_dot(case.nginx.body) == _without_final_dot(case.other.body)
+        ),
+        shown="Apache sends the application no Cache-Control of the visitor's, and drops",
+    ),
+    Explained(
+        "query encoded twice",
+        APACHE,
+        "",
+        lambda case: (
+            case.statuses in ((301, 301), (302, 302))
+            and case.other.headers.get("location", "").replace("%25", "%") == case.nginx.headers.get("location")
+        ),
+        shown="where a redirect adds a query of its own",
     ),
     Explained(
         "headers of a redirect by rewriting",

@@ -164,6 +164,6 @@ def asked_anew(*, encodes: bool) -> Node:
             directive("DirectorySlash", "Off"),  # which would come first where the path is a folder
             directive("RewriteEngine", "On"),
             directive("RewriteCond", f"%{{ENV:{TO}}}", "^(?s:(.*))$"),
-            directive("RewriteRule", "^", "%1", "[B=%?,BCTLS,BNP]" if encodes else "[B=%?]"),
+            directive("RewriteRule", "^", "%1", "[B=%?#,BCTLS,BNP]" if encodes else "[B=%?#]"),
         ],
     )

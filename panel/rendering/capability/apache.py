@@ -115,6 +115,14 @@ _LETTERS = differs(
     "they are",
     "nginx takes the ? as a letter and encodes such letters",
 )
+_TWICE = differs(
+    "where a redirect adds a query of its own to the request's, Apache encodes the % of the request's query once more",
+    "a ? at the end of the replacement leaves the request's query out",
+    lambda context: any(
+        redirects(item) and "?" in item.replacement and not item.replacement.endswith("?")
+        for item in context.owner.rewrites
+    ),
+)
 _CHUNKED = differs(
     "Apache limits what applications are sent by its Content-Length: a body without one (chunked) passes",
     "the application's own limit",
@@ -230,6 +238,7 @@ APACHE: dict[str, tuple[Verdict, ...]] = {
     "Location.rewrites": (
         _ONCE,
         _LETTERS,
+        _TWICE,
         differs("Apache chooses the location anew after “break”", "the location of the new path answers",
                 lambda context: context.owner.handler != "proxy" and _breaks(context)),
         differs("Apache chooses the location anew after “break” where a rewrite before it has led here",
@@ -241,6 +250,7 @@ APACHE: dict[str, tuple[Verdict, ...]] = {
         differs("a redirect by a server block's rewrites carries the headers and times of the location that the path "
                 "would have had", "headers of the server block in any case", _redirects_where_headers_are),
         _LETTERS,
+        _TWICE,
         differs("Apache keeps no answer of a path that was rewritten", "the application is asked",
                 lambda context: any(map(caches, context.owner.locations))),
     ),

@@ -1,0 +1,68 @@
+"""Sites whose files lie beside the live ones, where no server looks for them: conf.d/NAME.conf.disabled, and what
+stands in sites-available without a link. They are read as if they were included, and shown as disabled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from panel.imports.mapping import mapped
+from panel.imports.mapping.common import free_name
+from panel.imports.reading import Loaded, Loader, Node, SourceFile
+from panel.imports.report import FoundSite, Report
+from panel.rendering.layout import DISABLED
+from panel.rendering.spec import InstallSpec
+
+ENGINES = ("nginx", "native", "apache")
+_HOLDERS = ("server", "virtualhost")
+_NO_SITES = (".bak", ".dpkg-dist", ".dpkg-old", ".dpkg-new", ".rpmnew", ".rpmsave", ".orig", ".save", ".swp", "~")
+
+
+def take(report: Report, loader: Loader, install: InstallSpec, root: str, prefix: str, skip: Iterable[str]) -> None:
+    """Add what lies disabled below `root`, the server's own folder; files of `skip` are the panel's own."""
+    live, seen = loader.loaded, set(skip)
+    around = _around(live.nodes)
+    taken = {site.name for site in report.sites}
+    defaults = {_socket(listen) for site in report.sites for listen in _listens(site) if listen.get("default_server")}
+    for file in files_of(loader, root):
+        if file.path in seen:
+            continue
+        read = Loader(install.engine, loader.find, loader.prefix, loader.variables).load_file(file)
+        found = mapped(Loaded((*around, *read.nodes), read.faults, read.files), install, prefix)
+        report.faults += read.faults
+        report.files += len(read.files)
+        live.files.update(read.files)
+        for site in found.sites:
+            site.name = free_name(site.name, taken)
+            site.definition["name"] = site.name
+            site.enabled = False
+            for listen in _listens(site):  # what comes after the live sites is no default beside theirs
+                listen["default_server"] = listen.get("default_server", False) and _socket(listen) not in defaults
+            # What it shares with live sites, such as an upstream, stays where it is.
+            site.parts = [part for part in site.parts if part.file in read.files]
+            taken.add(site.name)
+            report.sites.append(site)
+
+
+def files_of(loader: Loader, root: str) -> list[SourceFile]:
+    """Files of disabled sites below `root`, the server's own folder."""
+    if loader.engine not in ENGINES:
+        return []
+    known = {name for file in loader.loaded.files.values() for name in (file.path, file.real) if name}
+    found = [*loader.find(f"{root}/conf.d/*.conf{DISABLED}"), *loader.find(f"{root}/sites-available/*")]
+    sites = [file for file in found if not file.path.endswith(_NO_SITES)]
+    return [file for file in sites if file.path not in known and (file.real or file.path) not in known]
+
+
+def _listens(site: FoundSite) -> list[dict[str, Any]]:
+    return [listen for block in site.definition["blocks"] for listen in block["listens"]]
+
+
+def _socket(listen: dict[str, Any]) -> tuple[str, int]:
+    return (str(listen.get("address", "")), int(listen["port"]))
+
+
+def _around(nodes: Sequence[Node]) -> list[Node]:
+    """What stands around the sites of a configuration, which theirs inherit."""
+    http = [child for node in nodes if node.low == "http" for child in node.body or ()]
+    return [node for node in (http or nodes) if node.low not in _HOLDERS]

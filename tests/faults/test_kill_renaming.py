@@ -1,0 +1,49 @@
+"""kill -9 of the agent while a site is disabled: its file has one of its two names, and what answers agrees."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agents.host.faults import APPLY_POINTS
+from agents.protocol import FileChange
+from tests.agents.process import AgentProcess
+from tests.agents.sites import Sites, sha256
+
+COMMITTED = APPLY_POINTS.index("committed")
+
+
+@pytest.mark.parametrize("point", APPLY_POINTS)
+def test_killed_while_disabling(point: str, nginx_sites: Sites, agent_file: Path, tmp_path: Path) -> None:
+    killed_while_disabling(point, nginx_sites, agent_file, tmp_path)
+
+
+@pytest.mark.parametrize("point", ["switch-0", "reloaded", "committed"])
+def test_killed_while_disabling_on_every_server(point: str, sites: Sites, agent_file: Path, tmp_path: Path) -> None:
+    killed_while_disabling(point, sites, agent_file, tmp_path)
+
+
+def killed_while_disabling(point: str, sites: Sites, agent_file: Path, tmp_path: Path) -> None:
+    served, disabled = sites.path("shop.conf"), sites.path("shop.conf.disabled")
+    text = served.read_text()
+    request = sites.request(
+        FileChange(str(served), "remove", expect=sha256(text)),
+        FileChange(str(disabled), "put", text, expect=""),
+        ident="disable-1",
+        probes=[],
+    )
+    with AgentProcess(agent_file, tmp_path / "state", fault=f"kill:{point}") as agent:
+        agent.send("apply", request)
+        with pytest.raises(EOFError):
+            while True:
+                agent.receive()
+        assert agent.process.wait(60) == -9, "the fault point was never reached"
+    assert sites.body("blog") == "blog"
+    with AgentProcess(agent_file, tmp_path / "state") as agent:
+        agent.call("recover")
+        gone = APPLY_POINTS.index(point) >= COMMITTED
+        assert (served.exists(), disabled.exists()) == (not gone, gone)
+        assert (disabled if gone else served).read_text() == text
+        assert sites.body("shop") == ("blog" if gone else "old")
+        assert not sites.leftovers()
