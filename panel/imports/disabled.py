@@ -49,6 +49,7 @@ def files_of(loader: Loader, root: str) -> list[SourceFile]:
     if loader.engine not in ENGINES:
         return []
     known = {name for file in loader.loaded.files.values() for name in (file.path, file.real) if name}
+    root = root.rstrip("/")
     found = [*loader.find(f"{root}/conf.d/*.conf{DISABLED}"), *loader.find(f"{root}/sites-available/*")]
     sites = [file for file in found if not file.path.endswith(_NO_SITES)]
     return [file for file in sites if file.path not in known and (file.real or file.path) not in known]

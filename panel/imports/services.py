@@ -16,7 +16,7 @@ from panel.accounts.models import Team, User
 from panel.accounts.permissions import Action, require
 from panel.audit.services import audit_record
 from panel.core.errors import ApplicationError
-from panel.deployments.models import SiteState
+from panel.deployments.models import ReplacedFile, SiteState
 from panel.deployments.planning import live_states
 from panel.deployments.replacing import Original, originals_keep, says_nothing, without
 from panel.deployments.resting import resting_records
@@ -113,7 +113,7 @@ def _keep(
     report = mapped(loaded, wide, prefix)
     managed = _managed_files(install) if source == ImportSource.HOST else {}
     _set_aside(report, loaded, managed)
-    disabled.take(report, loader, wide, root, prefix, managed)
+    disabled.take(report, loader, wide, root, prefix, {*managed, *_left_by_adopting(install)})
     for site in report.sites:
         site.folders = folders.needed(site, found, spec.site_roots)
         site.problems = _problems(actor, install, site)
@@ -139,6 +139,11 @@ def _managed_files(install: EngineInstall) -> dict[str, str]:
         assert state.resting is not None
         found |= dict.fromkeys(resting_records(state.resting), state.site.name)
     return found
+
+
+def _left_by_adopting(install: EngineInstall) -> list[str]:
+    """Files whose links an adopted site took the place of: they stay for the admin, and are no disabled sites."""
+    return list(ReplacedFile.objects.filter(install=install).exclude(link="").values_list("real", flat=True))
 
 
 def _set_aside(report: Report, loaded: Loaded, managed: Mapping[str, str]) -> None:

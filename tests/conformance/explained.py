@@ -225,8 +225,8 @@ EXPLAINED = (
     Explained(
         "characters that no URL may hold in a redirect",
         APACHE,
-        "A quotation mark or backslash that a redirect takes over from the path is encoded (%22, %5C); nginx sends it as "
-        "it is.",
+        "A quotation mark or backslash that a redirect takes over from the path is encoded (%22, %5C); nginx sends it "
+        "as it is.",
         lambda case: (
             case.statuses in ((301, 301), (302, 302))
             and case.nginx.headers.get("location", "").replace('"', "%22").replace("\\", "%5C")

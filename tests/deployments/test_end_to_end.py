@@ -136,14 +136,14 @@ def test_one_bad_site_of_many_changes_none(machine: Machine, nginx: NginxInstanc
     assert not SiteState.objects.filter(status=SiteStatus.LIVE).exists()
 
 
-def test_disable_takes_it_off_and_enabling_brings_it_back(machine: Machine, nginx: NginxInstance) -> None:
+def test_disable_takes_it_out_of_service_and_enabling_brings_it_back(machine: Machine, nginx: NginxInstance) -> None:
     install = machine.install(nginx, Engine.NGINX)
     site, other = machine.site("shop", install), machine.site("other", install)
     machine.deploy(site, other)
     deployment = services.site_disable(actor=machine.people.owner, site=site)
     assert deployment is not None
     machine.run(deployment)
-    assert not list((nginx.root / "sites-available").glob("*shop*"))
+    assert not list((nginx.root / "sites-enabled").glob("*shop*"))
     assert machine.answers("shop", "this is other")  # nginx's own choice for a name that nobody has
     site.refresh_from_db()
     websites.site_enable(actor=machine.people.owner, site=site, enabled=True)

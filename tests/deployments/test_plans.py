@@ -249,12 +249,15 @@ def test_rollback_goes_to_any_earlier_revision(people: Cast) -> None:
         services.site_rollback(actor=people.owner, site=site, revision=foreign)
 
 
-def test_disable_takes_off_every_file(people: Cast) -> None:
+def test_disable_leaves_the_files_where_no_server_looks(people: Cast) -> None:
     site = shop(people)
     live(people, site)
     deployment = services.site_disable(actor=people.owner, site=site)
     assert deployment is not None
-    assert set(files(deployment).values()) == {"remove"}
+    assert set(files(deployment).values()) == {"keep", "remove"}
+    assert [path for path, action in files(deployment).items() if action == "remove"] == [
+        "/etc/nginx/sites-enabled/shop.conf"
+    ]
     assert Site.objects.get().enabled
     services.deployment_confirm(actor=people.owner, deployment=deployment)
     assert not Site.objects.get().enabled

@@ -35,7 +35,7 @@ def names(apache: RedHatApache) -> list[str]:
     return sorted(path.name for path in (apache.root / "conf.d").iterdir())
 
 
-def test_a_site_lives_in_conf_d_and_goes_from_there(
+def test_a_site_lives_in_conf_d_and_stays_there_disabled(
     machine: Machine, apache: RedHatApache, install: EngineInstall
 ) -> None:
     main = apache.main_config.read_text()
@@ -46,7 +46,7 @@ def test_a_site_lives_in_conf_d_and_goes_from_there(
     disable = services.site_disable(actor=machine.people.owner, site=site)
     assert disable is not None
     assert machine.run(disable).status == DeploymentStatus.SUCCEEDED, disable.error
-    assert names(apache) == ["00-paddock-listen.conf"]
+    assert names(apache) == ["00-paddock-listen.conf", "50-shop.conf.disabled"]
     assert apache.main_config.read_text() == main
 
 
