@@ -5,30 +5,45 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('deployments', '0002_deployment_comparison_replacedfile'),
+        ("deployments", "0002_deployment_comparison_replacedfile"),
     ]
 
     operations = [
         migrations.AddField(
-            model_name='deploymentitem',
-            name='rested',
-            field=models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to='deployments.revision'),
+            model_name="deploymentitem",
+            name="rested",
+            field=models.ForeignKey(
+                null=True, on_delete=django.db.models.deletion.SET_NULL, related_name="+", to="deployments.revision"
+            ),
         ),
         migrations.AddField(
-            model_name='deploymentitem',
-            name='rests',
-            field=models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to='deployments.revision'),
+            model_name="deploymentitem",
+            name="rests",
+            field=models.ForeignKey(
+                null=True, on_delete=django.db.models.deletion.PROTECT, related_name="+", to="deployments.revision"
+            ),
         ),
         migrations.AddField(
-            model_name='sitestate',
-            name='resting',
-            field=models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to='deployments.revision'),
+            model_name="sitestate",
+            name="resting",
+            field=models.ForeignKey(
+                null=True, on_delete=django.db.models.deletion.PROTECT, related_name="+", to="deployments.revision"
+            ),
         ),
         migrations.AlterField(
-            model_name='deployment',
-            name='kind',
-            field=models.CharField(choices=[('deploy', 'Deploy'), ('rollback', 'Roll back to an earlier revision'), ('disable', 'Take out of service'), ('move', 'Move to another server'), ('overwrite', 'Overwrite drift')], default='deploy', max_length=12),
+            model_name="deployment",
+            name="kind",
+            field=models.CharField(
+                choices=[
+                    ("deploy", "Deploy"),
+                    ("rollback", "Roll back to an earlier revision"),
+                    ("disable", "Take out of service"),
+                    ("move", "Move to another server"),
+                    ("overwrite", "Overwrite drift"),
+                ],
+                default="deploy",
+                max_length=12,
+            ),
         ),
     ]
