@@ -29,6 +29,7 @@ from panel.accounts.services import second_factor, tokens, users
 from panel.api.base import ApiMixin, Resource, require_sudo
 from panel.api.problems import ApiError
 from panel.api.serializers import EmptySerializer
+from panel.reports.selectors import looked_at
 
 
 class MeView(ApiMixin):
@@ -62,7 +63,7 @@ class SelfCheckView(ApiMixin):
     @extend_schema(responses=CheckSerializer(many=True), operation_id="self_check")
     def get(self, request: Request) -> Response:
         require(self.actor, Action.ADMINISTER)
-        return Response(CheckSerializer(selectors.self_check(), many=True).data)
+        return Response(CheckSerializer(selectors.self_check(looked_at=looked_at()), many=True).data)
 
 
 class Teams(Resource):

@@ -66,7 +66,13 @@ class SetupForm(_TwicePassword):
         widget=forms.TextInput(attrs={"autocomplete": "username", "autocapitalize": "none", "spellcheck": "false"}),
     )
     email = forms.EmailField(label=_("E-mail"), required=False, help_text=_("Optional; for notifications."))
+    # The browser's own, written in by paddock.js; without scripts it is chosen later, under Account.
+    timezone_name = forms.CharField(required=False, widget=forms.HiddenInput(attrs={"data-own-zone": ""}))
     field_order = ["username", "email", "password", "again"]
+
+    def clean_timezone_name(self) -> str:
+        name = str(self.cleaned_data["timezone_name"])
+        return name if name in zoneinfo.available_timezones() else "UTC"
 
 
 class LoginForm(Form):

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from django.conf import settings
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 from django.db.models import Count, QuerySet
+from django.utils import timezone
 from kombu.exceptions import OperationalError
 
 from panel.accounts.models import ApiToken, Team, User
@@ -18,6 +20,7 @@ from panel.celery import app as celery
 
 LOAD_TOOLS = {"ab": "apache2-utils", "h2load": "nghttp2-client", "wrk": "wrk", "siege": "siege"}
 LOW_DISK_BYTES = 1 << 30
+SCHEDULER_SILENT_AFTER = dt.timedelta(minutes=2)
 
 
 def user_list() -> QuerySet[User]:
@@ -44,9 +47,14 @@ class Check:
     advice: str = ""
 
 
-def self_check() -> list[Check]:
-    """What the panel needs to work on this machine, looked at now; takes up to about a second."""
-    return [_database(), _workers(), _native_server(), *_tools(), _disk()]
+def self_check(*, looked_at: dt.datetime | None) -> list[Check]:
+    """What the panel needs to work on this machine, looked at now; takes up to about a second.
+
+    `looked_at`: when the scheduler's errand of looking at schedules was done last, by a worker.
+    """
+    worker = _workers()
+    scheduler = [_scheduler(looked_at)] if worker.state == "ok" else []  # without a worker nobody can tell
+    return [_database(), worker, *scheduler, _native_server(), *_tools(), _disk()]
 
 
 def _database() -> Check:
@@ -60,15 +68,24 @@ def _database() -> Check:
 
 def _workers() -> Check:
     advice = "Start one: celery -A panel worker. Until then deployments and benchmarks wait in their queue."
+    broker: Any = celery.connection_for_write()  # whose library has errors of its own
     try:
         answers = celery.control.ping(timeout=1.0, limit=1)
-    except (OperationalError, OSError) as error:
-        return Check(
-            "Worker", "bad", f"The queue cannot be reached: {error}", "Check PADDOCK_REDIS_URL, then start it."
-        )
+    except (OperationalError, OSError, *broker.connection_errors, *broker.channel_errors) as error:
+        what = "Start Redis, or put right PADDOCK_REDIS_URL. Until then what is asked for waits."
+        return Check("Worker", "bad", f"The queue cannot be reached: {error}", what)
     if not answers:
         return Check("Worker", "bad", "No worker answered within a second", advice)
     return Check("Worker", "ok", f"{next(iter(answers[0]))} answers")
+
+
+def _scheduler(looked_at: dt.datetime | None) -> Check:
+    advice = "Start one: celery -A panel beat. Until then no schedule begins, and nobody looks for drift."
+    if looked_at is None:
+        return Check("Scheduler", "warn", "It has not asked for anything yet", f"Check again in a minute. {advice}")
+    if timezone.now() - looked_at > SCHEDULER_SILENT_AFTER:
+        return Check("Scheduler", "bad", f"Nothing was asked for since {looked_at:%Y-%m-%d %H:%M:%S} UTC", advice)
+    return Check("Scheduler", "ok", "Asked for something within the last minutes")
 
 
 def _native_server() -> Check:

@@ -172,7 +172,10 @@ class TagFilterField(forms.ChoiceField):
         super().__init__(label=gettext_lazy("Tag"), required=False, **kwargs)
 
     def offer(self, tags: Iterable[str]) -> None:
+        """Where nothing has a tag there is nothing to choose: the field is hidden then, and still refuses any."""
         self.choices = [("", _("Any")), *((tag, tag) for tag in tags)]
+        if len(self.choices) == 1:
+            self.widget = forms.HiddenInput()
 
 
 def field_errors(request: HttpRequest, form: forms.BaseForm, *, field: str | None = None) -> HttpResponse:

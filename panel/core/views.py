@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+
 from django.contrib.auth.decorators import login_not_required, login_required
-from django.db import DatabaseError, connection
+from django.db import DatabaseError, InterfaceError, connection
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.utils.translation import gettext as _
@@ -45,12 +47,18 @@ def help_page(request: Request) -> HttpResponse:
 @require_GET
 def health(request: HttpRequest) -> JsonResponse:
     """For load balancers and monitors: 200 while the database answers, 503 otherwise. Says nothing else."""
+    if not database_answers():
+        return JsonResponse({"status": "database unavailable"}, status=503)
+    return JsonResponse({"status": "ok"})
+
+
+def database_answers() -> bool:
     try:
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1")
-    except DatabaseError:
-        return JsonResponse({"status": "database unavailable"}, status=503)
-    return JsonResponse({"status": "ok"})
+    except (DatabaseError, InterfaceError):
+        return False
+    return True
 
 
 def _error(request: HttpRequest, status: int, title: str, detail: str) -> HttpResponse:
@@ -80,5 +88,11 @@ def page_not_found(request: HttpRequest, exception: Exception | None = None) -> 
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    """Renders without the database and the session, which may be what failed."""
-    return render(None, "500.html", {"request_id": current_request_id()}, status=500)
+    """Renders without the database and the session, which may be what failed: then it says so, and to try again."""
+    is_database = isinstance(sys.exc_info()[1], DatabaseError | InterfaceError)
+    status = 503 if is_database and not database_answers() else 500
+    context = {"request_id": current_request_id(), "status": status}
+    answer = render(None, "500.html", context, status=status)
+    if status == 503:
+        answer["Retry-After"] = "10"
+    return answer

@@ -54,11 +54,16 @@ def with_last(rows: QuerySet[Schedule]) -> QuerySet[Schedule]:
     return rows.prefetch_related(Prefetch("occurrences", last))
 
 
+def looked_at() -> dt.datetime | None:
+    """When schedules were looked at last; None before the first time."""
+    return Watch.objects.filter(pk=1).values_list("looked_at", flat=True).first()
+
+
 def silent_since() -> dt.datetime | None:
     """Since when nobody has looked at the schedules, if that is too long; the panel is then without its worker or its
     scheduler."""
-    last = Watch.objects.filter(pk=1).first()
-    return last.looked_at if last and timezone.now() - last.looked_at > SILENT_AFTER else None
+    last = looked_at()
+    return last if last and timezone.now() - last > SILENT_AFTER else None
 
 
 def removed_of(schedule: Schedule) -> QuerySet[AuditEntry]:

@@ -267,6 +267,7 @@
     }
   }
 
+  for (const field of document.querySelectorAll("[data-own-zone]")) field.value = Intl.DateTimeFormat().resolvedOptions().timeZone || "";
   guardForms();
   narrowChoices();
   countTicks();

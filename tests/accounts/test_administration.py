@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-import pytest
-from django.test import Client
+from datetime import timedelta
 
+import pytest
+from celery import Celery
+from django.test import Client
+from django.utils import timezone
+
+from panel.accounts import selectors
 from panel.accounts.models import Team, User
 from panel.accounts.services.users import user_update
 from panel.audit.models import AuditEntry
 from panel.core.errors import ApplicationError
+from panel.hosts.models import Host
 from panel.websites.models import Site
 from tests.accounts.conftest import PASSWORD
 from tests.support.cast import Cast
+from tests.support.ports import free_port
 
 NEW = {"username": "nina", "email": "", "role": "operator", "is_active": "on", "password": "a fairly long secret"}
 
@@ -106,3 +113,27 @@ def test_self_check_names_what_is_missing(signed_in: Client, monkeypatch: pytest
     assert "apt install its-package" in page
     assert "No worker answered" in page
     assert "Create your first site" in page
+    assert signed_in.get("/settings/self-check/").status_code == 200
+
+
+def test_self_check_of_a_panel_without_hosts_leads_to_the_first_one(signed_in: Client) -> None:
+    Site.objects.all().delete()
+    Host.objects.all().delete()
+    assert "Add your first host" in signed_in.get("/settings/self-check/").content.decode()
+
+
+def test_self_check_says_so_when_the_queue_is_away(signed_in: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    away = Celery("away", broker=f"redis://127.0.0.1:{free_port()}/0")
+    monkeypatch.setattr("panel.accounts.selectors.celery", away)
+    page = signed_in.get("/settings/self-check/").content.decode()
+    assert "The queue cannot be reached" in page and "PADDOCK_REDIS_URL" in page
+
+
+@pytest.mark.parametrize(("minutes", "state"), [(None, "warn"), (0, "ok"), (30, "bad")])
+def test_self_check_asks_whether_a_scheduler_runs(
+    db: None, monkeypatch: pytest.MonkeyPatch, minutes: int | None, state: str
+) -> None:
+    monkeypatch.setattr("panel.accounts.selectors._workers", lambda: selectors.Check("Worker", "ok", "answers"))
+    at = None if minutes is None else timezone.now() - timedelta(minutes=minutes)
+    (found,) = [check for check in selectors.self_check(looked_at=at) if check.name == "Scheduler"]
+    assert found.state == state and (state == "ok" or "celery -A panel beat" in found.advice)

@@ -51,10 +51,19 @@ def test_link_makes_the_administrator_signs_in_and_dies(client: Client) -> None:
     assert (user.username, user.role) == ("ada", Role.ADMIN)
     assert client.get("/account/").status_code == 200
     assert not setup_link_path().exists()
-    assert client.get(link).status_code == 404
+    spent = client.get(link)
+    assert spent.status_code == 404 and b"works once" in spent.content and b"make_setup_link" in spent.content
     assert Client().post(link, GOOD | {"username": "eve"}).status_code == 404
     assert User.objects.count() == 1
     assert AuditEntry.objects.get(action="user.setup").actor == user
+
+
+@pytest.mark.parametrize(("sent", "kept"), [("Europe/Vienna", "Europe/Vienna"), ("Mars/Olympus", "UTC"), ("", "UTC")])
+def test_the_first_account_has_its_browsers_time_zone(client: Client, sent: str, kept: str) -> None:
+    link = setup_link_ensure()
+    assert b"data-own-zone" in client.get(link).content
+    client.post(link, GOOD | {"timezone_name": sent})
+    assert User.objects.get().timezone == kept
 
 
 def test_after_setup_no_link_is_made() -> None:

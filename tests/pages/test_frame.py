@@ -6,6 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
+from django.db import OperationalError
+from django.http import HttpResponse
 from django.test import Client
 
 from panel.websites.models import Site
@@ -78,6 +80,28 @@ def test_the_panels_own_failure_needs_no_database() -> None:
     answer = server_error(None)  # type: ignore[arg-type]
     assert answer.status_code == 500
     assert b"Your sites are not affected" in answer.content
+
+
+@pytest.mark.django_db
+def test_a_database_that_is_away_is_named_and_asks_to_try_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    from panel.core import views
+
+    class Away:
+        def cursor(self) -> None:
+            raise OperationalError("connection refused")
+
+    def failed() -> HttpResponse:
+        try:
+            raise OperationalError("connection refused")
+        except OperationalError:
+            return views.server_error(None)  # type: ignore[arg-type]
+
+    assert failed().status_code == 500, "it answers: this was a fault of the panel"
+    monkeypatch.setattr(views, "connection", Away())
+    answer = failed()
+    assert (answer.status_code, answer["Retry-After"]) == (503, "10")
+    assert b"database does not answer" in answer.content and b"PADDOCK_DATABASE_URL" in answer.content
+    assert Client(HTTP_HOST="localhost").get("/healthz").status_code == 503
 
 
 @pytest.mark.django_db

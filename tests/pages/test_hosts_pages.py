@@ -179,10 +179,12 @@ def test_a_server_that_is_not_there_is_refused(admin: Client, people: Cast, sent
 def test_deleting_asks_for_the_name_and_refuses_while_sites_stand_there(
     admin: Client, people: Cast, shop: Site, edge: Host
 ) -> None:
-    assert "the site shop, which stands there" in text_of(admin.get("/hosts/web-1/delete/"))
+    page = text_of(admin.get("/hosts/web-1/delete/"))
+    assert "move or delete shop first" in page and 'href="/sites/?host=web-1"' in page
+    assert 'name="confirm"' not in page, "what cannot be done is not asked for"
     refused = admin.post("/hosts/web-1/delete/", {"confirm": "web-1"})
     assert refused.status_code == 422
-    assert "cannot be deleted while sites stand there: shop" in text_of(refused)
+    assert "move or delete shop first" in text_of(refused)
     assert admin.post("/hosts/edge-1/delete/", {"confirm": "edge"}).status_code == 422
     assert Host.objects.count() == 2
     assert admin.post("/hosts/edge-1/delete/", {"confirm": "edge-1"}).status_code == 302

@@ -72,7 +72,7 @@ def _keep_an_admin(user: User) -> None:
 
 def user_create(*, actor: User, username: str, password: str, teams: Iterable[Team] = (), **values: Any) -> User:
     require(actor, Action.ADMINISTER)
-    user = User(username=username)
+    user = User(username=username, timezone=actor.timezone)  # their own choice later; until then a likely one
     _assign(user, values)
     with transaction.atomic():
         set_password_checked(user, password)

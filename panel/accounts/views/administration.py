@@ -21,6 +21,8 @@ from panel.accounts.sudo import sudo_required
 from panel.accounts.views.common import SETTINGS, TEAMS, USERS, actor_of, admin_required, form_status, submit
 from panel.core.forms import ConfirmNameForm
 from panel.core.ui import Crumb
+from panel.hosts.models import Host
+from panel.reports.selectors import looked_at
 
 
 @require_GET
@@ -32,10 +34,11 @@ def settings_index(request: HttpRequest) -> HttpResponse:
 @require_GET
 @admin_required
 def self_check(request: HttpRequest) -> HttpResponse:
-    checks = selectors.self_check()
+    checks = selectors.self_check(looked_at=looked_at())
     context = {
         "checks": checks,
         "all_well": all(check.state == "ok" for check in checks),
+        "has_hosts": Host.objects.exists(),
         "has_sites": Team.objects.filter(sites__isnull=False).exists(),
         "crumbs": [SETTINGS],
     }

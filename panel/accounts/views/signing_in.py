@@ -9,7 +9,7 @@ from axes.handlers.proxy import AxesProxyHandler
 from django.contrib import messages
 from django.contrib.auth import authenticate, login, logout
 from django.contrib.auth.decorators import login_not_required
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
@@ -52,13 +52,17 @@ def _enter(request: HttpRequest, user: User) -> None:
 @require_http_methods(["GET", "POST"])
 def setup(request: HttpRequest, secret: str) -> HttpResponse:
     if not setup_services.setup_is_open(secret):
-        raise Http404(_("This setup link is not valid, or the panel is set up already."))
+        return render(request, "accounts/setup_closed.html", status=404)
     form = SetupForm(request.POST or None)
     if request.method == "POST":
         user = submit(
             form,
             lambda data: setup_services.setup_complete(
-                secret=secret, username=data["username"], password=data["password"], email=data["email"]
+                secret=secret,
+                username=data["username"],
+                password=data["password"],
+                email=data["email"],
+                timezone_name=data["timezone_name"],
             ),
         )
         if user is not None:

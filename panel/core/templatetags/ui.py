@@ -194,7 +194,8 @@ def took(job: Any) -> str:
     """How long a job with `started_at` and `finished_at` took, or has taken so far."""
     if job.started_at is None:
         return "–"
-    return seconds((job.finished_at or timezone.now()) - job.started_at)
+    # clocks of two machines, or of one that was set back, may disagree
+    return seconds(max((job.finished_at or timezone.now()) - job.started_at, dt.timedelta(0)))
 
 
 # --- forms ---

@@ -25,6 +25,7 @@ from panel.hosts.models import EngineInstall, Host, OperationKind
 from panel.hosts.views.bulk import KINDS, PAUSING, paused_words
 from panel.hosts.views.common import administered
 
+SHOWN_SITES = 20
 form_page = require_http_methods(["GET", "HEAD", "POST"])
 
 
@@ -103,22 +104,24 @@ def delete(request: Request, name: str) -> HttpResponse:
         if attempt(form, work):
             messages.success(request, _("The host %s is deleted from the panel.") % name)
             return redirect("hosts:list")
+    standing = selectors.sites_standing(host)
     return _confirm_page(
         request,
         host,
         status=422 if form.is_bound else 200,
-        form=form,
+        form=None if standing else form,
+        instead=(_("Show its sites"), f"{reverse('websites:list')}?host={host.name}") if standing else None,
         title=_("Delete the host %s?") % host.name,
-        text=_delete_words(host),
-        losses=selectors.host_losses(host),
+        text=_delete_words(standing),
+        losses=[] if standing else selectors.host_losses(host),
     )
 
 
-def _delete_words(host: Host) -> str:
-    standing = selectors.sites_standing(host)
+def _delete_words(standing: list[str]) -> str:
     if standing:
         words = _("It can be deleted when no site stands there any more: move or delete %s first.")
-        return words % ", ".join(standing)
+        named = ", ".join(standing[:SHOWN_SITES])
+        return words % (f"{named} …" if len(standing) > SHOWN_SITES else named)
     return _("On the machine itself nothing changes.")
 
 

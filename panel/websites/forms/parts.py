@@ -31,7 +31,7 @@ class UpstreamForm(PartForm[Upstream]):
     class Meta:
         model = Upstream
         fields = ("name", "balancing", "keepalive")
-        labels = {"balancing": _("Choose a server"), "keepalive": _("Idle connections kept open")}
+        labels = {"balancing": _("Balancing"), "keepalive": _("Idle connections kept open")}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
