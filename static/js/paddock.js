@@ -6,8 +6,9 @@
   const KEYS_OFF = "paddock-keys-off";
 
   // --- messages ---
-  function say(message) {
+  function say(message, tone = "bad") {
     const toast = $("#toast-template").content.cloneNode(true);
+    $(".message", toast).classList.replace("tone-bad", `tone-${tone}`);
     $("p", toast).textContent = message;
     $("#messages").append(toast);
     $("#messages").scrollIntoView({ block: "nearest" });
@@ -152,6 +153,35 @@
     if (!leaving && [...guarded.keys()].some(isDirty)) event.preventDefault();
   });
 
+  // --- a form that led to the question for the password is filled in again on the way back; secrets are not kept ---
+  const SENT = "paddock-sent";
+  const here = () => location.pathname + location.search;
+  const isKept = (control) => control.name && !["password", "file", "hidden", "submit", "button"].includes(control.type) && !control.matches("[data-secret]");
+  document.addEventListener("submit", (event) => {
+    const form = event.target;
+    if (form.method !== "post" || !form.closest("main") || location.pathname === document.body.dataset.confirmPath) return;
+    const values = [...form.elements].filter(isKept).map((control) => [control.name, control.value, control.checked === true]);
+    sessionStorage.setItem(SENT, JSON.stringify({ page: here(), action: form.getAttribute("action"), values }));
+  });
+  function refill() {
+    if (location.pathname === document.body.dataset.confirmPath) return; // its way on leads back
+    const sent = JSON.parse(sessionStorage.getItem(SENT) || "null");
+    sessionStorage.removeItem(SENT);
+    const from = document.referrer && new URL(document.referrer);
+    if (!sent || sent.page !== here() || !from || from.origin !== location.origin || from.pathname !== document.body.dataset.confirmPath) return;
+    const forms = [...document.querySelectorAll("main form[method=post]")].filter((form) => form.getAttribute("action") === sent.action);
+    const ofPage = forms.flatMap((form) => [...form.elements]).filter(isKept);
+    let changed = false;
+    for (const [name, value, isChecked] of sent.values) {
+      const isBox = (control) => control.type === "checkbox" || control.type === "radio";
+      const control = ofPage.find((item) => item.name === name && (!isBox(item) || item.value === value));
+      if (!control) continue;
+      changed ||= isBox(control) ? control.checked !== isChecked : control.value !== value;
+      if (isBox(control)) control.checked = isChecked; else control.value = value;
+    }
+    if (changed) say(texts().kept, "warn");
+  }
+
   // --- keys: single letters can be switched off in the help dialog (WCAG 2.1.4) ---
   const areKeysOn = () => localStorage.getItem(KEYS_OFF) === null;
   function showKeysChoice() {
@@ -270,6 +300,7 @@
   for (const field of document.querySelectorAll("[data-own-zone]")) field.value = Intl.DateTimeFormat().resolvedOptions().timeZone || "";
   guardForms();
   narrowChoices();
+  refill();
   countTicks();
   showCurrentTab();
   nameScrollers();

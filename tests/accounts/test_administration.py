@@ -14,7 +14,7 @@ from panel.accounts.models import Team, User
 from panel.accounts.services.users import user_update
 from panel.audit.models import AuditEntry
 from panel.core.errors import ApplicationError
-from panel.hosts.models import Host
+from panel.hosts.models import EngineInstall, Host
 from panel.websites.models import Site
 from tests.accounts.conftest import PASSWORD
 from tests.support.cast import Cast
@@ -117,7 +117,7 @@ def test_self_check_names_what_is_missing(signed_in: Client, monkeypatch: pytest
 
 
 def test_self_check_of_a_panel_without_hosts_leads_to_the_first_one(signed_in: Client) -> None:
-    Site.objects.all().delete()
+    EngineInstall.objects.all().delete()
     Host.objects.all().delete()
     assert "Add your first host" in signed_in.get("/settings/self-check/").content.decode()
 

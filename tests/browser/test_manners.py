@@ -11,7 +11,7 @@ from django.test import Client
 from playwright.sync_api import Browser, Page, Route, expect
 
 from panel.websites import services
-from panel.websites.models import Site
+from panel.websites.models import RawSnippet, Site
 from tests.pages.conftest import shop_definition
 from tests.support.cast import Cast, cast, signed_in
 
@@ -169,3 +169,27 @@ def test_a_view_follows_what_is_typed_and_is_kept(page: Page) -> None:
     page.wait_for_url("**/sites/?q=www.shop")
     page.get_by_role("button", name="Forget this view").click()
     expect(page.get_by_role("link", name="Shops")).to_have_count(0)
+
+
+def test_what_was_typed_is_there_again_after_the_password(
+    browser: Browser, live_server: Any, people: Cast, shop: Site
+) -> None:
+    """The quarter of an hour may end while somebody writes."""
+    people.admin.set_password("quiet harbour lamp 9")
+    people.admin.save()
+    client = signed_in(people.admin)
+    page = page_of(browser, live_server.url, client)
+    page.goto(f"/sites/shop/snippets/+new/?block={shop.blocks.get().pk}")
+    page.fill("textarea[name=text]", "add_header X-Kept yes;")
+    session = client.session
+    session["sudo_at"] = 0
+    session.save()
+    page.click("main form button.primary")
+    page.fill("input[name=password]", "quiet harbour lamp 9")
+    page.click("main form button.primary")
+    expect(page.locator("textarea[name=text]")).to_have_value("add_header X-Kept yes;")
+    expect(page.locator("#messages")).to_contain_text("send it once more")
+    assert not RawSnippet.objects.exists(), "nothing is sent by itself"
+    page.reload()
+    expect(page.locator("textarea[name=text]")).to_have_value("")
+    page.context.close()
