@@ -12,13 +12,14 @@ import os
 import re
 
 from agents.host import commands, processes
+from agents.host.engines.openlitespeed import PID_FILE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Iterator
 
 UNIT_FOLDERS = ("/etc/systemd/system", "/lib/systemd/system", "/usr/lib/systemd/system")
-LITESPEED = "/usr/local/lsws"
+LITESPEED = ("/usr/local/lsws", "/opt/lsws")  # what its own installer offers
 
 
 def engines() -> list[dict[str, Any]]:
@@ -211,18 +212,51 @@ def _apache_paths(binary: str, root: str, config: str, built: dict[str, str]) ->
 
 
 def _openlitespeed() -> list[dict[str, Any]]:
-    binary = os.path.join(LITESPEED, "bin", "openlitespeed")
-    if not os.path.exists(binary):
-        return []
+    """The server root is the folder above the program's own; others than the usual ones are found where they run."""
+    found = []
+    for root in LITESPEED:
+        if os.path.exists(os.path.join(root, "bin", "openlitespeed")):
+            unit = _unit("lsws.service", "lshttpd.service") if not found else ""
+            made = _litespeed(root, PID_FILE, "default" if not found else _label(os.path.join(root, "conf")))
+            found.append(dict(made, unit=unit, control="systemd" if unit else "direct"))
+    for pid, _ in _mains("openlitespeed"):
+        root = os.path.dirname(os.path.dirname(_program_path(pid)))
+        if root in [item["paths"]["prefix"] for item in found] or not _is_ours(_litespeed_config(root)):
+            continue
+        pid_file = _variable(pid, "OLS_PID_FILE") or PID_FILE
+        found.append(dict(_litespeed(root, pid_file, _label(root)), running=True, private=True))
+    return found
+
+
+def _litespeed(root: str, pid_file: str, label: str) -> dict[str, Any]:
+    binary = os.path.join(root, "bin", "openlitespeed")
     match = re.search(r"LiteSpeed/(\S+)", commands.run([binary, "-v"]).output)
     paths = {
         "binary": binary,
-        "prefix": LITESPEED,
-        "main_config": os.path.join(LITESPEED, "conf", "httpd_config.conf"),
-        "config_root": os.path.join(LITESPEED, "conf"),
-        "log_dir": os.path.join(LITESPEED, "logs"),
-        "pid_file": "/tmp/lshttpd/lshttpd.pid",  # noqa: S108 - where this server keeps it
+        "prefix": root,
+        "main_config": _litespeed_config(root),
+        "config_root": os.path.join(root, "conf"),
+        "log_dir": os.path.join(root, "logs"),
+        "pid_file": pid_file,
     }
-    made = _made("openlitespeed", "default", match.group(1) if match else "", [], paths)
-    unit = _unit("lsws.service", "lshttpd.service")
-    return [dict(made, layout="vhosts", unit=unit, control="systemd" if unit else "direct")]
+    return dict(_made("openlitespeed", label, match.group(1) if match else "", [], paths), layout="vhosts")
+
+
+def _litespeed_config(root: str) -> str:
+    return os.path.join(root, "conf", "httpd_config.conf")
+
+
+def _program_path(pid: int) -> str:
+    try:
+        return os.readlink("/proc/%d/exe" % pid)
+    except OSError:
+        return ""
+
+
+def _variable(pid: int, name: str) -> str:
+    """What a process was started with in its environment, "" when it has none or nobody may see it."""
+    for item in processes.read("/proc/%d/environ" % pid).split(b"\0"):
+        key, _, value = item.decode("utf-8", "replace").partition("=")
+        if key == name:
+            return value
+    return ""

@@ -50,7 +50,7 @@ class Engine:
             "vhosts" if self.engine == "openlitespeed" else "sites",
             str(home / "conf") if self.engine == "openlitespeed" else str(home),
             str(home / "log"),
-            _version(binary),
+            _version(binary) if binary else "",
             modules=self.modules,
             site_roots=(str(root),),
             own_ports=frozenset(),

@@ -1,8 +1,8 @@
 """A private OpenLiteSpeed: a copy of an installed one, since the program's own folder is its server root.
 
 The distribution has no package of it, so PADDOCK_OPENLITESPEED names the folder of an installation (usually
-/usr/local/lsws). The copy has a configuration of its own; the pid file's place is fixed when the server is built, so no
-other OpenLiteSpeed may run on the machine meanwhile.
+/usr/local/lsws). The copy has a configuration, a pid file (OLS_PID_FILE) and a folder for its status of its own, so that
+several may run beside each other.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from typing import Self
 from tests.support.waiting import end_and_wait, wait_until_running
 
 VARIABLE = "PADDOCK_OPENLITESPEED"
-PID_FILE = Path("/tmp/lshttpd/lshttpd.pid")
 OWN = ("conf", "logs", "tmp", "cachedata", "Example")  # never taken over from the installation
 
 
@@ -43,12 +42,13 @@ class OpenLiteSpeedInstance:
         self.binary = str(root / "bin" / "openlitespeed")
         if not Path(self.binary).exists():
             shutil.copytree(installed, root, symlinks=True, dirs_exist_ok=True, ignore=_own_folders(installed))
-        for name in ("conf/vhosts", "logs", "log", "tmp"):
+        for name in ("conf/vhosts", "logs", "log", "tmp", "run"):
             (root / name).mkdir(parents=True, exist_ok=True)
         types = installed / "conf" / "mime.properties"
         if types.exists():
             shutil.copy(types, root / "conf")
         self.main_config = root / "conf" / "httpd_config.conf"
+        self.pid_file = root / "run" / "lshttpd.pid"
 
     @property
     def paths(self) -> dict[str, str]:
@@ -59,21 +59,31 @@ class OpenLiteSpeedInstance:
             "main_config": str(self.main_config),
             "config_root": str(self.root / "conf"),
             "log_dir": str(self.root / "log"),
-            "pid_file": str(PID_FILE),
+            "pid_file": str(self.pid_file),
         }
 
     @property
     def pid(self) -> int | None:
         try:
-            return int(PID_FILE.read_text())
+            return int(self.pid_file.read_text())
         except (OSError, ValueError):
             return None
 
     def __enter__(self) -> Self:
-        done = subprocess.run([self.binary], capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+        done = self.run()
         assert done.returncode == 0, done.stdout + done.stderr
         wait_until_running(self.engine, self.paths)
         return self
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """The program itself with `arguments`. Its words go by a file: a server that stays would keep a pipe open."""
+        argv, environment = [self.binary, *arguments], {**os.environ, "OLS_PID_FILE": str(self.pid_file)}
+        with (self.root / "run" / "said").open("w+") as said:
+            done = subprocess.run(
+                argv, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT, timeout=60, env=environment
+            )
+            said.seek(0)
+            return subprocess.CompletedProcess(argv, done.returncode, said.read(), "")
 
     def __exit__(self, *_: object) -> None:
         if self.pid is not None:

@@ -12,9 +12,15 @@ from agents.host import processes
 from agents.host.engines.base import Engine, Generation
 
 
+PID_FILE = "/tmp/lshttpd/lshttpd.pid"  # noqa: S108 - where this server keeps it unless OLS_PID_FILE says otherwise
+
+
 class Server(Engine):
     reload_signal = "USR1"
     relocatable = False
+
+    def env(self) -> dict[str, str]:
+        return {} if self.pid_file == PID_FILE else {"OLS_PID_FILE": self.pid_file}
 
     def test_argv(self, main_config: str, prefix: str) -> list[str]:
         return [self.binary, "-t"]

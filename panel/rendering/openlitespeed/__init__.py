@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from panel.rendering import layout
+from panel.rendering.locations import locations_of
+from panel.rendering.openlitespeed import answers
 from panel.rendering.openlitespeed.hosts import folder, host_name
 from panel.rendering.openlitespeed.listeners import install_nodes
 from panel.rendering.openlitespeed.main import main
@@ -29,6 +31,8 @@ def site_files(spec: SiteSpec, install: InstallSpec) -> list[RenderedFile]:
         files.append(RenderedFile(f"{where}/vhconf.conf", text))
         if not block.root:
             files.append(RenderedFile(f"{where}/html/.keep"))  # the document root must be there
+        for place in answers.places(locations_of(block, f"/blocks/{number}")):
+            files.append(RenderedFile(f"{where}/{answers.file_name(place)}", answers.text(place)))
     return [*files, *layout.password_files(spec)]
 
 

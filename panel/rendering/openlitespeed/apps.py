@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from panel.rendering import checks
 from panel.rendering.openlitespeed.hosts import app_name, pool_app
-from panel.rendering.spec import PhpPool, ServerBlock, SiteSpec, Upstream
+from panel.rendering.spec import PhpPool, ServerBlock, SiteSpec, Upstream, UpstreamServer
 from panel.rendering.tree import Node, block, directive
 
 
@@ -23,6 +23,17 @@ def applications(spec: SiteSpec, source: ServerBlock) -> list[Node]:
     return found
 
 
+def balances(upstream: Upstream) -> bool:
+    """Whether the upstream is a load balancer, and not a single server."""
+    return len(_servers(upstream)) > 1
+
+
+def _servers(upstream: Upstream) -> list[UpstreamServer]:
+    """Backups only where there is nothing else."""
+    up = [server for server in upstream.servers if not server.down]
+    return [server for server in up if not server.backup] or up
+
+
 def _pool(spec: SiteSpec, pool: PhpPool, at: str) -> Node:
     address = checks.address(pool.address, at)
     socket = f"uds:/{address.removeprefix('unix:')}" if address.startswith("unix:") else address
@@ -32,7 +43,7 @@ def _pool(spec: SiteSpec, pool: PhpPool, at: str) -> Node:
         directive("maxConns", 35),
         directive("initTimeout", 60),
         directive("retryTimeout", 0),
-        directive("persistConn", 1),
+        directive("persistConn", 0, comment="an idle connection would keep one of the pool's processes to itself"),
         directive("respBuffer", 0),
         directive("autoStart", 0),
     ]
@@ -44,8 +55,7 @@ def _upstream(spec: SiteSpec, source: ServerBlock, upstream: Upstream, tls: bool
     name = app_name(spec, upstream.name, tls)
     users = [item for item in source.locations if item.upstream == upstream.name and item.upstream_tls == tls]
     timeout = max([item.read_timeout_s for item in users if item.read_timeout_s is not None], default=60)
-    servers = [server for server in upstream.servers if not server.down and not server.backup]
-    servers = servers or [server for server in upstream.servers if not server.down]
+    servers = _servers(upstream)
     apps: list[Node] = []
     names: list[str] = []
     for number, server in enumerate(servers, 1):

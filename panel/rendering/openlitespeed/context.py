@@ -6,12 +6,16 @@ other make that order immaterial.
 
 from __future__ import annotations
 
+import re
+
 from panel.rendering import checks, exclusive, expiry, handlers, snippets, variables
 from panel.rendering.errors import NotExpressible
 from panel.rendering.exclusive import Condition
 from panel.rendering.headers import check as check_headers
 from panel.rendering.headers import merged
 from panel.rendering.locations import Locations, Place
+from panel.rendering.openlitespeed import answers
+from panel.rendering.openlitespeed.apps import balances
 from panel.rendering.openlitespeed.hosts import upstream_app
 from panel.rendering.openlitespeed.quoting import path, value
 from panel.rendering.spec import Header, InstallSpec, Location, SiteSpec
@@ -34,15 +38,17 @@ def context(
 ) -> list[Node]:
     source, at = place.location, place.pointer
     handlers.check(source, at)
-    by_prefix = plain_prefix and place.is_prefix
+    by_prefix = plain_prefix and place.is_prefix and source.handler != "return"
     body = [*_HANDLERS[source.handler](spec, place, by_prefix)]
     if source.handler not in ("deny", "return"):
-        body += [*_access(source, at), *_expires(source, at)]
+        body += _access(source, at)
+    if source.handler != "deny":
+        body += _expires(source, at)
     if lines := _headers(source, at, everywhere):
         body.append(Lines("extraHeaders", lines))
     if source.snippet:
         body.append(Raw(snippets.require(source.snippet, install, f"{at}/snippet")))
-    if not body or source.handler == "return" or _is_rewritten(source):
+    if not body or _is_rewritten(source) or (source.handler == "return" and not answers.is_file(source)):
         return []
     if source == _plain_php(source) and (plain_prefix or not everywhere):
         return []  # the script handler's suffix says it all
@@ -125,8 +131,9 @@ def _captured(place: Place, alias: str, field: str) -> str:
 
 def _proxy(spec: SiteSpec, place: Place, by_prefix: bool) -> list[Node]:
     source, at = place.location, place.pointer
+    _, upstream = handlers.upstream_of(spec, source, at)
     return [
-        directive("type", "proxy"),
+        directive("type", "loadbalancer" if balances(upstream) else "proxy"),
         directive("handler", upstream_app(spec, source, at)),
         directive("addDefaultCharset", "off"),
     ]
@@ -136,17 +143,20 @@ def _deny(spec: SiteSpec, place: Place, by_prefix: bool) -> list[Node]:
     return [directive("allowBrowse", 0)]
 
 
-def _nothing(spec: SiteSpec, place: Place, by_prefix: bool) -> list[Node]:
-    return []
+def _fixed(spec: SiteSpec, place: Place, by_prefix: bool) -> list[Node]:
+    """Other answers than files are rewrite rules."""
+    return answers.body(place) if answers.is_file(place.location) else []
 
 
-_HANDLERS = {"static": _static, "php": _static, "proxy": _proxy, "return": _nothing, "deny": _deny}
+_HANDLERS = {"static": _static, "php": _static, "proxy": _proxy, "return": _fixed, "deny": _deny}
 
 
 def _access(source: Location, at: str) -> list[Node]:
     lines: list[Node] = []
     if source.basic_auth is not None:
-        realm = value(handlers.realm(source.basic_auth.realm, f"{at}/basic_auth/realm"), f"{at}/basic_auth/realm")
+        field = f"{at}/basic_auth/realm"
+        # Sent between quotes as it stands (RFC 9110 section 5.6.4).
+        realm = value(re.sub(r'["\\]', r"\\\g<0>", handlers.realm(source.basic_auth.realm, field)), field)
         lines += [directive("realm", realm_name(at)), directive("authName", realm), directive("required", "valid-user")]
     if source.access_rules:
         fields = [(rule, f"{at}/access_rules/{n}/source") for n, rule in enumerate(source.access_rules)]

@@ -8,14 +8,17 @@ from panel.rendering.tree import Node, block, directive, print_tree
 
 
 def main(install: InstallSpec, *, user: str, workers: int, pid_file: str, temp_dir: str) -> list[RenderedFile]:
-    """`pid_file` is fixed when OpenLiteSpeed is built, so it is not written."""
+    """`pid_file` is no part of the configuration: OpenLiteSpeed takes it from its environment, as OLS_PID_FILE.
+
+    Two servers on one machine would write the same status files; one with a folder of its own keeps them there.
+    """
     root = install.config_root
     nodes: list[Node] = [
         directive("serverName", "localhost"),
         directive("user", user or "nobody"),
         directive("group", user or "nogroup"),
         *([directive("httpdWorkers", workers)] if workers else []),
-        *([directive("swappingDir", temp_dir)] if temp_dir else []),
+        *([directive("swappingDir", f"{temp_dir}/swap"), directive("statDir", f"{temp_dir}/status")] if temp_dir else []),
         directive("mime", f"{root}/mime.properties"),
         directive("showVersionNumber", 0),
         directive("disableWebAdmin", 1),

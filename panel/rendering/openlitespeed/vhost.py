@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from panel.rendering import checks, handlers, logformats, snippets
+from panel.rendering import checks, handlers, logformats, reach, snippets
 from panel.rendering.apache import rewrites, rewriting
 from panel.rendering.apache.quoting import RAW_URI
 from panel.rendering.apache.quoting import line as rewrite_line
@@ -13,6 +13,7 @@ from panel.rendering.locations import Locations, Place, locations_of
 from panel.rendering.openlitespeed.apps import applications
 from panel.rendering.openlitespeed.cache import cached, module
 from panel.rendering.openlitespeed.context import context, literal, prefixes_suffice, realm_name
+from panel.rendering.openlitespeed import scripts
 from panel.rendering.openlitespeed.hosts import folder, host_name, pool_app, upstream_app
 from panel.rendering.openlitespeed.quoting import path, value
 from panel.rendering.spec import Header, InstallSpec, Location, ServerBlock, SiteSpec
@@ -126,7 +127,8 @@ def _scripts(spec: SiteSpec, found: Locations) -> list[Node]:
     pools = [handlers.pool_of(spec, place.location, place.pointer)[1] for place in _php(found)]
     if not pools:
         return []
-    return [block("scripthandler", body=[directive("add", f"fcgi:{pool_app(spec, pools[0].name)} php")])]
+    suffixes = ", ".join(dict.fromkeys(suffix for place in _php(found) for suffix in scripts.suffixes(place.location)))
+    return [block("scripthandler", body=[directive("add", f"fcgi:{pool_app(spec, pools[0].name)} {suffixes}")])]
 
 
 def _php(found: Locations) -> list[Place]:
@@ -149,7 +151,8 @@ def _rewrite(spec: SiteSpec, install: InstallSpec, number: int, found: Locations
         handlers.check(place.location, place.pointer)
         rules += cached(place, condition)
         if not _has_body(place.location):
-            rules += rewriting.rules(place, condition, root, rewriting.interpolator(place, server), "")
+            words, fallback = rewriting.interpolator(place, server), reach.by_fallback(place, found)
+            rules += rewriting.rules(place, condition, root, words, ",QSD", fallback)
         if place.location.handler == "proxy" and place.location.proxy_uri:
             rules += _proxied(spec, place, condition)
         if _php(found) and place.location.handler == "static" and place.location.match in ("=", "^~"):

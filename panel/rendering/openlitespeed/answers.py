@@ -1,0 +1,42 @@
+"""Fixed answers of status 200: a file for each beside the virtual host's configuration, which its context names.
+
+OpenLiteSpeed has no directive for them. A context by regular expression whose `location` holds no capture leads every
+path to that one file (HttpReq::processMatchedURI in src/http/httpreq.cpp).
+"""
+
+from __future__ import annotations
+
+from panel.rendering import variables
+from panel.rendering.errors import NotExpressible
+from panel.rendering.locations import Locations, Place
+from panel.rendering.spec import Location
+from panel.rendering.tree import Node, directive
+
+
+def is_file(source: Location) -> bool:
+    """Whether the location's answer is a text that never changes."""
+    if source.handler != "return" or source.return_code != 200 or not source.return_value:
+        return False
+    try:
+        parts = variables.parse(source.return_value, "")
+    except NotExpressible:
+        return False
+    return all(isinstance(part, str) for part in parts)
+
+
+def text(place: Place) -> str:
+    parts = variables.parse(place.location.return_value, f"{place.pointer}/return_value")
+    return "".join(str(part) for part in parts)
+
+
+def file_name(place: Place) -> str:
+    """Below the virtual host's own folder."""
+    return f"answers/{place.number}.txt"
+
+
+def places(found: Locations) -> list[Place]:
+    return [place for place in found.places if is_file(place.location)]
+
+
+def body(place: Place) -> list[Node]:
+    return [directive("location", f"$VH_ROOT/{file_name(place)}"), directive("allowBrowse", 1)]
