@@ -213,7 +213,7 @@ def _apache_paths(binary: str, root: str, config: str, built: dict[str, str]) ->
 
 def _openlitespeed() -> list[dict[str, Any]]:
     """The server root is the folder above the program's own; others than the usual ones are found where they run."""
-    found = []
+    found: list[dict[str, Any]] = []
     for root in LITESPEED:
         if os.path.exists(os.path.join(root, "bin", "openlitespeed")):
             unit = _unit("lsws.service", "lshttpd.service") if not found else ""

@@ -14,6 +14,7 @@ from tests.conformance import caching, found, guide, offered, rewrites, sites
 from tests.conformance.compare import answers
 from tests.conformance.concerned import concerned
 from tests.conformance.expected import Expected
+from tests.conformance.explained import explanation
 from tests.conformance.servers import Engine, serving
 from tests.conformance.wire import Answer, Connection, Request
 from tests.conformance.world import World
@@ -61,8 +62,10 @@ def _is_shown(
     if engine.engine != "openlitespeed":
         return False
     where, host = expected.port or port, expected.host or ""
-    shown = concerned([spec], install, host, where, expected.path, tls=expected.tls)
-    return bool(shown)
+    shown = frozenset(item.what for item in concerned([spec], install, host, where, expected.path, tls=expected.tls))
+    body = answer.body if expected.body is None else expected.body.encode()
+    wanted = Answer(expected.status, {**answer.headers, **expected.headers}, body)
+    return bool(explanation(engine.name, shown, _request(expected), wanted, answer))
 
 
 def _asked(port: int, requests: list[Expected]) -> Iterator[tuple[Expected, Answer]]:

@@ -1,8 +1,8 @@
 """A private OpenLiteSpeed: a copy of an installed one, since the program's own folder is its server root.
 
 The distribution has no package of it, so PADDOCK_OPENLITESPEED names the folder of an installation (usually
-/usr/local/lsws). The copy has a configuration, a pid file (OLS_PID_FILE) and a folder for its status of its own, so that
-several may run beside each other.
+/usr/local/lsws). The copy has a configuration, a pid file (OLS_PID_FILE) and a folder for its status of its own, so
+that several may run beside each other.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from typing import Self
 from tests.support.waiting import end_and_wait, wait_until_running
 
 VARIABLE = "PADDOCK_OPENLITESPEED"
-OWN = ("conf", "logs", "tmp", "cachedata", "Example")  # never taken over from the installation
+# Never taken over from the installation: what it writes itself, and the sockets of one that runs.
+OWN = ("conf", "logs", "tmp", "cachedata", "Example", "admin", "autoupdate", "docs")
 
 
 def source() -> Path | None:

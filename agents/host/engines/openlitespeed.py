@@ -11,7 +11,6 @@ import os
 from agents.host import processes
 from agents.host.engines.base import Engine, Generation
 
-
 PID_FILE = "/tmp/lshttpd/lshttpd.pid"  # noqa: S108 - where this server keeps it unless OLS_PID_FILE says otherwise
 
 

@@ -26,11 +26,13 @@ ANEW = f"N={rewriting.ROUNDS}"
 @dataclass(frozen=True)
 class Dialect:
     """`proxied`: where a proxying place sends a path that `break` made, else None. `foreign`: tests that tell requests
-    which the server makes itself, for an index file or an error page; those are not rewritten."""
+    which the server makes itself, for an index file or an error page; those are not rewritten. `anew`: the flag that
+    begins the rules once more."""
 
     server_name: str
     proxied: Callable[[Place], str | None]
     foreign: tuple[tuple[str, str], ...] = (("%{ENV:REDIRECT_STATUS}", "!^$"), ("%{IS_SUBREQ}", "=true"))
+    anew: str = ANEW
 
 
 def are_used(source: ServerBlock) -> bool:
@@ -114,7 +116,7 @@ def _group(place: Place, dialect: Dialect) -> list[Directive]:
     lists = [_of_place(place, number, item, dialect) for number, item in enumerate(place.location.rewrites)]
     tail = [
         directive("RewriteCond", f"%{{ENV:{AGAIN}}}", "=1"),
-        directive("RewriteRule", "^", "-", f"[E={AGAIN}:0,E={HOPPED}:1,{ANEW}]"),
+        directive("RewriteRule", "^", "-", f"[E={AGAIN}:0,E={HOPPED}:1,{dialect.anew}]"),
     ]
     for number, lines in enumerate(lists):
         rest = sum(len(_counted(item)) for item in lists[number + 1 :]) + goes_on
@@ -131,7 +133,7 @@ def _skipping(line: Directive, rest: int) -> Directive:
 def _of_place(place: Place, number: int, item: Rewrite, dialect: Dialect) -> list[Directive]:
     at = f"{place.pointer}/rewrites/{number}"
     if item.flag == "last":
-        return [_one(item, at, [f"E={MOVED}:1", f"E={AGAIN}:0", f"E={HOPPED}:1", ANEW], dialect)]
+        return [_one(item, at, [f"E={MOVED}:1", f"E={AGAIN}:0", f"E={HOPPED}:1", dialect.anew], dialect)]
     if item.flag != "break":
         return [_one(item, at, [f"E={MOVED}:1", f"E={AGAIN}:1"], dialect)]
     stays = _one(item, at, [f"E={MOVED}:1", f"E={AGAIN}:0", "S=REST"], dialect)

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from panel.rendering import variables
 from panel.rendering.caching import locations
 from panel.rendering.capability import Context, Verdict, differs, missing
 from panel.rendering.capability.apache import APACHE
+from panel.rendering.openlitespeed import answers, scripts
 from panel.rendering.spec import Location
 
+_DECODED = "OpenLiteSpeed sends a rewritten path to an upstream decoded"
+_REFUSED = "such paths with blanks, control characters, %, ? or # are refused with 400"
 _SERVER_WIDE = "OpenLiteSpeed has this for the whole server only"
+
+
+def _has_only_www(context: Context) -> bool:
+    """Whether a block of the site has www.NAME without NAME."""
+    blocks = context.spec.blocks
+    return any(name.startswith("www.") and name[4:] not in block.names for block in blocks for name in block.names)
 
 
 def _runs_php(context: Context) -> bool:
@@ -32,6 +43,14 @@ def _plain_text(context: Context) -> bool:
     return any(not listen.tls for listen in context.owner.listens)
 
 
+def _asks_first(location: Location) -> bool:
+    return bool(location.access_rules) or location.basic_auth is not None
+
+
+def _proxies(locations: Iterable[Location]) -> bool:
+    return any(location.handler == "proxy" for location in locations)
+
+
 def _answers_itself(location: Location) -> bool:
     return location.handler == "return" and bool(location.return_value)
 
@@ -40,6 +59,8 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
     "ServerBlock.names": (
         missing("OpenLiteSpeed has no regular expressions in server names", "the name is left out; use *.name",
                 lambda context: any(name.startswith("~") for name in context.owner.names)),
+        differs("OpenLiteSpeed takes no notice of a leading www. in names and hosts",
+                "www.NAME and NAME are one name, and the server block that has NAME answers both", _has_only_www),
     ),
     "Listen.http2": (
         missing("OpenLiteSpeed speaks HTTP/2 without TLS for the whole server or not at all", "HTTP/1.1",
@@ -76,8 +97,12 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
                 lambda context: context.owner.handler == "php"),
     ),
     "Location.return_code": (
-        missing("OpenLiteSpeed has no fixed answers of status 2xx", "the location serves files; put one there",
-                lambda context: context.owner.handler == "return" and (context.owner.return_code or 0) < 300),
+        missing("OpenLiteSpeed's fixed answers of status 2xx are files: only 200, with a text that never changes",
+                "the location serves files; put one there",
+                lambda context: context.owner.handler == "return" and (context.owner.return_code or 0) < 300
+                and not answers.is_file(context.owner)),
+        differs("OpenLiteSpeed's fixed answers are files", "as text/plain, with ranges, and GET, HEAD and POST only",
+                lambda context: answers.is_file(context.owner)),
         APACHE["Location.return_code"][1],
     ),
     "Location.return_value": (
@@ -92,14 +117,22 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
     "Location.php_pool": (
         differs("a virtual host has one PHP pool", "the first location's pool runs all scripts", _several_pools),
     ),
+    "Location.pattern": (
+        missing("a virtual host knows scripts by their suffix, and this expression names none",
+                "files that end in .php run", lambda context: context.owner.handler == "php"
+                and not scripts.are_known(context.owner)),
+    ),
     "Location.split_path_info": (
         differs("OpenLiteSpeed always splits the path after a script's name", "PATH_INFO is set",
                 lambda context: context.owner.handler == "php" and not context.owner.split_path_info),
     ),
+    "Location.upstream": (
+        differs("OpenLiteSpeed chooses the headers that tell an upstream of the visitor",
+                "X-Forwarded-Host, X-Forwarded-For (but of requests from the host itself) and, of encrypted requests, "
+                "X-Forwarded-Proto; no X-Real-IP", lambda context: context.owner.handler == "proxy"),
+    ),
     "Location.request_headers": (
-        differs("nginx also sends X-Real-IP and X-Forwarded-Proto to an upstream, OpenLiteSpeed what it chooses",
-                "X-Forwarded-For and X-Forwarded-Proto as it sends them",
-                lambda context: context.owner.handler == "proxy"),
+        differs("OpenLiteSpeed adds the header beside one of that name that the client sent", "both are passed on"),
     ),
     "Location.websocket": (
         missing("OpenLiteSpeed upgrades by prefix only", "a location that begins with a path",
@@ -109,6 +142,10 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
     "Location.expires": (
         differs("OpenLiteSpeed has no times in the past", "Cache-Control: no-cache without an Expires",
                 lambda context: context.owner.expires.startswith(("-", "epoch"))),
+        missing("OpenLiteSpeed gives times only to what it answers from files", "none with redirects and errors",
+                lambda context: context.owner.handler == "return" and not answers.is_file(context.owner)),
+        missing("OpenLiteSpeed redirects to the final / before it looks at the location", "no times with that redirect",
+                lambda context: context.owner.handler == "proxy"),
     ),
     "Location.cache": (
         differs("OpenLiteSpeed's cache module keeps the answers of all sites in one folder and has no limit of size",
@@ -127,12 +164,24 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
         differs("OpenLiteSpeed has one time for all answers", "the first time given here",
                 lambda context: context.owner.codes != (200, 301, 302)),
     ),
-    "Location.rewrites": APACHE["Location.rewrites"],
+    "ServerBlock.rewrites": (
+        differs(_DECODED, _REFUSED, lambda context: _proxies(context.owner.locations)),
+    ),
+    "Location.rewrites": (
+        *APACHE["Location.rewrites"],
+        differs(_DECODED, _REFUSED, lambda context: context.block is not None and _proxies(context.block.locations)),
+        differs("rewrites that lead in a circle end after ten rounds", "the last path is answered; nginx says 500"),
+    ),
     "Location.access_rules": (
         differs("OpenLiteSpeed takes the most specific rule, not the first", "one kind of rule and a last word for all",
                 _mixed_rules),
     ),
-    "Location.try_files": APACHE["Location.try_files"][:1],
+    "Location.try_files": (
+        *APACHE["Location.try_files"][:1],
+        missing("OpenLiteSpeed chooses the fallback before it asks who may come in",
+                "the fallback is open to everybody; give its location the same access rules",
+                lambda context: _asks_first(context.owner) and not context.owner.try_files[-1].startswith("=")),
+    ),
     "Header.name": APACHE["Header.name"],
     "Header.always": (
         differs("OpenLiteSpeed sends it with errors as well", "the header is always sent",

@@ -91,12 +91,16 @@ def _listener(listener: Listener) -> Node:
 
 
 def _maps(listener: Listener) -> list[Node]:
-    """Exact names first; wildcards are tried in this order, so the longest come first as nginx has it."""
+    """Exact names first; wildcards are tried in this order, so the longest come first as nginx has it.
+
+    A leading `www.` counts for nothing (VHostMap::mapDomainList), so www.NAME is left out where NAME is another's.
+    """
     ranked: list[tuple[int, int, str, str]] = []
+    bare = {name: host for host, source, _, _ in listener.hosts for name in source.names}
     for host, source, _, at in listener.hosts:
         for number, name in enumerate(source.names):
             kind = names.kind(names.check(name, f"{at}/names/{number}"))
-            if kind == "regex":
+            if kind == "regex" or (name.startswith("www.") and bare.get(name[4:], host) != host):
                 continue
             domains = f"{name[1:]}, *{name}" if kind == "dot" else name
             ranked.append(

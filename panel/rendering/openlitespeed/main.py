@@ -18,7 +18,11 @@ def main(install: InstallSpec, *, user: str, workers: int, pid_file: str, temp_d
         directive("user", user or "nobody"),
         directive("group", user or "nogroup"),
         *([directive("httpdWorkers", workers)] if workers else []),
-        *([directive("swappingDir", f"{temp_dir}/swap"), directive("statDir", f"{temp_dir}/status")] if temp_dir else []),
+        *(
+            [directive("swappingDir", f"{temp_dir}/swap"), directive("statDir", f"{temp_dir}/status")]
+            if temp_dir
+            else []
+        ),
         directive("mime", f"{root}/mime.properties"),
         directive("showVersionNumber", 0),
         directive("disableWebAdmin", 1),
@@ -35,6 +39,12 @@ def main(install: InstallSpec, *, user: str, workers: int, pid_file: str, temp_d
             f"{root}/httpd_config.conf", print_tree("openlitespeed", line, "httpd_config.conf.j2", nodes=nodes)
         )
     ]
+
+
+def _temporary(folder: str) -> list[Node]:
+    if not folder:
+        return []
+    return [directive("swappingDir", f"{folder}/swap"), directive("statDir", f"{folder}/status")]
 
 
 def _tuning() -> list[Node]:

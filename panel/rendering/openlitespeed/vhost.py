@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from panel.rendering import checks, handlers, logformats, reach, snippets
 from panel.rendering.apache import rewrites, rewriting
-from panel.rendering.apache.quoting import RAW_URI
+from panel.rendering.apache.quoting import RAW_URI, rewrite_regex
 from panel.rendering.apache.quoting import line as rewrite_line
 from panel.rendering.errors import NotExpressible
 from panel.rendering.exclusive import Condition, Expression, conditions
 from panel.rendering.headers import check as check_headers
 from panel.rendering.locations import Locations, Place, locations_of
+from panel.rendering.openlitespeed import scripts
 from panel.rendering.openlitespeed.apps import applications
 from panel.rendering.openlitespeed.cache import cached, module
 from panel.rendering.openlitespeed.context import context, literal, prefixes_suffice, realm_name
-from panel.rendering.openlitespeed import scripts
 from panel.rendering.openlitespeed.hosts import folder, host_name, pool_app, upstream_app
 from panel.rendering.openlitespeed.quoting import path, value
 from panel.rendering.spec import Header, InstallSpec, Location, ServerBlock, SiteSpec
@@ -151,7 +151,7 @@ def _rewrite(spec: SiteSpec, install: InstallSpec, number: int, found: Locations
         handlers.check(place.location, place.pointer)
         rules += cached(place, condition)
         if not _has_body(place.location):
-            words, fallback = rewriting.interpolator(place, server), reach.by_fallback(place, found)
+            words, fallback = rewriting.interpolator(place, server), _fixed_fallback(place, found)
             rules += rewriting.rules(place, condition, root, words, ",QSD", fallback)
         if place.location.handler == "proxy" and place.location.proxy_uri:
             rules += _proxied(spec, place, condition)
@@ -179,8 +179,27 @@ def _rewritten(
         proxies = place.location.handler == "proxy"
         return f"http://{upstream_app(spec, place.location, place.pointer)}" if proxies else None
 
-    dialect = rewrites.Dialect(server, proxied, foreign=())
-    return rewrites.rules(source, chosen, rewriting.missing_slashes(found), f"/blocks/{number}", dialect)
+    dialect = rewrites.Dialect(server, proxied, foreign=(), anew="N")  # which ends after ten rounds by itself
+    rules = rewrites.rules(source, chosen, rewriting.missing_slashes(found), f"/blocks/{number}", dialect)
+    return [*rules, *_unsendable(chosen)]
+
+
+def _unsendable(chosen: dict[Place, Condition]) -> list[Directive]:
+    """A rewritten path goes to an upstream decoded (HttpReq::encodeReqLine): a line break in it would be a request."""
+    found: list[Directive] = []
+    for place, condition in chosen.items():
+        if place.location.handler == "proxy" and not place.location.proxy_uri:
+            found.append(directive("RewriteCond", f"%{{ENV:{rewrites.MOVED}}}", "=1"))
+            whole = condition.as_whole().removesuffix("(?s:.*)$")
+            pattern = rewrite_regex(f"{whole}(?s:.*)[\\x00-\\x20\\x7f%?#]", f"{place.pointer}/pattern")
+            found.append(directive("RewriteRule", pattern, "-", "[R=400,L]"))
+    return found
+
+
+def _fixed_fallback(place: Place, found: Locations) -> Place | None:
+    """Rules run once, so a fallback that is an answer by rule is that very answer."""
+    fallback = reach.by_fallback(place, found)
+    return fallback if fallback is not None and fallback.location.handler == "return" else None
 
 
 def _has_body(source: Location) -> bool:
