@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from panel.rendering.spec import AccessRule, ErrorPage, Location, SiteSpec
+from panel.rendering.spec import AccessRule, ErrorPage, Listen, Location, ServerBlock, SiteSpec
 from tests.conformance.expected import Expected, fixed, one
 from tests.conformance.world import World
 
@@ -193,6 +193,17 @@ def paths_in_queries(world: World) -> tuple[SiteSpec, list[Expected]]:
     ]
 
 
+def one_name_redirects(world: World) -> tuple[SiteSpec, list[Expected]]:
+    """The usual pair of blocks: NAME sends visitors to www.NAME, which answers."""
+    away = Location("", "/", "return", return_code=301, return_value=f"http://www.a.test:{world.port}$request_uri")
+    block = ServerBlock((Listen(world.port),), ("www.a.test",), locations=(fixed("", "/", "here"),))
+    spec = SiteSpec("one-name", (ServerBlock((Listen(world.port),), ("a.test",), locations=(away,)), block))
+    return spec, [
+        Expected("/x?q=1", 301, headers={"location": f"http://www.a.test:{world.port}/x?q=1"}),
+        Expected("/x?q=1", 200, "here", host="www.a.test"),
+    ]
+
+
 SITES = (
     methods_of_files,
     fallback_to_an_upstream,
@@ -205,4 +216,5 @@ SITES = (
     slashes_that_are_added,
     fallbacks_after_access,
     paths_in_queries,
+    one_name_redirects,
 )

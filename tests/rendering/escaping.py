@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from panel.rendering import names, render, render_install
+from panel.rendering import names, render, render_install, variables
 from panel.rendering.errors import NotExpressible
 from panel.rendering.expiry import parse as parse_expiry
 from panel.rendering.readers import Read, apache, nginx, openlitespeed
@@ -31,7 +31,8 @@ def texts(engine: str, field: str, value: str) -> list[str]:
     spec, install = FIELDS[field](value), INSTALLS[engine]
     files = render(spec, install)
     if engine == "openlitespeed":
-        return [file.text for file in [*files, *render_install([spec], install)] if not file.is_secret]
+        # A fixed answer lies in a file of its own, as it is.
+        return [file.text for file in [*files, *render_install([spec], install)] if file.path.endswith(".conf")]
     return [files[0].text]
 
 
@@ -85,9 +86,16 @@ def _like(engine: str, field: str, value: str) -> str:
         return _time_like(value)
     if engine != "openlitespeed":
         return plain
+    if field == "return body" and not _is_text(value):
+        return "$host"
     if "prefix" in field and value.endswith("/"):
         return plain + "/"  # a prefix context; without the final / it is a regular expression
     return plain
+
+
+def _is_text(value: str) -> bool:
+    """Whether a fixed answer is a file: there are no variables in it."""
+    return all(isinstance(part, str) for part in variables.parse(value, "/")) and bool(value)
 
 
 def _name_like(value: str) -> str:

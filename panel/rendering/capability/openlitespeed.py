@@ -60,7 +60,8 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
         missing("OpenLiteSpeed has no regular expressions in server names", "the name is left out; use *.name",
                 lambda context: any(name.startswith("~") for name in context.owner.names)),
         differs("OpenLiteSpeed takes no notice of a leading www. in names and hosts",
-                "www.NAME and NAME are one name, and the server block that has NAME answers both", _has_only_www),
+                "www.NAME and NAME are one name; of two blocks one answers both, with the other's redirects",
+                _has_only_www),
     ),
     "Listen.http2": (
         missing("OpenLiteSpeed speaks HTTP/2 without TLS for the whole server or not at all", "HTTP/1.1",

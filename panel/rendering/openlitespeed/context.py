@@ -145,6 +145,8 @@ def _deny(spec: SiteSpec, place: Place, by_prefix: bool) -> list[Node]:
 
 def _fixed(spec: SiteSpec, place: Place, by_prefix: bool) -> list[Node]:
     """Other answers than files are rewrite rules."""
+    source = place.location
+    variables.parse(source.return_value, f"{place.pointer}/return_value", captures=handlers.captures(source))
     return answers.body(place) if answers.is_file(place.location) else []
 
 

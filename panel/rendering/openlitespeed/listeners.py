@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from panel.rendering import checks, names
+from panel.rendering.openlitespeed import www
 from panel.rendering.openlitespeed.hosts import folder, host_name
 from panel.rendering.openlitespeed.quoting import value
 from panel.rendering.openlitespeed.vhost import tls_keys
@@ -93,14 +94,16 @@ def _listener(listener: Listener) -> Node:
 def _maps(listener: Listener) -> list[Node]:
     """Exact names first; wildcards are tried in this order, so the longest come first as nginx has it.
 
-    A leading `www.` counts for nothing (VHostMap::mapDomainList), so www.NAME is left out where NAME is another's.
+    A leading `www.` counts for nothing (VHostMap::mapDomainList), so one of NAME and www.NAME is left out where they
+    are two blocks'.
     """
     ranked: list[tuple[int, int, str, str]] = []
-    bare = {name: host for host, source, _, _ in listener.hosts for name in source.names}
+    blocks = {host: source for host, source, _, _ in listener.hosts}
+    left_out = www.left_out(blocks)
     for host, source, _, at in listener.hosts:
         for number, name in enumerate(source.names):
             kind = names.kind(names.check(name, f"{at}/names/{number}"))
-            if kind == "regex" or (name.startswith("www.") and bare.get(name[4:], host) != host):
+            if kind == "regex" or (host, name) in left_out:
                 continue
             domains = f"{name[1:]}, *{name}" if kind == "dot" else name
             ranked.append(

@@ -10,7 +10,7 @@ from panel.rendering.errors import NotExpressible
 from panel.rendering.exclusive import Condition, Expression, conditions
 from panel.rendering.headers import check as check_headers
 from panel.rendering.locations import Locations, Place, locations_of
-from panel.rendering.openlitespeed import scripts
+from panel.rendering.openlitespeed import scripts, www
 from panel.rendering.openlitespeed.apps import applications
 from panel.rendering.openlitespeed.cache import cached, module
 from panel.rendering.openlitespeed.context import context, literal, prefixes_suffice, realm_name
@@ -139,6 +139,8 @@ def _rewrite(spec: SiteSpec, install: InstallSpec, number: int, found: Locations
     source, rules = spec.blocks[number], list[Directive]()
     root = document_root(spec, install, number)
     server = source.names[0] if source.names else f"{spec.name}.invalid"
+    for other, hosts in www.taken_over(spec.blocks, number):
+        rules += _redirects_of(spec, other, hosts)
     if source.redirect_to_https:
         secure = [listen for listen in source.listens if listen.tls]
         rules += _to_https(secure[0].port if secure else 443)
@@ -194,6 +196,23 @@ def _unsendable(chosen: dict[Place, Condition]) -> list[Directive]:
             pattern = rewrite_regex(f"{whole}(?s:.*)[\\x00-\\x20\\x7f%?#]", f"{place.pointer}/pattern")
             found.append(directive("RewriteRule", pattern, "-", "[R=400,L]"))
     return found
+
+
+def _redirects_of(spec: SiteSpec, other: int, hosts: str) -> list[Directive]:
+    """Those of a block whose names this virtual host has to answer, for its hosts."""
+    source = spec.blocks[other]
+    found = locations_of(source, f"/blocks/{other}")
+    lines: list[Directive] = []
+    for place, condition in conditions(found).items():
+        words = rewriting.interpolator(place, source.names[0])
+        lines += rewriting.rules(place, condition, "", words, ",QSD")
+    return [part for line in lines for part in _for_hosts(line, hosts)]
+
+
+def _for_hosts(line: Directive, hosts: str) -> list[Directive]:
+    """Before a rule, a condition on the Host header."""
+    asked = directive("RewriteCond", "%{HTTP_HOST}", hosts, "[NC]")
+    return [asked, line] if line.name == "RewriteRule" else [line]
 
 
 def _fixed_fallback(place: Place, found: Locations) -> Place | None:

@@ -1,0 +1,51 @@
+"""NAME and www.NAME, which OpenLiteSpeed takes for one name (VHostMap::mapDomainList strips a leading `www.`).
+
+Where they are two server blocks', one virtual host has to answer both. Usually one block only redirects to the other:
+then its redirect becomes a rule of the other's virtual host, asked for by the Host header.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from panel.rendering.spec import ServerBlock
+
+_PREFIX = "www."
+
+
+def _pairs(names: Mapping[str, tuple[str, ...]]) -> Iterator[tuple[str, str, str]]:
+    """(the key that has NAME, the key that has www.NAME, NAME) of each two."""
+    owners = {name: key for key, own in names.items() for name in own}
+    for name, key in owners.items():
+        other = owners.get(name.removeprefix(_PREFIX))
+        if name.startswith(_PREFIX) and other is not None and other != key:
+            yield other, key, name.removeprefix(_PREFIX)
+
+
+def only_redirects(source: ServerBlock) -> bool:
+    """Whether all that the block does is to send visitors elsewhere."""
+    places = source.locations
+    redirects = [place.handler == "return" and 300 <= (place.return_code or 0) < 400 for place in places]
+    return len(places) == 1 and all(redirects) and not source.rewrites and not source.redirect_to_https
+
+
+def left_out(blocks: Mapping[str, ServerBlock]) -> set[tuple[str, str]]:
+    """(virtual host, name) that must not be mapped, because another virtual host answers that name."""
+    names = {host: source.names for host, source in blocks.items()}
+    found: set[tuple[str, str]] = set()
+    for bare, prefixed, name in _pairs(names):
+        loses_bare = only_redirects(blocks[bare]) and not only_redirects(blocks[prefixed])
+        found.add((bare, name) if loses_bare else (prefixed, _PREFIX + name))
+    return found
+
+
+def taken_over(blocks: tuple[ServerBlock, ...], number: int) -> list[tuple[int, str]]:
+    """(number of a block that only redirects, expression of its hosts) that block `number` answers for as well."""
+    hosts = {str(n): block for n, block in enumerate(blocks)}
+    found: dict[int, list[str]] = {}
+    for host, name in sorted(left_out(hosts)):
+        other = name.removeprefix(_PREFIX) if name.startswith(_PREFIX) else _PREFIX + name
+        if other in blocks[number].names and int(host) != number and only_redirects(blocks[int(host)]):
+            found.setdefault(int(host), []).append(re.escape(name))
+    return [(n, f"^(?:{'|'.join(names)})(?::|$)") for n, names in found.items()]
