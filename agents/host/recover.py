@@ -25,6 +25,7 @@ def run(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, An
 
 def repair(emit: Emit | None = None) -> list[dict[str, Any]]:
     """Brings the one transaction that may be open to its end. The caller holds the host's lock."""
+    state.adopt_older()
     state.clear_torn()
     ident = state.open_transaction()
     if not ident:

@@ -19,6 +19,8 @@ def run(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, An
     """{"transaction": id} -> ApplyResult of the transaction "id.rollback". Refused as drift when one of its files
     was changed since. Folders that it made stay."""
     ident = state.check_id(args.get("transaction"))
+    with state.HostLock():
+        state.adopt_older()
     journal = state.Journal(ident)
     begun = next((record for record in journal.records() if record["record"] == "begin"), None)
     outcome = journal.outcome()

@@ -177,7 +177,7 @@ class Journal:
         """All records in order, whether it has ended or not; a last line that was cut off by a crash is not one."""
         # Looked for once more where it ends up: it may be given that name between the first look and the second.
         for path in (self._stem + ".jsonl", self._open, self._stem + ".jsonl"):
-            found = _records(path)
+            found = records_at(path)
             if found and found[0].get("transaction", self.ident) == self.ident:
                 return found
         return []
@@ -191,7 +191,8 @@ class Journal:
         return None
 
 
-def _records(path: str) -> list[dict[str, Any]]:
+def records_at(path: str) -> list[dict[str, Any]]:
+    """The whole records of the journal at `path`, none where there is no such file."""
     try:
         with open(path, "rb") as file:
             lines = file.read().split(b"\n")[:-1]
@@ -202,15 +203,44 @@ def _records(path: str) -> list[dict[str, Any]]:
 
 def open_transaction() -> str:
     """The id of the transaction that has begun and not ended, or ""."""
-    records = _records(folder() + "/open")
+    records = records_at(folder() + "/open")
     return str(records[0]["transaction"]) if records else ""
 
 
 def clear_torn() -> None:
-    """Removes a journal that a crash cut off in its first record: nothing had been changed. Under the host's lock."""
+    """Removes a journal that a crash cut off in its first record: nothing had been changed. Under the host's lock,
+    after `adopt_older`: an older agent's mark is none."""
     path = folder() + "/open"
-    if os.path.exists(path) and not _records(path):
+    if os.path.exists(path) and not records_at(path):
         os.unlink(path)
+
+
+_seen_to: set[str] = set()  # the state folders that hold nothing older, as far as this process knows
+
+
+def adopt_older() -> None:
+    """Gives what agents before this layout left the names that it has now (older.py). Under the host's lock. Their
+    mark is looked for each time, since another panel may still run such an agent."""
+    root = folder()
+    if not older_mark(root) and root in _seen_to:
+        return
+    with os.scandir(root + "/transactions") as entries:
+        left = any(entry.is_dir(follow_symlinks=False) for entry in entries)
+    if left or older_mark(root):
+        from agents.host import older
+
+        older.adopt(root)
+    _seen_to.add(root)
+
+
+def older_mark(root: str) -> str:
+    """The transaction that an agent before this layout marked as open, "" mostly: a journal begins with a brace."""
+    try:
+        with open(root + "/open", "rb") as file:
+            ident = file.read(_ID_LENGTH + 1).decode("ascii", "replace").strip()
+    except FileNotFoundError:
+        return ""
+    return ident if _is_id(ident) else ""
 
 
 def _prune(root: str, current: str) -> None:
@@ -223,5 +253,7 @@ def _prune(root: str, current: str) -> None:
     kept = {name[: -len(".jsonl")] for name in ended[len(ended) - KEPT_TRANSACTIONS :]} | {current}
     for name in names:
         ident, mark, _ = name.partition("~")
+        if not mark and not name.endswith(".jsonl"):
+            continue  # an older agent's folder
         if (ident if mark else name[: -len(".jsonl")]) not in kept:
             os.unlink("%s/%s" % (root, name))
