@@ -33,7 +33,7 @@ from panel.hosts.claims import Attempt, Claim
 from panel.hosts.models import JobStatus
 from panel.hosts.targets import target_for
 from panel.remote import pool
-from panel.trials import copies
+from panel.trials import copies, servers
 from panel.trials.carrying import POLL_S, WAIT_S, carry_out, copy_remove
 from panel.trials.comparing import compare
 from panel.trials.models import UNDER_WAY, Contender, ContenderStatus, Trial, TrialPhase
@@ -189,6 +189,7 @@ class _Course:
             self._check()
             assert contender.copy is not None
             try:
+                self._note_whether_stopped(contender)
                 (plan,) = deployments.deployment_plan(actor=self.actor, sites=[contender.copy])
                 done = carry_out(self.actor, plan, self._check)
             except (ApplicationError, ValidationError) as error:
@@ -198,6 +199,12 @@ class _Course:
                 self._mark(contender, ContenderStatus.STANDING)
             else:
                 self._mark(contender, ContenderStatus.REFUSED, done.error)
+
+    def _note_whether_stopped(self, contender: Contender) -> None:
+        """Before anything is done that starts it: a worker that dies in between finds it written down."""
+        assert contender.install is not None
+        contender.was_stopped = servers.is_stopped(contender.install)
+        contender.save(update_fields=["was_stopped"])
 
     def _compare(self) -> None:
         standing = self._contenders(ContenderStatus.STANDING)
@@ -251,21 +258,30 @@ class _Course:
     # --- afterwards ---
 
     def _clean(self) -> str:
-        """Takes every copy off its server and forgets it; what is left, in words."""
+        """Takes every copy off its server and forgets it, and stops the servers that were stopped; what is left, in
+        words."""
         remains = []
         try:
             self._run_leave()
         except (ApplicationError, PermissionDenied) as error:
             return words_of(error)
-        for contender in self.trial.contenders.select_related("copy__team"):
-            if contender.copy is None:
-                continue
-            name = contender.copy.name
+        for contender in self.trial.contenders.select_related("copy__team", "install__host"):
+            name = contender.copy.name if contender.copy else str(self.trial)
             try:
-                copy_remove(self.actor, contender.copy, self._check_owned)
+                if contender.copy is not None:
+                    copy_remove(self.actor, contender.copy, self._check_owned)
+                self._stop_again(contender)
             except (ApplicationError, ValidationError, PermissionDenied) as error:
                 remains.append(f"{name} on {contender.label}: {words_of(error)}")
         return "\n".join(remains)
+
+    def _stop_again(self, contender: Contender) -> None:
+        if contender.install is None or not contender.was_stopped:
+            return
+        assert self.trial.started_at is not None
+        servers.stop_again(contender.install, f"trial {self.trial.uuid}", self.trial.started_at)
+        contender.was_stopped = False
+        contender.save(update_fields=["was_stopped"])
 
     def _run_leave(self) -> None:
         """The run ends before its targets go, and stays as one of the site."""

@@ -94,6 +94,7 @@ class Contender(models.Model):
     copy = models.ForeignKey(Site, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
     status = models.CharField(max_length=12, choices=ContenderStatus.choices, default=ContenderStatus.WAITING)
     detail = models.TextField(blank=True)  # why it was refused, or what it answers differently
+    was_stopped = models.BooleanField(default=False)  # its server ran only for the copy, and is to be stopped again
 
     class Meta:
         ordering = ["position"]

@@ -96,7 +96,7 @@ def _remarks(site: Site, install: Any) -> list[str]:
     """What this server does otherwise, before anything is tried."""
     found = [words(item, install) for item in site_differences(site, install)]
     if not install.is_running:
-        text = _("It is stopped. A trial starts it, with whatever its own files serve, and leaves it running.")
+        text = _("It is stopped. A trial starts it, with whatever its own files serve, and stops it again afterwards.")
         return [text, *found]
     return found
 

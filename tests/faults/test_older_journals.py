@@ -16,7 +16,7 @@ from tests.faults.test_kill import COMMITTED, killed_at
 
 
 def as_older(root: Path) -> None:
-    """Lays a state folder out as those agents did: a folder for each transaction, and a mark that names the open one."""
+    """Lays a state folder out as those agents did: a folder for each transaction, a mark that names the open one."""
     kept = root / "transactions"
     for journal in kept.glob("*.jsonl"):
         _journal_into(kept / journal.stem, journal)

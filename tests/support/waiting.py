@@ -40,6 +40,11 @@ def wait_until_running(engine: str, paths: dict[str, str]) -> None:
     assert eventually(lambda: bool(server.pid()) and server.has_workers()), f"{engine} does not run"
 
 
+def is_running(engine: str, paths: dict[str, str]) -> bool:
+    """Whether the process that its pid file names is this server."""
+    return bool(_server(engine, paths).pid())
+
+
 def reload_and_wait(engine: str, paths: dict[str, str]) -> None:
     """Tells a server to read its configuration again and returns once only the new one answers.
 

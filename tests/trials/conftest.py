@@ -20,6 +20,7 @@ from tests.support.apache import ApacheInstance
 from tests.support.gallop import GallopInstance
 from tests.support.nginx import NginxInstance
 from tests.support.sshd import SshServer
+from tests.support.waiting import is_running
 
 
 @pytest.fixture(autouse=True)
@@ -35,6 +36,7 @@ class Stand:
     def __init__(self, machine: Machine, installs: dict[str, EngineInstall]) -> None:
         self.machine = machine
         self.installs = installs
+        self.running = {"nginx"}  # which servers are to run whenever no trial does
         self.site: Site = machine.site("shop", installs["nginx"])
         self.block = self.site.blocks.get()
         self.log = machine.root / "log" / "shop.log"
@@ -59,10 +61,20 @@ class Stand:
         return {str(path) for path in self.machine.root.rglob("*") if "-trial" in path.name and path.is_file()}
 
     def assert_as_before(self) -> None:
-        """One site, its own; nothing of any copy is left, and visitors are served."""
+        """One site, its own; nothing of any copy is left, and visitors are served. No server runs that did not."""
         assert list(Site.objects.values_list("name", flat=True)) == ["shop"]
         assert self.files() == set()
         assert self.machine.answers("shop", "this is shop")
+        self.assert_running()
+
+    def found_running(self) -> set[str]:
+        return {name for name, install in self.installs.items() if is_running(install.engine, install.paths)}
+
+    def assert_running(self) -> None:
+        """By their processes, and by what the panel says."""
+        assert self.found_running() == self.running
+        noted = set(EngineInstall.objects.filter(is_running=True).values_list("engine", flat=True))
+        assert noted <= self.running, "a trial's own starts are not noted, and its stops are"
 
 
 def load(**values: Any) -> dict[str, Any]:

@@ -1,0 +1,89 @@
+"""A trial starts servers that were stopped, and leaves every server as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from panel.core.errors import ApplicationError
+from panel.hosts import execution as errands
+from panel.hosts.models import JobStatus, OperationKind
+from panel.hosts.services import operation_request
+from panel.trials import servers, services
+from panel.trials.models import Contender, Trial
+from tests.support.ports import free_port
+from tests.trials.conftest import Stand, before_comparing, carried_out
+
+
+def tried_while(stand: Stand, monkeypatch: pytest.MonkeyPatch, happens: Callable[[], object]) -> Trial:
+    """A trial that is cancelled once its copies stand and `happens` is over."""
+
+    def meanwhile() -> None:
+        happens()
+        services.trial_cancel(actor=stand.machine.people.owner, trial=Trial.objects.get())
+
+    before_comparing(monkeypatch, meanwhile)
+    return stand.tried()
+
+
+def told(stand: Stand, action: str) -> None:
+    """An admin has gallop started or stopped."""
+    params = {"install": stand.installs["native"].pk, "action": action}
+    admin, host = stand.machine.people.admin, stand.machine.host
+    operation = operation_request(actor=admin, host=host, kind=OperationKind.SERVICE, params=params)
+    errands.operation_execute(operation.uuid)
+    operation.refresh_from_db()
+    assert operation.status == JobStatus.SUCCEEDED, operation.error
+
+
+def test_what_was_stopped_is_stopped_again_and_what_ran_goes_on(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
+    told(stand, "start")
+    stand.running.add("native")
+    during: list[set[str]] = []
+    tried_while(stand, monkeypatch, lambda: during.append(stand.found_running()))
+    assert during == [{"nginx", "apache", "native"}]
+    stand.assert_as_before()
+    assert not Contender.objects.filter(was_stopped=True).exists()
+
+
+def test_a_server_that_got_a_site_meanwhile_goes_on(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = stand.machine
+    blog = machine.site("blog", stand.installs["native"], port=free_port())
+    tried_while(stand, monkeypatch, lambda: machine.deploy(blog))
+    stand.running.add("native")
+    stand.assert_running()
+
+
+def test_a_server_that_somebody_started_meanwhile_goes_on(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried_while(stand, monkeypatch, lambda: told(stand, "start"))
+    stand.running.add("native")
+    stand.assert_running()
+
+
+def test_one_that_was_started_long_before_and_stopped_since_is_stopped_again(
+    stand: Stand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told(stand, "start")
+    told(stand, "stop")
+    tried_while(stand, monkeypatch, lambda: None)
+    stand.assert_as_before()
+
+
+def test_one_that_could_not_be_stopped_is_told_of_and_tried_again(
+    stand: Stand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = servers.stop_again
+
+    def busy(*arguments: object) -> None:
+        raise ApplicationError("The host is busy.")
+
+    monkeypatch.setattr(servers, "stop_again", busy)
+    trial = tried_while(stand, monkeypatch, lambda: None)
+    assert trial.status == JobStatus.QUEUED
+    assert "on gallop: The host is busy." in trial.remains
+    assert "native" in stand.found_running()
+    monkeypatch.setattr(servers, "stop_again", real)
+    Trial.objects.update(retry_at=None)
+    assert carried_out(trial).status == JobStatus.CANCELLED
+    stand.assert_as_before()
