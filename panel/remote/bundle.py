@@ -1,12 +1,19 @@
-"""The host agent as one file: a zip archive of modules, named by its content.
+"""The host agent as one file, named by its content.
 
 Reproducible: the same sources and the same Python make the same bytes, so every worker uploads the same file and a
-host needs it once. Each module is there as source, which any Python from 3.8 on can run, and compiled for the Python
-that the panel runs on, which a host with the same version starts several milliseconds faster with.
+host needs it once. It begins with the modules compiled for the Python that the panel runs on, which a host with the
+same version starts from (agents/start.py). Then comes a zip archive of the sources, for any other Python from 3.8 on.
+
+    the compiled modules' Python (importlib.util.MAGIC_NUMBER, 4 bytes), the next part's length (12 digits)
+    marshalled: the code of agents/start.py, and where each module is
+    the marshalled code of each module
+    the zip archive
 """
 
 from __future__ import annotations
+import __future__ as future
 
+import ast
 import hashlib
 import importlib.util
 import io
@@ -16,15 +23,24 @@ import sys
 import tempfile
 import threading
 import zipfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from types import CodeType
+from typing import cast
 
 AGENTS = Path(__file__).resolve().parents[2] / "agents"
-# Python is told to import from the archive instead of to run it: that takes the module `runpy`, whose imports cost
-# more than the agent's own. Fixed words; the archive's path is an argument of theirs.
-STUB = "import os, sys; sys.path.insert(0, os.path.abspath(sys.argv[1])); import start"
-NOT_THERE = "No module named 'start'"  # what Python says then
+# Fixed words; the archive's path is an argument of theirs. Python is not told to run the archive: that takes the module
+# `runpy`, whose imports cost more than the agent's own.
+STUB = (
+    "import sys, marshal, posix; archive = posix.open(sys.argv[1], posix.O_RDONLY); head = posix.read(archive, 16); "
+    "same = head[:4] == sys.modules['_frozen_importlib_external'].MAGIC_NUMBER; size = 16 + int(head[4:]); "
+    "code, modules = marshal.loads(posix.read(archive, size - 16)) if same else "
+    "('import os; sys.path.insert(0, os.path.abspath(sys.argv[1])); import start', {}); exec(code); "
+    "begin(archive, size, modules)"
+)
+NOT_THERE = "FileNotFoundError"  # what Python says when the archive is not
 START = """\
 import sys
 
@@ -57,19 +73,39 @@ def argv(python: str, path: str) -> list[str]:
 def _sources() -> dict[str, str]:
     files = [AGENTS / "__init__.py", AGENTS / "wire.py", *(AGENTS / "host").rglob("*.py")]
     named = {f"agents/{path.relative_to(AGENTS).as_posix()}": path.read_text(encoding="utf-8") for path in files}
-    return {"start.py": START, **dict(sorted(named.items()))}
+    return dict(sorted(named.items()))
 
 
-def _compiled(name: str, source: str) -> bytes:
-    """A .pyc that is never checked against its source (PEP 552): both lie in the same immutable file."""
-    code = compile(source, name, "exec", dont_inherit=True, optimize=0)
-    unchecked_hash = b"\x01\x00\x00\x00"
-    return (
-        importlib.util.MAGIC_NUMBER
-        + unchecked_hash
-        + importlib.util.source_hash(source.encode())
-        + marshal.dumps(code, MARSHAL_FORMAT)
-    )
+def _compiled(name: str, source: str) -> CodeType:
+    """Without what says nothing to a machine: docstrings, and the import of `annotations`, which a flag stands for."""
+    tree = ast.parse(source, name)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+            node.body = [part for part in node.body if not _is_for_people(part)] or [ast.Pass(lineno=1, col_offset=0)]
+    flags = future.annotations.compiler_flag
+    return cast(CodeType, compile(tree, name, "exec", flags=flags, dont_inherit=True, optimize=0))
+
+
+def _is_for_people(part: ast.stmt) -> bool:
+    if isinstance(part, ast.ImportFrom):
+        return part.module == "__future__"
+    return isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant)
+
+
+def _compiled_first(sources: Mapping[str, str]) -> bytes:
+    """What the archive begins with."""
+    index: dict[str, tuple[bool, int, int]] = {}
+    codes = b""
+    for path, source in sources.items():
+        folder, _, file = path.removesuffix(".py").rpartition("/")
+        is_package = file == "__init__"
+        code = marshal.dumps(_compiled(path, source), MARSHAL_FORMAT)
+        name = (folder if is_package else f"{folder}/{file}").replace("/", ".")
+        index[name] = (is_package, len(codes), len(code))
+        codes += code
+    start = _compiled("agents/start.py", (AGENTS / "start.py").read_text(encoding="utf-8"))
+    head = marshal.dumps((start, index), MARSHAL_FORMAT)
+    return importlib.util.MAGIC_NUMBER + b"%12d" % len(head) + head + codes
 
 
 _making = threading.Lock()
@@ -84,10 +120,11 @@ def bundle() -> Bundle:
 @cache
 def _made() -> Bundle:
     """Stored, not deflated: a host inflates nothing to start it."""
+    sources = _sources()
     buffer = io.BytesIO()
+    buffer.write(_compiled_first(sources))
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
-        for name, source in _sources().items():
-            archive.writestr(zipfile.ZipInfo(name + "c", EPOCH), _compiled(name, source))
+        for name, source in {"start.py": START, **sources}.items():
             archive.writestr(zipfile.ZipInfo(name, EPOCH), source)
     content = buffer.getvalue()
     return Bundle(f"agent-{hashlib.sha256(content).hexdigest()}.pyz", content)

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, Self
+from typing import IO, Any, Self
 
 from agents import wire
 from panel.remote import bundle
@@ -31,13 +31,20 @@ class AgentProcess:
         if fault:
             env.update(PADDOCK_AGENT_TEST="1", PADDOCK_AGENT_FAULT=fault)
         self.env = env
+        self.errors: IO[bytes] | None = None  # what its standard error goes to, when that is wanted
         self.state = state
         self.user = user
         self._next = 0
 
     def __enter__(self) -> Self:
         self.process = subprocess.Popen(
-            self.argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=self.env, cwd="/", user=self.user
+            self.argv,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.errors,
+            env=self.env,
+            cwd="/",
+            user=self.user,
         )
         assert self.process.stdout is not None
         self.output = self.process.stdout

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from agents import protocol, wire
 from agents.host import lean, operations
+from agents.protocol import FileChange
 from panel.remote import bundle
 from tests.agents.process import AgentError, AgentProcess
 from tests.agents.sites import Sites
@@ -97,13 +98,16 @@ def test_a_bundle_on_disk_is_private_and_whole(tmp_path: Path) -> None:
 def test_runs_from_source_where_the_compiled_form_is_for_another_python(tmp_path: Path) -> None:
     foreign = tmp_path / "agent.pyz"
     magic = bundle.importlib.util.MAGIC_NUMBER
-    foreign.write_bytes(bundle.bundle().content.replace(magic, b"\x01\x02\r\n"))
-    # The archive's checksums no longer fit the changed bytes; zipimport reads stored entries without checking them.
+    content = bundle.bundle().content
+    assert content.startswith(magic)
+    foreign.write_bytes(b"\x01\x02\r\n" + content[len(magic) :])
     with AgentProcess(foreign, tmp_path / "state") as agent:
         assert agent.call("hello")["pid"] == agent.process.pid
 
 
-@pytest.mark.parametrize("path", sorted([AGENTS / "wire.py", *(AGENTS / "host").rglob("*.py")]), ids=lambda p: p.name)
+@pytest.mark.parametrize(
+    "path", sorted([AGENTS / "wire.py", AGENTS / "start.py", *(AGENTS / "host").rglob("*.py")]), ids=lambda p: p.name
+)
 def test_the_agent_is_python_38_without_other_packages(path: Path) -> None:
     tree = ast.parse(path.read_text(), feature_version=(3, 8))
     imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
@@ -125,6 +129,28 @@ def test_a_deployment_loads_nothing_heavy_either(agent_file: Path) -> None:
     script = f"import sys; sys.path.insert(0, {str(agent_file)!r}); import {modules}; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-ISB", "-c", script], capture_output=True, text=True, check=True).stdout
     assert not HEAVY & set(loaded.split())
+
+
+def test_a_first_deployment_loads_nothing_heavy(agent_file: Path, tmp_path: Path, nginx_sites: Sites) -> None:
+    """One that brings a new name is tested in a tree of links, which is taken away again."""
+    process = AgentProcess(agent_file, tmp_path / "state")
+    process.argv[1:1] = ["-X", "importtime"]
+    with (tmp_path / "imported").open("wb") as sink:
+        process.errors = sink
+        with process as agent:
+            new = FileChange(str(nginx_sites.path("new.conf")), "put", nginx_sites.text("new", "new"), expect="")
+            assert agent.call("apply", nginx_sites.request(new))["outcome"] == "applied"
+    imported = {line.rpartition("|")[2].strip() for line in (tmp_path / "imported").read_text().splitlines()}
+    assert "agents.host.shadow" in imported
+    assert not HEAVY & imported
+    assert not (tmp_path / "state" / "shadow").exists()
+
+
+def test_what_is_imported_late_is_there_though_the_archive_has_gone(tmp_path: Path) -> None:
+    path = bundle.written_to(tmp_path / "bundle")
+    with AgentProcess(path, tmp_path / "state") as agent:
+        path.unlink()  # another panel has put a newer one there and forgot this
+        assert agent.call("ports", {"count": 1})["ports"]
 
 
 def test_is_started_without_what_running_an_archive_imports(agent_file: Path) -> None:
