@@ -280,8 +280,7 @@ class _Course:
             return
         assert self.trial.started_at is not None
         servers.stop_again(contender.install, f"trial {self.trial.uuid}", self.trial.started_at)
-        contender.was_stopped = False
-        contender.save(update_fields=["was_stopped"])
+        Contender.objects.filter(pk=contender.pk).update(was_stopped=False)  # its row alone: the copy has gone
 
     def _run_leave(self) -> None:
         """The run ends before its targets go, and stays as one of the site."""
