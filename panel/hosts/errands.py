@@ -52,8 +52,14 @@ def check(operation: HostOperation) -> dict[str, Any]:
 def service(operation: HostOperation) -> dict[str, Any]:
     """Starts, stops or reloads one server; its own words come back."""
     install = EngineInstall.objects.select_related("host").get(pk=operation.params["install"])
-    args = {"engine": plain(engine_control(install)), "action": operation.params["action"]}
-    with pool.session(target_for(operation.host)) as agent:
+    return server_told(install, operation.params["action"])
+
+
+def server_told(install: EngineInstall, action: str) -> dict[str, Any]:
+    """What the agent answers to start, stop, reload or status; whether it runs is noted. Raises RemoteError. Whoever
+    changes something holds the host's lock."""
+    args = {"engine": plain(engine_control(install)), "action": action}
+    with pool.session(target_for(install.host)) as agent:
         result = agent.call("service", args, timeout=SERVICE_TIMEOUT_S)
     running_set(install, bool(result["running"]))
     return result

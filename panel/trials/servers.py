@@ -4,24 +4,20 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from agents.protocol import plain
 from panel.core.errors import ApplicationError
 from panel.deployments.models import DeploymentItem, SiteState
 from panel.deployments.planning import LIVE
 from panel.deployments.services import ACTIVE
+from panel.hosts.errands import server_told
 from panel.hosts.locks import host_lock
 from panel.hosts.models import EngineInstall, HostOperation, JobStatus, OperationKind
-from panel.hosts.services.installs import running_set
-from panel.hosts.targets import engine_control, target_for
-from panel.remote import pool
 
-TIMEOUT_S = 60.0
 LOCK_WAIT_S = 30.0
 
 
 def is_stopped(install: EngineInstall) -> bool:
     """Whether nothing of this server runs now. Raises RemoteError."""
-    return not _asked(install, "status")
+    return not server_told(install, "status")["running"]
 
 
 def stop_again(install: EngineInstall, holder: str, since: datetime) -> None:
@@ -30,8 +26,7 @@ def stop_again(install: EngineInstall, holder: str, since: datetime) -> None:
     with host_lock(install.host, holder, wait_s=LOCK_WAIT_S):
         if _is_needed(install, since):
             return
-        running = _asked(install, "stop")
-        running_set(install, running)
+        running = server_told(install, "stop")["running"]
     if running:
         raise ApplicationError(f"{install} was started for the trial and could not be stopped. Stop it on its host.")
 
@@ -45,10 +40,3 @@ def _is_needed(install: EngineInstall, since: datetime) -> bool:
     stands = SiteState.objects.filter(status__in=LIVE, revision__install=install)
     comes = DeploymentItem.objects.filter(revision__install=install, deployment__status__in=ACTIVE)
     return stands.exists() or comes.exists() or wanted.exclude(finished_at__lt=since).exists()
-
-
-def _asked(install: EngineInstall, action: str) -> bool:
-    """Whether it runs after that."""
-    args = {"engine": plain(engine_control(install)), "action": action}
-    with pool.session(target_for(install.host)) as agent:
-        return bool(agent.call("service", args, timeout=TIMEOUT_S)["running"])

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from django.core.management.base import BaseCommand
 
-from agents.protocol import plain
 from panel.core.errors import ApplicationError
 from panel.deployments.models import SiteState, SiteStatus
+from panel.hosts.errands import server_told
 from panel.hosts.models import Connection, EngineInstall
-from panel.hosts.services.installs import running_set
-from panel.hosts.targets import engine_control, target_for
-from panel.remote import pool
 
 
 class Command(BaseCommand):
@@ -25,9 +22,7 @@ class Command(BaseCommand):
             self._stop(install)
 
     def _stop(self, install: EngineInstall) -> None:
-        request = {"engine": plain(engine_control(install)), "action": "stop"}
         try:
-            with pool.session(target_for(install.host)) as agent:
-                running_set(install, bool(agent.call("service", request)["running"]))
+            server_told(install, "stop")
         except ApplicationError as error:
             self.stderr.write(error.message)
