@@ -13,8 +13,9 @@ from panel.audit.api import Audit
 from panel.benchmarks.api import Runs, Scenarios
 from panel.benchmarks.api_suites import Suites
 from panel.deployments.api import Deployments, Drifts, Pins, Revisions
+from panel.deployments.api_installs import DeployableInstalls
 from panel.deployments.api_sites import DeployableSites
-from panel.hosts.api import Hosts, Installs, Operations
+from panel.hosts.api import Hosts, Operations
 from panel.imports.api import Imports
 from panel.reports.api import Reports, Schedules
 from panel.trials.api import Trials
@@ -31,7 +32,7 @@ router.register("deployments", Deployments, basename="deployments")
 router.register("drifts", Drifts, basename="drifts")
 router.register("hosts", Hosts, basename="hosts")
 router.register("imports", Imports, basename="imports")
-router.register("installs", Installs, basename="installs")
+router.register("installs", DeployableInstalls, basename="installs")
 router.register("locations", Locations, basename="locations")
 router.register("operations", Operations, basename="operations")
 router.register("php-pools", PhpPools, basename="php-pools")

@@ -9,7 +9,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from panel.accounts.models import User
-from panel.accounts.permissions import Action, require_each
+from panel.accounts.permissions import Action, require, require_each
 from panel.audit.services import audit_record, audit_record_all
 from panel.core.errors import ApplicationError, Conflict
 from panel.deployments.models import Deployment, DeploymentItem, DeploymentKind, DeploymentStatus
@@ -26,6 +26,12 @@ ACTIVE = (DeploymentStatus.QUEUED, DeploymentStatus.RUNNING)
 _CANCELLABLE = (DeploymentStatus.PLANNED, DeploymentStatus.QUEUED)
 
 
+def _require_main(actor: User, deployments: Iterable[Deployment]) -> None:
+    """A main file is of no site and no team."""
+    if any(row.kind == DeploymentKind.MAIN for row in deployments):
+        require(actor, Action.ADMINISTER)
+
+
 def deployment_confirm(*, actor: User, deployment: Deployment, accept_drift: bool = False) -> list[Deployment]:
     """Apply what was shown: the deployment and the others of its batch are queued.
 
@@ -40,6 +46,7 @@ def deployment_confirm(*, actor: User, deployment: Deployment, accept_drift: boo
     for item in items:
         item.deployment = of[item.deployment_id]
     require_each(actor, Action.DEPLOY, (item.site.team for item in items))
+    _require_main(actor, batch)
     if any(row.status != DeploymentStatus.PLANNED or row.confirmed_at for row in batch):
         raise Conflict(f"{deployment} was confirmed or discarded before; nothing was done again.")
     refuse_paused(row.host for row in batch)
@@ -133,6 +140,7 @@ def deployment_cancel(*, actor: User, deployment: Deployment) -> Deployment:
     """Discard a plan, or take a queued deployment back. One that runs ends by itself, whole or undone."""
     items = deployment.items.select_related("site__team")
     require_each(actor, Action.DEPLOY, (item.site.team for item in items))
+    _require_main(actor, [deployment])
     with transaction.atomic():
         rows = Deployment.objects.filter(batch=deployment.batch, status__in=_CANCELLABLE)
         if not rows.filter(pk=deployment.pk).exists():

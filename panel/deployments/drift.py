@@ -62,7 +62,7 @@ def _managed(host: Host) -> dict[str, _Managed]:
         for path, record in resting_records(state.resting).items():
             files[path] = _Managed(state.site, install, record)
     for install_state in InstallState.objects.filter(install__host=host).select_related("install"):
-        for path, record in records_of(install_state.files).items():
+        for path, record in records_of([*install_state.files, *install_state.main_files]).items():
             files[path] = _Managed(None, install_state.install, record)
     return files
 
@@ -196,7 +196,7 @@ def _adoptable(drift: Drift) -> tuple[Site, Revision, str]:
         raise Conflict(f"{drift.path} was {drift.get_resolution_display().lower()} already.")
     if drift.site is None:
         raise ApplicationError(
-            f"{drift.path} follows from all sites of {drift.install} and cannot be adopted. Overwrite it, and put "
+            f"{drift.path} is the server's own and not a site's: it cannot be adopted. Overwrite it, and put "
             "your lines into a snippet of the site that they are for."
         )
     if not drift.found_sha256:

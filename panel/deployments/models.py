@@ -77,6 +77,7 @@ class DeploymentKind(models.TextChoices):
     DISABLE = "disable", _("Take out of service")
     MOVE = "move", _("Move to another server")
     OVERWRITE = "overwrite", _("Overwrite drift")
+    MAIN = "main", _("Change a main file")  # of a distribution's nginx; of no site
 
 
 class Deployment(BaseModel):
@@ -209,6 +210,8 @@ class InstallState(models.Model):
 
     install = models.OneToOneField(EngineInstall, on_delete=models.CASCADE, related_name="state")
     files = models.JSONField(default=list)  # as Revision.files
+    # the main file and the distribution's original beside it, while the panel's is in use (deployments/main_config.py)
+    main_files = models.JSONField(default=list)
     updated_at = models.DateTimeField(auto_now=True)
 
     def __str__(self) -> str:

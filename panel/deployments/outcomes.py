@@ -13,6 +13,7 @@ from agents.protocol import ApplyResult, StepEvent
 from panel.audit.services import audit_record, audit_record_all, snapshot
 from panel.deployments import steps
 from panel.deployments.guards import history_forget
+from panel.deployments.main_config import main_done
 from panel.deployments.models import (
     Deployment,
     DeploymentItem,
@@ -144,6 +145,8 @@ def _succeeded(ends: Sequence[End]) -> None:
 
 
 def _follow(deployment: Deployment, after: dict[str, Any]) -> None:
+    if after.get("main"):
+        main_done(after["main"])
     if after.get("install"):
         _hand_over(deployment, EngineInstall.objects.get(pk=after["install"]))
     for site in Site.objects.filter(pk__in=after["delete"]) if after.get("delete") else ():

@@ -189,7 +189,7 @@ def _plan(
     return {
         "sites": [_site_line(change) for change in changes],
         "installs": [install.pk for install in installs],
-        "files": _renames([_file(entry, texts) for entry in entries]),
+        "files": _renames([plan_file(entry, texts) for entry in entries]),
         "warnings": [line for change in changes for line in _warnings(change, pins)],
         "drifted": [entry.path for entry in entries if entry.found is not None],
         "checked": not unchecked,
@@ -340,7 +340,8 @@ def _note(entries: Iterable[Entry], answer: Callable[[], dict[str, host_agent.Fo
     return ""
 
 
-def _file(entry: Entry, texts: dict[str, str]) -> dict[str, Any]:
+def plan_file(entry: Entry, texts: dict[str, str]) -> dict[str, Any]:
+    """One path as a plan stores and shows it."""
     record = entry.record
     before, after = shown(entry.old, texts), shown(entry.new, texts)
     if entry.found is not None:

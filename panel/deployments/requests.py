@@ -10,7 +10,7 @@ from typing import Any
 from agents.protocol import ApplyRequest, FileChange, Probe
 from panel.deployments import comparing, host_agent
 from panel.deployments.changes import Change
-from panel.deployments.models import Deployment, DeploymentItem, SiteState
+from panel.deployments.models import Deployment, DeploymentItem, DeploymentKind, SiteState
 from panel.deployments.planning import install_entries, live_states, roots_of
 from panel.deployments.probes import guards_of, probes_of
 from panel.deployments.rendered import contents, spec_of
@@ -51,11 +51,15 @@ class _Draft:
         self.installs = installs
         self.items = items
         self.changes = [Change(item.site, item.previous, item.revision) for item in items]
-        self.files: _Changes = [file for file in deployment.plan["files"] if file["site"]]
+        self.is_of_main = deployment.kind == DeploymentKind.MAIN
+        self.files: _Changes = [file for file in deployment.plan["files"] if file["site"] or self.is_of_main]
         self.stand: dict[int, _Changes] = {}
 
     def add_install_files(self, entries: dict[int, list[Any]]) -> None:
-        """The servers' own files, with what was found on the host when the plan was confirmed."""
+        """The servers' own files, with what was found on the host when the plan was confirmed. A main file is planned
+        whole and follows from no site."""
+        if self.is_of_main:
+            return
         shown = {file["path"]: file for file in self.deployment.plan["files"] if not file["site"]}
         for install in self.installs:
             self.stand[install.pk] = [asdict(entry.new) for entry in entries[install.pk] if entry.new]

@@ -15,6 +15,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("sites/<slug:name>/disable", views.disable, name="disable"),
     path("sites/<slug:name>/empty-cache", views.empty_cache, name="empty-cache"),
     path("sites/<slug:name>/overwrite", views_drift.overwrite, name="overwrite"),
+    path("servers/<int:pk>/main-file", views.main_file, name="main-file"),
     path("drift", views_drift.drift_list, name="drift"),
     path("drift/checks", views_drift.checks, name="drift-checks"),
     path("drift/check", views_drift.check, name="drift-check"),

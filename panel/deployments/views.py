@@ -17,15 +17,17 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_POST, require_safe
 
-from panel.accounts.permissions import Action, may
+from panel.accounts.permissions import Action, may, require
 from panel.core.errors import ApplicationError
 from panel.core.http import Request
 from panel.core.stream import region_view
 from panel.core.ui import Crumb
 from panel.deployments import caches, selectors, services, stream
 from panel.deployments.forms import FilterForm
+from panel.deployments.main_config import main_plan
 from panel.deployments.models import Deployment, DeploymentKind, DeploymentStatus
 from panel.deployments.planning import live_revision
+from panel.hosts.models import EngineInstall
 from panel.hosts.selectors import hosts_visible
 from panel.websites.models import Site
 from panel.websites.selectors import sites_visible
@@ -122,6 +124,7 @@ def detail(request: Request, uuid: UUID) -> HttpResponse:
         "crumbs": crumbs(),
         "drifted": [path for row in batch for path in row.plan.get("drifted", [])],
         "changed": sum(file["action"] != "keep" for row in batch for file in row.plan.get("files", [])),
+        "main_returns": not (deployment.plan.get("after", {}).get("main") or {}).get("files"),
         "row_rests": any(line.get("rests") for row in batch for line in row.plan.get("sites", [])),
         "steps": deployment.steps.all(),
         "sites": sites,
@@ -188,6 +191,16 @@ def _plan_hosts(request: Request, names: list[str]) -> HttpResponse:
         return redirect("hosts:list")
     back = reverse("hosts:detail", args=[names[0]]) if len(names) == 1 else reverse("hosts:list")
     return planned(request, lambda: services.hosts_plan(actor=request.user, hosts=hosts), back)
+
+
+@require_POST
+def main_file(request: Request, pk: int) -> HttpResponse:
+    """Plan to write the main file of a server (`managed` on), or to hand it back to its distribution."""
+    require(request.user, Action.ADMINISTER)
+    install = get_object_or_404(EngineInstall.objects.select_related("host"), pk=pk)
+    wanted = request.POST.get("managed") == "on"
+    back = reverse("hosts:detail", args=[install.host.name])
+    return planned(request, lambda: [main_plan(actor=request.user, install=install, managed=wanted)], back)
 
 
 @require_POST

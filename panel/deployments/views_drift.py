@@ -17,6 +17,7 @@ from panel.core.http import Request
 from panel.core.ui import Crumb
 from panel.deployments import drift as services
 from panel.deployments import selectors
+from panel.deployments.main_config import main_records
 from panel.deployments.views import PAGE, crumbs, planned, refused, site_or_404
 from panel.hosts.models import Host, HostOperation, OperationKind
 from panel.hosts.services.operations import UNFINISHED, operations_request
@@ -36,6 +37,7 @@ def drift_detail(request: Request, pk: int) -> HttpResponse:
     drift = get_object_or_404(selectors.drifts_visible(request.user, only_open=False), pk=pk)
     context = {
         "drift": drift,
+        "is_main": drift.path in main_records(drift.install),
         "crumbs": crumbs(Crumb(_("Drift"), reverse("deployments:drift"))),
         "may_adopt": may(request.user, Action.ADMINISTER) and drift.site is not None and drift.found,
     }

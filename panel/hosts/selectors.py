@@ -19,7 +19,7 @@ def hosts_visible(user: User) -> QuerySet[Host]:
 
 
 def installs_visible(user: User) -> QuerySet[EngineInstall]:
-    installs = EngineInstall.objects.select_related("host")
+    installs = EngineInstall.objects.select_related("host", "state")
     return installs if user.is_active else installs.none()
 
 

@@ -135,6 +135,10 @@ class InstallSerializer(serializers.ModelSerializer[EngineInstall]):
     modules = serializers.ListField(child=serializers.CharField(), read_only=True)
     paths = serializers.DictField(child=serializers.CharField(allow_blank=True), read_only=True)
 
+    main_files = serializers.SerializerMethodField(
+        help_text="The main file and the distribution's original, while the panel's is in use; else empty."
+    )
+
     class Meta:
         model = EngineInstall
         fields = [
@@ -150,10 +154,15 @@ class InstallSerializer(serializers.ModelSerializer[EngineInstall]):
             "unit",
             "workers",
             "manages_main_config",
+            "main_files",
             "is_running",
             "created_at",
             "updated_at",
         ]
+
+    def get_main_files(self, install: EngineInstall) -> list[str]:
+        state = getattr(install, "state", None)
+        return [file["path"] for file in state.main_files] if state else []
 
 
 class InstallInput(StrictModelSerializer):

@@ -75,7 +75,7 @@ def _live_context(request: Request, host: Host) -> dict[str, Any]:
         "offered": selectors.offered_fingerprint(host),
         "operations": operations,
         "is_busy": any(item.status in UNFINISHED for item in operations),
-        "installs": host.installs.all(),
+        "installs": host.installs.select_related("state"),
         "others": _others(host),
         "facts": _facts(host),
         "may_administer": may(request.user, Action.ADMINISTER),

@@ -1,0 +1,77 @@
+"""A distribution's nginx.conf, handed to the panel: all that it says and its packages rely on stays (user, modules,
+includes, log formats, maps, a server of its own), and what the panel sets takes the place of what it said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from panel.rendering.errors import NotExpressible
+from panel.rendering.nginx.quoting import line
+from panel.rendering.readers import Read, Unreadable
+from panel.rendering.readers.nginx import read
+from panel.rendering.spec import InstallSpec
+from panel.rendering.tree import Directive, Node, block, directive, print_tree
+
+CONNECTIONS = 4096
+
+
+@dataclass(frozen=True)
+class Managed:
+    """`lost` are directives of the original that gave way to the panel's, as (line, words, the panel's words)."""
+
+    text: str
+    lost: tuple[tuple[int, str, str], ...]
+
+
+def managed(original: str, install: InstallSpec, *, workers: int) -> Managed:
+    """What the panel writes instead of `original`; `workers` 0 is one per CPU. Raises NotExpressible for a file that
+    is no whole configuration."""
+    try:
+        nodes = read(original)
+    except Unreadable as error:
+        raise NotExpressible("/main_config", f"cannot be read: {error}") from error
+    if not any(node.name == "http" and node.body is not None for node in nodes):
+        raise NotExpressible("/main_config", "has no http block of its own: the panel would not know what to manage")
+    lost: list[tuple[int, str, str]] = []
+    main = [directive("worker_processes", workers or "auto")]
+    tree = _merged([node for node in nodes if node.name not in ("events", "http")], main, lost)
+    inner = {node.name: node.body or () for node in nodes if node.name in ("events", "http")}
+    tree.append(block("events", body=_merged(inner.get("events", ()), _events(), lost)))
+    tree.append(block("http", body=_merged(inner["http"], _http(), lost)))
+    return Managed(print_tree("nginx", line, "nginx.conf.j2", nodes=tree), tuple(lost))
+
+
+def _events() -> list[Directive]:
+    return [directive("worker_connections", CONNECTIONS)]
+
+
+def _http() -> list[Directive]:
+    return [
+        directive("server_tokens", "off"),
+        directive("sendfile", "on"),
+        directive("tcp_nopush", "on"),
+        directive("keepalive_timeout", "65s"),
+        directive("types_hash_max_size", 2048),
+        directive("server_names_hash_bucket_size", 128),
+        directive("ssl_protocols", "TLSv1.2", "TLSv1.3"),
+    ]
+
+
+def _merged(own: Iterable[Read], ours: Sequence[Directive], lost: list[tuple[int, str, str]]) -> list[Node]:
+    """Ours first: what the original includes and its sites inherit comes after."""
+    named = {item.name: item for item in ours}
+    kept: list[Node] = []
+    for node in own:
+        winner = named.get(node.name)
+        if winner is None:
+            kept.append(_node(node))
+        elif winner.args != node.args:
+            lost.append((node.line, line(Directive(node.name, node.args)), line(winner)))
+    return [*ours, *kept]
+
+
+def _node(node: Read) -> Directive:
+    if node.body is None:
+        return directive(node.name, *node.args)
+    return block(node.name, *node.args, body=[_node(child) for child in node.body])

@@ -1,0 +1,142 @@
+"""nginx.conf managed by the panel or left to the distribution, on a real nginx, in both layouts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from django.core.exceptions import PermissionDenied
+
+from panel.core.errors import ApplicationError
+from panel.deployments import drift, services
+from panel.deployments.main_config import KEPT, main_plan
+from panel.deployments.models import Deployment, DeploymentStatus, InstallState
+from panel.hosts.models import Engine, EngineInstall, Layout
+from tests.api.caller import caller_of
+from tests.deployments.real import Machine
+from tests.support.cast import signed_in
+from tests.support.nginx import NginxInstance
+
+# As a distribution's: a value of its own, a log format and a map that its sites may use, a server of its own.
+OWN = """\
+    keepalive_timeout 7;
+    log_format own '$remote_addr "$request"';
+    map $uri $kind { default plain; ~\\.php$ script; }
+    server { listen 127.0.0.1:%d; return 200 "the distribution's"; }
+}
+"""
+
+
+@pytest.fixture(params=[Layout.SITES, Layout.CONF_D])
+def install(request: pytest.FixtureRequest, machine: Machine, nginx: NginxInstance) -> EngineInstall:
+    """A server with a site on it, and a main file that says more than a minimum."""
+    from tests.support.ports import free_port
+
+    text = nginx.main_config.read_text().rstrip().removesuffix("}")
+    nginx.main_config.write_text(text + OWN % free_port())
+    nginx.reload()
+    found = machine.install(nginx, Engine.NGINX, request.param)
+    machine.deploy(machine.site("shop", found))
+    return found
+
+
+def run(machine: Machine, plan: Deployment, *, accept_drift: bool = False) -> Deployment:
+    """As Machine.run, by an administrator."""
+    from panel.deployments import execution
+    from panel.hosts.claims import Attempt
+
+    services.deployment_confirm(actor=machine.people.admin, deployment=plan, accept_drift=accept_drift)
+    assert execution.deployment_execute(plan.uuid) == Attempt.DONE
+    plan.refresh_from_db()
+    assert plan.status == DeploymentStatus.SUCCEEDED, plan.error
+    return plan
+
+
+def test_managed_drifted_written_anew_and_handed_back(
+    machine: Machine, nginx: NginxInstance, install: EngineInstall
+) -> None:
+    main, kept = nginx.main_config, Path(f"{nginx.main_config}{KEPT}")
+    original, admin = main.read_text(), machine.people.admin
+    plan = main_plan(actor=admin, install=install, managed=True)
+    assert main.read_text() == original, "a plan changes nothing"
+    assert "keepalive_timeout 7 gives way to keepalive_timeout 65s" in [note["text"] for note in plan.plan["warnings"]]
+    run(machine, plan)
+    text = main.read_text()
+    assert "managed by Paddock" in text
+    for line in ("worker_connections 4096;", "server_tokens off;", "map $uri $kind {", "log_format own"):
+        assert line in text
+    assert kept.read_text() == original
+    assert machine.answers("shop", "this is shop")
+    # Sites come and go without touching it, and it is watched like their files.
+    machine.deploy(machine.site("other", install))
+    assert main.read_text() == text
+    assert drift.drift_check(machine.host) == []
+    main.write_text(text + "# by hand\n")
+    (row,) = drift.drift_check(machine.host)
+    assert row.path == str(main)
+    page = signed_in(admin).get(f"/deployments/drift/{row.pk}").content.decode()
+    assert f"/deployments/servers/{install.pk}/main-file" in page
+    install.workers = 2
+    install.save()
+    again = main_plan(actor=admin, install=install, managed=True)
+    assert again.plan["drifted"] == [str(main)]
+    with pytest.raises(ApplicationError, match="Edited on the host"):
+        services.deployment_confirm(actor=admin, deployment=again)
+    run(machine, again, accept_drift=True)
+    assert "worker_processes 2;" in main.read_text() and "by hand" not in main.read_text()
+    run(machine, main_plan(actor=admin, install=install, managed=False))
+    assert main.read_text() == original
+    assert not kept.exists()
+    assert InstallState.objects.get(install=install).main_files == []
+    assert machine.answers("shop", "this is shop")
+
+
+def test_what_nginx_refuses_leaves_the_original(machine: Machine, nginx: NginxInstance) -> None:
+    """The site relies on what the panel's file takes away: a longer hash bucket than the panel's."""
+    install = machine.install(nginx, Engine.NGINX, Layout.CONF_D)
+    machine.deploy(machine.site("shop", install))
+    text = nginx.main_config.read_text()
+    nginx.main_config.write_text(text.replace("http {", "http {\n    server_names_hash_bucket_size 1024;"))
+    (nginx.root / "conf.d" / "long.conf").write_text(
+        f"server {{ listen {machine.port}; server_name {'long.' * 40}example; }}\n"
+    )
+    nginx.reload()
+    original = nginx.main_config.read_text()
+    plan = main_plan(actor=machine.people.admin, install=install, managed=True)
+    services.deployment_confirm(actor=machine.people.admin, deployment=plan)
+    from panel.deployments import execution
+
+    execution.deployment_execute(plan.uuid)
+    plan.refresh_from_db()
+    assert plan.status == DeploymentStatus.ROLLED_BACK
+    assert "server_names_hash_bucket_size" in plan.error
+    assert nginx.main_config.read_text() == original
+    assert not InstallState.objects.filter(install=install).exclude(main_files=[]).exists()
+
+
+def test_by_page_and_api_and_only_by_administrators(machine: Machine, nginx: NginxInstance) -> None:
+    install, people = machine.install(nginx, Engine.NGINX), machine.people
+    with pytest.raises(PermissionDenied):
+        main_plan(actor=people.owner, install=install, managed=True)
+    with pytest.raises(ApplicationError, match="distribution's already"):
+        main_plan(actor=people.admin, install=install, managed=False)
+    url = f"/deployments/servers/{install.pk}/main-file"
+    assert signed_in(people.owner).post(url, {"managed": "on"}).status_code == 403
+    client = signed_in(people.admin)
+    assert f'action="{url}"' in client.get(f"/hosts/{machine.host.name}/").content.decode()
+    shown = client.get(client.post(url, {"managed": "on"})["Location"]).content.decode()
+    assert "Write it" in shown and "nginx.conf.distribution" in shown
+    caller = caller_of(people.admin)
+    answer = caller.post(f"installs/{install.pk}/main-file/", {"managed": True})
+    assert answer.status_code == 201
+    (plan,) = answer.json()["deployments"]
+    assert [file["path"] for file in plan["plan"]["files"]] == [
+        str(nginx.main_config), f"{nginx.main_config}{KEPT}",
+    ]  # fmt: skip
+    row = Deployment.objects.get(uuid=plan["uuid"])
+    with pytest.raises(PermissionDenied):
+        services.deployment_confirm(actor=people.owner, deployment=row)
+    run(machine, row)
+    assert caller.get(f"installs/{install.pk}/").json()["main_files"] == [
+        str(nginx.main_config), f"{nginx.main_config}{KEPT}",
+    ]  # fmt: skip
