@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from django.core.exceptions import PermissionDenied
 
 from panel.core.errors import ApplicationError
-from panel.deployments import drift, services
+from panel.deployments import drift, execution, services
 from panel.deployments.main_config import KEPT, main_plan
 from panel.deployments.models import Deployment, DeploymentStatus, InstallState
+from panel.hosts.claims import Attempt
 from panel.hosts.models import Engine, EngineInstall, Layout
 from tests.api.caller import caller_of
 from tests.deployments.real import Machine
 from tests.support.cast import signed_in
 from tests.support.nginx import NginxInstance
+from tests.support.ports import free_port
 
 # As a distribution's: a value of its own, a log format and a map that its sites may use, a server of its own.
 OWN = """\
@@ -27,11 +30,16 @@ OWN = """\
 """
 
 
+@pytest.fixture
+def nginx(server_root: Path) -> Iterator[NginxInstance]:
+    """In a folder of its own, as /etc/nginx is: the agent's does not lie below it."""
+    with NginxInstance(server_root / "nginx") as server:
+        yield server
+
+
 @pytest.fixture(params=[Layout.SITES, Layout.CONF_D])
 def install(request: pytest.FixtureRequest, machine: Machine, nginx: NginxInstance) -> EngineInstall:
     """A server with a site on it, and a main file that says more than a minimum."""
-    from tests.support.ports import free_port
-
     text = nginx.main_config.read_text().rstrip().removesuffix("}")
     nginx.main_config.write_text(text + OWN % free_port())
     nginx.reload()
@@ -42,9 +50,6 @@ def install(request: pytest.FixtureRequest, machine: Machine, nginx: NginxInstan
 
 def run(machine: Machine, plan: Deployment, *, accept_drift: bool = False) -> Deployment:
     """As Machine.run, by an administrator."""
-    from panel.deployments import execution
-    from panel.hosts.claims import Attempt
-
     services.deployment_confirm(actor=machine.people.admin, deployment=plan, accept_drift=accept_drift)
     assert execution.deployment_execute(plan.uuid) == Attempt.DONE
     plan.refresh_from_db()
@@ -104,8 +109,6 @@ def test_what_nginx_refuses_leaves_the_original(machine: Machine, nginx: NginxIn
     original = nginx.main_config.read_text()
     plan = main_plan(actor=machine.people.admin, install=install, managed=True)
     services.deployment_confirm(actor=machine.people.admin, deployment=plan)
-    from panel.deployments import execution
-
     execution.deployment_execute(plan.uuid)
     plan.refresh_from_db()
     assert plan.status == DeploymentStatus.ROLLED_BACK
