@@ -10,9 +10,11 @@ from typing import Any
 
 from django.core.exceptions import ValidationError
 
+from panel.imports.mapping import apache_rewrites
 from panel.imports.mapping.common import Draft, fits, slug
 from panel.imports.reading import Node
 from panel.imports.report import CertificateFiles
+from panel.rendering import logformats
 from panel.rendering.roots import is_below
 from panel.websites import shapes, validators
 
@@ -30,11 +32,14 @@ TLS_FILES = ("sslcertificatefile", "sslcertificatekeyfile", "sslcertificatechain
 class Host:
     """A virtual host in the making."""
 
-    def __init__(self, draft: Draft, node: Node, own: tuple[Node, ...], prefix: str) -> None:
+    def __init__(
+        self, draft: Draft, node: Node, own: tuple[Node, ...], prefix: str, around: Sequence[Node] = ()
+    ) -> None:
         self.draft = draft
         self.node = node
         self.own = own
         self.prefix = prefix
+        self.around = around
         self.where = f"blocks/{len(draft.blocks)}"
         self.block: dict[str, Any] = {"listens": [], "names": [], "locations": []}
         self.ended = False  # a redirect of everything took the location /
@@ -49,7 +54,7 @@ class Host:
 def host(draft: Draft, node: Node, own: tuple[Node, ...], around: Sequence[Node], prefix: str, first: set[str]) -> None:
     """Add the virtual host's block. `around` is what stands outside it; `first` remembers which addresses had one:
     the first virtual host of an address is its default."""
-    made = Host(draft, node, own, prefix)
+    made = Host(draft, node, own, prefix, around)
     draft.blocks.append(made.block)
     _listens(made, first)
     _index(made, around)
@@ -199,9 +204,26 @@ def _log(made: Host, name: str, value: str) -> str | None:
 
 
 def _custom_log(made: Host, node: Node) -> str | None:
-    if node.args[1:] != ("combined",):
+    known = _format(made, node.args[1:])
+    if known is None:
         return "its format has no place in the model"
-    return _log(made, "access_log", node.value)
+    if why := _log(made, "access_log", node.value):
+        return why
+    made.block["access_log_format"] = known
+    return ""
+
+
+def _format(made: Host, args: Sequence[str]) -> str | None:
+    """The model's format that writes the same lines, by its text or by the name that LogFormat gave it."""
+    if len(args) != 1:
+        return None
+    said = [
+        item.args[0] for item in (*made.around, *made.own) if item.low == "logformat" and item.args[1:] == tuple(args)
+    ]
+    if args[0] == "combined":  # a name that every distribution's main file knows, and the panel uses
+        return ""
+    text = said[-1] if said else args[0]
+    return next((ours for ours, theirs in logformats.APACHE.items() if text == theirs), None)
 
 
 def _error_log(made: Host, node: Node) -> str | None:
@@ -269,16 +291,30 @@ def _everything(made: Host, code: int, value: str) -> str | None:
 
 
 def _rewrite(made: Host, node: Node) -> str | None:
-    """The one rule that everybody has; with conditions or others beside it all stay raw, in their order."""
-    others = [item for item in made.own if item.low in ("rewriterule", "rewritecond")]
-    if len(others) != 1 or not _is_to_https(others[0]):
-        return None
-    if node.low == "rewriteengine":
-        return ""
-    flags = others[0].args[2].strip("[]").lower().split(",")
+    """The one rule that everybody has, which leads to https; else the list of the model, or all stay raw, in order."""
+    rules = [item for item in made.own if item.low == "rewriterule"]
+    if len(rules) != 1 or not _is_to_https(rules[0]):
+        return _rewrites(made, node)
+    conditions = [item for item in made.own if item.low == "rewritecond"]
+    tls = any(item["tls"] for item in made.block["listens"])
+    names = {value.lower() for low in ("servername", "serveralias") for item in made.own if item.low == low
+             for value in item.args}  # fmt: skip
+    if not apache_rewrites.is_on(made.own) or not apache_rewrites.always_holds(conditions, names, is_tls=tls):
+        return "its conditions have no place in the model"
+    if node.low != "rewriterule":
+        return "!every request to this virtual host is redirected" if node.low == "rewritecond" else ""
+    flags = rules[0].args[2].strip("[]").lower().split(",")
     code = next((flag[2:] for flag in flags if flag.startswith("r=")), "302")
     number = int(code) if code.isdigit() else REDIRECTS.get(code)
     return _everything(made, number, "https://$host$request_uri") if number in validators.REDIRECTS else None
+
+
+def _rewrites(made: Host, node: Node) -> str | None:
+    found, why = apache_rewrites.rewrites_of(made.own)
+    if not found:
+        return why or None
+    made.block["rewrites"] = found
+    return ""
 
 
 def _is_to_https(node: Node) -> bool:
@@ -356,6 +392,7 @@ _TAKERS: dict[str, Callable[[Host, Node], str | None]] = {
     "redirecttemp": _redirect,
     "rewriteengine": _rewrite,
     "rewriterule": _rewrite,
+    "rewritecond": _rewrite,
     "proxypass": _proxy_pass,
     "proxypreservehost": _preserve_host,
     "filesmatch": _files_match,

@@ -33,6 +33,7 @@ class Draft:
     php_pools: list[dict[str, Any]] = field(default_factory=list)
     blocks: list[dict[str, Any]] = field(default_factory=list)
     certificates: list[CertificateFiles] = field(default_factory=list)
+    cache_mb: int | None = None  # None: the model's own
 
     def note(self, node: Node, outcome: Outcome, note: str = "", where: str = "") -> None:
         """One directive's fate. A block's stands for the directives in it only when they are no items themselves."""
@@ -58,6 +59,7 @@ class Draft:
 
     def definition(self, name: str) -> dict[str, Any]:
         return {
+            **({} if self.cache_mb is None else {"cache_mb": self.cache_mb}),
             "name": name,
             "upstreams": self.upstreams,
             "php_pools": self.php_pools,

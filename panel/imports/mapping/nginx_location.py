@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from panel.imports.mapping.common import Draft, fits, megabytes
+from panel.imports.mapping.nginx_cache import cached
 from panel.imports.mapping.nginx_handlers import PROXY_WORDS, fastcgi, proxy
 from panel.imports.mapping.nginx_rewrites import rewrites_of
 from panel.imports.reading import Node
@@ -108,9 +109,9 @@ def location(
 def _fill(place: Location) -> None:
     names = {node.name for node in place.own}
     if "proxy_pass" in names and proxy(place):
-        _rest(place, PROXY_WORDS)
+        _rest(place, PROXY_WORDS | cached(place, "proxy"))
     elif "fastcgi_pass" in names and (taken := fastcgi(place)) is not None:
-        _rest(place, taken)
+        _rest(place, taken | cached(place, "fastcgi"))
     elif "return" in names and _returns(place):
         _rest(place, frozenset({"return", "default_type"}))
     elif names == {"deny"} and [node.args for node in place.own] == [("all",)]:

@@ -14,7 +14,7 @@ from panel.imports.mapping.nginx_location import REWRITES, header_fits, header_o
 from panel.imports.mapping.nginx_rewrites import rewrites_of
 from panel.imports.reading import Node
 from panel.imports.report import CertificateFiles
-from panel.rendering import variables
+from panel.rendering import logformats, variables
 from panel.rendering.handlers import REDIRECTS
 from panel.rendering.nginx.scope import Dialect
 from panel.rendering.roots import is_below
@@ -224,13 +224,29 @@ def _header(made: Server, node: Node) -> str:
     return ""
 
 
+def _format(made: Server, args: Sequence[str]) -> str | None:
+    """The model's format that writes the same lines; "" is combined, which nginx knows without being told."""
+    if args in ((), ("combined",)):
+        return ""
+    said = [item.args[1:] for item in made.http if item.name == "log_format" and item.args[:1] == tuple(args)]
+    for ours, text in logformats.NGINX.items():
+        escape = ("escape=json",) if ours == "json" else ()
+        if said and (said[-1][: len(escape)], "".join(said[-1][len(escape) :])) == (escape, text):
+            return ours
+    return None
+
+
 def _access_log(made: Server, node: Node) -> str:
     if node.value == "off":
         made.block["access_log"] = "off"
         return ""
-    if node.args[1:] not in ((), ("combined",)):
+    known = _format(made, node.args[1:])
+    if known is None:
         return "its format has no place in the model"
-    return _log(made, "access_log", node.value)
+    if why := _log(made, "access_log", node.value):
+        return why
+    made.block["access_log_format"] = known
+    return ""
 
 
 def _log(made: Server, name: str, path: str) -> str:
