@@ -249,8 +249,8 @@ EXPLAINED = (
         "as it is.",
         lambda case: (
             case.statuses in ((301, 301), (302, 302))
-            and case.nginx.headers.get("location", "").replace('"', "%22").replace("\\", "%5C")
-            == case.other.headers.get("location")
+            and case.nginx.headers.get("location", "").replace('"', "%22").replace("\\", "%5C").lower()
+            == case.other.headers.get("location", "").lower()
         ),
     ),
     Explained(
