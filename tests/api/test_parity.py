@@ -119,6 +119,7 @@ TWINS: dict[str, str] = {
     "deployments:rollback": "POST sites/{name}/rollback/",
     "deployments:disable": "POST sites/{name}/disable/",
     "deployments:empty-cache": "POST sites/{name}/empty-cache/",
+    "deployments:main-file": "POST installs/{id}/main-file/",
     "deployments:overwrite": "POST drifts/{id}/overwrite/",
     "deployments:drift": "GET drifts/, GET pins/",
     "deployments:drift-checks": "GET operations/",
