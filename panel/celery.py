@@ -1,6 +1,14 @@
 """The Celery application; tasks live in each app's tasks.py."""
 
 import os
+import sys
+
+# kombu would load YAML, a megabyte, in case that a message were written in it; the API's schema has it all the same.
+if "yaml" not in sys.modules:
+    sys.modules["yaml"] = None  # type: ignore[assignment]
+    import kombu.serialization  # noqa: F401
+
+    del sys.modules["yaml"]
 
 from celery import Celery
 from celery.signals import worker_init

@@ -177,6 +177,8 @@ def main(folder: Path) -> None:
     os.environ["DJANGO_SETTINGS_MODULE"] = "panel.settings"
     # As `make run` does: what migrating needs in memory is not what a worker needs.
     subprocess.run([sys.executable, "manage.py", "migrate", "--verbosity", "0"], check=True)
+    # It came with the tests' browser; Celery loads it where it is installed, and a panel's worker has none.
+    sys.modules["greenlet"] = None  # type: ignore[assignment]
     import django
 
     django.setup()
