@@ -34,6 +34,7 @@ http {{
     sendfile on;
     keepalive_requests 1000000000;
     {cache}
+    map $http_upgrade $upgraded {{ default upgrade; "" ""; }}
     upstream fast {{ server 127.0.0.1:{place.upstream}; keepalive 128; keepalive_requests 1000000000; }}
     server {{
         listen 127.0.0.1:{place.plain};
@@ -48,6 +49,22 @@ http {{
             proxy_pass http://fast;
             proxy_http_version 1.1;
             proxy_set_header Connection "";
+        }}
+        location = /site {{
+            gzip on;
+            add_header X-Frame-Options SAMEORIGIN;
+            add_header Strict-Transport-Security "max-age=31536000" always;
+            proxy_pass http://fast;
+            proxy_http_version 1.1;
+            proxy_set_header Host $host;
+            proxy_set_header X-Real-IP $remote_addr;
+            proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
+            proxy_set_header X-Forwarded-Proto $scheme;
+            proxy_set_header Upgrade $http_upgrade;
+            proxy_set_header Connection $upgraded;
+        }}
+        location = /near {{
+            proxy_pass http://127.0.0.1:{place.upstream};
         }}
         location = /hello.php {{
             fastcgi_pass unix:{place.php};

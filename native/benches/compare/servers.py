@@ -118,19 +118,19 @@ def build(name: str, place: Place) -> Server | None:
         return Server(name, str(RELEASE / "limit"), [str(RELEASE / "limit"), *ports], place, frozenset({"limit"}))
     if name == "gallop":
         binary = os.environ.get("COMPARE_GALLOP", str(RELEASE / "gallop"))
-        speaks = BASE | {"http2", "http3", "php", "proxy", "blocks"}
+        speaks = BASE | {"http2", "http3", "php", "proxy", "site", "blocks"}
         return Server(name, binary, _nginx(place, binary, True, True), place, speaks)
     if name == "nginx-new":
         newer = _newer_nginx()
         if newer is None:
             return None
-        speaks = BASE | {"http2", "http3", "php", "proxy", "blocks"}
+        speaks = BASE | {"http2", "http3", "php", "proxy", "site", "blocks"}
         return Server(name, newer, _nginx(place, newer, True, True), place, speaks)
     binary = shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin") or ""
     if not binary:
         return None
     if name == "nginx":
-        speaks = BASE | {"http2", "php", "proxy", "blocks"}
+        speaks = BASE | {"http2", "php", "proxy", "site", "blocks"}
         return Server(name, binary, _nginx(place, binary, False, False), place, speaks)
     if name == "apache2":
         (place.folder / "httpd.conf").write_text(peers.apache(place))

@@ -17,7 +17,8 @@ use std::sync::Arc;
 pub struct LocNode {
     pub name: String,
     pub kind: LocKind,
-    pub conf: LocConf,
+    /// What is set here: nothing in most locations, and the settings are large.
+    pub conf: Option<Box<LocConf>>,
     pub handler: Option<Handler>,
     pub ops: Vec<Op>,
     pub ifs: Vec<LocNode>,
@@ -33,7 +34,7 @@ impl LocNode {
         LocNode {
             name: name.into(),
             kind,
-            conf: LocConf::default(),
+            conf: None,
             handler: None,
             ops: Vec::new(),
             ifs: Vec::new(),
@@ -97,6 +98,8 @@ pub struct Builder {
     pub seen: Vec<&'static str>,
     /// Nested `if` operations are collected here.
     pub op_stack: Vec<Vec<Op>>,
+    /// Expressions by their text and whether letters' case counts: many servers have the same.
+    patterns: HashMap<(String, bool), Pattern>,
 }
 
 impl Builder {
@@ -114,6 +117,7 @@ impl Builder {
             upstream: None,
             seen: Vec::new(),
             op_stack: Vec::new(),
+            patterns: HashMap::new(),
         }
     }
 
@@ -140,7 +144,7 @@ impl Builder {
 
     /// The settings of the innermost block.
     pub fn loc(&mut self) -> &mut LocConf {
-        &mut self.node().conf
+        self.node().conf.get_or_insert_default()
     }
 
     pub fn node(&mut self) -> &mut LocNode {
@@ -182,7 +186,13 @@ impl Builder {
     }
 
     pub fn pattern(&mut self, source: &str, caseless: bool, place: &Place) -> Result<Pattern> {
-        Pattern::compile(source, caseless, &mut self.vars, place)
+        let key = (source.to_string(), caseless);
+        if let Some(known) = self.patterns.get(&key) {
+            return Ok(known.clone());
+        }
+        let pattern = Pattern::compile(source, caseless, &mut self.vars, place)?;
+        self.patterns.insert(key, pattern.clone());
+        Ok(pattern)
     }
 
     /// A path relative to the server's prefix.

@@ -86,7 +86,7 @@ fn finish(mut b: Builder, files: Vec<SourceFile>) -> Result<Config> {
 }
 
 fn finish_http(b: &mut Builder, mut node: HttpNode, mut locs: Vec<LocNode>) -> Result<Http> {
-    let mut top = locs.pop().expect("the http level").conf;
+    let mut top = *locs.pop().expect("the http level").conf.unwrap_or_default();
     top.types
         .get_or_insert_with(|| Arc::new(crate::directives::default_types()));
     for (index, kind, place) in &node.zone_uses {
@@ -115,11 +115,12 @@ fn finish_http(b: &mut Builder, mut node: HttpNode, mut locs: Vec<LocNode>) -> R
         };
         top.access_log = Some(Arc::new(vec![log]));
     }
+    let top = Arc::new(top);
     let mut servers = Vec::new();
     let mut listens = Vec::new();
     let mut zones = Zones::default();
     if let Some(own) = crate::directives::status::server(&mut node) {
-        let (server, names, at) = finish_server(own, &SrvConf::default(), &LocConf::default());
+        let (server, names, at) = finish_server(own, &SrvConf::default(), &Arc::default());
         let server = Arc::new(server);
         listens.extend(at.into_iter().map(|l| (l, server.clone(), names.clone())));
     }
@@ -248,7 +249,7 @@ fn give_resolvers(upstreams: &mut [Upstream], top: &LocConf) -> Result<()> {
 
 type Finished = (Server, Arc<Vec<ServerName>>, Vec<Listen>);
 
-fn finish_server(mut node: ServerNode, outer: &SrvConf, top: &LocConf) -> Finished {
+fn finish_server(mut node: ServerNode, outer: &SrvConf, top: &Arc<LocConf>) -> Finished {
     node.conf.inherit(outer);
     // An unnamed server answers requests that have no name.
     if node.names.is_empty() {
@@ -290,22 +291,15 @@ fn default_listen(port: u16, node: &ServerNode) -> Listen {
     }
 }
 
-fn finish_location(mut node: LocNode, outer: &LocConf) -> Location {
-    merge_headers(&mut node.conf, outer);
-    merge_coding(&mut node.conf.brotli, &outer.brotli);
-    merge_coding(&mut node.conf.zstd, &outer.zstd);
-    merge_upstream(&mut node.conf.proxy, &outer.proxy);
-    merge_upstream(&mut node.conf.fastcgi, &outer.fastcgi);
-    merge_secure_link(&mut node.conf, outer);
-    node.conf.inherit(outer);
-    give_settings(&mut node);
+fn finish_location(mut node: LocNode, outer: &Arc<LocConf>) -> Location {
+    let conf = settings(&mut node, outer);
     let handler = node.handler.clone();
     let nameless = |mut inner: LocNode| {
         // An `if` keeps the handler of the location around it unless it has its own.
         if inner.handler.is_none() {
             inner.handler = handler.clone();
         }
-        Arc::new(finish_location(inner, &node.conf))
+        Arc::new(finish_location(inner, &conf))
     };
     let ifs = node.ifs.into_iter().map(nameless).collect();
     let limit_except = node.limit_except.map(|(methods, inner)| {
@@ -313,12 +307,12 @@ fn finish_location(mut node: LocNode, outer: &LocConf) -> Location {
         if inner.handler.is_none() {
             inner.handler = handler.clone();
         }
-        (methods, Arc::new(finish_location(inner, &node.conf)))
+        (methods, Arc::new(finish_location(inner, &conf)))
     });
     let children = node.children.into_iter().map(|mut inner| {
         // What lies within an internal location is as internal.
         inner.internal = inner.internal.or(node.internal);
-        Arc::new(finish_location(inner, &node.conf))
+        Arc::new(finish_location(inner, &conf))
     });
     let children = LocTree::build(children.collect());
     let passes = matches!(node.handler, Some(Handler::Proxy(_) | Handler::Fastcgi(_)));
@@ -327,7 +321,7 @@ fn finish_location(mut node: LocNode, outer: &LocConf) -> Location {
         auto_redirect: passes && plain && node.name.ends_with('/'),
         name: node.name,
         kind: node.kind,
-        conf: node.conf,
+        conf,
         handler: node.handler,
         ops: node.ops,
         ifs,
@@ -336,6 +330,38 @@ fn finish_location(mut node: LocNode, outer: &LocConf) -> Location {
         limit_except,
         children,
     }
+}
+
+/// A location's settings: its own over those around it.
+fn settings(node: &mut LocNode, outer: &Arc<LocConf>) -> Arc<LocConf> {
+    if node.conf.is_none() && is_taken_over(node.handler.as_ref(), outer) {
+        return outer.clone();
+    }
+    let mut conf = *node.conf.take().unwrap_or_default();
+    merge_headers(&mut conf, outer);
+    merge_coding(&mut conf.brotli, &outer.brotli);
+    merge_coding(&mut conf.zstd, &outer.zstd);
+    merge_upstream(&mut conf.proxy, &outer.proxy);
+    merge_upstream(&mut conf.fastcgi, &outer.fastcgi);
+    merge_secure_link(&mut conf, outer);
+    conf.inherit(outer);
+    give_settings(node.handler.as_ref(), &mut conf);
+    Arc::new(conf)
+}
+
+/// Whether a location without settings of its own has just those around it.
+fn is_taken_over(handler: Option<&Handler>, outer: &LocConf) -> bool {
+    let complete = match handler {
+        Some(Handler::Proxy(_)) => outer.proxy.is_some(),
+        Some(Handler::Fastcgi(_)) => outer.fastcgi.is_some(),
+        _ => true,
+    };
+    complete
+        && outer.add_header_inherit.is_none()
+        && outer.add_trailer_inherit.is_none()
+        && outer.secure_link.is_none()
+        && outer.secure_link_md5.is_none()
+        && outer.secure_link_secret.is_none()
 }
 
 /// The old form of secure_link and the new one exclude each other: a level that has one of its own
@@ -357,13 +383,13 @@ fn merge_secure_link(inner: &mut LocConf, outer: &LocConf) {
 }
 
 /// Whatever passes requests on has settings, if only the defaults.
-fn give_settings(node: &mut LocNode) {
-    match node.handler {
+fn give_settings(handler: Option<&Handler>, conf: &mut LocConf) {
+    match handler {
         Some(Handler::Proxy(_)) => {
-            node.conf.proxy.get_or_insert_with(Arc::default);
+            conf.proxy.get_or_insert_with(Arc::default);
         }
         Some(Handler::Fastcgi(_)) => {
-            node.conf.fastcgi.get_or_insert_with(Arc::default);
+            conf.fastcgi.get_or_insert_with(Arc::default);
         }
         _ => {}
     }

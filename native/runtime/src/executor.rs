@@ -202,7 +202,8 @@ impl Runtime {
     fn turn(&self, events: &mut Vec<libc::epoll_event>) {
         let inner = &self.inner;
         inner.before_wait.borrow().iter().for_each(|f| f());
-        let timeout = if inner.ready.borrow().is_empty() {
+        let is_idle = inner.ready.borrow().is_empty() && inner.ios.borrow().unparked.is_empty();
+        let timeout = if is_idle {
             let next = inner.timers.borrow().next_in(now_ms());
             next.map_or(-1, |ms| ms.min(60_000) as i32)
         } else {
@@ -232,8 +233,10 @@ impl Runtime {
                 handler(slot as usize);
             }
         }
-        // No events are taken meanwhile; the memory is kept for those to come.
-        self.inner.ios.borrow_mut().unparked = unparked;
+        // Those that were added meanwhile are told in the next turn; the memory is kept.
+        let mut ios = self.inner.ios.borrow_mut();
+        unparked.append(&mut ios.unparked);
+        ios.unparked = unparked;
     }
 
     fn take_remote(&self) {

@@ -122,12 +122,16 @@ pub struct IoFd {
     key: u64,
     /// No other descriptor names the socket: its close takes it out of the epoll set (epoll(7)).
     sole: bool,
+    /// What it is in the epoll set for, all bits where that does not change; 0: it is not in it.
+    told: Cell<u32>,
     /// Its state belongs to this thread's executor.
     local: PhantomData<Rc<Cell<()>>>,
 }
 
-/// Both directions, told once for each change.
-const BOTH_WAYS: u32 = (libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET) as u32;
+/// What there is to read, told once for each change.
+const READING: u32 = (libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLET) as u32;
+/// Both directions.
+const BOTH_WAYS: u32 = READING | libc::EPOLLOUT as u32;
 
 impl IoFd {
     pub fn new(fd: OwnedFd) -> io::Result<IoFd> {
@@ -150,8 +154,41 @@ impl IoFd {
             fd,
             key,
             sole,
+            told: Cell::new(u32::MAX),
             local: PhantomData,
         })
+    }
+
+    /// For a socket that no other descriptor names and that may be done with before anybody waits for it:
+    /// only then it joins the epoll set, and for what is waited for. Room to write is there as a rule, and
+    /// being told of it each time costs a turn.
+    pub fn later(fd: OwnedFd) -> IoFd {
+        IoFd {
+            fd,
+            key: with_current(|c| c.ios.borrow_mut().add()),
+            sole: true,
+            told: Cell::new(0),
+            local: PhantomData,
+        }
+    }
+
+    /// Has these events told from now on; what is so already is told too.
+    fn join(&self, events: u32) {
+        let told = self.told.get();
+        if told & events == events {
+            return;
+        }
+        self.told.set(told | events);
+        with_current(|c| {
+            let joined = match told {
+                0 => c.epoll.add(self.raw(), events, self.key),
+                _ => c.epoll.modify(self.raw(), told | events, self.key),
+            };
+            // A socket that cannot be waited for counts as closed by the peer.
+            if joined.is_err() {
+                c.ios.borrow_mut().ready(self.key, libc::EPOLLHUP as u32);
+            }
+        });
     }
 
     pub fn raw(&self) -> RawFd {
@@ -171,6 +208,7 @@ impl IoFd {
             state.parked = true;
             state.wakers = None;
         });
+        self.join(READING);
     }
 
     fn with<T>(&self, f: impl FnOnce(&mut IoState) -> T) -> T {
@@ -205,11 +243,19 @@ impl IoFd {
     }
 
     pub fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<()> {
-        self.with(|state| state.poll(state.readable, |w| &mut w.reader, cx))
+        let polled = self.with(|state| state.poll(state.readable, |w| &mut w.reader, cx));
+        if polled.is_pending() {
+            self.join(READING);
+        }
+        polled
     }
 
     pub fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<()> {
-        self.with(|state| state.poll(state.writable, |w| &mut w.writer, cx))
+        let polled = self.with(|state| state.poll(state.writable, |w| &mut w.writer, cx));
+        if polled.is_pending() {
+            self.join(BOTH_WAYS);
+        }
+        polled
     }
 
     pub async fn readable(&self) {

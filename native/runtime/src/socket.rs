@@ -31,17 +31,20 @@ impl Sock {
         &self.io
     }
 
-    /// A connection just accepted. Nothing is read before an event tells of bytes: as a rule there are
-    /// none yet.
-    pub fn accepted(fd: OwnedFd) -> io::Result<Sock> {
-        let io = IoFd::sole(fd)?;
+    /// A connection just accepted. Where many come at once, bytes are there already, and some of them are
+    /// answered and closed before anybody has to wait for more.
+    pub fn accepted(fd: OwnedFd) -> Sock {
+        let io = IoFd::later(fd);
+        io.set_readable();
         io.set_writable();
-        Ok(Sock { io })
+        Sock { io }
     }
 
     /// A connection just made, to which nothing was written yet: nothing can be there to read.
-    pub fn connected(fd: OwnedFd) -> io::Result<Sock> {
-        Self::accepted(fd)
+    pub fn connected(fd: OwnedFd) -> Sock {
+        let io = IoFd::later(fd);
+        io.set_writable();
+        Sock { io }
     }
 
     pub fn poll_read(&self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {

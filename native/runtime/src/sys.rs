@@ -25,11 +25,18 @@ impl Epoll {
     }
 
     pub fn add(&self, fd: RawFd, events: u32, key: u64) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_ADD, fd, events, key)
+    }
+
+    /// Changes what is told of a descriptor that was added.
+    pub fn modify(&self, fd: RawFd, events: u32, key: u64) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_MOD, fd, events, key)
+    }
+
+    fn control(&self, what: i32, fd: RawFd, events: u32, key: u64) -> io::Result<()> {
         let mut event = libc::epoll_event { events, u64: key };
         // SAFETY: `event` lives through the call; the kernel copies it.
-        check(unsafe {
-            libc::epoll_ctl(self.fd.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &mut event)
-        })?;
+        check(unsafe { libc::epoll_ctl(self.fd.as_raw_fd(), what, fd, &mut event) })?;
         Ok(())
     }
 

@@ -21,13 +21,13 @@ use std::sync::Arc;
 /// First byte of a TLS record that holds a handshake.
 const TLS_HANDSHAKE: u8 = 0x16;
 
-/// A connection just accepted. Most can wait for their first request without a task; it is there where
-/// something comes before that.
+/// A connection just accepted. Its first request may be there already, and most can wait for it without a
+/// task; one is there where something comes before that.
 pub fn accept(idle: &Rc<Idle>, tls: &Arc<Store>, conn: Conn, count: ConnectionCount, sock: Sock) {
     if !conn.endpoint.ssl && !conn.endpoint.proxy_protocol {
         let limit = header_timeout(&conn);
         let (conn, io) = (Rc::new(conn), Plain::new(sock));
-        return idle.park(Client { conn, count, io }, coarse_ms() + limit + 1);
+        return h1::take_up(idle, Client { conn, count, io }, coarse_ms() + limit + 1);
     }
     let (idle, tls) = (idle.clone(), tls.clone());
     spawn(async move {

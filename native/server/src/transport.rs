@@ -50,6 +50,32 @@ pub enum Line {
     Secure(Secure),
 }
 
+impl Line {
+    /// See [`Transport::park`].
+    pub fn park(&self) -> usize {
+        match self {
+            Line::Plain(io) => io.park(),
+            Line::Secure(io) => io.park(),
+        }
+    }
+
+    /// See [`Transport::is_hung_up`].
+    pub fn is_hung_up(&self) -> bool {
+        match self {
+            Line::Plain(io) => io.is_hung_up(),
+            Line::Secure(io) => io.is_hung_up(),
+        }
+    }
+
+    /// See [`Transport::raw`].
+    pub fn raw(&self) -> RawFd {
+        match self {
+            Line::Plain(io) => io.raw(),
+            Line::Secure(io) => io.raw(),
+        }
+    }
+}
+
 /// Cleartext.
 pub struct Plain {
     sock: Sock,
@@ -58,11 +84,6 @@ pub struct Plain {
 impl Plain {
     pub fn new(sock: Sock) -> Plain {
         Plain { sock }
-    }
-
-    /// The number that [`Transport::park`] gives.
-    pub fn slot(&self) -> usize {
-        self.sock.io().slot()
     }
 }
 

@@ -329,13 +329,9 @@ fn accepted(
     }
     counters.handled.fetch_add(1, Ordering::Relaxed);
     let count = ConnectionCount::new(worker.clone());
-    match Sock::accepted(fd) {
-        Ok(sock) => {
-            let conn = connection(worker, listener, &sock, peer);
-            session::accept(idle, tls, conn, count, sock);
-        }
-        Err(e) => worker.log(Level::Crit, &format!("epoll_ctl() failed ({e})")),
-    }
+    let sock = Sock::accepted(fd);
+    let conn = connection(worker, listener, &sock, peer);
+    session::accept(idle, tls, conn, count, sock);
 }
 
 fn connection(worker: &Worker, listener: &Listener, sock: &Sock, peer: Option<SocketAddr>) -> Conn {

@@ -2,11 +2,17 @@
 //! upstream does, clients and upstreams must not be able to tell which.
 
 use crate::site::{self, Server};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
+
+/// What keeps a location's requests off the quick way and changes nothing of them.
+const SLOW: &str = "expires off;";
 
 /// What a server does when it was asked: sends these pieces one by one, and then closes or does not.
 struct Script {
@@ -34,6 +40,22 @@ fn halves(text: &str, at: usize) -> Script {
     Script {
         pieces: vec![a.to_vec(), b.to_vec()],
         closes: false,
+    }
+}
+
+impl Script {
+    /// Leaves what answers a request for the head alone.
+    fn cut_bodies(&mut self) {
+        let mut seen = Vec::new();
+        for piece in &mut self.pieces {
+            let before = seen.len();
+            seen.extend_from_slice(piece);
+            let end = seen.windows(4).position(|w| w == b"\r\n\r\n");
+            if let Some(end) = end {
+                piece.truncate((end + 4).saturating_sub(before));
+            }
+        }
+        self.pieces.retain(|piece| !piece.is_empty());
     }
 }
 
@@ -67,10 +89,10 @@ fn http_upstream() -> u16 {
 }
 
 fn serve_http(mut stream: TcpStream) {
-    let mut request = Vec::new();
     let mut buffer = [0; 4096];
     loop {
-        while !request.ends_with(b"\r\n\r\n") {
+        let mut request = Vec::new();
+        while !is_asked(&request) {
             match stream.read(&mut buffer) {
                 Ok(n) if n > 0 => request.extend_from_slice(&buffer[..n]),
                 _ => return,
@@ -79,11 +101,27 @@ fn serve_http(mut stream: TcpStream) {
         let text = String::from_utf8_lossy(&request).into_owned();
         let target = text.split(' ').nth(1).unwrap_or_default();
         let word = target.rsplit('/').next().unwrap_or_default().to_string();
-        if !follow(&mut stream, &http_script(&word, &text)) {
+        let mut script = http_script(&word, &text);
+        if text.starts_with("HEAD ") && word != "long" {
+            script.cut_bodies();
+        }
+        if !follow(&mut stream, &script) {
             return;
         }
-        request.clear();
     }
+}
+
+/// Whether a request is whole.
+fn is_asked(request: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(request);
+    let Some((head, body)) = text.split_once("\r\n\r\n") else {
+        return false;
+    };
+    let length = head
+        .lines()
+        .find_map(|l| l.strip_prefix("Content-Length: "))
+        .map_or(0, |n| n.parse().expect("a length"));
+    body.len() >= length
 }
 
 fn http_script(word: &str, request: &str) -> Script {
@@ -92,7 +130,7 @@ fn http_script(word: &str, request: &str) -> Script {
         "plain" => say(&ok("Content-Length: 5\r\nServer: x\r\nX-A: 1\r\n", "hello")),
         "echo" => {
             // The location's name differs, the rest must not.
-            let seen = request.replacen("/quick/", "/slow/", 1);
+            let seen = request.replacen("/quick", "/slow", 1);
             say(&ok(&format!("Content-Length: {}\r\n", seen.len()), &seen))
         }
         "fields" => say(&ok(
@@ -117,6 +155,10 @@ fn http_script(word: &str, request: &str) -> Script {
         "unchanged" => say("HTTP/1.1 304 Same\r\nContent-Length: 7\r\nETag: \"e\"\r\n\r\n"),
         "missing" => say("HTTP/1.1 404 \r\nContent-Length: 2\r\n\r\nno"),
         "broken" => say("HTTP/1.1 500 Oh\r\nContent-Length: 2\r\n\r\nno"),
+        "large-echo" => {
+            let body = format!("{request}{}", "x".repeat(100_000));
+            say(&ok(&format!("Content-Length: {}\r\n", body.len()), &body))
+        }
         "hints" => say(&format!(
             "HTTP/1.1 103 Early\r\nLink: x\r\n\r\n{}",
             ok("Content-Length: 2\r\n", "ok")
@@ -130,6 +172,17 @@ fn http_script(word: &str, request: &str) -> Script {
         "leaves" => say_and_close(&ok("Content-Length: 2\r\n", "ok")),
         "head-cut" => halves(&ok("X-A: 1\r\nContent-Length: 5\r\n", "hello"), 25),
         "body-cut" => halves(&ok("Content-Length: 5\r\n", "hello"), 42),
+        "body-late" => halves(&ok("X-A: 1\r\nContent-Length: 5\r\n", "hello"), 46),
+        "rest-lost" => Script {
+            closes: true,
+            ..halves(&ok("X-A: 1\r\nContent-Length: 9\r\n", "hello"), 46)
+        },
+        "more-than-told" => halves(&ok("X-A: 1\r\nContent-Length: 2\r\n", "hello"), 46),
+        "half-large" => halves(&ok("Content-Length: 3000\r\n", &"x".repeat(3000)), 2000),
+        "missing-file" => say(
+            "HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\nETag: \"e\"\r\n\
+             Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\n\r\nno",
+        ),
         "large" => say(&ok("Content-Length: 100000\r\n", &"x".repeat(100_000))),
         "short" => say_and_close(&ok("Content-Length: 9\r\n", "hello")),
         "long" => say(&ok(
@@ -151,7 +204,7 @@ fn http_script(word: &str, request: &str) -> Script {
     }
 }
 
-const HTTP_WORDS: [&str; 28] = [
+const HTTP_WORDS: [&str; 33] = [
     "plain",
     "echo",
     "fields",
@@ -171,6 +224,11 @@ const HTTP_WORDS: [&str; 28] = [
     "leaves",
     "head-cut",
     "body-cut",
+    "body-late",
+    "rest-lost",
+    "more-than-told",
+    "half-large",
+    "missing-file",
     "large",
     "short",
     "long",
@@ -183,10 +241,14 @@ const HTTP_WORDS: [&str; 28] = [
 ];
 
 /// An answer over a connection that may go on; what there was where it did not.
-fn answer(client: &mut TcpStream) -> String {
+fn answer(client: &mut impl Read) -> String {
+    answer_to("GET", client)
+}
+
+fn answer_to(method: &str, client: &mut impl Read) -> String {
     let mut all = Vec::new();
     let mut buffer = [0; 16_384];
-    while !is_whole(&all) {
+    while !is_whole(method, &all) {
         match client.read(&mut buffer) {
             Ok(n) if n > 0 => all.extend_from_slice(&buffer[..n]),
             _ => break,
@@ -197,7 +259,7 @@ fn answer(client: &mut TcpStream) -> String {
     lines.collect::<Vec<_>>().join("\r\n")
 }
 
-fn is_whole(answer: &[u8]) -> bool {
+fn is_whole(method: &str, answer: &[u8]) -> bool {
     let text = String::from_utf8_lossy(answer);
     let Some((head, body)) = text.split_once("\r\n\r\n") else {
         return false;
@@ -206,6 +268,7 @@ fn is_whole(answer: &[u8]) -> bool {
         .lines()
         .find_map(|l| l.strip_prefix("Content-Length: "));
     let bodiless = head.starts_with("HTTP/1.1 204") || head.starts_with("HTTP/1.1 304");
+    let bodiless = bodiless || method == "HEAD";
     match length.and_then(|n| n.parse::<usize>().ok()) {
         _ if bodiless => true,
         Some(n) => body.len() >= n,
@@ -213,28 +276,48 @@ fn is_whole(answer: &[u8]) -> bool {
     }
 }
 
-/// Asks for `uri` after something that leaves an idle connection to the upstream.
+/// Asks for `word` after something that leaves an idle connection to the upstream.
 fn ask(server: &Server, place: &str, word: &str, fields: &str) -> String {
-    let mut client = server.connect();
-    let request = |word: &str| format!("GET /{place}/{word} HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
-    write!(client, "{}", request("plain")).expect("sent");
-    let first = answer(&mut client);
-    assert!(first.contains("hello"), "{first}");
-    write!(client, "{}", request(word)).expect("sent");
-    answer(&mut client)
+    ask_with(&mut server.connect(), "GET", place, word, fields, "")
 }
+
+fn ask_with(
+    client: &mut (impl Read + Write),
+    method: &str,
+    place: &str,
+    word: &str,
+    fields: &str,
+    body: &str,
+) -> String {
+    let start =
+        |method: &str, word: &str| format!("{method} /{place}/{word} HTTP/1.1\r\nHost: a\r\n");
+    write!(client, "{}\r\n", start("GET", "plain")).expect("sent");
+    let first = answer(client);
+    assert!(first.contains("hello"), "{first}");
+    write!(client, "{}{fields}\r\n{body}", start(method, word)).expect("sent");
+    client.flush().expect("sent");
+    answer_to(method, client)
+}
+
+/// What many a configuration has around its locations.
+const AROUND: &str = "map $http_x_kind $kind { default usual; big large; }
+    geo $near { default no; 127.0.0.0/8 yes; }
+    split_clients $remote_addr $part { 50% a; * a; }
+    proxy_http_version 1.1; proxy_hide_header X-Hide; proxy_read_timeout 500ms;
+    proxy_set_header X-Real-IP $remote_addr; proxy_set_header Host $host;
+    proxy_set_header X-Kind $kind/$near/$part; proxy_set_header Connection '';
+    add_header X-Frame-Options SAMEORIGIN; add_header X-Nothing '';
+    add_header Strict-Transport-Security 'max-age=9' always; gzip on;";
 
 fn http_server() -> Server {
     let upstream = http_upstream();
-    // A field that has no value is not sent, but it is not for the quick way to find that out.
     Server::start(&format!(
-        "upstream u {{ server 127.0.0.1:{upstream}; keepalive 8; }}
-         proxy_http_version 1.1; proxy_set_header Connection ''; proxy_hide_header X-Hide;
-         proxy_set_header X-Real-IP $remote_addr; proxy_set_header Host $host;
-         proxy_read_timeout 500ms;
+        "upstream u {{ server 127.0.0.1:{upstream}; keepalive 8; }} {AROUND}
          server {{ listen 127.0.0.1:{{port}};
              location /quick/ {{ proxy_pass http://u; }}
-             location /slow/ {{ add_header X-None ''; proxy_pass http://u; }} }}"
+             location /slow/ {{ {SLOW} proxy_pass http://u; }}
+             location /quick-near/ {{ proxy_pass http://127.0.0.1:{upstream}; }}
+             location /slow-near/ {{ {SLOW} proxy_pass http://127.0.0.1:{upstream}; }} }}"
     ))
 }
 
@@ -255,6 +338,128 @@ fn both_ways_give_the_same_answer_whatever_the_upstream_sends() {
         quick.contains("Cookie: a=b") && !quick.contains("trailers"),
         "{quick}"
     );
+    let fields = "X-Kind: BIG\r\nAccept-Encoding: gzip\r\n";
+    let quick = ask(&server, "quick", "echo", fields);
+    assert_eq!(quick, ask(&server, "slow", "echo", fields));
+    assert!(quick.contains("X-Kind: large/yes/a\r\n"), "{quick}");
+    assert!(
+        quick.contains("\r\nX-Frame-Options: SAMEORIGIN\r\n"),
+        "{quick}"
+    );
+}
+
+#[test]
+fn both_ways_do_the_same_with_connections_that_are_not_kept() {
+    let server = http_server();
+    for word in HTTP_WORDS {
+        let quick = ask(&server, "quick-near", word, "");
+        let slow = ask(&server, "slow-near", word, "");
+        assert_eq!(quick, slow, "{word}");
+    }
+}
+
+#[test]
+fn both_ways_are_the_same_for_all_methods_and_bodies() {
+    let server = http_server();
+    let length = |n: usize| format!("Content-Length: {n}\r\nContent-Type: a/b\r\n");
+    let requests = [
+        ("HEAD", String::new(), ""),
+        ("OPTIONS", String::new(), ""),
+        ("GET", length(3), "a=b"),
+        ("POST", length(0), ""),
+        ("POST", length(3), "a=b"),
+        ("POST", length(3) + "User-Agent: MSIE 6.0\r\n", "a=b"),
+        ("PUT", length(3) + "Expect: 100-continue\r\n", "a=b"),
+        (
+            "DELETE",
+            "Transfer-Encoding: chunked\r\n".into(),
+            "3\r\na=b\r\n0\r\n\r\n",
+        ),
+    ];
+    for (method, fields, body) in &requests {
+        for word in [
+            "echo",
+            "plain",
+            "missing",
+            "nothing",
+            "unchanged",
+            "leaves",
+            "body-late",
+            "large",
+            "long",
+        ] {
+            let get = |place| ask_with(&mut server.connect(), method, place, word, fields, body);
+            let (quick, slow) = (get("quick"), get("slow"));
+            assert!(quick.starts_with("HTTP/1.1 "), "{method} {word}: {quick}");
+            assert_eq!(quick, slow, "{method} {word}");
+        }
+    }
+}
+
+#[test]
+fn both_ways_are_the_same_for_clients_with_tls() {
+    let folder = site::Folder::new();
+    let made = rcgen::generate_simple_self_signed(vec!["a".to_string()]).expect("a certificate");
+    folder.write("cert.pem", &made.cert.pem());
+    folder.write("key.pem", &made.signing_key.serialize_pem());
+    let upstream = http_upstream();
+    let server = Server::start_in(
+        folder,
+        &format!(
+            "upstream u {{ server 127.0.0.1:{upstream}; keepalive 8; }} {AROUND}
+             proxy_set_header X-Tls $ssl_protocol/$ssl_server_name/$https;
+             server {{ listen 127.0.0.1:{{port}} ssl; server_name a;
+                 ssl_certificate cert.pem; ssl_certificate_key key.pem;
+                 location /quick/ {{ proxy_pass http://u; }}
+                 location /slow/ {{ {SLOW} proxy_pass http://u; }} }}"
+        ),
+    );
+    let mut roots = RootCertStore::empty();
+    roots.add(made.cert.der().clone()).expect("a root");
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let config = Arc::new(config);
+    for word in HTTP_WORDS {
+        let get = |place| {
+            let name = ServerName::try_from("a").expect("a name");
+            let tls = ClientConnection::new(config.clone(), name).expect("a client");
+            let mut client = StreamOwned::new(tls, server.connect());
+            ask_with(&mut client, "GET", place, word, "", "")
+        };
+        let (quick, slow) = (get("quick"), get("slow"));
+        assert!(quick.starts_with("HTTP/1.1 "), "{word}: {quick}");
+        assert_eq!(quick, slow, "{word}");
+        assert!(
+            word != "echo" || quick.contains("X-Tls: TLSv1.3/a/on\r\n"),
+            "{quick}"
+        );
+    }
+}
+
+#[test]
+fn a_request_keeps_the_number_that_was_made_up_for_it() {
+    let upstream = http_upstream();
+    let server = Server::start(&format!(
+        "upstream u {{ server 127.0.0.1:{upstream}; keepalive 8; }}
+         log_format id '$request_id $request_length $request_body'; access_log id.log id;
+         proxy_set_header X-Id $request_id; proxy_set_header Host '';
+         server {{ listen 127.0.0.1:{{port}}; location / {{ proxy_pass http://u; }} }}"
+    ));
+    for word in ["echo", "large-echo"] {
+        let fields = "Content-Length: 3\r\n";
+        let answer = ask_with(&mut server.connect(), "POST", "x", word, fields, "a=b");
+        let id = answer.split("X-Id: ").nth(1).map(|rest| &rest[..32]);
+        let id = id.unwrap_or_else(|| panic!("no number: {answer}"));
+        server.wait_for("the line", |s| s.log("id.log").contains(id));
+        let log = server.log("id.log");
+        let line = log.lines().find(|l| l.contains(id)).expect("the line");
+        let length = format!("POST /x/{word} HTTP/1.1\r\nHost: a\r\n{fields}\r\na=b").len();
+        assert_eq!(line, format!("{id} {length} a=b"));
+    }
 }
 
 #[test]
@@ -265,18 +470,30 @@ fn both_ways_are_logged_alike() {
          proxy_http_version 1.1; proxy_set_header Connection '';
          log_format all '$uri $status $bytes_sent $body_bytes_sent $request_length $upstream_addr '
             '$upstream_status $upstream_bytes_received $upstream_response_length $upstream_http_etag '
-            '$sent_http_content_type $sent_http_etag $host $request_completion $connection_requests';
+            '$sent_http_content_type $sent_http_etag $host $request_completion $connection_requests '
+            '$sent_http_x_added $sent_http_last_modified';
+         add_header X-Added yes;
          server {{ listen 127.0.0.1:{{port}};
              location /quick/ {{ access_log quick.log all; proxy_pass http://u; }}
-             location /slow/ {{ access_log slow.log all; add_header X-None ''; proxy_pass http://u; }} }}"
+             location /slow/ {{ access_log slow.log all; {SLOW} proxy_pass http://u; }} }}"
     ));
-    for word in ["fields", "plain", "nothing", "chunked", "large"] {
+    let words = [
+        "fields",
+        "plain",
+        "nothing",
+        "chunked",
+        "large",
+        "body-late",
+        "missing-file",
+        "head-cut",
+    ];
+    for word in words {
         ask(&server, "quick", word, "");
         ask(&server, "slow", word, "");
     }
     server.wait_for("all lines", |s| {
         let lines = |name: &str| s.log(name).lines().count();
-        lines("quick.log") == 10 && lines("slow.log") == 10
+        lines("quick.log") == 2 * words.len() && lines("slow.log") == 2 * words.len()
     });
     let slow = server.log("slow.log").replace("/slow/", "/quick/");
     // The location's name is part of the request's length.
@@ -454,10 +671,7 @@ fn both_ways_give_the_same_answer_whatever_an_application_sends() {
                fastcgi_param ROOT $document_root; }}"
         )
     };
-    let (quick, slow) = (
-        location("quick", ""),
-        location("slow", "add_header X-None '';"),
-    );
+    let (quick, slow) = (location("quick", ""), location("slow", SLOW));
     let http = format!("server {{ listen 127.0.0.1:{{port}}; {quick} {slow} }}");
     let server = Server::start_in(folder, &http);
     let words = [

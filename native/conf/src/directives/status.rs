@@ -96,7 +96,7 @@ pub(crate) fn server(http: &mut HttpNode) -> Option<ServerNode> {
         node
     };
     let mut root = shows("", LocKind::Server, StatusFormat::Json);
-    root.conf.access_log = Some(Arc::default());
+    root.conf.get_or_insert_default().access_log = Some(Arc::default());
     root.children = vec![shows("/metrics", LocKind::Exact, StatusFormat::Prometheus)];
     Some(ServerNode {
         conf: SrvConf::default(),

@@ -44,7 +44,8 @@ pub enum StatusFormat {
 pub struct Location {
     pub name: String,
     pub kind: LocKind,
-    pub conf: LocConf,
+    /// Shared with the level around it where a location sets nothing.
+    pub conf: Arc<LocConf>,
     pub handler: Option<Handler>,
     pub ops: Vec<Op>,
     pub ifs: Vec<Arc<Location>>,

@@ -6,7 +6,8 @@ use crate::time::{http_date, parse_http_date};
 use gallop_conf::directives::files::parse_expires;
 use gallop_conf::model::{items, Expires};
 
-fn is_usual(status: u16) -> bool {
+/// Whether `add_header` applies to answers of this status without `always`.
+pub fn is_usual(status: u16) -> bool {
     matches!(
         status,
         200 | 201 | 204 | 206 | 301 | 302 | 303 | 304 | 307 | 308

@@ -20,6 +20,7 @@ use gallop_conf::model::TypeSet;
 
 pub use compress::accepted as coding_accepted;
 pub use gzip::{accepted as gzip_accepted, lists_gzip};
+pub(crate) use headers::{apply as add_headers, is_usual as is_usual_status};
 pub use range::{parse as parse_ranges, Parsed as Ranges};
 
 /// Applies the filters; a status sends the request to its error page instead.

@@ -396,6 +396,7 @@ pub(super) fn note(ex: &mut Exchange, conf: &UpConf, head: &Head) {
         match name.to_ascii_lowercase().as_slice() {
             b"content-length" => {}
             b"content-type" => set_content_type(ex, value.clone()),
+            b"last-modified" if !matches!(head.status, 200 | 206 | 304) => {}
             b"last-modified" => ex.response.last_modified = parse_http_date(value),
             b"etag" => ex.response.etag = Some(value.clone()),
             _ => add(ex, name, value.clone()),

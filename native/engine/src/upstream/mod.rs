@@ -15,6 +15,7 @@ mod request;
 pub mod resolving;
 mod response_body;
 mod saved;
+mod settled;
 mod spool;
 pub mod state;
 mod store;

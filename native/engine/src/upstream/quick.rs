@@ -1,5 +1,5 @@
 //! The quick way of a request to an upstream: no task, no future, no memory of its own. It is for a request
-//! without a body that one write sends, and for an answer that one read brings whole; both are most common.
+//! that one write sends, and for an answer that one read brings whole, or a few small ones; both are most common.
 //! Whatever turns out otherwise goes on as any other request, from where it stands: [`Flight::leave`].
 
 use super::answer;
@@ -9,20 +9,22 @@ use super::keepalive::{PoolKey, UpstreamConn};
 use super::proxy::request_uri;
 use super::quick_answer;
 pub use super::quick_answer::Framed;
-use super::recipe::{look_up, Recipe, Recipes};
+use super::quick_answer::Said;
+use super::recipe::{is_near, look_up, Recipe, Recipes};
 use super::request::{self, BodyLength};
 use super::state::{Chosen, Hint};
 use super::transfer::pool_key;
 use super::{Attempt, Totals};
 use crate::conn::Conn;
-use crate::exchange::Exchange;
+use crate::exchange::{Exchange, Received};
 use crate::metrics::Done;
 use crate::phases::{choose_server, validate_host};
-use crate::uri;
 use crate::worker::Worker;
+use crate::{filters, uri};
 use gallop_conf::locations::Found;
 use gallop_conf::model::{Handler, Location, PeerAddr, Server};
 use gallop_http::fastcgi::RequestWriter;
+use gallop_http::h1::parse_length;
 use gallop_http::message::{Head, Version};
 use gallop_runtime::{coarse_ms, coarse_us, now_ms, start_connect, unix_time, ConnectTo, Sock};
 use std::cell::RefCell;
@@ -59,6 +61,10 @@ pub struct Flight {
     server: Arc<Server>,
     loc: Arc<Location>,
     head: Head,
+    /// The client's, where it announced one.
+    body: Option<Vec<u8>>,
+    /// Made up for the request where the configuration asks for one.
+    request_id: Option<String>,
     conn: UpstreamConn,
     chosen: Chosen,
     /// Bytes of the request.
@@ -67,6 +73,11 @@ pub struct Flight {
     started: u64,
     begun: u64,
     started_wall: u64,
+    /// Milliseconds (monotonic): when the server has had its time.
+    due: u64,
+    /// The beginning of an answer, and after how many milliseconds its head was there.
+    came: Vec<u8>,
+    header_ms: Option<u64>,
 }
 
 /// What becomes of a request.
@@ -121,16 +132,21 @@ pub enum Came {
     Error(io::Error),
 }
 
+/// Answers shorter than this may wait for their rest: nginx's `postpone_output`.
+const HOLD: usize = 1460;
+
 /// Sends a request on, if that can be done at once. `head` is taken from whoever asks when it was sent.
-pub fn ask(worker: &Rc<Worker>, conn: &Rc<Conn>, head: &mut Head) -> Asked {
-    if conn.tls().is_some() || conn.endpoint.ssl || !is_simple(head) {
+/// `body`: all that came behind it.
+pub fn ask(worker: &Rc<Worker>, conn: &Rc<Conn>, head: &mut Head, body: &[u8]) -> Asked {
+    let refused = conn.endpoint.ssl && conn.tls().is_none();
+    if refused || !is_simple(head, body.len()) {
         return Asked::No;
     }
     let mut desk = worker.desk.exchange.borrow_mut();
     let ex = desk.get_or_insert_with(|| Exchange::new(worker.clone(), conn.clone()));
     fill(ex, conn);
     std::mem::swap(&mut ex.head, head);
-    let asked = send(ex);
+    let asked = send(ex, body);
     std::mem::swap(&mut ex.head, head);
     match asked {
         Asked::Sent(mut flight) => {
@@ -142,12 +158,13 @@ pub fn ask(worker: &Rc<Worker>, conn: &Rc<Conn>, head: &mut Head) -> Asked {
     }
 }
 
-/// A request without a body whose fields ask for nothing but to be passed on.
-fn is_simple(head: &Head) -> bool {
-    if head.version != Version::Http11 || head.method() != b"GET" || !head.authority.is_empty() {
+/// A request whose fields ask for nothing but to be passed on, with a body of `length` bytes.
+fn is_simple(head: &Head, length: usize) -> bool {
+    let version = head.version == Version::Http11 && head.authority.is_empty();
+    if !version || matches!(head.method(), b"CONNECT" | b"TRACE") {
         return false;
     }
-    let (mut hosts, mut once) = (0, 0u32);
+    let (mut hosts, mut once, mut announced) = (0, 0u32, None);
     for (name, value) in head.iter() {
         let is = |other: &[u8]| name.eq_ignore_ascii_case(other);
         match name.len() {
@@ -161,7 +178,18 @@ fn is_simple(head: &Head) -> bool {
             6 if is(b"expect") => return false,
             7 if is(b"upgrade") => return false,
             10 if is(b"connection") && !value.eq_ignore_ascii_case(b"keep-alive") => return false,
-            14 if is(b"content-length") => return false,
+            // Connections of some old browsers are not kept.
+            10 if is(b"user-agent") && head.method() == b"POST" => {
+                if memchr::memmem::find(value, b"MSIE ").is_some() {
+                    return false;
+                }
+            }
+            14 if is(b"content-length") => {
+                if parse_length(value) != Some(length as u64) || announced.is_some() {
+                    return false;
+                }
+                announced = Some(length);
+            }
             17 if is(b"transfer-encoding") => return false,
             _ => {}
         }
@@ -172,15 +200,17 @@ fn is_simple(head: &Head) -> bool {
             once |= 1 << bit;
         }
     }
-    hosts == 1
+    hosts == 1 && announced.unwrap_or(0) == length
 }
 
 fn fill(ex: &mut Exchange, conn: &Rc<Conn>) {
     ex.conn = conn.clone();
+    ex.tls = conn.tls().is_some();
     ex.client = conn.peer().map(|p| p.ip());
     ex.client_port = conn.peer().map_or(0, |p| p.port());
     (ex.begun, ex.started, ex.started_wall) = (coarse_us(), coarse_ms(), unix_time());
     ex.begun_attempt = None;
+    *ex.request_id.get_mut() = None;
     let mut captures = ex.captures.borrow_mut();
     captures.0.clear();
     captures.1.clear();
@@ -199,9 +229,15 @@ fn choose(ex: &mut Exchange) -> Option<Rc<Recipe>> {
     choose_server(ex).ok()?;
     // What a name matched may have set variables.
     if !ex.captures.borrow().1.is_empty() {
+        ex.vars.borrow_mut().fill(None);
         return None;
     }
-    let merge = ex.server.conf.merge_slashes.unwrap_or(true);
+    // The target is read by the rules of the connection's own server.
+    let own = ex
+        .conn
+        .sni_server()
+        .unwrap_or(&ex.conn.endpoint.hosts.default);
+    let merge = own.conf.merge_slashes.unwrap_or(true);
     if !uri::parse(ex.head.text(ex.head.path), merge, &mut ex.uri) {
         return None;
     }
@@ -222,13 +258,23 @@ fn choose(ex: &mut Exchange) -> Option<Rc<Recipe>> {
     if matched.ends_plain {
         ex.forget_captures();
     }
-    is_kept(ex).then_some(recipe)
+    if recipe.uses_tables {
+        ex.vars.borrow_mut().fill(None);
+    }
+    let shrinks = recipe.compresses && ex.head.get("accept-encoding").is_some();
+    (is_kept(ex) && !shrinks).then_some(recipe)
 }
 
-fn send(ex: &mut Exchange) -> Asked {
+fn send(ex: &mut Exchange, body: &[u8]) -> Asked {
     let Some(recipe) = choose(ex) else {
         return Asked::No;
     };
+    let body = ex.head.get("content-length").map(|_| body);
+    if body.is_some_and(|b| !recipe.takes_body(&ex.loc.conf, b.len() as u64))
+        || recipe.host.is_none() && ex.head.method() == b"HEAD"
+    {
+        return Asked::No;
+    }
     let worker = ex.worker.clone();
     let mut tried = worker.desk.tried.borrow_mut();
     tried.clear();
@@ -243,7 +289,6 @@ fn send(ex: &mut Exchange) -> Asked {
         &chosen,
         None,
     );
-    let begun = ex.started;
     let Some(mut conn) = connection(&worker, &recipe, key, &chosen) else {
         let started = None;
         return Asked::Begun(Box::new(Begun { chosen, started }));
@@ -251,10 +296,15 @@ fn send(ex: &mut Exchange) -> Asked {
     conn.requests += 1;
     let mut out = worker.desk.out.borrow_mut();
     out.clear();
-    write(ex, &recipe, &mut out);
+    write(ex, &recipe, body, &mut out);
     let mut cx = Context::from_waker(Waker::noop());
     let sent = match conn.stream.poll_write(&mut cx, &out) {
         Poll::Ready(Ok(n)) => n,
+        // It turned out not to be connected, which is for those to tell who wait for it.
+        Poll::Ready(Err(_)) | Poll::Pending if !conn.reused && !is_unix(&chosen) => {
+            let started = None;
+            return Asked::Begun(Box::new(Begun { chosen, started }));
+        }
         // Who goes on meets the error again.
         Poll::Ready(Err(_)) | Poll::Pending => 0,
     };
@@ -264,7 +314,7 @@ fn send(ex: &mut Exchange) -> Asked {
             sent: sent as u64,
             unsent: out[sent..].to_vec(),
             last: None,
-            began: begun,
+            began: ex.started,
             left: recipe.conf.send_ms(),
         });
         return Asked::Begun(Box::new(Begun { chosen, started }));
@@ -273,6 +323,11 @@ fn send(ex: &mut Exchange) -> Asked {
         server: ex.server.clone(),
         loc: ex.loc.clone(),
         head: Head::default(),
+        body: body.map(<[u8]>::to_vec),
+        request_id: ex.request_id.get_mut().take(),
+        due: ex.started + recipe.conf.read_ms() + 1,
+        came: Vec::new(),
+        header_ms: None,
         conn,
         chosen,
         sent: sent as u64,
@@ -294,14 +349,20 @@ fn connection(
         // What lies under TLS, or another thing than a socket, is not waited for here.
         return conn.stream.sock().is_some().then_some(conn);
     }
-    let PeerAddr::Unix(path) = &chosen.peer().addr else {
-        return None;
+    let to = match &chosen.peer().addr {
+        PeerAddr::Unix(path) => ConnectTo::Unix(path.clone()),
+        addr @ PeerAddr::Inet(inet) if is_near(addr) => ConnectTo::Inet(*inet),
+        PeerAddr::Inet(_) => return None,
     };
-    let (fd, result) = start_connect(&ConnectTo::Unix(path.clone()), None).ok()?;
-    result.ok()?;
+    let (fd, result) = start_connect(&to, None).ok()?;
+    // Within this machine it is connected all the same, unless its server is very busy.
+    let under_way = |e: &io::Error| e.raw_os_error() == Some(libc::EINPROGRESS);
+    if result.is_err_and(|e| is_unix(chosen) || !under_way(&e)) {
+        return None;
+    }
     debug_assert!(recipe.group.conf.resolving.is_empty());
     Some(UpstreamConn {
-        stream: Box::new(Sock::connected(fd).ok()?),
+        stream: Box::new(Sock::connected(fd)),
         key,
         requests: 0,
         opened: coarse_ms(),
@@ -309,13 +370,20 @@ fn connection(
     })
 }
 
+fn is_unix(chosen: &Chosen) -> bool {
+    matches!(chosen.peer().addr, PeerAddr::Unix(_))
+}
+
 /// Writes the request as the server wants it.
-fn write(ex: &mut Exchange, recipe: &Recipe, out: &mut Vec<u8>) {
+fn write(ex: &mut Exchange, recipe: &Recipe, body: Option<&[u8]>, out: &mut Vec<u8>) {
     let conf = &recipe.conf;
     let Some(host) = &recipe.host else {
         fastcgi::split_path(ex, conf);
         let mut writer = ex.worker.desk.writer.borrow_mut();
         fastcgi::write(ex, conf, &mut writer);
+        if let Some(body) = body.filter(|b| !b.is_empty()) {
+            writer.stdin(body);
+        }
         writer.end_stdin();
         return out.extend_from_slice(writer.bytes());
     };
@@ -323,9 +391,11 @@ fn write(ex: &mut Exchange, recipe: &Recipe, out: &mut Vec<u8>) {
     let Some(Handler::Proxy(pass)) = &loc.handler else {
         return;
     };
-    out.extend_from_slice(b"GET");
+    out.extend_from_slice(ex.method());
     let uri = request_uri(ex, pass, None);
-    request::head(ex, conf, &uri, host, BodyLength::None, out);
+    let length = body.map_or(BodyLength::None, |b| BodyLength::Known(b.len() as u64));
+    request::head(ex, conf, &uri, host, length, out);
+    out.extend_from_slice(body.unwrap_or_default());
 }
 
 impl Flight {
@@ -344,7 +414,7 @@ impl Flight {
 
     /// When the server has had its time, in milliseconds (monotonic).
     pub fn due(&self) -> u64 {
-        self.started + self.recipe.conf.read_ms() + 1
+        self.due
     }
 
     /// Milliseconds that the client then has for its next request.
@@ -358,30 +428,63 @@ impl Flight {
     }
 
     /// Looks what has come; an answer is written to `out`.
-    pub fn hear(self: Box<Self>, worker: &Worker, out: &mut Vec<u8>) -> Heard {
-        let flight = self;
-        let mut input = buffers::take();
-        let mut cx = Context::from_waker(Waker::noop());
-        let read = flight
-            .sock()
-            .poll_read_more(&mut cx, &mut input, buffers::SIZE);
-        let came = match read {
-            Poll::Pending => {
-                buffers::give(input);
-                return Heard::Nothing(flight);
-            }
-            Poll::Ready(Ok(0)) => Came::End,
-            Poll::Ready(Err(e)) => Came::Error(e),
-            Poll::Ready(Ok(_)) if worker.shutdown.is_set() => Came::Bytes(input),
-            Poll::Ready(Ok(_)) => match quick_answer::answer(worker, &flight.recipe, &input, out) {
-                Some(framed) => {
-                    buffers::give(input);
-                    return Heard::Answer { flight, framed };
-                }
-                None => Came::Bytes(input),
-            },
+    pub fn hear(mut self: Box<Self>, worker: &Worker, out: &mut Vec<u8>) -> Heard {
+        let mut input = match self.came.capacity() {
+            0 => buffers::take(),
+            _ => std::mem::take(&mut self.came),
         };
-        Heard::Other { flight, came }
+        let mut cx = Context::from_waker(Waker::noop());
+        let read = self
+            .sock()
+            .poll_read_more(&mut cx, &mut input, buffers::SIZE - HOLD);
+        let said = match read {
+            Poll::Pending => {
+                self.hold(input);
+                return Heard::Nothing(self);
+            }
+            // What came before an end is looked at first; the end is met again.
+            Poll::Ready(Ok(0) | Err(_)) if !input.is_empty() => Said::Other,
+            Poll::Ready(Ok(0)) => return self.other(Came::End),
+            Poll::Ready(Err(e)) => return self.other(Came::Error(e)),
+            Poll::Ready(Ok(_)) if worker.shutdown.is_set() => Said::Other,
+            Poll::Ready(Ok(_)) => {
+                let asks_head = self.head.method() == b"HEAD";
+                quick_answer::answer(worker, &self.recipe, asks_head, &input, out)
+            }
+        };
+        self.due = coarse_ms() + self.recipe.conf.read_ms() + 1;
+        match said {
+            Said::Answer(framed) => {
+                buffers::give(input);
+                Heard::Answer {
+                    flight: self,
+                    framed,
+                }
+            }
+            // Of a connection that has ended nothing is told any more.
+            Said::Part { head } if input.len() < HOLD && !self.sock().io().is_hung_up() => {
+                if head {
+                    let now = now_ms();
+                    self.header_ms
+                        .get_or_insert(now.saturating_sub(self.started));
+                }
+                self.hold(input);
+                Heard::Nothing(self)
+            }
+            Said::Part { .. } | Said::Other => self.other(Came::Bytes(input)),
+        }
+    }
+
+    fn other(self: Box<Self>, came: Came) -> Heard {
+        Heard::Other { flight: self, came }
+    }
+
+    /// Keeps the beginning of an answer.
+    fn hold(&mut self, input: Vec<u8>) {
+        match input.is_empty() {
+            true => buffers::give(input),
+            false => self.came = input,
+        }
     }
 
     /// Counts and logs the request, and gives back what it used. `sent`: bytes of the answer.
@@ -420,7 +523,7 @@ impl Flight {
             zone: self.server.zone,
             version: self.head.version,
             status: framed.status,
-            received: self.head.buf.len() as u64,
+            received: self.received(),
             sent: sent as u64,
             since: self.begun,
         });
@@ -428,6 +531,11 @@ impl Flight {
             let lasted = now_ms().saturating_sub(self.started);
             meter.attempt(peer, framed.status, false, lasted);
         }
+    }
+
+    /// Bytes of the client's request.
+    fn received(&self) -> u64 {
+        (self.head.buf.len() + self.body.as_ref().map_or(0, Vec::len)) as u64
     }
 
     /// Counts and logs it as any other request.
@@ -440,17 +548,23 @@ impl Flight {
         sent: usize,
     ) {
         let mut ex = Exchange::new(worker.clone(), conn.clone());
+        ex.request_length = self.received();
         std::mem::swap(&mut ex.head, &mut self.head);
         (ex.begun, ex.started) = (self.begun, self.started);
         ex.started_wall = self.started_wall;
+        ex.request_id = self.request_id.take().into();
+        ex.content_length = self.body.as_ref().map(|b| b.len() as u64);
+        ex.received = Some(Received::Memory(
+            self.body.take().unwrap_or_default().into(),
+        ));
         choose(&mut ex);
         (ex.server, ex.loc) = (self.server.clone(), self.loc.clone());
         if self.recipe.host.is_none() {
             fastcgi::split_path(&mut ex, &self.recipe.conf);
         }
         answer::note(&mut ex, &self.recipe.conf, head);
+        filters::add_headers(&mut ex);
         ex.attempts.push(self.attempt(&ex, head, framed));
-        ex.request_length = ex.head.buf.len() as u64;
         (ex.bytes_sent, ex.body_sent) = (sent as u64, framed.body);
         ex.complete = true;
         crate::phases::finish(&mut ex);
@@ -475,7 +589,7 @@ impl Flight {
             uri: uri.into(),
             status: framed.status,
             connect_ms: Some(0),
-            header_ms: Some(lasted),
+            header_ms: self.header_ms.or(Some(lasted)),
             times: times.into(),
             headers: head.fields.clone(),
             began: self.started,
@@ -483,30 +597,32 @@ impl Flight {
         }
     }
 
-    /// Goes on as any other request, after `came` if anything did.
+    /// Goes on as any other request, after `came` if anything did. The exchange, and the client's body.
     pub fn leave(
         self: Box<Self>,
         worker: &Rc<Worker>,
         conn: &Rc<Conn>,
         came: Option<Came>,
-    ) -> Box<Exchange> {
+    ) -> (Box<Exchange>, Vec<u8>) {
         let left = self.due().saturating_sub(coarse_ms());
         let flight = *self;
+        let before = Some(flight.came).filter(|bytes| !bytes.is_empty());
         let mut ex = Exchange::new(worker.clone(), conn.clone());
         ex.head = flight.head;
         (ex.begun, ex.started) = (flight.begun, flight.started);
         ex.started_wall = flight.started_wall;
+        ex.request_id = flight.request_id.into();
         ex.begun_attempt = Some(Box::new(Begun {
             chosen: flight.chosen,
             started: Some(Started {
                 conn: flight.conn,
                 sent: flight.sent,
                 unsent: Vec::new(),
-                last: came,
+                last: came.or(before.map(Came::Bytes)),
                 began: flight.started,
                 left,
             }),
         }));
-        ex
+        (ex, flight.body.unwrap_or_default())
     }
 }

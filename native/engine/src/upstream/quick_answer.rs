@@ -25,68 +25,102 @@ pub struct Framed {
     pub head: Option<Head>,
 }
 
+/// What was found in what came.
+pub enum Said {
+    Answer(Framed),
+    /// The beginning of an answer; `head`: its head is whole.
+    Part {
+        head: bool,
+    },
+    /// It needs to be looked at more closely, or there is more than an answer.
+    Other,
+}
+
 thread_local! {
     static HEAD: RefCell<ResponseHead> = RefCell::default();
 }
 
-/// Writes the client's answer for the one in `input`. `None`, and nothing that counts is written: it is not
-/// whole, is cut off, comes with more than itself, or needs to be looked at more closely.
-pub fn answer(worker: &Worker, recipe: &Recipe, input: &[u8], out: &mut Vec<u8>) -> Option<Framed> {
+/// Writes the client's answer for the one in `input`, where that is all of one; else nothing that counts is
+/// written. `asks_head`: the request was one of HEAD.
+pub fn answer(
+    worker: &Worker,
+    recipe: &Recipe,
+    asks_head: bool,
+    input: &[u8],
+    out: &mut Vec<u8>,
+) -> Said {
     out.clear();
-    match recipe.host {
-        Some(_) => http(worker, recipe, input, out),
+    let said = match recipe.host {
+        Some(_) => http(worker, recipe, asks_head, input, out),
         None => fastcgi(worker, recipe, input, out),
-    }
+    };
+    said.unwrap_or(Said::Other)
 }
 
 fn limit(recipe: &Recipe) -> usize {
     recipe.conf.buffer_size.unwrap_or(4096) as usize
 }
 
-fn http(worker: &Worker, recipe: &Recipe, input: &[u8], out: &mut Vec<u8>) -> Option<Framed> {
+fn http(
+    worker: &Worker,
+    recipe: &Recipe,
+    asks_head: bool,
+    input: &[u8],
+    out: &mut Vec<u8>,
+) -> Option<Said> {
     HEAD.with_borrow_mut(|head| {
-        let len = parse_response(input, head, true).ok()??;
+        let Some(len) = parse_response(input, head, true).ok()? else {
+            return (input.len() < limit(recipe)).then_some(Said::Part { head: false });
+        };
         if len > limit(recipe) {
             return None;
         }
         let body = &input[len..];
         let seen = Seen::of(head.iter())?;
-        let keep = seen.keep.unwrap_or(head.minor > 0);
         let length = match head.status {
             // The length is that of an answer to another request.
+            _ if asks_head => 0,
             204 | 304 => 0,
             _ => seen.length?,
         };
-        if !keep || length != body.len() as u64 {
+        if length > body.len() as u64 {
+            return Some(Said::Part { head: true });
+        }
+        if length < body.len() as u64 {
             return None;
         }
         let line = Line {
             status: head.status,
             reason: head.text(head.reason),
             length: seen.length,
+            bodiless: asks_head || matches!(head.status, 204 | 304),
         };
         write_head(worker, recipe, &line, &seen, head.iter(), out)?;
         out.extend_from_slice(body);
-        Some(Framed {
+        Some(Said::Answer(Framed {
             status: head.status,
-            keep,
+            keep: seen.keep.unwrap_or(head.minor > 0),
             received: input.len() as u64,
             body: length,
             head: match recipe.is_logged {
                 true => Some(Head::from_http(head).ok()?),
                 false => None,
             },
-        })
+        }))
     })
 }
 
-fn fastcgi(worker: &Worker, recipe: &Recipe, input: &[u8], out: &mut Vec<u8>) -> Option<Framed> {
+fn fastcgi(worker: &Worker, recipe: &Recipe, input: &[u8], out: &mut Vec<u8>) -> Option<Said> {
     let mut reader = RecordReader::default();
     let mut parser = ResponseHeadParser::new(limit(recipe));
     let mut rest = input;
     let (mut head, mut body) = (None, Cow::<[u8]>::default());
     while !reader.is_done() {
-        match reader.next(&mut rest).ok()?? {
+        let Some(event) = reader.next(&mut rest).ok()? else {
+            let head = head.is_some();
+            return Some(Said::Part { head });
+        };
+        match event {
             Event::Stdout(mut data) => {
                 if head.is_none() {
                     head = parser.push(&mut data).ok()?;
@@ -115,6 +149,7 @@ fn fastcgi(worker: &Worker, recipe: &Recipe, input: &[u8], out: &mut Vec<u8>) ->
         status: head.status,
         reason: text(&head.reason),
         length: seen.length,
+        bodiless,
     };
     write_head(worker, recipe, &line, &seen, fields, out)?;
     if seen.length.is_some() {
@@ -122,7 +157,7 @@ fn fastcgi(worker: &Worker, recipe: &Recipe, input: &[u8], out: &mut Vec<u8>) ->
     } else {
         chunked(&body, out);
     }
-    Some(Framed {
+    Some(Said::Answer(Framed {
         status: head.status,
         keep: recipe.conf.keep_conn == Some(true),
         received: input.len() as u64,
@@ -130,7 +165,7 @@ fn fastcgi(worker: &Worker, recipe: &Recipe, input: &[u8], out: &mut Vec<u8>) ->
         head: recipe
             .is_logged
             .then(|| Head::from_fastcgi(&head, parser.bytes())),
-    })
+    }))
 }
 
 fn chunked(body: &[u8], out: &mut Vec<u8>) {
@@ -199,6 +234,8 @@ struct Line<'a> {
     status: u16,
     reason: &'a [u8],
     length: Option<u64>,
+    /// There is no body, whatever the length is.
+    bodiless: bool,
 }
 
 fn write_head<'a>(
@@ -239,10 +276,12 @@ fn write_head<'a>(
         }
         _ => {}
     }
-    if let Some(modified) = seen.modified {
+    // Of other answers it would be the error page's.
+    let dated = matches!(status, 200 | 206 | 304);
+    if let Some(modified) = seen.modified.filter(|_| dated) {
         field(out, b"Last-Modified", modified);
     }
-    if line.length.is_none() && !matches!(status, 204 | 304) {
+    if line.length.is_none() && !line.bodiless {
         field(out, b"Transfer-Encoding", b"chunked");
     }
     out.extend_from_slice(&recipe.connection);
@@ -251,6 +290,7 @@ fn write_head<'a>(
             field(out, name, value);
         }
     }
+    out.extend_from_slice(recipe.added(status));
     if let Some(etag) = seen.etag {
         field(out, b"ETag", etag);
     }

@@ -1,15 +1,16 @@
 //! What the quick way needs to know of a location, worked out once; and which locations it is for.
+//! What it asks of a request's values is in [`super::settled`].
 
 use super::proxy::{host_header, Target};
+use super::settled::{is_settled, uses_tables};
 use super::state::Group;
 use crate::exchange::Exchange;
 use crate::fast::is_straight;
+use crate::filters::is_usual_status;
 use gallop_conf::model::{
-    self, items, Balance, CacheUse, Handler, Level, LocConf, Location, PeerAddr, ProxyPass,
+    self, items, Balance, CacheUse, Handler, InFile, Level, LocConf, Location, PeerAddr, ProxyPass,
     StorePlace, UpConf,
 };
-use gallop_conf::template::{Part, Template};
-use gallop_conf::vars::{Builtin, VarKind};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -24,11 +25,66 @@ pub struct Recipe {
     /// Lines of every answer's head.
     pub server: Vec<u8>,
     pub connection: Vec<u8>,
+    added: Added,
+    /// Answers to clients that take gzip may be compressed.
+    pub compresses: bool,
+    /// The values of `map`, `geo` and `split_clients` are asked for, which are remembered for a request.
+    pub uses_tables: bool,
     /// Requests are written to an access log.
     pub is_logged: bool,
 }
 
+/// Lines that `add_header` puts into answers.
+struct Added {
+    usual: Vec<u8>,
+    /// Those for every status.
+    always: Vec<u8>,
+}
+
+impl Added {
+    /// `None`: some of it is more than another line.
+    fn of(conf: &LocConf) -> Option<Added> {
+        let (mut usual, mut always) = (Vec::new(), Vec::new());
+        for header in items(&conf.add_header) {
+            let name = header.name.to_ascii_lowercase();
+            let value = header.value.as_literal()?;
+            if matches!(&name[..], "etag" | "last-modified")
+                || value.contains(&b'\r')
+                || value.contains(&b'\n')
+            {
+                return None;
+            }
+            if value.is_empty() {
+                continue;
+            }
+            let line = [header.name.as_bytes(), b": ", value, b"\r\n"].concat();
+            usual.extend_from_slice(&line);
+            if header.always {
+                always.extend_from_slice(&line);
+            }
+        }
+        Some(Added { usual, always })
+    }
+}
+
 impl Recipe {
+    /// The lines that are added to an answer of this status.
+    pub fn added(&self, status: u16) -> &[u8] {
+        match is_usual_status(status) {
+            true => &self.added.usual,
+            false => &self.added.always,
+        }
+    }
+
+    /// Whether a request's body of so many bytes is passed on from memory as it came.
+    pub fn takes_body(&self, conf: &LocConf, length: u64) -> bool {
+        let largest = conf.client_max_body_size.unwrap_or(1 << 20);
+        let memory = conf.client_body_buffer_size.unwrap_or(16 * 1024);
+        let on_disk = conf.client_body_in_file_only.unwrap_or(InFile::Off) != InFile::Off;
+        let fits = length <= memory && (largest == 0 || length <= largest);
+        fits && !on_disk && self.conf.pass_request_body != Some(false)
+    }
+
     pub fn scheme(&self) -> &'static str {
         match self.host {
             Some(_) => "http",
@@ -62,13 +118,17 @@ impl Recipe {
             None => items(&loc.conf.fastcgi_params),
         };
         let root = loc.conf.root.as_ref();
-        let fits = is_usual(&conf)
-            && is_reachable(&group)
-            && root.is_none_or(|root| is_settled(ex, &root.path))
-            && params.iter().all(|p| is_settled(ex, &p.value));
+        let values = || params.iter().map(|p| &p.value).chain(root.map(|r| &r.path));
+        let settled = values().all(|v| is_settled(ex, v));
+        let uses_tables = values().any(|v| uses_tables(ex, v));
+        let added = Added::of(&loc.conf)?;
+        let fits = settled && is_usual(&conf) && is_reachable(&group);
         fits.then(|| Recipe {
             server: server_line(ex),
             connection: connection_line(&loc.conf),
+            added,
+            compresses: loc.conf.gzip == Some(true),
+            uses_tables,
             is_logged: !items(&loc.conf.access_log).is_empty(),
             conf,
             group,
@@ -106,14 +166,13 @@ fn is_watched(ex: &Exchange) -> bool {
     !main.debug_connection.is_empty() || logs.iter().any(|l| l.level == Level::Debug)
 }
 
-/// Requests are neither refused here nor sent elsewhere, and nothing is added to their answers.
+/// Requests are neither refused here nor sent elsewhere, and nothing of their answers depends on them.
 fn is_simple(loc: &Location) -> bool {
     let conf = &loc.conf;
     let off = |flag: Option<bool>| flag != Some(true);
     !loc.internal
         && loc.try_files.is_none()
-        && items(&conf.add_header).is_empty()
-        && off(conf.gzip)
+        && (off(conf.gzip) || off(conf.gzip_vary))
         && conf.charset.as_ref().is_none_or(|c| c.0.is_none())
         && conf.slice.unwrap_or(0) == 0
         && conf.chunked_transfer_encoding != Some(false)
@@ -146,61 +205,16 @@ fn is_usual(conf: &UpConf) -> bool {
 fn is_reachable(group: &Group) -> bool {
     let conf = &group.conf;
     let balance = matches!(conf.balance, Balance::RoundRobin | Balance::LeastConn);
-    let unix = |peer: &model::Peer| matches!(peer.addr, PeerAddr::Unix(_));
-    balance && conf.resolving.is_empty() && (conf.keepalive > 0 || conf.peers.iter().all(unix))
+    let near = |peer: &model::Peer| is_near(&peer.addr);
+    balance && conf.resolving.is_empty() && (conf.keepalive > 0 || conf.peers.iter().all(near))
 }
 
-/// The value depends on nothing but the request's head and its connection.
-fn is_settled(ex: &Exchange, value: &Template) -> bool {
-    value.parts.iter().all(|part| match part {
-        Part::Lit(_) | Part::Capture(_) => true,
-        Part::Var(id) => match &ex.worker.shared.config.vars.get(*id).kind {
-            VarKind::Builtin(b) => is_known(*b),
-            VarKind::Prefixed(prefix, _) => {
-                use gallop_conf::vars::Prefix::{Arg, Cookie, Http};
-                matches!(prefix, Http | Arg | Cookie)
-            }
-            _ => false,
-        },
-    })
-}
-
-fn is_known(variable: Builtin) -> bool {
-    use Builtin::*;
-    matches!(
-        variable,
-        Args | BinaryRemoteAddr
-            | Connection
-            | ContentLength
-            | ContentType
-            | DocumentRoot
-            | DocumentUri
-            | FastcgiPathInfo
-            | FastcgiScriptName
-            | Host
-            | Hostname
-            | HttpXForwardedFor
-            | Https
-            | IsArgs
-            | NginxVersion
-            | Pid
-            | ProxyAddXForwardedFor
-            | ProxyHost
-            | ProxyPort
-            | QueryString
-            | RemoteAddr
-            | RemotePort
-            | Request
-            | RequestFilename
-            | RequestMethod
-            | RequestUri
-            | Scheme
-            | ServerAddr
-            | ServerName
-            | ServerPort
-            | ServerProtocol
-            | Uri
-    )
+/// Connecting takes no time: the system does it within the call.
+pub fn is_near(addr: &PeerAddr) -> bool {
+    match addr {
+        PeerAddr::Unix(_) => true,
+        PeerAddr::Inet(addr) => addr.ip().is_loopback(),
+    }
 }
 
 /// Recipes by their locations, which live as long as the configuration. `None`: not the quick way.

@@ -115,15 +115,18 @@ pub fn answer<T: Transport>(
             .counters
             .requests
             .fetch_add(1, Ordering::Relaxed);
-        let sent = write_now(asked.io, &entry.bytes)?;
+        let wrote = write_now(asked.io, &entry.bytes);
+        if matches!(wrote, Wrote::Nothing) {
+            return None;
+        }
         count(worker, head, entry, len);
         if !items(&conf.access_log).is_empty() {
             log(asked, head, entry, len);
         }
         let wait = (!simple.close).then(|| conf.keepalive_timeout.map_or(75_000, |t| t.0));
-        if sent == entry.bytes.len() {
+        let Wrote::Part(sent) = wrote else {
             return Some(Next::Answered { wait });
-        }
+        };
         Some(Next::Partly {
             rest: entry.bytes[sent..].to_vec(),
             wait,
@@ -153,13 +156,27 @@ fn is_last(conn: &Conn, location: &Location, now: u64) -> bool {
         || now.saturating_sub(conn.started) > lifetime
 }
 
-/// Bytes the transport takes without waiting. `None`: the connection is broken.
-pub fn write_now<T: Transport>(io: &T, bytes: &[u8]) -> Option<usize> {
+/// What became of bytes that were to be written without waiting.
+pub enum Wrote {
+    /// The connection is broken.
+    Nothing,
+    /// So many were taken; they may still have to be flushed.
+    Part(usize),
+    All,
+}
+
+/// Writes as much as the transport takes without waiting.
+pub fn write_now<T: Transport>(io: &T, bytes: &[u8]) -> Wrote {
     let mut cx = Context::from_waker(Waker::noop());
     match io.poll_write(&mut cx, bytes, false) {
-        Poll::Ready(Ok(n)) => Some(n),
-        Poll::Ready(Err(_)) => None,
-        Poll::Pending => Some(0),
+        Poll::Ready(Ok(n)) if n == bytes.len() => match io.poll_flush(&mut cx) {
+            Poll::Ready(Ok(())) => Wrote::All,
+            Poll::Ready(Err(_)) => Wrote::Nothing,
+            Poll::Pending => Wrote::Part(n),
+        },
+        Poll::Ready(Ok(n)) => Wrote::Part(n),
+        Poll::Ready(Err(_)) => Wrote::Nothing,
+        Poll::Pending => Wrote::Part(0),
     }
 }
 

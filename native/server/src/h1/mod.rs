@@ -186,9 +186,9 @@ fn look<T: Transport>(asked: &Asked<'_, T>, bytes: &[u8], taskless: bool) -> (Ne
             }
         }
         let mut begun = None;
-        if bad.is_none() && taskless && bytes.len() == len {
-            match passing::send(asked, &mut head) {
-                Sent::Sent(flight) => return (Next::Passed(flight), len),
+        if bad.is_none() && taskless {
+            match passing::send(asked, &mut head, &bytes[len..]) {
+                Sent::Sent(flight) => return (Next::Passed(flight), bytes.len()),
                 Sent::Begun(first) => begun = Some(first),
                 Sent::No => {}
             }

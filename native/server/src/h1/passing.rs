@@ -1,12 +1,13 @@
 //! Connections whose request was sent on to an upstream the quick way: they wait for the answer, as idle ones
 //! wait for a request, without a task.
 
-use super::fast::write_now;
+use super::fast::{write_now, Wrote};
 use super::{serve, take_up, Asked, Client, Next, Start};
 use crate::idle::Idle;
-use crate::transport::{Line, Plain, Transport};
+use crate::transport::{Line, Transport};
+use crate::worker::ConnectionCount;
 use gallop_engine::upstream::quick::{self, Asked as Sent, Flight, Heard};
-use gallop_engine::Worker;
+use gallop_engine::{Conn, Worker};
 use gallop_http::message::Head;
 use gallop_runtime::{coarse_ms, hang_up, spawn};
 use std::cell::{Cell, RefCell};
@@ -15,10 +16,19 @@ use std::sync::atomic::Ordering;
 
 /// A connection that waits for an upstream's answer.
 struct Waiting {
-    client: Client<Plain>,
+    client: Waiter,
+    /// The number of the client's socket.
+    slot: usize,
     flight: Box<Flight>,
     /// Milliseconds (monotonic).
     due: u64,
+}
+
+/// The client of it, whatever its bytes go through.
+struct Waiter {
+    conn: Rc<Conn>,
+    count: ConnectionCount,
+    line: Line,
 }
 
 /// A place for the request whose socket to the upstream has this number.
@@ -42,13 +52,13 @@ thread_local! {
     static OUT: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// Sends a request on, if it is one for the quick way.
-pub fn send<T: Transport>(asked: &Asked<'_, T>, head: &mut Head) -> Sent {
+/// Sends a request on, if it is one for the quick way. `body`: all that came behind its head.
+pub fn send<T: Transport>(asked: &Asked<'_, T>, head: &mut Head, body: &[u8]) -> Sent {
     // That a client has left is told once, and it was told of this one.
     if asked.worker.shutdown.is_set() || asked.io.is_hung_up() {
         return Sent::No;
     }
-    quick::ask(asked.worker, asked.conn, head)
+    quick::ask(asked.worker, asked.conn, head, body)
 }
 
 /// Has a connection wait for the answer to the request that was sent on.
@@ -58,17 +68,15 @@ pub fn wait<T: Transport>(idle: &Rc<Idle>, client: Client<T>, flight: Box<Flight
     counters.requests.fetch_add(1, Ordering::Relaxed);
     counters.writing.fetch_add(1, Ordering::Relaxed);
     conn.requests.set(conn.requests.get() + 1);
-    match io.into_line() {
-        Line::Plain(io) => hold(idle, Client { conn, count, io }, flight),
-        Line::Secure(io) => leave(idle, Client { conn, count, io }, flight, None),
-    }
+    let line = io.into_line();
+    hold(idle, Waiter { conn, count, line }, flight);
 }
 
-fn hold(idle: &Rc<Idle>, client: Client<Plain>, flight: Box<Flight>) {
+fn hold(idle: &Rc<Idle>, client: Waiter, flight: Box<Flight>) {
     let slot = flight.wait();
     let due = flight.due();
-    idle.passing().watch(&client.io, slot as u32);
     let waiting = Waiting {
+        slot: idle.passing().watch(&client.line, slot as u32),
         client,
         flight,
         due,
@@ -97,19 +105,20 @@ impl Passing {
         sooner
     }
 
-    /// Has the thread told when the client leaves.
-    fn watch(&self, io: &Plain, slot: u32) {
-        let client = io.park();
+    /// Has the thread told when the client leaves; the number of its socket.
+    fn watch(&self, line: &Line, slot: u32) -> usize {
+        let client = line.park();
         let mut by_client = self.by_client.borrow_mut();
         if by_client.len() <= client {
             by_client.resize(client + 1, NOBODY);
         }
         by_client[client] = slot;
+        client
     }
 
     fn take(&self, slot: usize) -> Option<Waiting> {
         let waiting = self.places.borrow_mut().get_mut(slot)?.waiting.take()?;
-        self.by_client.borrow_mut()[waiting.client.io.slot()] = NOBODY;
+        self.by_client.borrow_mut()[waiting.slot] = NOBODY;
         Some(waiting)
     }
 
@@ -142,7 +151,7 @@ impl Passing {
     pub fn hang_up(&self) {
         let places = self.places.borrow();
         let waiting = places.iter().filter_map(|p| p.waiting.as_ref());
-        waiting.for_each(|w| hang_up(w.client.io.raw()));
+        waiting.for_each(|w| hang_up(w.client.line.raw()));
     }
 }
 
@@ -159,7 +168,7 @@ pub fn wake(idle: &Rc<Idle>, slot: usize) {
     let Some(waiting) = passing.take(upstream as usize) else {
         return;
     };
-    if waiting.client.io.is_hung_up() {
+    if waiting.client.line.is_hung_up() {
         // Whether the answer is still wanted is decided as for any other request.
         return leave(idle, waiting.client, waiting.flight, None);
     }
@@ -175,11 +184,18 @@ fn heard(idle: &Rc<Idle>, waiting: Waiting) {
         Heard::Nothing(flight) => hold(idle, client, flight),
         Heard::Other { flight, came } => leave(idle, client, flight, Some(came)),
         Heard::Answer { flight, framed } => {
-            let (wait, patience) = (flight.keepalive(), flight.send_timeout());
-            let sent = write_now(&client.io, &out);
-            flight.finish(worker, &client.conn, framed, out.len());
-            uncount(worker);
-            go_on(idle, client, &out, sent, wait, patience);
+            let Waiter { conn, count, line } = client;
+            let finish = |flight: Box<Flight>| flight.finish(worker, &conn, framed, out.len());
+            match line {
+                Line::Plain(io) => {
+                    let conn = conn.clone();
+                    answered(idle, Client { conn, count, io }, flight, &out, finish);
+                }
+                Line::Secure(io) => {
+                    let conn = conn.clone();
+                    answered(idle, Client { conn, count, io }, flight, &out, finish);
+                }
+            }
         }
     }
     OUT.set(out);
@@ -190,19 +206,22 @@ fn uncount(worker: &Worker) {
     counters.writing.fetch_sub(1, Ordering::Relaxed);
 }
 
-/// The connection after an answer of which `sent` bytes were taken; `None`: it broke.
-fn go_on(
+/// Sends the answer, and has the connection go on. `finish` counts and logs the request.
+fn answered<T: Transport>(
     idle: &Rc<Idle>,
-    client: Client<Plain>,
+    client: Client<T>,
+    flight: Box<Flight>,
     answer: &[u8],
-    sent: Option<usize>,
-    wait: u64,
-    patience: u64,
+    finish: impl FnOnce(Box<Flight>),
 ) {
-    match sent {
-        None => {}
-        Some(n) if n == answer.len() => take_up(idle, client, coarse_ms() + wait + 1),
-        Some(n) => {
+    let (wait, patience) = (flight.keepalive(), flight.send_timeout());
+    let wrote = write_now(&client.io, answer);
+    finish(flight);
+    uncount(idle.worker());
+    match wrote {
+        Wrote::Nothing => {}
+        Wrote::All => take_up(idle, client, coarse_ms() + wait + 1),
+        Wrote::Part(n) => {
             let next = Next::Partly {
                 rest: answer[n..].to_vec(),
                 wait: Some(wait),
@@ -218,28 +237,25 @@ fn go_on(
 }
 
 /// Gives a request that needs more than the quick way a task, which goes on from where it stands.
-fn leave<T: Transport>(
-    idle: &Rc<Idle>,
-    client: Client<T>,
-    flight: Box<Flight>,
-    came: Option<quick::Came>,
-) {
+fn leave(idle: &Rc<Idle>, client: Waiter, flight: Box<Flight>, came: Option<quick::Came>) {
     let worker = idle.worker();
     uncount(worker);
     // The task counts the request.
     let counters = &worker.shared.counters;
     counters.requests.fetch_sub(1, Ordering::Relaxed);
-    client.conn.requests.set(client.conn.requests.get() - 1);
-    let ex = flight.leave(worker, &client.conn, came);
-    let early = ex.head.buf.clone();
+    let Waiter { conn, count, line } = client;
+    conn.requests.set(conn.requests.get() - 1);
+    let (ex, body) = flight.leave(worker, &conn, came);
+    let mut early = ex.head.buf.clone();
+    let len = early.len();
+    early.extend_from_slice(&body);
     let start = Start {
-        next: Some(Next::Request {
-            len: early.len(),
-            bad: None,
-            ex,
-        }),
+        next: Some(Next::Request { len, bad: None, ex }),
         early,
         ..Start::default()
     };
-    spawn(serve(idle.clone(), client, start));
+    match line {
+        Line::Plain(io) => spawn(serve(idle.clone(), Client { conn, count, io }, start)),
+        Line::Secure(io) => spawn(serve(idle.clone(), Client { conn, count, io }, start)),
+    }
 }

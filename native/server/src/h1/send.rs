@@ -42,7 +42,9 @@ pub async fn write_patiently<T: Transport>(
         let n = timeout(patience, write).await.map_err(|_| timed_out())??;
         bytes = &bytes[n..];
     }
-    Ok(())
+    timeout(patience, poll_flush(io))
+        .await
+        .map_err(|_| timed_out())?
 }
 
 /// How the body's end is told.
