@@ -332,6 +332,12 @@ impl Exchange {
         *self = *fresh;
     }
 
+    /// Its first attempt was begun by the quick way.
+    pub fn take_over(&mut self, mut begun: Box<crate::upstream::Begun>) {
+        self.request_id = begun.request_id.take().into();
+        self.begun_attempt = Some(begun);
+    }
+
     pub fn method(&self) -> &[u8] {
         self.head.method()
     }

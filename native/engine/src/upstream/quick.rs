@@ -109,6 +109,8 @@ pub struct Begun {
     pub chosen: Chosen,
     /// How far it came; `None`: there is no connection yet.
     pub started: Option<Started>,
+    /// Made up for the request, and perhaps sent already.
+    pub request_id: Option<String>,
 }
 
 /// A request that was sent as far as the socket took it.
@@ -164,43 +166,51 @@ fn is_simple(head: &Head, length: usize) -> bool {
     if !version || matches!(head.method(), b"CONNECT" | b"TRACE") {
         return false;
     }
-    let (mut hosts, mut once, mut announced) = (0, 0u32, None);
-    for (name, value) in head.iter() {
+    let posts = head.method() == b"POST";
+    let mut fields = Fields::default();
+    let simple = |(name, value): (&[u8], &[u8])| fields.add(name, value, posts).is_some();
+    head.iter().all(simple) && fields.hosts == 1 && fields.length.unwrap_or(0) == length as u64
+}
+
+/// What was seen of a request's fields.
+#[derive(Default)]
+struct Fields {
+    hosts: u32,
+    length: Option<u64>,
+    /// Bits of those that come once only.
+    once: u32,
+}
+
+impl Fields {
+    /// `None`: the field asks for more than to be passed on.
+    fn add(&mut self, name: &[u8], value: &[u8], posts: bool) -> Option<()> {
         let is = |other: &[u8]| name.eq_ignore_ascii_case(other);
         match name.len() {
             4 if is(b"host") => {
                 // One that is refused changes what is read of the head.
-                if validate_host(value).is_none() {
-                    return false;
-                }
-                hosts += 1;
+                validate_host(value)?;
+                self.hosts += 1;
             }
-            6 if is(b"expect") => return false,
-            7 if is(b"upgrade") => return false,
-            10 if is(b"connection") && !value.eq_ignore_ascii_case(b"keep-alive") => return false,
+            6 if is(b"expect") => return None,
+            7 if is(b"upgrade") => return None,
+            10 if is(b"connection") && !value.eq_ignore_ascii_case(b"keep-alive") => return None,
             // Connections of some old browsers are not kept.
-            10 if is(b"user-agent") && head.method() == b"POST" => {
-                if memchr::memmem::find(value, b"MSIE ").is_some() {
-                    return false;
-                }
+            10 if posts && is(b"user-agent") => {
+                let old = memchr::memmem::find(value, b"MSIE ").is_some();
+                return (!old).then_some(());
             }
             14 if is(b"content-length") => {
-                if parse_length(value) != Some(length as u64) || announced.is_some() {
-                    return false;
-                }
-                announced = Some(length);
+                let length = parse_length(value)?;
+                return self.length.replace(length).is_none().then_some(());
             }
-            17 if is(b"transfer-encoding") => return false,
+            17 if is(b"transfer-encoding") => return None,
             _ => {}
         }
-        if let Some(bit) = crate::phases::once(name) {
-            if once & (1 << bit) != 0 {
-                return false;
-            }
-            once |= 1 << bit;
-        }
+        let bit = crate::phases::once(name).map_or(0, |n| 1 << n);
+        let again = self.once & bit != 0;
+        self.once |= bit;
+        (!again).then_some(())
     }
-    hosts == 1 && announced.unwrap_or(0) == length
 }
 
 fn fill(ex: &mut Exchange, conn: &Rc<Conn>) {
@@ -290,8 +300,7 @@ fn send(ex: &mut Exchange, body: &[u8]) -> Asked {
         None,
     );
     let Some(mut conn) = connection(&worker, &recipe, key, &chosen) else {
-        let started = None;
-        return Asked::Begun(Box::new(Begun { chosen, started }));
+        return begun(ex, chosen, None);
     };
     conn.requests += 1;
     let mut out = worker.desk.out.borrow_mut();
@@ -302,22 +311,21 @@ fn send(ex: &mut Exchange, body: &[u8]) -> Asked {
         Poll::Ready(Ok(n)) => n,
         // It turned out not to be connected, which is for those to tell who wait for it.
         Poll::Ready(Err(_)) | Poll::Pending if !conn.reused && !is_unix(&chosen) => {
-            let started = None;
-            return Asked::Begun(Box::new(Begun { chosen, started }));
+            return begun(ex, chosen, None);
         }
         // Who goes on meets the error again.
         Poll::Ready(Err(_)) | Poll::Pending => 0,
     };
     if sent < out.len() {
-        let started = Some(Started {
+        let started = Started {
             conn,
             sent: sent as u64,
             unsent: out[sent..].to_vec(),
             last: None,
             began: ex.started,
             left: recipe.conf.send_ms(),
-        });
-        return Asked::Begun(Box::new(Begun { chosen, started }));
+        };
+        return begun(ex, chosen, Some(started));
     }
     Asked::Sent(Box::new(Flight {
         server: ex.server.clone(),
@@ -335,6 +343,14 @@ fn send(ex: &mut Exchange, body: &[u8]) -> Asked {
         begun: ex.begun,
         started_wall: ex.started_wall,
         recipe,
+    }))
+}
+
+fn begun(ex: &mut Exchange, chosen: Chosen, started: Option<Started>) -> Asked {
+    Asked::Begun(Box::new(Begun {
+        chosen,
+        started,
+        request_id: ex.request_id.get_mut().take(),
     }))
 }
 
@@ -611,9 +627,9 @@ impl Flight {
         ex.head = flight.head;
         (ex.begun, ex.started) = (flight.begun, flight.started);
         ex.started_wall = flight.started_wall;
-        ex.request_id = flight.request_id.into();
-        ex.begun_attempt = Some(Box::new(Begun {
+        ex.take_over(Box::new(Begun {
             chosen: flight.chosen,
+            request_id: flight.request_id,
             started: Some(Started {
                 conn: flight.conn,
                 sent: flight.sent,

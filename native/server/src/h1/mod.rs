@@ -195,7 +195,9 @@ fn look<T: Transport>(asked: &Asked<'_, T>, bytes: &[u8], taskless: bool) -> (Ne
         }
         let mut ex = Exchange::new(asked.worker.clone(), asked.conn.clone());
         std::mem::swap(&mut ex.head, &mut head);
-        ex.begun_attempt = begun;
+        if let Some(begun) = begun {
+            ex.take_over(begun);
+        }
         (Next::Request { ex, len, bad }, 0)
     })
 }
