@@ -155,6 +155,14 @@ fn http_script(word: &str, request: &str) -> Script {
         "unchanged" => say("HTTP/1.1 304 Same\r\nContent-Length: 7\r\nETag: \"e\"\r\n\r\n"),
         "missing" => say("HTTP/1.1 404 \r\nContent-Length: 2\r\n\r\nno"),
         "broken" => say("HTTP/1.1 500 Oh\r\nContent-Length: 2\r\n\r\nno"),
+        "html" => say(&ok(
+            "Content-Type: text/html\r\nContent-Length: 50\r\n",
+            &"x".repeat(50),
+        )),
+        "html-encoded" => say(&ok(
+            "Content-Type: text/html\r\nContent-Encoding: gzip\r\nContent-Length: 50\r\n",
+            &"x".repeat(50),
+        )),
         "large-echo" => {
             let body = format!("{request}{}", "x".repeat(100_000));
             say(&ok(&format!("Content-Length: {}\r\n", body.len()), &body))
@@ -342,6 +350,15 @@ fn both_ways_give_the_same_answer_whatever_the_upstream_sends() {
         quick.contains("Cookie: a=b") && !quick.contains("trailers"),
         "{quick}"
     );
+    // One of these is compressed.
+    for word in ["fields", "html", "html-encoded", "missing", "plain"] {
+        let fields = "Accept-Encoding: gzip\r\n";
+        let quick = ask(&server, "quick", word, fields);
+        let slow = ask(&server, "slow", word, fields);
+        assert_eq!(joined(&quick), joined(&slow), "{word}");
+        let compressed = quick.contains("\r\nContent-Encoding: gzip\r\n");
+        assert_eq!(compressed, word.starts_with("html"), "{quick}");
+    }
     let fields = "X-Kind: BIG\r\nAccept-Encoding: gzip\r\n";
     let quick = ask(&server, "quick", "echo", fields);
     assert_eq!(quick, ask(&server, "slow", "echo", fields));

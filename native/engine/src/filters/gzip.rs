@@ -4,7 +4,7 @@ use super::transform::{Transform, Transformed};
 use crate::exchange::Exchange;
 use flate2::write::GzEncoder;
 use flate2::Compression;
-use gallop_conf::model::{items, proxied};
+use gallop_conf::model::{items, proxied, LocConf};
 use gallop_http::message::Version;
 use std::cell::Cell;
 use std::io::{self, Write};
@@ -87,20 +87,25 @@ fn allowed_for_proxies(ex: &Exchange) -> bool {
         || (has(proxied::NO_ETAG) && r.etag.is_none())
 }
 
+/// Whether an answer of this status, length and media type is compressed for clients that take that, unless
+/// it is encoded already.
+pub fn may_compress(conf: &LocConf, status: u16, length: Option<u64>, kind: Option<&[u8]>) -> bool {
+    let min = conf.gzip_min_length.unwrap_or(20);
+    conf.gzip == Some(true)
+        && matches!(status, 200 | 403 | 404)
+        && length.is_none_or(|n| n >= min)
+        && super::is_type_of(kind, &conf.gzip_types)
+}
+
 pub fn apply(ex: &mut Exchange) {
     let loc = ex.loc.clone();
     let conf = &loc.conf;
     let r = &ex.response;
-    let min = conf.gzip_min_length.unwrap_or(20);
-    if conf.gzip != Some(true)
-        || !matches!(r.status, 200 | 403 | 404)
-        || r.header("content-encoding").is_some()
-        || r.content_length.is_some_and(|n| n < min)
+    let kind = r.content_type.as_deref();
+    if r.header("content-encoding").is_some()
         || !r.filterable
+        || !may_compress(conf, r.status, r.content_length, kind)
     {
-        return;
-    }
-    if !super::is_of_types(r, &conf.gzip_types) {
         return;
     }
     ex.response.gzip_vary = true;

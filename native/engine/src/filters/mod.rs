@@ -19,6 +19,7 @@ use crate::phases::Flow;
 use gallop_conf::model::TypeSet;
 
 pub use compress::accepted as coding_accepted;
+pub(crate) use gzip::may_compress;
 pub use gzip::{accepted as gzip_accepted, lists_gzip};
 pub(crate) use headers::{apply as add_headers, is_usual as is_usual_status};
 pub use range::{parse as parse_ranges, Parsed as Ranges};
@@ -92,10 +93,14 @@ fn add_vary(ex: &mut Exchange) {
 
 /// Whether the answer's media type is one of a filter's; text/html alone where none are listed.
 fn is_of_types(response: &Response, types: &Option<TypeSet>) -> bool {
+    is_type_of(response.content_type.as_deref(), types)
+}
+
+fn is_type_of(kind: Option<&[u8]>, types: &Option<TypeSet>) -> bool {
     if matches!(types, Some(TypeSet::All)) {
         return true;
     }
-    let Some(kind) = &response.content_type else {
+    let Some(kind) = kind else {
         return false;
     };
     let bare = bare_type(kind);

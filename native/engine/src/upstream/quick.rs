@@ -271,8 +271,7 @@ fn choose(ex: &mut Exchange) -> Option<Rc<Recipe>> {
     if recipe.uses_tables {
         ex.vars.borrow_mut().fill(None);
     }
-    let shrinks = recipe.compresses && ex.head.get("accept-encoding").is_some();
-    (is_kept(ex) && !shrinks).then_some(recipe)
+    is_kept(ex).then_some(recipe)
 }
 
 fn send(ex: &mut Exchange, body: &[u8]) -> Asked {
@@ -464,8 +463,12 @@ impl Flight {
             Poll::Ready(Err(e)) => return self.other(Came::Error(e)),
             Poll::Ready(Ok(_)) if worker.shutdown.is_set() => Said::Other,
             Poll::Ready(Ok(_)) => {
-                let asks_head = self.head.method() == b"HEAD";
-                quick_answer::answer(worker, &self.recipe, asks_head, &input, out)
+                let request = quick_answer::Request {
+                    conf: &self.loc.conf,
+                    asks_head: self.head.method() == b"HEAD",
+                    takes_encoded: self.head.get("accept-encoding").is_some(),
+                };
+                quick_answer::answer(worker, &self.recipe, &request, &input, out)
             }
         };
         self.due = coarse_ms() + self.recipe.conf.read_ms() + 1;

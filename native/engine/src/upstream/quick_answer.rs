@@ -3,10 +3,11 @@
 
 use super::answer::{is_passed, split_charset, Head};
 use super::recipe::Recipe;
+use crate::filters::may_compress;
 use crate::status;
 use crate::time::parse_http_date;
 use crate::worker::Worker;
-use gallop_conf::model::next;
+use gallop_conf::model::{next, LocConf};
 use gallop_http::fastcgi::{Event, RecordReader, ResponseHeadParser};
 use gallop_http::h1::{parse_length, parse_response, ResponseHead};
 use std::borrow::Cow;
@@ -25,6 +26,15 @@ pub struct Framed {
     pub head: Option<Head>,
 }
 
+/// What of the request its answer depends on.
+pub struct Request<'a> {
+    pub conf: &'a LocConf,
+    /// It was one of HEAD.
+    pub asks_head: bool,
+    /// The client takes some encoding.
+    pub takes_encoded: bool,
+}
+
 /// What was found in what came.
 pub enum Said {
     Answer(Framed),
@@ -41,18 +51,18 @@ thread_local! {
 }
 
 /// Writes the client's answer for the one in `input`, where that is all of one; else nothing that counts is
-/// written. `asks_head`: the request was one of HEAD.
+/// written.
 pub fn answer(
     worker: &Worker,
     recipe: &Recipe,
-    asks_head: bool,
+    request: &Request<'_>,
     input: &[u8],
     out: &mut Vec<u8>,
 ) -> Said {
     out.clear();
     let said = match recipe.host {
-        Some(_) => http(worker, recipe, asks_head, input, out),
-        None => fastcgi(worker, recipe, input, out),
+        Some(_) => http(worker, recipe, request, input, out),
+        None => fastcgi(worker, recipe, request, input, out),
     };
     said.unwrap_or(Said::Other)
 }
@@ -64,7 +74,7 @@ fn limit(recipe: &Recipe) -> usize {
 fn http(
     worker: &Worker,
     recipe: &Recipe,
-    asks_head: bool,
+    request: &Request<'_>,
     input: &[u8],
     out: &mut Vec<u8>,
 ) -> Option<Said> {
@@ -79,7 +89,7 @@ fn http(
         let seen = Seen::of(head.iter())?;
         let length = match head.status {
             // The length is that of an answer to another request.
-            _ if asks_head => 0,
+            _ if request.asks_head => 0,
             204 | 304 => 0,
             _ => seen.length?,
         };
@@ -93,8 +103,11 @@ fn http(
             status: head.status,
             reason: head.text(head.reason),
             length: seen.length,
-            bodiless: asks_head || matches!(head.status, 204 | 304),
+            bodiless: request.asks_head || matches!(head.status, 204 | 304),
         };
+        if seen.is_compressed(request, head.status) {
+            return None;
+        }
         write_head(worker, recipe, &line, &seen, head.iter(), out)?;
         out.extend_from_slice(body);
         Some(Said::Answer(Framed {
@@ -110,7 +123,13 @@ fn http(
     })
 }
 
-fn fastcgi(worker: &Worker, recipe: &Recipe, input: &[u8], out: &mut Vec<u8>) -> Option<Said> {
+fn fastcgi(
+    worker: &Worker,
+    recipe: &Recipe,
+    request: &Request<'_>,
+    input: &[u8],
+    out: &mut Vec<u8>,
+) -> Option<Said> {
     let mut reader = RecordReader::default();
     let mut parser = ResponseHeadParser::new(limit(recipe));
     let mut rest = input;
@@ -151,6 +170,9 @@ fn fastcgi(worker: &Worker, recipe: &Recipe, input: &[u8], out: &mut Vec<u8>) ->
         length: seen.length,
         bodiless,
     };
+    if seen.is_compressed(request, head.status) {
+        return None;
+    }
     write_head(worker, recipe, &line, &seen, fields, out)?;
     if seen.length.is_some() {
         out.extend_from_slice(&body);
@@ -185,6 +207,7 @@ struct Seen<'a> {
     length: Option<u64>,
     modified: Option<&'a [u8]>,
     etag: Option<&'a [u8]>,
+    encoded: bool,
     /// What `Connection` says.
     keep: Option<bool>,
 }
@@ -194,7 +217,7 @@ impl<'a> Seen<'a> {
     /// comes twice.
     fn of(fields: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> Option<Seen<'a>> {
         let mut seen = Seen::default();
-        let (mut expires, mut encoding) = (false, false);
+        let mut expires = false;
         for (name, value) in fields {
             let is = |other: &[u8]| name.eq_ignore_ascii_case(other);
             let again = match name.len() {
@@ -216,7 +239,7 @@ impl<'a> Seen<'a> {
                     seen.modified.replace(value).is_some()
                 }
                 14 if is(b"content-length") => seen.length.replace(parse_length(value)?).is_some(),
-                16 if is(b"content-encoding") => std::mem::replace(&mut encoding, true),
+                16 if is(b"content-encoding") => std::mem::replace(&mut seen.encoded, true),
                 17 if is(b"transfer-encoding") => return None,
                 14.. if name[..8].eq_ignore_ascii_case(b"x-accel-") => return None,
                 _ => false,
@@ -226,6 +249,14 @@ impl<'a> Seen<'a> {
             }
         }
         Some(seen)
+    }
+
+    /// The answer may not be sent as it is.
+    fn is_compressed(&self, request: &Request<'_>, status: u16) -> bool {
+        let kind = self.content_type;
+        request.takes_encoded
+            && !self.encoded
+            && may_compress(request.conf, status, self.length, kind)
     }
 }
 

@@ -26,8 +26,6 @@ pub struct Recipe {
     pub server: Vec<u8>,
     pub connection: Vec<u8>,
     added: Added,
-    /// Answers to clients that take gzip may be compressed.
-    pub compresses: bool,
     /// The values of `map`, `geo` and `split_clients` are asked for, which are remembered for a request.
     pub uses_tables: bool,
     /// Requests are written to an access log.
@@ -127,7 +125,6 @@ impl Recipe {
             server: server_line(ex),
             connection: connection_line(&loc.conf),
             added,
-            compresses: loc.conf.gzip == Some(true),
             uses_tables,
             is_logged: !items(&loc.conf.access_log).is_empty(),
             conf,
