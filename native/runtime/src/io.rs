@@ -120,9 +120,7 @@ impl Ios {
 pub struct IoFd {
     fd: OwnedFd,
     key: u64,
-    /// No other descriptor names the socket: its close takes it out of the epoll set (epoll(7)).
-    sole: bool,
-    /// What it is in the epoll set for, all bits where that does not change; 0: it is not in it.
+    /// What it is in the epoll set for; 0: it is not in it. [`SHARED`]: it stays as it was added.
     told: Cell<u32>,
     /// Its state belongs to this thread's executor.
     local: PhantomData<Rc<Cell<()>>>,
@@ -132,6 +130,9 @@ pub struct IoFd {
 const READING: u32 = (libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLET) as u32;
 /// Both directions.
 const BOTH_WAYS: u32 = READING | libc::EPOLLOUT as u32;
+
+/// Other descriptors may name the socket too, so that its close does not take it out of the epoll set (epoll(7)).
+const SHARED: u32 = u32::MAX;
 
 impl IoFd {
     pub fn new(fd: OwnedFd) -> io::Result<IoFd> {
@@ -153,8 +154,7 @@ impl IoFd {
         Ok(IoFd {
             fd,
             key,
-            sole,
-            told: Cell::new(u32::MAX),
+            told: Cell::new(if sole { events } else { SHARED }),
             local: PhantomData,
         })
     }
@@ -166,7 +166,6 @@ impl IoFd {
         IoFd {
             fd,
             key: with_current(|c| c.ios.borrow_mut().add()),
-            sole: true,
             told: Cell::new(0),
             local: PhantomData,
         }
@@ -270,7 +269,7 @@ impl IoFd {
 impl Drop for IoFd {
     fn drop(&mut self) {
         try_current(|c| {
-            if !self.sole {
+            if self.told.get() == SHARED {
                 c.epoll.remove(self.fd.as_raw_fd());
             }
             c.ios.borrow_mut().remove(self.key);
