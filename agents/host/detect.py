@@ -122,7 +122,8 @@ def _nginx() -> list[dict[str, Any]]:
     config = os.path.join(prefix, options.get("conf-path", "conf/nginx.conf"))
     found = []
     if os.path.exists(config):
-        made = _made("nginx", "default", version, modules, _nginx_paths(binary, prefix, config, options))
+        named = sorted({*modules, *_loaded(config)})
+        made = _made("nginx", "default", version, named, _nginx_paths(binary, prefix, config, options))
         unit = _unit("nginx.service")
         found.append(dict(made, unit=unit, control="systemd") if unit else made)
     for _, argv in _mains("nginx"):
@@ -130,9 +131,22 @@ def _nginx() -> list[dict[str, Any]]:
         own = os.path.normpath(os.path.join(own_prefix, _argument(argv, "-c") or config))
         if not _is_ours(own) or own in [item["paths"]["main_config"] for item in found]:
             continue
-        made = _made("nginx", _label(own), version, modules, _nginx_paths(binary, own_prefix, own, {}))
+        named = sorted({*modules, *_loaded(own)})
+        made = _made("nginx", _label(own), version, named, _nginx_paths(binary, own_prefix, own, {}))
         found.append(dict(made, running=True, private=True))
     return found
+
+
+def _loaded(config: str) -> set[str]:
+    """Modules that a main file loads, itself or by what it includes for that, as Debian's modules-enabled."""
+    import glob
+
+    texts = [processes.read(config).decode("utf-8", "replace")]
+    for pattern in re.findall(r"^[ \t]*include[ \t]+([^\s;\"]*modules[^\s;\"]*)[ \t]*;", texts[0], re.MULTILINE):
+        names = sorted(glob.glob(os.path.join(os.path.dirname(config), pattern)))
+        texts += [processes.read(name).decode("utf-8", "replace") for name in names]
+    lines = [re.findall(r"^[ \t]*load_module[ \t]+\"?([^\s;\"]+)", text, re.MULTILINE) for text in texts]
+    return {os.path.basename(path).rpartition(".")[0] for found in lines for path in found}
 
 
 def _nginx_paths(binary: str, prefix: str, config: str, options: dict[str, str]) -> dict[str, str]:

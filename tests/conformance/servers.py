@@ -66,6 +66,9 @@ ENGINES = (
     Engine("gallop", "native"),
 )
 OPENLITESPEED = Engine("openlitespeed", "openlitespeed")
+# Debian's libnginx-mod-http-brotli-filter, where it is installed.
+BROTLI_MODULE = Path("/usr/lib/nginx/modules/ngx_http_brotli_filter_module.so")
+NGINX_WITH_BROTLI = Engine("nginx with ngx_brotli", "nginx", frozenset({BROTLI_MODULE.stem}))
 
 
 def engines() -> list[Engine]:
@@ -91,7 +94,8 @@ def serving(engine: Engine, specs: Sequence[SiteSpec], root: Path, port: int) ->
     (home / "cache").mkdir()
     if os.geteuid() == 0:  # as the distribution's package leaves Apache's
         shutil.chown(home / "cache", "www-data", "www-data")
-    server.main_config.write_text(main.text)
+    loads = f"load_module {BROTLI_MODULE};\n" if engine == NGINX_WITH_BROTLI else ""
+    server.main_config.write_text(loads + main.text)
     for spec in specs:
         write_certificates(spec)
     with server:
