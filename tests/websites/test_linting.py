@@ -60,6 +60,13 @@ MISTAKES: list[tuple[str, str, dict[str, Any]]] = [
     ("try-files-slash", L0, located(try_files=["$uri", "=404"])),
     ("try-files-slash", "blocks/0", {"try_files": ["$uri", "=404"]}),
     ("php-in-uploads", "blocks/0/locations/1", {"locations": [PHP, {"pattern": "/wp-content/uploads/"}]}),
+    ("host-redirect", "blocks/0", {"rewrites": [{"pattern": "^/a$", "replacement": "https://$host/b", "flag": ""}]}),
+    (
+        "response-splitting",
+        "blocks/0",
+        {"rewrites": [{"pattern": "^", "replacement": "https://new.example$uri", "flag": ""}]},
+    ),
+    ("host-redirect", L0, located(rewrites=[{"pattern": "^/", "replacement": "$scheme://$http_host/b", "flag": ""}])),
     ("host-redirect", L0, located(handler="return", return_code=301, return_value="https://$host$request_uri")),
     ("host-redirect", L0, located(handler="return", return_code=302, return_value="$scheme://${http_host}/x")),
     ("response-splitting", L0, located(handler="return", return_code=301, return_value="https://new.example$uri")),
@@ -91,6 +98,8 @@ ONLY_A_PERSON = [
 ]
 FINE: list[dict[str, Any]] = [
     {},
+    {"rewrites": [{"pattern": "^/a/(.*)$", "replacement": "https://shop.example/$1", "flag": ""}]},
+    {"rewrites": [{"pattern": "^/a$", "replacement": "/b?was=$uri", "flag": "last"}]},
     located(**KEPT),
     located(**KEPT, cache_key="$host$uri$cookie_language"),
     located(pattern="/files/", alias="/srv/www/files/"),

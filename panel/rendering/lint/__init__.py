@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from panel.rendering.lint import model, raw
+from panel.rendering.lint import model, raw, rewrites
 from panel.rendering.lint.finding import Finding, Socket
 from panel.rendering.spec import InstallSpec, SiteSpec
 
@@ -22,9 +22,11 @@ def findings(spec: SiteSpec, install: InstallSpec, defaults: Collection[Socket] 
     for number, block in enumerate(spec.blocks):
         where = f"blocks/{number}"
         found += model.of_block(block, where, defaults)
+        found += rewrites.of(block, block, where)
         found += raw.of_block(block, where, install.engine)
         for position, location in enumerate(block.locations):
             place = f"{where}/locations/{position}"
             found += model.of_location(block, location, place)
+            found += rewrites.of(block, location, place)
             found += raw.of_location(block, location, place, install.engine)
     return found

@@ -167,18 +167,25 @@ def _names(value: str) -> list[str]:
         return []  # said at its field
 
 
-def _host_redirect(block: ServerBlock, location: Location, where: str) -> Iterator[Finding]:
-    match = re.match(r"(?:https?:|\$scheme:)?//\$\{?(http_host|host)\b\}?", location.return_value)
+def to_own_name(block: ServerBlock, value: str) -> tuple[str, str, str] | None:
+    """Of a redirect that follows the visitor's Host header: the variable, a name of the block's own ("" if it has
+    none), and the same redirect to that."""
+    match = re.match(r"(?:https?:|\$scheme:)?//\$\{?(http_host|host)\b\}?", value)
     if match is None or not _answers_any(block):
-        return
+        return None
     name = next((name for name in block.names if not name.startswith("~") and "*" not in name), "").lstrip(".")
-    target = (
-        location.return_value[: match.end()].rpartition("//")[0] + "//" + name + location.return_value[match.end() :]
-    )
+    return match[1], name, value[: match.end()].rpartition("//")[0] + "//" + name + value[match.end() :]
+
+
+def _host_redirect(block: ServerBlock, location: Location, where: str) -> Iterator[Finding]:
+    led = to_own_name(block, location.return_value)
+    if led is None:
+        return
+    variable, name, target = led
     yield Finding(
         "host-redirect",
         where,
-        f"The redirect goes to ${match[1]}, the name that the visitor sent.",
+        f"The redirect goes to ${variable}, the name that the visitor sent.",
         "This server block answers requests with any host name, so a link or a poisoned cache can lead people from "
         "here to a site of somebody else's.",
         f"Redirect to {name}" if name else "",
@@ -190,7 +197,7 @@ def _split_redirect(location: Location, where: str) -> Iterator[Finding]:
     pattern = location.pattern if location.match in ("~", "~*") else ""
     if not _breaks(location.return_value, pattern):
         return
-    safe = _encoded(location.return_value)
+    safe = encoded(location.return_value)
     is_safe = not _breaks(safe, pattern)
     yield Finding(
         "response-splitting",
@@ -207,15 +214,15 @@ def _split_headers(headers: tuple[Header, ...], pattern: str, where: str) -> Ite
     for header in headers:
         if not _breaks(header.value, pattern):
             continue
-        changed = [{"name": item.name, "value": _encoded(item.value), "always": item.always} for item in headers]
-        is_safe = not _breaks(_encoded(header.value), pattern)
+        changed = [{"name": item.name, "value": encoded(item.value), "always": item.always} for item in headers]
+        is_safe = not _breaks(encoded(header.value), pattern)
         yield Finding(
             "response-splitting",
             where,
             f"The header {header.name} holds a part of the address after it was decoded.",
             "%0d%0a in the address becomes a line break in the answer: a visitor's link can add headers, cookies "
             "among them, and text to what this site says.",
-            f"Say {_encoded(header.value)} instead" if is_safe else "",
+            f"Say {encoded(header.value)} instead" if is_safe else "",
             setting(where, headers=changed) if is_safe else None,
         )
 
@@ -224,10 +231,15 @@ def _breaks(value: str, pattern: str) -> bool:
     """Whether a line break that was encoded in the address can come out of `value`."""
     named = _names(value)
     captured = any(name.isdigit() or name in variables.captures_of(pattern) for name in named)
-    return any(name in DECODED for name in named) or bool(captured and _CAN_BREAK.search(pattern))
+    return decoded(value) or bool(captured and _CAN_BREAK.search(pattern))
 
 
-def _encoded(value: str) -> str:
+def decoded(value: str) -> bool:
+    """Whether it names the address after it was decoded. What a rewrite captures is encoded again in a redirect."""
+    return any(name in DECODED for name in _names(value))
+
+
+def encoded(value: str) -> str:
     """`$request_uri` is what was sent, with its arguments; what added those goes."""
     return re.sub(
         r"\$\{?(?:document_)?uri\}?(?![a-z_])(?:\$is_args\$(?:args|query_string)|\?\$args)?", "$request_uri", value

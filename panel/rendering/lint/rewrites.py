@@ -1,0 +1,47 @@
+"""Mistakes of redirects by rewriting: they lead where the visitor says, or break the answer in two."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+
+from panel.rendering import rewriting
+from panel.rendering.lint.finding import Finding, Mend, setting
+from panel.rendering.lint.model import decoded, encoded, to_own_name
+from panel.rendering.spec import Location, Rewrite, ServerBlock
+
+
+def of(block: ServerBlock, owner: ServerBlock | Location, where: str) -> Iterator[Finding]:
+    for number, item in enumerate(owner.rewrites):
+        if not rewriting.redirects(item):
+            continue
+        if led := to_own_name(block, item.replacement):
+            variable, name, target = led
+            yield Finding(
+                "host-redirect",
+                where,
+                f"The rewrite {item.pattern} redirects to ${variable}, the name that the visitor sent.",
+                "This server block answers requests with any host name, so a link or a poisoned cache can lead people "
+                "from here to a site of somebody else's.",
+                f"Redirect to {name}" if name else "",
+                _changed(owner, where, number, target) if name else None,
+            )
+        if decoded(item.replacement):
+            safe = encoded(item.replacement)
+            safe = safe if safe.endswith("?") else f"{safe}?"  # $request_uri brings the query along
+            yield Finding(
+                "response-splitting",
+                where,
+                f"The rewrite {item.pattern} redirects to {item.replacement}, which holds the address after it was "
+                "decoded.",
+                "%0d%0a in the address becomes a line break in the answer: a visitor's link can add headers, cookies "
+                "among them, and text to what this site says.",
+                "" if decoded(safe) else f"Redirect to {safe}",
+                None if decoded(safe) else _changed(owner, where, number, safe),
+            )
+
+
+def _changed(owner: ServerBlock | Location, where: str, number: int, replacement: str) -> Mend:
+    items: list[Rewrite] = list(owner.rewrites)
+    items[number] = replace(items[number], replacement=replacement)
+    return setting(where, rewrites=[asdict(item) for item in items])
