@@ -8,15 +8,42 @@ from __future__ import annotations
 
 import os
 
-from agents.host import processes
-from agents.host.engines.base import Engine, Generation
+from agents.host import commands, processes
+from agents.host.engines.base import Engine, EngineError, Generation
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable
 
 PID_FILE = "/tmp/lshttpd/lshttpd.pid"  # noqa: S108 - where this server keeps it unless OLS_PID_FILE says otherwise
+
+
+TEMPORARY = os.path.dirname(PID_FILE)
+# What its own installation causes, whatever the configuration says.
+HARMLESS = ("Get lsadm passwd failed",)
 
 
 class Server(Engine):
     reload_signal = "USR1"
     relocatable = False
+    failure_marks = ("Fatal error in configuration",)
+
+    def test(self, main_config: str = "", prefix: str = "", prepare: Callable[[], None] | None = None) -> commands.Done:
+        """Its test ends with 1 for warnings and with 2 for errors, and with 0 for anything where it cannot write down
+        what it finds. What counts are its lines of errors, unknown keys among them."""
+        os.makedirs(TEMPORARY, mode=0o755, exist_ok=True)
+        try:
+            os.unlink(os.path.join(TEMPORARY, "testconf"))  # what a test that broke off had found
+        except FileNotFoundError:
+            pass
+        done = super().test(main_config, prefix, prepare)
+        errors = [line for line in done.output.splitlines() if "[ERROR]" in line]
+        errors = [line for line in errors if not any(words in line for words in HARMLESS)]
+        if errors:
+            return commands.Done(done.argv, done.exit_code or 2, "\n".join(errors))
+        if done.exit_code in (0, 1, 2):
+            return commands.Done(done.argv, 0, "")
+        return commands.Done(done.argv, done.exit_code, "the test broke off (%d)\n%s" % (done.exit_code, done.output))
 
     def env(self) -> dict[str, str]:
         return {} if self.pid_file == PID_FILE else {"OLS_PID_FILE": self.pid_file}
@@ -38,6 +65,15 @@ class Server(Engine):
             return 0
         name = processes.program(pid)
         return pid if name.startswith(("openlitespeed", "litespeed", "lshttpd")) and processes.exists(pid) else 0
+
+    def _look_for_failure(self, before: Generation) -> None:
+        """Between the old process and its successor there is no pid file, so only its own words tell of a failure."""
+        failure = self._failure(before)
+        if failure:
+            raise EngineError("the server did not start with its new configuration", commands.Done([], 1, failure))
+
+    def has_workers(self) -> bool:
+        return bool(processes.children(self.pid()))
 
     def is_replaced(self, before: Generation) -> bool:
         pid = self.pid()

@@ -40,10 +40,13 @@ def cached(place: Place, condition: Condition) -> list[Directive]:
     if not caching.caches(source):
         return []
     found = caching.check(source, f"{place.pointer}/cache")
-    tests = [("%{REQUEST_METHOD}", "^(?:GET|HEAD)$"), ("%{HTTP:Authorization}", "^$")]
+    aside = [("%{HTTP:Authorization}", "!^$")]
     if found.skip_queries:
-        tests.append(("%{QUERY_STRING}", "^$"))
+        aside.append(("%{QUERY_STRING}", "!^$"))
     if pattern := caching.cookies(found):
-        tests.append(("%{HTTP_COOKIE}", f"!{pattern}"))
+        aside.append(("%{HTTP_COOKIE}", pattern))
+    # Without this a visitor would still be given what was kept of others (checkAssignHandler in cache.cpp).
+    rules = [line for test in aside for line in rewriting.rule(condition, [test], "-", "[E=modcache:0]", place.pointer)]
+    keeps = [("%{REQUEST_METHOD}", "^(?:GET|HEAD)$"), ("%{ENV:modcache}", "!^0$")]
     flags = f"[E=Cache-Control:max-age={found.valid[0].seconds}]"
-    return rewriting.rule(condition, tests, "-", flags, place.pointer)
+    return [*rules, *rewriting.rule(condition, keeps, "-", flags, place.pointer)]
