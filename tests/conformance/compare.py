@@ -21,7 +21,9 @@ CONTROLLED = (
     "location", "cache-control", "www-authenticate", "content-encoding", "x-one", "x-two", "x-app", "content-range",
     "strict-transport-security", "alt-svc", "content-type",
 )  # fmt: skip
-_OWN_PAGE = re.compile(rb"<center>(nginx|gallop)[^<]*</center>|<address>Apache|<!DOCTYPE HTML PUBLIC")
+_OWN_PAGE = re.compile(
+    rb"<center>(nginx|gallop)[^<]*</center>|<address>Apache|<!DOCTYPE HTML PUBLIC|<html style=\"height:100%\">"
+)
 
 
 @dataclass(frozen=True)

@@ -345,8 +345,31 @@ EXPLAINED = (
     Explained(
         "methods of files",
         OPENLITESPEED,
-        "Files are sent for POST and OPTIONS as for GET, and other methods are answered with 501; nginx answers 405.",
-        lambda case: case.request.method not in ("GET", "HEAD") and case.other.status in (200, 206, 404, 501, 405),
+        "Files are sent for POST and OPTIONS as for GET, and other methods are answered with 501, or with 400 where they "
+        "are unknown; nginx answers 405.",
+        lambda case: case.request.method not in ("GET", "HEAD") and case.other.status in (200, 206, 400, 404, 501, 405),
+    ),
+    Explained(
+        "Cache-Control of error pages",
+        OPENLITESPEED,
+        "The server's own error pages are sent with Cache-Control: private, no-cache, max-age=0.",
+        lambda case: (
+            case.nginx.status == case.other.status >= 400
+            and case.other.headers.get("cache-control") == "private, no-cache, max-age=0"
+            and (not case.other.body or b'<html style="height:100%">' in case.other.body)
+        ),
+    ),
+    Explained(
+        "later If-Modified-Since",
+        OPENLITESPEED,
+        "If-Modified-Since with a date after the file's is answered with 304; nginx answers 304 to that very date only.",
+        lambda case: case.asks("If-Modified-Since") and case.statuses == (200, 304),
+    ),
+    Explained(
+        "final dot segment",
+        OPENLITESPEED,
+        "A path that ends in /.. or /. without a final / is not resolved, and answered with 404.",
+        lambda case: case.request.target.partition("?")[0].endswith(("/..", "/.")) and case.other.status == 404,
     ),
     Explained(
         "port of a redirect",

@@ -133,6 +133,8 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
                 "X-Forwarded-Proto; no X-Real-IP", lambda context: context.owner.handler == "proxy"),
     ),
     "Location.request_headers": (
+        missing("OpenLiteSpeed does not add headers to what PHP is asked", "none",
+                lambda context: context.owner.handler == "php"),
         differs("OpenLiteSpeed adds the header beside one of that name that the client sent", "both are passed on"),
     ),
     "Location.websocket": (
@@ -151,6 +153,10 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
     "Location.cache": (
         differs("OpenLiteSpeed's cache module keeps the answers of all sites in one folder and has no limit of size",
                 "what expired is removed in time"),
+        missing("OpenLiteSpeed keeps an answer also where the application says no-store or private",
+                "skip its visitors by a cookie, or do not keep that location"),
+        differs("for a second after it was started or reloaded OpenLiteSpeed takes what it keeps for old",
+                "such answers are made anew"),
         differs("OpenLiteSpeed gives an expired answer only while another request fetches a new one",
                 "up to 200 s after it expired", lambda context: context.owner.cache.stale_on_error),
     ),

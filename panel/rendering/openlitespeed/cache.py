@@ -12,6 +12,8 @@ from panel.rendering.locations import Locations, Place
 from panel.rendering.spec import SiteSpec
 from panel.rendering.tree import Directive, Node, block, directive
 
+ASIDE = "PADDOCK_ASIDE"
+
 
 def module(spec: SiteSpec, found: Locations) -> list[Node]:
     """Ready for the virtual host, but on only where a rule says so."""
@@ -45,8 +47,11 @@ def cached(place: Place, condition: Condition) -> list[Directive]:
         aside.append(("%{QUERY_STRING}", "!^$"))
     if pattern := caching.cookies(found):
         aside.append(("%{HTTP_COOKIE}", pattern))
-    # Without this a visitor would still be given what was kept of others (checkAssignHandler in cache.cpp).
-    rules = [line for test in aside for line in rewriting.rule(condition, [test], "-", "[E=modcache:0]", place.pointer)]
-    keeps = [("%{REQUEST_METHOD}", "^(?:GET|HEAD)$"), ("%{ENV:modcache}", "!^0$")]
+    # These look for answers of another kind, which nothing leaves: without that they would be given what was kept of
+    # others, whatever else a rule says (checkAssignHandler in cache.cpp).
+    rules: list[Directive] = []
+    for test in aside:
+        rules += rewriting.rule(condition, [test], "-", f"[E=Cache-Control:vary=aside,E={ASIDE}:1]", place.pointer)
+    keeps = [("%{REQUEST_METHOD}", "^(?:GET|HEAD)$"), (f"%{{ENV:{ASIDE}}}", "!^1$")]
     flags = f"[E=Cache-Control:max-age={found.valid[0].seconds}]"
     return [*rules, *rewriting.rule(condition, keeps, "-", flags, place.pointer)]

@@ -1,0 +1,113 @@
+"""A real OpenLiteSpeed changed by the agent: applied whole, refused in its own words, put back, found.
+
+These tests are there where PADDOCK_OPENLITESPEED names an installation (tests/support/openlitespeed.py); the
+distribution has none. What is said of the server's own test without one is the last test here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from agents.host.engines.openlitespeed import Server
+from agents.protocol import ApplyRequest, EngineControl, FileChange, Probe, plain
+from panel.rendering import render, render_install, render_main
+from panel.rendering.spec import InstallSpec, Listen, Location, ServerBlock, SiteSpec
+from tests.agents.process import AgentProcess
+from tests.rendering.servers import write_files
+from tests.support.http import ask
+from tests.support.openlitespeed import OpenLiteSpeedInstance, source
+from tests.support.ports import free_port
+from tests.support.waiting import eventually
+
+
+class Hosts:
+    """The sites shop and blog on a private OpenLiteSpeed; shop's text is what a test changes."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.port = root, free_port()
+        self.server = OpenLiteSpeedInstance(root / "lsws")
+        self.install = InstallSpec(
+            "openlitespeed", "vhosts", f"{self.server.root}/conf", f"{self.server.root}/log", "1.9.1"
+        )
+        main, *more = render_main(
+            self.install, user="www-data", workers=1, temp_dir=f"{self.server.root}/tmp",
+            pid_file=self.server.paths["pid_file"],
+        )  # fmt: skip
+        specs = [self.spec("shop", "old"), self.spec("blog", "blog")]
+        files = [file for spec in specs for file in render(spec, self.install)]
+        write_files([main, *more, *files, *render_install(specs, self.install)], root)
+        self.config = f"{self.server.root}/conf/vhosts/shop/vhconf.conf"
+
+    def spec(self, name: str, text: str) -> SiteSpec:
+        place = Location("", "/", "return", return_code=200, return_value=text)
+        return SiteSpec(name, (ServerBlock((Listen(self.port),), (f"{name}.test",), locations=(place,)),))
+
+    @property
+    def control(self) -> EngineControl:
+        paths = {name: value for name, value in self.server.paths.items() if name != "log_dir"}
+        return EngineControl(engine="openlitespeed", **paths)
+
+    def request(self, *files: FileChange) -> dict[str, Any]:
+        probes = [Probe("127.0.0.1", self.port, f"{name}.test", "/") for name in ("shop", "blog")]
+        request = ApplyRequest(
+            transaction=uuid4().hex, roots=[str(self.root)], files=list(files), engines=[self.control],
+            probes=probes[:1], guards=probes[1:],
+        )  # fmt: skip
+        data: dict[str, Any] = plain(request)
+        return data
+
+    def changed(self, text: str, more: str = "") -> list[FileChange]:
+        files = render(self.spec("shop", text), self.install)
+        return [FileChange(file.path, "put", file.text + (more if file.path == self.config else "")) for file in files]
+
+    def bodies(self) -> tuple[str, str]:
+        shop, blog = (ask(self.port, host=f"{name}.test").text for name in ("shop", "blog"))
+        return shop, blog
+
+
+if source() is not None:
+
+    @pytest.fixture
+    def hosts(server_root: Path) -> Iterator[Hosts]:
+        made = Hosts(server_root)
+        with made.server:
+            assert eventually(lambda: made.bodies() == ("old", "blog"))
+            yield made
+
+    def test_changes_in_a_row_are_each_live_when_the_answer_comes(agent: AgentProcess, hosts: Hosts) -> None:
+        for number in range(3):
+            result = agent.call("apply", hosts.request(*hosts.changed(f"number {number}")))
+            assert result["outcome"] == "applied", result
+            assert eventually(lambda wanted=f"number {number}": hosts.bodies() == (wanted, "blog"))  # type: ignore[misc]
+
+    @pytest.mark.parametrize("more", ["unknownKey 5\n", "badblock {\n  a 1\n}\n"])
+    def test_what_it_would_only_log_is_refused_in_its_own_words(agent: AgentProcess, hosts: Hosts, more: str) -> None:
+        result = agent.call("apply", hosts.request(*hosts.changed("new", more)))
+        assert result["outcome"] == "rolled_back", result
+        assert "Not support" in result["error"]
+        assert hosts.config in result["error"]
+        assert hosts.bodies() == ("old", "blog")
+        assert more not in Path(hosts.config).read_text()
+
+    def test_a_configuration_that_its_test_breaks_off_at_is_refused(agent: AgentProcess, hosts: Hosts) -> None:
+        result = agent.call("apply", hosts.request(*hosts.changed("new", "errorpage {\n")))
+        assert result["outcome"] == "rolled_back", result
+        assert hosts.bodies() == ("old", "blog")
+
+    def test_it_is_found_where_it_runs(agent: AgentProcess, hosts: Hosts) -> None:
+        found = [item for item in agent.call("facts", {})["engines"] if item["engine"] == "openlitespeed"]
+        ours = next(item for item in found if item["paths"]["prefix"] == str(hosts.server.root))
+        assert (ours["running"], ours["private"], ours["layout"]) == (True, True, "vhosts")
+        assert ours["paths"]["pid_file"] == str(hosts.server.pid_file)
+
+
+def test_its_own_pid_file_is_told_to_the_server() -> None:
+    names = ("engine", "binary", "prefix", "main_config", "config_root", "pid_file", "control", "unit")
+    control = dict.fromkeys(names, "")
+    assert Server({**control, "pid_file": "/srv/own.pid"}).env() == {"OLS_PID_FILE": "/srv/own.pid"}
+    assert Server({**control, "pid_file": "/tmp/lshttpd/lshttpd.pid"}).env() == {}
