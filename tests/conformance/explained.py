@@ -345,8 +345,8 @@ EXPLAINED = (
     Explained(
         "methods of files",
         OPENLITESPEED,
-        "Files are sent for POST and OPTIONS as for GET, and other methods are answered with 501, or with 400 where they "
-        "are unknown; nginx answers 405.",
+        "Files are sent for POST and OPTIONS as for GET, and other methods are answered with 501, or with 400 where "
+        "they are unknown; nginx answers 405.",
         lambda case: case.request.method not in ("GET", "HEAD") and case.other.status in (200, 206, 400, 404, 501, 405),
     ),
     Explained(
@@ -362,7 +362,7 @@ EXPLAINED = (
     Explained(
         "later If-Modified-Since",
         OPENLITESPEED,
-        "If-Modified-Since with a date after the file's is answered with 304; nginx answers 304 to that very date only.",
+        "If-Modified-Since with a date after the file's is answered with 304; nginx answers it to that very date.",
         lambda case: case.asks("If-Modified-Since") and case.statuses == (200, 304),
     ),
     Explained(
