@@ -64,6 +64,10 @@ LAYOUT = """() => {
     const isNarrow = cell.clientWidth > 0 && cell.clientWidth < 90;
     if (isNarrow && cell.innerText.trim().length > 12) found.push("squeezed: " + cell.outerHTML.slice(0, 120));
   }
+  for (const item of document.querySelectorAll(".status, .badge, .button")) {
+    const isOver = item.clientWidth > 0 && item.scrollWidth > item.clientWidth + 1;
+    if (isOver) found.push("does not fit its place: " + item.outerHTML.slice(0, 120));
+  }
   const tab = document.querySelector(".tabs [aria-current]");
   if (tab) {
     const box = tab.getBoundingClientRect();

@@ -17,7 +17,7 @@ from panel.benchmarks.services import run_create_once
 from panel.benchmarks.suite_services import suite_start
 from panel.core.errors import Conflict
 from panel.deployments import services
-from panel.deployments.models import Deployment, DeploymentKind, DeploymentStatus
+from panel.deployments.models import Deployment, DeploymentKind, DeploymentStatus, SiteState
 from panel.hosts.models import Connection, Engine, Host, HostOperation, HostStatus
 from panel.trials.services import trial_create
 from panel.websites import services as websites
@@ -281,6 +281,20 @@ def test_drafts_go_with_those_in_service_which_are_planned(people: Cast, three: 
     carried_out(plan)
     assert Site.objects.get(name="one").install == people.apache
     assert other.pk in set(people.apache.sites.values_list("pk", flat=True))
+
+
+def test_disabled_sites_are_told_apart_before_they_move_or_go(people: Cast, three: list[Site]) -> None:
+    """Their files lie on their host, so they are no drafts, and they move apart from others."""
+    state = SiteState.objects.get(site=three[0])
+    SiteState.objects.filter(pk=state.pk).update(status="disabled", resting=state.revision, revision=None)
+    Site.objects.filter(pk=three[0].pk).update(enabled=False)
+    client = signed_in(people.owner)
+    alone = text_of(client, "/sites/+move/?site=one")
+    assert "1 site is disabled, and its files lie on its host" in alone and "Plan the move" in alone
+    mixed = text_of(client, "/sites/+move/?site=draft&site=one")
+    assert "Disabled sites move apart from others" in mixed and "1 draft stands on no host" in mixed
+    assert "Plan the move" not in mixed and "Change the server" not in mixed
+    assert "one, disabled on nginx on web-1" in text_of(client, "/sites/+delete/?site=draft&site=one")
 
 
 def test_a_move_that_cannot_be_planned_leaves_the_drafts_alone(people: Cast, three: list[Site]) -> None:

@@ -28,7 +28,7 @@ def site_is_live(site: Site) -> bool:
     return state is not None and state.revision_id is not None
 
 
-def _lies_on_a_host(site: Site) -> bool:
+def site_is_there(site: Site) -> bool:
     """Served there, or disabled with its files kept there."""
     state = getattr(site, "state", None)
     return state is not None and (state.revision_id or state.resting_id) is not None
@@ -40,7 +40,7 @@ def server(request: Request, name: str) -> HttpResponse:
     """Choose the server of a draft, or plan the move of a live site to another one."""
     site = site_get(request, name, Action.CHANGE)
     form = SiteServerForm(request.POST or None, initial={"install": site.install_id})
-    is_live, is_there = site_is_live(site), _lies_on_a_host(site)
+    is_live, is_there = site_is_live(site), site_is_there(site)
     if request.method == "POST" and form.is_valid():
         install = form.cleaned_data["install"]
         if is_there and install is None:
@@ -72,7 +72,7 @@ def delete(request: Request, name: str) -> HttpResponse:
 
         return planned(request, work, reverse("websites:list"), _("The site %s is deleted.") % site.name)
     text = _("Its documents stay on the host.")
-    if _lies_on_a_host(site):
+    if site_is_there(site):
         text += " " + _("You see the plan that takes it off its host first.")
     context = {
         "form": form,
@@ -95,7 +95,7 @@ def _losses(site: Site) -> list[str]:
     if revisions:
         words = ngettext("%d revision to roll back to", "%d revisions to roll back to", revisions)
         losses.append(words % revisions)
-    if _lies_on_a_host(site):
+    if site_is_there(site):
         losses.append(_("Its configuration on %s") % site.install)
     return losses
 

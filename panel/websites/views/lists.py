@@ -30,7 +30,7 @@ from panel.websites.forms.sites import SiteFilterForm, SitesMoveForm
 from panel.websites.listing import ORDERINGS, site_tags, sites_filtered, sites_listed
 from panel.websites.models import Site
 from panel.websites.selectors import sites_visible
-from panel.websites.views.actions import site_is_live
+from panel.websites.views.actions import site_is_live, site_is_there
 from panel.websites.views.base import page_of, teams_of
 
 # What is asked on a page of its own, which takes the ticked sites in its query.
@@ -122,7 +122,7 @@ def bulk_delete(request: Request) -> HttpResponse:
         done = ngettext("%d site deleted.", "%d sites deleted.", count) % count
         return planned(request, work, reverse("websites:list"), done)
     text = _("With them go their server blocks, locations and revisions. Their documents stay on the hosts.")
-    if any(site_is_live(site) for site in sites):
+    if any(site_is_there(site) for site in sites):
         text += " " + _("You see the plan that takes those in service off their hosts first.")
     context = {
         "form": form,
@@ -140,6 +140,8 @@ def _loss(site: Site) -> str:
     words = {"site": site.name, "server": site.install}
     if site_is_live(site):
         return _("%(site)s, served by %(server)s") % words
+    if site_is_there(site):
+        return _("%(site)s, disabled on %(server)s") % words
     return _("%(site)s, which stands on no host") % words
 
 
@@ -153,14 +155,17 @@ def bulk_move(request: Request) -> HttpResponse:
     if not sites:
         return redirect("websites:list")
     form = SitesMoveForm(request.POST if request.method == "POST" else None)
-    drafts = [site for site in sites if not site_is_live(site)]
+    drafts = [site for site in sites if not site_is_there(site)]
+    resting = [site for site in sites if site_is_there(site) and not site_is_live(site)]
     if request.method == "POST" and form.is_valid():
         return _moved(request, sites, drafts, form.cleaned_data["install"])
     context = {
         "form": form,
         "sites": sites,
         "drafts": len(drafts),
-        "standing": len(sites) - len(drafts),
+        "standing": len(sites) - len(drafts) - len(resting),
+        "resting": resting,
+        "is_mixed": bool(resting) and len(resting) < len(sites),
         "title": ngettext("Move %d site", "Move %d sites", len(sites)) % len(sites),
         "crumbs": [Crumb(_("Sites"), reverse("websites:list"))],
     }
