@@ -111,7 +111,12 @@ def timezone_choices() -> list[tuple[str, str]]:
 
 class ProfileForm(Form):
     email = forms.EmailField(label=_("E-mail"), required=False)
-    timezone_name = forms.ChoiceField(label=_("Time zone"), choices=timezone_choices, validators=[validate_timezone])
+    timezone_name = forms.ChoiceField(
+        label=_("Time zone"),
+        choices=timezone_choices,
+        validators=[validate_timezone],
+        widget=forms.Select(attrs={"data-narrow": _("Narrow by words")}),
+    )
     theme = forms.ChoiceField(label=_("Appearance"), choices=Theme.choices)
 
 

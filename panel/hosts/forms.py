@@ -47,7 +47,9 @@ class ServerChoiceField(forms.ModelChoiceField):  # type: ignore[type-arg] # not
 
     def __init__(self, **kwargs: Any) -> None:
         queryset = EngineInstall.objects.select_related("host")
-        super().__init__(queryset=queryset, widget=forms.Select(attrs={"data-narrow": ""}), **kwargs)
+        super().__init__(
+            queryset=queryset, widget=forms.Select(attrs={"data-narrow": _("Narrow by name or tag")}), **kwargs
+        )
 
     def label_from_instance(self, obj: EngineInstall) -> str:
         return f"{obj} · {tags_to_text(obj.host.tags)}" if obj.host.tags else str(obj)

@@ -20,6 +20,7 @@ from panel.rendering import render_main
 from panel.rendering.spec import InstallSpec
 
 UPLOAD_TIMEOUT_S = 120.0
+FOLDER_MODE = 0o755  # workers pass through them to what is theirs below
 # Workers of a server that root starts. Present on every distribution, and owner of nothing.
 UNPRIVILEGED = "nobody"
 
@@ -142,7 +143,11 @@ def _main_configuration(host: Host, agent: Session, paths: dict[str, str], contr
         temporary,
         str(PurePosixPath(paths["pid_file"]).parent),
     ]
-    files = [FileChange(path, "directory") for path in dict.fromkeys([paths["prefix"], *folders]) if path != "/run"]
+    files = [
+        FileChange(path, "directory", mode=FOLDER_MODE)
+        for path in dict.fromkeys([paths["prefix"], *folders])
+        if path != "/run"
+    ]
     files += [FileChange(item.path, "put", item.text, item.mode) for item in rendered]
     return ApplyRequest(
         transaction=f"main-{control.engine}-{uuid4().hex}",

@@ -275,7 +275,7 @@
   }
   window.addEventListener("resize", nameScrollers);
 
-  // --- a choice among many is narrowed by words: a search box before <select data-narrow> ---
+  // --- a choice among many is narrowed by words: a search box, called so, before <select data-narrow="words"> ---
   const MANY = 12;
   function narrowChoices() {
     for (const select of document.querySelectorAll("select[data-narrow]:not([data-narrowed])")) {
@@ -284,8 +284,8 @@
       if (all.length <= MANY) continue;
       const box = document.createElement("input");
       box.type = "search";
-      box.placeholder = texts().narrow;
-      box.setAttribute("aria-label", `${$(`label[for="${select.id}"]`)?.firstChild.textContent.trim() || ""}: ${texts().narrow}`);
+      box.placeholder = select.dataset.narrow;
+      box.setAttribute("aria-label", `${$(`label[for="${select.id}"]`)?.firstChild.textContent.trim() || ""}: ${select.dataset.narrow}`);
       box.addEventListener("input", () => {
         const words = box.value.toLowerCase().split(/\s+/);
         const fits = (option) => !option.value || option.selected || words.every((word) => option.text.toLowerCase().includes(word));

@@ -59,6 +59,27 @@ def test_gallop_is_brought_along_and_runs(here: Host, admin: User) -> None:
     assert EngineInstall.objects.count() == 1
 
 
+def test_its_files_are_its_own_and_its_workers_reach_what_is_theirs(here: Host, admin: User) -> None:
+    """Root starts it, its workers are nobody: they pass through its folders to the temporary files of uploads, and
+    nobody else may write what the next `-s stop` believes, or a log."""
+    assert install(here, admin).status == JobStatus.SUCCEEDED
+    paths = EngineInstall.objects.get().paths
+    prefix = Path(paths["prefix"])
+    folders = [prefix, prefix / "temp", Path(paths["log_dir"]), Path(paths["pid_file"]).parent]
+    assert {str(folder): oct(folder.stat().st_mode & 0o777) for folder in folders} == {
+        str(folder): "0o755" for folder in folders
+    }
+    body = next((prefix / "temp").iterdir())
+    assert body.stat().st_mode & 0o777 == 0o700
+    for made in (Path(paths["pid_file"]), *Path(paths["log_dir"]).iterdir()):
+        assert made.stat().st_mode & 0o777 == 0o644, made
+    log = Path(paths["log_dir"]) / "error.log"
+    log.unlink()
+    os.kill(int(Path(paths["pid_file"]).read_text()), signal.SIGUSR1)  # opens its logs anew, as a daemon
+    assert eventually(log.is_file)
+    assert log.stat().st_mode & 0o777 == 0o644
+
+
 def test_a_main_file_that_was_edited_is_brought_back(here: Host, admin: User) -> None:
     install(here, admin)
     main = Path(EngineInstall.objects.get().paths["main_config"])

@@ -5,6 +5,7 @@ mod access;
 pub mod body;
 pub mod cache;
 pub mod conn;
+pub mod creating;
 mod crypt;
 mod errors;
 pub mod escape;

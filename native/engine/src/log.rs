@@ -8,6 +8,7 @@ use std::cell::RefCell;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::net::UdpSocket;
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
@@ -20,7 +21,11 @@ pub struct LogFile {
 }
 
 fn open_append(path: &Path) -> io::Result<File> {
-    OpenOptions::new().append(true).create(true).open(path)
+    OpenOptions::new()
+        .append(true)
+        .create(true)
+        .mode(crate::creating::FILE_MODE)
+        .open(path)
 }
 
 impl LogFile {

@@ -150,7 +150,7 @@ fn temp_file(ex: &Exchange) -> io::Result<(File, PathBuf)> {
         Some(path) => path.clone(),
         None => ex.worker.shared.config.prefix.join("client_body_temp"),
     };
-    std::fs::create_dir_all(&folder)?;
+    crate::creating::make_private_folder(&folder)?;
     let path = folder.join(format!(
         "{:010}-{}",
         crate::worker_unique(),

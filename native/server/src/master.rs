@@ -13,6 +13,7 @@ use gallop_conf::parser::SourceFile;
 use gallop_engine::log;
 use gallop_engine::metrics::Generation;
 use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -301,7 +302,7 @@ fn make_temp_folders(config: &Config, ids: Option<&Ids>, logs: &[ErrorLog]) {
     let caches = config.http.iter().flat_map(|h| &h.cache_zones);
     folders.extend(caches.map(|zone| zone.path.clone()));
     for folder in folders {
-        let made = std::fs::create_dir_all(&folder);
+        let made = gallop_engine::creating::make_private_folder(&folder);
         let owned = made.and_then(|()| match ids {
             Some(ids) => std::os::unix::fs::chown(&folder, Some(ids.uid), None),
             None => Ok(()),
@@ -385,7 +386,15 @@ impl Master {
     fn write_pid(&self) -> Result<(), String> {
         let path = pid_path(&self.config);
         let text = format!("{}\n", std::process::id());
-        std::fs::write(&path, text).map_err(|e| log::open_failed(&path, &e))
+        // Whoever could write it could have any process signalled by the next `-s stop`.
+        let written = std::fs::OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(gallop_engine::creating::FILE_MODE)
+            .open(&path)
+            .and_then(|mut file| file.write_all(text.as_bytes()));
+        written.map_err(|e| log::open_failed(&path, &e))
     }
 
     fn spawn(&mut self) -> Result<(), String> {

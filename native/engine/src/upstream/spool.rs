@@ -229,7 +229,7 @@ impl Shared {
 /// A file that nobody else can name, and that is gone when it is closed.
 fn unnamed_file(limits: &Limits) -> io::Result<File> {
     let folder = limits.folder();
-    std::fs::create_dir_all(&folder)?;
+    crate::creating::make_private_folder(&folder)?;
     let name = format!("{:010}-{}", crate::worker_unique(), std::process::id());
     let path = folder.join(name);
     let mut options = OpenOptions::new();
