@@ -42,7 +42,7 @@ class ScheduleForm(SitesForm):
             "Minute, hour, day of the month, month, day of the week: 30 2 * * 1 is Mondays at 2:30. Or @daily."
         ),
     )
-    timezone = forms.ChoiceField(label=_("Time zone"))
+    timezone = forms.ChoiceField(label=_("Time zone"), widget=forms.Select(attrs={"data-narrow": _("Narrow by words")}))
     scenario = forms.ModelChoiceField(Scenario.objects.none(), label=_("Scenario"), empty_label=_("Choose a scenario"))
     suite = forms.ChoiceField(label=_("Suite"), choices=[(slug, suite.title) for slug, suite in SUITES.items()])
     preset = forms.ChoiceField(label=_("Preset"), choices=[(name, PRESET_LABELS[name]) for name in PRESETS])
