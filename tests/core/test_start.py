@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,9 @@ from django.core.management.base import CommandError
 
 from panel import env
 from panel.core.management.commands.run import only_panel_of, port_number
+from tests.support.ports import free_port
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_one_panel_on_one_data_folder(tmp_path: Path) -> None:
@@ -47,3 +52,14 @@ def test_a_data_folder_that_cannot_be_is_named(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     with pytest.raises(ImproperlyConfigured, match=r"cannot write into.*chown"):
         env.folder("PADDOCK_HOME", tmp_path)
+
+
+def test_a_database_that_is_not_there_is_named_in_a_line(tmp_path: Path) -> None:
+    away = f"postgres://paddock:secret-word@127.0.0.1:{free_port()}/panel"
+    env = os.environ | {"PADDOCK_HOME": str(tmp_path / "home"), "PADDOCK_DATABASE_URL": away}
+    argv = [sys.executable, str(ROOT / "manage.py"), "prepare"]
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 1
+    assert "CommandError: The database panel cannot be used: " in done.stderr and "Connection refused" in done.stderr
+    assert "PADDOCK_DATABASE_URL" in done.stderr
+    assert "Traceback" not in done.stderr and "secret-word" not in done.stderr

@@ -20,6 +20,7 @@ from panel.hosts.services import operation_request, register_local_host
 from panel.hosts.targets import engine_control, target_for
 from panel.remote import pool
 from tests.support.gallop import gallop_binary
+from tests.support.ports import free_port
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -69,7 +70,11 @@ def test_its_files_are_its_own_and_its_workers_reach_what_is_theirs(here: Host, 
     assert {str(folder): oct(folder.stat().st_mode & 0o777) for folder in folders} == {
         str(folder): "0o755" for folder in folders
     }
-    body = next((prefix / "temp").iterdir())
+    site = Path(paths["config_root"]) / "conf.d" / "site.conf"
+    site.write_text(f"server {{ listen 127.0.0.1:{free_port()}; root {prefix}; }}\n")
+    os.kill(int(Path(paths["pid_file"]).read_text()), signal.SIGHUP)
+    body = prefix / "temp" / "client_body"
+    assert eventually(body.is_dir)
     assert body.stat().st_mode & 0o777 == 0o700
     for made in (Path(paths["pid_file"]), *Path(paths["log_dir"]).iterdir()):
         assert made.stat().st_mode & 0o777 == 0o644, made

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from django.conf import settings
 from django.core.management import call_command
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandError
+from django.db import DatabaseError, connection
 
 from panel.core.management.commands.run import static_fingerprint
 
@@ -18,6 +19,7 @@ class Command(BaseCommand):
     def handle(self, *args: object, **options: object) -> None:
         self.say(f"data folder {settings.HOME}")
         self.say("database")
+        self.reach_database()
         call_command("migrate", interactive=False, verbosity=0)
         self.collect_static()
         if settings.LOCAL_HOST:
@@ -28,6 +30,20 @@ class Command(BaseCommand):
     def say(self, text: str) -> None:
         self.stdout.write(f"==> {text}")
         self.stdout.flush()
+
+    def reach_database(self) -> None:
+        """A line in place of a traceback when the database is not there. The driver's own words, not the pool's, which
+        only knows how long it waited."""
+        own = connection.copy()
+        own.settings_dict.get("OPTIONS", {}).pop("pool", None)
+        try:
+            own.ensure_connection()
+            own.close()
+        except DatabaseError as error:
+            name = connection.settings_dict["NAME"]
+            raise CommandError(
+                f"The database {name} cannot be used: {str(error).strip()}. Start it, or mend PADDOCK_DATABASE_URL."
+            ) from error
 
     def collect_static(self) -> None:
         stamp = settings.STATIC_ROOT / ".fingerprint"
