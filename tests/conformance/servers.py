@@ -15,6 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from panel.rendering import render, render_install, render_main
+from panel.rendering.errors import NotExpressible
 from panel.rendering.spec import InstallSpec, SiteSpec
 from tests.conformance.wire import Connection, Request
 from tests.rendering.servers import write_certificates, write_files
@@ -102,6 +103,17 @@ def serving(engine: Engine, specs: Sequence[SiteSpec], root: Path, port: int) ->
         _wait(port, home)
         yield install
     _ended(server)
+
+
+def refusal(engine: Engine, spec: SiteSpec, root: Path) -> str:
+    """Why OpenLiteSpeed cannot have the site at all; the editor says that before it is deployed."""
+    if engine.engine != "openlitespeed":
+        return ""
+    try:
+        render(spec, engine.install(root, root / engine.name, ""))
+    except NotExpressible as error:
+        return str(error)
+    return ""
 
 
 def version(engine: Engine) -> str:

