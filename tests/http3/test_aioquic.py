@@ -6,6 +6,7 @@ import hashlib
 from pathlib import Path
 
 from tests.http3.conftest import LARGE, Site, serving
+from tests.support.waiting import eventually
 
 
 def test_a_file_is_fetched_whole_and_in_ranges(site: Site) -> None:
@@ -77,6 +78,40 @@ def test_a_client_that_moves_keeps_its_connection(site: Site) -> None:
             answer = client.get("/large.bin")
             assert (answer.status, bytes(answer.body)) == (200, LARGE)
         assert client.saw("transport:packet_received", frames="path_challenge")
+
+
+def test_a_client_that_moves_reaches_the_worker_that_has_its_connection(server_root: Path) -> None:
+    with serving(server_root, workers=4) as site, site.client() as client:
+        for _ in range(12):
+            assert client.get("/small.txt").status == 200
+            client.move()
+        assert client.get("/small.txt").status == 200
+
+
+def test_a_reload_leaves_connections_where_they_are(server_root: Path) -> None:
+    slow = f"location /slow/ {{ alias {server_root}/www/; limit_rate 600k; }}"
+
+    def generation(site: Site) -> bytes:
+        with site.client() as client:
+            return bytes(client.get("/generation").body)
+
+    with serving(server_root, extra=slow + ' location /generation { return 200 "old"; }', workers=2) as site:
+        with site.client() as client:
+            stream = client.ask("/slow/large.bin")
+            client.run(lambda: bool(client.answers[stream].body))
+            conf = server_root / "conf.d" / "site.conf"
+            conf.write_text(conf.read_text().replace('"old"', '"new"'))
+            assert site.instance.run("-s", "reload").returncode == 0
+            assert eventually(lambda: generation(site) == b"new")
+            # None of the new connections reaches the old worker, which is still there.
+            assert [generation(site) for _ in range(6)] == [b"new"] * 6
+            client.move()
+            (answer,) = client.finish([stream])
+            assert (answer.status, bytes(answer.body)) == (200, LARGE)
+        with site.client() as client:
+            for _ in range(6):
+                assert client.get("/small.txt").status == 200
+                client.move()
 
 
 def test_keys_are_changed_in_the_middle(site: Site) -> None:

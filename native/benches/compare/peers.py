@@ -224,3 +224,49 @@ https://localhost:{place.tls}, https://127.0.0.1:{place.tls} {{
     tls {place.certificate} {place.key}
 {site}}}
 """
+
+
+def openlitespeed(place: Place) -> str:
+    """One virtual host, in the clear and with TLS and QUIC; the program writes its status into the server's folder."""
+    return f"""\
+serverName localhost
+user nobody
+group nogroup
+mime conf/mime.properties
+disableWebAdmin 1
+httpdWorkers 1
+swappingDir {place.folder}/swap
+statDir {place.folder}/stat
+errorlog {place.folder}/error.log {{
+    logLevel WARN
+}}
+tuning {{
+    maxConnections 20000
+    maxSSLConnections 20000
+    maxKeepAliveReq 32767
+    keepAliveTimeout 75
+    quicEnable 1
+}}
+virtualhost main {{
+    vhRoot {place.folder}/
+    configFile {place.folder}/conf/vhconf.conf
+    allowSymbolLink 1
+}}
+listener plain {{
+    address 127.0.0.1:{place.plain}
+    secure 0
+    map main *
+}}
+listener tls {{
+    address 127.0.0.1:{place.tls}
+    secure 1
+    keyFile {place.key}
+    certFile {place.certificate}
+    enableQuic 1
+    map main *
+}}
+"""
+
+
+def openlitespeed_host(place: Place) -> str:
+    return f"docRoot {place.root}/\nenableGzip 0\n"

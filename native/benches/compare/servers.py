@@ -110,6 +110,25 @@ def _newer_nginx() -> str | None:
     return os.environ.get("COMPARE_NGINX")
 
 
+def _openlitespeed(place: Place) -> Server | None:
+    """A copy of the installation that PADDOCK_OPENLITESPEED names: the program's own folder is its server root."""
+    installed = os.environ.get("PADDOCK_OPENLITESPEED")
+    if not installed:
+        return None
+    binary = place.folder / "bin" / "openlitespeed"
+    if not binary.exists():
+        for folder in ("bin", "modules", "lib", "share", "conf"):
+            if (Path(installed) / folder).is_dir():
+                shutil.copytree(Path(installed) / folder, place.folder / folder, symlinks=True)
+        Path("/tmp/lshttpd").mkdir(exist_ok=True)  # Without this folder it takes any configuration for a good one.
+        for folder in ("swap", "stat", "logs", "tmp", "cachedata", "admin/tmp"):
+            (place.folder / folder).mkdir(parents=True, exist_ok=True)
+    (place.folder / "conf" / "httpd_config.conf").write_text(peers.openlitespeed(place))
+    (place.folder / "conf" / "vhconf.conf").write_text(peers.openlitespeed_host(place))
+    env = {"OLS_PID_FILE": str(place.folder / "lshttpd.pid")}
+    return Server("openlitespeed", str(binary), [str(binary), "-d"], place, frozenset({"http1", "http3", "large"}), env)
+
+
 def build(name: str, place: Place) -> Server | None:
     """The server of this name, or None where it is not installed."""
     place.folder.mkdir(parents=True, exist_ok=True)
@@ -126,6 +145,8 @@ def build(name: str, place: Place) -> Server | None:
             return None
         speaks = BASE | {"http2", "http3", "php", "proxy", "site", "blocks"}
         return Server(name, newer, _nginx(place, newer, True, True), place, speaks)
+    if name == "openlitespeed":
+        return _openlitespeed(place)
     binary = shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin") or ""
     if not binary:
         return None
@@ -153,5 +174,5 @@ def build(name: str, place: Place) -> Server | None:
 
 
 #: In the order of the tables.
-NAMES = ["gallop", "limit", "nginx", "nginx-new", "h2o", "lighttpd", "apache2", "caddy"]
+NAMES = ["gallop", "limit", "nginx", "nginx-new", "h2o", "lighttpd", "apache2", "caddy", "openlitespeed"]
 VERSION_ARGUMENTS = {"caddy": ["version"], "limit": [], "h2o": ["--version"], "lighttpd": ["-v"]}

@@ -1,11 +1,15 @@
 //! Connection ids (RFC 9000, section 5.1).
 
+use crate::token::random;
 use std::fmt;
 
 /// Bytes of the longest id (RFC 9000, section 17.2).
 pub const MAX_LEN: usize = 20;
 /// Bytes of the ids that we choose.
 pub const LOCAL_LEN: usize = 8;
+/// Where in our ids two bytes are whose exclusive or is the label of the endpoint that chose them. Tables go by
+/// the bytes before, which are random.
+pub const LABEL_AT: usize = 6;
 
 /// A connection id, ours or the client's.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -33,6 +37,13 @@ impl ConnectionId {
         };
         id.bytes[..LOCAL_LEN].copy_from_slice(&bytes);
         id
+    }
+
+    /// A random id of ours, of the endpoint with this label.
+    pub fn random(label: u8) -> Self {
+        let mut bytes = random::<LOCAL_LEN>();
+        bytes[LABEL_AT + 1] = bytes[LABEL_AT] ^ label;
+        Self::local(bytes)
     }
 
     /// Its bytes.

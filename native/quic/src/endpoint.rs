@@ -48,10 +48,39 @@ pub struct Options {
     pub stream_window: u32,
     /// Without a packet for this long a connection ends.
     pub idle: Duration,
+    /// A handshake that takes longer is given up.
+    pub handshake: Duration,
     /// Addresses are validated before anything is kept for them.
     pub retry: bool,
     /// Datagrams go out in batches of a size.
     pub gso: bool,
+    /// In all connection ids of the endpoint, so that what comes for them can be led to it.
+    pub label: u8,
+    /// What tokens are made from. Endpoints with the same one take each other's tokens for addresses.
+    pub secret: [u8; 32],
+    /// What comes for ids that are not known is for nobody, as far as endpoints with the same secret go: they all
+    /// can be told that. Otherwise only clients of this endpoint are.
+    pub steered: bool,
+    /// Milliseconds since 1970: tokens are good for a time, also elsewhere and later.
+    pub unix_ms: u64,
+}
+
+impl Default for Options {
+    /// 128 streams with windows of 64 KB, kept for 75 seconds without packets; a secret of its own.
+    fn default() -> Self {
+        Self {
+            max_streams: 128,
+            stream_window: 65_536,
+            idle: Duration::from_secs(75),
+            handshake: Duration::from_secs(10),
+            retry: false,
+            gso: true,
+            label: 0,
+            secret: random(),
+            steered: false,
+            unix_ms: 0,
+        }
+    }
 }
 
 /// A datagram that came.
@@ -162,6 +191,7 @@ pub struct Endpoint {
     tls: Arc<dyn Tls>,
     config: Config,
     tokens: Tokens,
+    label: u8,
     retry: bool,
     accepting: bool,
     connections: Vec<Option<Box<Entry>>>,
@@ -196,6 +226,7 @@ impl Endpoint {
         let config = Config {
             limits,
             idle: options.idle,
+            handshake: options.handshake,
             max_udp_payload: MAX_PAYLOAD,
             mtu: INTERNET_MTU,
             gso: options.gso,
@@ -204,7 +235,8 @@ impl Endpoint {
         Self {
             tls,
             config,
-            tokens: Tokens::new(now),
+            tokens: Tokens::new(&options.secret, options.steered, now, options.unix_ms),
+            label: options.label,
             retry: options.retry,
             accepting: true,
             connections: Vec::new(),
@@ -300,7 +332,7 @@ impl Endpoint {
             number(&id).map(|id| self.ids.remove(&id));
         }
         for _ in 0..entry.quic.missing_ids() {
-            let id = new_id(&mut self.ids, key);
+            let id = new_id(&mut self.ids, self.label, key);
             entry.quic.add_id(id, self.tokens.reset(&id));
         }
         if let Some(token) = wishes.reset_token {
@@ -340,7 +372,7 @@ impl Endpoint {
             _ => long.destination,
         };
         let key = self.free.last().copied().unwrap_or(self.connections.len());
-        let id = new_id(&mut self.ids, key);
+        let id = new_id(&mut self.ids, self.label, key);
         let begin = Begin {
             now,
             from,
@@ -393,7 +425,7 @@ impl Endpoint {
     /// Has a client show that its address is its own (RFC 9000, section 8.1.2).
     fn send_retry(&mut self, now: Instant, from: From, long: &Long, out: &mut impl Output) {
         let token = self.tokens.retry(from.remote, now, &long.destination);
-        let source = ConnectionId::local(random());
+        let source = ConnectionId::random(self.label);
         let buffer = out.buffer();
         buffer.push(LONG | FIXED | 3 << 4 | random::<1>()[0] & 0x0f);
         buffer.extend_from_slice(&packet::VERSION.to_be_bytes());
@@ -667,13 +699,13 @@ impl Endpoint {
     }
 }
 
-fn new_id(ids: &mut Ids, key: Key) -> ConnectionId {
+fn new_id(ids: &mut Ids, label: u8, key: Key) -> ConnectionId {
     loop {
-        let bytes = random::<LOCAL_LEN>();
-        let number = u64::from_ne_bytes(bytes);
-        if let std::collections::hash_map::Entry::Vacant(vacant) = ids.entry(number) {
+        let id = ConnectionId::random(label);
+        let vacant = number(&id).map(|number| ids.entry(number));
+        if let Some(std::collections::hash_map::Entry::Vacant(vacant)) = vacant {
             vacant.insert(key);
-            return ConnectionId::local(bytes);
+            return id;
         }
     }
 }

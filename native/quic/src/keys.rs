@@ -101,12 +101,15 @@ pub struct OneRtt {
     /// A packet of ours in this phase arrived.
     confirmed: bool,
     sealed: u64,
+    /// Packets that one key may seal.
+    limit: u64,
 }
 
 impl OneRtt {
     /// As TLS hands them out.
     pub fn new(keys: Keys, mut next: Secrets) -> Self {
         Self {
+            limit: keys.local.packet.confidentiality_limit(),
             local_header: keys.local.header,
             remote_header: keys.remote.header,
             now: PacketKeySet {
@@ -190,7 +193,7 @@ impl OneRtt {
     pub fn seal(&mut self, out: &mut Vec<u8>, at: Positions, number: u64) -> Result<(), Error> {
         self.phase_sent.get_or_insert(number);
         self.sealed += 1;
-        if self.sealed > self.now.local.confidentiality_limit() {
+        if self.sealed > self.limit {
             return Err(Error::new(Reason::AeadLimitReached, "the key is used up"));
         }
         seal(&*self.now.local, &*self.local_header, out, at, number)

@@ -25,8 +25,9 @@ mod rtt;
 mod streams;
 mod token;
 
-pub use cid::ConnectionId;
+pub use cid::{ConnectionId, LABEL_AT, LOCAL_LEN};
 pub use crypto::{alert, initial_suite, Fixed, Session, Tls};
 pub use endpoint::{Counts, Datagram, Endpoint, Event, Key, Options, Output, Transmit};
 pub use error::{Error, Reason};
 pub use streams::End;
+pub use token::random;

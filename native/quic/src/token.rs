@@ -45,11 +45,13 @@ pub enum Judgement {
     Invalid,
 }
 
-/// Makes and reads tokens; its keys are its own and live as long.
+/// Makes and reads tokens.
 pub struct Tokens {
     seal: LessSafeKey,
     reset: hmac::Key,
+    /// When it was made, and which millisecond since 1970 that was.
     start: Instant,
+    unix_ms: u64,
     used: VecDeque<[u8; NONCE]>,
 }
 
@@ -71,20 +73,38 @@ fn address(remote: SocketAddr, with_port: bool) -> Vec<u8> {
 }
 
 impl Tokens {
-    /// With new random keys. Tokens count time from `start`.
-    pub fn new(start: Instant) -> Self {
+    /// With keys from `secret`. `resets`: also those of stateless resets, so that whoever has the secret can
+    /// reset the connections of all.
+    pub fn new(secret: &[u8; 32], resets: bool, start: Instant, unix_ms: u64) -> Self {
+        let secret = hmac::Key::new(hmac::HMAC_SHA256, secret);
+        let derived = |label: &[u8]| -> [u8; 32] {
+            let tag = hmac::sign(&secret, label);
+            let mut key = [0; 32];
+            key.copy_from_slice(tag.as_ref());
+            key
+        };
+        let reset = if resets {
+            derived(b"stateless reset")
+        } else {
+            random()
+        };
         Self {
-            seal: key(&AES_256_GCM, &random::<32>()),
-            reset: hmac::Key::new(hmac::HMAC_SHA256, &random::<32>()),
+            seal: key(&AES_256_GCM, &derived(b"address validation")),
+            reset: hmac::Key::new(hmac::HMAC_SHA256, &reset),
             start,
+            unix_ms,
             used: VecDeque::new(),
         }
     }
 
+    /// Milliseconds since 1970.
+    fn time(&self, now: Instant) -> u64 {
+        self.unix_ms + now.saturating_duration_since(self.start).as_millis() as u64
+    }
+
     fn make(&self, kind: u8, remote: SocketAddr, now: Instant, content: &[u8]) -> Vec<u8> {
         let nonce = random::<NONCE>();
-        let issued = now.saturating_duration_since(self.start).as_millis() as u64;
-        let mut sealed = issued.to_be_bytes().to_vec();
+        let mut sealed = self.time(now).to_be_bytes().to_vec();
         sealed.extend_from_slice(content);
         let aad = Aad::from(address(remote, kind == KIND_RETRY));
         let nonce_key = Nonce::assume_unique_for_key(nonce);
@@ -131,8 +151,8 @@ impl Tokens {
         let Some((issued, original)) = opened.split_first_chunk::<8>() else {
             return refusal;
         };
-        let issued = self.start + Duration::from_millis(u64::from_be_bytes(*issued));
-        if now.saturating_duration_since(issued) > life {
+        let age = self.time(now).saturating_sub(u64::from_be_bytes(*issued));
+        if u128::from(age) > life.as_millis() {
             return refusal;
         }
         if kind == KIND_RETRY {
@@ -188,7 +208,7 @@ mod tests {
     #[test]
     fn tokens_are_good_for_their_address_and_time() {
         let now = Instant::now();
-        let mut tokens = Tokens::new(now);
+        let mut tokens = Tokens::new(&[7; 32], false, now, 1_000_000);
         let id = ConnectionId::new(b"original").unwrap();
         let token = tokens.retry(remote(1), now, &id);
         assert_eq!(tokens.judge(&token, remote(1), now), Judgement::Retried(id));
@@ -203,7 +223,7 @@ mod tests {
     #[test]
     fn a_token_for_later_is_good_once_from_any_port() {
         let now = Instant::now();
-        let mut tokens = Tokens::new(now);
+        let mut tokens = Tokens::new(&[7; 32], false, now, 1_000_000);
         let token = tokens.for_later(remote(1), now);
         assert_eq!(tokens.judge(&token, remote(2), now), Judgement::Known);
         assert_eq!(tokens.judge(&token, remote(2), now), Judgement::Unknown);
@@ -212,6 +232,32 @@ mod tests {
         assert_eq!(tokens.judge(&other, elsewhere, now), Judgement::Unknown);
         let late = now + NEW_LIFE + Duration::from_secs(1);
         assert_eq!(tokens.judge(&other, remote(1), late), Judgement::Unknown);
+    }
+
+    #[test]
+    fn who_has_the_secret_knows_the_tokens_of_others() {
+        let now = Instant::now();
+        let id = ConnectionId::new(b"original").unwrap();
+        let made = |secret: u8, resets, unix_ms| Tokens::new(&[secret; 32], resets, now, unix_ms);
+        let ours = made(7, true, 1_000_000);
+        let token = ours.for_later(remote(1), now);
+        let hour = 3_600_000;
+        assert_eq!(
+            made(7, true, 1_000_000 + hour).judge(&token, remote(1), now),
+            Judgement::Known
+        );
+        assert_eq!(
+            made(7, true, 1_000_000 + 25 * hour).judge(&token, remote(1), now),
+            Judgement::Unknown
+        );
+        assert_eq!(
+            made(8, true, 1_000_000).judge(&token, remote(1), now),
+            Judgement::Unknown
+        );
+        assert_eq!(made(7, true, 0).reset(&id), ours.reset(&id));
+        assert_ne!(made(8, true, 0).reset(&id), ours.reset(&id));
+        // Who might see packets of connections that others still have must not reset them.
+        assert_ne!(made(7, false, 0).reset(&id), ours.reset(&id));
     }
 
     /// RFC 9001, appendix A.4.

@@ -78,6 +78,7 @@ fn requests_come_with_the_first_packets_of_a_client_that_was_here() {
         idle: Duration::from_secs(30),
         retry: false,
         gso: true,
+        ..Options::default()
     };
     let mut world = World::with(1, Link::default(), &options, config.clone());
     world.run("the handshake", |world| world.connected);
@@ -227,4 +228,23 @@ fn a_client_that_does_not_read_stops_the_server() {
     }
     assert!(taken <= 2 << 20, "{taken} bytes");
     assert!(!world.is_answered(id));
+}
+
+#[test]
+fn a_handshake_that_does_not_end_is_given_up() {
+    let mut world = World::new(7, Link::default(), false);
+    let began = world.now;
+    while world.server.is_empty() {
+        world.turn();
+    }
+    world.mute = true;
+    for _ in 0..10_000 {
+        if world.server.is_empty() {
+            break;
+        }
+        world.turn();
+    }
+    assert!(world.server.is_empty());
+    assert_eq!(world.server.take_counts().handshakes, 0);
+    assert!(world.now - began < Duration::from_secs(15));
 }

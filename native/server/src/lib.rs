@@ -11,6 +11,7 @@ mod process;
 pub mod quic;
 mod session;
 mod statistics;
+mod steering;
 mod tls;
 mod transport;
 mod version;

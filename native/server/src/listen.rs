@@ -1,5 +1,6 @@
 //! Binding the listening sockets.
 
+use crate::steering::Group;
 use gallop_conf::model::{ListenAddr, Listener, SocketOptions};
 use gallop_conf::parser::os_error;
 use gallop_runtime::set_option;
@@ -9,12 +10,23 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// A bound socket. With `reuseport` there is one for each thread.
+/// A bound socket. With `reuseport`, and for QUIC, there is one for each thread.
 #[derive(Clone, Debug)]
 pub struct Bound {
     pub addr: ListenAddr,
     pub quic: bool,
     pub sockets: Vec<Arc<OwnedFd>>,
+    /// Those of QUIC with those of workers that have not ended; `None` where the kernel does not steer.
+    group: Option<Group>,
+}
+
+impl Bound {
+    /// What connection ids are to carry so that their packets come to this socket.
+    pub fn label(&self, socket: &Arc<OwnedFd>) -> Option<u8> {
+        let members = self.group.iter().flat_map(|group| &group.members);
+        let mut same = members.filter(|member| Arc::ptr_eq(&member.socket, socket));
+        same.next().map(|member| member.label)
+    }
 }
 
 /// Binds every listener, taking over sockets of the same address from `before`.
@@ -23,16 +35,56 @@ pub fn bind_all(
     threads: usize,
     before: &[Bound],
 ) -> Result<Vec<Bound>, String> {
-    listeners
-        .iter()
-        .map(|l| bind_one(l, threads, before))
-        .collect()
+    let bind = |l: &Listener| {
+        let old = before.iter().find(|b| b.addr == l.addr && b.quic == l.quic);
+        if l.quic {
+            bind_quic(l, threads, old)
+        } else {
+            bind_one(l, threads, old)
+        }
+    };
+    listeners.iter().map(bind).collect()
 }
 
-fn bind_one(l: &Listener, threads: usize, before: &[Bound]) -> Result<Bound, String> {
-    let old = before.iter().find(|b| b.addr == l.addr && b.quic == l.quic);
+/// Leads packets of QUIC connections to their sockets, from the time that new workers begin.
+pub fn steer(bound: &[Bound]) -> Result<(), String> {
+    for bound in bound {
+        if let Some(Err(e)) = bound.group.as_ref().map(Group::steer) {
+            let words = os_error(&e);
+            return Err(format!("setsockopt() {} failed ({words})", bound.addr));
+        }
+    }
+    Ok(())
+}
+
+/// Closes sockets of workers that have ended, or in a worker those of the workers before; whether there
+/// were any.
+pub fn forget_old(bound: &mut [Bound]) -> bool {
+    let groups = bound.iter_mut().filter_map(|bound| bound.group.as_mut());
+    groups.fold(false, |any, group| group.forget_old() | any)
+}
+
+/// A QUIC connection's datagrams must all reach the same thread of the same process.
+fn bind_quic(l: &Listener, threads: usize, old: Option<&Bound>) -> Result<Bound, String> {
+    let group = old.map_or(Some(Group::default()), |old| old.group.clone());
+    let Some(mut group) = group else {
+        return bind_one(l, threads, old);
+    };
+    let sockets: Result<Vec<_>, _> = (0..threads).map(|_| open(l).map(Arc::new)).collect();
+    let sockets = sockets?;
+    group.renew(&sockets)?;
+    // The sockets before go by their own program until new workers begin.
+    let steers = old.is_some() || group.steer().is_ok();
+    Ok(Bound {
+        addr: l.addr.clone(),
+        quic: true,
+        sockets,
+        group: steers.then_some(group),
+    })
+}
+
+fn bind_one(l: &Listener, threads: usize, old: Option<&Bound>) -> Result<Bound, String> {
     let mut sockets = old.map_or(Vec::new(), |o| o.sockets.clone());
-    // A QUIC connection's datagrams must all reach the same thread.
     let wanted = if l.socket.reuseport || l.quic {
         threads
     } else {
@@ -55,6 +107,7 @@ fn bind_one(l: &Listener, threads: usize, before: &[Bound]) -> Result<Bound, Str
         addr: l.addr.clone(),
         quic: l.quic,
         sockets,
+        group: None,
     })
 }
 

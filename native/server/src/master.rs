@@ -352,6 +352,8 @@ impl Master {
         worker::check(&config)?;
         let ids = user(&config)?;
         let logs = error_logs(&options, &config);
+        // Workers, also later ones, have it from here.
+        crate::quic::secret();
         let bound = bind(&config, &[])?;
         make_temp_folders(&config, ids.as_ref(), &logs);
         if config.main.daemon.unwrap_or(true) {
@@ -413,6 +415,7 @@ impl Master {
                 Ok(())
             }
             Ok(Fork::Child) => {
+                listen::forget_old(&mut self.bound);
                 let code = worker::run(
                     self.config.clone(),
                     &self.bound,
@@ -493,6 +496,11 @@ impl Master {
                 }
             }
         }
+        if self.children.iter().all(|c| c.current) && listen::forget_old(&mut self.bound) {
+            if let Err(message) = listen::steer(&self.bound) {
+                self.log(Level::Alert, &message);
+            }
+        }
     }
 
     fn reload(&mut self) {
@@ -523,6 +531,7 @@ impl Master {
         self.bound = bound;
         self.ids = ids;
         self.children.iter_mut().for_each(|c| c.current = false);
+        listen::steer(&self.bound)?;
         self.spawn()?;
         if pid_path(&self.config) != old_pid {
             self.write_pid()?;

@@ -133,6 +133,8 @@ struct Accepting {
     listener: Listener,
     /// Other threads or processes wait on it too.
     shared: bool,
+    /// What leads packets of QUIC connections to it.
+    label: Option<u8>,
 }
 
 fn sockets_of(config: &Config, bound: &[Bound], index: usize) -> Vec<Accepting> {
@@ -148,6 +150,7 @@ fn sockets_of(config: &Config, bound: &[Bound], index: usize) -> Vec<Accepting> 
         let own = b.sockets.len() > 1;
         let fd = b.sockets[if own { index % b.sockets.len() } else { 0 }].clone();
         out.push(Accepting {
+            label: b.label(&fd),
             fd,
             listener: listener.clone(),
             shared: !own,
@@ -247,7 +250,7 @@ async fn settled(done: impl Fn() -> bool, limit: Option<u64>) -> bool {
 
 async fn serve_quic(worker: Rc<Worker>, tls: Arc<Store>, socket: Accepting) {
     match socket.fd.as_fd().try_clone_to_owned() {
-        Ok(fd) => quic::serve(worker, tls, socket.listener, fd).await,
+        Ok(fd) => quic::serve(worker, tls, socket.listener, fd, socket.label).await,
         Err(e) => worker.log(Level::Emerg, &format!("dup() failed ({e})")),
     }
 }

@@ -117,6 +117,7 @@ impl World {
             idle: Duration::from_secs(5),
             retry,
             gso: true,
+            ..Options::default()
         };
         let now = Instant::now();
         let server = Endpoint::new(setup().server.clone(), &options, now);

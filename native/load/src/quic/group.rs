@@ -9,7 +9,7 @@ use quinn_proto::{
 };
 use std::collections::HashMap;
 use std::io;
-use std::net::UdpSocket;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -32,13 +32,12 @@ pub struct Group {
 impl Group {
     /// A socket with `wanted` connections, which are opened by [`Group::connect`].
     pub fn new(options: &Options, wanted: usize) -> io::Result<Self> {
-        let any = if options.address.is_ipv6() {
-            "[::]:0"
-        } else {
-            "0.0.0.0:0"
+        let any: IpAddr = match options.address {
+            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
         };
-        let socket = UdpSocket::bind(any)?;
-        prepare(socket.as_raw_fd(), options.address.is_ipv6())?;
+        let socket = UdpSocket::bind((any, 0))?;
+        prepare(socket.as_raw_fd(), any)?;
         let mut config = EndpointConfig::default();
         config
             .max_udp_payload_size(options.mtu)
@@ -46,7 +45,7 @@ impl Group {
         Ok(Self {
             socket,
             endpoint: Endpoint::new(Arc::new(config), None, true, None),
-            receiver: Receiver::default(),
+            receiver: Receiver::large(),
             sender: Sender::default(),
             connections: HashMap::new(),
             active: Vec::new(),

@@ -92,6 +92,7 @@ impl Connection {
     /// The client's last message came.
     fn complete(&mut self, now: Instant) -> Result<(), Error> {
         self.complete = true;
+        self.handshake_until = None;
         let Some(params) = &self.params else {
             // TLS alert missing_extension (RFC 9001, section 8.2).
             return Err(Error::alert(109, "the client sent no transport parameters"));

@@ -37,6 +37,7 @@ const MAX_EARLY_PACKETS: usize = 8;
 pub struct Config {
     pub limits: Limits,
     pub idle: Duration,
+    pub handshake: Duration,
     /// Bytes of a datagram that may come.
     pub max_udp_payload: u64,
     /// Bytes of a datagram that may go out, if the path carries them.
@@ -116,6 +117,8 @@ pub struct Connection {
     probe_timeouts: u32,
     idle: Duration,
     idle_at: Option<Instant>,
+    /// Until when the handshake must be done.
+    handshake_until: Option<Instant>,
     /// Sending again postpones the idle timeout only after something came.
     idle_extended: bool,
     paced_until: Option<Instant>,
@@ -177,6 +180,7 @@ impl Connection {
             probe_timeouts: 0,
             idle: config.idle,
             idle_at: Some(begin.now + config.idle),
+            handshake_until: Some(begin.now + config.handshake),
             idle_extended: false,
             paced_until: None,
             handshake_done_due: false,
@@ -279,6 +283,7 @@ impl Connection {
             (a, b) => a.or(b),
         };
         let mut due = earliest(self.idle_at, self.spaces[Level::Data as usize].ack_at);
+        due = earliest(due, self.handshake_until);
         due = earliest(due, self.path_until);
         due = earliest(due, self.paced_until);
         due = earliest(due, self.loss_at());
@@ -294,7 +299,7 @@ impl Connection {
             }
             return;
         }
-        if is_due(self.idle_at) {
+        if is_due(self.idle_at) || is_due(self.handshake_until) {
             return self.lose();
         }
         let data = &mut self.spaces[Level::Data as usize];

@@ -148,6 +148,7 @@ impl World {
             idle: Duration::from_secs(30),
             retry,
             gso: true,
+            ..Options::default()
         };
         Self::with(seed, link, &options, client_config())
     }

@@ -8,7 +8,7 @@ mod udp;
 
 use crate::tls::Store;
 use connection::Connection;
-use gallop_conf::model::{Level, Listener, Server};
+use gallop_conf::model::{Level, ListenAddr, Listener, Server};
 use gallop_engine::Worker;
 use gallop_http::h3;
 use gallop_quic::Key;
@@ -18,9 +18,9 @@ use std::future::poll_fn;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Poll, Waker};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tls::Tls;
 use udp::BATCH;
 
@@ -31,6 +31,9 @@ pub use udp::{prepare, Receiver, Sender};
 const BATCHES: usize = 4;
 /// Milliseconds a connection without requests is kept after shutdown began.
 const CLOSE_AFTER_MS: u64 = 1000;
+
+/// Milliseconds a handshake may take at most. Ten seconds see four repetitions of what was lost.
+const MAX_HANDSHAKE_MS: u64 = 10_000;
 
 /// Milliseconds between looks at what is left after shutdown began.
 const WIND_DOWN_MS: u64 = 10;
@@ -47,15 +50,22 @@ struct Hub {
     touched: Cell<bool>,
 }
 
+/// What tokens of this server are made from. Asked for before the first worker begins, it is the same in all of
+/// them, and after a reload.
+pub fn secret() -> [u8; 32] {
+    static SECRET: OnceLock<[u8; 32]> = OnceLock::new();
+    *SECRET.get_or_init(gallop_quic::random)
+}
+
 /// Makes sure that a QUIC listener can be served.
 ///
 /// # Errors
 /// What is wrong, and where.
 pub fn check(listener: &Listener, tls: &Store) -> Result<(), String> {
-    new_endpoint(listener, tls).map(drop)
+    new_endpoint(listener, tls, None).map(drop)
 }
 
-fn new_endpoint(listener: &Listener, tls: &Store) -> Result<Endpoint, String> {
+fn new_endpoint(listener: &Listener, tls: &Store, label: Option<u8>) -> Result<Endpoint, String> {
     let server = &listener.endpoint.hosts.default;
     let at =
         |e: &dyn std::fmt::Display| format!("{e} in {}:{}", server.place.file, server.place.line);
@@ -63,13 +73,14 @@ fn new_endpoint(listener: &Listener, tls: &Store) -> Result<Endpoint, String> {
     let tls = Tls::new(contexts).map_err(|e| at(&e))?;
     Ok(Endpoint::new(
         Arc::new(tls),
-        &options(server),
+        &options(server, label),
         Instant::now(),
     ))
 }
 
-fn options(server: &Server) -> Options {
+fn options(server: &Server, label: Option<u8>) -> Options {
     let conf = &server.conf;
+    let header = conf.client_header_timeout.unwrap_or(60_000);
     let idle = server.root.conf.keepalive_timeout.map_or(75_000, |t| t.0);
     Options {
         max_streams: conf.http3_max_concurrent_streams.unwrap_or(128).min(32_768) as u32,
@@ -80,7 +91,18 @@ fn options(server: &Server) -> Options {
         idle: Duration::from_millis(idle.max(1000)),
         retry: conf.quic_retry.unwrap_or(false),
         gso: conf.quic_gso.unwrap_or(true),
+        handshake: Duration::from_millis(header.clamp(1000, MAX_HANDSHAKE_MS)),
+        label: label.unwrap_or(0),
+        secret: secret(),
+        // Without steering a packet may come to a thread that does not have its connection.
+        steered: label.is_some(),
+        unix_ms: unix_ms(),
     }
+}
+
+fn unix_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_millis() as u64)
 }
 
 fn h3_config(server: &Server) -> h3::Config {
@@ -100,8 +122,15 @@ fn h3_config(server: &Server) -> h3::Config {
 }
 
 /// Serves a UDP socket until the worker shuts down and its connections are done.
-pub async fn serve(worker: Rc<Worker>, tls: Arc<Store>, listener: Listener, fd: OwnedFd) {
-    let endpoint = match new_endpoint(&listener, &tls) {
+/// `label`: what leads packets to this socket among those of its address, where the kernel does that.
+pub async fn serve(
+    worker: Rc<Worker>,
+    tls: Arc<Store>,
+    listener: Listener,
+    fd: OwnedFd,
+    label: Option<u8>,
+) {
+    let endpoint = match new_endpoint(&listener, &tls, label) {
         Ok(endpoint) => endpoint,
         Err(message) => return worker.log(Level::Emerg, &message),
     };
@@ -123,10 +152,10 @@ pub async fn serve(worker: Rc<Worker>, tls: Arc<Store>, listener: Listener, fd: 
 
 impl Hub {
     async fn run(self: &Rc<Self>, fd: OwnedFd) -> io::Result<()> {
-        let v6 = matches!(&self.listener.addr,
-            gallop_conf::model::ListenAddr::Inet(addr) if addr.is_ipv6());
         let io = IoFd::new(fd)?;
-        udp::prepare(io.raw(), v6)?;
+        if let ListenAddr::Inet(addr) = &self.listener.addr {
+            udp::prepare(io.raw(), addr.ip())?;
+        }
         io.set_readable();
         let (mut receiver, mut sender) = (Receiver::default(), Sender::default());
         let timer = deadline();

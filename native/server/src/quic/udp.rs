@@ -20,28 +20,50 @@ const CONTROL_WORDS: usize = 12;
 
 type Control = [u64; CONTROL_WORDS];
 
+/// What a batched system call is told and tells, written anew for each datagram of each call.
+struct Batch {
+    names: [libc::sockaddr_storage; BATCH],
+    iovs: [[libc::iovec; 2]; BATCH],
+    controls: [Control; BATCH],
+    messages: [libc::mmsghdr; BATCH],
+}
+
+impl Batch {
+    fn new() -> Box<Self> {
+        // SAFETY: all-zero values of these types are valid: null pointers with zero lengths.
+        Box::new(unsafe { zeroed() })
+    }
+}
+
 /// Memory for receiving, used again and again.
 pub struct Receiver {
     arena: BytesMut,
     overflow: Vec<u8>,
-    names: Box<[libc::sockaddr_storage; BATCH]>,
-    controls: Box<[Control; BATCH]>,
+    /// A datagram came that was longer than [`DATAGRAM`]: a client found out that its path carries
+    /// such ones. The first is lost, as what tries a path may be; the next are taken whole.
+    large: bool,
+    batch: Box<Batch>,
 }
 
 impl Default for Receiver {
     fn default() -> Self {
-        // SAFETY: an all-zero sockaddr_storage is valid.
-        let names = unsafe { zeroed::<[libc::sockaddr_storage; BATCH]>() };
         Self {
             arena: BytesMut::new(),
-            overflow: Vec::with_capacity(BATCH * OVERFLOW),
-            names: Box::new(names),
-            controls: Box::new([[0; CONTROL_WORDS]; BATCH]),
+            overflow: Vec::new(),
+            large: false,
+            batch: Batch::new(),
         }
     }
 }
 
 impl Receiver {
+    /// One that takes long datagrams whole from the first on.
+    pub fn large() -> Self {
+        let mut receiver = Self::default();
+        receiver.take_large();
+        receiver
+    }
+
     /// Takes up to [`BATCH`] datagrams that are there, handing each to `each`; how many.
     ///
     /// # Errors
@@ -50,40 +72,35 @@ impl Receiver {
         self.arena.clear();
         // Takes the old memory again once nobody reads from it any more.
         self.arena.reserve(BATCH * DATAGRAM);
-        let mut iovs = self.iovecs();
-        let mut messages = self.messages(&mut iovs);
+        self.describe();
         let flags = libc::MSG_DONTWAIT as _;
+        let messages = self.batch.messages.as_mut_ptr();
         // SAFETY: each message points at its own name, iovec and control memory, all of which live
         // through the call, with their true lengths.
-        let n = unsafe {
-            libc::recvmmsg(
-                fd,
-                messages.as_mut_ptr(),
-                BATCH as u32,
-                flags,
-                ptr::null_mut(),
-            )
-        };
+        let n = unsafe { libc::recvmmsg(fd, messages, BATCH as u32, flags, ptr::null_mut()) };
         if n < 0 {
             return Err(io::Error::last_os_error());
         }
-        for (i, message) in messages[..n as usize].iter().enumerate() {
+        for i in 0..n as usize {
+            let message = &self.batch.messages[i];
             let len = message.msg_len as usize;
+            let is_cut = message.msg_hdr.msg_flags & libc::MSG_TRUNC != 0;
+            let remote = read_address(&message.msg_hdr);
+            let local = local_address(&message.msg_hdr);
             // SAFETY: this datagram's part is the next DATAGRAM bytes of the arena's capacity. The
             // kernel initialised up to `msg_len` of them; the part is cut to those before anyone
             // reads it.
             unsafe { self.arena.set_len(DATAGRAM) };
             let mut part = self.arena.split_to(DATAGRAM);
             part.truncate(len);
+            if is_cut {
+                self.take_large();
+                continue;
+            }
             if len > DATAGRAM {
                 part = self.join(&part, i, len - DATAGRAM);
             }
-            if message.msg_hdr.msg_flags & libc::MSG_TRUNC != 0 {
-                continue;
-            }
-            let remote = read_address(&message.msg_hdr);
             let Some(remote) = remote else { continue };
-            let local = local_address(&message.msg_hdr);
             each(Datagram {
                 remote,
                 local,
@@ -91,6 +108,11 @@ impl Receiver {
             });
         }
         Ok(n as usize)
+    }
+
+    fn take_large(&mut self) {
+        self.large = true;
+        self.overflow.reserve_exact(BATCH * OVERFLOW);
     }
 
     /// A datagram of which `more` bytes are in the overflow of message `i`.
@@ -105,29 +127,31 @@ impl Receiver {
         whole
     }
 
-    fn iovecs(&mut self) -> [[libc::iovec; 2]; BATCH] {
+    /// Has each message point at its memory.
+    fn describe(&mut self) {
         let base: *mut u8 = self.arena.spare_capacity_mut().as_mut_ptr().cast();
         let overflow = self.overflow.as_mut_ptr();
-        let part = |base: *mut u8, len, i: usize| libc::iovec {
-            iov_base: base.wrapping_add(i * len).cast(),
-            iov_len: len,
-        };
-        std::array::from_fn(|i| [part(base, DATAGRAM, i), part(overflow, OVERFLOW, i)])
-    }
-
-    fn messages(&mut self, iovs: &mut [[libc::iovec; 2]; BATCH]) -> [libc::mmsghdr; BATCH] {
-        // SAFETY: an all-zero mmsghdr is valid: null pointers with zero lengths.
-        let mut messages = unsafe { zeroed::<[libc::mmsghdr; BATCH]>() };
+        let Batch {
+            names,
+            iovs,
+            controls,
+            messages,
+        } = &mut *self.batch;
         for (i, message) in messages.iter_mut().enumerate() {
+            iovs[i][0].iov_base = base.wrapping_add(i * DATAGRAM).cast();
+            iovs[i][0].iov_len = DATAGRAM;
+            if self.large {
+                iovs[i][1].iov_base = overflow.wrapping_add(i * OVERFLOW).cast();
+                iovs[i][1].iov_len = OVERFLOW;
+            }
             let header = &mut message.msg_hdr;
-            header.msg_name = (&raw mut self.names[i]).cast();
+            header.msg_name = (&raw mut names[i]).cast();
             header.msg_namelen = size_of::<libc::sockaddr_storage>() as u32;
             header.msg_iov = iovs[i].as_mut_ptr();
-            header.msg_iovlen = iovs[i].len();
-            header.msg_control = self.controls[i].as_mut_ptr().cast();
+            header.msg_iovlen = 1 + usize::from(self.large);
+            header.msg_control = controls[i].as_mut_ptr().cast();
             header.msg_controllen = size_of::<Control>() as _;
         }
-        messages
     }
 }
 
@@ -180,7 +204,7 @@ fn local_address(header: &libc::msghdr) -> Option<IpAddr> {
 pub struct Sender {
     buffers: Vec<Vec<u8>>,
     queue: Vec<Transmit>,
-    controls: Box<[Control; BATCH]>,
+    batch: Box<Batch>,
 }
 
 impl Default for Sender {
@@ -188,7 +212,7 @@ impl Default for Sender {
         Self {
             buffers: Vec::new(),
             queue: Vec::new(),
-            controls: Box::new([[0; CONTROL_WORDS]; BATCH]),
+            batch: Batch::new(),
         }
     }
 }
@@ -257,40 +281,30 @@ impl Sender {
     }
 
     fn send(&mut self, fd: RawFd, from: usize) -> io::Result<usize> {
-        // SAFETY: all-zero values of these types are valid.
-        let (mut names, mut messages) = unsafe {
-            (
-                zeroed::<[libc::sockaddr_storage; BATCH]>(),
-                zeroed::<[libc::mmsghdr; BATCH]>(),
-            )
-        };
-        let mut iovs: [libc::iovec; BATCH] = std::array::from_fn(|_| libc::iovec {
-            iov_base: ptr::null_mut(),
-            iov_len: 0,
-        });
+        let Batch {
+            names,
+            iovs,
+            controls,
+            messages,
+        } = &mut *self.batch;
         let count = self.queue.len() - from;
         for i in 0..count {
             let outgoing = &self.queue[from + i];
             let buffer = &mut self.buffers[from + i];
-            iovs[i].iov_base = buffer.as_mut_ptr().cast();
-            iovs[i].iov_len = buffer.len();
+            let iov = &mut iovs[i][0];
+            iov.iov_base = buffer.as_mut_ptr().cast();
+            iov.iov_len = buffer.len();
             let header = &mut messages[i].msg_hdr;
             header.msg_namelen = write_address(&mut names[i], &outgoing.remote);
             header.msg_name = (&raw mut names[i]).cast();
-            header.msg_iov = &raw mut iovs[i];
+            header.msg_iov = iov;
             header.msg_iovlen = 1;
-            write_control(header, &mut self.controls[i], outgoing);
+            write_control(header, &mut controls[i], outgoing);
         }
+        let (messages, flags) = (messages.as_mut_ptr(), libc::MSG_DONTWAIT as _);
         // SAFETY: the first `count` messages point at names, iovecs, buffers and control memory that
         // live through the call, with their true lengths.
-        let n = unsafe {
-            libc::sendmmsg(
-                fd,
-                messages.as_mut_ptr(),
-                count as u32,
-                libc::MSG_DONTWAIT as _,
-            )
-        };
+        let n = unsafe { libc::sendmmsg(fd, messages, count as u32, flags) };
         if n < 0 {
             return Err(io::Error::last_os_error());
         }
@@ -324,6 +338,8 @@ fn write_address(storage: &mut libc::sockaddr_storage, address: &SocketAddr) -> 
 /// Appends the control messages a datagram needs: its source address and its segment size.
 fn write_control(header: &mut libc::msghdr, control: &mut Control, outgoing: &Transmit) {
     if outgoing.local.is_none() && outgoing.segment.is_none() {
+        header.msg_control = ptr::null_mut();
+        header.msg_controllen = 0;
         return;
     }
     header.msg_control = control.as_mut_ptr().cast();
@@ -386,30 +402,32 @@ fn push_control<T: Copy>(
     at + space
 }
 
-/// Prepares a bound UDP socket: our own address with each datagram, no fragmentation, large buffers.
+/// Prepares a UDP socket bound to `ip`: no fragmentation, large buffers, and our own address with each
+/// datagram where there are several.
 ///
 /// # Errors
 /// The kernel refuses an option that QUIC cannot do without.
-pub fn prepare(fd: RawFd, v6: bool) -> io::Result<()> {
+pub fn prepare(fd: RawFd, ip: IpAddr) -> io::Result<()> {
     // The kernel gives no more than net.core.rmem_max allows; less is no error.
     let _ = set(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, 8 << 20);
     let _ = set(fd, libc::SOL_SOCKET, libc::SO_SNDBUF, 8 << 20);
-    if v6 {
-        set(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, 1)?;
-        return set(
-            fd,
+    let (level, info, discover, probe) = match ip {
+        IpAddr::V4(_) => (
+            libc::IPPROTO_IP,
+            libc::IP_PKTINFO,
+            libc::IP_MTU_DISCOVER,
+            libc::IP_PMTUDISC_PROBE,
+        ),
+        IpAddr::V6(_) => (
             libc::IPPROTO_IPV6,
+            libc::IPV6_RECVPKTINFO,
             libc::IPV6_MTU_DISCOVER,
             libc::IPV6_PMTUDISC_PROBE,
-        );
-    }
-    set(fd, libc::IPPROTO_IP, libc::IP_PKTINFO, 1)?;
-    set(
-        fd,
-        libc::IPPROTO_IP,
-        libc::IP_MTU_DISCOVER,
-        libc::IP_PMTUDISC_PROBE,
-    )
+        ),
+    };
+    // What a socket of one address sends is from there anyway; asking costs some for each datagram.
+    set(fd, level, info, ip.is_unspecified().into())?;
+    set(fd, level, discover, probe)
 }
 
 fn set(fd: RawFd, level: i32, name: i32, value: i32) -> io::Result<()> {
@@ -431,38 +449,82 @@ mod tests {
 
     fn socket(address: &str) -> UdpSocket {
         let socket = UdpSocket::bind(address).unwrap();
-        prepare(socket.as_raw_fd(), address.starts_with('[')).unwrap();
+        prepare(socket.as_raw_fd(), socket.local_addr().unwrap().ip()).unwrap();
         socket
             .set_read_timeout(Some(Duration::from_secs(5)))
             .unwrap();
         socket
     }
 
+    /// Takes as many datagrams as are awaited: address of ours, length and first byte of each.
+    fn take(
+        receiver: &mut Receiver,
+        ours: &UdpSocket,
+        from: SocketAddr,
+        count: usize,
+    ) -> Vec<(Option<IpAddr>, usize, u8)> {
+        let mut seen = Vec::new();
+        while seen.len() < count {
+            let result = receiver.receive(ours.as_raw_fd(), |datagram| {
+                assert_eq!(datagram.remote, from);
+                seen.push((datagram.local, datagram.data.len(), datagram.data[0]));
+            });
+            assert!(result.unwrap() <= BATCH);
+        }
+        let nothing = receiver.receive(ours.as_raw_fd(), |_| {});
+        assert_eq!(nothing.unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        seen
+    }
+
     #[test]
     fn datagrams_come_with_their_addresses() {
-        for address in ["127.0.0.1:0", "[::1]:0"] {
-            let (ours, theirs) = (socket(address), socket(address));
+        for (bound, ip, told) in [
+            ("127.0.0.1:0", "127.0.0.1", false),
+            ("0.0.0.0:0", "127.0.0.1", true),
+            ("[::1]:0", "::1", false),
+            ("[::]:0", "::1", true),
+        ] {
+            let ip: IpAddr = ip.parse().unwrap();
+            let (ours, theirs) = (socket(bound), UdpSocket::bind((ip, 0)).unwrap());
+            let to = (ip, ours.local_addr().unwrap().port());
             for n in 0..100u8 {
-                theirs
-                    .send_to(&[n; 1200], ours.local_addr().unwrap())
-                    .unwrap();
+                theirs.send_to(&[n; 1200], to).unwrap();
             }
-            let mut receiver = Receiver::default();
-            let mut seen = Vec::new();
-            while seen.len() < 100 {
-                let from = theirs.local_addr().unwrap();
-                let ip = ours.local_addr().unwrap().ip();
-                let result = receiver.receive(ours.as_raw_fd(), |datagram| {
-                    assert_eq!((datagram.remote, datagram.local), (from, Some(ip)));
-                    assert_eq!(datagram.data.len(), 1200);
-                    seen.push(datagram.data[0]);
-                });
-                assert!(result.unwrap() <= BATCH);
-            }
-            assert_eq!(seen, (0..100).collect::<Vec<u8>>());
-            let nothing = receiver.receive(ours.as_raw_fd(), |_| {});
-            assert_eq!(nothing.unwrap_err().kind(), io::ErrorKind::WouldBlock);
+            let from = theirs.local_addr().unwrap();
+            let seen = take(&mut Receiver::default(), &ours, from, 100);
+            let want: Vec<_> = (0..100).map(|n| (told.then_some(ip), 1200, n)).collect();
+            assert_eq!(seen, want);
         }
+    }
+
+    #[test]
+    fn long_datagrams_are_taken_whole_after_the_first() {
+        let (ours, theirs) = (socket("127.0.0.1:0"), socket("127.0.0.1:0"));
+        let from = theirs.local_addr().unwrap();
+        let send = |len, byte| {
+            theirs
+                .send_to(&vec![byte; len], ours.local_addr().unwrap())
+                .unwrap()
+        };
+        let mut receiver = Receiver::default();
+        send(60_000, 1);
+        assert_eq!(
+            receiver
+                .receive(ours.as_raw_fd(), |_| panic!("it was cut"))
+                .unwrap(),
+            1
+        );
+        send(60_000, 2);
+        send(2048, 3);
+        assert_eq!(
+            take(&mut receiver, &ours, from, 2),
+            [(None, 60_000, 2), (None, 2048, 3)]
+        );
+        send(60_000, 4);
+        assert_eq!(
+            take(&mut Receiver::large(), &ours, from, 1),
+            [(None, 60_000, 4)]
+        );
     }
 
     #[test]
