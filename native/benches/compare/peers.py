@@ -246,6 +246,30 @@ tuning {{
     maxKeepAliveReq 32767
     keepAliveTimeout 75
     quicEnable 1
+    maxCachedFileSize 4096
+    totalInMemCacheSize 20M
+    maxMMapFileSize 256K
+    totalMMapCacheSize 40M
+    useSendfile 1
+}}
+fileAccessControl {{
+    followSymbolLink 1
+    checkSymbolLink 0
+    requiredPermissionMask 000
+    restrictedPermissionMask 000
+}}
+accessControl {{
+    allow ALL
+}}
+perClientConnLimit {{
+    staticReqPerSec 0
+    dynReqPerSec 0
+    outBandwidth 0
+    inBandwidth 0
+    softLimit 100000
+    hardLimit 100000
+    gracePeriod 15
+    banPeriod 300
 }}
 virtualhost main {{
     vhRoot {place.folder}/

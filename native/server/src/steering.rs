@@ -196,10 +196,8 @@ mod tests {
         address.sin_addr.s_addr = u32::from_ne_bytes([127, 0, 0, 1]);
         let len = size_of::<libc::sockaddr_in>() as u32;
         // SAFETY: the address lives through the call, with its true length.
-        assert_eq!(
-            unsafe { libc::bind(raw, (&raw const address).cast(), len) },
-            0
-        );
+        let result = unsafe { libc::bind(raw, (&raw const address).cast(), len) };
+        assert_eq!(result, 0);
         let socket = UdpSocket::from(fd.try_clone().unwrap());
         socket.set_nonblocking(true).unwrap();
         (socket, Arc::new(fd))
