@@ -25,7 +25,7 @@ impl Bound {
     pub fn label(&self, socket: &Arc<OwnedFd>) -> Option<u8> {
         let members = self.group.iter().flat_map(|group| &group.members);
         let mut same = members.filter(|member| Arc::ptr_eq(&member.socket, socket));
-        same.next().map(|member| member.label)
+        same.next().and_then(|member| member.label)
     }
 }
 
@@ -72,7 +72,7 @@ fn bind_quic(l: &Listener, threads: usize, old: Option<&Bound>) -> Result<Bound,
     };
     let sockets: Result<Vec<_>, _> = (0..threads).map(|_| open(l).map(Arc::new)).collect();
     let sockets = sockets?;
-    group.renew(&sockets)?;
+    group.renew(&sockets);
     // The sockets before go by their own program until new workers begin.
     let steers = old.is_some() || group.steer().is_ok();
     Ok(Bound {

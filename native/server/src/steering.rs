@@ -14,7 +14,8 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub struct Member {
     pub socket: Arc<OwnedFd>,
-    pub label: u8,
+    /// `None` once a newer socket needed it: what comes for its connections goes to newer ones.
+    pub label: Option<u8>,
     /// The newest worker process has it.
     pub current: bool,
 }
@@ -28,23 +29,25 @@ pub struct Group {
 
 impl Group {
     /// Adds sockets that were just bound; those from before belong to workers that end.
-    ///
-    /// # Errors
-    /// More labels are in use than there are.
-    pub fn renew(&mut self, sockets: &[Arc<OwnedFd>]) -> Result<(), String> {
+    pub fn renew(&mut self, sockets: &[Arc<OwnedFd>]) {
         self.members.iter_mut().for_each(|m| m.current = false);
         for socket in sockets {
-            let is_free = |label: &u8| self.members.iter().all(|m| m.label != *label);
-            let label = (0..=u8::MAX).find(is_free).ok_or_else(|| {
-                "too many QUIC sockets of one address: old workers have not ended yet".to_string()
-            })?;
+            let label = self.free_label();
             self.members.push(Member {
                 socket: socket.clone(),
                 label,
                 current: true,
             });
         }
-        Ok(())
+    }
+
+    /// A label that no socket has, or that of the eldest: its worker was told long ago to end.
+    fn free_label(&mut self) -> Option<u8> {
+        let is_free = |label: &u8| self.members.iter().all(|m| m.label != Some(*label));
+        (0..=u8::MAX).find(is_free).or_else(|| {
+            let mut old = self.members.iter_mut().filter(|m| !m.current);
+            old.find_map(|m| m.label.take())
+        })
     }
 
     /// Closes the sockets of workers that have ended; whether there were any.
@@ -89,7 +92,8 @@ impl Group {
         let places = |current: bool| -> Vec<(u32, u32)> {
             let all = self.members.iter().enumerate();
             let wanted = all.filter(|(_, m)| m.current || !current);
-            wanted.map(|(at, m)| (m.label.into(), at as u32)).collect()
+            let named = wanted.filter_map(|(at, m)| Some((m.label?.into(), at as u32)));
+            named.collect()
         };
         let (newest, all) = (places(true), places(false));
         let short = look_up(SHORT_ID, &all, &newest);
@@ -233,7 +237,7 @@ mod tests {
         let to = first.local_addr().unwrap();
         let (second, second_fd) = bound(to.port());
         let mut group = Group::default();
-        group.renew(&[first_fd, second_fd]).unwrap();
+        group.renew(&[first_fd, second_fd]);
         group.steer().unwrap();
         for _ in 0..8 {
             for label in [0, 1] {
@@ -261,10 +265,10 @@ mod tests {
         let (old, old_fd) = bound(0);
         let to = old.local_addr().unwrap();
         let mut group = Group::default();
-        group.renew(&[old_fd]).unwrap();
+        group.renew(&[old_fd]);
         let (new, new_fd) = bound(to.port());
         let (other, other_fd) = bound(to.port());
-        group.renew(&[new_fd, other_fd]).unwrap();
+        group.renew(&[new_fd, other_fd]);
         group.steer().unwrap();
         let all = [&old, &new, &other];
         let ids = [0, 1, 2].map(ConnectionId::random);
@@ -286,5 +290,22 @@ mod tests {
         }
         // What is left of the old one's clients is told so by a new one.
         assert!(receiver(&all, to, &short(&ids[0])).is_some());
+    }
+
+    #[test]
+    fn workers_that_never_end_do_not_use_labels_up() {
+        let (_, fd) = bound(0);
+        let mut group = Group::default();
+        for _ in 0..5 {
+            group.renew(&vec![fd.clone(); 60]);
+        }
+        let labels: Vec<_> = group.members.iter().map(|m| m.label).collect();
+        let current = labels[240..]
+            .iter()
+            .flatten()
+            .collect::<std::collections::BTreeSet<_>>();
+        assert_eq!(current.len(), 60);
+        assert_eq!(labels.iter().flatten().count(), 256);
+        group.steer().unwrap();
     }
 }
