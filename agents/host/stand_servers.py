@@ -16,7 +16,7 @@ import subprocess
 import threading
 import time
 
-from agents.host import applications, commands, netns, paths, processes, sample
+from agents.host import applications, commands, namespace, netns, paths, processes, sample
 from agents.host.errors import Refusal
 
 TYPE_CHECKING = False
@@ -35,8 +35,11 @@ _PROGRAMS = {
     "native": r"(?:gallop|paddock-gallop)[A-Za-z0-9.-]*",
     "apache": r"apache2|httpd",
     "php-fpm": r"php-fpm[0-9.]*",
+    "openlitespeed": r"openlitespeed|litespeed|lshttpd",
     "mariadb": r"mariadbd|mysqld",
 }
+_LITESPEED_RUN = "/tmp/lshttpd"  # noqa: S108 - where every OpenLiteSpeed keeps its process number
+_SHARED_MEMORY = "/dev/shm"  # noqa: S108 - its caches
 _FPM = re.compile(r"php-fpm([0-9]+)\.([0-9]+)")
 
 
@@ -66,11 +69,19 @@ class Server:
                 stdin=subprocess.DEVNULL,
                 stdout=said,
                 stderr=subprocess.STDOUT,
-                env=commands.environment(),
+                env=commands.environment(self._environment()),
                 cwd=self.home,
                 start_new_session=True,
+                preexec_fn=self._prepare(),
             )
         self._own = unshare is not None
+
+    def _environment(self) -> Dict[str, str]:
+        return {}
+
+    def _prepare(self) -> Optional[namespace.Prepare]:
+        """What the child does before it becomes the program."""
+        return None
 
     def await_up(self, keeper: Optional[Keeper], cancelled: lean.Event) -> None:
         """Until it accepts connections; Refusal with its own words when it ends, or takes too long."""
@@ -145,6 +156,41 @@ class Server:
         self.process.wait()
 
 
+class OpenLiteSpeed(Server):
+    """Its program's folder is its server root, so the stand's has a link to the program. What it keeps at fixed places,
+    for one instance on a machine, it is shown elsewhere: the running one's process number and status stay its own."""
+
+    def __init__(self, name: str, binary: str, place: str, home: str) -> None:
+        own = os.path.join(home, "bin", "openlitespeed")
+        # -d: in front
+        super().__init__(name, "openlitespeed", [own, "-d"], place, home)
+        self._binary, self._made = os.path.realpath(binary), False
+
+    def start(self, keeper: Optional[Keeper]) -> None:
+        for folder in ("bin", "run", "shm", "logs", "tmp"):
+            os.makedirs(os.path.join(self.home, folder), exist_ok=True)
+        os.symlink(self._binary, self.argv[0])
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(_LITESPEED_RUN)
+            self._made = True
+        super().start(keeper)
+
+    def _environment(self) -> Dict[str, str]:
+        return {"OLS_PID_FILE": os.path.join(self.home, "server.pid")}
+
+    def _prepare(self) -> Optional[namespace.Prepare]:
+        if os.geteuid() != 0 or not namespace.is_supported():
+            return None
+        shown = ((os.path.join(self.home, "run"), _LITESPEED_RUN), (os.path.join(self.home, "shm"), _SHARED_MEMORY))
+        return namespace.entering([pair for pair in shown if os.path.isdir(pair[1])])
+
+    def end(self) -> None:
+        super().end()
+        if self._made:
+            with contextlib.suppress(OSError):  # one of the host's own came meanwhile
+                os.rmdir(_LITESPEED_RUN)
+
+
 def _connects(family: int, place: Any) -> bool:
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         probe.settimeout(1.0)
@@ -193,6 +239,8 @@ def made(item: Dict[str, Any], folder: str) -> Server:
     if not os.access(binary, os.X_OK):
         raise Refusal("missing", "%s is not there, or may not be run" % binary)
     home = os.path.join(folder, name)
+    if kind == "openlitespeed":
+        return OpenLiteSpeed(name, binary, _listen(str(item.get("listen")), home), home)
     return Server(name, kind, _argv(kind, binary, home), _listen(str(item.get("listen")), home), home)
 
 

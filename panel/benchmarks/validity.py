@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from panel.benchmarks.choices import Tool
@@ -11,6 +11,8 @@ from panel.benchmarks.measured import Measured
 
 CLIENT_BOUND = 0.90
 LITTLE_TOLERANCE = 0.20
+# A round that ends by time does not count what was under way then: no more than a fifth of what was begun.
+LEAST_TURNS = 4
 # Of the time it was to last: below this the load stopped by itself.
 ACTIVE_SHARE = 0.90
 
@@ -29,6 +31,7 @@ def reasons(parameters: dict[str, Any], rounds: Iterable[Measured], cpus: int, c
         good = [measured for measured in own if measured.metrics is not None]
         found += _too_few(label, own, good, parameters["rounds"])
         found += _client_bound(label, good, parameters, cpus)
+        found += _cut_short(label, good, parameters)
         found += _little(label, good, parameters)
         found += _errors(label, good, parameters)
         found += _stopped_early(label, good, parameters)
@@ -68,19 +71,46 @@ def threads(parameters: dict[str, Any]) -> int:
     return int(arguments.get("threads") or 1)
 
 
+def _offered(arguments: Mapping[str, Any]) -> int:
+    """Requests under way at once."""
+    return int(arguments["concurrency"]) * int(arguments.get("streams") or 1)
+
+
+def _is_cut_short(measured: Measured, arguments: Mapping[str, Any]) -> bool:
+    by_time = arguments.get("duration_s") and not arguments.get("rate_rps")
+    count = measured.metrics.requests if measured.metrics else 0
+    return bool(by_time) and 0 < count < LEAST_TURNS * _offered(arguments)
+
+
+def _cut_short(label: str, good: list[Measured], parameters: dict[str, Any]) -> list[str]:
+    """Where answers take nearly as long as the round, most of it is not in its figures."""
+    arguments = parameters["arguments"]
+    short = [measured.metrics for measured in good if measured.metrics and _is_cut_short(measured, arguments)]
+    if not short:
+        return []
+    least = min(metrics.requests for metrics in short)
+    return [
+        f"{label}: only {least} requests ended in {arguments['duration_s']} s, in {_rounds(len(short), len(good))}, "
+        f"and up to {_offered(arguments)} were still under way then, which no figure counts. Ask for longer "
+        f"rounds, or for fewer requests at once."
+    ]
+
+
 def _little(label: str, good: list[Measured], parameters: dict[str, Any]) -> list[str]:
     """N = X * R (Little 1961): requests under way are throughput times time in the system."""
     arguments = parameters["arguments"]
     # With a rate asked for, connections are idle in between; with new connections, wrk's time leaves connecting out.
     if arguments.get("rate_rps") or (parameters["tool"] == Tool.WRK and not arguments["keepalive"]):
         return []
-    offered = int(arguments["concurrency"]) * int(arguments.get("streams") or 1)
+    offered = _offered(arguments)
     # With one request for each there is no steady state: connecting is as much of the time as asking.
     if arguments.get("requests") and not arguments.get("duration_s") and int(arguments["requests"]) <= offered:
         return []
     worst = 0.0
     wrong = 0
     for measured in good:
+        if _is_cut_short(measured, arguments):
+            continue
         apart = _apart(measured, offered, only_shorter=parameters["tool"] == Tool.WRK)
         wrong += apart > LITTLE_TOLERANCE
         worst = max(worst, apart)

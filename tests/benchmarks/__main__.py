@@ -27,8 +27,10 @@ def _names(text: str) -> tuple[str, ...]:
 
 def _program(text: str) -> tuple[str, str]:
     engine, _, path = text.partition("=")
-    if engine not in ("nginx", "apache", "native") or not os.access(path, os.X_OK):
-        raise argparse.ArgumentTypeError(f"{text!r} is not nginx=, apache= or native= and a program's path")
+    if engine not in ("nginx", "apache", "native", "openlitespeed") or not os.access(path, os.X_OK):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not nginx=, apache=, native= or openlitespeed= and a program's path"
+        )
     return engine, path
 
 

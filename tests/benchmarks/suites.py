@@ -18,6 +18,7 @@ from panel.benchmarks.suites.choosing import Choice, duration_words
 from panel.benchmarks.suites.definitions import PresetName
 from panel.hosts.claims import Attempt
 from panel.hosts.models import Connection, EngineInstall, Host, HostStatus, Layout
+from tests.support import openlitespeed
 from tests.support.cast import signed_in
 from tests.support.gallop import gallop_binary
 from tests.support.process import tool
@@ -30,6 +31,8 @@ def add_installs(host: Host, programs: dict[str, str] | None = None) -> None:
     """nginx, Apache and gallop as this machine has them, or those of `programs` (by engine); their own configuration
     is never touched by a suite."""
     binaries = {engine: tool(*names) for engine, names in ENGINES.items()} | {"native": gallop_binary()}
+    if installed := openlitespeed.source():
+        binaries["openlitespeed"] = str(installed / "bin" / "openlitespeed")
     for engine, binary in (binaries | (programs or {})).items():
         paths = {"binary": binary, "config_root": f"/etc/{engine}", "main_config": f"/etc/{engine}/main.conf"}
         version, modules = _built(engine, binary)

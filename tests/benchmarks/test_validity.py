@@ -89,6 +89,18 @@ def test_little_counts_streams_and_leaves_rates_and_new_wrk_connections_out() ->
     assert reasons(parameters("wrk", keepalive=False), three(latency=Latency(0.001, mean=5.0)), 8, []) == []
 
 
+def test_a_round_that_ends_before_most_answers_came_is_told_by_its_own_reason() -> None:
+    """siege, 15 at once for 3 s on pages that take 1.6 s: 10 requests ended, 15 were under way."""
+    slow = three(requests=10, throughput_rps=3.7, latency=Latency(10.0, mean=1600.0))
+    (said,) = reasons(parameters("siege", concurrency=15, duration_s=3), slow, 8, [])
+    assert "only 10 requests ended in 3 s, in 3 of 3 rounds, and up to 15 were still under way" in said
+    enough = three(requests=60, throughput_rps=9.4, latency=Latency(10.0, mean=1600.0))
+    assert reasons(parameters("siege", concurrency=15, duration_s=3), enough, 8, []) == []
+    by_number = {"requests": 45, "duration_s": None}
+    few = three(requests=45, throughput_rps=9.4, latency=Latency(10.0, mean=1600.0))
+    assert reasons(parameters("siege", concurrency=15, **by_number), few, 8, []) == []
+
+
 def test_errors_above_the_allowance() -> None:
     failing = three(failed=30, non2xx=70)
     (said,) = reasons(parameters(), failing, 8, [])

@@ -69,7 +69,7 @@ class Setup:
 
     slug: str
     label: str
-    engine: Literal["nginx", "apache", "native"]
+    engine: Literal["nginx", "apache", "native", "openlitespeed"]
     published: str = ""
     mpm: str = "event"  # Apache's processing module
     php_children: int = 0  # of its own php-fpm pool; 0: no PHP
@@ -77,7 +77,8 @@ class Setup:
 
     @property
     def engine_name(self) -> str:
-        return {"nginx": "nginx", "apache": "Apache httpd", "native": "gallop"}[self.engine]
+        names = {"nginx": "nginx", "apache": "Apache httpd", "native": "gallop", "openlitespeed": "OpenLiteSpeed"}
+        return names[self.engine]
 
 
 @dataclass(frozen=True)

@@ -104,13 +104,13 @@ SUITE = Suite(
         Setup("nginx", "nginx", "nginx", "nginx"),
         Setup("gallop", "gallop", "native", protocols=("h1", "h2", "h3")),
         Setup("apache", "Apache", "apache"),
+        Setup("openlitespeed", "OpenLiteSpeed", "openlitespeed", "openlitespeed", protocols=("h1", "h2", "h3")),
     ),
     # The published set-up allowed 10,000 requests a connection; a million over a hundred need as many and one more.
     settings=Settings(workers=1, keepalive_requests=100_000_000, one_process=True),
     content=Content(texts=(("index.html", "x" * 162 + "\n"),)),
     table="grid",
     not_measured=(
-        "OpenLiteSpeed: stands of this version have no set-up for it.",
         "Apache over HTTP/3, which it has not; nginx over HTTP/3 where its build has not the module for it.",
     ),
     full=_full(),

@@ -8,6 +8,8 @@ from panel.rendering.apache.quoting import line as apache_line
 from panel.rendering.nginx.main import TEMP_PATHS
 from panel.rendering.nginx.quoting import line as nginx_line
 from panel.rendering.nginx.types import FASTCGI_PARAMS, MIME_TYPES
+from panel.rendering.openlitespeed.main import file_access
+from panel.rendering.openlitespeed.quoting import line as openlitespeed_line
 from panel.rendering.tree import Node, block, directive, print_tree
 
 # The agent writes what is true on its host in their place (agents/host/stand_files.py).
@@ -24,8 +26,13 @@ def home(name: str) -> str:
 
 def main(setup: Setup, settings: Settings, *, as_root: bool) -> dict[str, str]:
     """{path below the stand: text} of the server's main file and what it includes."""
-    build = _apache if setup.engine == "apache" else _nginx
+    build = {"apache": _apache, "openlitespeed": _openlitespeed}.get(setup.engine, _nginx)
     return build(setup, settings, as_root)
+
+
+def config_root(setup: Setup) -> str:
+    """OpenLiteSpeed reads its configuration from a fixed place below its own folder."""
+    return home(f"{setup.slug}/conf" if setup.engine == "openlitespeed" else setup.slug)
 
 
 def _nginx(setup: Setup, settings: Settings, as_root: bool) -> dict[str, str]:
@@ -99,6 +106,39 @@ def _one_process() -> list[Node]:
     threads = 128
     names = {"ServerLimit": 1, "StartServers": 1, "ThreadLimit": threads, "ThreadsPerChild": threads}
     return [directive(name, value) for name, value in {**names, "MaxRequestWorkers": threads}.items()]
+
+
+def _openlitespeed(setup: Setup, settings: Settings, as_root: bool) -> dict[str, str]:
+    place, root = home(setup.slug), config_root(setup)
+    most = 2**31 - 1
+    tuning = {
+        "maxConnections": 10_000,
+        "maxSSLConnections": 10_000,
+        "keepAliveTimeout": 65,
+        "maxKeepAliveReq": min(settings.keepalive_requests or 1000, most),
+        "quicEnable": 1,
+        "quicShmDir": f"{place}/temp",
+    }
+    nodes: list[Node] = [
+        directive("serverName", "localhost"),
+        *([directive("user", USER), directive("group", GROUP)] if as_root else []),
+        *([directive("httpdWorkers", settings.workers)] if settings.workers else []),
+        directive("swappingDir", f"{place}/temp"),
+        directive("statDir", f"{place}/temp"),
+        directive("mime", f"{root}/mime.properties"),
+        directive("disableWebAdmin", 1),
+        directive("autoLoadHtaccess", 0),
+        block("errorlog", f"{place}/error.log", body=[directive("logLevel", "WARN")]),
+        block("tuning", body=[directive(name, value) for name, value in tuning.items()]),
+        file_access(),
+        directive("include", "paddock.conf", gap=True),
+    ]
+    types = [f"{', '.join(suffixes)} = {kind}\n" for kind, suffixes in MIME_TYPES.items()]
+    main_file = print_tree("openlitespeed", openlitespeed_line, "httpd_config.conf.j2", nodes=nodes)
+    return {
+        f"{setup.slug}/conf/httpd_config.conf": main_file,
+        f"{setup.slug}/conf/mime.properties": "".join([f"default = {DEFAULT_TYPE}\n", *types]),
+    }
 
 
 def php_fpm(setup: Setup, *, as_root: bool) -> dict[str, str]:

@@ -143,7 +143,7 @@ def _install(setup: Setup, program: Program) -> InstallSpec:
     return InstallSpec(
         engine=setup.engine,
         layout="conf_d",
-        config_root=mains.home(setup.slug),
+        config_root=mains.config_root(setup),
         log_dir=mains.home(setup.slug),
         version=program.version,
         modules=program.modules,

@@ -18,11 +18,7 @@ def main(install: InstallSpec, *, user: str, workers: int, pid_file: str, temp_d
         directive("user", user or "nobody"),
         directive("group", user or "nogroup"),
         *([directive("httpdWorkers", workers)] if workers else []),
-        *(
-            [directive("swappingDir", f"{temp_dir}/swap"), directive("statDir", f"{temp_dir}/status")]
-            if temp_dir
-            else []
-        ),
+        *_temporary(temp_dir),
         directive("mime", f"{root}/mime.properties"),
         directive("showVersionNumber", 0),
         directive("disableWebAdmin", 1),
@@ -30,7 +26,7 @@ def main(install: InstallSpec, *, user: str, workers: int, pid_file: str, temp_d
         block("errorlog", f"{install.log_dir}/error.log", body=[directive("logLevel", "NOTICE")]),
         block("accesslog", f"{install.log_dir}/access.log", body=[directive("keepDays", 30)]),
         block("tuning", body=_tuning()),
-        block("fileAccessControl", body=[directive("followSymbolLink", 1), directive("checkSymbolLink", 0)]),
+        file_access(),
         block("accessDenyDir", body=[directive("dir", "/"), directive("dir", "/etc/*"), directive("dir", "/dev/*")]),
         directive("include", "paddock.conf", gap=True),
     ]
@@ -45,6 +41,14 @@ def _temporary(folder: str) -> list[Node]:
     if not folder:
         return []
     return [directive("swappingDir", f"{folder}/swap"), directive("statDir", f"{folder}/status")]
+
+
+def file_access() -> Node:
+    """The masks must be given: without them OpenLiteSpeed 1.9 refuses files (403) on every connection but the first of
+    those that ask for one at once, by mode bits that it did not read."""
+    masks = ("requiredPermissionMask", "restrictedPermissionMask")
+    links = [directive("followSymbolLink", 1), directive("checkSymbolLink", 0)]
+    return block("fileAccessControl", body=[*links, *(directive(name, "000") for name in masks)])
 
 
 def _tuning() -> list[Node]:

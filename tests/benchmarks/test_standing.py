@@ -1,0 +1,56 @@
+"""What a stand's servers are configured with: alike whatever port they get, and told apart by it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from panel.benchmarks.suites import SUITES, standing
+from panel.benchmarks.suites.definitions import Suite
+from panel.benchmarks.suites.standing import Plan, Program
+
+SMALL, PHP = SUITES["small-static-files"], SUITES["php-application-2020"]
+PROGRAMS = {
+    "openlitespeed": Program("/usr/local/lsws/bin/openlitespeed", "1.9.1"),
+    "nginx": Program("/usr/sbin/nginx", "1.22.1"),
+}
+
+
+def planned(suite: Suite, *slugs: str, **settings: int) -> Plan:
+    setups = [suite.setup(slug) for slug in slugs]
+    chosen = replace(suite.settings, **settings)
+    return standing.plan("stand-of-a-test", suite.short[0], setups, suite.content, chosen, PROGRAMS, as_root=True)
+
+
+def texts(plan: Plan) -> dict[str, str]:
+    return {item["path"]: item["text"] for item in plan.request.files}
+
+
+@pytest.mark.parametrize("slug", ["nginx", "openlitespeed"])
+def test_a_configuration_is_told_from_another_but_not_from_its_own_at_another_port(slug: str) -> None:
+    first, again = (planned(SMALL, slug).places[0] for _ in range(2))
+    assert first.digest == again.digest
+    assert planned(SMALL, slug, workers=3).places[0].digest != first.digest
+
+
+def test_openlitespeed_has_its_configuration_where_its_program_looks_for_it() -> None:
+    plan = planned(SMALL, "openlitespeed")
+    files = texts(plan)
+    main = files["openlitespeed/conf/httpd_config.conf"]
+    assert "httpdWorkers 1" in " ".join(main.split())
+    assert "include paddock.conf" in " ".join(main.split())
+    # Without these two it refuses files to all but the first of several connections.
+    for mask in ("requiredPermissionMask 000", "restrictedPermissionMask 000"):
+        assert mask in " ".join(main.split())
+    assert plan.request.listeners[0] in files["openlitespeed/conf/paddock.conf"]
+    assert "html" in files["openlitespeed/conf/mime.properties"]
+    (server,) = plan.request.servers
+    assert (server.kind, server.binary) == ("openlitespeed", "/usr/local/lsws/bin/openlitespeed")
+
+
+def test_openlitespeed_asks_a_php_fpm_of_its_own() -> None:
+    plan = planned(PHP, "openlitespeed-fpm")
+    assert [server.kind for server in plan.request.servers] == ["php-fpm", "openlitespeed"]
+    (host,) = [text for path, text in texts(plan).items() if path.endswith("vhconf.conf")]
+    assert "openlitespeed-fpm-php/php.sock" in host and "scripthandler" in host
