@@ -172,7 +172,7 @@ def test_a_suite_is_started_by_one_call_seen_as_a_job_and_cancelled(owner: Calle
         ({"suite": "other"}, "/suite"),
         ({"preset": "endless"}, "/preset"),
         ({"host": "example.com"}, "/host"),
-        ({"setups": ["openlitespeed"]}, "/setups/0"),
+        ({"setups": ["caddy"]}, "/setups/0"),
         ({"cases": ["unpublished"]}, "/cases"),
         ({"protocols": ["h4"]}, "/protocols/0"),
         ({"protocols": ["h3"]}, "/protocols"),
