@@ -7,7 +7,7 @@ mod error;
 mod finish;
 pub mod lexer;
 mod lint;
-mod listen;
+pub mod listen;
 pub mod locations;
 pub mod model;
 pub mod names;

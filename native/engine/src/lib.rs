@@ -22,7 +22,7 @@ pub mod phases;
 mod realip;
 mod received;
 mod referer;
-mod resolver;
+pub mod resolver;
 mod rewrite;
 mod secure_link;
 pub mod status;

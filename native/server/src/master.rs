@@ -62,7 +62,7 @@ pub fn run(options: Options) -> ExitCode {
     if options.test {
         return test(&options, config, &report);
     }
-    match Master::start(options, config) {
+    match Master::start(options, config, &report) {
         Ok(master) => master.serve(),
         Err(message) => {
             report.emerg(&message);
@@ -187,7 +187,11 @@ fn test(options: &Options, config: Config, report: &Reporter) -> ExitCode {
     }
     let tested = open_logs(options, &config)
         .and_then(|()| worker::check(&config))
-        .and_then(|()| check_user(&config));
+        .and_then(|warnings| {
+            let told = warnings.iter().filter(|_| !options.quiet);
+            told.for_each(|w| report.line("warn", w));
+            check_user(&config)
+        });
     // The process ends: taking a large configuration apart would be a quarter of its time.
     std::mem::forget(config);
     match tested {
@@ -347,13 +351,17 @@ struct Master {
 }
 
 impl Master {
-    fn start(options: Options, config: Config) -> Result<Master, String> {
+    fn start(options: Options, config: Config, report: &Reporter) -> Result<Master, String> {
         open_logs(&options, &config)?;
-        worker::check(&config)?;
+        let warnings = worker::check(&config)?;
         let ids = user(&config)?;
         let logs = error_logs(&options, &config);
         // Workers, also later ones, have it from here.
         crate::quic::secret();
+        for warning in &warnings {
+            report.line("warn", warning);
+            log::error_to(&logs, Level::Warn, warning);
+        }
         let bound = bind(&config, &[])?;
         make_temp_folders(&config, ids.as_ref(), &logs);
         if config.main.daemon.unwrap_or(true) {
@@ -514,9 +522,9 @@ impl Master {
     /// The old workers go on until the new one runs; a configuration that is refused changes nothing.
     fn try_reload(&mut self) -> Result<(), String> {
         let mut files = Vec::new();
-        let config = load(&self.options, &mut files)?;
+        let mut config = load(&self.options, &mut files)?;
         open_logs(&self.options, &config)?;
-        worker::check(&config)?;
+        config.warnings.extend(worker::check(&config)?);
         let ids = user(&config)?;
         let bound = bind(&config, &self.bound)?;
         let stale = listen::stale_unix(&self.bound, &bound);

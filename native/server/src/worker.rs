@@ -22,16 +22,17 @@ use std::sync::{Arc, Mutex};
 /// Exit code of a worker that must not be started again.
 pub const FATAL: i32 = 2;
 
-/// Checks what only shows when the configuration is put to use.
-pub fn check(config: &Config) -> Result<(), String> {
+/// Checks what only shows when the configuration is put to use; warnings.
+pub fn check(config: &Config) -> Result<Vec<String>, String> {
     files::begin_configuration(config.main.ssl_object_cache_inheritable.unwrap_or(true));
-    let tls = Store::new(config)?;
+    let mut tls = Store::new(config, &[])?;
     Upstreams::new(config)?;
     let listeners = config.http.as_ref().map_or(&[][..], |http| &http.listeners);
     listeners
         .iter()
         .filter(|listener| listener.quic)
-        .try_for_each(|l| quic::check(l, &tls))
+        .try_for_each(|l| quic::check(l, &tls))?;
+    Ok(std::mem::take(&mut tls.warnings))
 }
 
 /// Runs the worker process to its end; its exit code.
@@ -56,7 +57,7 @@ pub fn run(
         }
     }
     // Keys are often readable by root only.
-    let tls = match Store::new(&config) {
+    let tls = match Store::new(&config, logs) {
         Ok(store) => Arc::new(store),
         Err(message) => return alert(message),
     };

@@ -1,7 +1,9 @@
 //! Certificates and keys from PEM files.
 
+use super::ocsp::Staple;
+use super::sigalg::Noting;
 use super::x509::der::element;
-use super::{encrypted, error, files, Result, TlsError};
+use super::{encrypted, error, files, Result, Settings, TlsError};
 use base64::engine::general_purpose::STANDARD;
 use base64::Engine;
 use rustls::crypto::aws_lc_rs::sign::any_supported_type;
@@ -182,40 +184,79 @@ pub fn load_pair(
     }
 }
 
+/// A certificate with its key, and the answers it is shown with.
+#[derive(Debug)]
+pub struct Pair {
+    key: Arc<CertifiedKey>,
+    staple: Option<Arc<Staple>>,
+}
+
+impl Pair {
+    /// The pair as it is to be shown now.
+    fn current(&self) -> Arc<CertifiedKey> {
+        match &self.staple {
+            Some(staple) => staple.current(),
+            None => self.key.clone(),
+        }
+    }
+
+    fn is_rsa(&self) -> bool {
+        self.key.key.algorithm() == rustls::SignatureAlgorithm::RSA
+    }
+}
+
 /// The certificates of one server block, of which each client gets the first it can check.
 #[derive(Debug)]
 pub struct Choice {
-    pairs: Vec<Arc<CertifiedKey>>,
+    pairs: Vec<Pair>,
 }
 
 impl Choice {
-    /// Of several pairs with keys of one kind the last counts, as with OpenSSL.
-    pub fn new(all: Vec<Arc<CertifiedKey>>) -> Self {
-        let mut pairs: Vec<Arc<CertifiedKey>> = Vec::new();
-        for pair in all {
+    /// Loads the pairs of a server block; what is odd about them goes to `warnings`.
+    ///
+    /// # Errors
+    /// A file is missing or wrong.
+    pub fn load(settings: &Settings, warnings: &mut Vec<String>) -> Result<Self> {
+        let mut loaded: Vec<(String, Arc<CertifiedKey>, bool)> = Vec::new();
+        for (certificate, key) in &settings.pairs {
+            let (mut pair, _) = load_pair(certificate, key, &settings.passwords)?;
+            pair.key = Arc::new(Noting(pair.key));
+            let stapling = settings.stapling.as_ref();
+            let fixed = stapling.map_or(Ok(true), |stapler| stapler.from_file(&mut pair))?;
             let kind = pair.key.algorithm();
-            match pairs.iter_mut().find(|p| p.key.algorithm() == kind) {
-                Some(earlier) => *earlier = pair,
-                None => pairs.push(pair),
+            let entry = (certificate.to_string(), Arc::new(pair), fixed);
+            // Of several pairs with keys of one kind the last counts, as with OpenSSL.
+            match loaded.iter_mut().find(|l| l.1.key.algorithm() == kind) {
+                Some(earlier) => *earlier = entry,
+                None => loaded.push(entry),
             }
         }
-        Self { pairs }
+        let mut pairs = Vec::new();
+        for (name, key, fixed) in loaded {
+            let stapler = settings.stapling.as_ref().filter(|_| !fixed);
+            let staple = stapler.map(|stapler| stapler.staple(&name, &key));
+            let staple = staple.transpose().unwrap_or_else(|warning| {
+                warnings.push(warning);
+                None
+            });
+            let staple = staple.map(Arc::new);
+            pairs.push(Pair { key, staple });
+        }
+        Ok(Self { pairs })
     }
 
     /// The pair that can sign with one of these schemes; else the first, so that the handshake
     /// fails with the right alert.
     pub fn pick(&self, schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
-        let fits = |pair: &&Arc<CertifiedKey>| pair.key.choose_scheme(schemes).is_some();
+        let fits = |pair: &&Pair| pair.key.key.choose_scheme(schemes).is_some();
         // ECDSA is many times cheaper to sign with than RSA.
-        let cheap = |pair: &&Arc<CertifiedKey>| {
-            fits(pair) && pair.key.algorithm() != rustls::SignatureAlgorithm::RSA
-        };
+        let cheap = |pair: &&Pair| fits(pair) && !pair.is_rsa();
         let mut pairs = self.pairs.iter();
         let found = pairs
             .clone()
             .find(cheap)
             .or_else(|| pairs.clone().find(fits));
-        found.or_else(|| pairs.next()).cloned()
+        found.or_else(|| pairs.next()).map(Pair::current)
     }
 }
 

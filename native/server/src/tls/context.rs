@@ -1,7 +1,7 @@
 //! Everything TLS that a server block's directives amount to.
 
-use super::certificates::{load_pair, Choice, Source};
-use super::sigalg::Noting;
+use super::certificates::{Choice, Source};
+use super::ocsp::Stapler;
 use super::tickets::{Expiring, FileTickets};
 use super::verify::{verifiers, AnyCertificate, Authorities, Client, Judge};
 use super::{ciphers, error, Result, TlsError};
@@ -21,7 +21,7 @@ const MAX_TICKET_KEY_AGE: u32 = 6 * 3600;
 const EARLY_SESSIONS: usize = 20_480;
 
 /// The directives, resolved.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Settings {
     /// `ssl_certificate` and `ssl_certificate_key`, pair by pair.
     pub pairs: Vec<(Source, Source)>,
@@ -47,8 +47,8 @@ pub struct Settings {
     pub session_cache: usize,
     /// `ssl_session_timeout` in seconds.
     pub session_timeout: u32,
-    /// `ssl_stapling_file`: a DER answer of the certificate authority.
-    pub stapling_file: Option<PathBuf>,
+    /// `ssl_stapling`, when it is on.
+    pub stapling: Option<Stapler>,
     /// `ssl_early_data`.
     pub early_data: bool,
     /// `ssl_certificate_compression`.
@@ -81,17 +81,16 @@ impl Alpn {
 #[derive(Clone)]
 pub struct Context {
     config: Arc<ServerConfig>,
-    pairs: Arc<Choice>,
     /// Judges client certificates after the handshake.
     pub judge: Option<Arc<Judge>>,
 }
 
 impl Context {
-    /// Makes a context.
+    /// Makes a context with certificates loaded before.
     ///
     /// # Errors
     /// A file is missing or wrong, or a setting leaves nothing to work with.
-    pub fn new(settings: &Settings, alpn: Alpn) -> Result<Self> {
+    pub fn new(settings: &Settings, alpn: Alpn, pairs: Arc<Choice>) -> Result<Self> {
         let mut crypto = ciphers::crypto(settings.ciphers.as_deref(), settings.curves.as_deref())?;
         let versions = match alpn {
             Alpn::Http3 => quic_versions(settings, &mut crypto)?,
@@ -110,8 +109,7 @@ impl Context {
             Some(asks) => builder.with_client_cert_verifier(asks),
             None => builder.with_client_cert_verifier(WebPkiClientVerifier::no_client_auth()),
         };
-        let pairs = Arc::new(pairs(settings)?);
-        let mut config = builder.with_cert_resolver(pairs.clone());
+        let mut config = builder.with_cert_resolver(pairs);
         config.alpn_protocols = alpn.names();
         config.ignore_client_order = settings.prefer_server_ciphers;
         if !settings.compression {
@@ -121,14 +119,8 @@ impl Context {
         sessions(settings, &mut config)?;
         Ok(Self {
             config: Arc::new(config),
-            pairs,
             judge,
         })
-    }
-
-    /// The certificates.
-    pub fn pairs(&self) -> &Arc<Choice> {
-        &self.pairs
     }
 
     /// For rustls.
@@ -158,25 +150,6 @@ fn client(settings: &Settings, crypto: &Arc<CryptoProvider>) -> Result<Clients> 
     }
     let (judge, asks) = verifiers(settings.client, &settings.authorities, crypto)?;
     Ok((judge, Some(asks)))
-}
-
-fn pairs(settings: &Settings) -> Result<Choice> {
-    let mut pairs = Vec::new();
-    for (certificate, key) in &settings.pairs {
-        let (mut pair, _) = load_pair(certificate, key, &settings.passwords)?;
-        if let Some(path) = &settings.stapling_file {
-            let answer = std::fs::read(path).map_err(|e| {
-                TlsError(format!(
-                    "cannot load ssl_stapling_file \"{}\": {e}",
-                    path.display()
-                ))
-            })?;
-            pair.ocsp = Some(answer);
-        }
-        pair.key = Arc::new(Noting(pair.key));
-        pairs.push(Arc::new(pair));
-    }
-    Ok(Choice::new(pairs))
 }
 
 /// For QUIC the size is a flag that must have all bits set (RFC 9001, section 4.6.1).

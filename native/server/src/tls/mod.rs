@@ -10,6 +10,7 @@ mod context;
 mod encrypted;
 pub mod files;
 mod info;
+mod ocsp;
 mod peer;
 mod revoked;
 mod sigalg;

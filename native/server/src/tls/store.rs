@@ -1,10 +1,11 @@
 //! The TLS of all server blocks, made when the configuration is put to use and while its keys can
 //! still be read.
 
-use super::certificates::passwords;
+use super::certificates::{chain, passwords, Choice};
+use super::ocsp::Stapler;
 use super::{error, Alpn, Authorities, Client, Context, Result, Settings, Source, TlsError};
 use gallop_conf::model::{
-    items, Config, Endpoint, Server, SessionCache, SrvConf, SslCommand, VerifyClient,
+    items, Config, Endpoint, ErrorLog, Server, SessionCache, SrvConf, SslCommand, VerifyClient,
 };
 use gallop_conf::names::VirtualHosts;
 use gallop_conf::template::Template;
@@ -28,6 +29,9 @@ struct ServerTls {
 #[derive(Default)]
 pub struct Store {
     servers: HashMap<usize, ServerTls>,
+    logs: Arc<[ErrorLog]>,
+    /// What is odd, though it can be served.
+    pub warnings: Vec<String>,
 }
 
 fn key(server: &Arc<Server>) -> usize {
@@ -35,12 +39,16 @@ fn key(server: &Arc<Server>) -> usize {
 }
 
 impl Store {
-    /// Makes the contexts of every server block that has a certificate.
+    /// Makes the contexts of every server block that has a certificate; `logs` are told what goes wrong
+    /// later, beside the connections.
     ///
     /// # Errors
     /// What is wrong, and where in the configuration.
-    pub fn new(config: &Config) -> std::result::Result<Self, String> {
-        let mut store = Self::default();
+    pub fn new(config: &Config, logs: &[ErrorLog]) -> std::result::Result<Self, String> {
+        let mut store = Self {
+            logs: logs.into(),
+            ..Self::default()
+        };
         let Some(http) = &config.http else {
             return Ok(store);
         };
@@ -89,8 +97,12 @@ impl Store {
                 "no \"ssl_certificate\" is defined for the \"listen ... ssl\" directive".into(),
             )));
         }
-        let settings = settings(&server.conf).map_err(at)?;
-        let context = |alpn| Context::new(&settings, alpn).map_err(at);
+        let mut settings = settings(&server.conf).map_err(at)?;
+        settings.stapling = self.stapler(server).map_err(at)?;
+        let mut warnings = Vec::new();
+        let pairs = Arc::new(Choice::load(&settings, &mut warnings).map_err(at)?);
+        self.warnings.append(&mut warnings);
+        let context = |alpn| Context::new(&settings, alpn, pairs.clone()).map_err(at);
         let tls = ServerTls {
             http1: context(Alpn::Http1)?,
             http2: context(Alpn::Http2)?,
@@ -102,6 +114,27 @@ impl Store {
         };
         self.servers.insert(key(server), tls);
         Ok(())
+    }
+
+    fn stapler(&self, server: &Server) -> Result<Option<Stapler>> {
+        let conf = &server.conf;
+        if conf.ssl_stapling != Some(true) {
+            return Ok(None);
+        }
+        let files = [&conf.ssl_client_certificate, &conf.ssl_trusted_certificate];
+        let mut trusted = Vec::new();
+        for path in files.into_iter().flatten() {
+            trusted.extend(chain(&Source::File(path.clone()))?);
+        }
+        Ok(Some(Stapler {
+            file: conf.ssl_stapling_file.clone(),
+            responder: conf.ssl_stapling_responder.clone(),
+            verify: conf.ssl_stapling_verify == Some(true),
+            trusted,
+            resolver: server.root.conf.resolver.clone(),
+            resolver_timeout: server.root.conf.resolver_timeout,
+            logs: self.logs.clone(),
+        }))
     }
 
     /// The context for handshakes of a server block; `None` if it rejects them.
@@ -172,7 +205,6 @@ impl ContextsByName {
 }
 
 fn settings(conf: &SrvConf) -> Result<Settings> {
-    refuse_unsupported(conf)?;
     let mut settings = Settings {
         pairs: pairs(conf)?,
         passwords: passwords(conf.ssl_password_file.as_deref())?,
@@ -203,7 +235,7 @@ fn settings(conf: &SrvConf) -> Result<Settings> {
             Some(SessionCache::Shared { .. }) => DEFAULT_SESSIONS,
         },
         session_timeout: u32::try_from(conf.ssl_session_timeout.unwrap_or(300)).unwrap_or(u32::MAX),
-        stapling_file: conf.ssl_stapling_file.clone(),
+        stapling: None,
         early_data: conf.ssl_early_data.unwrap_or(false),
         compression: conf.ssl_certificate_compression.unwrap_or(false),
     };
@@ -228,14 +260,6 @@ fn commands(commands: &[SslCommand], settings: &mut Settings) -> Result<()> {
         (Some(certificate), Some(secret)) => settings.pairs = vec![(certificate, secret)],
         (None, None) => {}
         _ => return error("\"ssl_conf_command\" needs Certificate and PrivateKey together"),
-    }
-    Ok(())
-}
-
-/// What rustls cannot do is said when the configuration is read.
-fn refuse_unsupported(conf: &SrvConf) -> Result<()> {
-    if conf.ssl_stapling == Some(true) && conf.ssl_stapling_file.is_none() {
-        return error("\"ssl_stapling\" needs \"ssl_stapling_file\": answers are not fetched");
     }
     Ok(())
 }

@@ -75,6 +75,11 @@ fn settings(pair: (String, String)) -> Settings {
     }
 }
 
+fn context(settings: &Settings, alpn: Alpn) -> Result<Context> {
+    let pairs = certificates::Choice::load(settings, &mut Vec::new())?;
+    Context::new(settings, alpn, Arc::new(pairs))
+}
+
 fn client(authority: &Authority, own: Option<(String, String)>, alpn: &[&[u8]]) -> ClientConfig {
     let mut roots = RootCertStore::empty();
     roots
@@ -123,7 +128,7 @@ fn http2_is_agreed_on_where_it_is_offered() {
     let authority = Authority::new();
     let settings = settings(authority.issue("example.org"));
     for (alpn, agreed) in [(Alpn::Http1, &b"http/1.1"[..]), (Alpn::Http2, b"h2")] {
-        let context = Context::new(&settings, alpn).unwrap();
+        let context = context(&settings, alpn).unwrap();
         let (server, _) = shake(&context, client(&authority, None, &[b"h2", b"http/1.1"])).unwrap();
         assert_eq!(server.alpn_protocol(), Some(agreed));
     }
@@ -135,7 +140,7 @@ fn protocols_and_ciphers_are_kept_to() {
     let mut settings = settings(authority.issue("example.org"));
     settings.protocols = vec!["TLSv1".into(), "TLSv1.2".into()];
     settings.ciphers = Some("ECDHE+CHACHA20:!aNULL".into());
-    let context = Context::new(&settings, Alpn::Http1).unwrap();
+    let context = context(&settings, Alpn::Http1).unwrap();
     let (server, _) = shake(&context, client(&authority, None, &[])).unwrap();
     assert_eq!(
         server.protocol_version(),
@@ -179,7 +184,7 @@ fn what_leaves_nothing_is_an_error() {
     let refuse = |change: &dyn Fn(&mut Settings), words: &str| {
         let mut settings = good.clone();
         change(&mut settings);
-        let message = Context::new(&settings, Alpn::Http2)
+        let message = context(&settings, Alpn::Http2)
             .err()
             .expect(words)
             .to_string();
@@ -196,7 +201,12 @@ fn what_leaves_nothing_is_an_error() {
     refuse(&|s| s.curves = Some("sect163k1".into()), "no curve");
     refuse(&|s| s.client = Client::On, "ssl_client_certificate");
     refuse(
-        &|s| s.stapling_file = Some("/nonexistent".into()),
+        &|s| {
+            s.stapling = Some(ocsp::Stapler {
+                file: Some("/nonexistent".into()),
+                ..ocsp::Stapler::default()
+            });
+        },
         "ssl_stapling_file \"/nonexistent\"",
     );
     refuse(
@@ -205,7 +215,7 @@ fn what_leaves_nothing_is_an_error() {
     );
     let mut settings = good.clone();
     settings.protocols = vec!["TLSv1.2".into()];
-    let message = Context::new(&settings, Alpn::Http3)
+    let message = context(&settings, Alpn::Http3)
         .err()
         .unwrap()
         .to_string();
@@ -249,7 +259,7 @@ fn client_certificates_are_judged_after_the_handshake() {
     let mut settings = settings(authority.issue("example.org"));
     settings.client = Client::Optional;
     settings.authorities.client = Some(folder.write("ca.pem", authority.pem()));
-    let context = Context::new(&settings, Alpn::Http1).unwrap();
+    let context = context(&settings, Alpn::Http1).unwrap();
     let verdict = |own| {
         let (server, _) = shake(&context, client(&authority, own, &[])).unwrap();
         let judge = context.judge.as_deref().unwrap();
@@ -268,7 +278,7 @@ fn any_certificate_will_do_without_authorities() {
     let authority = Authority::new();
     let mut settings = settings(authority.issue("example.org"));
     settings.client = Client::OptionalNoCa;
-    let context = Context::new(&settings, Alpn::Http1).unwrap();
+    let context = context(&settings, Alpn::Http1).unwrap();
     let own = Authority::new().issue("anyone");
     let (server, _) = shake(&context, client(&authority, Some(own), &[])).unwrap();
     assert_eq!(server.peer_certificates().map(<[_]>::len), Some(1));
@@ -283,14 +293,14 @@ fn sessions_are_resumed_by_tickets_from_shared_keys() {
     settings.ticket_keys = vec![folder.write("a.key", [1; 80])];
     settings.session_timeout = 300;
     let config = client(&authority, None, &[]);
-    let first = Context::new(&settings, Alpn::Http1).unwrap();
+    let first = context(&settings, Alpn::Http1).unwrap();
     let (server, _) = shake(&first, config.clone()).unwrap();
     assert_eq!(server.handshake_kind(), Some(rustls::HandshakeKind::Full));
     settings.ticket_keys = vec![
         folder.write("b.key", [2; 48]),
         folder.write("a.key", [1; 80]),
     ];
-    let second = Context::new(&settings, Alpn::Http1).unwrap();
+    let second = context(&settings, Alpn::Http1).unwrap();
     let (server, _) = shake(&second, config).unwrap();
     assert_eq!(
         server.handshake_kind(),
@@ -353,8 +363,8 @@ fn of_two_certificates_with_keys_of_one_kind_the_last_is_shown() {
             Source::File(folder.write(&format!("{name}.key"), key)),
         ));
     }
-    let context = Context::new(&settings, Alpn::Http1).unwrap();
+    let pairs = certificates::Choice::load(&settings, &mut Vec::new()).unwrap();
     let schemes = [rustls::SignatureScheme::ECDSA_NISTP256_SHA256];
-    let shown = context.pairs().pick(&schemes).unwrap();
+    let shown = pairs.pick(&schemes).unwrap();
     assert!(shown.cert[0].windows(14).any(|w| w == b"second.example"));
 }

@@ -35,6 +35,7 @@ impl<'a> RevocationList<'a> {
             mut body,
             signature_algorithm,
             signature,
+            ..
         } = Signed::open(der)?;
         let version = match body.first() {
             Some(&INTEGER) => expect(&mut body, INTEGER)?.last()?.checked_add(1)?,

@@ -3,7 +3,9 @@
 pub const INTEGER: u8 = 0x02;
 pub const BIT_STRING: u8 = 0x03;
 pub const OCTET_STRING: u8 = 0x04;
+pub const NULL: u8 = 0x05;
 pub const OBJECT: u8 = 0x06;
+pub const ENUMERATED: u8 = 0x0a;
 pub const SEQUENCE: u8 = 0x30;
 pub const SET: u8 = 0x31;
 pub const UTC_TIME: u8 = 0x17;
@@ -79,16 +81,19 @@ pub fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
         - 719_468
 }
 
-/// An element as a file holds it; for tests.
-#[cfg(test)]
+/// An element with this tag and these contents, one behind the other.
 pub fn written(tag: u8, contents: &[&[u8]]) -> Vec<u8> {
     let contents = contents.concat();
     let len = contents.len();
-    let head = match len {
-        0..=127 => vec![tag, len as u8],
-        _ => vec![tag, 0x82, (len >> 8) as u8, len as u8],
-    };
-    [head, contents].concat()
+    let mut out = vec![tag];
+    match len {
+        0..=0x7f => out.push(len as u8),
+        0x80..=0xff => out.extend([0x81, len as u8]),
+        0x100..=0xffff => out.extend([0x82, (len >> 8) as u8, len as u8]),
+        _ => out.extend([0x83, (len >> 16) as u8, (len >> 8) as u8, len as u8]),
+    }
+    out.extend(contents);
+    out
 }
 
 #[cfg(test)]
@@ -104,6 +109,15 @@ mod tests {
         assert_eq!(at("700101000000Z", UTC_TIME), Some(0));
         assert_eq!(at("20240229120000Z", GENERALIZED_TIME), Some(1_709_208_000));
         assert_eq!(at("240229120000", UTC_TIME), None);
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        for len in [0, 1, 127, 128, 255, 256, 65_535, 65_536] {
+            let contents = vec![7; len];
+            let der = written(OCTET_STRING, &[&contents]);
+            assert_eq!(expect(&mut &der[..], OCTET_STRING), Some(&contents[..]));
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ mod names;
 
 pub use crl::{check as check_revocation, RevocationList};
 
-use der::{bits, element, expect, time, INTEGER, OBJECT, SEQUENCE, SET};
+use der::{bits, element, expect, time, written, INTEGER, OBJECT, SEQUENCE, SET};
 use rustls::crypto::WebPkiSupportedAlgorithms;
 use rustls::pki_types::{CertificateDer, SignatureVerificationAlgorithm};
 
@@ -19,7 +19,7 @@ pub struct Certificate<'a> {
     signed: &'a [u8],
     /// 1 to 3.
     pub version: u8,
-    serial: &'a [u8],
+    pub serial: &'a [u8],
     /// Contents of the names, each a SEQUENCE.
     pub issuer: &'a [u8],
     pub subject: &'a [u8],
@@ -27,7 +27,8 @@ pub struct Certificate<'a> {
     pub not_before: i64,
     pub not_after: i64,
     key_algorithm: &'a [u8],
-    key: &'a [u8],
+    /// The public key's bits.
+    pub key: &'a [u8],
     extensions: &'a [u8],
     signature_algorithm: &'a [u8],
     signature: &'a [u8],
@@ -39,9 +40,17 @@ const EXTENSIONS: u8 = 0xa3;
 /// `dNSName` among the general names.
 const DNS_NAME: u8 = 0x82;
 
-/// id-at-commonName and id-ce-subjectAltName.
+/// `uniformResourceIdentifier` among the general names.
+const URI: u8 = 0x86;
+
+/// id-at-commonName; id-ce-subjectAltName and -extKeyUsage; id-pe-authorityInfoAccess.
 const COMMON_NAME: &[u8] = &[0x55, 4, 3];
 const SUBJECT_ALT_NAME: &[u8] = &[0x55, 29, 17];
+const EXT_KEY_USAGE: &[u8] = &[0x55, 29, 37];
+const AUTHORITY_INFO_ACCESS: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 1, 1];
+/// id-ad-ocsp; id-kp-OCSPSigning (RFC 6960, sections 3.1 and 4.2.2.2).
+const OCSP: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 48, 1];
+const OCSP_SIGNING: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 3, 9];
 
 /// 1 to 3; certificates of version 1 do not say so.
 fn version(body: &mut &[u8]) -> Option<u8> {
@@ -64,17 +73,21 @@ fn extensions(mut rest: &[u8]) -> Option<&[u8]> {
     Some(found)
 }
 
-/// What certificates and revocation lists are inside of (RFC 5280, sections 4.1 and 5.1).
-struct Signed<'a> {
+/// What certificates, revocation lists (RFC 5280, sections 4.1 and 5.1) and the answers of OCSP (RFC 6960,
+/// section 4.2.1) are inside of.
+pub struct Signed<'a> {
     /// What the signature is of: `body` with its tag and length.
     signed: &'a [u8],
-    body: &'a [u8],
+    pub body: &'a [u8],
     signature_algorithm: &'a [u8],
     signature: &'a [u8],
+    /// What follows the signature.
+    pub rest: &'a [u8],
 }
 
 impl<'a> Signed<'a> {
-    fn open(der: &'a [u8]) -> Option<Self> {
+    /// Takes it apart; `None` if it is malformed.
+    pub fn open(der: &'a [u8]) -> Option<Self> {
         let mut outer = der;
         let mut whole = expect(&mut outer, SEQUENCE)?;
         let before = whole;
@@ -84,7 +97,13 @@ impl<'a> Signed<'a> {
             body,
             signature_algorithm: expect(&mut whole, SEQUENCE)?,
             signature: bits(&mut whole)?,
+            rest: whole,
         })
+    }
+
+    /// Whether this certificate's key made the signature.
+    pub fn is_by(&self, signer: &Certificate<'_>, known: &WebPkiSupportedAlgorithms) -> bool {
+        signer.has_signed_bytes(self.signature_algorithm, self.signed, self.signature, known)
     }
 }
 
@@ -96,6 +115,7 @@ impl<'a> Certificate<'a> {
             mut body,
             signature_algorithm,
             signature,
+            ..
         } = Signed::open(der)?;
         let version = version(&mut body)?;
         let serial = expect(&mut body, INTEGER)?;
@@ -129,27 +149,60 @@ impl<'a> Certificate<'a> {
         (self.not_before..=self.not_after).contains(&now)
     }
 
-    /// `dNSName`s of the subject's alternative names.
-    pub fn dns_names(&self) -> Vec<&'a [u8]> {
-        let mut names = Vec::new();
+    /// What stands in an extension.
+    fn extension(&self, wanted: &[u8]) -> Option<&'a [u8]> {
         let mut extensions = self.extensions;
         while let Some(mut extension) = expect(&mut extensions, SEQUENCE) {
-            if expect(&mut extension, OBJECT) != Some(SUBJECT_ALT_NAME) {
+            if expect(&mut extension, OBJECT) != Some(wanted) {
                 continue;
             }
             let mut last = None;
             while let Some((_, contents)) = element(&mut extension) {
                 last = Some(contents);
             }
-            let mut list = last.unwrap_or_default();
-            let mut list = expect(&mut list, SEQUENCE).unwrap_or_default();
-            while let Some((tag, name)) = element(&mut list) {
-                if tag == DNS_NAME {
-                    names.push(name);
-                }
+            return last;
+        }
+        None
+    }
+
+    /// `dNSName`s of the subject's alternative names.
+    pub fn dns_names(&self) -> Vec<&'a [u8]> {
+        let mut names = Vec::new();
+        let mut list = self.extension(SUBJECT_ALT_NAME).unwrap_or_default();
+        let mut list = expect(&mut list, SEQUENCE).unwrap_or_default();
+        while let Some((tag, name)) = element(&mut list) {
+            if tag == DNS_NAME {
+                names.push(name);
             }
         }
         names
+    }
+
+    /// Where its authority answers whether it is still good (RFC 5280, section 4.2.2.1); the first address.
+    pub fn ocsp_responder(&self) -> Option<&'a str> {
+        let mut list = self.extension(AUTHORITY_INFO_ACCESS)?;
+        let mut list = expect(&mut list, SEQUENCE)?;
+        while let Some(mut access) = expect(&mut list, SEQUENCE) {
+            let method = expect(&mut access, OBJECT)?;
+            if let (OCSP, Some((URI, address))) = (method, element(&mut access)) {
+                return std::str::from_utf8(address).ok();
+            }
+        }
+        None
+    }
+
+    /// Whether its authority lets it sign answers of OCSP.
+    pub fn may_sign_ocsp(&self) -> bool {
+        let Some(mut list) = self.extension(EXT_KEY_USAGE) else {
+            return false;
+        };
+        let mut purposes = expect(&mut list, SEQUENCE).unwrap_or_default();
+        std::iter::from_fn(|| expect(&mut purposes, OBJECT)).any(|p| p == OCSP_SIGNING)
+    }
+
+    /// The subject as DER.
+    pub fn subject_der(&self) -> Vec<u8> {
+        written(SEQUENCE, &[self.subject])
     }
 
     /// The subject's common names.

@@ -1,0 +1,69 @@
+//! What certificate authorities say of their certificates (OCSP, RFC 6960): answers that the server's own
+//! certificates are shown with (`ssl_stapling`).
+
+mod answer;
+mod responder;
+mod staple;
+
+pub use answer::check_file;
+pub use staple::{Staple, Stapler};
+
+use super::x509::der::{expect, written, INTEGER, NULL, OBJECT, OCTET_STRING, SEQUENCE};
+use super::x509::Certificate;
+use aws_lc_rs::digest::{digest, SHA1_FOR_LEGACY_USE_ONLY};
+
+/// id-sha1.
+const SHA1: &[u8] = &[0x2b, 0x0e, 3, 2, 0x1a];
+
+/// Which certificate is asked for (RFC 6960, section 4.1.1). The hashes are of SHA-1, which every responder
+/// knows; nothing hangs on them.
+#[derive(Debug, PartialEq, Eq)]
+struct Subject {
+    issuer: Vec<u8>,
+    issuer_key: Vec<u8>,
+    serial: Vec<u8>,
+}
+
+fn sha1(bytes: &[u8]) -> Vec<u8> {
+    digest(&SHA1_FOR_LEGACY_USE_ONLY, bytes).as_ref().to_vec()
+}
+
+impl Subject {
+    fn new(certificate: &Certificate<'_>, issuer: &Certificate<'_>) -> Self {
+        Self {
+            issuer: sha1(&issuer.subject_der()),
+            issuer_key: sha1(issuer.key),
+            serial: certificate.serial.to_vec(),
+        }
+    }
+
+    /// Reads a `CertID`'s contents; `None` if it is malformed or made with another hash.
+    fn parse(mut id: &[u8]) -> Option<Self> {
+        let mut hash = expect(&mut id, SEQUENCE)?;
+        if expect(&mut hash, OBJECT)? != SHA1 {
+            return None;
+        }
+        Some(Self {
+            issuer: expect(&mut id, OCTET_STRING)?.to_vec(),
+            issuer_key: expect(&mut id, OCTET_STRING)?.to_vec(),
+            serial: expect(&mut id, INTEGER)?.to_vec(),
+        })
+    }
+
+    /// As DER.
+    fn written(&self) -> Vec<u8> {
+        let hash = written(SEQUENCE, &[&written(OBJECT, &[SHA1]), &written(NULL, &[])]);
+        let issuer = written(OCTET_STRING, &[&self.issuer]);
+        let key = written(OCTET_STRING, &[&self.issuer_key]);
+        written(
+            SEQUENCE,
+            &[&hash, &issuer, &key, &written(INTEGER, &[&self.serial])],
+        )
+    }
+
+    /// A request for this certificate alone.
+    fn request(&self) -> Vec<u8> {
+        let list = written(SEQUENCE, &[&written(SEQUENCE, &[&self.written()])]);
+        written(SEQUENCE, &[&written(SEQUENCE, &[&list])])
+    }
+}
