@@ -126,7 +126,7 @@ const NOTES: &[(&str, &str)] = &[
     ),
     (
         "ssl_stapling",
-        "Needs `ssl_stapling_file`: answers are not fetched.",
+        "The first handshake of any client begins to ask, also of one that does not want an answer.",
     ),
     (
         "status",

@@ -15,6 +15,7 @@ mod http2;
 mod http3;
 mod idle;
 mod modules;
+mod ocsp;
 mod passing;
 mod quic_attacks;
 mod resolver;

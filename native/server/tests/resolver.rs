@@ -6,7 +6,7 @@ use std::sync::mpsc::{channel, Receiver};
 
 /// Answers every question for `known.example` with 127.0.0.1 (none for IPv6), for others that there is
 /// no such name; gives the names asked for.
-fn name_server() -> (u16, Receiver<String>) {
+pub fn name_server() -> (u16, Receiver<String>) {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
     let port = socket.local_addr().expect("its address").port();
     let (sender, receiver) = channel();

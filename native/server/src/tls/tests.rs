@@ -215,10 +215,7 @@ fn what_leaves_nothing_is_an_error() {
     );
     let mut settings = good.clone();
     settings.protocols = vec!["TLSv1.2".into()];
-    let message = context(&settings, Alpn::Http3)
-        .err()
-        .unwrap()
-        .to_string();
+    let message = context(&settings, Alpn::Http3).err().unwrap().to_string();
     assert!(message.contains("QUIC needs"), "{message}");
 }
 

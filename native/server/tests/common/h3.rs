@@ -55,10 +55,15 @@ impl Client {
             .with_protocol_versions(&[&rustls::version::TLS13])
             .unwrap()
             .with_root_certificates(roots);
-        let mut tls = match own {
+        let tls = match own {
             None => tls.with_no_client_auth(),
             Some((own, key)) => tls.with_client_auth_cert(vec![own], key).unwrap(),
         };
+        Self::connect_with(port, tls, name)
+    }
+
+    /// To the server of this name, with TLS set up otherwise.
+    pub fn connect_with(port: u16, mut tls: rustls::ClientConfig, name: &str) -> Self {
         tls.alpn_protocols = vec![b"h3".to_vec()];
         let config = ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).unwrap()));
         let mut endpoint = Endpoint::new(Arc::new(EndpointConfig::default()), None, true, None);

@@ -114,10 +114,7 @@ fn signed(said: &Said, by: &CertificateDer<'_>, key: &KeyPair, send: bool) -> Ve
             if send { &sent } else { &[] },
         ],
     );
-    let bytes = [
-        written(OBJECT, &[BASIC]),
-        written(OCTET_STRING, &[&basic]),
-    ];
+    let bytes = [written(OBJECT, &[BASIC]), written(OCTET_STRING, &[&basic])];
     let bytes = written(TAGGED[0], &[&written(SEQUENCE, &[&bytes.concat()])]);
     written(SEQUENCE, &[&written(ENUMERATED, &[&[0]]), &bytes])
 }
@@ -205,7 +202,10 @@ fn only_who_acts_for_the_issuer_is_believed_where_signers_are_judged() {
     }
     let answer = signed(&said, &stranger, strange_key, false);
     let refused = case.read(&answer, Trust::Anybody).unwrap_err();
-    assert!(refused.contains("signer certificate not found"), "{refused}");
+    assert!(
+        refused.contains("signer certificate not found"),
+        "{refused}"
+    );
     // Signed by one, with the other's name and certificate.
     let answer = signed(&said, &delegate.der, &colleague.key, true);
     let refused = case.read(&answer, Trust::Anybody).unwrap_err();

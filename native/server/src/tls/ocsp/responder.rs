@@ -189,7 +189,10 @@ fn length(head: &ResponseHead) -> Option<usize> {
 
 fn check(head: &ResponseHead) -> Result<(), String> {
     if head.status != 200 {
-        return Err(format!("OCSP responder answered with status {}", head.status));
+        return Err(format!(
+            "OCSP responder answered with status {}",
+            head.status
+        ));
     }
     match head.get("content-type") {
         Some(kind) if !kind.eq_ignore_ascii_case(b"application/ocsp-response") => {

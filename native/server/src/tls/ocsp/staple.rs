@@ -74,6 +74,12 @@ fn now() -> i64 {
     i64::try_from(UnixTime::now().as_secs()).unwrap_or(i64::MAX)
 }
 
+/// When to ask again for what is known until `valid`: before that, but neither at once nor too late.
+fn refresh(valid: i64, now: i64) -> i64 {
+    let before_end = valid.saturating_sub(AGAIN);
+    before_end.min(now + AGAIN_AT_MOST).max(now + AGAIN)
+}
+
 impl Stapler {
     /// Puts the answer of `ssl_stapling_file` to a certificate.
     ///
@@ -185,8 +191,7 @@ impl Staple {
                 let mut pair = (*self.plain).clone();
                 pair.ocsp = Some(body);
                 state.stapled = Some((Arc::new(pair), answer.valid));
-                let before_end = answer.valid.saturating_sub(AGAIN);
-                state.refresh = before_end.min(now + AGAIN_AT_MOST).max(now + AGAIN);
+                state.refresh = refresh(answer.valid, now);
             }
         });
     }
@@ -222,5 +227,17 @@ impl Staple {
             "{reason} while requesting certificate status, responder: {host}{peer}, certificate: \"{name}\""
         );
         log::error_to(&self.logs, Level::Error, &message);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::refresh;
+
+    #[test]
+    fn answers_are_renewed_before_they_end() {
+        assert_eq!(refresh(i64::MAX, 1000), 1000 + 3600);
+        assert_eq!(refresh(3000, 1000), 2700);
+        assert_eq!(refresh(1100, 1000), 1300);
     }
 }
