@@ -108,6 +108,15 @@ impl Sock {
         }
     }
 
+    /// Whether bytes have come, also those that no event has told of yet.
+    pub fn has_come(&self) -> bool {
+        let come = matches!(sys::peek(self.raw(), &mut [0]), Ok(n) if n > 0);
+        if come {
+            self.io.set_readable();
+        }
+        come
+    }
+
     /// Reads without waiting; `None` when nothing is there.
     pub fn try_read(&self, buf: &mut [u8]) -> io::Result<Option<usize>> {
         let mut cx = Context::from_waker(std::task::Waker::noop());

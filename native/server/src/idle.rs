@@ -32,6 +32,10 @@ struct Slot {
     armed: u64,
 }
 
+/// Milliseconds that clients have for another request when the server goes: it may be under way to us, and is
+/// answered with word that the connection ends. To close at once would lose it.
+const GRACE_MS: u64 = 250;
+
 /// Marks the numbers of sockets to upstreams among the alarms.
 const UPSTREAM: usize = 1 << 31;
 
@@ -66,11 +70,11 @@ impl Idle {
 
     /// Keeps a connection until its client sends something, or until `due` (milliseconds, monotonic). The
     /// last read from it must have found nothing.
-    pub fn park<T: Transport>(&self, client: Client<T>, due: u64) {
+    pub fn park<T: Transport>(&self, client: Client<T>, mut due: u64) {
         let Client { conn, count, io } = client;
-        // A connection that has not had its first request may still send it.
+        // A connection that has not had its first request may take its time for it.
         if self.worker.shutdown.is_set() && conn.requests.get() > 0 {
-            return;
+            due = due.min(coarse_ms() + GRACE_MS);
         }
         let slot = io.park();
         let mut slots = self.slots.borrow_mut();
@@ -190,6 +194,11 @@ impl Idle {
                     drop(slots);
                     self.heap.borrow_mut().push(Reverse((due, slot)));
                 }
+                // What came in the last moment was in time.
+                Some(parked) if parked.line.has_come() => {
+                    drop(slots);
+                    self.wake(slot as usize);
+                }
                 Some(_) => {
                     drop(slots);
                     drop(self.take(slot as usize));
@@ -199,21 +208,31 @@ impl Idle {
         }
     }
 
-    /// Closes those that have had a request, or `all`.
-    pub fn close(&self, all: bool) {
-        if all {
-            self.passing.hang_up();
-        }
-        let count = self.slots.borrow().len();
-        for slot in 0..count {
-            let closes = |p: &Parked| all || p.conn.requests.get() > 0;
-            let chosen = self.slots.borrow()[slot]
-                .parked
-                .as_ref()
-                .is_some_and(closes);
-            if chosen {
-                drop(self.take(slot));
+    /// Closes those that have had a request as soon as they let `GRACE_MS` pass without another.
+    pub fn close_soon(&self) {
+        let due = coarse_ms() + GRACE_MS;
+        for slot in 0..self.slots.borrow().len() {
+            let mut slots = self.slots.borrow_mut();
+            let place = &mut slots[slot];
+            let Some(parked) = &mut place.parked else {
+                continue;
+            };
+            if parked.conn.requests.get() > 0 && due < parked.due {
+                parked.due = due;
+                if due < place.armed {
+                    place.armed = due;
+                    drop(slots);
+                    self.arm(due, slot);
+                }
             }
+        }
+    }
+
+    /// Closes all at once.
+    pub fn close(&self) {
+        self.passing.hang_up();
+        for slot in 0..self.slots.borrow().len() {
+            drop(self.take(slot));
         }
     }
 }

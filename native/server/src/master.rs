@@ -340,6 +340,10 @@ struct Child {
     counts: Arc<Generation>,
 }
 
+/// What USR2 is answered with.
+const NO_UPGRADE: &str = "a running gallop cannot hand over to another binary (USR2): \
+    end it with QUIT, which finishes its requests, and start the new one";
+
 struct Master {
     options: Options,
     config: Arc<Config>,
@@ -453,6 +457,7 @@ impl Master {
                 Some(libc::SIGHUP) if !ending => self.reload(),
                 Some(libc::SIGUSR1) => self.reopen(),
                 Some(libc::SIGWINCH) => self.signal_all(libc::SIGQUIT),
+                Some(libc::SIGUSR2) => self.log(Level::Alert, NO_UPGRADE),
                 _ => {}
             }
             self.reap(ending);

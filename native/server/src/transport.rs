@@ -37,6 +37,8 @@ pub trait Transport: 'static {
     fn close_write(&self);
     fn is_hung_up(&self) -> bool;
     fn raw(&self) -> RawFd;
+    /// Whether bytes have come, also those that no event has told of yet.
+    fn has_come(&self) -> bool;
     /// Has the thread told when there is something to read, see [`IoFd::park`](gallop_runtime::IoFd::park);
     /// the number it is told by.
     fn park(&self) -> usize;
@@ -72,6 +74,14 @@ impl Line {
         match self {
             Line::Plain(io) => io.raw(),
             Line::Secure(io) => io.raw(),
+        }
+    }
+
+    /// See [`Transport::has_come`].
+    pub fn has_come(&self) -> bool {
+        match self {
+            Line::Plain(io) => io.has_come(),
+            Line::Secure(io) => io.has_come(),
         }
     }
 }
@@ -133,6 +143,10 @@ impl Transport for Plain {
 
     fn raw(&self) -> RawFd {
         self.sock.raw()
+    }
+
+    fn has_come(&self) -> bool {
+        self.sock.has_come()
     }
 
     fn park(&self) -> usize {

@@ -219,17 +219,17 @@ async fn serve(idle: Rc<Idle>, tls: Arc<Store>, sockets: Vec<Accepting>) {
     gallop_engine::upstream::resolving::start(&worker);
     spawn(idle.clone().watch());
     worker.shutdown.wait().await;
-    idle.close(false);
+    idle.close_soon();
     let timeout = worker.shared.config.main.worker_shutdown_timeout;
     let done = || worker.connections.get() == 0 && accepting.get() == 0;
     if !settled(done, timeout).await {
         // Their requests end as if the clients had gone, and are logged.
-        idle.close(true);
+        idle.close();
         let sockets = worker.sockets.borrow().clone();
         sockets.into_iter().for_each(hang_up);
         settled(done, Some(CUT_MS)).await;
     }
-    idle.close(true);
+    idle.close();
     worker.pool.clear();
     worker.desk.clear();
 }

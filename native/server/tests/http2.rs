@@ -1,142 +1,13 @@
 //! HTTP/2 against the real binary, frame by frame, in cleartext.
 
 use crate::common::Server;
+use crate::h2::{block, frame, get, Client, GOAWAY, HEADERS, PING, RST_STREAM, WINDOW_UPDATE};
 use crate::ports::free_port;
-use gallop_http::hpack::{encode_field, Decoder};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-const HEADERS: u8 = 1;
-const RST_STREAM: u8 = 3;
 /// An error code.
 const FLOW_CONTROL_ERROR: u32 = 3;
-const SETTINGS: u8 = 4;
-const PING: u8 = 6;
-const GOAWAY: u8 = 7;
-const WINDOW_UPDATE: u8 = 8;
-
-struct Frame {
-    kind: u8,
-    flags: u8,
-    stream: u32,
-    payload: Vec<u8>,
-}
-
-struct Client {
-    socket: TcpStream,
-    decoder: Decoder,
-}
-
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
-    let len = (payload.len() as u32).to_be_bytes();
-    let head = [len[1], len[2], len[3], kind, flags];
-    [&head[..], &stream.to_be_bytes(), payload].concat()
-}
-
-fn get(stream: u32, path: &str) -> Vec<u8> {
-    let mut block = Vec::new();
-    let fields = [
-        (":method", "GET"),
-        (":scheme", "http"),
-        (":authority", "x"),
-        (":path", path),
-    ];
-    for (name, value) in fields {
-        encode_field(&mut block, name.as_bytes(), value.as_bytes());
-    }
-    frame(HEADERS, 5, stream, &block)
-}
-
-impl Client {
-    fn new(port: u16) -> Self {
-        let socket = TcpStream::connect(("127.0.0.1", port)).unwrap();
-        socket.set_read_timeout(Some(crate::PATIENCE)).unwrap();
-        let mut client = Self {
-            socket,
-            decoder: Decoder::new(4096),
-        };
-        let hello = [
-            &b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..],
-            &frame(SETTINGS, 0, 0, &[]),
-        ]
-        .concat();
-        client.socket.write_all(&hello).unwrap();
-        client
-    }
-
-    fn send(&mut self, bytes: &[u8]) {
-        self.socket.write_all(bytes).unwrap();
-    }
-
-    /// The next frame; `None` when the connection is closed.
-    fn next(&mut self) -> Option<Frame> {
-        let mut head = [0; 9];
-        self.socket.read_exact(&mut head).ok()?;
-        let len = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
-        let mut payload = vec![0; len];
-        self.socket.read_exact(&mut payload).ok()?;
-        let stream = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
-        Some(Frame {
-            kind: head[3],
-            flags: head[4],
-            stream,
-            payload,
-        })
-    }
-
-    fn status(&mut self, head: &Frame) -> String {
-        let mut status = String::new();
-        let field = |name: &[u8], value: &[u8]| {
-            if name == b":status" {
-                status = String::from_utf8(value.to_vec()).unwrap();
-            }
-        };
-        self.decoder.decode(&head.payload, field).unwrap();
-        status
-    }
-
-    /// Status and body of the answer on a stream, opening the windows for it.
-    fn answer(&mut self, stream: u32) -> (String, Vec<u8>) {
-        let (mut status, mut body) = (String::new(), Vec::new());
-        loop {
-            let frame = self.next().expect("the answer");
-            let ends = frame.flags & 1 != 0 && frame.stream == stream;
-            match frame.kind {
-                HEADERS if frame.stream == stream => status = self.status(&frame),
-                HEADERS => _ = self.status(&frame),
-                0 if frame.stream == stream => {
-                    body.extend_from_slice(&frame.payload);
-                    self.open_windows(stream, frame.payload.len(), ends);
-                }
-                _ => {}
-            }
-            if ends && matches!(frame.kind, 0 | HEADERS) {
-                return (status, body);
-            }
-        }
-    }
-
-    /// Stream and code of the next reset.
-    fn reset(&mut self) -> (u32, u32) {
-        loop {
-            let frame = self.next().expect("a reset");
-            if frame.kind == RST_STREAM {
-                let code = frame.payload[..4].try_into().unwrap();
-                return (frame.stream, u32::from_be_bytes(code));
-            }
-        }
-    }
-
-    fn open_windows(&mut self, stream: u32, len: usize, ended: bool) {
-        let increment = (len as u32).to_be_bytes();
-        if len > 0 {
-            self.send(&frame(WINDOW_UPDATE, 0, 0, &increment));
-            if !ended {
-                self.send(&frame(WINDOW_UPDATE, 0, stream, &increment));
-            }
-        }
-    }
-}
 
 fn server(more: &str) -> (Server, u16) {
     let port = free_port();
@@ -212,9 +83,7 @@ fn both_versions_share_a_port() {
 fn a_malformed_request_gets_400_and_a_reset() {
     let (_server, port) = server("");
     let mut client = Client::new(port);
-    let mut block = Vec::new();
-    encode_field(&mut block, b":method", b"GET");
-    client.send(&frame(HEADERS, 5, 1, &block));
+    client.send(&frame(HEADERS, 5, 1, &block(&[(":method", "GET")])));
     assert_eq!(client.answer(1).0, "400");
     assert_eq!(client.reset(), (1, 1));
     client.send(&get(3, "/small.html"));

@@ -1,8 +1,10 @@
 //! Connections that wait for requests: when they end, and that they go on as if they had never waited.
 
 use crate::site::{self, read_all, Server};
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 const SITE: &str = "server { listen 127.0.0.1:{port}; root html; \
     location / { keepalive_timeout 600s; } \
@@ -154,4 +156,63 @@ fn an_end_with_a_limit_cuts_off_who_has_not_asked() {
     server.wait_for("the connection", |s| s.get("/", "").ends_with("ok"));
     server.signal("QUIT");
     assert!(is_closed(&mut new));
+}
+
+/// Clients that ask on and on while the configuration is loaded anew: each request is answered, also the one
+/// that was under way when the worker went.
+#[test]
+fn a_reload_loses_no_request() {
+    let server = start();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let clients: Vec<_> = (0..4)
+            .map(|_| scope.spawn(|| ask_until(&server, &is_over)))
+            .collect();
+        for n in 1..=4 {
+            server.signal("HUP");
+            let ended = |s: &Server| s.log("error.log").matches("exited with code 0").count();
+            server.wait_for("the old worker's end", |s| ended(s) >= n);
+        }
+        is_over.store(true, Ordering::Relaxed);
+        for client in clients {
+            let (requests, connections) = client.join().expect("every request is answered");
+            assert!(connections > 4 && requests > connections);
+        }
+    });
+}
+
+/// Asks on one connection after the other, on each until the server says that it ends; requests and
+/// connections. Where this thread has to wait for its turn for long, the server may have closed an idle
+/// connection.
+fn ask_until(server: &Server, is_over: &AtomicBool) -> (usize, usize) {
+    let (mut requests, mut connections) = (0, 0);
+    while !is_over.load(Ordering::Relaxed) {
+        let mut reader = BufReader::new(server.connect());
+        connections += 1;
+        let (mut goes_on, mut answered) = (true, Instant::now());
+        while goes_on && !is_over.load(Ordering::Relaxed) {
+            let request = b"GET /a.txt HTTP/1.1\r\nHost: localhost\r\n\r\n";
+            let sent = reader.get_mut().write_all(request);
+            let is_late = answered.elapsed() > Duration::from_millis(100);
+            let mut head = String::new();
+            while sent.is_ok() && !head.ends_with("\r\n\r\n") {
+                if !matches!(reader.read_line(&mut head), Ok(n) if n > 0) {
+                    break;
+                }
+            }
+            if head.is_empty() && is_late {
+                break;
+            }
+            assert!(
+                head.ends_with("\r\n\r\n"),
+                "request {requests} was lost: {head:?}"
+            );
+            let mut body = [0; 7];
+            reader.read_exact(&mut body).expect("the body");
+            assert_eq!(&body, b"content");
+            goes_on = !head.contains("Connection: close");
+            (requests, answered) = (requests + 1, Instant::now());
+        }
+    }
+    (requests, connections)
 }

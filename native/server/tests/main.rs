@@ -2,6 +2,8 @@
 //! tests, and each program would do it again.
 
 mod common;
+#[path = "common/h2.rs"]
+mod h2;
 #[path = "common/h3.rs"]
 mod h3;
 #[path = "common/ports.rs"]
@@ -9,6 +11,7 @@ mod ports;
 #[path = "common/site.rs"]
 mod site;
 
+mod attacks;
 mod cache;
 mod http1;
 mod http2;
@@ -21,6 +24,7 @@ mod quic_attacks;
 mod resolver;
 mod semantics;
 mod serving;
+mod smuggling;
 mod ssi;
 mod status;
 mod tls;

@@ -222,7 +222,7 @@ impl Choice {
             let (mut pair, _) = load_pair(certificate, key, &settings.passwords)?;
             pair.key = Arc::new(Noting(pair.key));
             let stapling = settings.stapling.as_ref();
-            let fixed = stapling.map_or(Ok(true), |stapler| stapler.from_file(&mut pair))?;
+            let fixed = stapling.map_or(Ok(true), |stapler| stapler.put_file(&mut pair))?;
             let kind = pair.key.algorithm();
             let entry = (certificate.to_string(), Arc::new(pair), fixed);
             // Of several pairs with keys of one kind the last counts, as with OpenSSL.

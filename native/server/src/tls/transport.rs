@@ -116,6 +116,10 @@ impl Transport for Secure {
         self.stream.borrow().sock().raw()
     }
 
+    fn has_come(&self) -> bool {
+        self.stream.borrow().sock().has_come()
+    }
+
     fn park(&self) -> usize {
         let stream = self.stream.borrow();
         stream.sock().io().park();

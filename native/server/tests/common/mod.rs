@@ -17,7 +17,7 @@ impl Server {
         let folder = Folder::new();
         prepare(&folder.0);
         let conf = format!(
-            "daemon off; user root; pid %%/pid; error_log %%/error.log info;\nevents {{ }}\n\
+            "daemon off; user root; pid %%/pid; error_log %%/error.log info;\nevents {{ worker_connections 8192; }}\n\
              http {{ access_log off; client_body_temp_path %%/body;\n{http}\n}}\n"
         );
         let conf = conf.replace("%%", site::path(&folder.0));
@@ -53,6 +53,21 @@ impl Server {
             std::thread::sleep(Duration::from_millis(10));
         }
         false
+    }
+
+    /// The process id of the worker, once the master has one.
+    pub fn worker(&self) -> u32 {
+        let master = self.child.id();
+        let list = format!("/proc/{master}/task/{master}/children");
+        let deadline = Instant::now() + crate::PATIENCE;
+        loop {
+            let children = std::fs::read_to_string(&list).unwrap();
+            if let Some(first) = children.split_whitespace().next() {
+                return first.parse().unwrap();
+            }
+            assert!(Instant::now() < deadline, "no worker: {}", self.errors());
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 
     pub fn errors(&self) -> String {

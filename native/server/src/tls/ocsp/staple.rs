@@ -85,7 +85,7 @@ impl Stapler {
     ///
     /// # Errors
     /// The file cannot be read or holds no answer.
-    pub fn from_file(&self, pair: &mut CertifiedKey) -> Result<bool> {
+    pub fn put_file(&self, pair: &mut CertifiedKey) -> Result<bool> {
         let Some(path) = &self.file else {
             return Ok(false);
         };
