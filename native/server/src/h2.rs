@@ -230,12 +230,24 @@ impl Times {
             return self.deadline.clear();
         };
         let (before, since) = self.since.get();
-        // Output is in progress whenever this is called for it.
-        if before != waiting || waiting == Waiting::Output {
+        if before != waiting {
             self.since.set((waiting, now_ms()));
             return self.deadline.set(limit);
         }
         self.deadline.set((since + limit).saturating_sub(now_ms()));
+    }
+
+    /// The client has taken something: it has its time anew. What it sends meanwhile buys it none.
+    fn written(&self) {
+        if self.since.get().0 == Waiting::Output {
+            self.since.set((Waiting::Output, now_ms()));
+        }
+    }
+
+    /// Whether the client has taken nothing for too long.
+    fn is_stuck(&self) -> bool {
+        let (waiting, since) = self.since.get();
+        waiting == Waiting::Output && now_ms() >= since + self.send
     }
 }
 
@@ -320,7 +332,12 @@ impl<T: Transport> Http2<T> {
             self.remember_task(cx);
             let mut progress = self.touched.take();
             match self.poll_write(cx) {
-                Poll::Ready(Ok(written)) => progress |= written,
+                Poll::Ready(Ok(written)) => {
+                    progress |= written;
+                    if written {
+                        times.written();
+                    }
+                }
                 Poll::Ready(Err(_)) => return Poll::Ready(Step::Gone),
                 Poll::Pending => {}
             }
@@ -332,7 +349,12 @@ impl<T: Transport> Http2<T> {
                 }
             }
             if progress {
-                return Poll::Ready(Step::Progress);
+                let is_stuck = times.is_stuck();
+                return Poll::Ready(if is_stuck {
+                    Step::TimedOut
+                } else {
+                    Step::Progress
+                });
             }
             if let Some(watch) = &mut shutdown {
                 if watch.poll_set(cx).is_ready() {

@@ -211,7 +211,8 @@ impl Idle {
     /// Closes those that have had a request as soon as they let `GRACE_MS` pass without another.
     pub fn close_soon(&self) {
         let due = coarse_ms() + GRACE_MS;
-        for slot in 0..self.slots.borrow().len() {
+        let count = self.slots.borrow().len();
+        for slot in 0..count {
             let mut slots = self.slots.borrow_mut();
             let place = &mut slots[slot];
             let Some(parked) = &mut place.parked else {
@@ -231,7 +232,8 @@ impl Idle {
     /// Closes all at once.
     pub fn close(&self) {
         self.passing.hang_up();
-        for slot in 0..self.slots.borrow().len() {
+        let count = self.slots.borrow().len();
+        for slot in 0..count {
             drop(self.take(slot));
         }
     }

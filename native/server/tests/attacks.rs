@@ -5,6 +5,7 @@ use crate::common::Server;
 use crate::h2::{block, frame, get, Client, GOAWAY, HEADERS, PING, SETTINGS, WINDOW_UPDATE};
 use crate::h3;
 use crate::ports::free_port;
+use crate::site::Set;
 use quinn_proto::Dir;
 use rustls::pki_types::CertificateDer;
 use std::io::{Read, Write};
@@ -108,8 +109,9 @@ impl Site {
                     std::thread::sleep(PAUSE);
                 }
             });
+            let end = Set(&is_over);
             attack();
-            is_over.store(true, Ordering::Relaxed);
+            drop(end);
             others.join().expect("others are answered");
         });
         self.ask();

@@ -214,6 +214,31 @@ fn a_server_that_quits_says_so_and_finishes_its_answers() {
     assert!(quitting.join().unwrap().0, "the server still runs");
 }
 
+/// Its last packet of the handshake comes with a request, when the server is about to go.
+#[test]
+fn a_server_that_quits_finishes_handshakes_and_answers_what_comes_with_them() {
+    let site = Site::start("location / { return 204; }", |_| {});
+    let mut client = Client::connect(site.port, site.certificate.clone());
+    // What ends the handshake is sent with the next turn.
+    client.run("the handshake", |client| client.connected);
+    site.server.signal("QUIT");
+    let deadline = Instant::now() + crate::PATIENCE;
+    while !site.server.errors().contains("gracefully shutting down") {
+        assert!(Instant::now() < deadline, "{}", site.server.errors());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    client.greet();
+    let id = client.get("/");
+    client.run("the end", |client| client.closed.is_some());
+    // Closed before the request came it is when this test has to wait for its turn for more than a second.
+    let answer = client.answers.get(&id).cloned().unwrap_or_default();
+    assert!(answer.reset.is_none(), "{answer:?}");
+    assert!(
+        answer.status.is_empty() || answer.status == "204",
+        "{answer:?}"
+    );
+}
+
 #[test]
 fn a_body_shorter_than_promised_is_answered_with_400() {
     let site = Site::start(

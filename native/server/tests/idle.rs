@@ -1,6 +1,6 @@
 //! Connections that wait for requests: when they end, and that they go on as if they had never waited.
 
-use crate::site::{self, read_all, Server};
+use crate::site::{self, read_all, Server, Set};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -168,12 +168,13 @@ fn a_reload_loses_no_request() {
         let clients: Vec<_> = (0..4)
             .map(|_| scope.spawn(|| ask_until(&server, &is_over)))
             .collect();
+        let end = Set(&is_over);
         for n in 1..=4 {
             server.signal("HUP");
             let ended = |s: &Server| s.log("error.log").matches("exited with code 0").count();
             server.wait_for("the old worker's end", |s| ended(s) >= n);
         }
-        is_over.store(true, Ordering::Relaxed);
+        drop(end);
         for client in clients {
             let (requests, connections) = client.join().expect("every request is answered");
             assert!(connections > 4 && requests > connections);

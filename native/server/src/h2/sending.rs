@@ -119,6 +119,10 @@ mod tests {
             unreachable!("no socket")
         }
 
+        fn has_come(&self) -> bool {
+            unreachable!("it does not wait for requests")
+        }
+
         fn park(&self) -> usize {
             unreachable!("no socket")
         }

@@ -249,7 +249,8 @@ impl Connection {
 
     /// The worker is shutting down.
     pub fn wind_down(&self, now: Instant, impatient: bool) {
-        if !self.h3.borrow().is_going_away() {
+        // A client whose handshake is not over is told behind it, and may have asked with its end.
+        if self.control.get().is_some() && !self.h3.borrow().is_going_away() {
             self.say_goaway();
             self.hub.touch(self.key);
         }

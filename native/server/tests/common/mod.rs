@@ -43,8 +43,7 @@ impl Server {
 
     /// Asks the server to finish what it is doing and end; whether it did.
     pub fn quit(&mut self) -> bool {
-        let pid = self.child.id().to_string();
-        Command::new("kill").args(["-QUIT", &pid]).status().unwrap();
+        self.signal("QUIT");
         let deadline = Instant::now() + crate::PATIENCE;
         while Instant::now() < deadline {
             if self.child.try_wait().unwrap().is_some() {
@@ -53,6 +52,13 @@ impl Server {
             std::thread::sleep(Duration::from_millis(10));
         }
         false
+    }
+
+    pub fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        let signal = format!("-{name}");
+        let sent = Command::new("kill").args([&signal, &pid]).status();
+        assert!(sent.unwrap().success());
     }
 
     /// The process id of the worker, once the master has one.
