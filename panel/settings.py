@@ -249,6 +249,7 @@ SPECTACULAR_SETTINGS = {
     "REDOC_DIST": "SIDECAR",
     "ENUM_NAME_OVERRIDES": {
         "DeploymentKindEnum": "panel.deployments.models.DeploymentKind",
+        "SuiteApplicationEnum": "panel.benchmarks.serializers.APPLICATIONS",
         "OperationKindEnum": "panel.hosts.models.OperationKind",
         "DeploymentStatusEnum": "panel.deployments.models.DeploymentStatus",
         "OccurrenceStatusEnum": "panel.reports.choices.OccurrenceStatus",

@@ -33,8 +33,8 @@ PYTHON = sys.executable
 BIN = Path(PYTHON).parent
 # The tests wait for servers about four tenths of their time: one process more than CPUs fills it.
 PROCESSES = str(max(2, os.cpu_count() or 2) + 1)
-# Those of PostgreSQL three quarters: most are deployments and runs.
-CLUSTER_PROCESSES = str(max(2, os.cpu_count() or 2) + 3)
+# Those of PostgreSQL longer: most are deployments and runs.
+CLUSTER_PROCESSES = str(max(2, os.cpu_count() or 2) + 2)
 MAX_UNSTEADY = 3  # more failures in one check are not chance
 TESTS_FAILED = 1  # pytest's exit code for that and nothing else
 

@@ -123,7 +123,7 @@ def test_self_check_of_a_panel_without_hosts_leads_to_the_first_one(signed_in: C
 
 
 def test_self_check_says_so_when_the_queue_is_away(signed_in: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    away = Celery("away", broker=f"redis://127.0.0.1:{free_port()}/0")
+    away = Celery("away", set_as_current=False, broker=f"redis://127.0.0.1:{free_port()}/0")
     monkeypatch.setattr("panel.accounts.selectors.celery", away)
     page = signed_in.get("/settings/self-check/").content.decode()
     assert "The queue cannot be reached" in page and "PADDOCK_REDIS_URL" in page

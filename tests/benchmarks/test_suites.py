@@ -92,6 +92,7 @@ def test_php_is_watched_apart(operator: User, servers: Host) -> None:
     assert {run.error for run in (info, images, browsing, pages)} == {""}
     rounds = Round.objects.filter(target__run__in=[info, browsing, pages])
     for counted in rounds:
+        assert counted.error == "", f"{counted.error}\n{counted.output}"
         assert counted.metrics["failed"] == counted.metrics["non2xx"] == 0, counted.output
     # The kernel counts in ticks of 10 ms: a short round of few pages may meet none.
     assert sum(counted.metrics["cpu_s"]["application"] for counted in rounds) > 0

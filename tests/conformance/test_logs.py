@@ -37,7 +37,7 @@ def test_each_format_is_written_as_it_is_said(engine: Engine, server_root: Path)
     asked = [Request("/page?q=1", host=block.names[0], headers=(("User-Agent", 'a "quoted" one'),)) for block in blocks]
     with serving(engine, [SiteSpec("logs", blocks)], server_root, port):
         assert [answer.status for answer in answers(port, asked)] == [200] * 4
-        assert eventually(lambda: all("GET" in _text(block) for block in blocks), every_s=0.05)
+        assert eventually(lambda: all("GET /page" in _text(block) for block in blocks), every_s=0.05)
     for block in blocks:
         line = _text(block).splitlines()[-1]
         if block.access_log_format == "json":

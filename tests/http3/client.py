@@ -21,6 +21,10 @@ NAME = "example.org"
 TIMEOUT_S = 60.0
 
 
+class Ended(Exception):
+    """The server ended the connection."""
+
+
 @dataclass
 class Answer:
     headers: dict[str, str] = field(default_factory=dict)
@@ -102,11 +106,13 @@ class Client:
         return found
 
     def run(self, done: Callable[[], bool]) -> None:
-        """Sends and receives until `done`; AssertionError when the connection ends before, or nothing comes of it."""
+        """Sends and receives until `done`. Raises Ended when the connection does before, AssertionError when nothing
+        comes of it."""
         deadline = time.monotonic() + TIMEOUT_S
         self._send()
         while not done():
-            assert self.ended is None, f"the server ended the connection: {self.ended}"
+            if self.ended is not None:
+                raise Ended(self.ended)
             assert time.monotonic() < deadline, f"no answer in {TIMEOUT_S} s"
             self._receive()
             self._send()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+from tests.http3.client import Ended
 from tests.http3.conftest import LARGE, Site, serving
 from tests.support.waiting import eventually
 
@@ -93,7 +94,10 @@ def test_a_reload_leaves_connections_where_they_are(server_root: Path) -> None:
 
     def generation(site: Site) -> bytes:
         with site.client() as client:
-            return bytes(client.get("/generation").body)
+            try:
+                return bytes(client.get("/generation").body)
+            except Ended:  # the old worker had its first packet and was told to go before the request
+                return b""
 
     with serving(server_root, extra=slow + ' location /generation { return 200 "old"; }', workers=2) as site:
         with site.client() as client:
