@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.http import urlencode
 from django.utils.translation import gettext as _
@@ -15,10 +16,10 @@ from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods, require_POST
 
 from panel.accounts.permissions import Action, require
-from panel.core.forms import TagsChangeForm, attempt, field_errors
 from panel.core.http import Request
 from panel.core.tags import tags_counted
 from panel.core.ui import Crumb
+from panel.core.views_tags import TagsPage, tags_page
 from panel.hosts import services
 from panel.hosts.listing import hosts_listed
 from panel.hosts.models import Host, OperationKind
@@ -75,22 +76,12 @@ def bulk_tag(request: Request) -> HttpResponse:
     hosts = _ticked(request, request.GET.getlist("host"))
     if not hosts:
         return redirect("hosts:list")
-    known, theirs = tags_counted(Host.objects.all()), sorted({tag for host in hosts for tag in host.tags})
-    form = TagsChangeForm(request.POST if request.method == "POST" else None, known=known, theirs=theirs)
-    if request.method == "POST":
-        if "_field" in request.POST:
-            return field_errors(request, form)
-        if form.is_valid():
-            done = attempt(form, lambda: services.hosts_tag(actor=request.user, hosts=hosts, **form.cleaned_data))
-            if done is not None:
-                words = ngettext("%d host tagged.", "%d hosts tagged.", len(hosts))
-                messages.success(request, words % len(hosts))
-                return redirect("hosts:list")
-    context = {
-        "form": form,
-        "rows": hosts,
-        "title": ngettext("Tags of %d host", "Tags of %d hosts", len(hosts)) % len(hosts),
-        "cancel_url": reverse("hosts:list"),
-        "crumbs": [Crumb(_("Hosts"), reverse("hosts:list"))],
-    }
-    return render(request, "components/tags_form.html", context, status=422 if form.errors else 200)
+    page = TagsPage(
+        title=ngettext("Tags of %d host", "Tags of %d hosts", len(hosts)) % len(hosts),
+        done=ngettext("%d host tagged.", "%d hosts tagged.", len(hosts)) % len(hosts),
+        back=Crumb(_("Hosts"), reverse("hosts:list")),
+    )
+    known = tags_counted(Host.objects.all())
+    return tags_page(
+        request, hosts, page=page, known=known, change=partial(services.hosts_tag, actor=request.user, hosts=hosts)
+    )

@@ -17,10 +17,11 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from panel.accounts.permissions import Action, may, require
 from panel.core.errors import ApplicationError
-from panel.core.forms import ConfirmNameForm, TagsChangeForm, attempt, field_errors
+from panel.core.forms import ConfirmNameForm
 from panel.core.http import Request
 from panel.core.tags import tags_counted
 from panel.core.ui import Crumb
+from panel.core.views_tags import TagsPage, tags_page
 from panel.deployments import services as deployments
 from panel.deployments.models import Deployment
 from panel.deployments.views import planned
@@ -193,23 +194,13 @@ def bulk_tag(request: Request) -> HttpResponse:
     sites = _ticked(request, request.GET.getlist("site"))
     if not sites:
         return redirect("websites:list")
-    known, theirs = tags_counted(sites_visible(request.user)), sorted({tag for site in sites for tag in site.tags})
-    form = TagsChangeForm(request.POST if request.method == "POST" else None, known=known, theirs=theirs)
-    if request.method == "POST":
-        if "_field" in request.POST:
-            return field_errors(request, form)
-        if form.is_valid():
-            done = attempt(form, lambda: services.sites_tag(actor=request.user, sites=sites, **form.cleaned_data))
-            if done is not None:
-                words = ngettext("%d site tagged.", "%d sites tagged.", len(sites))
-                messages.success(request, words % len(sites))
-                return redirect("websites:list")
-    context = {
-        "form": form,
-        "rows": sites,
-        "title": ngettext("Tags of %d site", "Tags of %d sites", len(sites)) % len(sites),
-        "lead": _("A tag says nothing to a host: the sites need no deployment."),
-        "cancel_url": reverse("websites:list"),
-        "crumbs": [Crumb(_("Sites"), reverse("websites:list"))],
-    }
-    return render(request, "components/tags_form.html", context, status=422 if form.errors else 200)
+    page = TagsPage(
+        title=ngettext("Tags of %d site", "Tags of %d sites", len(sites)) % len(sites),
+        lead=_("A tag says nothing to a host: the sites need no deployment."),
+        done=ngettext("%d site tagged.", "%d sites tagged.", len(sites)) % len(sites),
+        back=Crumb(_("Sites"), reverse("websites:list")),
+    )
+    known = tags_counted(sites_visible(request.user))
+    return tags_page(
+        request, sites, page=page, known=known, change=partial(services.sites_tag, actor=request.user, sites=sites)
+    )

@@ -1,0 +1,62 @@
+"""The page that gives tags to many things at once, and takes them away: hosts and sites share it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from django.contrib import messages
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+
+from panel.core.forms import TagsChangeForm, attempt, field_errors
+from panel.core.http import Request
+from panel.core.ui import Crumb
+
+
+class Tagged(Protocol):
+    """A row with tags; the page shows its `name` too."""
+
+    tags: list[str]
+
+
+@dataclass(frozen=True)
+class TagsPage:
+    """What the page says. `done` is the message afterwards; `back` is the list it came from, by name and address."""
+
+    title: str
+    done: str
+    back: Crumb
+    lead: str = ""
+
+
+def tags_page(
+    request: Request,
+    rows: Sequence[Tagged],
+    *,
+    page: TagsPage,
+    known: Iterable[str],
+    change: Callable[..., object],
+) -> HttpResponse:
+    """Shows the form, checks a field of it, or changes the tags and goes back.
+
+    `known` are the tags in use anywhere; `change` takes lists of tags, `add` and `remove`.
+    """
+    theirs = sorted({tag for row in rows for tag in row.tags})
+    form = TagsChangeForm(request.POST if request.method == "POST" else None, known=known, theirs=theirs)
+    if request.method == "POST":
+        if "_field" in request.POST:
+            return field_errors(request, form)
+        if form.is_valid() and attempt(form, lambda: change(**form.cleaned_data)) is not None:
+            messages.success(request, page.done)
+            return redirect(str(page.back.url))
+    context = {
+        "form": form,
+        "rows": rows,
+        "title": page.title,
+        "lead": page.lead,
+        "cancel_url": page.back.url,
+        "crumbs": [page.back],
+    }
+    return render(request, "components/tags_form.html", context, status=422 if form.errors else 200)
