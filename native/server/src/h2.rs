@@ -29,7 +29,7 @@ const TURN: usize = 32 * 1024;
 /// Milliseconds a client is given to read the last words of a connection.
 const LINGER_MS: u64 = 2000;
 /// Milliseconds after which it is looked a second time for the rest of a request that was answered.
-const REST_MS: u64 = 250;
+const REST_MS: u64 = 100;
 
 thread_local! {
     static BUFFERS: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };

@@ -15,6 +15,9 @@ pub const BATCH: usize = 64;
 const DATAGRAM: usize = 2048;
 /// Room for what a datagram over loopback has beyond that. Memory that is never used costs nothing.
 const OVERFLOW: usize = 65_536 - DATAGRAM;
+/// After so many datagrams none of which was longer than [`DATAGRAM`] no longer ones are made room for:
+/// the second piece of memory costs the kernel time with each datagram.
+const SHORT_RUN: usize = 1024;
 /// Room for the control messages of one datagram, in words so that they are aligned.
 const CONTROL_WORDS: usize = 12;
 
@@ -39,9 +42,9 @@ impl Batch {
 pub struct Receiver {
     arena: BytesMut,
     overflow: Vec<u8>,
-    /// A datagram came that was longer than [`DATAGRAM`]: a client found out that its path carries
-    /// such ones. The first is lost, as what tries a path may be; the next are taken whole.
-    large: bool,
+    /// Datagrams since one that was longer than [`DATAGRAM`]. From [`SHORT_RUN`] on the next long one is
+    /// lost, as what tries a path may be, and those that follow it are taken whole again.
+    short_run: usize,
     batch: Box<Batch>,
 }
 
@@ -49,21 +52,14 @@ impl Default for Receiver {
     fn default() -> Self {
         Self {
             arena: BytesMut::new(),
-            overflow: Vec::new(),
-            large: false,
+            overflow: Vec::with_capacity(BATCH * OVERFLOW),
+            short_run: 0,
             batch: Batch::new(),
         }
     }
 }
 
 impl Receiver {
-    /// One that takes long datagrams whole from the first on.
-    pub fn large() -> Self {
-        let mut receiver = Self::default();
-        receiver.take_large();
-        receiver
-    }
-
     /// Takes up to [`BATCH`] datagrams that are there, handing each to `each`; how many.
     ///
     /// # Errors
@@ -93,8 +89,11 @@ impl Receiver {
             unsafe { self.arena.set_len(DATAGRAM) };
             let mut part = self.arena.split_to(DATAGRAM);
             part.truncate(len);
+            self.short_run = match len > DATAGRAM || is_cut {
+                true => 0,
+                false => self.short_run.saturating_add(1),
+            };
             if is_cut {
-                self.take_large();
                 continue;
             }
             if len > DATAGRAM {
@@ -108,11 +107,6 @@ impl Receiver {
             });
         }
         Ok(n as usize)
-    }
-
-    fn take_large(&mut self) {
-        self.large = true;
-        self.overflow.reserve_exact(BATCH * OVERFLOW);
     }
 
     /// A datagram of which `more` bytes are in the overflow of message `i`.
@@ -131,6 +125,7 @@ impl Receiver {
     fn describe(&mut self) {
         let base: *mut u8 = self.arena.spare_capacity_mut().as_mut_ptr().cast();
         let overflow = self.overflow.as_mut_ptr();
+        let takes_long = self.short_run < SHORT_RUN;
         let Batch {
             names,
             iovs,
@@ -140,7 +135,7 @@ impl Receiver {
         for (i, message) in messages.iter_mut().enumerate() {
             iovs[i][0].iov_base = base.wrapping_add(i * DATAGRAM).cast();
             iovs[i][0].iov_len = DATAGRAM;
-            if self.large {
+            if takes_long {
                 iovs[i][1].iov_base = overflow.wrapping_add(i * OVERFLOW).cast();
                 iovs[i][1].iov_len = OVERFLOW;
             }
@@ -148,7 +143,7 @@ impl Receiver {
             header.msg_name = (&raw mut names[i]).cast();
             header.msg_namelen = size_of::<libc::sockaddr_storage>() as u32;
             header.msg_iov = iovs[i].as_mut_ptr();
-            header.msg_iovlen = 1 + usize::from(self.large);
+            header.msg_iovlen = 1 + usize::from(takes_long);
             header.msg_control = controls[i].as_mut_ptr().cast();
             header.msg_controllen = size_of::<Control>() as _;
         }
@@ -498,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn long_datagrams_are_taken_whole_after_the_first() {
+    fn long_datagrams_are_taken_whole_unless_there_were_none_for_long() {
         let (ours, theirs) = (socket("127.0.0.1:0"), socket("127.0.0.1:0"));
         let from = theirs.local_addr().unwrap();
         let send = |len, byte| {
@@ -508,22 +503,19 @@ mod tests {
         };
         let mut receiver = Receiver::default();
         send(60_000, 1);
-        assert_eq!(
-            receiver
-                .receive(ours.as_raw_fd(), |_| panic!("it was cut"))
-                .unwrap(),
-            1
-        );
-        send(60_000, 2);
-        send(2048, 3);
+        assert_eq!(take(&mut receiver, &ours, from, 1), [(None, 60_000, 1)]);
+        for _ in 0..SHORT_RUN {
+            send(100, 2);
+            take(&mut receiver, &ours, from, 1);
+        }
+        send(60_000, 3);
+        let cut = receiver.receive(ours.as_raw_fd(), |_| panic!("it was cut"));
+        assert_eq!(cut.unwrap(), 1);
+        send(60_000, 4);
+        send(2048, 5);
         assert_eq!(
             take(&mut receiver, &ours, from, 2),
-            [(None, 60_000, 2), (None, 2048, 3)]
-        );
-        send(60_000, 4);
-        assert_eq!(
-            take(&mut Receiver::large(), &ours, from, 1),
-            [(None, 60_000, 4)]
+            [(None, 60_000, 4), (None, 2048, 5)]
         );
     }
 
