@@ -45,27 +45,34 @@ def is_healthy(probe: dict[str, Any], status: int) -> bool:
     return status == wanted if wanted is not None else 0 < status < 500
 
 
-def until_healthy(probe: dict[str, Any]) -> str:
-    """ "" once the answer is as it shall be; after two seconds of asking, what is wrong with it."""
+def until_healthy(probe: dict[str, Any]) -> tuple[int, str]:
+    """(status, "") once the answer is as it shall be; after two seconds of asking, what is wrong with it."""
     return _until(probe, lambda status: is_healthy(probe, status), "below 500")
 
 
 def until_as_before(probe: dict[str, Any], before: int) -> str:
-    """The same for a site that answered `before`; nothing is asked of one that did not answer (0)."""
-    return _until(probe, lambda status: status == before, "%d, as before" % before) if before else ""
+    """What is wrong with a site that answered `before`, or ""; nothing is asked of one that did not answer (0)."""
+    return _until(probe, lambda status: status == before, "%d, as before" % before)[1] if before else ""
 
 
-def _until(probe: dict[str, Any], is_right: Any, wanted: str) -> str:
+def told(probe: dict[str, Any], status: int) -> str:
+    """A healthy answer in words. A new site without files answers 404, which is not a fault of its configuration."""
+    missing = status == 404 and probe["status"] is None
+    hint = " (nothing lies there: are the site's files in its folder?)" if missing else ""
+    return "%s answers %d%s" % (describe(probe), status, hint)
+
+
+def _until(probe: dict[str, Any], is_right: Any, wanted: str) -> tuple[int, str]:
     deadline = time.monotonic() + min(RETRY_FOR_S, probe["timeout_s"])
     pause = 0.02
     while True:
         status, problem = ask(probe)
         if is_right(status):
-            return ""
+            return status, ""
         if time.monotonic() + pause > deadline:
             wanted = str(probe["status"]) if probe["status"] is not None and "before" not in wanted else wanted
             answer = "answers %d" % status if status else "does not answer (%s)" % problem
-            return "%s %s; wanted: %s" % (describe(probe), answer, wanted)
+            return status, "%s %s; wanted: %s" % (describe(probe), answer, wanted)
         time.sleep(pause)
         pause *= 2
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from agents.host.steps import Step, Steps
 
 IN_PLACE = "in place, after the switch"
+MAX_ANSWERS_TOLD = 20
 
 
 class Transaction:
@@ -188,13 +189,14 @@ class Transaction:
     def _verify(self) -> None:
         before = {repr(item["probe"]): item["status"] for item in self._begun["answers"]}
         with self._steps.step("probe") as step:
-            wrong = [problem for problem in map(probe.until_healthy, self._request.probes) if problem]
+            answers = [(item, *probe.until_healthy(item)) for item in self._request.probes]
+            wrong = [problem for _, _, problem in answers if problem]
             guards = [item for item in self._request.guards if item not in self._request.probes]
             others = (probe.until_as_before(item, before[repr(item)]) for item in guards)
             wrong += ["another site suffers: %s" % problem for problem in others if problem]
             if wrong:
                 raise Failed("\n".join(wrong))
-            step.output = "%d addresses, %d other sites" % (len(self._request.probes), len(guards))
+            step.output = _answered([probe.told(item, status) for item, status, _ in answers], len(guards))
         faults.point("probed")
 
     def _commit(self) -> dict[str, Any]:
@@ -220,6 +222,13 @@ def _judge(step: Step, done: commands.Done, how: str) -> None:
     if done.exit_code != 0:
         raise Failed(done.output or "the test ended with status %d and said nothing" % done.exit_code)
     step.output = "tested %s\n%s" % (how, done.output) if done.output else "tested %s" % how
+
+
+def _answered(lines: list[str], others: int) -> str:
+    """What the sites answered, the first of them by name, and that the others of the server are as they were."""
+    more = len(lines) - MAX_ANSWERS_TOLD
+    lines = lines[:MAX_ANSWERS_TOLD] + ["and %d more answer" % more] * (more > 0)
+    return "\n".join(lines + ["%d of the server's other addresses answer as before" % others] * (others > 0))
 
 
 def _summary(plan: Plan) -> str:

@@ -183,7 +183,7 @@ class TokenForm(Form):
         label=_("Addresses"),
         required=False,
         widget=forms.Textarea(attrs={"rows": 3, "spellcheck": "false"}),
-        help_text=_("One a line: 192.0.2.7 or 10.0.0.0/8. Counts only with the box above; empty then means nobody."),
+        help_text=_("One a line: 192.0.2.7 or 10.0.0.0/8. With the box ticked and nothing here, nobody may use it."),
     )
 
     def clean_addresses(self) -> list[str]:
@@ -194,7 +194,7 @@ class TokenForm(Form):
     def clean(self) -> dict[str, Any]:
         data = super().clean() or {}
         if data.get("addresses") and not data.get("limit_addresses"):
-            self.add_error("limit_addresses", _("Tick this to have the addresses below count, or empty them."))
+            self.add_error("limit_addresses", _("Tick this for the addresses to count, or empty them."))
         return data
 
     def expires_at(self) -> dt.datetime | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,19 @@ def test_a_change_is_live_when_the_answer_comes(agent: AgentProcess, sites: Site
     ended = [event for event in events if event["status"] != "running"]
     assert ended == result["steps"][: len(ended)], "what was streamed is the beginning of what the result holds"
     assert not sites.leftovers()
+
+
+def test_what_each_site_answered_is_told(agent: AgentProcess, sites: Sites) -> None:
+    steps = agent.call("apply", sites.request(sites.shop(sites.text("shop", "new"))))["steps"]
+    asked, _, others = steps[-1]["output"].partition("\n")
+    assert re.fullmatch(r"http://shop\S* at \S+ answers \d{3}", asked)
+    assert others == "1 of the server's other addresses answer as before"
+
+
+def test_a_site_without_its_files_is_taken_and_said_to_lack_them(agent: AgentProcess, sites: Sites) -> None:
+    result = agent.call("apply", sites.request(sites.shop(sites.text("shop", "nothing", 404))))
+    assert result["outcome"] == "applied", result
+    assert "answers 404 (nothing lies there: are the site's files in its folder?)" in result["steps"][-1]["output"]
 
 
 def test_ten_changes_in_a_row_are_each_live_at_once(agent: AgentProcess, sites: Sites) -> None:

@@ -71,7 +71,7 @@ def enrolment_confirm(*, user: User, code: str) -> list[str]:
     counter = _matching_counter(user, code, time.time())
     if user.has_second_factor or counter is None or not _spend_counter(user, counter):
         raise ApplicationError(
-            "This code is not right. Check that the clock of your phone is, and type the next code.",
+            "This code is wrong. Check that your phone shows the right time, then type its next code.",
             field="code",
             code="wrong_code",
         )
