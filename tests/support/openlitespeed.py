@@ -65,10 +65,12 @@ class OpenLiteSpeedInstance:
 
     @property
     def pid(self) -> int | None:
+        """Of the main process; the file stays behind when that ends."""
         try:
-            return int(self.pid_file.read_text())
+            pid = int(self.pid_file.read_text())
         except (OSError, ValueError):
             return None
+        return pid if Path(f"/proc/{pid}").exists() else None
 
     def __enter__(self) -> Self:
         done = self.run()
