@@ -10,7 +10,7 @@ import pytest
 from panel.rendering.capabilities import differences
 from panel.rendering.spec import Listen, ServerBlock, SiteSpec, TlsFiles
 from tests.conformance.expected import fixed
-from tests.conformance.servers import ENGINES, Engine, serving
+from tests.conformance.servers import Engine, engines, serving
 from tests.support.ports import free_port
 from tests.support.process import tool
 
@@ -22,7 +22,7 @@ def _spoken(port: int) -> str:
     return subprocess.run(argv, capture_output=True, text=True, timeout=90, check=True).stdout
 
 
-@pytest.mark.parametrize("engine", ENGINES, ids=lambda engine: engine.name)
+@pytest.mark.parametrize("engine", engines(), ids=lambda engine: engine.name)
 def test_http2_is_spoken_or_named_as_not_offered(engine: Engine, server_root: Path) -> None:
     port = free_port()
     files = TlsFiles("own", f"{server_root}/tls/own.crt", f"{server_root}/tls/own.key")

@@ -9,7 +9,7 @@ import pytest
 
 from panel.rendering.spec import Location
 from tests.conformance.expected import one
-from tests.conformance.servers import ENGINES, Engine, serving
+from tests.conformance.servers import Engine, engines, serving
 from tests.conformance.world import world
 
 UPGRADE = (
@@ -18,7 +18,7 @@ UPGRADE = (
 )
 
 
-@pytest.mark.parametrize("engine", ENGINES, ids=lambda engine: engine.name)
+@pytest.mark.parametrize("engine", engines(), ids=lambda engine: engine.name)
 def test_bytes_pass_both_ways_through_an_upgraded_connection(engine: Engine, server_root: Path) -> None:
     with world(server_root, {}) as here:
         spec = one(here, "socket", Location("", "/socket/", "proxy", upstream="app", websocket=True))

@@ -119,6 +119,7 @@ class _Server(socketserver.ThreadingTCPServer):
 @contextmanager
 def world(root: Path, files: dict[str, str]) -> Iterator[World]:
     """`files` (path -> text) lie in `root`/www while the block runs."""
+    (root / "www").mkdir(exist_ok=True)
     for name, text in files.items():
         path = root / "www" / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -67,6 +67,15 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
         missing("OpenLiteSpeed speaks HTTP/2 without TLS for the whole server or not at all", "HTTP/1.1",
                 lambda context: not context.owner.tls),
     ),
+    "Listen.http3": (
+        differs("OpenLiteSpeed announces HTTP/3 in words of its own, and speaks it only with clients that name the host",
+                "Alt-Svc for 30 days, with the draft h3-29 as well; HTTP/2 for addresses without a name"),
+    ),
+    "ServerBlock.brotli": (
+        differs("OpenLiteSpeed uses Brotli for files only", "gzip for what applications and PHP answer",
+                lambda context: context.owner.brotli == "on"
+                and any(place.handler in ("proxy", "php") for place in context.owner.locations)),
+    ),
     "ServerBlock.autoindex": APACHE["ServerBlock.autoindex"],
     "Location.autoindex": APACHE["Location.autoindex"],
     "ServerBlock.error_log_level": (
@@ -153,6 +162,7 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
     "Location.cache": (
         differs("OpenLiteSpeed's cache module keeps the answers of all sites in one folder and has no limit of size",
                 "what expired is removed in time"),
+        missing("what OpenLiteSpeed keeps cannot be thrown away at once", "an answer goes when its time has come"),
         missing("OpenLiteSpeed keeps an answer also where the application says no-store or private",
                 "skip its visitors by a cookie, or do not keep that location"),
         differs("for a second after it was started or reloaded OpenLiteSpeed takes what it keeps for old",

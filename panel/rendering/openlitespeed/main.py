@@ -60,5 +60,6 @@ def _tuning() -> list[Node]:
         directive("keepAliveTimeout", 65),
         directive("enableGzipCompress", 1),
         directive("enableDynGzipCompress", 1),
+        directive("gzipAutoUpdateStatic", 1, comment="files too, and only so by Brotli"),
         directive("quicEnable", 1),
     ]

@@ -21,6 +21,11 @@ from panel.rendering.tree import Directive, Lines, Node, Raw, block, directive
 
 LEVELS = {"debug": "DEBUG", "info": "INFO", "notice": "NOTICE", "warn": "WARN", "error": "ERROR", "crit": "ERROR"}
 
+# (HTTP/2, HTTP/3) -> enableSpdy. Its bits are 4 and 8, but 4 alone is taken for a number of the days before SPDY was
+# dropped and offers nothing (SslContext::enableAlpn); with a bit of those days it is what it says.
+_PROTOCOLS = {(False, False): 0, (True, False): 5, (False, True): 8, (True, True): 12}
+_SPOKEN = {(False, False): "HTTP/1.1", (True, False): "HTTP/2", (False, True): "HTTP/3", (True, True): "HTTP/2 and 3"}
+
 
 def host(spec: SiteSpec, install: InstallSpec, number: int) -> tuple[Node, ...]:
     source, at = spec.blocks[number], f"/blocks/{number}"
@@ -107,7 +112,7 @@ def tls_keys(source: ServerBlock, at: str) -> list[Node]:
         directive("certFile", path(checks.path(source.tls.certificate_path, certificate), certificate)),
         directive("certChain", 1),
         directive("sslProtocol", 24, comment="TLS 1.2 and 1.3"),
-        directive("enableSpdy", (4 if http2 else 0) + (8 if http3 else 0), comment="4: HTTP/2, 8: HTTP/3"),
+        directive("enableSpdy", _PROTOCOLS[http2, http3], comment=_SPOKEN[http2, http3]),
         directive("enableQuic", int(http3)),
     ]
 
