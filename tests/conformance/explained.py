@@ -410,6 +410,8 @@ EXPLAINED = (
 def explanation(engine: str, shown: frozenset[str], request: Request, nginx: Answer, other: Answer) -> str:
     """The name of the documented departure that this is, or nothing. `shown`: the site's computed differences; of
     OpenLiteSpeed only those of the location that answers, any of which then stands for the departure."""
+    if other.status <= 0:  # no answer at all is never one that is merely different
+        return ""
     case = Case(request, nginx, other)
     for item in EXPLAINED:
         seen = not item.shown or any(text.startswith(item.shown) for text in shown)

@@ -36,7 +36,7 @@ class Echo(socketserver.StreamRequestHandler):
     """Says what reached it: method, target as it came, some headers, the body's length.
 
     A WebSocket is agreed to; one line that comes through it goes back in capitals, then it is closed.
-    One that holds `/slow` is answered after half a minute.
+    One that holds `/slow` is answered after half a minute, one with `/late` after eight seconds.
     A target that holds `/status-NNN` is answered with that status; one with `/plain` without a Content-Type.
     One that holds `/counted` is answered with how often it was asked for; `cookie`, `no-store`, `private`, `fresh` and
     `fails` in it say how: with a cookie, with that Cache-Control, fresh for an hour, with 503 from the second time on.
@@ -68,6 +68,8 @@ class Echo(socketserver.StreamRequestHandler):
         body = self._body(headers)
         if "/slow" in target:  # longer than any site here waits
             threading.Event().wait(30)
+        if "/late" in target:
+            threading.Event().wait(8)
         if "/pause" in target:
             threading.Event().wait(2.5)
         if "/counted" in target:

@@ -69,7 +69,7 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
     ),
     "Listen.http3": (
         differs("OpenLiteSpeed announces HTTP/3 in words of its own, and speaks it only with clients that name the host",
-                "Alt-Svc for 30 days, with the draft h3-29 as well; HTTP/2 for addresses without a name"),
+                "Alt-Svc for 30 days, with the draft h3-29 too; HTTP/2 for addresses without a name"),
     ),
     "ServerBlock.brotli": (
         differs("OpenLiteSpeed uses Brotli for files only", "gzip for what applications and PHP answer",
@@ -101,7 +101,7 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
     "Location.connection_limit": (missing(_SERVER_WIDE, "no limit here (perClientConnLimit is server-wide)"),),
     "Location.connect_timeout_s": (missing("OpenLiteSpeed has no time-out of its own for connecting", "its default"),),
     "Location.read_timeout_s": (
-        differs("OpenLiteSpeed keeps this with the upstream", "the longest that any location asks for",
+        missing("OpenLiteSpeed does not give up an upstream that takes a request and is slow to answer", "it waits",
                 lambda context: context.owner.handler == "proxy"),
         missing("OpenLiteSpeed keeps this with the PHP pool", "its default",
                 lambda context: context.owner.handler == "php"),
