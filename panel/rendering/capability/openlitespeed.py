@@ -68,7 +68,7 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
                 lambda context: not context.owner.tls),
     ),
     "Listen.http3": (
-        differs("OpenLiteSpeed announces HTTP/3 in words of its own, and speaks it only with clients that name the host",
+        differs("OpenLiteSpeed announces HTTP/3 in its own words and speaks it with clients that name the host",
                 "Alt-Svc for 30 days, with the draft h3-29 too; HTTP/2 for addresses without a name"),
     ),
     "ServerBlock.brotli": (
