@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 from tests.perf.account import own_group
+from tests.perf.ending import ended_with
 
 NAMES = ("render", "lists", "deploy", "push", "links", "loadtools")
 
@@ -29,7 +30,7 @@ def main(names: list[str]) -> int:
         f"{os.cpu_count()} CPUs, {platform.machine()}, Linux {platform.release()}, Python {platform.python_version()}"
     )
     try:
-        with own_group() as counted:
+        with own_group() as counted, ended_with(home):
             print(counted)
             for name in names or NAMES:
                 print(f"\n== {name}", flush=True)

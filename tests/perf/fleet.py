@@ -8,7 +8,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,16 +53,14 @@ def fleet(root: Path, size: int) -> Iterator[list[FleetHost]]:
     root.chmod(0o755)
     make_key(root / "client_key")
     hosts = [_host(root / f"h{number:02}", number, root / "client_key") for number in range(size)]
-    try:
+    with ExitStack() as ended:
+        ended.callback(shutil.rmtree, root, ignore_errors=True)
         for host in hosts:
+            ended.callback(host.sshd.stop)
+            ended.callback(host.nginx.stop)
             host.sshd.start()
             host.nginx.start()
         yield hosts
-    finally:
-        for host in hosts:
-            host.nginx.stop()
-            host.sshd.stop()
-        shutil.rmtree(root, ignore_errors=True)
 
 
 def site_text(host: FleetHost, mark: str) -> str:
