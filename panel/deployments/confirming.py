@@ -47,8 +47,11 @@ def deployment_confirm(*, actor: User, deployment: Deployment, accept_drift: boo
         item.deployment = of[item.deployment_id]
     require_each(actor, Action.DEPLOY, (item.site.team for item in items))
     _require_main(actor, batch)
-    if any(row.status != DeploymentStatus.PLANNED or row.confirmed_at for row in batch):
-        raise Conflict(f"{deployment} was confirmed or discarded before; nothing was done again.")
+    for row in batch:
+        if row.status == DeploymentStatus.CANCELLED and row.error:
+            raise Conflict(row.error)
+        if row.status != DeploymentStatus.PLANNED or row.confirmed_at:
+            raise Conflict(f"{deployment} was confirmed or discarded before; nothing was done again.")
     refuse_paused(row.host for row in batch)
     _refuse_drift(batch, accept_drift)
     with transaction.atomic():

@@ -25,6 +25,7 @@ from panel.deployments.models import (
     SiteState,
     SiteStatus,
 )
+from panel.deployments.overtaken import overtaken_cancel
 from panel.deployments.replacing import replaced_done
 from panel.hosts.claims import Claim
 from panel.hosts.models import EngineInstall
@@ -139,6 +140,7 @@ def _succeeded(ends: Sequence[End]) -> None:
     items = list(DeploymentItem.objects.filter(deployment__in=deployments))
     _states_set(items, deployments)
     _drift_close(items, deployments)
+    overtaken_cancel(items)
     replaced_done([item.revision_id for item in items if item.revision_id])
     for deployment in deployments.values():
         _follow(deployment, deployment.plan["after"])

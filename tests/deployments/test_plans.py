@@ -196,6 +196,7 @@ def test_another_deployment_makes_the_plan_stale(people: Cast) -> None:
     site = shop(people)
     older = planned(people, site)
     live(people, site)
+    Deployment.objects.filter(pk=older.pk).update(status=DeploymentStatus.PLANNED, error="")  # as of an older panel
     with pytest.raises(Conflict, match="stands as shop #1 now, not as nothing"):
         services.deployment_confirm(actor=people.owner, deployment=older)
 
