@@ -407,6 +407,17 @@ impl World {
         &self.answers[&id].0
     }
 
+    /// Lets time pass until the server has forgotten its connections.
+    pub fn run_out(&mut self) {
+        for _ in 0..10_000 {
+            if self.server.is_empty() {
+                return;
+            }
+            self.turn();
+        }
+        panic!("connections stay");
+    }
+
     pub fn run(&mut self, what: &str, mut done: impl FnMut(&mut Self) -> bool) {
         for _ in 0..1_000_000 {
             if done(self) {
