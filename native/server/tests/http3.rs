@@ -116,7 +116,6 @@ fn connections_and_what_became_of_them_are_counted() {
     for wanted in [
         "gallop_quic_connections_total 2",
         "gallop_quic_handshakes_total 2",
-        "gallop_quic_retries_total 2",
         "gallop_quic_migrations_total 0",
         "gallop_quic_stateless_resets_total 0",
         "gallop_zone_requests_total{zone=\"127.0.0.1:PORT\",class=\"2xx\"} 1",
@@ -124,6 +123,12 @@ fn connections_and_what_became_of_them_are_counted() {
         let wanted = wanted.replace("PORT", &site.port.to_string());
         assert!(text.lines().any(|l| l == wanted), "{wanted} in {text}");
     }
+    let retries = text.lines().find_map(|line| {
+        let number = line.strip_prefix("gallop_quic_retries_total ")?;
+        number.parse::<u64>().ok()
+    });
+    // One for each client, and one more for each that asked again because the machine was too busy to answer in time.
+    assert!(retries.is_some_and(|n| n >= 2), "{text}");
 }
 
 #[test]
