@@ -3,6 +3,7 @@
 use crate::cid::{ConnectionId, LOCAL_LEN};
 use crate::connection::{Begin, Config, Connection, From};
 use crate::crypto::Tls;
+use crate::ecn::Ecn;
 use crate::error::{Error, Reason};
 use crate::packet::{self, Header, Kind, Long, FIXED, LONG, MIN_INITIAL};
 use crate::streams::{End, Limits};
@@ -54,6 +55,8 @@ pub struct Options {
     pub retry: bool,
     /// Datagrams go out in batches of a size.
     pub gso: bool,
+    /// Datagrams can go out marked with ECT(0), as their [`Transmit::ecn`] says.
+    pub ecn: bool,
     /// In all connection ids of the endpoint, so that what comes for them can be led to it.
     pub label: u8,
     /// What tokens are made from. Endpoints with the same one take each other's tokens for addresses.
@@ -75,6 +78,7 @@ impl Default for Options {
             handshake: Duration::from_secs(10),
             retry: false,
             gso: true,
+            ecn: true,
             label: 0,
             secret: random(),
             steered: false,
@@ -91,6 +95,8 @@ pub struct Datagram {
     pub local: Option<IpAddr>,
     /// Its content.
     pub data: BytesMut,
+    /// How networks or the client marked it.
+    pub ecn: Ecn,
 }
 
 /// A datagram, or several of equal size for one destination, to be sent.
@@ -102,6 +108,20 @@ pub struct Transmit {
     pub local: Option<IpAddr>,
     /// Length of each datagram but the last, when the content is more than one.
     pub segment: Option<usize>,
+    /// To be marked with ECT(0); otherwise with nothing.
+    pub ecn: bool,
+}
+
+impl Transmit {
+    /// One datagram without a mark.
+    pub fn unmarked(remote: SocketAddr, local: Option<IpAddr>) -> Self {
+        Self {
+            remote,
+            local,
+            segment: None,
+            ecn: false,
+        }
+    }
 }
 
 /// Takes datagrams to be sent.
@@ -230,6 +250,7 @@ impl Endpoint {
             max_udp_payload: MAX_PAYLOAD,
             mtu: INTERNET_MTU,
             gso: options.gso,
+            ecn: options.ecn,
             new_token: options.retry,
         };
         Self {
@@ -270,11 +291,13 @@ impl Endpoint {
             remote,
             local,
             data,
+            ecn,
         } = datagram;
         let from = From {
             remote,
             local,
             bytes: data.len(),
+            ecn,
         };
         let key = match &header {
             Header::Short(id) => number(id).and_then(|id| self.ids.get(&id)).copied(),
@@ -711,11 +734,7 @@ fn new_id(ids: &mut Ids, label: u8, key: Key) -> ConnectionId {
 }
 
 fn answer(out: &mut impl Output, from: From) {
-    out.push(Transmit {
-        remote: from.remote,
-        local: from.local,
-        segment: None,
-    });
+    out.push(Transmit::unmarked(from.remote, from.local));
 }
 
 /// Says why no connection is made, and forgets it.

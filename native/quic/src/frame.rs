@@ -1,6 +1,7 @@
 //! Frames (RFC 9000, section 19).
 
 use crate::cid::ConnectionId;
+use crate::ecn::Counts;
 use crate::error::{Error, Reason};
 use crate::ranges::Ranges;
 use gallop_http::h3::varint;
@@ -35,6 +36,8 @@ pub const HANDSHAKE_DONE: u64 = 0x1e;
 const FIN: u64 = 0x01;
 const LEN: u64 = 0x02;
 const OFF: u64 = 0x04;
+/// Bytes that an ACK frame of one range may take.
+pub const ACK_ROOM: usize = 64;
 /// Largest number of streams of a kind.
 const MAX_STREAMS: u64 = 1 << 60;
 
@@ -44,6 +47,8 @@ pub struct Ack<'a> {
     pub largest: u64,
     /// As it is encoded.
     pub delay: u64,
+    /// Packets that came with marks, if it tells.
+    pub marks: Option<Counts>,
     first: u64,
     rest: &'a [u8],
 }
@@ -234,14 +239,18 @@ impl<'a> Frames<'a> {
             smallest = smallest.checked_sub(gap + 2)?.checked_sub(len)?;
         }
         let rest = &start[..start.len() - self.input.len()];
-        if ecn {
-            for _ in 0..3 {
-                self.number()?;
-            }
-        }
+        let marks = match ecn {
+            true => Some(Counts {
+                ect0: self.number()?,
+                ect1: self.number()?,
+                ce: self.number()?,
+            }),
+            false => None,
+        };
         Some(Frame::Ack(Ack {
             largest,
             delay,
+            marks,
             first,
             rest,
         }))
@@ -336,12 +345,13 @@ pub fn write(out: &mut Vec<u8>, values: &[u64]) {
     values.iter().for_each(|value| varint::encode(out, *value));
 }
 
-/// Writes an ACK frame of as many ranges as `room` bytes take, the highest first.
-pub fn write_ack(out: &mut Vec<u8>, ranges: &Ranges, delay: u64, room: usize) {
+/// Writes an ACK frame of as many ranges as `room` bytes take, the highest first, and of the marks that were seen.
+pub fn write_ack(out: &mut Vec<u8>, ranges: &Ranges, delay: u64, marks: &Counts, room: usize) {
     let mut all = ranges.iter().rev();
     let Some(top) = all.next() else { return };
-    write(out, &[ACK, top.end - 1, delay]);
-    let fits = room.saturating_sub(40) / 16;
+    let kind = if marks.any() { ACK_ECN } else { ACK };
+    write(out, &[kind, top.end - 1, delay]);
+    let fits = room.saturating_sub(ACK_ROOM) / 16;
     let count = all.len().min(fits);
     write(out, &[count as u64, top.end - 1 - top.start]);
     let mut smallest = top.start;
@@ -351,6 +361,9 @@ pub fn write_ack(out: &mut Vec<u8>, ranges: &Ranges, delay: u64, room: usize) {
             &[smallest - range.end - 1, range.end - 1 - range.start],
         );
         smallest = range.start;
+    }
+    if kind == ACK_ECN {
+        write(out, &[marks.ect0, marks.ect1, marks.ce]);
     }
 }
 
@@ -429,20 +442,23 @@ mod tests {
         #[test]
         fn acknowledgements_survive(
             ranges in prop::collection::vec((0u64..1 << 40, 1u64..100), 1..40), delay in 0u64..1 << 20,
+            ect0 in 0u64..1 << 30,
         ) {
             let mut set = Ranges::default();
             for (start, len) in ranges {
                 set.insert(start..start + len);
             }
             let mut out = Vec::new();
-            write_ack(&mut out, &set, delay, 2000);
+            let marks = Counts { ect0, ect1: 0, ce: ect0 / 2 };
+            write_ack(&mut out, &set, delay, &marks, 2000);
             let mut frames = Frames::new(&out);
             let Ok(Some((_, Frame::Ack(ack)))) = frames.next() else {
                 return Err(TestCaseError::fail("not read"));
             };
             let read: Vec<_> = ack.ranges().collect();
             let wanted: Vec<_> = set.iter().rev().cloned().collect();
-            prop_assert_eq!((read, ack.delay), (wanted, delay));
+            let told = Some(marks).filter(Counts::any);
+            prop_assert_eq!((read, ack.delay, ack.marks), (wanted, delay, told));
             prop_assert!(frames.next().unwrap().is_none());
         }
 
@@ -517,7 +533,7 @@ mod tests {
             set.insert(2 * n..2 * n + 1);
         }
         let mut out = Vec::new();
-        write_ack(&mut out, &set, 0, 100);
+        write_ack(&mut out, &set, 0, &Counts::default(), 124);
         assert!(out.len() <= 100);
         assert!(all(&out).unwrap()[0].starts_with("[198..199, 196..197"));
     }

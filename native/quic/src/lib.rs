@@ -11,6 +11,7 @@ mod cid;
 mod connection;
 mod crypto;
 mod cubic;
+mod ecn;
 mod endpoint;
 mod error;
 mod frame;
@@ -27,6 +28,7 @@ mod token;
 
 pub use cid::{ConnectionId, LABEL_AT, LOCAL_LEN};
 pub use crypto::{alert, initial_suite, Fixed, Session, Tls};
+pub use ecn::Ecn;
 pub use endpoint::{Counts, Datagram, Endpoint, Event, Key, Options, Output, Transmit};
 pub use error::{Error, Reason};
 pub use streams::End;

@@ -52,6 +52,8 @@ enum State {
 pub struct Sent {
     pub at: Instant,
     pub size: u16,
+    /// As able to carry ECN.
+    marked: bool,
     state: State,
     count: u16,
     contents: u64,
@@ -77,6 +79,8 @@ pub struct Outcome {
     pub packets: Vec<(u64, Instant, u16)>,
     /// What they carried.
     pub contents: Vec<Content>,
+    /// How many were marked.
+    pub marked: u64,
     /// Packets were lost over such a time that the path is congested for good.
     pub persistent: bool,
 }
@@ -86,6 +90,7 @@ impl Outcome {
     pub fn clear(&mut self) {
         self.packets.clear();
         self.contents.clear();
+        self.marked = 0;
         self.persistent = false;
     }
 }
@@ -121,9 +126,10 @@ impl SentPackets {
         self.open += 1;
     }
 
-    /// The packet being written is sent; `in_flight`: it asks for an acknowledgement or is padded.
+    /// The packet being written is sent; `in_flight`: it asks for an acknowledgement or is padded;
+    /// `marked`: it goes out with ECT(0).
     #[inline]
-    pub fn push(&mut self, at: Instant, size: u16, in_flight: bool) {
+    pub fn push(&mut self, at: Instant, size: u16, in_flight: bool, marked: bool) {
         let state = if in_flight {
             State::InFlight
         } else {
@@ -135,6 +141,7 @@ impl SentPackets {
         self.packets.push_back(Sent {
             at,
             size,
+            marked,
             state,
             count,
             contents,
@@ -152,6 +159,7 @@ impl SentPackets {
         self.packets.push_back(Sent {
             at,
             size: 0,
+            marked: false,
             state,
             count: 0,
             contents,
@@ -166,6 +174,7 @@ impl SentPackets {
     fn settle(&mut self, index: usize, state: State, out: &mut Outcome) {
         let sent = self.packets[index];
         self.packets[index].state = state;
+        out.marked += u64::from(sent.marked);
         if sent.state == State::InFlight {
             self.in_flight -= 1;
             out.packets
@@ -281,7 +290,7 @@ mod tests {
         let mut packets = SentPackets::default();
         for n in 0..count {
             packets.carry(Content::NewId(n));
-            packets.push(at, 1000, true);
+            packets.push(at, 1000, true, false);
         }
         packets
     }
@@ -323,8 +332,8 @@ mod tests {
     fn losses_over_a_long_time_are_told_apart() {
         let now = Instant::now();
         let (mut packets, mut out) = (sent(1, now), Outcome::default());
-        packets.push(now + 20 * DELAY, 1000, true);
-        packets.push(now + 21 * DELAY, 1000, true);
+        packets.push(now + 20 * DELAY, 1000, true, false);
+        packets.push(now + 21 * DELAY, 1000, true, false);
         packets.acked(2..3, &mut Outcome::default()).unwrap();
         packets.detect(now + 23 * DELAY, 2, DELAY, Some(10 * DELAY), &mut out);
         assert!(out.persistent && out.packets.len() == 2);
@@ -336,11 +345,11 @@ mod tests {
         let mut packets = SentPackets::default();
         for n in 0..2 * MAX_PACKETS as u64 {
             packets.carry(Content::Ack(n));
-            packets.push(now, 30, false);
+            packets.push(now, 30, false, false);
         }
         assert_eq!((packets.packets.len(), packets.contents.len()), (1, 1));
-        packets.push(now, 30, true);
-        (0..MAX_PACKETS).for_each(|_| packets.push(now, 30, false));
+        packets.push(now, 30, true, false);
+        (0..MAX_PACKETS).for_each(|_| packets.push(now, 30, false, false));
         assert!(packets.is_full());
     }
 
@@ -349,7 +358,7 @@ mod tests {
         let now = Instant::now();
         let mut packets = sent(1, now);
         packets.skip(now);
-        packets.push(now, 1000, true);
+        packets.push(now, 1000, true, false);
         let mut out = Outcome::default();
         assert_eq!(packets.acked(2..3, &mut out), Ok(()));
         assert_eq!(packets.acked(0..3, &mut out), Err(NeverSent));

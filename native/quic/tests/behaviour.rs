@@ -5,7 +5,7 @@ mod common;
 
 use bytes::BytesMut;
 use common::{address, client_config, pattern, Link, World};
-use gallop_quic::{Datagram, Event, Options};
+use gallop_quic::{Datagram, Ecn, Event, Options};
 use std::time::Duration;
 
 fn world() -> World {
@@ -128,6 +128,7 @@ fn what_belongs_to_no_connection_is_reset_with_less_than_came() {
             remote: address(9),
             local: None,
             data: noise(len),
+            ecn: Ecn::None,
         };
         world.server.receive(world.now, datagram, &mut world.out);
         assert_eq!(world.out.queue.len(), answered, "{len} bytes");
@@ -150,6 +151,7 @@ fn an_unknown_version_is_answered_with_ours() {
             remote: address(9),
             local: None,
             data,
+            ecn: Ecn::None,
         };
         world.server.receive(world.now, datagram, &mut world.out);
         assert_eq!(world.out.queue.len(), answered);

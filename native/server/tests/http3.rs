@@ -316,6 +316,33 @@ fn a_rejected_name_gets_an_alert() {
     assert!(closed.contains("112"), "{closed}");
 }
 
+#[test]
+fn datagrams_are_marked_for_clients_that_tell_of_marks_and_for_no_others() {
+    let site = Site::start("", |html| {
+        std::fs::write(html.join("large.bin"), pattern(300_000)).unwrap();
+    });
+    for tells in [true, false] {
+        let mut client = Client::connect(site.port, site.certificate.clone());
+        client.tells_marks = tells;
+        let mut client = Site::ready(client);
+        for round in 0..3 {
+            let (sent, came) = (client.sent, client.came);
+            let id = client.get("/large.bin");
+            assert!(client.answer(id).body == pattern(300_000));
+            let (sent, came) = (
+                (client.sent.0 - sent.0, client.sent.1 - sent.1),
+                (client.came.0 - came.0, client.came.1 - came.1),
+            );
+            // The server tells of the client's marks, or the client would send none any more.
+            assert_eq!(sent.0, sent.1, "round {round}, {tells}");
+            // In the first round the server finds out.
+            let wanted = if tells { came.0 } else { 0 };
+            assert!(round == 0 || came.1 == wanted, "{came:?}, {tells}");
+        }
+        assert_eq!(client.closed, None);
+    }
+}
+
 /// Clients that are only busy must not get the session tickets twice.
 #[test]
 fn what_follows_the_handshake_is_not_repeated_to_a_client_that_is_slow_to_acknowledge() {

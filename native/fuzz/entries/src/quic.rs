@@ -4,7 +4,7 @@
 use arbitrary::{Arbitrary, Unstructured};
 use bytes::{Bytes, BytesMut};
 use gallop_quic::Fixed;
-use gallop_server::quic::{Datagram, Endpoint, Event, Options, Sender};
+use gallop_server::quic::{Datagram, Ecn, Endpoint, Event, Options, Sender};
 use quinn_proto::crypto::rustls::QuicClientConfig;
 use quinn_proto::{ClientConfig, ConnectionHandle, DatagramEvent, Dir, EndpointConfig};
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
@@ -197,6 +197,8 @@ impl World {
             remote: address(4433),
             local: None,
             data: BytesMut::from(data),
+            // Any mark, the same whenever the input is replayed.
+            ecn: Ecn::of(data.last().copied().unwrap_or_default()),
         };
         self.server.receive(self.now, datagram, &mut self.out);
         self.take_sent();

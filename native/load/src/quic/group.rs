@@ -4,8 +4,8 @@ use super::connection::{Asking, Connection};
 use crate::options::Options;
 use gallop_server::quic::{prepare, Datagram, Output, Receiver, Sender, Transmit};
 use quinn_proto::{
-    ClientConfig, ConnectionHandle, DatagramEvent, Endpoint, EndpointConfig, MtuDiscoveryConfig,
-    TransportConfig, VarInt,
+    ClientConfig, ConnectionHandle, DatagramEvent, EcnCodepoint, Endpoint, EndpointConfig,
+    MtuDiscoveryConfig, TransportConfig, VarInt,
 };
 use std::collections::HashMap;
 use std::io;
@@ -37,7 +37,7 @@ impl Group {
             SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
         };
         let socket = UdpSocket::bind((any, 0))?;
-        prepare(socket.as_raw_fd(), any)?;
+        let marks = prepare(socket.as_raw_fd(), any)?;
         let mut config = EndpointConfig::default();
         config
             .max_udp_payload_size(options.mtu)
@@ -45,8 +45,8 @@ impl Group {
         Ok(Self {
             socket,
             endpoint: Endpoint::new(Arc::new(config), None, true, None),
-            receiver: Receiver::large(),
-            sender: Sender::default(),
+            receiver: Receiver::default(),
+            sender: Sender::marking(marks),
             connections: HashMap::new(),
             active: Vec::new(),
             wanted,
@@ -90,8 +90,10 @@ impl Group {
                     remote,
                     local,
                     data,
+                    ecn,
                 } = datagram;
-                let event = endpoint.handle(now, remote, local, None, data, &mut buffer);
+                let ecn = EcnCodepoint::from_bits(ecn as u8);
+                let event = endpoint.handle(now, remote, local, ecn, data, &mut buffer);
                 if let Some(DatagramEvent::ConnectionEvent(handle, event)) = event {
                     if let Some(connection) = connections.get_mut(&handle) {
                         connection.quic.handle_event(event);
@@ -146,6 +148,7 @@ impl Group {
                 remote: transmit.destination,
                 local: transmit.src_ip,
                 segment: transmit.segment_size,
+                ecn: transmit.ecn.is_some(),
             });
         }
         while let Some(event) = connection.quic.poll_endpoint_events() {

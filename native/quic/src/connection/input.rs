@@ -211,7 +211,7 @@ impl Connection {
         let seen = self.frames(now, from, packet)?;
         let at_once = packet.level != Level::Data;
         let space = &mut self.spaces[packet.level as usize];
-        let highest = space.on_received(now, packet.number, seen.eliciting, at_once);
+        let highest = space.on_received(now, packet.number, from.ecn, seen.eliciting, at_once);
         if packet.level != Level::Data || packet.early || !self.is_open() {
             return Ok(());
         }

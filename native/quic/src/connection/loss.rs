@@ -1,6 +1,7 @@
 //! Acknowledgements, losses and probes (RFC 9002).
 
 use super::{Connection, Level};
+use crate::ecn::Report;
 use crate::error::{Error, Reason};
 use crate::frame::Ack;
 use crate::recovery::{Content, Outcome};
@@ -45,9 +46,13 @@ impl Connection {
                 return Err(Error::new(Reason::ProtocolViolation, reason));
             }
         }
+        let is_news = space.largest_acked < Some(ack.largest);
         space.largest_acked = space.largest_acked.max(Some(ack.largest));
         if outcome.packets.is_empty() && outcome.contents.is_empty() {
             return Ok(());
+        }
+        if is_news {
+            self.judge_marks(now, level, ack, outcome);
         }
         let newest = outcome
             .packets
@@ -70,6 +75,21 @@ impl Connection {
         outcome.clear();
         self.losses(now, level, outcome);
         Ok(())
+    }
+
+    /// What an acknowledgement that is not older than others says of marked packets (RFC 9002, appendix B.7).
+    fn judge_marks(&mut self, now: Instant, level: Level, ack: &Ack<'_>, outcome: &Outcome) {
+        let marked = &mut self.spaces[level as usize].marked;
+        let report = marked.judge(ack.marks, outcome.marked);
+        if level == Level::Data && ack.largest < self.path.first {
+            // It tells of the way to where the client was before.
+            return;
+        }
+        self.path.marking.reported(report);
+        let newest = outcome.packets.iter().map(|(_, at, _)| *at).max();
+        if let (Report::Arrive { ce: true }, Some(newest)) = (report, newest) {
+            self.path.cubic.lost(now, newest);
+        }
     }
 
     fn measure(&mut self, now: Instant, level: Level, number: u64, at: Instant, delay: u64) {
@@ -170,6 +190,7 @@ impl Connection {
         }
         let Some(newest) = newest else { return };
         let path = &mut self.path;
+        path.marking.lost(outcome.marked);
         path.cubic.lost(now, newest);
         if outcome.persistent {
             path.cubic.collapse();
@@ -231,6 +252,7 @@ impl Connection {
     /// Nothing was acknowledged for long: asks for it, best with what may be missing.
     pub(super) fn probe(&mut self, level: Level) {
         self.probe_timeouts += 1;
+        self.path.marking.pause();
         let space = &mut self.spaces[level as usize];
         space.probes = PROBES;
         let wanted: fn(&Content) -> bool = match level {

@@ -39,7 +39,7 @@ impl Connection {
             // It is back, or was never gone: another one sent copies of its packets (9.3.2).
             Some(known) if known.remote == from.remote => known,
             known => {
-                let mut path = Path::new(from.remote, from.local, self.config.mtu);
+                let mut path = Path::new(from.remote, from.local, self.config.mtu, self.config.ecn);
                 if from.remote.ip() == self.path.remote.ip() {
                     // Only the port changed: the way is the same (9.4).
                     path.rtt = self.path.rtt.clone();

@@ -12,6 +12,7 @@ mod space;
 
 use crate::cid::ConnectionId;
 use crate::crypto::{Session, Tls};
+use crate::ecn::Ecn;
 use crate::endpoint::Event;
 use crate::frame;
 use crate::keys::OneRtt;
@@ -44,16 +45,19 @@ pub struct Config {
     pub mtu: u16,
     /// Datagrams of a size may go out together.
     pub gso: bool,
+    /// Datagrams can be marked with ECT(0).
+    pub ecn: bool,
     /// Clients get tokens for later connections.
     pub new_token: bool,
 }
 
-/// Where a datagram came from, and how long it was.
+/// Where a datagram came from, how long it was, and how it was marked.
 #[derive(Clone, Copy, Debug)]
 pub struct From {
     pub remote: SocketAddr,
     pub local: Option<IpAddr>,
     pub bytes: usize,
+    pub ecn: Ecn,
 }
 
 /// How a connection begins.
@@ -122,6 +126,8 @@ pub struct Connection {
     /// Sending again postpones the idle timeout only after something came.
     idle_extended: bool,
     paced_until: Option<Instant>,
+    /// What is being written goes out marked with ECT(0).
+    marking: bool,
     handshake_done_due: bool,
     new_token: Vec<u8>,
     new_token_due: bool,
@@ -151,7 +157,7 @@ impl Connection {
         };
         let suite = tls.suite();
         let initial = suite.keys(begin.destination.as_slice(), Side::Server, Version::V1);
-        let mut path = Path::new(begin.from.remote, begin.from.local, config.mtu);
+        let mut path = Path::new(begin.from.remote, begin.from.local, config.mtu, config.ecn);
         path.validated = begin.validated;
         let mut spaces: [Space; 3] = Default::default();
         spaces[0].keys = Some(initial);
@@ -183,6 +189,7 @@ impl Connection {
             handshake_until: Some(begin.now + config.handshake),
             idle_extended: false,
             paced_until: None,
+            marking: false,
             handshake_done_due: false,
             new_token: Vec::new(),
             new_token_due: false,

@@ -13,7 +13,7 @@ use std::time::Instant;
 
 const LEVELS: [Level; 3] = [Level::Initial, Level::Handshake, Level::Data];
 /// Bytes of a datagram that must be left for another packet to be begun in it.
-const MIN_ROOM: usize = MAX_LONG + TAG + 40;
+const MIN_ROOM: usize = MAX_LONG + TAG + frame::ACK_ROOM;
 /// Bytes of a datagram that starts a connection or tries a path (RFC 9000, sections 8.2.1 and 14.1).
 const FULL: usize = 1200;
 /// We announce no exponent: delays are told in units of 8 microseconds (RFC 9000, section 18.2).
@@ -55,6 +55,7 @@ impl Connection {
             remote: self.path.remote,
             local: self.path.local,
             segment,
+            ecn: self.marking,
         }
     }
 
@@ -64,6 +65,7 @@ impl Connection {
         segments: usize,
         out: &mut Vec<u8>,
     ) -> Result<Option<Transmit>, Error> {
+        self.marking = false;
         if let Some(transmit) = self.transmit_path(now, out)? {
             return Ok(Some(transmit));
         }
@@ -74,6 +76,7 @@ impl Connection {
         if let Some(keys) = &mut self.one_rtt {
             keys.renew();
         }
+        self.marking = self.path.marking.is_on();
         let mtu = self.mtu();
         let segments = if self.config.gso { segments } else { 1 };
         let mut count = 0;
@@ -234,7 +237,7 @@ impl Connection {
         let space = &mut self.spaces[level as usize];
         if space.wants_ack() {
             let delay = space.ack_delay(now).as_micros() as u64 >> ACK_DELAY_EXPONENT;
-            frame::write_ack(out, &space.received, delay, end - out.len());
+            frame::write_ack(out, &space.received, delay, &space.marks, end - out.len());
             let largest = space.ack_sent();
             space.sent.carry(Content::Ack(largest));
         }
@@ -295,12 +298,16 @@ impl Connection {
             _ => unreachable!("packets are only begun with keys"),
         }
         let size = out.len() - at.start;
-        space.sent.push(now, size as u16, in_flight);
+        space.sent.push(now, size as u16, in_flight, self.marking);
+        space.marked.sent += u64::from(self.marking);
         self.sent_packets += 1;
         if in_flight {
             space.eliciting_at = Some(now);
             self.in_flight += size as u64;
             self.path.pacer.sent(size as u64);
+            if self.marking {
+                self.path.marking.sent();
+            }
             if !std::mem::replace(&mut self.idle_extended, true) {
                 self.extend_idle(now);
             }
@@ -415,25 +422,16 @@ impl Connection {
             if from.remote == self.path.remote {
                 self.path.on_sent(out.len());
             }
-            let (remote, local, segment) = (from.remote, from.local, None);
-            return Ok(Some(Transmit {
-                remote,
-                local,
-                segment,
-            }));
+            return Ok(Some(Transmit::unmarked(from.remote, from.local)));
         }
         let Some((data, path)) = self.due_challenge() else {
             return Ok(None);
         };
         let full = FULL.min(path.allowance());
         path.on_sent(full);
-        let (remote, local, segment) = (path.remote, path.local, None);
+        let transmit = Transmit::unmarked(path.remote, path.local);
         self.path_packet(now, out, frame::PATH_CHALLENGE, data, full)?;
-        Ok(Some(Transmit {
-            remote,
-            local,
-            segment,
-        }))
+        Ok(Some(transmit))
     }
 
     /// A path whose address is to be asked whether it is the client's, and may be.
@@ -472,6 +470,7 @@ impl Connection {
         if !std::mem::take(due) || self.path.allowance() < FULL {
             return None;
         }
+        self.marking = false;
         for level in LEVELS {
             let has_keys = match level {
                 Level::Data => self.one_rtt.is_some(),

@@ -1,6 +1,7 @@
 //! The way to the client and back: address, round trips, congestion (RFC 9000, sections 8 and 9).
 
 use crate::cubic::Cubic;
+use crate::ecn::Marking;
 use crate::mtu::Mtu;
 use crate::pacer::Pacer;
 use crate::rtt::Rtt;
@@ -26,11 +27,12 @@ pub struct Path {
     pub cubic: Cubic,
     pub pacer: Pacer,
     pub mtu: Mtu,
+    pub marking: Marking,
 }
 
 impl Path {
-    /// A new one; packets of up to `mtu` bytes are of use.
-    pub fn new(remote: SocketAddr, local: Option<IpAddr>, mtu: u16) -> Self {
+    /// A new one; packets of up to `mtu` bytes are of use. `ecn`: what goes out can be marked.
+    pub fn new(remote: SocketAddr, local: Option<IpAddr>, mtu: u16, ecn: bool) -> Self {
         let mtu = Mtu::new(mtu);
         Self {
             remote,
@@ -44,6 +46,7 @@ impl Path {
             cubic: Cubic::new(mtu.current().into()),
             pacer: Pacer::default(),
             mtu,
+            marking: Marking::new(ecn),
         }
     }
 

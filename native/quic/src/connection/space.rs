@@ -1,5 +1,6 @@
 //! A packet number space (RFC 9000, section 12.3): what came in it, what is under way.
 
+use crate::ecn::{Counts, Ecn, Marked};
 use crate::ranges::Ranges;
 use crate::recovery::SentPackets;
 use crate::streams::{Assembler, SendBuffer};
@@ -28,6 +29,8 @@ pub struct Space {
     /// Of Initial and Handshake packets, while they are in use.
     pub keys: Option<Keys>,
     pub received: Ranges,
+    /// The marks they had.
+    pub marks: Counts,
     /// Packets below were seen, or came too late.
     floor: u64,
     /// When the largest came.
@@ -37,6 +40,7 @@ pub struct Space {
     pub ack_now: bool,
     pub ack_at: Option<Instant>,
     pub sent: SentPackets,
+    pub marked: Marked,
     pub largest_acked: Option<u64>,
     pub loss_at: Option<Instant>,
     /// When the last packet was sent that asks for an acknowledgement.
@@ -66,9 +70,11 @@ impl Space {
         &mut self,
         now: Instant,
         number: u64,
+        ecn: Ecn,
         eliciting: bool,
         at_once: bool,
     ) -> bool {
+        self.marks.add(ecn);
         let expected = self.expected();
         self.received.insert(number..number + 1);
         if self.received.len() > MAX_RANGES {
@@ -81,8 +87,9 @@ impl Space {
         }
         if eliciting {
             self.waiting += 1;
-            // Gaps are told at once, so that what fills them comes soon (section 13.2.1).
-            self.ack_now |= at_once || number != expected || self.waiting >= ACK_EVERY;
+            // Gaps are told at once, so that what fills them comes soon, and congestion (section 13.2.1).
+            self.ack_now |=
+                at_once || ecn == Ecn::Ce || number != expected || self.waiting >= ACK_EVERY;
             self.ack_at.get_or_insert(now + ACK_DELAY);
         }
         number >= expected

@@ -1,9 +1,11 @@
 //! A server and a client of quinn-proto on a link in memory, with a clock of its own.
 
 use bytes::{Bytes, BytesMut};
-use gallop_quic::{Datagram, End, Endpoint, Event, Fixed, Options, Output, Transmit};
+use gallop_quic::{Datagram, Ecn, End, Endpoint, Event, Fixed, Options, Output, Transmit};
 use quinn_proto::crypto::rustls::QuicClientConfig;
-use quinn_proto::{ClientConfig, ConnectionHandle, DatagramEvent, Dir, EndpointConfig, StreamId};
+use quinn_proto::{
+    ClientConfig, ConnectionHandle, DatagramEvent, Dir, EcnCodepoint, EndpointConfig, StreamId,
+};
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
@@ -20,6 +22,24 @@ pub struct Link {
     pub delay: Duration,
     /// Larger ones are lost.
     pub mtu: usize,
+    pub marks: Marks,
+}
+
+/// What happens to the ECN field of IP headers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Marks {
+    /// It arrives.
+    Kept,
+    /// Of those marked with ECT(0), so many say that there is congestion.
+    Congested(f64),
+    /// It arrives empty.
+    Cleared,
+    /// It arrives as ECT(1).
+    Changed,
+    /// What the server marks is lost.
+    Swallowed,
+    /// The client cannot see it.
+    Unseen,
 }
 
 impl Default for Link {
@@ -30,6 +50,7 @@ impl Default for Link {
             reorder: 0.0,
             delay: Duration::from_millis(10),
             mtu: 65_535,
+            marks: Marks::Kept,
         }
     }
 }
@@ -124,7 +145,7 @@ pub struct World {
     /// Where the client is.
     pub port: u16,
     under_way: BinaryHeap<Arrival>,
-    datagrams: BTreeMap<u64, (bool, SocketAddr, Vec<u8>)>,
+    datagrams: BTreeMap<u64, (bool, SocketAddr, Ecn, Vec<u8>)>,
     sent: u64,
     pub connected: bool,
     pub closed: Option<String>,
@@ -138,6 +159,8 @@ pub struct World {
     pub mute: bool,
     /// Datagrams and bytes from the server.
     pub served: (u64, u64),
+    /// Datagrams from the server, and from the client, that were sent with a mark.
+    pub marked: (u64, u64),
 }
 
 impl World {
@@ -181,6 +204,7 @@ impl World {
             copies: (0, 0),
             mute: false,
             served: (0, 0),
+            marked: (0, 0),
         }
     }
 
@@ -202,10 +226,23 @@ impl World {
         (self.random >> 11) as f64 / (1u64 << 53) as f64 <= probability && probability > 0.0
     }
 
-    fn send(&mut self, to_server: bool, from: SocketAddr, data: Vec<u8>) {
+    fn send(&mut self, to_server: bool, from: SocketAddr, ecn: Ecn, data: Vec<u8>) {
+        let sent = match to_server {
+            true => &mut self.marked.1,
+            false => &mut self.marked.0,
+        };
+        *sent += u64::from(ecn != Ecn::None);
         if data.len() > self.link.mtu || self.chance(self.link.loss) {
             return;
         }
+        let marks = self.link.marks;
+        let ecn = match marks {
+            Marks::Swallowed if ecn != Ecn::None && !to_server => return,
+            Marks::Congested(chance) if ecn == Ecn::Ect0 && self.chance(chance) => Ecn::Ce,
+            Marks::Changed if ecn == Ecn::Ect0 => Ecn::Ect1,
+            Marks::Cleared => Ecn::None,
+            _ => ecn,
+        };
         let copies = 1 + usize::from(self.chance(self.link.double));
         for _ in 0..copies {
             let late = self.chance(self.link.reorder);
@@ -213,7 +250,7 @@ impl World {
             self.sent += 1;
             self.under_way.push(Reverse((self.now + delay, self.sent)));
             self.datagrams
-                .insert(self.sent, (to_server, from, data.clone()));
+                .insert(self.sent, (to_server, from, ecn, data.clone()));
         }
     }
 
@@ -222,12 +259,13 @@ impl World {
         let mut buffer = Vec::new();
         while let Some(transmit) = self.client.poll_transmit(self.now, 1, &mut buffer) {
             let data = buffer[..transmit.size].to_vec();
+            let ecn = Ecn::of(transmit.ecn.map_or(0, |ecn| ecn as u8));
             if self.copies.1 > 0 {
                 self.copies.1 -= 1;
-                self.deliver(true, address(self.copies.0), &data);
+                self.deliver(true, address(self.copies.0), ecn, &data);
             }
             if !self.mute {
-                self.send(true, address(self.port), data);
+                self.send(true, address(self.port), ecn, data);
             }
             buffer.clear();
         }
@@ -254,27 +292,32 @@ impl World {
             let Some(Reverse((_, number))) = self.under_way.pop() else {
                 break;
             };
-            let (to_server, from, data) = self.datagrams.remove(&number).unwrap();
-            self.deliver(to_server, from, &data);
+            let (to_server, from, ecn, data) = self.datagrams.remove(&number).unwrap();
+            self.deliver(to_server, from, ecn, &data);
         }
         self.client_events();
     }
 
     /// Hands a datagram over.
-    pub fn deliver(&mut self, to_server: bool, from: SocketAddr, data: &[u8]) {
+    pub fn deliver(&mut self, to_server: bool, from: SocketAddr, ecn: Ecn, data: &[u8]) {
         let data = BytesMut::from(data);
         if to_server {
             let datagram = Datagram {
                 remote: from,
                 local: None,
                 data,
+                ecn,
             };
             return self.server.receive(self.now, datagram, &mut self.out);
         }
         let mut buffer = Vec::new();
+        let seen = match self.link.marks {
+            Marks::Unseen => None,
+            _ => EcnCodepoint::from_bits(ecn as u8),
+        };
         let event = self
             .endpoint
-            .handle(self.now, from, None, None, data, &mut buffer);
+            .handle(self.now, from, None, seen, data, &mut buffer);
         if let Some(DatagramEvent::ConnectionEvent(_, event)) = event {
             self.client.handle_event(event);
         }
@@ -367,7 +410,8 @@ impl World {
                 self.served.1 += datagram.len() as u64;
                 // Who is not there any more gets nothing.
                 if transmit.remote == address(self.port) {
-                    self.send(false, address(443), datagram.to_vec());
+                    let ecn = if transmit.ecn { Ecn::Ect0 } else { Ecn::None };
+                    self.send(false, address(443), ecn, datagram.to_vec());
                 }
             }
         }
@@ -405,6 +449,12 @@ impl World {
 
     pub fn answer(&self, id: StreamId) -> &[u8] {
         &self.answers[&id].0
+    }
+
+    /// Packets of the server that were lost, once the connection is closed.
+    pub fn lost_packets(&mut self) -> u64 {
+        self.close();
+        self.server.take_counts().packets_lost
     }
 
     /// Lets time pass until the server has forgotten its connections.

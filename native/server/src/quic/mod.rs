@@ -16,7 +16,7 @@ use gallop_runtime::{deadline, Deadline, IoFd};
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 use std::task::{Poll, Waker};
@@ -24,7 +24,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tls::Tls;
 use udp::BATCH;
 
-pub use gallop_quic::{Datagram, End, Endpoint, Event, Options, Output, Transmit};
+pub use gallop_quic::{Datagram, Ecn, End, Endpoint, Event, Options, Output, Transmit};
 pub use udp::{prepare, Receiver, Sender};
 
 /// Batches taken in before answers go out.
@@ -62,10 +62,15 @@ pub fn secret() -> [u8; 32] {
 /// # Errors
 /// What is wrong, and where.
 pub fn check(listener: &Listener, tls: &Store) -> Result<(), String> {
-    new_endpoint(listener, tls, None).map(drop)
+    new_endpoint(listener, tls, None, false).map(drop)
 }
 
-fn new_endpoint(listener: &Listener, tls: &Store, label: Option<u8>) -> Result<Endpoint, String> {
+fn new_endpoint(
+    listener: &Listener,
+    tls: &Store,
+    label: Option<u8>,
+    ecn: bool,
+) -> Result<Endpoint, String> {
     let server = &listener.endpoint.hosts.default;
     let at =
         |e: &dyn std::fmt::Display| format!("{e} in {}:{}", server.place.file, server.place.line);
@@ -73,12 +78,12 @@ fn new_endpoint(listener: &Listener, tls: &Store, label: Option<u8>) -> Result<E
     let tls = Tls::new(contexts).map_err(|e| at(&e))?;
     Ok(Endpoint::new(
         Arc::new(tls),
-        &options(server, label),
+        &options(server, label, ecn),
         Instant::now(),
     ))
 }
 
-fn options(server: &Server, label: Option<u8>) -> Options {
+fn options(server: &Server, label: Option<u8>, ecn: bool) -> Options {
     let conf = &server.conf;
     let header = conf.client_header_timeout.unwrap_or(60_000);
     let idle = server.root.conf.keepalive_timeout.map_or(75_000, |t| t.0);
@@ -91,6 +96,7 @@ fn options(server: &Server, label: Option<u8>) -> Options {
         idle: Duration::from_millis(idle.max(1000)),
         retry: conf.quic_retry.unwrap_or(false),
         gso: conf.quic_gso.unwrap_or(true),
+        ecn,
         handshake: Duration::from_millis(header.clamp(1000, MAX_HANDSHAKE_MS)),
         label: label.unwrap_or(0),
         secret: secret(),
@@ -130,7 +136,15 @@ pub async fn serve(
     fd: OwnedFd,
     label: Option<u8>,
 ) {
-    let endpoint = match new_endpoint(&listener, &tls, label) {
+    let ecn = match &listener.addr {
+        ListenAddr::Inet(addr) => udp::prepare(fd.as_raw_fd(), addr.ip()),
+        ListenAddr::Unix(_) => Ok(false),
+    };
+    let ecn = match ecn {
+        Ok(ecn) => ecn,
+        Err(error) => return failed(&worker, &listener, &error),
+    };
+    let endpoint = match new_endpoint(&listener, &tls, label, ecn) {
         Ok(endpoint) => endpoint,
         Err(message) => return worker.log(Level::Emerg, &message),
     };
@@ -144,20 +158,21 @@ pub async fn serve(
         task: RefCell::default(),
         touched: Cell::new(false),
     });
-    if let Err(error) = hub.run(fd).await {
-        let message = format!("QUIC socket of {} failed ({error})", hub.listener.addr);
-        hub.worker.log(Level::Emerg, &message);
+    if let Err(error) = hub.run(fd, ecn).await {
+        failed(&hub.worker, &hub.listener, &error);
     }
 }
 
+fn failed(worker: &Worker, listener: &Listener, error: &io::Error) {
+    let message = format!("QUIC socket of {} failed ({error})", listener.addr);
+    worker.log(Level::Emerg, &message);
+}
+
 impl Hub {
-    async fn run(self: &Rc<Self>, fd: OwnedFd) -> io::Result<()> {
+    async fn run(self: &Rc<Self>, fd: OwnedFd, ecn: bool) -> io::Result<()> {
         let io = IoFd::new(fd)?;
-        if let ListenAddr::Inet(addr) = &self.listener.addr {
-            udp::prepare(io.raw(), addr.ip())?;
-        }
         io.set_readable();
-        let (mut receiver, mut sender) = (Receiver::default(), Sender::default());
+        let (mut receiver, mut sender) = (Receiver::default(), Sender::marking(ecn));
         let timer = deadline();
         let mut ending = None;
         loop {

@@ -2,7 +2,7 @@
 //! QUIC side.
 
 use bytes::BytesMut;
-use gallop_quic::{Datagram, Output, Transmit};
+use gallop_quic::{Datagram, Ecn, Output, Transmit};
 use std::io;
 use std::mem::{size_of, zeroed};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
@@ -82,7 +82,7 @@ impl Receiver {
             let len = message.msg_len as usize;
             let is_cut = message.msg_hdr.msg_flags & libc::MSG_TRUNC != 0;
             let remote = read_address(&message.msg_hdr);
-            let local = local_address(&message.msg_hdr);
+            let (local, ecn) = read_control(&message.msg_hdr);
             // SAFETY: this datagram's part is the next DATAGRAM bytes of the arena's capacity. The
             // kernel initialised up to `msg_len` of them; the part is cut to those before anyone
             // reads it.
@@ -104,6 +104,7 @@ impl Receiver {
                 remote,
                 local,
                 data: part,
+                ecn,
             });
         }
         Ok(n as usize)
@@ -171,7 +172,9 @@ fn read_address(header: &libc::msghdr) -> Option<SocketAddr> {
     }
 }
 
-fn local_address(header: &libc::msghdr) -> Option<IpAddr> {
+/// Which address of ours a datagram was sent to, if that is told, and how it is marked.
+fn read_control(header: &libc::msghdr) -> (Option<IpAddr>, Ecn) {
+    let (mut local, mut ecn) = (None, Ecn::None);
     // SAFETY: the header's control memory was filled by the kernel, which set its length.
     let mut cmsg = unsafe { libc::CMSG_FIRSTHDR(header) };
     while !cmsg.is_null() {
@@ -179,20 +182,31 @@ fn local_address(header: &libc::msghdr) -> Option<IpAddr> {
         let (level, kind) = unsafe { ((*cmsg).cmsg_level, (*cmsg).cmsg_type) };
         // SAFETY: the data follows the header.
         let data = unsafe { libc::CMSG_DATA(cmsg) };
-        if (level, kind) == (libc::IPPROTO_IP, libc::IP_PKTINFO) {
-            // SAFETY: this kind of message holds an in_pktinfo; it need not be aligned.
-            let info = unsafe { ptr::read_unaligned(data.cast::<libc::in_pktinfo>()) };
-            return Some(Ipv4Addr::from(info.ipi_addr.s_addr.to_ne_bytes()).into());
-        }
-        if (level, kind) == (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) {
-            // SAFETY: this kind of message holds an in6_pktinfo; it need not be aligned.
-            let info = unsafe { ptr::read_unaligned(data.cast::<libc::in6_pktinfo>()) };
-            return Some(Ipv6Addr::from(info.ipi6_addr.s6_addr).into());
+        match (level, kind) {
+            (libc::IPPROTO_IP, libc::IP_TOS) => {
+                // SAFETY: this kind of message holds a byte.
+                ecn = Ecn::of(unsafe { *data });
+            }
+            (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => {
+                // SAFETY: this kind of message holds an int; it need not be aligned.
+                ecn = Ecn::of(unsafe { ptr::read_unaligned(data.cast::<i32>()) } as u8);
+            }
+            (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
+                // SAFETY: this kind of message holds an in_pktinfo; it need not be aligned.
+                let info = unsafe { ptr::read_unaligned(data.cast::<libc::in_pktinfo>()) };
+                local = Some(Ipv4Addr::from(info.ipi_addr.s_addr.to_ne_bytes()).into());
+            }
+            (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => {
+                // SAFETY: this kind of message holds an in6_pktinfo; it need not be aligned.
+                let info = unsafe { ptr::read_unaligned(data.cast::<libc::in6_pktinfo>()) };
+                local = Some(Ipv6Addr::from(info.ipi6_addr.s6_addr).into());
+            }
+            _ => {}
         }
         // SAFETY: header and message belong together.
         cmsg = unsafe { libc::CMSG_NXTHDR(header, cmsg) };
     }
-    None
+    (local, ecn)
 }
 
 /// What is to be sent, gathered until there is a batch of it.
@@ -200,6 +214,8 @@ pub struct Sender {
     buffers: Vec<Vec<u8>>,
     queue: Vec<Transmit>,
     batch: Box<Batch>,
+    /// The socket marks what is sent with ECT(0) where nothing else is said.
+    marks: bool,
 }
 
 impl Default for Sender {
@@ -208,6 +224,7 @@ impl Default for Sender {
             buffers: Vec::new(),
             queue: Vec::new(),
             batch: Batch::new(),
+            marks: false,
         }
     }
 }
@@ -233,6 +250,14 @@ impl Output for Sender {
 }
 
 impl Sender {
+    /// One for a socket of which [`prepare`] said that it `marks`.
+    pub fn marking(marks: bool) -> Self {
+        Self {
+            marks,
+            ..Self::default()
+        }
+    }
+
     /// Whether nothing is queued.
     pub fn is_empty(&self) -> bool {
         self.queue.is_empty()
@@ -294,7 +319,7 @@ impl Sender {
             header.msg_name = (&raw mut names[i]).cast();
             header.msg_iov = iov;
             header.msg_iovlen = 1;
-            write_control(header, &mut controls[i], outgoing);
+            write_control(header, &mut controls[i], outgoing, self.marks);
         }
         let (messages, flags) = (messages.as_mut_ptr(), libc::MSG_DONTWAIT as _);
         // SAFETY: the first `count` messages point at names, iovecs, buffers and control memory that
@@ -330,9 +355,16 @@ fn write_address(storage: &mut libc::sockaddr_storage, address: &SocketAddr) -> 
     }
 }
 
-/// Appends the control messages a datagram needs: its source address and its segment size.
-fn write_control(header: &mut libc::msghdr, control: &mut Control, outgoing: &Transmit) {
-    if outgoing.local.is_none() && outgoing.segment.is_none() {
+/// Appends the control messages a datagram needs: its source address, its segment size, and that it has no mark
+/// where the socket `marks`.
+fn write_control(
+    header: &mut libc::msghdr,
+    control: &mut Control,
+    outgoing: &Transmit,
+    marks: bool,
+) {
+    let unmarked = marks && !outgoing.ecn;
+    if outgoing.local.is_none() && outgoing.segment.is_none() && !unmarked {
         header.msg_control = ptr::null_mut();
         header.msg_controllen = 0;
         return;
@@ -362,6 +394,13 @@ fn write_control(header: &mut libc::msghdr, control: &mut Control, outgoing: &Tr
             libc::UDP_SEGMENT,
             segment as u16,
         );
+    }
+    if unmarked {
+        let (level, kind) = match outgoing.remote.ip().to_canonical() {
+            IpAddr::V4(_) => (libc::IPPROTO_IP, libc::IP_TOS),
+            IpAddr::V6(_) => (libc::IPPROTO_IPV6, libc::IPV6_TCLASS),
+        };
+        at = push_control(control, at, level, kind, 0i32);
     }
     header.msg_controllen = at as _;
 }
@@ -397,12 +436,12 @@ fn push_control<T: Copy>(
     at + space
 }
 
-/// Prepares a UDP socket bound to `ip`: no fragmentation, large buffers, and our own address with each
-/// datagram where there are several.
+/// Prepares a UDP socket bound to `ip`: no fragmentation, large buffers, ECN, and our own address with each
+/// datagram where there are several. True when what is sent is marked with ECT(0) where nothing else is said.
 ///
 /// # Errors
 /// The kernel refuses an option that QUIC cannot do without.
-pub fn prepare(fd: RawFd, ip: IpAddr) -> io::Result<()> {
+pub fn prepare(fd: RawFd, ip: IpAddr) -> io::Result<bool> {
     // The kernel gives no more than net.core.rmem_max allows; less is no error.
     let _ = set(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, 8 << 20);
     let _ = set(fd, libc::SOL_SOCKET, libc::SO_SNDBUF, 8 << 20);
@@ -422,7 +461,22 @@ pub fn prepare(fd: RawFd, ip: IpAddr) -> io::Result<()> {
     };
     // What a socket of one address sends is from there anyway; asking costs some for each datagram.
     set(fd, level, info, ip.is_unspecified().into())?;
-    set(fd, level, discover, probe)
+    set(fd, level, discover, probe)?;
+    Ok(mark(fd, ip))
+}
+
+/// Has a socket tell and set the ECN field of IP headers. A socket of IPv6 may have clients of IPv4, too.
+fn mark(fd: RawFd, ip: IpAddr) -> bool {
+    let ect0 = Ecn::Ect0 as i32;
+    let four = set(fd, libc::IPPROTO_IP, libc::IP_RECVTOS, 1)
+        .and_then(|()| set(fd, libc::IPPROTO_IP, libc::IP_TOS, ect0));
+    if ip.is_ipv4() {
+        return four.is_ok();
+    }
+    set(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS, 1)
+        .and_then(|()| set(fd, libc::IPPROTO_IPV6, libc::IPV6_TCLASS, ect0))
+        .and(four)
+        .is_ok()
 }
 
 fn set(fd: RawFd, level: i32, name: i32, value: i32) -> io::Result<()> {
@@ -528,9 +582,8 @@ mod tests {
             let local = Some(ours.local_addr().unwrap().ip());
             let remote = theirs.local_addr().unwrap();
             sender.push(Transmit {
-                remote,
-                local,
                 segment: Some(1000),
+                ..Transmit::unmarked(remote, local)
             });
         }
         sender.flush(ours.as_raw_fd()).unwrap();
@@ -545,17 +598,52 @@ mod tests {
     }
 
     #[test]
+    fn datagrams_are_marked_unless_they_shall_not_be() {
+        for (bound, ip) in [
+            ("127.0.0.1:0", "127.0.0.1"),
+            ("0.0.0.0:0", "127.0.0.1"),
+            ("[::1]:0", "::1"),
+            ("[::]:0", "::1"),
+            ("[::]:0", "::ffff:127.0.0.1"),
+        ] {
+            let ours = socket(bound);
+            let ip: IpAddr = ip.parse().unwrap();
+            let theirs = socket(&SocketAddr::new(ip.to_canonical(), 0).to_string());
+            let mut sender = Sender::marking(true);
+            let remote = (ip, theirs.local_addr().unwrap().port()).into();
+            for ecn in [true, false, true] {
+                sender.buffer().push(u8::from(ecn));
+                let transmit = Transmit::unmarked(remote, Some(ip));
+                sender.push(Transmit { ecn, ..transmit });
+            }
+            sender.buffer().resize(2500, 0);
+            sender.push(Transmit {
+                segment: Some(1000),
+                ..Transmit::unmarked(remote, Some(ip))
+            });
+            sender.flush(ours.as_raw_fd()).unwrap();
+            let mut seen = Vec::new();
+            while seen.len() < 6 {
+                let taken = Receiver::default().receive(theirs.as_raw_fd(), |datagram| {
+                    seen.push((datagram.data.len(), datagram.ecn));
+                });
+                taken.unwrap();
+            }
+            let (marked, unmarked) = ((1, Ecn::Ect0), |len| (len, Ecn::None));
+            let cut = [unmarked(1000), unmarked(1000), unmarked(500)];
+            let wanted = [[marked, unmarked(1), marked], cut].concat();
+            assert_eq!(seen, wanted, "{bound} to {ip}");
+        }
+    }
+
+    #[test]
     fn an_unreachable_destination_does_not_hold_up_the_others() {
         let (ours, theirs) = (socket("127.0.0.1:0"), socket("127.0.0.1:0"));
         let mut sender = Sender::default();
         let bad: SocketAddr = "255.255.255.255:9".parse().unwrap();
         for remote in [bad, theirs.local_addr().unwrap()] {
             sender.buffer().extend_from_slice(b"hello");
-            sender.push(Transmit {
-                remote,
-                local: None,
-                segment: None,
-            });
+            sender.push(Transmit::unmarked(remote, None));
         }
         sender.flush(ours.as_raw_fd()).unwrap();
         let mut buffer = [0; 100];

@@ -1,16 +1,17 @@
 //! A small HTTP/3 client over quinn-proto, with a real socket.
 
-use bytes::BytesMut;
 use gallop_http::h3::{send, varint};
 use gallop_http::qpack;
+use gallop_server::quic::{prepare, Output, Receiver, Sender, Transmit};
 use quinn_proto::crypto::rustls::QuicClientConfig;
 use quinn_proto::{
-    ClientConfig, Connection, ConnectionHandle, DatagramEvent, Dir, Endpoint, EndpointConfig,
-    Event, ReadError, StreamEvent, StreamId,
+    ClientConfig, Connection, ConnectionHandle, DatagramEvent, Dir, EcnCodepoint, Endpoint,
+    EndpointConfig, Event, ReadError, StreamEvent, StreamId,
 };
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::collections::HashMap;
-use std::net::UdpSocket;
+use std::net::{Ipv4Addr, UdpSocket};
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -27,6 +28,8 @@ pub struct Answer {
 
 pub struct Client {
     socket: UdpSocket,
+    receiver: Receiver,
+    sender: Sender,
     endpoint: Endpoint,
     handle: ConnectionHandle,
     pub quic: Connection,
@@ -34,6 +37,11 @@ pub struct Client {
     pub connected: bool,
     /// Why the server closed the connection: its application error code.
     pub closed: Option<String>,
+    /// Tells the server of marks that came.
+    pub tells_marks: bool,
+    /// Datagrams that were sent, and that came, and of those how many had a mark.
+    pub sent: (u64, u64),
+    pub came: (u64, u64),
 }
 
 impl Client {
@@ -75,14 +83,20 @@ impl Client {
         socket
             .set_read_timeout(Some(Duration::from_millis(2)))
             .unwrap();
+        let marks = prepare(socket.as_raw_fd(), Ipv4Addr::LOCALHOST.into()).unwrap();
         Self {
             socket,
+            receiver: Receiver::default(),
+            sender: Sender::marking(marks),
             endpoint,
             handle,
             quic,
             answers: HashMap::new(),
             connected: false,
             closed: None,
+            tells_marks: true,
+            sent: (0, 0),
+            came: (0, 0),
         }
     }
 
@@ -101,23 +115,16 @@ impl Client {
 
     fn turn(&mut self) {
         let now = Instant::now();
-        let mut buffer = Vec::new();
-        while let Some(transmit) = self.quic.poll_transmit(now, 1, &mut buffer) {
-            self.socket
-                .send_to(&buffer[..transmit.size], transmit.destination)
-                .unwrap();
-            buffer.clear();
+        while let Some(transmit) = self.quic.poll_transmit(now, 1, self.sender.buffer()) {
+            let ecn = transmit.ecn.is_some();
+            self.sent.0 += 1;
+            self.sent.1 += u64::from(ecn);
+            let unmarked = Transmit::unmarked(transmit.destination, None);
+            self.sender.push(Transmit { ecn, ..unmarked });
+            // A full socket drops, as networks do.
+            let _ = self.sender.flush(self.socket.as_raw_fd());
         }
-        let mut datagram = [0; 65_536];
-        if let Ok((n, from)) = self.socket.recv_from(&mut datagram) {
-            let data = BytesMut::from(&datagram[..n]);
-            let event = self
-                .endpoint
-                .handle(Instant::now(), from, None, None, data, &mut buffer);
-            if let Some(DatagramEvent::ConnectionEvent(_, event)) = event {
-                self.quic.handle_event(event);
-            }
-        }
+        self.take_in();
         let now = Instant::now();
         if self.quic.poll_timeout().is_some_and(|due| due <= now) {
             self.quic.handle_timeout(now);
@@ -129,6 +136,30 @@ impl Client {
         }
         while let Some(event) = self.quic.poll() {
             self.event(event);
+        }
+    }
+
+    /// Waits a little for datagrams.
+    fn take_in(&mut self) {
+        if self.socket.peek(&mut [0]).is_err() {
+            return;
+        }
+        let mut came = Vec::new();
+        let taken = |datagram| came.push(datagram);
+        let _ = self.receiver.receive(self.socket.as_raw_fd(), taken);
+        for datagram in came {
+            let marked = EcnCodepoint::from_bits(datagram.ecn as u8);
+            self.came.0 += 1;
+            self.came.1 += u64::from(marked.is_some());
+            let (now, from) = (Instant::now(), datagram.remote);
+            let told = marked.filter(|_| self.tells_marks);
+            let mut answer = Vec::new();
+            let event = self
+                .endpoint
+                .handle(now, from, None, told, datagram.data, &mut answer);
+            if let Some(DatagramEvent::ConnectionEvent(_, event)) = event {
+                self.quic.handle_event(event);
+            }
         }
     }
 
