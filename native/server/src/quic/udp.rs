@@ -36,6 +36,16 @@ impl Batch {
         // SAFETY: all-zero values of these types are valid: null pointers with zero lengths.
         Box::new(unsafe { zeroed() })
     }
+
+    /// Has message `i` point at its name and at the first `pieces` of its pieces of memory; its control memory is
+    /// its own, too.
+    fn message(&mut self, i: usize, pieces: usize) -> (&mut libc::msghdr, &mut Control) {
+        let header = &mut self.messages[i].msg_hdr;
+        header.msg_name = (&raw mut self.names[i]).cast();
+        header.msg_iov = self.iovs[i].as_mut_ptr();
+        header.msg_iovlen = pieces as _;
+        (header, &mut self.controls[i])
+    }
 }
 
 /// Memory for receiving, used again and again.
@@ -127,25 +137,18 @@ impl Receiver {
         let base: *mut u8 = self.arena.spare_capacity_mut().as_mut_ptr().cast();
         let overflow = self.overflow.as_mut_ptr();
         let takes_long = self.short_run < SHORT_RUN;
-        let Batch {
-            names,
-            iovs,
-            controls,
-            messages,
-        } = &mut *self.batch;
-        for (i, message) in messages.iter_mut().enumerate() {
-            iovs[i][0].iov_base = base.wrapping_add(i * DATAGRAM).cast();
-            iovs[i][0].iov_len = DATAGRAM;
+        let batch = &mut *self.batch;
+        for i in 0..BATCH {
+            let [start, rest] = &mut batch.iovs[i];
+            start.iov_base = base.wrapping_add(i * DATAGRAM).cast();
+            start.iov_len = DATAGRAM;
             if takes_long {
-                iovs[i][1].iov_base = overflow.wrapping_add(i * OVERFLOW).cast();
-                iovs[i][1].iov_len = OVERFLOW;
+                rest.iov_base = overflow.wrapping_add(i * OVERFLOW).cast();
+                rest.iov_len = OVERFLOW;
             }
-            let header = &mut message.msg_hdr;
-            header.msg_name = (&raw mut names[i]).cast();
+            let (header, control) = batch.message(i, 1 + usize::from(takes_long));
             header.msg_namelen = size_of::<libc::sockaddr_storage>() as u32;
-            header.msg_iov = iovs[i].as_mut_ptr();
-            header.msg_iovlen = 1 + usize::from(takes_long);
-            header.msg_control = controls[i].as_mut_ptr().cast();
+            header.msg_control = control.as_mut_ptr().cast();
             header.msg_controllen = size_of::<Control>() as _;
         }
     }
@@ -301,27 +304,19 @@ impl Sender {
     }
 
     fn send(&mut self, fd: RawFd, from: usize) -> io::Result<usize> {
-        let Batch {
-            names,
-            iovs,
-            controls,
-            messages,
-        } = &mut *self.batch;
+        let batch = &mut *self.batch;
         let count = self.queue.len() - from;
-        for i in 0..count {
-            let outgoing = &self.queue[from + i];
-            let buffer = &mut self.buffers[from + i];
-            let iov = &mut iovs[i][0];
-            iov.iov_base = buffer.as_mut_ptr().cast();
-            iov.iov_len = buffer.len();
-            let header = &mut messages[i].msg_hdr;
-            header.msg_namelen = write_address(&mut names[i], &outgoing.remote);
-            header.msg_name = (&raw mut names[i]).cast();
-            header.msg_iov = iov;
-            header.msg_iovlen = 1;
-            write_control(header, &mut controls[i], outgoing, self.marks);
+        let waiting = self.queue[from..].iter().zip(&mut self.buffers[from..]);
+        for (i, (outgoing, buffer)) in waiting.enumerate() {
+            let whole = &mut batch.iovs[i][0];
+            whole.iov_base = buffer.as_mut_ptr().cast();
+            whole.iov_len = buffer.len();
+            let named = write_address(&mut batch.names[i], &outgoing.remote);
+            let (header, control) = batch.message(i, 1);
+            header.msg_namelen = named;
+            write_control(header, control, outgoing, self.marks);
         }
-        let (messages, flags) = (messages.as_mut_ptr(), libc::MSG_DONTWAIT as _);
+        let (messages, flags) = (batch.messages.as_mut_ptr(), libc::MSG_DONTWAIT as _);
         // SAFETY: the first `count` messages point at names, iovecs, buffers and control memory that
         // live through the call, with their true lengths.
         let n = unsafe { libc::sendmmsg(fd, messages, count as u32, flags) };
