@@ -13,6 +13,7 @@ import re
 
 from agents.host import commands, processes
 from agents.host.engines.openlitespeed import PID_FILE
+from agents.host.paths import STAND_PREFIX
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,7 +69,10 @@ def _mains(program: str) -> Iterator[tuple[int, list[str]]]:
 
 def _is_ours(main_config: str) -> bool:
     """Whether a private instance is this account's own. Root could write into another account's folder as well, but
-    what lies there is that account's to change at any moment, links included."""
+    what lies there is that account's to change at any moment, links included. Servers of a measurement under way are
+    nobody's to manage: they are gone with it."""
+    if "/" + STAND_PREFIX in main_config:
+        return False
     try:
         owners = [os.stat(path).st_uid for path in (main_config, os.path.dirname(main_config))]
     except OSError:

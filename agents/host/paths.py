@@ -12,6 +12,7 @@ import stat
 from agents.host.errors import Refusal
 
 MAX_PATH = 1024
+STAND_PREFIX = "paddock-stand-"  # of the folders of private servers that a measurement starts and removes
 
 
 def check_shape(path: object) -> str:

@@ -17,12 +17,12 @@ import tempfile
 
 from agents.host import install
 from agents.host.errors import Refusal, no_space
+from agents.host.paths import STAND_PREFIX
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Dict, List
 
-PREFIX = "paddock-stand-"
 PLACE = "/PADDOCK-STAND"
 MODULES = ("/usr/lib/apache2/modules", "/usr/lib64/httpd/modules", "/usr/lib/httpd/modules")
 ACCOUNTS = ("www-data", "apache", "nginx", "http", "nobody")
@@ -38,7 +38,7 @@ class Folder:
     """A private folder with a lock that tells the living from the dead."""
 
     def __init__(self) -> None:
-        draft = tempfile.mkdtemp(prefix="." + PREFIX)
+        draft = tempfile.mkdtemp(prefix="." + STAND_PREFIX)
         os.chmod(draft, 0o755)  # noqa: S103 - workers run as other users
         self._lock = os.open(os.path.join(draft, ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
@@ -145,7 +145,7 @@ def check(args: Dict[str, Any]) -> None:
 def found() -> List[str]:
     """Every stand's folder on this host, the living ones' too."""
     root = tempfile.gettempdir()
-    return sorted(os.path.join(root, name) for name in os.listdir(root) if name.startswith(PREFIX))
+    return sorted(os.path.join(root, name) for name in os.listdir(root) if name.startswith(STAND_PREFIX))
 
 
 def sweep() -> List[str]:

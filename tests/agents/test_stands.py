@@ -126,6 +126,17 @@ def test_a_stand_answers_while_it_is_held_and_leaves_nothing(agents: AgentProces
     assert list(temporary.iterdir()) == []
 
 
+def test_servers_of_a_measurement_are_not_offered_to_be_managed(
+    agents: AgentProcess, agent_file: Path, tmp_path: Path
+) -> None:
+    folder = up(agents, stand(free_port()))["folder"]
+    with AgentProcess(agent_file, tmp_path / "of-the-check") as other:
+        found = [item["paths"]["main_config"] for item in other.call("facts")["engines"]]
+    assert found
+    assert not [path for path in found if path.startswith(folder)]
+    assert ended(agents)["left"] == []
+
+
 def test_load_goes_over_the_shaped_link_and_nowhere_else(agents: AgentProcess) -> None:
     listener = f"{link.FAR}:8080"
     network = {"bandwidth_kbit": 50_000, "rtt_us": 4_000, "queue_packets": 7}
