@@ -11,6 +11,62 @@ def _where(world: World, path: str) -> dict[str, str]:
     return {"location": f"http://a.test:{world.port}{path}"}
 
 
+OF_THE_BLOCK = (
+    Rewrite("^/home$", "/"),
+    Rewrite("^/secrets$", "/etc/passwd"),
+    Rewrite("^/alias/(.*)$", "/aliased/$1"),
+    Rewrite("^/ask/(.*)$", "/asked/$1"),
+    Rewrite("^/asked/open/(.*)$", "/aliased/$1"),
+    Rewrite("^/script/(.*)$", "/app/moved.php"),
+    Rewrite("^/pass/(.*)$", "/passed/$1"),
+    Rewrite("^/one/(.*)$", "/two/$1"),
+    Rewrite("^/two/last/(.*)$", "/three/$1", "last"),
+    Rewrite("^/two/break/(.*)$", "/four/$1", "break"),
+    Rewrite("^/(?:three|four)/(.*)$", "/never/$1"),
+    Rewrite(r"^/p/(?<id>\d+)/(\w+)$", "/item/$id?name=$2", "last"),
+    Rewrite("^/drop$", "/two/drop?", "last"),
+    Rewrite("^/set$", "/two/set?a=1?", "last"),
+    Rewrite("^/old/(.*)$", "/two/$1", "redirect"),
+    Rewrite("^/gone/(.*)$", "/two/$1", "permanent"),
+    Rewrite("^/away/(.*)$", "https://b.test/$1"),
+    Rewrite("^/bare$", "/two/bare?", "permanent"),
+    Rewrite("^/e$", "/end"),
+    Rewrite("^/f/(.*)$", "/files/$1"),
+)
+# What the location that the last path belongs to answers.
+ANSWERED = (
+    Expected("/x", 200, "other /x "),
+    Expected("/one/a", 200, "two /two/a "),
+    Expected("/one/a?q=1", 200, "two /two/a q=1"),
+    Expected("/one/last/a", 200, "other /three/a "),
+    Expected("/one/break/a", 200, "other /four/a "),
+    Expected("/three/a", 200, "other /never/a "),
+    Expected("/p/17/ann", 200, "item 17 name=ann"),
+    Expected("/p/17/ann?q=1", 200, "item 17 name=ann&q=1"),
+    Expected("/drop?q=1", 200, "two /two/drop "),
+    Expected("/set?q=1", 200, "two /two/set a=1"),
+    Expected("/e", 200, "end /end"),
+    Expected("/f/a.txt", 200, "a file"),
+    Expected("/f/none.txt", 404),
+    Expected("/one/a%20b%25c", 200, "two /two/a b%c "),
+    Expected("/home", 200, "other / "),
+    Expected("/secrets", 404),
+    Expected("/alias/a.txt", 200, "a file"),
+    Expected("/alias/none.txt", 404),
+    Expected("/ask/a.txt", 403),
+    Expected("/asked/open/a.txt", 200, "a file"),
+    Expected("/script/x", 200, "script /app/moved.php /script/x"),
+    Expected("/pass/a%20b?q=1", 200, "GET /passed/a%20b?q=1 host=a.test ip=127.0.0.1 proto=http own=-"),
+    Expected(
+        "/pass/x",
+        200,
+        "POST /passed/x host=a.test ip=127.0.0.1 proto=http own=- body=3",
+        method="POST",
+        sent_body="abc",
+    ),
+)
+
+
 def of_the_block(world: World) -> tuple[SiteSpec, list[Expected]]:
     """Each works on what the one before it made; `last` and `break` end the list; then a location is chosen."""
     spec = one(
@@ -26,64 +82,49 @@ def of_the_block(world: World) -> tuple[SiteSpec, list[Expected]]:
         Location("", "/asked/", "static", alias=f"{world.www}/files/", access_rules=(AccessRule("deny", "all"),)),
         Location("~", r"\.php$", "php", php_pool="php"),
         Location("", "/passed/", "proxy", upstream="app"),
-        rewrites=(
-            Rewrite("^/home$", "/"),
-            Rewrite("^/secrets$", "/etc/passwd"),
-            Rewrite("^/alias/(.*)$", "/aliased/$1"),
-            Rewrite("^/ask/(.*)$", "/asked/$1"),
-            Rewrite("^/asked/open/(.*)$", "/aliased/$1"),
-            Rewrite("^/script/(.*)$", "/app/moved.php"),
-            Rewrite("^/pass/(.*)$", "/passed/$1"),
-            Rewrite("^/one/(.*)$", "/two/$1"),
-            Rewrite("^/two/last/(.*)$", "/three/$1", "last"),
-            Rewrite("^/two/break/(.*)$", "/four/$1", "break"),
-            Rewrite("^/(?:three|four)/(.*)$", "/never/$1"),
-            Rewrite(r"^/p/(?<id>\d+)/(\w+)$", "/item/$id?name=$2", "last"),
-            Rewrite("^/drop$", "/two/drop?", "last"),
-            Rewrite("^/set$", "/two/set?a=1?", "last"),
-            Rewrite("^/old/(.*)$", "/two/$1", "redirect"),
-            Rewrite("^/gone/(.*)$", "/two/$1", "permanent"),
-            Rewrite("^/away/(.*)$", "https://b.test/$1"),
-            Rewrite("^/bare$", "/two/bare?", "permanent"),
-            Rewrite("^/e$", "/end"),
-            Rewrite("^/f/(.*)$", "/files/$1"),
-        ),
+        rewrites=OF_THE_BLOCK,
     )
-    return spec, [
-        Expected("/x", 200, "other /x "),
-        Expected("/one/a", 200, "two /two/a "),
-        Expected("/one/a?q=1", 200, "two /two/a q=1"),
-        Expected("/one/last/a", 200, "other /three/a "),
-        Expected("/one/break/a", 200, "other /four/a "),
-        Expected("/three/a", 200, "other /never/a "),
-        Expected("/p/17/ann", 200, "item 17 name=ann"),
-        Expected("/p/17/ann?q=1", 200, "item 17 name=ann&q=1"),
-        Expected("/drop?q=1", 200, "two /two/drop "),
-        Expected("/set?q=1", 200, "two /two/set a=1"),
+    return spec, [*ANSWERED, *_elsewhere(world)]
+
+
+def _elsewhere(world: World) -> list[Expected]:
+    """By sending the visitor there."""
+    return [
         Expected("/old/a?q=1", 302, headers=_where(world, "/two/a?q=1")),
         Expected("/gone/a", 301, headers=_where(world, "/two/a")),
         Expected("/away/a?q=1", 302, headers={"location": "https://b.test/a?q=1"}),
         Expected("/bare?q=1", 301, headers=_where(world, "/two/bare")),
-        Expected("/e", 200, "end /end"),
-        Expected("/f/a.txt", 200, "a file"),
-        Expected("/f/none.txt", 404),
-        Expected("/one/a%20b%25c", 200, "two /two/a b%c "),
-        Expected("/home", 200, "other / "),
-        Expected("/secrets", 404),
-        Expected("/alias/a.txt", 200, "a file"),
-        Expected("/alias/none.txt", 404),
-        Expected("/ask/a.txt", 403),
-        Expected("/asked/open/a.txt", 200, "a file"),
-        Expected("/script/x", 200, "script /app/moved.php /script/x"),
-        Expected("/pass/a%20b?q=1", 200, "GET /passed/a%20b?q=1 host=a.test ip=127.0.0.1 proto=http own=-"),
-        Expected(
-            "/pass/x",
-            200,
-            "POST /passed/x host=a.test ip=127.0.0.1 proto=http own=- body=3",
-            method="POST",
-            sent_body="abc",
-        ),
     ]
+
+
+REWRITING = (
+    Location("", "/start/", "static", rewrites=(Rewrite("^/start/(.*)$", "/end/$1"),)),
+    Location(
+        "",
+        "/steps/",
+        "static",
+        rewrites=(
+            Rewrite("^/steps/a/(.*)$", "/steps/b/$1"),
+            Rewrite("^/steps/b/(.*)$", "/start/$1", "last"),
+            Rewrite("^/start/(.*)$", "/wrong/$1"),
+            Rewrite("^/steps/r/(.*)$", "/end/$1", "permanent"),
+            Rewrite("^/steps/q/(.*)$", "/end/x?from=$1"),
+        ),
+    ),
+    Location("", "/shut/", "deny", rewrites=(Rewrite("^/shut/open/(.*)$", "/end/$1", "last"),)),
+    Location("", "/round/", "static", rewrites=(Rewrite("^/round/(.*)$", "/round/$1", "last"),)),
+    Location(
+        "",
+        "/api/",
+        "proxy",
+        upstream="app",
+        headers=(Header("X-One", "api"),),
+        rewrites=(Rewrite("^/api/(.*)$", "/$1", "break"),),
+    ),
+    Location("", "/app/", "proxy", upstream="app"),
+    Location("", "/go/", "static", rewrites=(Rewrite("^/go/(.*)$", "/app/$1", "last"),)),
+    Location("", "/front/", "static", try_files=("$uri", "/files/a.txt"), rewrites=(Rewrite("^/front/x$", "/end/y"),)),
+)
 
 
 def of_a_location(world: World) -> tuple[SiteSpec, list[Expected]]:
@@ -93,34 +134,7 @@ def of_a_location(world: World) -> tuple[SiteSpec, list[Expected]]:
         "rewrites-inside",
         fixed("", "/", "other $uri"),
         fixed("", "/end/", "end $uri $args"),
-        Location("", "/start/", "static", rewrites=(Rewrite("^/start/(.*)$", "/end/$1"),)),
-        Location(
-            "",
-            "/steps/",
-            "static",
-            rewrites=(
-                Rewrite("^/steps/a/(.*)$", "/steps/b/$1"),
-                Rewrite("^/steps/b/(.*)$", "/start/$1", "last"),
-                Rewrite("^/start/(.*)$", "/wrong/$1"),
-                Rewrite("^/steps/r/(.*)$", "/end/$1", "permanent"),
-                Rewrite("^/steps/q/(.*)$", "/end/x?from=$1"),
-            ),
-        ),
-        Location("", "/shut/", "deny", rewrites=(Rewrite("^/shut/open/(.*)$", "/end/$1", "last"),)),
-        Location("", "/round/", "static", rewrites=(Rewrite("^/round/(.*)$", "/round/$1", "last"),)),
-        Location(
-            "",
-            "/api/",
-            "proxy",
-            upstream="app",
-            headers=(Header("X-One", "api"),),
-            rewrites=(Rewrite("^/api/(.*)$", "/$1", "break"),),
-        ),
-        Location("", "/app/", "proxy", upstream="app"),
-        Location("", "/go/", "static", rewrites=(Rewrite("^/go/(.*)$", "/app/$1", "last"),)),
-        Location(
-            "", "/front/", "static", try_files=("$uri", "/files/a.txt"), rewrites=(Rewrite("^/front/x$", "/end/y"),)
-        ),
+        *REWRITING,
         Location("", "/files/", "static"),
         rewrites=(Rewrite("^/first/(.*)$", "/start/$1"),),
     )
