@@ -16,6 +16,7 @@ from panel.accounts.models import User
 from panel.accounts.services.setup import setup_link_ensure
 from tests.browser import world
 from tests.browser.looking import AXE, CONTRAST, LAYOUT, NARROW, WIDE, context_of, look_at, pages_of, posted, refused
+from tests.browser.world.hosts import LONG_HOST
 from tests.security.addresses import API, addresses
 
 # The browser's event loop runs in the thread that also asks the database.
@@ -58,7 +59,7 @@ def test_what_only_a_post_leads_to(browser: Browser, live_server: Any, used: wor
     pages += posted(context, "/account/tokens/new/", token, "made")
     pages += posted(context, "/account/second-factor/recovery-codes/", {}, "made anew")
     for way in ("+read", "+upload"):
-        pages += posted(context, f"/hosts/{world.LONG_HOST}/imports/{way}/", {}, "refused")
+        pages += posted(context, f"/hosts/{LONG_HOST}/imports/{way}/", {}, "refused")
     assert len(pages) == 5
     wrong = look_at(context, pages)
     context.close()
