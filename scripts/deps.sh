@@ -10,7 +10,7 @@ TEST="nginx:nginx apache2:apache2 ab:apache2-utils sshd:openssh-server ssh-keyge
 /usr/share/wordpress/wp-load.php:wordpress mariadbd:mariadb-server-core /usr/lib/php/20220829/mysqli.so:php8.2-mysql
 /usr/share/wordpress/wp-content/themes/twentytwentythree/style.css:wordpress-theme-twentytwentythree php:php8.2-cli
 /usr/share/doc/php/copyright:php
-wrk:wrk siege:siege php-fpm8.2:php8.2-fpm redis-server:redis-server chromium:chromium curl:curl ip:iproute2 openssl:openssl
+wrk:wrk siege:siege php-fpm8.2:php8.2-fpm redis-server:redis-server chromium-headless-shell:chromium-headless-shell curl:curl ip:iproute2 openssl:openssl
 docker-compose:docker-compose git:git /usr/lib/postgresql/15/bin/postgres:postgresql-15
 /usr/share/fonts/truetype/dejavu/DejaVuSans.ttf:fonts-dejavu-core"
 HOST="sshd:openssh-server python3:python3 curl:curl"

@@ -15,17 +15,17 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Error, Page, expect, sync_playwright
 
+from tests.support.browser import ARGUMENTS, chromium
 from tests.support.gallop import gallop_binary
 from tests.support.live import LiveServer
 from tests.support.ports import free_port
-from tests.support.process import ServerProcess, tool
+from tests.support.process import ServerProcess
 from tests.support.waiting import eventually
 
 ROOT = Path(__file__).resolve().parents[2]
 ARTIFACTS = ROOT / "tests" / "artifacts"
 # A busy machine needs longer than Playwright's five seconds to draw a page; what never comes still fails.
 expect.set_options(timeout=60_000)
-CHROMIUM = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
 
 
 @dataclass
@@ -72,7 +72,7 @@ def panel() -> Iterator[Panel]:
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=tool("chromium"), args=CHROMIUM)
+        browser = playwright.chromium.launch(executable_path=chromium(), args=ARGUMENTS)
         yield browser
         browser.close()
 

@@ -14,6 +14,7 @@ from playwright.sync_api import BrowserContext, Page, sync_playwright
 
 from tests.http3.client import NAME
 from tests.http3.conftest import Site
+from tests.support.browser import ARGUMENTS, chromium
 from tests.support.process import tool
 from tests.support.waiting import eventually
 
@@ -33,15 +34,14 @@ def key_hash(certificate: Path) -> str:
 
 
 @pytest.fixture
-def chromium(site: Site, tmp_path: Path) -> Iterator[BrowserContext]:
-    arguments = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
-    arguments += [f"--ignore-certificate-errors-spki-list={key_hash(site.certificate)}"]
+def browser(site: Site, tmp_path: Path) -> Iterator[BrowserContext]:
+    arguments = [*ARGUMENTS, f"--ignore-certificate-errors-spki-list={key_hash(site.certificate)}"]
     # An authority of one's own will do for names that are known to have QUIC, be it on a port that nobody asks.
     arguments += [f"--origin-to-force-quic-on={NAME}:1"]
     arguments += [f"--host-resolver-rules=MAP {NAME} 127.0.0.1", "--enable-quic", "--no-proxy-server"]
     with sync_playwright() as playwright:
         context = playwright.chromium.launch_persistent_context(
-            str(tmp_path / "profile"), executable_path=tool("chromium"), args=arguments
+            str(tmp_path / "profile"), executable_path=chromium(), args=arguments
         )
         yield context
         context.close()
@@ -54,8 +54,8 @@ def protocol_of(page: Page, site: Site, number: int) -> str:
     return str(page.evaluate(PROTOCOL))
 
 
-def test_a_browser_is_led_to_http3_by_alt_svc(site: Site, chromium: BrowserContext) -> None:
-    page, numbers = chromium.new_page(), count()
+def test_a_browser_is_led_to_http3_by_alt_svc(site: Site, browser: BrowserContext) -> None:
+    page, numbers = browser.new_page(), count()
     assert protocol_of(page, site, next(numbers)) in ("http/1.1", "h2")
     # It goes over when its QUIC connection stands; until then pages come over the one it has.
     assert eventually(lambda: protocol_of(page, site, next(numbers)) == "h3", every_s=0.2)
