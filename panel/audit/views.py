@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import cast
 
 from django.core.paginator import Paginator
@@ -19,6 +19,7 @@ from panel.audit import selectors, words
 from panel.audit.forms import AuditFilterForm
 from panel.audit.models import AuditEntry
 from panel.core import cells
+from panel.core.stream import as_served
 from panel.core.ui import Crumb
 
 EXPORT_LIMIT = 100_000
@@ -83,13 +84,13 @@ def export(request: HttpRequest) -> StreamingHttpResponse:
     found = _form(request).found()[:EXPORT_LIMIT]
     writer = csv.writer(_Echo())
 
-    def lines() -> Iterator[str]:
+    def lines() -> Generator[str, None, None]:
         yield writer.writerow(_COLUMNS)
         for entry in found.iterator(chunk_size=2000):
             yield writer.writerow(_row(entry))
 
     return StreamingHttpResponse(
-        lines(),
+        as_served(request, lines()),
         content_type="text/csv; charset=utf-8",
         headers={"Content-Disposition": 'attachment; filename="paddock-audit.csv"'},
     )

@@ -1,15 +1,18 @@
-"""A page's live region as server-sent events (WHATWG HTML, section 9.2): its HTML whenever it changed."""
+"""Answers that are sent as they are made: a page's live region as server-sent events (WHATWG HTML, section 9.2), and
+long texts."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 from uuid import UUID
 
 from asgiref.sync import sync_to_async
+from django.core.handlers.asgi import ASGIRequest
 from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
 from django.views.decorators.http import require_GET
 
@@ -18,6 +21,7 @@ from panel.core.http import is_foreign
 POLL_S = 0.5
 COMMENT_EVERY_S = 15.0  # so that proxies do not close a silent stream
 CLOSE_AFTER_S = 900.0  # the browser opens it again, which checks the session again
+PIECES_AT_ONCE = 500  # of a text, so that few changes of thread are needed
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,27 @@ def event_response(events: AsyncIterator[str]) -> StreamingHttpResponse:
     response["Cache-Control"] = "no-store"
     response["X-Accel-Buffering"] = "no"
     return response
+
+
+def as_served(
+    request: HttpRequest, text: Generator[str, None, None]
+) -> Generator[str, None, None] | AsyncIterator[str]:
+    """The pieces of a StreamingHttpResponse as the server of this request takes them. By ASGI Django would make all of
+    them, keep them, and only then begin to send."""
+    return _made_in_turn(text) if isinstance(request, ASGIRequest) else text
+
+
+async def _made_in_turn(text: Generator[str, None, None]) -> AsyncIterator[str]:
+    """In the request's own thread, which has its connection to the database."""
+
+    def some() -> str:
+        return "".join(islice(text, PIECES_AT_ONCE))
+
+    try:
+        while made := await sync_to_async(some)():
+            yield made
+    finally:  # also when the client is gone: the database still holds rows ready
+        await sync_to_async(text.close)()
 
 
 def region_view(

@@ -4,11 +4,13 @@ import csv
 import io
 
 import pytest
-from django.test import Client
+from asgiref.sync import async_to_sync
+from django.test import AsyncClient, Client
 
 from panel.audit.models import AuditEntry
 from panel.audit.selectors import audit_visible, changes
 from panel.audit.services import audit_record
+from panel.core.stream import PIECES_AT_ONCE
 from panel.websites.models import Site
 from tests.support.cast import Cast, cast
 
@@ -85,6 +87,28 @@ def test_export_holds_the_filtered_rows_and_no_formulas(client: Client, people: 
     rows = list(csv.DictReader(io.StringIO(b"".join(answer).decode())))  # type: ignore[arg-type]
     assert [row["action"] for row in rows] == ["site.update"]
     assert rows[0]["object"] == "'=HYPERLINK(1)"
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_long_export_is_sent_as_it_is_made(people: Cast, site: Site) -> None:
+    """By ASGI, as the panel is served, and in pieces: it must not be made as a whole first."""
+    AuditEntry.objects.bulk_create(
+        AuditEntry(
+            actor=people.owner, actor_label="olaf", action="site.update", object_type="site", object_label=f"{n}"
+        )
+        for n in range(PIECES_AT_ONCE)
+    )
+    client = AsyncClient()
+    client.force_login(people.admin)
+
+    async def heard() -> list[bytes]:
+        answer = await client.get("/audit/export.csv?actor=olaf")
+        return [part async for part in answer.streaming_content]  # type: ignore[attr-defined]
+
+    parts = async_to_sync(heard)()
+    rows = list(csv.DictReader(io.StringIO(b"".join(parts).decode())))
+    assert len(rows) == PIECES_AT_ONCE + 1
+    assert len(parts) == 2
 
 
 def test_the_list_costs_the_same_however_long(

@@ -9,12 +9,24 @@ from typing import Self
 import uvicorn
 from django.contrib.staticfiles.handlers import ASGIStaticFilesHandler
 from django.core.asgi import get_asgi_application
+from django.http import FileResponse, HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.test.utils import modify_settings
 
 from tests.support.ports import free_port
 from tests.support.waiting import eventually
 
 HOST = "127.0.0.1"
+
+
+class StaticFiles(ASGIStaticFilesHandler):
+    """Answers with whole files: Django's own answer is one that ASGI can only send after a warning."""
+
+    def serve(self, request: HttpRequest) -> HttpResponseBase:
+        answer = super().serve(request)
+        if not isinstance(answer, FileResponse):
+            return answer
+        return HttpResponse(answer.getvalue(), headers=dict(answer.items()))
 
 
 class LiveServer:
@@ -24,7 +36,7 @@ class LiveServer:
         self.url = f"http://{HOST}:{(port := free_port())}"
         self._server = uvicorn.Server(
             uvicorn.Config(
-                ASGIStaticFilesHandler(get_asgi_application()),
+                StaticFiles(get_asgi_application()),
                 host=HOST,
                 port=port,
                 log_level="warning",
