@@ -54,6 +54,7 @@ def test_two_sites_are_measured_round_by_round(operator: User, scenario: Scenari
     assert not HostLock.objects.exclude(holder="").exists()
 
 
+@pytest.mark.any_database
 def test_two_servers_are_compared(operator: User, stand: Stand) -> None:
     """nginx and Apache, the same page: what the product exists for."""
     values = {"tool": "wrk", "arguments": QUICK, "paths": ["/"], "rounds": 3, "warmup_s": 0}
@@ -71,6 +72,7 @@ def test_two_servers_are_compared(operator: User, stand: Stand) -> None:
     assert ratio["figures"]["cpu_per_1000"]["verdict"] == "higher", "Apache takes more CPU for a small file than nginx"
 
 
+@pytest.mark.any_database
 @pytest.mark.parametrize(("tool", "arguments"), [("h2load", {}), ("wrk", {}), ("siege", {"keepalive": False})])
 def test_every_tool(operator: User, stand: Stand, tool: str, arguments: dict[str, object]) -> None:
     scenario = scenario_create(
@@ -85,6 +87,7 @@ def test_every_tool(operator: User, stand: Stand, tool: str, arguments: dict[str
     assert run.summary["targets"][0]["figures"]["throughput_rps"]["rounds"] == 1
 
 
+@pytest.mark.any_database
 def test_the_application_is_watched_apart_from_the_server(operator: User, stand: Stand) -> None:
     with PhpFpm(stand.nginx.root / "php") as php:
         stand.serve_php(stand.one, php.address)

@@ -29,7 +29,7 @@ from tests.benchmarks.suites import add_installs, carried_out, local_host, ssh_h
 from tests.support.sshd import SshServer
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.any_database]
 SLUG = "small-static-files"
 
 

@@ -30,7 +30,7 @@ from tests.benchmarks.suites import add_installs, carried_out
 from tests.benchmarks.test_pages import text
 from tests.support.cast import signed_in
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.any_database]
 
 
 @pytest.fixture

@@ -54,6 +54,7 @@ def databases() -> set[str]:
     return found
 
 
+@pytest.mark.any_database
 def test_wordpress_is_browsed_and_nothing_of_it_is_left(
     operator: User, servers: Host, server_root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

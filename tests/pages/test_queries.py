@@ -171,6 +171,7 @@ def asked(client: Client, at: str) -> tuple[int, list[str], int]:
     return answer.status_code, [query["sql"] for query in caught.captured_queries], len(answer.getvalue())
 
 
+@pytest.mark.any_database
 @pytest.mark.parametrize("role", ["admin", "owner", "viewer"])
 def test_more_rows_are_no_more_queries(people: Cast, role: str) -> None:
     client, rows = signed_in(getattr(people, role)), Rows(people)

@@ -40,6 +40,7 @@ def test_check_deploy_is_clean_in_production_settings(tmp_path: Path) -> None:
     assert done.returncode == 0 and "no issues" in done.stdout, done.stdout + done.stderr
 
 
+@pytest.mark.any_database
 def test_every_page_is_sent_with_a_strict_policy(world: World) -> None:
     client, wrong = session_of(world.admin), []
     for address in addresses():

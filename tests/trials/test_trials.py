@@ -18,6 +18,8 @@ from panel.websites import services as websites
 from tests.support.http import ask
 from tests.trials.conftest import Stand, carried_out, load, logged
 
+pytestmark = pytest.mark.any_database
+
 
 def statuses(trial: Trial) -> list[str]:
     return list(trial.contenders.values_list("status", flat=True))
