@@ -1,59 +1,12 @@
-"""Departures from nginx that stand in the documentation: what differs, where, and why it is left so.
-
-Those that depend on a site are rows of `panel.rendering.capability`, shown in the editor; `shown` names the row's text
-and the departure counts only on sites that it is shown for. Each is as narrow as it can be, so that it hides nothing
-else.
-"""
+"""Where Apache httpd departs from nginx."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
 
-from panel.rendering.normalise import BadPath, normalise, split_target
-from tests.conformance.wire import Answer, Request
+from tests.conformance.explained.case import Case, Explained, normalised
 
 APACHE = ("apache-event", "apache-prefork")
-OPENLITESPEED = ("openlitespeed",)
-
-
-@dataclass(frozen=True)
-class Case:
-    request: Request
-    nginx: Answer
-    other: Answer
-
-    @property
-    def statuses(self) -> tuple[int, int]:
-        """nginx's, then the other's."""
-        return self.nginx.status, self.other.status
-
-    @property
-    def path(self) -> str:
-        """As locations see it; empty where nginx refuses the request."""
-        target = self.request.target.removeprefix("http://")
-        target = target if target == self.request.target else "/" + target.partition("/")[2]
-        try:
-            return _normalised(target)
-        except BadPath:
-            return ""
-
-    def asks(self, header: str) -> bool:
-        return any(name == header for name, _ in self.request.headers)
-
-
-def _normalised(target: str) -> str:
-    return normalise(split_target(target)[0].encode("latin-1").decode("utf-8", "surrogateescape"))
-
-
-@dataclass(frozen=True)
-class Explained:
-    name: str
-    engines: tuple[str, ...]
-    text: str
-    applies: Callable[[Case], bool]
-    shown: str = ""
 
 
 def _looks_for_methods_first(case: Case) -> bool:
@@ -73,7 +26,7 @@ def _same_path_otherwise_spelled(case: Case) -> bool:
         return False
     if not (ours[1].startswith("/") and theirs[1].startswith("/")):
         return False
-    return _normalised(ours[1]) == _normalised(theirs[1])
+    return normalised(ours[1]) == normalised(theirs[1])
 
 
 def _same_but_for_encoded_blanks(case: Case) -> bool:
@@ -125,25 +78,6 @@ def _fresh_where_nginx_keeps(case: Case) -> bool:
     own = re.search(rb" own=(client|-)?(?= |$)", case.other.body)
     same = case.statuses[0] == case.statuses[1] and ours == theirs and case.nginx.body != case.other.body
     return same and own is not None and (own[1] or b"-") == sent
-
-
-def _port_of_the_host(case: Case) -> bool:
-    """The redirect goes to the port that the client named, nginx's to the port that it came to."""
-    ours, theirs = (answer.headers.get("location", "") for answer in (case.other, case.nginx))
-    return ours != theirs and ours.lower() == re.sub(r"^(http://[^/:]+):\d+", r"\1", theirs).lower()
-
-
-def _same_but_for_the_visitor(case: Case) -> bool:
-    """What reached an application, without what tells of the visitor."""
-    ours, theirs = (re.sub(rb" (?:ip|proto)=\S+", b"", answer.body) for answer in (case.other, case.nginx))
-    return case.nginx.status == case.other.status and ours == theirs
-
-
-def _is_a_file(case: Case) -> bool:
-    """A fixed answer that is given as a file is: no other methods, but ranges and conditions."""
-    if case.request.method not in ("GET", "HEAD") or case.asks("Range"):
-        return True
-    return case.nginx.status == case.other.status and case.nginx.body == case.other.body
 
 
 EXPLAINED = (
@@ -330,94 +264,4 @@ EXPLAINED = (
         lambda case: case.nginx.status in (401, 403),
         shown="Apache chooses the fallback of try_files before",
     ),
-    Explained(
-        "folder without an index file",
-        OPENLITESPEED,
-        "A folder that has no index file is answered with 404; nginx answers 403.",
-        lambda case: case.path.endswith("/") and case.statuses == (403, 404),
-    ),
-    Explained(
-        "final dot",
-        OPENLITESPEED,
-        "A Host that ends in a dot is a name of its own; nginx takes no notice of the dot.",
-        lambda case: (case.request.host or "").partition(":")[0].endswith("."),
-    ),
-    Explained(
-        "methods of files",
-        OPENLITESPEED,
-        "Files are sent for POST and OPTIONS as for GET, and other methods are answered with 501, or with 400 where "
-        "they are unknown; nginx answers 405.",
-        lambda case: case.request.method not in ("GET", "HEAD") and case.other.status in (200, 206, 400, 404, 501, 405),
-    ),
-    Explained(
-        "Cache-Control of error pages",
-        OPENLITESPEED,
-        "The server's own error pages are sent with Cache-Control: private, no-cache, max-age=0.",
-        lambda case: (
-            case.nginx.status == case.other.status >= 400
-            and case.other.headers.get("cache-control") == "private, no-cache, max-age=0"
-            and (not case.other.body or b'<html style="height:100%">' in case.other.body)
-        ),
-    ),
-    Explained(
-        "later If-Modified-Since",
-        OPENLITESPEED,
-        "If-Modified-Since with a date after the file's is answered with 304; nginx answers it to that very date.",
-        lambda case: case.asks("If-Modified-Since") and case.statuses == (200, 304),
-    ),
-    Explained(
-        "final dot segment",
-        OPENLITESPEED,
-        "A path that ends in /.. or /. without a final / is not resolved, and answered with 404.",
-        lambda case: case.request.target.partition("?")[0].endswith(("/..", "/.")) and case.other.status == 404,
-    ),
-    Explained(
-        "port of a redirect",
-        OPENLITESPEED,
-        "A redirect to a path names the port of the Host header; nginx's names the port that the request came to.",
-        _port_of_the_host,
-    ),
-    Explained(
-        "malformed path",
-        OPENLITESPEED,
-        "A path with a wrong %XX, %00 or more .. than folders is looked for as it is; nginx refuses it with 400.",
-        lambda case: case.nginx.status == 400,
-    ),
-    Explained(
-        "absolute form",
-        OPENLITESPEED,
-        "A request target with scheme and host (as sent to forward proxies) reaches an application as it came; nginx "
-        "takes scheme and host off.",
-        lambda case: case.request.target.startswith("http://") and case.statuses == (200, 200),
-    ),
-    Explained(
-        "headers for an upstream",
-        OPENLITESPEED,
-        "",
-        _same_but_for_the_visitor,
-        shown="OpenLiteSpeed chooses the headers that tell an upstream",
-    ),
-    Explained(
-        "fixed answer as a file",
-        OPENLITESPEED,
-        "",
-        _is_a_file,
-        shown="OpenLiteSpeed's fixed answers are files",
-    ),
 )
-
-
-def explanation(engine: str, shown: frozenset[str], request: Request, nginx: Answer, other: Answer) -> str:
-    """The name of the documented departure that this is, or nothing. `shown`: the site's computed differences; of
-    OpenLiteSpeed only those of the location that answers, any of which then stands for the departure."""
-    if other.status <= 0:  # no answer at all is never one that is merely different
-        return ""
-    case = Case(request, nginx, other)
-    for item in EXPLAINED:
-        seen = not item.shown or any(text.startswith(item.shown) for text in shown)
-        if engine in item.engines and seen and item.applies(case):
-            return item.name
-    if engine == "openlitespeed":
-        narrow = tuple(item.shown for item in EXPLAINED if item.shown and engine in item.engines)
-        return next((f"“{text}”" for text in sorted(shown) if not text.startswith(narrow)), "")
-    return ""

@@ -1,0 +1,30 @@
+"""Departures from nginx that stand in the documentation: what differs, where, and why it is left so.
+
+Those that depend on a site are rows of `panel.rendering.capability`, shown in the editor; `shown` names the row's text
+and the departure counts only on sites that it is shown for. Each is as narrow as it can be, so that it hides nothing
+else.
+"""
+
+from __future__ import annotations
+
+from tests.conformance.explained import apache, openlitespeed
+from tests.conformance.explained.case import Case
+from tests.conformance.wire import Answer, Request
+
+EXPLAINED = (*apache.EXPLAINED, *openlitespeed.EXPLAINED)
+
+
+def explanation(engine: str, shown: frozenset[str], request: Request, nginx: Answer, other: Answer) -> str:
+    """The name of the documented departure that this is, or nothing. `shown`: the site's computed differences; of
+    OpenLiteSpeed only those of the location that answers, any of which then stands for the departure."""
+    if other.status <= 0:  # no answer at all is never one that is merely different
+        return ""
+    case = Case(request, nginx, other)
+    for item in EXPLAINED:
+        seen = not item.shown or any(text.startswith(item.shown) for text in shown)
+        if engine in item.engines and seen and item.applies(case):
+            return item.name
+    if engine == "openlitespeed":
+        narrow = tuple(item.shown for item in EXPLAINED if item.shown and engine in item.engines)
+        return next((f"“{text}”" for text in sorted(shown) if not text.startswith(narrow)), "")
+    return ""

@@ -1,0 +1,47 @@
+"""One answer that differs from nginx's, and what a documented departure says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from panel.rendering.normalise import BadPath, normalise, split_target
+from tests.conformance.wire import Answer, Request
+
+
+@dataclass(frozen=True)
+class Case:
+    request: Request
+    nginx: Answer
+    other: Answer
+
+    @property
+    def statuses(self) -> tuple[int, int]:
+        """nginx's, then the other's."""
+        return self.nginx.status, self.other.status
+
+    @property
+    def path(self) -> str:
+        """As locations see it; empty where nginx refuses the request."""
+        target = self.request.target.removeprefix("http://")
+        target = target if target == self.request.target else "/" + target.partition("/")[2]
+        try:
+            return normalised(target)
+        except BadPath:
+            return ""
+
+    def asks(self, header: str) -> bool:
+        return any(name == header for name, _ in self.request.headers)
+
+
+def normalised(target: str) -> str:
+    return normalise(split_target(target)[0].encode("latin-1").decode("utf-8", "surrogateescape"))
+
+
+@dataclass(frozen=True)
+class Explained:
+    name: str
+    engines: tuple[str, ...]
+    text: str
+    applies: Callable[[Case], bool]
+    shown: str = ""
