@@ -23,7 +23,7 @@ from panel.trials.services import trial_create
 from panel.websites import services as websites
 from panel.websites.models import Site
 from tests.api.caller import caller_of, pointers
-from tests.deployments.test_plans import carried_out, live, shop
+from tests.deployments.made import carried_out, live, shop
 from tests.support.cast import Cast, install, signed_in
 
 LOAD: dict[str, Any] = {"name": "quick", "tool": "ab", "arguments": {"requests": 10, "concurrency": 1}, "paths": ["/"]}

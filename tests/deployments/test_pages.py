@@ -15,7 +15,7 @@ from panel.deployments.models import Deployment, DeploymentStatus, Drift, Pinned
 from panel.deployments.rendered import sha256_of
 from panel.hosts.models import HostOperation, OperationKind
 from panel.websites import services as websites
-from tests.deployments.test_plans import carried_out, live, planned, shop
+from tests.deployments.made import carried_out, live, planned, shop
 from tests.support.cast import Cast, signed_in
 
 

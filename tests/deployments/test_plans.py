@@ -2,74 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
-from django.utils import timezone
 
-from agents.protocol import ApplyResult, StepEvent
 from panel.audit.models import AuditEntry
 from panel.core.errors import ApplicationError, Conflict
-from panel.deployments import outcomes, probes, services
+from panel.deployments import services
 from panel.deployments.models import (
     Blob,
     Deployment,
-    DeploymentKind,
     DeploymentStatus,
     PinnedFile,
     Revision,
     SiteState,
     SiteStatus,
 )
-from panel.deployments.planning import live_revision
-from panel.hosts.claims import Claim
 from panel.hosts.models import Engine, EngineInstall, Host, Layout
-from panel.rendering import spec
 from panel.websites import services as websites
-from panel.websites.models import Site
+from tests.deployments.made import carried_out, files, live, planned, shop
 from tests.support.cast import Cast, install
-
-
-def shop(people: Cast, name: str = "shop", **values: Any) -> Site:
-    given: dict[str, Any] = {
-        "actor": people.owner,
-        "team": people.team,
-        "name": name,
-        "domains": [f"{name}.example"],
-        "install": people.nginx,
-        "root": f"/srv/www/{name}",
-    }
-    return websites.site_create(**(given | values))
-
-
-def planned(people: Cast, *sites: Site) -> Deployment:
-    (deployment,) = services.deployment_plan(actor=people.owner, sites=sites)
-    return deployment
-
-
-def carried_out(*deployments: Deployment, outcome: str = "applied", error: str = "") -> None:
-    """The panel's side of an outcome that the agent reported."""
-    claim = Claim(Deployment)
-    rows = Deployment.objects.filter(pk__in=[deployment.pk for deployment in deployments])
-    rows.update(status=DeploymentStatus.RUNNING, claimed_by=claim.token, started_at=timezone.now())
-    result = ApplyResult(outcome, error, [StepEvent("test", "succeeded", ["nginx", "-t"], 0, "ok")])
-    outcomes.ends_record(claim, [outcomes.end_of(deployment, result, {}) for deployment in deployments])
-    for deployment in deployments:
-        deployment.refresh_from_db()
-
-
-def live(people: Cast, site: Site) -> Deployment:
-    deployment = planned(people, site)
-    services.deployment_confirm(actor=people.owner, deployment=deployment)
-    carried_out(deployment)
-    return deployment
-
-
-def files(deployment: Deployment) -> dict[str, str]:
-    return {file["path"]: file["action"] for file in deployment.plan["files"]}
 
 
 def test_a_first_plan_shows_every_file_as_new(people: Cast) -> None:
@@ -233,56 +186,6 @@ def test_success_makes_it_live_failure_is_noted(people: Cast) -> None:
     assert (state.revision, state.last_failure) == (done.items.get().revision, bad)
 
 
-def test_rollback_goes_to_any_earlier_revision(people: Cast) -> None:
-    site = shop(people)
-    first = live(people, site).items.get().revision
-    websites.block_update(actor=people.owner, block=site.blocks.get(), autoindex=True)
-    live(people, site)
-    assert first is not None
-    back = services.site_rollback(actor=people.owner, site=site, revision=first)
-    assert back.kind == DeploymentKind.ROLLBACK
-    services.deployment_confirm(actor=people.owner, deployment=back)
-    carried_out(back)
-    assert live_revision(site) == first
-    foreign = live(people, shop(people, "other")).items.get().revision
-    assert foreign is not None
-    with pytest.raises(ApplicationError, match="not a revision of shop"):
-        services.site_rollback(actor=people.owner, site=site, revision=foreign)
-
-
-def test_disable_leaves_the_files_where_no_server_looks(people: Cast) -> None:
-    site = shop(people)
-    live(people, site)
-    deployment = services.site_disable(actor=people.owner, site=site)
-    assert deployment is not None
-    assert set(files(deployment).values()) == {"keep", "remove"}
-    assert [path for path, action in files(deployment).items() if action == "remove"] == [
-        "/etc/nginx/sites-enabled/shop.conf"
-    ]
-    assert Site.objects.get().enabled
-    services.deployment_confirm(actor=people.owner, deployment=deployment)
-    assert not Site.objects.get().enabled
-    carried_out(deployment)
-    assert SiteState.objects.get().status == SiteStatus.DISABLED
-    assert live_revision(site) is None
-
-
-@pytest.mark.parametrize("how", ["refused by the host", "taken back"])
-def test_a_site_that_could_not_be_taken_off_stays_enabled(people: Cast, how: str) -> None:
-    site = shop(people)
-    live(people, site)
-    deployment = services.site_disable(actor=people.owner, site=site)
-    assert deployment is not None
-    services.deployment_confirm(actor=people.owner, deployment=deployment)
-    assert not Site.objects.get().enabled
-    if how == "taken back":
-        services.deployment_cancel(actor=people.owner, deployment=deployment)
-    else:
-        carried_out(deployment, outcome="rolled_back", error="no")
-    assert Site.objects.get().enabled
-    assert live_revision(site) is not None
-
-
 def test_what_the_server_cannot_say_is_in_the_plan(people: Cast) -> None:
     site = shop(people, install=people.apache)
     websites.location_create(
@@ -290,63 +193,6 @@ def test_what_the_server_cannot_say_is_in_the_plan(people: Cast) -> None:
     )
     warnings = planned(people, site).plan["warnings"]
     assert any("rate_limit" in line["where"] and line["nearest"] for line in warnings)
-
-
-def test_a_live_site_is_not_forgotten_behind_the_hosts_back(people: Cast) -> None:
-    site = shop(people)
-    live(people, site)
-    with pytest.raises(ApplicationError, match="served by nginx on web-1"):
-        websites.site_delete(actor=people.owner, site=site)
-    with pytest.raises(ApplicationError, match="Move it instead"):
-        websites.site_install_set(actor=people.owner, site=site, install=people.apache)
-    deployment = services.site_delete(actor=people.owner, site=site)
-    assert deployment is not None
-    services.deployment_confirm(actor=people.owner, deployment=deployment)
-    assert Site.objects.exists()
-    carried_out(deployment)
-    assert not Site.objects.exists()
-    assert AuditEntry.objects.filter(action="site.delete").count() == 1
-
-
-def test_a_draft_is_forgotten_at_once(people: Cast) -> None:
-    site = shop(people)
-    planned(people, site)
-    assert services.site_delete(actor=people.owner, site=site) is None
-    assert not Site.objects.exists()
-    assert Deployment.objects.get().status == DeploymentStatus.CANCELLED
-
-
-def test_moving_to_another_host_goes_up_there_first(people: Cast) -> None:
-    site = shop(people)
-    live(people, site)
-    other = Host.objects.create(name="web-2", site_roots=["/srv/www"], status="unreachable", status_detail="away")
-    nginx = install(other, Engine.NGINX, "")
-    up, down = services.site_move(actor=people.owner, site=site, install=nginx)
-    services.deployment_confirm(actor=people.owner, deployment=up)
-    down.refresh_from_db()
-    assert down.status == DeploymentStatus.PLANNED
-    carried_out(up)
-    down.refresh_from_db()
-    assert down.status == DeploymentStatus.QUEUED
-    assert Site.objects.get().install == nginx
-    carried_out(down)
-    state = SiteState.objects.get()
-    assert state.status == SiteStatus.LIVE
-    assert state.revision is not None
-    assert state.revision.install == nginx
-
-
-def test_a_move_that_fails_there_leaves_it_here(people: Cast) -> None:
-    site = shop(people)
-    before = live(people, site).items.get().revision
-    other = Host.objects.create(name="web-2", site_roots=["/srv/www"], status="unreachable", status_detail="away")
-    up, down = services.site_move(actor=people.owner, site=site, install=install(other, Engine.NGINX, ""))
-    services.deployment_confirm(actor=people.owner, deployment=up)
-    carried_out(up, outcome="failed", error="no")
-    down.refresh_from_db()
-    assert down.status == DeploymentStatus.CANCELLED
-    assert live_revision(site) == before
-    assert Site.objects.get().install == people.nginx
 
 
 def test_cancelled_plans_are_gone_running_ones_end_by_themselves(people: Cast) -> None:
@@ -368,73 +214,3 @@ def test_an_adopted_text_stays_and_every_plan_says_so(people: Cast) -> None:
     (file,) = [file for file in plan["files"] if file["path"] == path]
     assert "+# mine" in file["diff"]
     assert "keeps the text that was adopted" in plan["warnings"][0]["text"]
-
-
-@pytest.mark.parametrize(
-    ("names", "listen", "expected"),
-    [
-        (("a.example",), spec.Listen(80), ("127.0.0.1", "a.example")),
-        (("*.a.example",), spec.Listen(80, address="::"), ("::1", "probe.a.example")),
-        ((".a.example",), spec.Listen(80, address="192.0.2.1"), ("192.0.2.1", "a.example")),
-        (("www.*",), spec.Listen(80), ("127.0.0.1", "www.invalid")),
-        ((), spec.Listen(80, default_server=True), ("127.0.0.1", "localhost")),
-        (("~^x",), spec.Listen(80, default_server=True), ("127.0.0.1", "localhost")),
-        (("~^x", "b.example"), spec.Listen(80), ("127.0.0.1", "b.example")),
-    ],
-)
-def test_probes_use_the_sites_own_names(names: tuple[str, ...], listen: spec.Listen, expected: tuple[str, str]) -> None:
-    block = spec.ServerBlock(listens=(listen,), names=names)
-    (probe,) = probes.probes_of(spec.SiteSpec("shop", (block,)), "/health")
-    assert (probe.address, probe.host) == expected
-    assert probe.path == "/health"
-
-
-def test_a_name_that_only_a_regex_knows_is_not_guessed() -> None:
-    block = spec.ServerBlock(listens=(spec.Listen(80),), names=("~^x",))
-    assert probes.probes_of(spec.SiteSpec("shop", (block,)), "/") == []
-
-
-# --- paths of other teams ---
-
-
-def test_a_plan_may_not_serve_another_teams_files(people: Cast) -> None:
-    """As if both had been written before overlapping was refused on writing."""
-    site = shop(people)
-    shop(people, "blog", actor=people.outsider, team=people.other_team)
-    Site.objects.get(name="blog").blocks.update(root="/srv/www/shop/blog")
-    with pytest.raises(ValidationError, match="ask an administrator"):
-        planned(people, site)
-    with pytest.raises(ValidationError, match="ask an administrator"):
-        services.deployment_plan(actor=people.outsider, sites=[Site.objects.get(name="blog")])
-    assert not Deployment.objects.exists()
-    (allowed,) = services.deployment_plan(actor=people.admin, sites=[site])
-    services.deployment_confirm(actor=people.admin, deployment=allowed)
-    carried_out(allowed)
-    websites.block_update(actor=people.owner, block=site.blocks.get(), autoindex=True)
-    assert planned(people, site).items.get().revision.number == 2  # type: ignore[union-attr]
-
-
-def test_a_move_may_not_serve_another_teams_files(people: Cast) -> None:
-    site = shop(people)
-    live(people, site)
-    other = Host.objects.create(name="web-2", connection="local", status="ready", site_roots=["/srv/www"])
-    there = install(other, Engine.NGINX, "")
-    values = {"actor": people.outsider, "team": people.other_team, "install": there, "root": "/srv/www/shop/blog"}
-    shop(people, "blog", **values)
-    with pytest.raises(ValidationError, match=r"/srv/www/shop on web-2 .* ask an administrator"):
-        services.site_move(actor=people.owner, site=Site.objects.get(pk=site.pk), install=there)
-
-
-def test_a_rollback_may_not_serve_what_became_another_teams(people: Cast) -> None:
-    site = shop(people)
-    live(people, site)
-    first = live_revision(site)
-    assert first is not None
-    websites.block_update(actor=people.owner, block=site.blocks.get(), root="/srv/www/shop-new")
-    live(people, site)
-    shop(people, "blog", actor=people.outsider, team=people.other_team, root="/srv/www/shop")
-    site = Site.objects.get(pk=site.pk)
-    with pytest.raises(ValidationError) as caught:
-        services.site_rollback(actor=people.owner, site=site, revision=first)
-    assert "/srv/www/shop on web-1" in caught.value.message_dict["revision"][0]
-    services.site_rollback(actor=people.admin, site=site, revision=first)

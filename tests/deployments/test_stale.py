@@ -28,7 +28,7 @@ from panel.websites.models import (
     Upstream,
     UpstreamServer,
 )
-from tests.deployments.test_plans import live
+from tests.deployments.made import live
 from tests.support.cast import Cast
 
 

@@ -20,7 +20,7 @@ from panel.hosts.models import Host, HostOperation, HostStatus
 from panel.websites import services as sites
 from panel.websites.models import Site
 from tests.api.caller import caller_of, pointers
-from tests.deployments.test_plans import live
+from tests.deployments.made import live
 from tests.support.cast import Cast, signed_in
 
 

@@ -1,0 +1,60 @@
+"""No plan, move or rollback serves the files of another team."""
+
+from __future__ import annotations
+
+import pytest
+from django.core.exceptions import ValidationError
+
+from panel.deployments import services
+from panel.deployments.models import (
+    Deployment,
+)
+from panel.deployments.planning import live_revision
+from panel.hosts.models import Engine, Host
+from panel.websites import services as websites
+from panel.websites.models import Site
+from tests.deployments.made import carried_out, live, planned, shop
+from tests.support.cast import Cast, install
+
+
+def test_a_plan_may_not_serve_another_teams_files(people: Cast) -> None:
+    """As if both had been written before overlapping was refused on writing."""
+    site = shop(people)
+    shop(people, "blog", actor=people.outsider, team=people.other_team)
+    Site.objects.get(name="blog").blocks.update(root="/srv/www/shop/blog")
+    with pytest.raises(ValidationError, match="ask an administrator"):
+        planned(people, site)
+    with pytest.raises(ValidationError, match="ask an administrator"):
+        services.deployment_plan(actor=people.outsider, sites=[Site.objects.get(name="blog")])
+    assert not Deployment.objects.exists()
+    (allowed,) = services.deployment_plan(actor=people.admin, sites=[site])
+    services.deployment_confirm(actor=people.admin, deployment=allowed)
+    carried_out(allowed)
+    websites.block_update(actor=people.owner, block=site.blocks.get(), autoindex=True)
+    assert planned(people, site).items.get().revision.number == 2  # type: ignore[union-attr]
+
+
+def test_a_move_may_not_serve_another_teams_files(people: Cast) -> None:
+    site = shop(people)
+    live(people, site)
+    other = Host.objects.create(name="web-2", connection="local", status="ready", site_roots=["/srv/www"])
+    there = install(other, Engine.NGINX, "")
+    values = {"actor": people.outsider, "team": people.other_team, "install": there, "root": "/srv/www/shop/blog"}
+    shop(people, "blog", **values)
+    with pytest.raises(ValidationError, match=r"/srv/www/shop on web-2 .* ask an administrator"):
+        services.site_move(actor=people.owner, site=Site.objects.get(pk=site.pk), install=there)
+
+
+def test_a_rollback_may_not_serve_what_became_another_teams(people: Cast) -> None:
+    site = shop(people)
+    live(people, site)
+    first = live_revision(site)
+    assert first is not None
+    websites.block_update(actor=people.owner, block=site.blocks.get(), root="/srv/www/shop-new")
+    live(people, site)
+    shop(people, "blog", actor=people.outsider, team=people.other_team, root="/srv/www/shop")
+    site = Site.objects.get(pk=site.pk)
+    with pytest.raises(ValidationError) as caught:
+        services.site_rollback(actor=people.owner, site=site, revision=first)
+    assert "/srv/www/shop on web-1" in caught.value.message_dict["revision"][0]
+    services.site_rollback(actor=people.admin, site=site, revision=first)
