@@ -1,0 +1,32 @@
+"""A virtual host of Apache while it becomes a block of the model."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Sequence
+from typing import Any
+
+from panel.imports.mapping.common import Draft
+from panel.imports.reading import Node
+
+
+class Host:
+    """A virtual host in the making."""
+
+    def __init__(
+        self, draft: Draft, node: Node, own: tuple[Node, ...], prefix: str, around: Sequence[Node] = ()
+    ) -> None:
+        self.draft = draft
+        self.node = node
+        self.own = own
+        self.prefix = prefix
+        self.around = around
+        self.where = f"blocks/{len(draft.blocks)}"
+        self.block: dict[str, Any] = {"listens": [], "names": [], "locations": []}
+        self.ended = False  # a redirect of everything took the location /
+
+    def values(self, low: str) -> list[str]:
+        return [node.value for node in self.own if node.low == low]
+
+    def path(self, value: str) -> str:
+        return posixpath.normpath(posixpath.join(self.prefix, value))
