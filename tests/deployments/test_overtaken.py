@@ -10,7 +10,7 @@ from panel.deployments.models import Deployment, DeploymentKind, DeploymentStatu
 from panel.hosts.models import Engine, Host
 from panel.websites import services as websites
 from panel.websites.models import Site
-from tests.deployments.test_plans import carried_out, live, planned, shop
+from tests.deployments.made import carried_out, live, planned, shop
 from tests.support.cast import Cast, install
 
 
