@@ -9,8 +9,10 @@ from pytest_django import Settings
 from panel.hosts.models import HostStatus
 from panel.remote import pool
 from tests.deployments.real import Machine
+from tests.deployments.served import SERVERS, Served, nginx_served, openlitespeed_served
 from tests.support.cast import Cast, cast
 from tests.support.nginx import NginxInstance
+from tests.support.openlitespeed import OpenLiteSpeedInstance
 from tests.support.sshd import SshServer
 
 
@@ -36,6 +38,21 @@ def agent_home(settings: Settings, server_root: Path) -> Iterator[Path]:
 def nginx(server_root: Path) -> Iterator[NginxInstance]:
     with NginxInstance(server_root) as server:
         yield server
+
+
+@pytest.fixture
+def openlitespeed(server_root: Path) -> Iterator[OpenLiteSpeedInstance]:
+    """Installed, not running: the agent starts it with its first site."""
+    server = OpenLiteSpeedInstance(server_root / "lsws").manage()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(params=SERVERS)
+def served(request: pytest.FixtureRequest) -> Served:
+    """Each server in turn that a host may have."""
+    server = request.getfixturevalue(request.param)
+    return nginx_served(server) if request.param == "nginx" else openlitespeed_served(server)
 
 
 @pytest.fixture

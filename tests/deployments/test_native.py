@@ -11,6 +11,7 @@ from panel.deployments.models import DeploymentStatus
 from panel.hosts.models import Engine
 from panel.websites import services as websites
 from tests.deployments.real import Machine
+from tests.deployments.served import SERVERS, openlitespeed_served
 from tests.deployments.test_moves import move, served_by
 from tests.support.apache import ApacheInstance
 from tests.support.gallop import GallopInstance
@@ -61,14 +62,28 @@ def apache(server_root: Path) -> Iterator[ApacheInstance]:
     server.stop()
 
 
-def test_through_all_three_servers_on_one_port(
-    machine: Machine, nginx: NginxInstance, apache: ApacheInstance, gallop: GallopInstance
+def test_through_all_servers_on_one_port(
+    machine: Machine,
+    nginx: NginxInstance,
+    apache: ApacheInstance,
+    gallop: GallopInstance,
+    request: pytest.FixtureRequest,
 ) -> None:
     first, second = machine.install(nginx, Engine.NGINX), machine.install(apache, Engine.APACHE)
     third = machine.install(gallop, Engine.NATIVE)
+    way = [(second, "apache"), (third, "gallop"), (first, "nginx")]
+    if "openlitespeed" in SERVERS:
+        fourth = openlitespeed_served(request.getfixturevalue("openlitespeed")).install(machine)
+        way += [
+            (fourth, "litespeed"),
+            (third, "gallop"),
+            (fourth, "litespeed"),
+            (first, "nginx"),
+            (fourth, "litespeed"),
+        ]
     site = machine.site("shop", first)
     machine.deploy(site)
-    for install, name in ((second, "apache"), (third, "gallop"), (first, "nginx")):
+    for install, name in way:
         move(machine, site, install)
         assert machine.answers("shop", "this is shop")
         assert name in served_by(machine)

@@ -14,7 +14,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
-from tests.support.waiting import end_and_wait, wait_until_running
+from panel.rendering import render_main
+from panel.rendering.spec import InstallSpec
+from tests.support.waiting import end_and_wait, reload_and_wait, wait_until_running
 
 VARIABLE = "PADDOCK_OPENLITESPEED"
 # Never taken over from the installation: what it writes itself, and the sockets of one that runs.
@@ -63,6 +65,15 @@ class OpenLiteSpeedInstance:
             "pid_file": str(self.pid_file),
         }
 
+    def manage(self) -> Self:
+        """The main file as the panel writes it, without any site yet."""
+        install = InstallSpec("openlitespeed", "vhosts", f"{self.root}/conf", f"{self.root}/log")
+        pid_file, temporary = str(self.pid_file), f"{self.root}/tmp"
+        main, *more = render_main(install, user="www-data", workers=1, temp_dir=temporary, pid_file=pid_file)
+        for file in (main, *more):
+            Path(file.path).write_text(file.text)
+        return self
+
     @property
     def pid(self) -> int | None:
         """Of the main process; the file stays behind when that ends."""
@@ -89,8 +100,14 @@ class OpenLiteSpeedInstance:
             return subprocess.CompletedProcess(argv, done.returncode, said.read(), "")
 
     def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
         if self.pid is not None:
             end_and_wait(self.pid)
+
+    def reload(self) -> None:
+        reload_and_wait(self.engine, self.paths)
 
 
 def _own_folders(installed: Path) -> Callable[[str, list[str]], set[str]]:

@@ -19,6 +19,7 @@ PID_FILE = "/tmp/lshttpd/lshttpd.pid"  # noqa: S108 - where this server keeps it
 
 
 TEMPORARY = os.path.dirname(PID_FILE)
+SITES = "paddock.conf"  # listeners and the list of virtual hosts, beside the main file
 # What its own installation causes, whatever the configuration says.
 HARMLESS = ("Get lsadm passwd failed",)
 
@@ -41,8 +42,18 @@ class Server(Engine):
         if errors:
             return commands.Done(done.argv, done.exit_code or 2, "\n".join(errors))
         if done.exit_code in (0, 1, 2):
-            return commands.Done(done.argv, 0, "")
+            return commands.Done(done.argv, *self._left_out())
         return commands.Done(done.argv, done.exit_code, "the test broke off (%d)\n%s" % (done.exit_code, done.output))
+
+    def _left_out(self) -> tuple[int, str]:
+        """(exit code, words) where the main file does not read the sites: its own test would find nothing wrong."""
+        if not os.path.exists(os.path.join(self.config_root, SITES)):
+            return 0, ""
+        text = processes.read(self.main_config).decode("utf-8", "replace")
+        lines = [line.split(None, 1) for line in text.splitlines() if line.strip().lower().startswith("include")]
+        if any(words[-1].strip().endswith(SITES) or "*" in words[-1] for words in lines):
+            return 0, ""
+        return 2, "%s does not read the panel's sites: add the line “include %s” at its end" % (self.main_config, SITES)
 
     def env(self) -> dict[str, str]:
         return {} if self.pid_file == PID_FILE else {"OLS_PID_FILE": self.pid_file}
@@ -75,5 +86,14 @@ class Server(Engine):
         return bool(processes.children(self.pid()))
 
     def is_replaced(self, before: Generation) -> bool:
+        """The successor takes over all sockets first, and has let go those that it has no use for once it has a worker.
+        A new child of the old process says nothing: lscgid comes a second after its start."""
         pid = self.pid()
-        return bool(pid) and (pid != before.pid or bool(processes.children(pid) - before.workers))
+        return bool(pid) and pid != before.pid and bool(processes.children(pid))
+
+    def listens(self) -> bool:
+        """It ends when a restart leaves it without a listener. Another file that the main one includes may hold some."""
+        texts = [processes.read(path) for path in (self.main_config, os.path.join(self.config_root, SITES))]
+        lines = [line.split() for text in texts for line in text.decode("utf-8", "replace").lower().splitlines()]
+        others = (line for line in lines if line and line[0] == "include" and not line[-1].endswith(SITES))
+        return any(line and line[0] == "listener" for line in lines) or any(others)
