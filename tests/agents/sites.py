@@ -1,4 +1,4 @@
-"""A real nginx or Apache with two sites, and requests that change one of them."""
+"""A real server with two sites, and requests that change one of them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from agents.protocol import ApplyRequest, EngineControl, FileChange, Probe, plai
 from tests.support.apache import ApacheInstance
 from tests.support.http import ask
 from tests.support.nginx import NginxInstance
+from tests.support.openlitespeed import OpenLiteSpeedInstance
 from tests.support.ports import free_port
 
 NGINX_SITE = 'server {{ listen 127.0.0.1:{port}; server_name {name}; location / {{ return {code} "{body}\\n"; }} }}\n'
@@ -24,6 +25,25 @@ APACHE_SITE = """\
     RewriteRule .* - [R={code},L]
 </VirtualHost>
 """
+# The text is a file beside the pages, named by a digest: this server's fixed answers are files.
+OPENLITESPEED_SITE = """\
+virtualHost {name} {{
+  vhRoot {root}/www/
+  allowSymbolLink 1
+  enableScript 1
+  restrained 0
+  listeners main
+  vhDomain {name}
+  docRoot {root}/www
+  rewrite {{
+    enable 1
+    rules <<<END_rules
+RewriteRule .* {rule}
+END_rules
+  }}
+}}
+"""
+OPENLITESPEED_PORT = "listener main {{\n  address 127.0.0.1:{port}\n  secure 0\n}}\n"
 
 
 def sha256(text: str) -> str:
@@ -33,19 +53,29 @@ def sha256(text: str) -> str:
 class Sites:
     """`shop` is the site that a test changes, `blog` the neighbour that must not notice."""
 
-    def __init__(self, server: NginxInstance | ApacheInstance) -> None:
+    def __init__(self, server: NginxInstance | ApacheInstance | OpenLiteSpeedInstance) -> None:
         self.server = server
         self.port = free_port()
         if server.engine == "apache":
             self.put("00-listen.conf", f"Listen 127.0.0.1:{self.port}\n")
+        if server.engine == "openlitespeed":
+            self.put("00-listen.conf", OPENLITESPEED_PORT.format(port=self.port))
         self.put("blog.conf", self.text("blog", "blog"))
         self.put("shop.conf", self.text("shop", "old"))
 
     def text(self, name: str, body: str, code: int = 203) -> str:
+        if self.server.engine == "openlitespeed":
+            return self._openlitespeed(f"{name}.test", body, code)
         if self.server.engine == "apache":
             code = 410 if code == 203 else code  # a code that mod_rewrite ends a request with
             return APACHE_SITE.format(port=self.port, name=f"{name}.test", body=body, code=code, root=self.server.root)
         return NGINX_SITE.format(port=self.port, name=f"{name}.test", body=body, code=code)
+
+    def _openlitespeed(self, name: str, body: str, code: int) -> str:
+        page = f"{sha256(body)}.txt"
+        (self.server.root / "www" / page).write_text(body)
+        rule = f"/{page} [L]" if code == 203 else f"- [R={code},L]"
+        return OPENLITESPEED_SITE.format(name=name, root=self.server.root, rule=rule)
 
     def path(self, name: str) -> Path:
         return self.server.root / "conf.d" / name

@@ -50,7 +50,8 @@ def test_ten_changes_in_a_row_are_each_live_at_once(agent: AgentProcess, sites: 
         assert [sites.body("shop") for _ in range(3)] == [f"number {number}"] * 3
 
 
-def test_what_the_server_refuses_is_never_switched(agent: AgentProcess, sites: Sites) -> None:
+def test_what_the_server_refuses_is_never_switched(agent: AgentProcess, strict_sites: Sites) -> None:
+    sites = strict_sites
     pid = sites.server.pid
     broken = sites.text("shop", "new") + "no_such_directive on;\n"
     result = agent.call("apply", sites.request(sites.shop(broken)))
@@ -72,7 +73,8 @@ def test_a_site_that_answers_wrongly_is_put_back(agent: AgentProcess, sites: Sit
     assert not sites.leftovers()
 
 
-def test_a_change_that_harms_a_neighbour_is_put_back(agent: AgentProcess, sites: Sites) -> None:
+def test_a_change_that_harms_a_neighbour_is_put_back(agent: AgentProcess, strict_sites: Sites) -> None:
+    sites = strict_sites
     hijack = FileChange(str(sites.path("00-a.conf")), "put", sites.text("blog", "mine", 403))
     result = agent.call("apply", sites.request(sites.shop(sites.text("shop", "mine")), hijack))
     assert result["outcome"] == "rolled_back", result
@@ -163,7 +165,8 @@ def test_an_edited_file_is_refused_as_drift_by_name(agent: AgentProcess, nginx_s
     assert agent.call("apply", sites.request(sites.shop(new, expect=old)))["outcome"] == "unchanged"
 
 
-def test_a_dry_run_tests_and_changes_nothing(agent: AgentProcess, sites: Sites) -> None:
+def test_a_dry_run_tests_and_changes_nothing(agent: AgentProcess, strict_sites: Sites) -> None:
+    sites = strict_sites
     tested = agent.call("apply", sites.request(sites.shop(sites.text("shop", "new")), dry_run=True))
     assert tested["outcome"] == "tested", tested
     refused = agent.call("apply", sites.request(sites.shop("no_such_directive;\n"), dry_run=True))

@@ -44,7 +44,10 @@ def spread(sites: Sites, text: str) -> list[FileChange]:
     ]
 
 
-def test_new_files_are_seen_through_links_and_absolute_includes(way: tuple[AgentProcess, str], sites: Sites) -> None:
+def test_new_files_are_seen_through_links_and_absolute_includes(
+    way: tuple[AgentProcess, str], strict_sites: Sites
+) -> None:
+    sites = strict_sites
     agent, how = way
     files = spread(sites, sites.text("new", "new"))
     result = agent.call("apply", sites.request(*files, probes=[sites.probe("new")]))
@@ -53,7 +56,8 @@ def test_new_files_are_seen_through_links_and_absolute_includes(way: tuple[Agent
     assert sites.body("new") == "new"
 
 
-def test_a_refused_file_is_named_by_its_real_path(way: tuple[AgentProcess, str], sites: Sites) -> None:
+def test_a_refused_file_is_named_by_its_real_path(way: tuple[AgentProcess, str], strict_sites: Sites) -> None:
+    sites = strict_sites
     agent, _ = way
     before = {path: path.read_bytes() for path in sites.server.root.rglob("*.conf")}
     broken = sites.text("new", "new") + "no_such_directive on;\n"

@@ -67,4 +67,4 @@ class Scene:
 
     def _files(self) -> dict[str, str]:
         folder = Path(self.sites.server.root) / "conf.d"
-        return {path.name: path.read_text() for path in sorted(folder.iterdir())}
+        return {path.name: path.read_text() for path in sorted(folder.glob("*.conf"))}

@@ -45,7 +45,7 @@ class OpenLiteSpeedInstance:
         self.binary = str(root / "bin" / "openlitespeed")
         if not Path(self.binary).exists():
             shutil.copytree(installed, root, symlinks=True, dirs_exist_ok=True, ignore=_own_folders(installed))
-        for name in ("conf/vhosts", "logs", "log", "tmp", "run"):
+        for name in ("conf/vhosts", "conf.d", "www", "logs", "log", "tmp", "run"):
             (root / name).mkdir(parents=True, exist_ok=True)
         types = installed / "conf" / "mime.properties"
         if types.exists():
@@ -65,13 +65,15 @@ class OpenLiteSpeedInstance:
             "pid_file": str(self.pid_file),
         }
 
-    def manage(self) -> Self:
-        """The main file as the panel writes it, without any site yet."""
+    def manage(self, more: str = "") -> Self:
+        """The main file as the panel writes it, without any site yet; `more`: lines after it."""
         install = InstallSpec("openlitespeed", "vhosts", f"{self.root}/conf", f"{self.root}/log")
         pid_file, temporary = str(self.pid_file), f"{self.root}/tmp"
-        main, *more = render_main(install, user="www-data", workers=1, temp_dir=temporary, pid_file=pid_file)
-        for file in (main, *more):
-            Path(file.path).write_text(file.text)
+        main, *others = render_main(install, user="www-data", workers=1, temp_dir=temporary, pid_file=pid_file)
+        for made in (main, *others):
+            Path(made.path).write_text(made.text)
+        with self.main_config.open("a") as file:
+            file.write(f"{more}\n" if more else "")
         return self
 
     @property
