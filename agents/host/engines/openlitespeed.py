@@ -92,7 +92,7 @@ class Server(Engine):
         return bool(pid) and pid != before.pid and bool(processes.children(pid))
 
     def listens(self) -> bool:
-        """It ends when a restart leaves it without a listener. Another file that the main one includes may hold some."""
+        """It ends when a restart leaves no listener. Other files that the main one includes may hold some."""
         texts = [processes.read(path) for path in (self.main_config, os.path.join(self.config_root, SITES))]
         lines = [line.split() for text in texts for line in text.decode("utf-8", "replace").lower().splitlines()]
         others = (line for line in lines if line and line[0] == "include" and not line[-1].endswith(SITES))
