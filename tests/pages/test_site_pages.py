@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from panel.deployments.models import Blob, PinnedFile
 from panel.hosts.models import EngineInstall
 from panel.websites import services
 from panel.websites.models import Certificate, PhpPool, Site, Upstream
@@ -49,6 +50,17 @@ def test_the_overview_leads_to_what_keeps_it_from_being_deployed(owner: Client, 
     page = text_of(owner.get("/sites/x/"))
     assert "/opt/x lies outside the folders for sites on web-1: /srv/www." in page
     assert f'href="/sites/x/blocks/{site.blocks.get().pk}/"' in page
+
+
+def test_the_overview_says_which_files_keep_an_edit_of_the_host(owner: Client, people: Cast, shop: Site) -> None:
+    where = "/sites/shop/"
+    assert "Kept as edited on the host" not in text_of(owner.get(where))
+    Blob.objects.create(sha256="ab", content="# mine\n", size=7)
+    path = "/etc/nginx/conf.d/shop.conf"
+    PinnedFile.objects.create(site=shop, install=people.nginx, path=path, blob_id="ab", adopted_by=people.admin)
+    told = text_of(owner.get(where)).partition("Kept as edited on the host")[2]
+    assert path in told
+    assert "/deployments/drift" in told
 
 
 def test_rendered_files_show_no_secret(owner: Client, people: Cast, shop: Site) -> None:

@@ -88,6 +88,7 @@ def detail(request: Request, name: str) -> HttpResponse:
         urls=urls_of(site),
         domains=domains_of(site),
         drifts=drifts,
+        pinned=site.pinned_files.select_related("adopted_by"),
         certificates=Certificate.objects.filter(blocks__site=site).distinct(),
         counts=_counts(site),
         roots=sorted({block.root for block in site.blocks.all() if block.root}),
