@@ -192,9 +192,10 @@ class StandServer:
     """One private instance; its files lie in the folder `name` of the stand, its configuration in `server.conf`."""
 
     name: str
-    kind: str  # nginx | native | apache | php-fpm | mariadb
+    kind: str  # nginx | native | apache | openlitespeed | php-fpm | lsphp | mariadb
     listen: str  # address:port, or the name of a socket in its folder: it is up when that accepts connections
     binary: str = ""  # "" is the host's newest php-fpm, or its MariaDB
+    children: int = 0  # of lsphp, which has no configuration of its own
 
 
 @dataclass(frozen=True)

@@ -229,6 +229,17 @@ def _apache_paths(binary: str, root: str, config: str, built: dict[str, str]) ->
 # --- OpenLiteSpeed ---
 
 
+def lsphp(found: list[dict[str, Any]]) -> str:
+    """The newest PHP that speaks LSAPI, "" when there is none: below the folder of one of these servers, as the
+    server's own packages have it (lsphp83/bin/lsphp), else on the path."""
+    import glob
+
+    roots = [item["paths"]["prefix"] for item in found if item["engine"] == "openlitespeed"]
+    paths = [path for root in roots for path in glob.glob(glob.escape(root) + "/lsphp*/bin/lsphp")]
+    known = [(int(re.sub("[^0-9]", "", path.split("/")[-3]) or 0), path) for path in paths if os.access(path, os.X_OK)]
+    return max(known)[1] if known else commands.find("lsphp")
+
+
 def _openlitespeed() -> list[dict[str, Any]]:
     """The server root is the folder above the program's own; others than the usual ones are found where they run."""
     found: list[dict[str, Any]] = []

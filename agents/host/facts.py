@@ -21,10 +21,11 @@ LOAD_TOOLS = ("ab", "h2load", "wrk", "siege")
 def run(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, Any]:
     """{"hostname", "kernel", "machine", "os": {"id", "version", "name"}, "cpus", "cpu_model", "memory_bytes",
     "python", "uid", "home", "gallop_base", "systemd", "namespaces", "tools": {name: path}, "applications": {name:
-    version, "" when anything of it is missing}, "engines": [...]}.
+    version, "" when anything of it is missing}, "lsphp": path, "engines": [...]}.
 
     "engines" is what detect.engines gives.
     "gallop_base" is where gallop is to live, "" for the usual places: the account's PADDOCK_GALLOP_BASE."""
+    engines = detect.engines()
     return {
         "hostname": platform.node(),
         "kernel": platform.release(),
@@ -41,7 +42,8 @@ def run(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, An
         "namespaces": namespace.is_supported(),
         "tools": {name: path for name, path in ((name, commands.find(name)) for name in LOAD_TOOLS) if path},
         "applications": {"wordpress": applications.version()},
-        "engines": detect.engines(),
+        "lsphp": detect.lsphp(engines),
+        "engines": engines,
     }
 
 

@@ -1,7 +1,9 @@
 """CPU and memory of process trees over time, read from /proc (proc(5)).
 
-A tree is named by where it begins: the path of a pid file, `pid:123`, or a pattern for process names
-(`php-fpm*`, compared with the 15 characters the kernel keeps). Every descendant belongs to it.
+A tree is named by where it begins: the path of a pid file, `pid:123`, a pattern for process names (`php-fpm*`,
+compared with the 15 characters the kernel keeps), or such a pattern among what descends from a process
+(`pid:123/lsphp*`). Every descendant belongs to it, down to where another tree begins: a server that starts its PHP
+itself is charged for itself alone.
 
 CPU time of a tree is the sum of utime, stime, cutime and cstime of its processes. A child that ends moves its time
 into its parent's cutime when it is waited for, so nothing is lost and nothing counts twice.
@@ -74,12 +76,16 @@ def root_pids(sources: Iterable[str], table: dict[int, Process]) -> set[int]:
             if pid in table:
                 roots.add(pid)
         elif source.startswith("pid:"):
-            pid = int(source[4:])
-            if pid in table:
-                roots.add(pid)
+            number, _, pattern = source[4:].partition("/")
+            begin = {int(number)} & set(table)
+            roots.update(_named(pattern, tree(begin, table)) if pattern else begin)
         else:
-            roots.update(p.pid for p in table.values() if fnmatch.fnmatchcase(p.name, source[:15]))
+            roots.update(_named(source, table.values()))
     return roots
+
+
+def _named(pattern: str, among: Iterable[Process]) -> set[int]:
+    return {process.pid for process in among if fnmatch.fnmatchcase(process.name, pattern[:15])}
 
 
 def _pid_in(path: str) -> int:
@@ -90,15 +96,15 @@ def _pid_in(path: str) -> int:
         return 0
 
 
-def tree(roots: set[int], table: dict[int, Process]) -> list[Process]:
-    """The roots and all that descends from them."""
+def tree(roots: set[int], table: dict[int, Process], ends: frozenset[int] = frozenset()) -> list[Process]:
+    """The roots and all that descends from them; what begins at one of `ends` is another tree's."""
     children: dict[int, list[int]] = {}
     for process in table.values():
         children.setdefault(process.parent, []).append(process.pid)
     members, waiting = set(), list(roots)
     while waiting:
         pid = waiting.pop()
-        if pid in members:
+        if pid in members or (pid in ends and pid not in roots):
             continue
         members.add(pid)
         waiting.extend(children.get(pid, ()))
@@ -137,8 +143,10 @@ class Sampler:
         """Look at every tree once; returns how many seconds to wait before the next look, at least 0.01."""
         at, used = self.now(), time.thread_time()
         table = processes()
-        for name, sources in self.trees.items():
-            members = tree(root_pids(sources, table), table)
+        roots = {name: root_pids(sources, table) for name, sources in self.trees.items()}
+        begins = frozenset(pid for found in roots.values() for pid in found)
+        for name, found in roots.items():
+            members = tree(found, table, begins)
             if members:
                 self._note(name, at, members)
         took = self.now() - at

@@ -16,7 +16,7 @@ import subprocess
 import threading
 import time
 
-from agents.host import applications, commands, namespace, netns, paths, processes, sample
+from agents.host import applications, commands, namespace, netns, paths, processes, sample, stand_files
 from agents.host.errors import Refusal
 
 TYPE_CHECKING = False
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 START_S = 30.0
 _END_S = 5.0
+_MAX_CHILDREN = 1000
 _LOG_TAIL = 16 * 1024
 # What runs in a stand, by kind: the names its program may have, and how it is started so that it stays in front.
 _PROGRAMS = {
@@ -36,6 +37,7 @@ _PROGRAMS = {
     "apache": r"apache2|httpd",
     "php-fpm": r"php-fpm[0-9.]*",
     "openlitespeed": r"openlitespeed|litespeed|lshttpd",
+    "lsphp": r"lsphp[0-9.]*",
     "mariadb": r"mariadbd|mysqld",
 }
 _LITESPEED_RUN = "/tmp/lshttpd"  # noqa: S108 - where every OpenLiteSpeed keeps its process number
@@ -162,13 +164,22 @@ class OpenLiteSpeed(Server):
 
     def __init__(self, name: str, binary: str, place: str, home: str) -> None:
         own = os.path.join(home, "bin", "openlitespeed")
-        # -d: in front
-        super().__init__(name, "openlitespeed", [own, "-d"], place, home)
+        # In front, with as many workers as are configured; with -d it serves from one process whatever is.
+        super().__init__(name, "openlitespeed", [own, "-n"], place, home)
         self._binary, self._made = os.path.realpath(binary), False
 
+    def _logs(self) -> List[str]:
+        """What it started writes its errors there."""
+        said = os.path.join(self.home, "stderr.log")
+        return super()._logs() + ([said] if os.path.exists(said) else [])
+
     def start(self, keeper: Optional[Keeper]) -> None:
-        for folder in ("bin", "run", "shm", "logs", "tmp"):
+        for folder in ("bin", "run", "shm", "logs", "tmp", "cgid", "sockets"):
             os.makedirs(os.path.join(self.home, folder), exist_ok=True)
+        if os.geteuid() == 0:
+            # Its workers make the sockets of what they start.
+            account = stand_files.account()
+            os.chown(os.path.join(self.home, "sockets"), account.pw_uid, account.pw_gid)
         os.symlink(self._binary, self.argv[0])
         with contextlib.suppress(FileExistsError):
             os.mkdir(_LITESPEED_RUN)
@@ -176,7 +187,8 @@ class OpenLiteSpeed(Server):
         super().start(keeper)
 
     def _environment(self) -> Dict[str, str]:
-        return {"OLS_PID_FILE": os.path.join(self.home, "server.pid")}
+        # It calls usermod(8) to add its administrator to the group it runs as: no business of a stand's, so not found.
+        return {"OLS_PID_FILE": os.path.join(self.home, "server.pid"), "PATH": os.path.dirname(self.argv[0])}
 
     def _prepare(self) -> Optional[namespace.Prepare]:
         if os.geteuid() != 0 or not namespace.is_supported():
@@ -189,6 +201,29 @@ class OpenLiteSpeed(Server):
         if self._made:
             with contextlib.suppress(OSError):  # one of the host's own came meanwhile
                 os.rmdir(_LITESPEED_RUN)
+
+
+class Lsphp(Server):
+    """PHP that waits for LSAPI requests at an address of its own. It has no configuration for that, and stays who
+    started it."""
+
+    def __init__(self, name: str, binary: str, place: str, home: str, children: int) -> None:
+        super().__init__(name, "lsphp", [*_as_account(), binary, "-b", place], place, home)
+        self._children = children
+
+    def _environment(self) -> Dict[str, str]:
+        return {"PHP_LSAPI_CHILDREN": "%d" % self._children}
+
+
+def _as_account() -> List[str]:
+    """What a program that changes its account by itself does not need. Refusal where root has no way to."""
+    if os.geteuid() != 0:
+        return []
+    setpriv = shutil.which("setpriv")
+    if setpriv is None:
+        raise Refusal("missing", "setpriv(1) is not installed on this host (package util-linux)")
+    account = stand_files.account()
+    return [setpriv, "--reuid=%d" % account.pw_uid, "--regid=%d" % account.pw_gid, "--clear-groups", "--"]
 
 
 def _connects(family: int, place: Any) -> bool:
@@ -239,9 +274,18 @@ def made(item: Dict[str, Any], folder: str) -> Server:
     if not os.access(binary, os.X_OK):
         raise Refusal("missing", "%s is not there, or may not be run" % binary)
     home = os.path.join(folder, name)
+    place = _listen(str(item.get("listen")), home)
     if kind == "openlitespeed":
-        return OpenLiteSpeed(name, binary, _listen(str(item.get("listen")), home), home)
-    return Server(name, kind, _argv(kind, binary, home), _listen(str(item.get("listen")), home), home)
+        return OpenLiteSpeed(name, binary, place, home)
+    if kind == "lsphp":
+        return Lsphp(name, binary, place, home, _children(item.get("children")))
+    return Server(name, kind, _argv(kind, binary, home), place, home)
+
+
+def _children(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= _MAX_CHILDREN:
+        raise Refusal("invalid", "children is %r; it must be a whole number from 1 to %d" % (value, _MAX_CHILDREN))
+    return value
 
 
 def _listen(text: str, home: str) -> str:

@@ -67,7 +67,7 @@ def standing(run: Run, check: Callable[[], None]) -> Iterator[Standing]:
                 host=host.name,
                 endpoint=place.endpoint,
                 allowed=plan.request.listeners,
-                trees={tree: [f"pid:{up['servers'][name]['pid']}"] for tree, name in place.trees.items()},
+                trees={tree: [_source(up, words)] for tree, words in place.trees.items()},
                 server=_described(place, install),
                 stand=plan.request.id,
             )
@@ -84,6 +84,12 @@ def standing(run: Run, check: Callable[[], None]) -> Iterator[Standing]:
         raise ApplicationError(f"{error.message} {held.remains()}") from error
     finally:
         held.end()
+
+
+def _source(up: dict[str, Any], words: str) -> str:
+    """As the agent takes it (agents/host/sample.py): a server's process, or what it started, by name."""
+    name, slash, pattern = words.partition("/")
+    return f"pid:{up['servers'][name]['pid']}{slash}{pattern}"
 
 
 def _install(row: RunTarget) -> EngineInstall:
@@ -117,15 +123,17 @@ def _plan(run: Run, rows: list[RunTarget], installs: list[EngineInstall], remote
                 installs[0].host, agent, django_settings.LOAD_BINARY, BUNDLED, "PADDOCK_LOAD"
             )
     programs = {install.engine: program(install) for install in installs}
+    setups = [standings.able(suite.setup(row.setup), programs[row.engine]) for row in rows]
     return standings.plan(
         f"{run.uuid}",
         case,
-        [standings.able(suite.setup(row.setup), programs[row.engine]) for row in rows],
+        setups,
         content,
         settings,
         programs,
         as_root=as_root,
-        isolated=case.parser,
+        # Who reaches an lsphp makes it run any script: nobody on the host but its server may.
+        isolated=case.parser or any(setup.php == "lsphp-tcp" for setup in setups),
         ready_made=application.ready_made if application else "",
         uploads=uploads,
     )
@@ -133,7 +141,8 @@ def _plan(run: Run, rows: list[RunTarget], installs: list[EngineInstall], remote
 
 def program(install: EngineInstall) -> standings.Program:
     """What a stand needs to know of it."""
-    return standings.Program(install.paths.get("binary", ""), install.version, frozenset(install.modules))
+    lsphp = str(install.host.facts.get("lsphp", ""))
+    return standings.Program(install.paths.get("binary", ""), install.version, frozenset(install.modules), lsphp)
 
 
 class _Held:

@@ -166,9 +166,26 @@ def _available(
         found = installs.get(setup.engine)
         if found is None:
             left_out.append(f"{setup.label} is left out: {host.name} has no {setup.engine_name}.")
+        elif lacks := _lacks(setup, host):
+            left_out.append(f"{setup.label} is left out: {lacks}")
         else:
             available.append((able(setup, program(found)), found))
     return available, left_out
+
+
+def _lacks(setup: Setup, host: Host) -> str:
+    """What of the set-up's PHP the host has not, in words."""
+    if setup.php == "fpm":
+        return ""
+    if not host.facts.get("lsphp"):
+        return (
+            f"no lsphp was found on {host.name}, neither below the server's folder (lsphp83/bin/lsphp) nor on the "
+            "path. Install it, then check the host."
+        )
+    # It answers whoever reaches it, so it gets a network of its own.
+    if setup.php == "lsphp-tcp" and host.facts.get("uid") not in (0, None):
+        return f"it needs a network of its own, and that needs root on {host.name}."
+    return ""
 
 
 def suite_advance(row: SuiteRun) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import signal
+import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from agents.host import link, processes, stand_servers
+from agents.host import link, processes, stand_files, stand_servers
 from agents.host.errors import Refusal
 from agents.protocol import StandRequest, StandServer, plain
 from tests.agents.process import AgentError, AgentProcess
@@ -203,6 +204,44 @@ def test_what_cannot_be_set_up_is_refused_in_words_and_taken_down(
 ) -> None:
     with pytest.raises(AgentError, match=words):
         agents.call("stand", stand(free_port(), **change))
+    assert list(temporary.iterdir()) == []
+
+
+# What of lsphp a stand has to do with: it listens where it is told, and has its number of children and its account
+# from who started it.
+LSPHP = """#!/usr/bin/env python3
+import os, socketserver, sys
+
+class Answer(socketserver.StreamRequestHandler):
+    def handle(self):
+        self.wfile.write(f"{os.getuid()} {os.environ['PHP_LSAPI_CHILDREN']}".encode())
+
+host, port = sys.argv[sys.argv.index("-b") + 1].split(":")
+socketserver.TCPServer((host, int(port)), Answer).serve_forever()
+"""
+
+
+def test_lsphp_is_started_as_the_servers_account_with_its_children(
+    agents: AgentProcess, temporary: Path, server_root: Path
+) -> None:
+    program = server_root / "lsphp"
+    program.write_text(LSPHP)
+    program.chmod(0o755)
+    request, port = stand(free_port()), free_port()
+    request["folders"].append("php")
+    pool = {"name": "php", "kind": "lsphp", "listen": f"127.0.0.1:{port}", "binary": str(program), "children": 7}
+    for children in (0, True, "7", 1001):
+        wrong = {**request, "servers": [{**pool, "children": children}]}
+        with pytest.raises(AgentError, match=r"children is .* from 1 to 1000"):
+            agents.call("stand", wrong)
+    request["servers"].insert(0, pool)
+    told = up(agents, request)
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+        uid, children = connection.makefile().read().split()
+    assert (int(uid), children) == (stand_files.account().pw_uid, "7")
+    pid = told["servers"]["php"]["pid"]
+    assert ended(agents)["left"] == []
+    assert not Path(f"/proc/{pid}").exists()
     assert list(temporary.iterdir()) == []
 
 

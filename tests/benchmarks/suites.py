@@ -9,7 +9,7 @@ from pathlib import Path
 
 from django.urls import reverse
 
-from agents.host import applications
+from agents.host import applications, detect
 from panel.accounts.models import User
 from panel.benchmarks import execution, suite_exports, suite_results
 from panel.benchmarks.models import Run, RunStatus, SuiteRun
@@ -53,7 +53,9 @@ def _built(engine: str, binary: str) -> tuple[str, list[str]]:
 
 def local_host() -> Host:
     """With what a check of it would find of applications."""
-    facts = {"applications": {"wordpress": applications.version()}}
+    installed = openlitespeed.source()
+    servers = [{"engine": "openlitespeed", "paths": {"prefix": str(installed)}}] if installed else []
+    facts = {"applications": {"wordpress": applications.version()}, "lsphp": detect.lsphp(servers)}
     return Host.objects.create(
         name="here", connection=Connection.LOCAL, status=HostStatus.READY, layout=Layout.CONF_D, facts=facts
     )

@@ -12,7 +12,7 @@ from panel.benchmarks.suites.standing import Plan, Program
 
 SMALL, PHP = SUITES["small-static-files"], SUITES["php-application-2020"]
 PROGRAMS = {
-    "openlitespeed": Program("/usr/local/lsws/bin/openlitespeed", "1.9.1"),
+    "openlitespeed": Program("/usr/local/lsws/bin/openlitespeed", "1.9.1", lsphp="/usr/local/lsws/lsphp83/bin/lsphp"),
     "nginx": Program("/usr/sbin/nginx", "1.22.1"),
 }
 
@@ -54,3 +54,30 @@ def test_openlitespeed_asks_a_php_fpm_of_its_own() -> None:
     assert [server.kind for server in plan.request.servers] == ["php-fpm", "openlitespeed"]
     (host,) = [text for path, text in texts(plan).items() if path.endswith("vhconf.conf")]
     assert "openlitespeed-fpm-php/php.sock" in host and "scripthandler" in host
+
+
+def test_openlitespeed_asks_an_lsphp_at_an_address_of_its_own() -> None:
+    plan = planned(PHP, "openlitespeed-tcp")
+    php, server = plan.request.servers
+    assert (php.kind, php.binary, php.children) == ("lsphp", "/usr/local/lsws/lsphp83/bin/lsphp", 25)
+    assert php.listen not in plan.request.listeners, "no load tool may be aimed at it"
+    main = " ".join(texts(plan)["openlitespeed-tcp/conf/httpd_config.conf"].split())
+    assert f"type lsapi address {php.listen} maxConns 25" in main and "autoStart 0" in main
+    assert "add lsapi:lsphp php" in main and "path" not in main
+    assert plan.places[0].trees == {"server": server.name, "application": php.name}
+
+
+def test_openlitespeed_starts_its_lsphp_and_is_charged_apart() -> None:
+    plan = planned(PHP, "openlitespeed-socket")
+    assert [server.kind for server in plan.request.servers] == ["openlitespeed"]
+    main = " ".join(texts(plan)["openlitespeed-socket/conf/httpd_config.conf"].split())
+    assert "path /usr/local/lsws/lsphp83/bin/lsphp" in main and "env PHP_LSAPI_CHILDREN=25" in main
+    assert "CGIRLimit {" in main, "without it OpenLiteSpeed starts no programs"
+    (place,) = plan.places
+    assert place.trees == {"server": "openlitespeed-socket", "application": "openlitespeed-socket/lsphp*"}
+    assert place.digest != planned(PHP, "openlitespeed-tcp").places[0].digest
+
+
+@pytest.mark.parametrize("slug", ["openlitespeed-tcp", "openlitespeed-socket"])
+def test_an_lsphp_is_no_other_one_at_another_port(slug: str) -> None:
+    assert len({planned(PHP, slug).places[0].digest for _ in range(3)}) == 1

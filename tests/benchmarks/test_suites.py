@@ -20,7 +20,7 @@ from django.urls import reverse
 from panel.accounts.models import User
 from panel.benchmarks.models import Round, Run, RunStatus, SuiteRun, SuiteStatus
 from panel.benchmarks.suite_results import tables
-from panel.benchmarks.suite_services import expected_seconds, suite_repeat, suite_start
+from panel.benchmarks.suite_services import expected_seconds, suite_cancel, suite_repeat, suite_start
 from panel.benchmarks.suites import SUITES
 from panel.benchmarks.suites.choosing import Choice
 from panel.core.errors import ApplicationError
@@ -255,3 +255,48 @@ def test_what_a_host_has_not_is_left_out_by_name(operator: User, servers: Host) 
         reverse("benchmarks:suite-start", args=["http3-2019"]), {"host": servers.name, "preset": "full"}, follow=True
     )
     assert "has none of the suite&#x27;s servers" in page.content.decode()
+
+
+def test_lsphp_is_left_out_where_it_is_not_and_where_it_could_be_reached(operator: User, servers: Host) -> None:
+    # A row alone: nothing of this test is started.
+    servers.installs.exclude(engine="nginx").delete()
+    servers.installs.update(engine="openlitespeed")
+    suite = {"suite": "php-application-2020", "preset": "short", "host": servers}
+    chosen = ["openlitespeed-tcp", "openlitespeed-socket"]
+    servers.facts = {"uid": 0}
+    with pytest.raises(ApplicationError, match=r"no lsphp was found on here.*then check the host"):
+        suite_start(actor=operator, setups=chosen, **suite)
+    servers.facts = {"uid": 1000, "lsphp": "/opt/lsws/lsphp83/bin/lsphp"}
+    row = suite_start(actor=operator, setups=chosen, **suite)
+    assert [item["slug"] for item in row.setups] == ["openlitespeed-socket"]
+    assert row.left_out == [
+        "OpenLiteSpeed + lsphp over TCP is left out: it needs a network of its own, and that needs root on here."
+    ]
+    servers.facts["uid"] = 0
+    again = suite_start(actor=operator, setups=chosen, **suite)
+    assert [item["slug"] for item in again.setups] == chosen
+    suite_cancel(actor=operator, row=row)
+    suite_cancel(actor=operator, row=again)
+
+
+def test_lsphp_answers_over_tcp_and_started_by_the_server(operator: User, servers: Host) -> None:
+    """With PADDOCK_OPENLITESPEED and an lsphp in it (lsphp83/bin/lsphp): the set-ups run; without, their reasons."""
+    chosen = ["openlitespeed-tcp", "openlitespeed-socket", "nginx-fpm"]
+    choice = Choice(cases=("phpinfo",))
+    row = suite_start(
+        actor=operator,
+        suite="php-application-2020",
+        preset="short",
+        host=servers,
+        setups=chosen,
+        choice=choice,
+    )
+    (run,) = carried_out(row)
+    assert run.error == ""
+    labels = [target.label for target in run.targets.order_by("position")]
+    has_lsphp = servers.installs.filter(engine="openlitespeed").exists() and servers.facts["lsphp"]
+    assert len(labels) == (3 if has_lsphp else 1) and len(row.left_out) == 3 - len(labels)
+    for counted in of_run(run):
+        assert counted.error == "" and counted.metrics["non2xx"] == counted.metrics["failed"] == 0, counted.output
+        assert {"server", "application"} <= set(counted.metrics["cpu_s"]), counted.target.label
+        assert counted.samples["application"] and counted.samples["server"], counted.target.label

@@ -72,7 +72,9 @@ class Setup:
     engine: Literal["nginx", "apache", "native", "openlitespeed"]
     published: str = ""
     mpm: str = "event"  # Apache's processing module
-    php_children: int = 0  # of its own php-fpm pool; 0: no PHP
+    php_children: int = 0  # of PHP of its own; 0: no PHP
+    # php-fpm by FastCGI; lsphp by LSAPI, at an address or started by the server, which OpenLiteSpeed alone does.
+    php: Literal["fpm", "lsphp-tcp", "lsphp-started"] = "fpm"
     protocols: tuple[str, ...] = ("h1", "h2")
 
     @property

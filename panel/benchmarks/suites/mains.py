@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from panel.benchmarks.suites.definitions import Settings, Setup
 from panel.rendering.apache.main import MODULES as APACHE_MODULES
 from panel.rendering.apache.quoting import line as apache_line
@@ -18,15 +20,27 @@ MODULES = "/PADDOCK-APACHE-MODULES"
 DATABASE = "mariadb"
 USER, GROUP = "PADDOCK-USER", "PADDOCK-GROUP"
 DEFAULT_TYPE = "application/octet-stream"
+LSPHP = "lsphp"
+SOCKETS = "sockets"
+
+
+@dataclass(frozen=True)
+class Lsphp:
+    """PHP that OpenLiteSpeed asks by LSAPI: who listens at `address`, or `program`, which it starts by itself."""
+
+    address: str = ""
+    program: str = ""
 
 
 def home(name: str) -> str:
     return f"{ROOT}/{name}"
 
 
-def main(setup: Setup, settings: Settings, *, as_root: bool) -> dict[str, str]:
+def main(setup: Setup, settings: Settings, *, as_root: bool, lsphp: Lsphp | None = None) -> dict[str, str]:
     """{path below the stand: text} of the server's main file and what it includes."""
-    build = {"apache": _apache, "openlitespeed": _openlitespeed}.get(setup.engine, _nginx)
+    if setup.engine == "openlitespeed":
+        return _openlitespeed(setup, settings, as_root, lsphp)
+    build = _apache if setup.engine == "apache" else _nginx
     return build(setup, settings, as_root)
 
 
@@ -108,7 +122,7 @@ def _one_process() -> list[Node]:
     return [directive(name, value) for name, value in {**names, "MaxRequestWorkers": threads}.items()]
 
 
-def _openlitespeed(setup: Setup, settings: Settings, as_root: bool) -> dict[str, str]:
+def _openlitespeed(setup: Setup, settings: Settings, as_root: bool, lsphp: Lsphp | None) -> dict[str, str]:
     place, root = home(setup.slug), config_root(setup)
     most = 2**31 - 1
     tuning = {
@@ -131,6 +145,7 @@ def _openlitespeed(setup: Setup, settings: Settings, as_root: bool) -> dict[str,
         block("errorlog", f"{place}/error.log", body=[directive("logLevel", "WARN")]),
         block("tuning", body=[directive(name, value) for name, value in tuning.items()]),
         file_access(),
+        *(_lsphp(setup, lsphp) if lsphp else []),
         directive("include", "paddock.conf", gap=True),
     ]
     types = [f"{', '.join(suffixes)} = {kind}\n" for kind, suffixes in MIME_TYPES.items()]
@@ -139,6 +154,35 @@ def _openlitespeed(setup: Setup, settings: Settings, as_root: bool) -> dict[str,
         f"{setup.slug}/conf/httpd_config.conf": main_file,
         f"{setup.slug}/conf/mime.properties": "".join([f"default = {DEFAULT_TYPE}\n", *types]),
     }
+
+
+def _lsphp(setup: Setup, lsphp: Lsphp) -> list[Node]:
+    """For all of the server's virtual hosts, by suffix. A connection that is kept is one of its children kept."""
+    own = f"uds:/{home(setup.slug)}/{SOCKETS}/{LSPHP}.sock"
+    started: dict[str, str | int] = {
+        "env": f"PHP_LSAPI_CHILDREN={setup.php_children}",
+        "autoStart": 2,
+        "path": lsphp.program,
+        "backlog": 100,
+        "instances": 1,
+        "runOnStartUp": 2,
+    }
+    values: dict[str, str | int] = {
+        "type": "lsapi",
+        "address": lsphp.address or own,
+        "maxConns": setup.php_children,
+        "initTimeout": 60,
+        "retryTimeout": 0,
+        "persistConn": 1,
+        "respBuffer": 0,
+        **(started if lsphp.program else {"autoStart": 0}),
+    }
+    return [
+        # What starts programs is begun by this block alone; the usual accounts of web servers have low numbers.
+        block("CGIRLimit", body=[directive("minUID", 11), directive("minGID", 10)]),
+        block("extprocessor", LSPHP, body=[directive(name, value) for name, value in values.items()]),
+        block("scripthandler", body=[directive("add", f"lsapi:{LSPHP} php")]),
+    ]
 
 
 def php_fpm(setup: Setup, *, as_root: bool) -> dict[str, str]:

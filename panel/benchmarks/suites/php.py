@@ -15,6 +15,7 @@ IMAGES = tuple(f"/image{number}.png" for number in range(5))
 _IMAGE_SIZES = (12_000, 25_000, 48_000, 90_000, 160_000)
 _SHOP = (Path(__file__).parent / "shop" / "index.php").read_text(encoding="utf-8")
 _CHILDREN = 5
+_LSPHP_CHILDREN = 25
 _PHPINFO = ("phpinfo.php", "<?php phpinfo();\n")
 _FILLED = tuple((path[1:], size) for path, size in zip(IMAGES, _IMAGE_SIZES, strict=True))
 _FIRST_LOOK = ("phpinfo", "static-files", "app-browsing", "app-php-only")
@@ -81,6 +82,22 @@ SUITE = Suite(
         Setup("apache-fpm", "Apache + php-fpm", "apache", "apache", php_children=_CHILDREN),
         Setup("gallop-fpm", "gallop + php-fpm", "native", php_children=_CHILDREN),
         Setup("openlitespeed-fpm", "OpenLiteSpeed + php-fpm", "openlitespeed", php_children=_CHILDREN),
+        Setup(
+            "openlitespeed-tcp",
+            "OpenLiteSpeed + lsphp over TCP",
+            "openlitespeed",
+            "openlitespeed-tcp",
+            php_children=_LSPHP_CHILDREN,
+            php="lsphp-tcp",
+        ),
+        Setup(
+            "openlitespeed-socket",
+            "OpenLiteSpeed + lsphp it starts",
+            "openlitespeed",
+            "openlitespeed-socket",
+            php_children=_LSPHP_CHILDREN,
+            php="lsphp-started",
+        ),
     ),
     settings=Settings(),
     content=_SHOP_CONTENT,
@@ -101,11 +118,10 @@ SUITE = Suite(
             paths=wordpress.PAGES,
             ready_made="wordpress",
             short_warmup_s=3,
-            short_duration_s=8,
+            short_duration_s=12,
         ),
     ),
     not_measured=(
-        "OpenLiteSpeed with lsphp: it is measured with php-fpm, by FastCGI.",
         "The source's shop: 21 pages of a small application with the same numbers of files stand for it, or WordPress.",
     ),
     full=_cases(short=False),

@@ -33,12 +33,13 @@ class Program:
     binary: str
     version: str
     modules: frozenset[str] = frozenset()
+    lsphp: str = ""  # the host's program, where it has one
 
 
 @dataclass(frozen=True)
 class Place:
-    """One set-up in the stand: where it is asked, and which of the stand's servers are its process trees. `digest`
-    tells its configuration, whatever port it was given, from another."""
+    """One set-up in the stand: where it is asked, and which of the stand's servers are its process trees, or what in
+    theirs (`openlitespeed/lsphp*`). `digest` tells its configuration, whatever port it was given, from another."""
 
     setup: Setup
     endpoint: Endpoint
@@ -76,17 +77,19 @@ def plan(
         files |= mains.mariadb(as_root=as_root)
         servers.append(StandServer(mains.DATABASE, "mariadb", f"{mains.DATABASE}.sock"))
     places = []
-    for setup, port in zip(setups, random.sample(PORTS, len(setups)), strict=True):
-        made = partial(_files, setup, settings, programs[setup.engine], address, tls=tls, as_root=as_root)
-        files |= made(port)
-        place = _place(setup, Endpoint(address, port, NAME if tls else address, tls), _digest(made(PORTS.start)))
-        servers += _servers(place, programs[setup.engine].binary)
-        places.append(place)
+    ports = random.sample(PORTS, 2 * len(setups))
+    for setup, port, php_port in zip(setups, ports[::2], ports[1::2], strict=True):
+        program = programs[setup.engine]
+        made = partial(_files, setup, settings, program, address, tls=tls, as_root=as_root)
+        files |= made(port, php_port)
+        endpoint = Endpoint(address, port, NAME if tls else address, tls)
+        places.append(_place(setup, endpoint, _digest(made(PORTS.start, PORTS.start + 1))))
+        servers += _servers(places[-1], program, f"{address}:{php_port}")
     request = StandRequest(
         id=ident,
         files=[{"path": path, "text": text} for path, text in files.items()],
         fill=[{"path": f"www/{name}", "bytes": size} for name, size in (*content.sizes, *case.sizes)],
-        folders=["www", *(f"{setup.slug}/{name}" for setup in setups for name in ("temp", "conf.d"))],
+        folders=["www", *(name for setup in setups for name in _folders(setup))],
         servers=servers,
         listeners=[place.endpoint.target for place in places],
         network=case.network.request() if case.network else ({} if isolated else None),
@@ -96,12 +99,32 @@ def plan(
     return Plan(request, places)
 
 
+def _folders(setup: Setup) -> list[str]:
+    own = [f"{setup.slug}/temp", f"{setup.slug}/conf.d"]
+    return [*own, mains.pool(setup)] if setup.php == "lsphp-tcp" else own
+
+
 def _files(
-    setup: Setup, settings: Settings, program: Program, address: str, port: int, *, tls: bool, as_root: bool
+    setup: Setup,
+    settings: Settings,
+    program: Program,
+    address: str,
+    port: int,
+    php_port: int,
+    *,
+    tls: bool,
+    as_root: bool,
 ) -> dict[str, str]:
     """All that one set-up is configured with."""
-    pool = mains.php_fpm(setup, as_root=as_root) if setup.php_children else {}
-    return mains.main(setup, settings, as_root=as_root) | _site(setup, program, address, port, tls=tls) | pool
+    has_fpm = setup.php_children and setup.php == "fpm"
+    pool = mains.php_fpm(setup, as_root=as_root) if has_fpm else {}
+    lsphp = {
+        "fpm": None,
+        "lsphp-tcp": mains.Lsphp(address=f"{address}:{php_port}"),
+        "lsphp-started": mains.Lsphp(program=program.lsphp),
+    }[setup.php]
+    main = mains.main(setup, settings, as_root=as_root, lsphp=lsphp)
+    return main | _site(setup, program, address, port, tls=tls) | pool
 
 
 def _digest(files: dict[str, str]) -> str:
@@ -111,15 +134,19 @@ def _digest(files: dict[str, str]) -> str:
 def _place(setup: Setup, endpoint: Endpoint, digest: str) -> Place:
     trees = {"server": setup.slug}
     if setup.php_children:
-        trees["application"] = mains.pool(setup)
+        trees["application"] = f"{setup.slug}/lsphp*" if setup.php == "lsphp-started" else mains.pool(setup)
     return Place(setup, endpoint, trees, digest)
 
 
-def _servers(place: Place, binary: str) -> list[StandServer]:
-    """Its own programs, in the order in which they are started."""
+def _servers(place: Place, program: Program, php: str) -> list[StandServer]:
+    """Its own programs, in the order in which they are started. `php` is where an lsphp of its own is to listen."""
     setup = place.setup
-    pools = [StandServer(mains.pool(setup), "php-fpm", "php.sock")] if setup.php_children else []
-    return [*pools, StandServer(setup.slug, setup.engine, place.endpoint.target, binary)]
+    pools = []
+    if setup.php_children and setup.php == "fpm":
+        pools = [StandServer(mains.pool(setup), "php-fpm", "php.sock")]
+    elif setup.php == "lsphp-tcp":
+        pools = [StandServer(mains.pool(setup), "lsphp", php, program.lsphp, setup.php_children)]
+    return [*pools, StandServer(setup.slug, setup.engine, place.endpoint.target, program.binary)]
 
 
 def request_json(request: StandRequest) -> dict[str, Any]:
@@ -171,7 +198,7 @@ def site(setup: Setup, address: str, port: int, *, tls: bool) -> SiteSpec:
     )
     pools: tuple[PhpPool, ...] = ()
     locations: tuple[Location, ...] = ()
-    if setup.php_children:
+    if setup.php_children and setup.php == "fpm":
         pools = (PhpPool("php", f"unix:{mains.home(mains.pool(setup))}/php.sock"),)
         locations = (Location(match="~", pattern=r"\.php$", handler="php", php_pool="php"),)
     block = ServerBlock(
