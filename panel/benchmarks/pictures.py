@@ -26,7 +26,14 @@ def shown(figure: Figure, value: float | None) -> str:
         return "–"
     if figure.unit == "bytes":
         return f"{value / _MIB:,.1f} MiB"
-    return f"{number(value, figure.digits)} {figure.unit}".rstrip()
+    return f"{bare(figure, value)} {figure.unit}".rstrip()
+
+
+def bare(figure: Figure, value: float | None) -> str:
+    """Without its unit. Of a time of seconds nobody reads microseconds."""
+    if figure.unit == "ms" and value is not None and value >= 10:
+        return number(value, 0 if value >= 1000 else 1)
+    return number(value, figure.digits)
 
 
 def bars(targets: Sequence[dict[str, Any]], name: str) -> Chart | None:

@@ -159,18 +159,24 @@ def _available(
     for install in host.installs.order_by("-pk"):
         if install.engine not in installs or install.label == "default":
             installs[install.engine] = install
-    available, left_out = [], []
+    available: list[tuple[Setup, EngineInstall]] = []
+    lacking: dict[str, list[str]] = {}
     for setup in definition.setups:
         if chosen and setup.slug not in chosen:
             continue
         found = installs.get(setup.engine)
-        if found is None:
-            left_out.append(f"{setup.label} is left out: {host.name} has no {setup.engine_name}.")
-        elif lacks := _lacks(setup, host):
-            left_out.append(f"{setup.label} is left out: {lacks}")
-        else:
+        lacks = _lacks(setup, host) if found else f"{host.name} has no {setup.engine_name}."
+        if found and not lacks:
             available.append((able(setup, program(found)), found))
-    return available, left_out
+        else:
+            lacking.setdefault(lacks, []).append(setup.label)
+    return available, [_left_out(labels, lacks) for lacks, labels in lacking.items()]
+
+
+def _left_out(labels: list[str], lacks: str) -> str:
+    if len(labels) == 1:
+        return f"{labels[0]} is left out: {lacks}"
+    return f"{'; '.join(labels[:-1])} and {labels[-1]} are left out: {lacks}"
 
 
 def _lacks(setup: Setup, host: Host) -> str:

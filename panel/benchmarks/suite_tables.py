@@ -14,7 +14,7 @@ from panel.benchmarks import pictures
 from panel.benchmarks.measured import Measured
 from panel.benchmarks.suites import published
 from panel.benchmarks.suites.definitions import Case, Setup, Suite
-from panel.benchmarks.summary import BY_NAME, Figure
+from panel.benchmarks.summary import BY_NAME
 
 PUBLISHED = "published"
 
@@ -89,14 +89,10 @@ def figure_cell(name: str, figures: dict[str, Any], words: str = "", *, unit: bo
     if found is None:
         return Cell(words or "–")
     figure = BY_NAME[name]
-    said = pictures.shown if unit else _bare
+    said = pictures.shown if unit else pictures.bare
     interval = "" if found["low"] is None else f"{said(figure, found['low'])} to {said(figure, found['high'])}"
     detail = ", ".join(part for part in (interval, words) if part)
     return Cell(said(figure, found["value"]), found["value"], detail)
-
-
-def _bare(figure: Figure, value: float | None) -> str:
-    return pictures.number(value, figure.digits)
 
 
 def averages(outcome: Outcome, labels: Sequence[str], name: str) -> dict[str, float]:

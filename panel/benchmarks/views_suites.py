@@ -99,9 +99,11 @@ def suite_start(request: Request, suite: str) -> HttpResponse:
             choice=form.choice,
         )
     except NotPrepared as error:
-        messages.error(request, error.message)
         if may(request.user, Action.ADMINISTER):
+            words = _("Nothing was started: %(host)s is not prepared for %(application)s, or was not looked at since.")
+            messages.error(request, words % {"host": error.host.name, "application": error.application.label})
             return redirect("hosts:prepare", error.host.name, error.application.ready_made)
+        messages.error(request, error.message)
         return redirect("benchmarks:suites")
     except ApplicationError as error:
         messages.error(request, error.message)

@@ -5,6 +5,7 @@ A plan is an errand, and so is the installation, which names its plan: the agent
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from django.core.exceptions import ValidationError
@@ -14,6 +15,8 @@ from panel.hosts.models import APPLICATIONS, Host, HostOperation, JobStatus, Ope
 from panel.hosts.targets import target_for
 from panel.remote import pool
 
+# Packages with a service that the distribution starts: what WordPress's packages may depend on or be given.
+_SERVICE = re.compile(r"(?:php[0-9.]*-fpm|apache2|httpd|nginx|lighttpd|mariadb-server|mysql-server)\Z")
 PLAN_TIMEOUT_S, INSTALL_TIMEOUT_S = 400.0, 2000.0
 
 
@@ -21,6 +24,12 @@ def version(host: Host, application: str) -> str:
     """The one that the last check of the host found, "" when anything of it was missing."""
     found: str = host.facts.get("applications", {}).get(application, "")
     return found
+
+
+def services(packages: list[dict[str, str]]) -> tuple[list[str], list[str]]:
+    """Of a plan's packages, those that bring a service, and those whose service is upgraded."""
+    found = [package for package in packages if _SERVICE.match(package["name"])]
+    return [item["name"] for item in found if not item["was"]], [item["name"] for item in found if item["was"]]
 
 
 def checked(host: Host, params: dict[str, Any]) -> dict[str, Any]:

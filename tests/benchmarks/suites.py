@@ -53,12 +53,17 @@ def _built(engine: str, binary: str) -> tuple[str, list[str]]:
 
 def local_host() -> Host:
     """With what a check of it would find of applications."""
-    installed = openlitespeed.source()
-    servers = [{"engine": "openlitespeed", "paths": {"prefix": str(installed)}}] if installed else []
-    facts = {"applications": {"wordpress": applications.version()}, "lsphp": detect.lsphp(servers)}
+    facts = {"applications": {"wordpress": applications.version()}, "lsphp": lsphp()}
     return Host.objects.create(
         name="here", connection=Connection.LOCAL, status=HostStatus.READY, layout=Layout.CONF_D, facts=facts
     )
+
+
+def lsphp() -> str:
+    """As a check of a host with that OpenLiteSpeed finds it."""
+    installed = openlitespeed.source()
+    servers = [{"engine": "openlitespeed", "paths": {"prefix": str(installed)}}] if installed else []
+    return detect.lsphp(servers)
 
 
 def carried_out(row: SuiteRun) -> list[Run]:

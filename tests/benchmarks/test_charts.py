@@ -11,7 +11,7 @@ from panel.benchmarks import charts, pictures
 from panel.benchmarks.charts import Chart
 from panel.benchmarks.measured import Measured
 from panel.benchmarks.parsers.metrics import Latency, Metrics
-from panel.benchmarks.summary import summarize
+from panel.benchmarks.summary import BY_NAME, summarize
 
 NAMES = ("shop (nginx, web1)", "shop-apache (Apache httpd, web1)", '<script>"x"</script> & co')
 
@@ -121,3 +121,10 @@ def test_a_drawing_that_breaks_the_policy_is_refused(drawn: str, monkeypatch: py
 
 def test_the_median_round_is_the_one_shown_over_time() -> None:
     assert [measured.number for measured in pictures.median_rounds(measured())] == [2, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "words"), [(0.256, "0.256 ms"), (9.0, "9.000 ms"), (20.0, "20.0 ms"), (1280.4, "1,280 ms")]
+)
+def test_a_time_has_as_many_decimals_as_people_read(milliseconds: float, words: str) -> None:
+    assert pictures.shown(BY_NAME["latency_max"], milliseconds) == words

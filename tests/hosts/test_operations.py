@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from panel.accounts.models import User
 from panel.core.errors import Conflict
-from panel.hosts import claims
+from panel.hosts import claims, preparing
 from panel.hosts.claims import Attempt
 from panel.hosts.execution import operation_execute, orphans_queue
 from panel.hosts.locks import host_lock
@@ -217,3 +217,18 @@ def test_a_server_registered_by_hand_is_checked(here: Host, admin: User, sites: 
         install_create(actor=admin, host=here, engine="nginx", paths=sites.server.paths, layout="vhosts")
     assert list(refused.value.message_dict) == ["layout"]
     assert not EngineInstall.objects.exists()
+
+
+def test_a_plan_tells_the_services_that_packages_bring_or_upgrade() -> None:
+    packages = [
+        {"name": name, "version": "2", "was": was}
+        for name, was in (
+            ("wordpress", ""),
+            ("apache2", ""),
+            ("apache2-bin", ""),
+            ("php8.2-fpm", "1"),
+            ("mariadb-server-core", ""),
+        )
+    ]
+    assert preparing.services(packages) == (["apache2"], ["php8.2-fpm"])
+    assert preparing.services(packages[:1]) == ([], [])

@@ -111,7 +111,7 @@ SUITE = Suite(
     content=Content(texts=(("index.html", "x" * 162 + "\n"),)),
     table="grid",
     not_measured=(
-        "Apache over HTTP/3, which it has not; nginx over HTTP/3 where its build has not the module for it.",
+        "By HTTP/3: Apache, which does not speak it, and nginx where it was built without the module for it.",
     ),
     full=_full(),
     short=_short(),

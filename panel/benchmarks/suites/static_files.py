@@ -47,5 +47,5 @@ SUITE = Suite(
     # As many at once as prefork has processes from the start: it makes more at its leisure.
     short=(_case("no-keepalive", 1_500, 5, 3), _case("keepalive", 4_000, 5, 3)),
     table="rounds",
-    not_measured=("LiteSpeed, the commercial server; OpenLiteSpeed where the host has it.",),
+    not_measured=("LiteSpeed, the commercial server; OpenLiteSpeed stands for it where the host has it.",),
 )

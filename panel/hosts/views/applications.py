@@ -33,6 +33,8 @@ def prepare(request: Request, name: str, application: str) -> HttpResponse:
         return _asked(request, host, application)
     errands = host.operations.filter(kind=OperationKind.PREPARE, params__application=application)
     newest = errands.first()
+    packages = (newest.result or {}).get("packages", []) if newest is not None else []
+    brought, upgraded = preparing.services(packages)
     context = {
         "host": host,
         "label": APPLICATIONS[application],
@@ -40,6 +42,9 @@ def prepare(request: Request, name: str, application: str) -> HttpResponse:
         "under_way": newest if newest is not None and newest.status in UNFINISHED else None,
         "newest": newest,
         "is_plan": newest is not None and "plan" not in newest.params,
+        "brought": brought,
+        "upgraded": upgraded,
+        "has_modules": any(package["name"].endswith("-mysql") for package in packages),
         "crumbs": [
             Crumb(_("Hosts"), reverse("hosts:list")),
             Crumb(host.name, reverse("hosts:detail", args=[host.name])),
