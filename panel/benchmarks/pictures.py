@@ -24,13 +24,13 @@ def shown(figure: Figure, value: float | None) -> str:
     """With its unit: "12,345 requests/s", "9.5 MiB"."""
     if value is None:
         return "–"
-    if figure.unit == "bytes":
-        return f"{value / _MIB:,.1f} MiB"
-    return f"{bare(figure, value)} {figure.unit}".rstrip()
+    return f"{bare(figure, value)} {'MiB' if figure.unit == 'bytes' else figure.unit}".rstrip()
 
 
 def bare(figure: Figure, value: float | None) -> str:
-    """Without its unit. Of a time of seconds nobody reads microseconds."""
+    """Without its unit; bytes as MiB. Of a time of seconds nobody reads microseconds."""
+    if figure.unit == "bytes" and value is not None:
+        return number(value / _MIB)
     if figure.unit == "ms" and value is not None and value >= 10:
         return number(value, 0 if value >= 1000 else 1)
     return number(value, figure.digits)
@@ -59,8 +59,7 @@ def bars(targets: Sequence[dict[str, Any]], name: str) -> Chart | None:
 def interval_words(figure: Figure, found: dict[str, Any]) -> str:
     if found["low"] is None:
         return "–"
-    unit = " MiB" if figure.unit == "bytes" else f" {figure.unit}"
-    return f"{shown(figure, found['low']).removesuffix(unit)} to {shown(figure, found['high'])}"
+    return f"{bare(figure, found['low'])} to {shown(figure, found['high'])}"
 
 
 def sure(found: dict[str, Any]) -> str:

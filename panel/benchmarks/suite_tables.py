@@ -90,7 +90,9 @@ def figure_cell(name: str, figures: dict[str, Any], words: str = "", *, unit: bo
         return Cell(words or "–")
     figure = BY_NAME[name]
     said = pictures.shown if unit else pictures.bare
-    interval = "" if found["low"] is None else f"{said(figure, found['low'])} to {said(figure, found['high'])}"
+    interval = ""
+    if found["low"] is not None:
+        interval = f"{pictures.bare(figure, found['low'])} to {said(figure, found['high'])}"
     detail = ", ".join(part for part in (interval, words) if part)
     return Cell(said(figure, found["value"]), found["value"], detail)
 
