@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from django.core.exceptions import ValidationError
+
 
 class ApplicationError(Exception):
     """Something that was asked for cannot be done; nothing was changed.
@@ -23,3 +25,10 @@ class Conflict(ApplicationError):
 
     def __init__(self, message: str, *, field: str = "") -> None:
         super().__init__(message, field=field, code="conflict", retry=True)
+
+
+def words_of(error: Exception) -> str:
+    """What it says to a person, in one line, whichever kind a service raised."""
+    if isinstance(error, ApplicationError):
+        return error.message
+    return " ".join(error.messages) if isinstance(error, ValidationError) else str(error)

@@ -12,7 +12,7 @@ from panel.accounts.models import User
 from panel.benchmarks.models import Run, SuiteRun
 from panel.benchmarks.services import run_create
 from panel.benchmarks.suite_services import suite_start
-from panel.core.errors import ApplicationError
+from panel.core.errors import ApplicationError, words_of
 from panel.reports import storing
 from panel.reports.choices import OPEN, Kind, OccurrenceStatus, Outcome, Overlap
 from panel.reports.document import Document
@@ -48,16 +48,10 @@ def start(row: Occurrence, actor: User | None) -> None:
         with transaction.atomic():
             run, suite_run = _launch(row.schedule, actor)
     except (ApplicationError, ValidationError, PermissionDenied) as error:
-        refused(row, _words(error))
+        refused(row, words_of(error))
         return
     row.run, row.suite_run, row.started_at = run, suite_run, timezone.now()
     row.save(update_fields=["run", "suite_run", "started_at"])
-
-
-def _words(error: ApplicationError | ValidationError | PermissionDenied) -> str:
-    if isinstance(error, ApplicationError):
-        return error.message
-    return " ".join(error.messages) if isinstance(error, ValidationError) else str(error)
 
 
 def _launch(schedule: Schedule, actor: User | None) -> tuple[Run | None, SuiteRun | None]:

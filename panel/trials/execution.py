@@ -25,7 +25,7 @@ from panel.benchmarks import services as benchmarks
 from panel.benchmarks import targets
 from panel.benchmarks.execution import run_execute
 from panel.benchmarks.models import Run, RunStatus, RunTarget, Scenario
-from panel.core.errors import ApplicationError
+from panel.core.errors import ApplicationError, words_of
 from panel.deployments import services as deployments
 from panel.deployments.models import DeploymentStatus
 from panel.hosts import claims
@@ -301,9 +301,3 @@ class _Course:
         wait = min(RETRY_FIRST * 2 ** min(self.trial.cleanings, 10), RETRY_MOST)
         self._save(remains=remains, retry_at=timezone.now() + wait, cleanings=self.trial.cleanings + 1)
         self.claim.release([self.trial.pk])
-
-
-def words_of(error: Exception) -> str:
-    if isinstance(error, ApplicationError):
-        return error.message
-    return " ".join(error.messages) if isinstance(error, ValidationError) else str(error)
