@@ -107,6 +107,11 @@ const NOTES: &[(&str, &str)] = &[
     ("ssi_value_length", "No effect: a command may take 16 KB."),
     ("ssl_buffer_size", NO_EFFECT),
     (
+        "ssl_certificate",
+        "Over QUIC its variables know of the client only the name it asks for.",
+    ),
+    ("ssl_certificate_cache", "Counted by server block."),
+    (
         "ssl_ciphers",
         "Names that rustls does not offer are left out.",
     ),

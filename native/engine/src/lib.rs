@@ -28,7 +28,7 @@ mod secure_link;
 pub mod status;
 mod subrequest;
 mod symlinks;
-mod template;
+pub mod template;
 pub mod time;
 pub mod upstream;
 pub mod uri;

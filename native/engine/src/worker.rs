@@ -63,7 +63,7 @@ impl Shared {
         let http = config.http.as_ref();
         Shared {
             zones: Zones::new(http),
-            balancers: Balancers::new(http),
+            balancers: Balancers::new(http, |name| history.found(name)),
             caches: Caches::new(http),
             counters: Counters::new(history.current.counters()),
             history,

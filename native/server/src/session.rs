@@ -4,7 +4,8 @@ use crate::h1::{self, Client};
 use crate::h2;
 use crate::idle::Idle;
 use crate::tls::{
-    describe, session_id, sigalg_name, Alpn, HandshakeError, Hello, Secure, Store, TlsStream,
+    client as handshaking, describe, session_id, sigalg_name, Alpn, HandshakeError, Hello, Secure,
+    Store, TlsStream,
 };
 use crate::transport::{Plain, Transport};
 use crate::worker::{Busy, ConnectionCount};
@@ -236,9 +237,18 @@ async fn shake(
         return Err(hello.reject());
     };
     let ciphers = hello.ciphers();
-    let stream = hello.finish(context).await?;
+    let client = || {
+        let known = gallop_engine::exchange::TlsInfo {
+            server_name: hello.server_name().unwrap_or_default(),
+            ciphers: ciphers.clone(),
+            ..Default::default()
+        };
+        handshaking(conn.moved(conn.peer()), server, known)
+    };
+    let context = context.for_client(client);
+    let stream = hello.finish(&context).await?;
     let session = stream.session();
-    let mut info = describe(session, session.server_name(), context);
+    let mut info = describe(session, session.server_name(), &context);
     info.ciphers = ciphers;
     info.session_id = session_id(session);
     let signed = stream.signed();

@@ -183,6 +183,7 @@ fn thread(
         .unwrap_or_else(|e| e.into_inner())
         .push(runtime.handle());
     let worker = Rc::new(worker);
+    crate::tls::on_this_thread(&worker);
     *worker.connector.borrow_mut() = Some(Rc::new(UpstreamConnector::new(upstreams)));
     let watcher = worker.clone();
     runtime.before_wait(move || {

@@ -18,6 +18,7 @@ mod http2;
 mod http3;
 mod idle;
 mod modules;
+mod named;
 mod ocsp;
 mod passing;
 mod quic_attacks;

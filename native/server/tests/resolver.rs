@@ -2,17 +2,27 @@
 
 use crate::site::{self, Server};
 use std::net::UdpSocket;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{channel, Receiver};
+use std::sync::Arc;
 
-/// Answers every question for `known.example` with 127.0.0.1 (none for IPv6), for others that there is
-/// no such name; gives the names asked for.
+/// See [`name_server_until`].
 pub fn name_server() -> (u16, Receiver<String>) {
+    name_server_until(Arc::default())
+}
+
+/// Until `silent` is set it answers every question for `known.example` with 127.0.0.1 (none for IPv6), for others that there is
+/// no such name; gives the names asked for.
+fn name_server_until(silent: Arc<AtomicBool>) -> (u16, Receiver<String>) {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
     let port = socket.local_addr().expect("its address").port();
     let (sender, receiver) = channel();
     std::thread::spawn(move || {
         let mut buffer = [0; 512];
         while let Ok((n, from)) = socket.recv_from(&mut buffer) {
+            if silent.load(Relaxed) {
+                continue;
+            }
             let question = &buffer[..n];
             let labels: Vec<String> = labels(&question[12..]);
             let name = labels.join(".");
@@ -88,6 +98,32 @@ fn counts_go_by_name(server: &Server) {
         all.contains(&(series("up", "unknown.example", "") + "0\n")),
         "{all}"
     );
+}
+
+/// The name server is away when the configuration is loaded anew: what was found before is still right.
+#[test]
+fn what_names_stand_for_outlives_a_reload() {
+    let silent = Arc::new(AtomicBool::new(false));
+    let (port, _asked) = name_server_until(silent.clone());
+    let server = Server::start(&format!(
+        "upstream names {{ zone names 64k; resolver 127.0.0.1:{port};
+             server known.example:{{port}} resolve; }}
+         server {{ listen 127.0.0.1:{{port}}; server_name localhost;
+             location /found {{ return 200 first; }}
+             location / {{ proxy_pass http://names/found; }} }}"
+    ));
+    server.wait_for("an answer", |s| s.get("/", "").ends_with("first"));
+    silent.store(true, Relaxed);
+    for (before, after) in [("first", "second"), ("second", "third")] {
+        let text = server.log("nginx.conf").replace(before, after);
+        server.folder.write("nginx.conf", &text);
+        server.signal("HUP");
+        server.wait_for("the new configuration", |s| {
+            let passed = s.get("/", "");
+            assert!(passed.starts_with("HTTP/1.1 200 "), "{passed}");
+            passed.ends_with(after)
+        });
+    }
 }
 
 #[test]

@@ -10,18 +10,22 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
 
-struct Authority(CertifiedIssuer<'static, KeyPair>);
+pub struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 impl Authority {
-    fn new(name: &str) -> Self {
+    pub fn new(name: &str) -> Self {
         let mut params = CertificateParams::new(vec![]).unwrap();
         params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
     }
 
+    pub fn der(&self) -> CertificateDer<'static> {
+        self.0.der().clone()
+    }
+
     /// Certificate and key as PEM.
-    fn issue(&self, name: &str) -> (String, String) {
+    pub fn issue(&self, name: &str) -> (String, String) {
         let key = KeyPair::generate().unwrap();
         let params = CertificateParams::new(vec![name.to_string()]).unwrap();
         (
@@ -31,26 +35,30 @@ impl Authority {
     }
 }
 
-struct Site {
-    server: Server,
-    port: u16,
-    authority: Authority,
+pub struct Site {
+    pub server: Server,
+    pub port: u16,
+    pub authority: Authority,
 }
 
 impl Site {
     /// Two server blocks on a TLS port; `more` goes into the second.
     fn start(more: &str) -> Self {
-        let port = free_port();
-        let authority = Authority::new("authority");
         let block = |name: &str, more: &str| {
             format!(
-                "server {{ listen 127.0.0.1:{port} ssl; server_name {name};\n\
+                "server {{ listen 127.0.0.1:PORT ssl; server_name {name};\n\
                  ssl_certificate %%/{name}.pem; ssl_certificate_key %%/{name}.key;\n\
                  location / {{ return 200 \"{name} $ssl_protocol $ssl_client_verify\"; }} {more} }}\n"
             )
         };
-        let http = block("one.example", "") + &block("two.example", more);
-        let server = Server::start(&http, |folder| {
+        Self::of(&(block("one.example", "") + &block("two.example", more)))
+    }
+
+    /// An `http` block that finds certificates of `one.example` and `two.example` in its folder (`%%`).
+    pub fn of(http: &str) -> Self {
+        let port = free_port();
+        let authority = Authority::new("authority");
+        let server = Server::start(&http.replace("PORT", &port.to_string()), |folder| {
             for name in ["one.example", "two.example"] {
                 let (certificate, key) = authority.issue(name);
                 std::fs::write(folder.join(format!("{name}.pem")), certificate).unwrap();
@@ -66,7 +74,7 @@ impl Site {
     }
 
     /// The answer to a request for `/`, the client showing `own`.
-    fn get(&self, name: &str, own: Option<(String, String)>) -> std::io::Result<String> {
+    pub fn get(&self, name: &str, own: Option<(String, String)>) -> std::io::Result<String> {
         self.get_host(name, name, own)
     }
 

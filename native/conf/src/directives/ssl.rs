@@ -5,7 +5,7 @@ use crate::error::{ConfError, Result};
 use crate::model::*;
 use crate::parser::Directive;
 use crate::table::{ctx::*, *};
-use crate::values::{parse_digits, parse_size};
+use crate::values::{parse_digits, parse_sec, parse_size};
 use std::sync::Arc;
 
 pub const TABLE: &[Spec] = &[
@@ -25,12 +25,10 @@ pub const TABLE: &[Spec] = &[
         ONE,
         Setter::ConfPath(|b| &mut b.srv().ssl_password_file),
     ),
-    simple(
-        "ssl_certificate_cache",
-        HS,
-        Arity(1, 3),
-        Setter::Strings(|b| &mut b.srv().ssl_certificate_cache),
-    ),
+    with("ssl_certificate_cache", HS, Arity(1, 3), |b, d| {
+        let cache = certificate_cache(d)?;
+        store(&mut b.srv().ssl_certificate_cache, cache, d)
+    }),
     with("ssl_protocols", HS, MORE, |b, d| {
         let protocols = protocols(d)?;
         store(&mut b.srv().ssl_protocols, protocols, d)
@@ -170,6 +168,34 @@ fn certificate(b: &mut Builder, d: &Directive) -> Result<crate::template::Templa
     }
     let base = b.conf_prefix.clone();
     b.path_template(word, &base, &d.place)
+}
+
+/// How long certificates that variables name are kept; `None`: not at all.
+pub fn certificate_cache(d: &Directive) -> Result<Option<CertificateCache>> {
+    let mut cache = CertificateCache {
+        max: 0,
+        inactive: 10_000,
+        valid: 60_000,
+    };
+    for arg in d.args() {
+        let bad = || invalid_parameter(d, arg);
+        match arg.split_once('=').unwrap_or((arg, "")) {
+            ("off", "") => return Ok(None),
+            ("max", v) => {
+                cache.max = parse_digits(v).filter(|&n| n > 0).ok_or_else(bad)?;
+            }
+            ("inactive", v) => cache.inactive = 1000 * parse_sec(v).ok_or_else(bad)?,
+            ("valid", v) => cache.valid = 1000 * parse_sec(v).ok_or_else(bad)?,
+            _ => return Err(bad()),
+        }
+    }
+    if cache.max == 0 {
+        return Err(ConfError::new(format!(
+            "\"{}\" must have the \"max\" parameter",
+            d.name()
+        )));
+    }
+    Ok(Some(cache))
 }
 
 /// Names of the TLS versions; those no longer spoken are accepted but never offered.

@@ -8,7 +8,6 @@ use crate::model::*;
 use crate::parser::Directive;
 use crate::table::{ctx::*, *};
 use crate::template::Template;
-use crate::values::{parse_digits, parse_msec};
 use std::sync::Arc;
 
 /// Settings that proxy and fastcgi share, for one of them.
@@ -227,7 +226,7 @@ pub const PROXY: &[Spec] = shared!(
             Setter::Str(|b| &mut b.proxy().ssl_ciphers)
         ),
         with("proxy_ssl_certificate_cache", HSL, Arity(1, 3), |b, d| {
-            let cache = certificate_cache(d)?;
+            let cache = super::ssl::certificate_cache(d)?;
             store(&mut b.proxy().ssl_certificate_cache, cache, d)
         }),
         simple(
@@ -297,33 +296,6 @@ fn certificate_path(b: &mut Builder, d: &Directive, base: &std::path::Path) -> R
         return b.template(word, &d.place);
     }
     b.path_template(word, base, &d.place)
-}
-
-fn certificate_cache(d: &Directive) -> Result<Option<CertificateCache>> {
-    let mut cache = CertificateCache {
-        max: 0,
-        inactive: 10_000,
-        valid: 60_000,
-    };
-    for arg in d.args() {
-        let bad = || invalid_parameter(d, arg);
-        match arg.split_once('=').unwrap_or((arg, "")) {
-            ("off", "") => return Ok(None),
-            ("max", v) => {
-                cache.max = parse_digits(v).filter(|&n| n > 0).ok_or_else(bad)?;
-            }
-            ("inactive", v) => cache.inactive = parse_msec(v).ok_or_else(bad)?,
-            ("valid", v) => cache.valid = parse_msec(v).ok_or_else(bad)?,
-            _ => return Err(bad()),
-        }
-    }
-    if cache.max == 0 {
-        return Err(ConfError::new(format!(
-            "\"{}\" must have the \"max\" parameter",
-            d.name()
-        )));
-    }
-    Ok(Some(cache))
 }
 
 fn ignored_headers(d: &Directive) -> Result<Vec<String>> {

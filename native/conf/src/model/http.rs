@@ -1,6 +1,6 @@
 //! Servers and where they listen.
 
-use super::{inherited, CacheZone, CharsetMap, LimitZone, Location, Upstream};
+use super::{inherited, CacheZone, CertificateCache, CharsetMap, LimitZone, Location, Upstream};
 use crate::error::Place;
 use crate::names::{ServerName, VirtualHosts};
 use crate::template::Template;
@@ -197,7 +197,7 @@ inherited! {
         ssl_certificate: Arc<Vec<Template>>,
         ssl_certificate_key: Arc<Vec<Template>>,
         ssl_password_file: PathBuf,
-        ssl_certificate_cache: Arc<Vec<String>>,
+        ssl_certificate_cache: Option<CertificateCache>,
         ssl_protocols: Arc<Vec<String>>,
         ssl_ciphers: String,
         ssl_ecdh_curve: String,

@@ -4,6 +4,7 @@ use super::Snapshot;
 use crate::worker::Shared;
 use gallop_conf::model::{Peer, Upstream};
 use hashbrown::HashMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 /// A server of an upstream group.
@@ -100,6 +101,15 @@ pub struct History {
     pub started: u64,
     pub loaded: u64,
     pub number: u64,
+}
+
+impl History {
+    /// What a server's name stood for last, under this configuration or one that still has workers.
+    pub fn found(&self, name: &str) -> Option<Vec<IpAddr>> {
+        let before = self.before.iter().rev();
+        let mut all = std::iter::once(&self.current).chain(before);
+        all.find_map(|generation| generation.found.get(name))
+    }
 }
 
 /// The key of an upstream's server: group (with the port that tells undeclared ones apart) and address, or

@@ -10,6 +10,7 @@ mod prometheus;
 mod snapshot;
 
 use crate::exchange::Exchange;
+use crate::upstream::found::Found;
 use gallop_conf::model::{Config, Http};
 use gallop_http::message::Version;
 use gallop_runtime::SharedCells;
@@ -202,6 +203,8 @@ pub struct Generation {
     layout: Arc<Layout>,
     threads: usize,
     cells: Arc<SharedCells>,
+    /// What its servers' names stand for.
+    pub found: Found,
 }
 
 impl Generation {
@@ -215,6 +218,7 @@ impl Generation {
             cells: Arc::new(SharedCells::new(COUNTERS + threads * layout.stride)?),
             layout: Arc::new(layout),
             threads,
+            found: Found::new(config)?,
         })
     }
 

@@ -1,12 +1,13 @@
 //! Servers of groups whose names are looked up again and again while running (`resolve`).
 
+use super::found::key;
 use super::state::Balancers;
 use crate::resolver::{once, Answered};
 use crate::worker::Worker;
 use gallop_conf::model::{Level, Peer, PeerAddr, Upstream};
 use gallop_runtime::{sleep, spawn};
 use std::cell::{Cell, RefCell};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -37,17 +38,55 @@ pub fn start(worker: &Rc<Worker>) {
         return;
     }
     for (index, conf) in groups {
+        let found = last(conf, &|name| worker.shared.history.found(name));
+        // The group may have been made from what was known a moment before.
+        let balancers = &worker.shared.balancers;
+        balancers.replace(index, with_found(conf, &found));
         let names = Rc::new(Names {
             worker: worker.clone(),
             index,
             conf: conf.clone(),
-            found: RefCell::new(vec![Vec::new(); conf.resolving.len()]),
+            found: RefCell::new(found),
             turn: Cell::new(0),
         });
         for place in 0..conf.resolving.len() {
             spawn(names.clone().follow(place));
         }
     }
+}
+
+/// What each name of a group stood for last.
+fn last(conf: &Upstream, known: &impl Fn(&str) -> Option<Vec<IpAddr>>) -> Vec<Vec<SocketAddr>> {
+    let of = |peer: &Peer| {
+        let (host, port) = peer.resolve.as_ref()?;
+        Some(with_port(&known(&key(conf, host))?, *port))
+    };
+    let names = conf.resolving.iter();
+    names.map(|peer| of(peer).unwrap_or_default()).collect()
+}
+
+fn with_port(found: &[IpAddr], port: u16) -> Vec<SocketAddr> {
+    let found = found.iter().map(|ip| SocketAddr::new(*ip, port));
+    found.collect()
+}
+
+/// A group with the servers that its names stood for last.
+pub fn recall(conf: &Arc<Upstream>, known: &impl Fn(&str) -> Option<Vec<IpAddr>>) -> Arc<Upstream> {
+    if conf.resolving.is_empty() {
+        return conf.clone();
+    }
+    Arc::new(with_found(conf, &last(conf, known)))
+}
+
+fn with_found(conf: &Upstream, found: &[Vec<SocketAddr>]) -> Upstream {
+    let mut all = conf.clone();
+    for (peer, addresses) in conf.resolving.iter().zip(found) {
+        all.peers.extend(addresses.iter().map(|addr| Peer {
+            addr: PeerAddr::Inet(*addr),
+            ..peer.clone()
+        }));
+    }
+    all
 }
 
 impl Names {
@@ -58,17 +97,23 @@ impl Names {
         let Some(resolver) = self.conf.resolver.clone() else {
             return;
         };
+        let name = key(&self.conf, &host);
+        if let Some(known) = self.worker.shared.history.found(&name) {
+            // For the worker that comes next, should no answer come in time.
+            self.remember(&name, &known);
+        }
         let patience = self.conf.resolver_timeout.unwrap_or(DEFAULT_TIMEOUT);
         loop {
             let wait = match once(&resolver, &self.turn, &host, patience).await {
                 Answered::Addresses(mut found, ms) => {
                     found.sort_unstable();
-                    let found = found.iter().map(|ip| SocketAddr::new(*ip, port));
-                    self.set(place, found.collect());
+                    self.remember(&name, &found);
+                    self.set(place, with_port(&found, port));
                     ms
                 }
                 Answered::NoName(reason) => {
                     self.log(&reason);
+                    self.remember(&name, &[]);
                     self.set(place, Vec::new());
                     resolver.valid.unwrap_or(patience)
                 }
@@ -82,6 +127,10 @@ impl Names {
         }
     }
 
+    fn remember(&self, name: &str, found: &[IpAddr]) {
+        self.worker.shared.history.current.found.put(name, found);
+    }
+
     fn log(&self, reason: &str) {
         let message = format!("{reason}, in upstream \"{}\"", self.conf.name);
         self.worker.log(Level::Error, &message);
@@ -93,13 +142,7 @@ impl Names {
             return;
         }
         found[place] = addresses;
-        let mut conf = (*self.conf).clone();
-        for (peer, addresses) in self.conf.resolving.iter().zip(found.iter()) {
-            conf.peers.extend(addresses.iter().map(|addr| Peer {
-                addr: PeerAddr::Inet(*addr),
-                ..peer.clone()
-            }));
-        }
+        let conf = with_found(&self.conf, &found);
         let balancers: &Balancers = &self.worker.shared.balancers;
         balancers.replace(self.index, conf);
     }

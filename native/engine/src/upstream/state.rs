@@ -1,5 +1,6 @@
 //! Choice of a server in a group; shared by the threads.
 
+use super::resolving;
 use crate::{metrics, random_number};
 use gallop_conf::model::{Balance, Http, Peer, Upstream};
 use gallop_runtime::now_ms;
@@ -54,13 +55,14 @@ impl Slot {
 }
 
 impl Balancers {
-    pub fn new(http: Option<&Http>) -> Balancers {
+    /// `known`: what a name that is looked up while running stood for last, by group and name.
+    pub fn new(http: Option<&Http>, known: impl Fn(&str) -> Option<Vec<IpAddr>>) -> Balancers {
         let upstreams = http.map_or(&[][..], |h| &h.upstreams);
         let mut next = 0;
         let slots = upstreams.iter().map(|conf| {
             let first = next;
             next += conf.peers.len() + conf.resolving.len();
-            slot(conf, first)
+            slot(conf, first, &known)
         });
         Balancers {
             groups: slots.collect(),
@@ -98,10 +100,10 @@ impl Balancers {
 
 /// `first`: the place of its first server among all that are counted. The names of those that change
 /// follow the others.
-fn slot(conf: &Arc<Upstream>, first: usize) -> Slot {
+fn slot(conf: &Arc<Upstream>, first: usize, known: &impl Fn(&str) -> Option<Vec<IpAddr>>) -> Slot {
     let group = Arc::new(Group {
         first: Some(first),
-        ..Group::new(conf.clone())
+        ..Group::new(resolving::recall(conf, known))
     });
     if conf.resolving.is_empty() {
         Slot::Fixed(group)

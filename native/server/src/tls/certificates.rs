@@ -205,6 +205,18 @@ impl Pair {
     }
 }
 
+/// Of several pairs with keys of one kind the last counts, as with OpenSSL.
+fn add_last<T>(list: &mut Vec<T>, entry: T, pair: impl Fn(&T) -> &Arc<CertifiedKey>) {
+    let kind = |entry: &T| pair(entry).key.algorithm();
+    match list
+        .iter_mut()
+        .find(|earlier| kind(earlier) == kind(&entry))
+    {
+        Some(earlier) => *earlier = entry,
+        None => list.push(entry),
+    }
+}
+
 /// The certificates of one server block, of which each client gets the first it can check.
 #[derive(Debug)]
 pub struct Choice {
@@ -223,13 +235,8 @@ impl Choice {
             pair.key = Arc::new(Noting(pair.key));
             let stapling = settings.stapling.as_ref();
             let fixed = stapling.map_or(Ok(true), |stapler| stapler.put_file(&mut pair))?;
-            let kind = pair.key.algorithm();
             let entry = (certificate.to_string(), Arc::new(pair), fixed);
-            // Of several pairs with keys of one kind the last counts, as with OpenSSL.
-            match loaded.iter_mut().find(|l| l.1.key.algorithm() == kind) {
-                Some(earlier) => *earlier = entry,
-                None => loaded.push(entry),
-            }
+            add_last(&mut loaded, entry, |(_, pair, _)| pair);
         }
         let mut pairs = Vec::new();
         for (name, key, fixed) in loaded {
@@ -243,6 +250,15 @@ impl Choice {
             pairs.push(Pair { key, staple });
         }
         Ok(Self { pairs })
+    }
+
+    /// Of pairs that are loaded, and shown without answers.
+    pub fn of(loaded: Vec<Arc<CertifiedKey>>) -> Self {
+        let mut pairs = Vec::new();
+        for key in loaded {
+            add_last(&mut pairs, Pair { key, staple: None }, |pair| &pair.key);
+        }
+        Self { pairs }
     }
 
     /// The pair that can sign with one of these schemes; else the first, so that the handshake

@@ -1,16 +1,20 @@
 //! Everything TLS that a server block's directives amount to.
 
 use super::certificates::{Choice, Source};
+use super::named::{self, Named};
 use super::ocsp::Stapler;
 use super::tickets::{Expiring, FileTickets};
 use super::verify::{verifiers, AnyCertificate, Authorities, Client, Judge};
 use super::{ciphers, error, Result, TlsError};
+use gallop_engine::Exchange;
 use rustls::crypto::CryptoProvider;
 use rustls::server::{
-    NoServerSessionStorage, ProducesTickets, ServerSessionMemoryCache, WebPkiClientVerifier,
+    NoServerSessionStorage, ProducesTickets, ServerSessionMemoryCache, StoresServerSessions,
+    WebPkiClientVerifier,
 };
 use rustls::ticketer::TicketRotator;
 use rustls::{ServerConfig, SupportedProtocolVersion};
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -25,6 +29,8 @@ const EARLY_SESSIONS: usize = 20_480;
 pub struct Settings {
     /// `ssl_certificate` and `ssl_certificate_key`, pair by pair.
     pub pairs: Vec<(Source, Source)>,
+    /// The certificates, where variables name them.
+    pub named: Option<Arc<Named>>,
     /// `ssl_password_file`: words that may open the keys.
     pub passwords: Vec<Vec<u8>>,
     /// `ssl_protocols`; none means the default, 1.2 and 1.3.
@@ -83,6 +89,7 @@ pub struct Context {
     config: Arc<ServerConfig>,
     /// Judges client certificates after the handshake.
     pub judge: Option<Arc<Judge>>,
+    named: Option<Arc<Named>>,
 }
 
 impl Context {
@@ -90,7 +97,12 @@ impl Context {
     ///
     /// # Errors
     /// A file is missing or wrong, or a setting leaves nothing to work with.
-    pub fn new(settings: &Settings, alpn: Alpn, pairs: Arc<Choice>) -> Result<Self> {
+    pub fn new(
+        settings: &Settings,
+        alpn: Alpn,
+        pairs: Arc<Choice>,
+        sessions: &Sessions,
+    ) -> Result<Self> {
         let mut crypto = ciphers::crypto(settings.ciphers.as_deref(), settings.curves.as_deref())?;
         let versions = match alpn {
             Alpn::Http3 => quic_versions(settings, &mut crypto)?,
@@ -116,10 +128,33 @@ impl Context {
             config.cert_compressors.clear();
         }
         config.max_early_data_size = early_data(settings, alpn);
-        sessions(settings, &mut config)?;
+        config.session_storage = sessions.storage.clone();
+        if let Some(tickets) = &sessions.tickets {
+            config.ticketer = tickets.clone();
+        }
         Ok(Self {
             config: Arc::new(config),
             judge,
+            named: settings.named.clone(),
+        })
+    }
+
+    /// This context with the certificates that variables name for a client. Where there are none the
+    /// log says why, and the handshake fails.
+    pub fn for_client(&self, client: impl FnOnce() -> Option<Box<Exchange>>) -> Cow<'_, Self> {
+        let named = self.named.as_ref();
+        let Some((named, client)) = named.and_then(|named| Some((named, client()?))) else {
+            return Cow::Borrowed(self);
+        };
+        let choice = named.choice(&client);
+        let Ok(choice) = choice.inspect_err(|error| named::log(&client, error)) else {
+            return Cow::Borrowed(self);
+        };
+        let mut config = (*self.config).clone();
+        config.cert_resolver = Arc::new(choice);
+        Cow::Owned(Self {
+            config: Arc::new(config),
+            ..self.clone()
         })
     }
 
@@ -161,28 +196,43 @@ fn early_data(settings: &Settings, alpn: Alpn) -> u32 {
     }
 }
 
-fn sessions(settings: &Settings, config: &mut ServerConfig) -> Result<()> {
-    let resumable = settings.tickets || settings.session_cache > 0;
-    // Early data can be replayed unless a session is good for one use only, which a ticket is not:
-    // rustls takes none on tickets, so these sessions are kept here.
-    let kept_here = settings.early_data && resumable;
-    config.session_storage = match settings.session_cache {
-        0 if kept_here => ServerSessionMemoryCache::new(EARLY_SESSIONS),
-        0 => Arc::new(NoServerSessionStorage {}),
-        size => ServerSessionMemoryCache::new(size),
-    };
-    let lifetime = settings.session_timeout;
-    config.session_storage = Arc::new(Expiring::new(config.session_storage.clone(), lifetime));
-    if !settings.tickets || kept_here {
-        return Ok(());
+/// Where sessions are kept, and what seals their tickets.
+#[derive(Clone)]
+pub struct Sessions {
+    storage: Arc<dyn StoresServerSessions>,
+    tickets: Option<Arc<dyn ProducesTickets>>,
+}
+
+impl Sessions {
+    /// # Errors
+    /// A file of ticket keys is missing or wrong.
+    pub fn new(settings: &Settings) -> Result<Self> {
+        let resumable = settings.tickets || settings.session_cache > 0;
+        // Early data can be replayed unless a session is good for one use only, which a ticket is not:
+        // rustls takes none on tickets, so these sessions are kept here.
+        let kept_here = settings.early_data && resumable;
+        let storage: Arc<dyn StoresServerSessions> = match settings.session_cache {
+            0 if kept_here => ServerSessionMemoryCache::new(EARLY_SESSIONS),
+            0 => Arc::new(NoServerSessionStorage {}),
+            size => ServerSessionMemoryCache::new(size),
+        };
+        let lifetime = settings.session_timeout;
+        Ok(Self {
+            storage: Arc::new(Expiring::new(storage, lifetime)),
+            tickets: match settings.tickets && !kept_here {
+                true => Some(Arc::new(Expiring::new(ticketer(settings)?, lifetime))),
+                false => None,
+            },
+        })
     }
-    let tickets: Arc<dyn ProducesTickets> = if settings.ticket_keys.is_empty() {
-        let rotator =
-            TicketRotator::new(lifetime.clamp(1, MAX_TICKET_KEY_AGE), FileTickets::random);
-        Arc::new(rotator.map_err(|e| TlsError(format!("session tickets: {e}")))?)
-    } else {
-        Arc::new(FileTickets::new(&settings.ticket_keys, lifetime)?)
-    };
-    config.ticketer = Arc::new(Expiring::new(tickets, lifetime));
-    Ok(())
+}
+
+fn ticketer(settings: &Settings) -> Result<Arc<dyn ProducesTickets>> {
+    let lifetime = settings.session_timeout;
+    if !settings.ticket_keys.is_empty() {
+        return Ok(Arc::new(FileTickets::new(&settings.ticket_keys, lifetime)?));
+    }
+    let rotator = TicketRotator::new(lifetime.clamp(1, MAX_TICKET_KEY_AGE), FileTickets::random);
+    let rotator = rotator.map_err(|e| TlsError(format!("session tickets: {e}")))?;
+    Ok(Arc::new(rotator))
 }

@@ -10,6 +10,7 @@ mod context;
 mod encrypted;
 pub mod files;
 mod info;
+mod named;
 mod ocsp;
 mod peer;
 mod revoked;
@@ -24,8 +25,9 @@ mod verify;
 mod x509;
 
 pub use certificates::Source;
-pub use context::{Alpn, Context, Settings};
+pub use context::{Alpn, Context, Sessions, Settings};
 pub use info::{describe, offered, session_id};
+pub use named::{client, on_this_thread};
 pub use sigalg::name as sigalg_name;
 pub use store::{ContextsByName, Store};
 pub use stream::{HandshakeError, Hello, TlsStream};

@@ -2,12 +2,14 @@
 //! still be read.
 
 use super::certificates::{chain, passwords, Choice};
+use super::named::{client_by_name, Named};
 use super::ocsp::Stapler;
-use super::{error, Alpn, Authorities, Client, Context, Result, Settings, Source, TlsError};
+use super::{
+    error, Alpn, Authorities, Client, Context, Result, Sessions, Settings, Source, TlsError,
+};
 use gallop_conf::model::{
     items, Config, Endpoint, ErrorLog, Server, SessionCache, SrvConf, SslCommand, VerifyClient,
 };
-use gallop_conf::names::VirtualHosts;
 use gallop_conf::template::Template;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -29,6 +31,7 @@ struct ServerTls {
 #[derive(Default)]
 pub struct Store {
     servers: HashMap<usize, ServerTls>,
+    shared_sessions: HashMap<String, Sessions>,
     logs: Arc<[ErrorLog]>,
     /// What is odd, though it can be served.
     pub warnings: Vec<String>,
@@ -102,7 +105,12 @@ impl Store {
         let mut warnings = Vec::new();
         let pairs = Arc::new(Choice::load(&settings, &mut warnings).map_err(at)?);
         self.warnings.append(&mut warnings);
-        let context = |alpn| Context::new(&settings, alpn, pairs.clone()).map_err(at);
+        let name = zone_and_certificates(&server.conf);
+        let mut context = |alpn| {
+            let sessions = self.sessions(&settings, name.as_deref(), alpn)?;
+            Context::new(&settings, alpn, pairs.clone(), &sessions)
+        };
+        let mut context = |alpn| context(alpn).map_err(at);
         let tls = ServerTls {
             http1: context(Alpn::Http1)?,
             http2: context(Alpn::Http2)?,
@@ -114,6 +122,28 @@ impl Store {
         };
         self.servers.insert(key(server), tls);
         Ok(())
+    }
+
+    /// As in nginx, server blocks with the same certificates and the same shared cache go on with each
+    /// other's sessions.
+    fn sessions(
+        &mut self,
+        settings: &Settings,
+        name: Option<&str>,
+        alpn: Alpn,
+    ) -> Result<Sessions> {
+        let Some(name) = name else {
+            return Sessions::new(settings);
+        };
+        let (keys, timeout) = (&settings.ticket_keys, settings.session_timeout);
+        let (tickets, early) = (settings.tickets, settings.early_data);
+        let name = format!("{name} {alpn:?} {tickets} {keys:?} {timeout} {early}");
+        if let Some(known) = self.shared_sessions.get(&name) {
+            return Ok(known.clone());
+        }
+        let made = Sessions::new(settings)?;
+        self.shared_sessions.insert(name, made.clone());
+        Ok(made)
     }
 
     fn stapler(&self, server: &Server) -> Result<Option<Stapler>> {
@@ -163,7 +193,7 @@ impl Store {
     ///
     /// # Errors
     /// No server has a certificate.
-    pub fn quic_contexts(&self, endpoint: &Endpoint) -> Result<ContextsByName> {
+    pub fn quic_contexts(&self, endpoint: &Arc<Endpoint>) -> Result<ContextsByName> {
         let servers = endpoint.hosts.servers();
         let found = servers.into_iter().filter_map(|server| {
             let context = self.context(endpoint, server, Alpn::Http3)?;
@@ -174,7 +204,7 @@ impl Store {
             return error("\"listen ... quic\" needs a server with \"ssl_certificate\"");
         }
         Ok(ContextsByName {
-            hosts: endpoint.hosts.clone(),
+            endpoint: endpoint.clone(),
             contexts,
         })
     }
@@ -182,21 +212,24 @@ impl Store {
 
 /// The contexts of a listener's server blocks; those without reject handshakes.
 pub struct ContextsByName {
-    hosts: VirtualHosts,
+    endpoint: Arc<Endpoint>,
     contexts: HashMap<usize, Context>,
 }
 
 impl ContextsByName {
     /// The context for a name in lower case, or for a client that names nobody; `None`: the
     /// handshake is rejected.
-    pub fn choose(&self, name: Option<&str>) -> Option<&Context> {
-        let server = name.map_or(&self.hosts.default, |name| self.hosts.choose(name).server);
-        self.contexts.get(&key(server))
+    pub fn choose(&self, name: Option<&str>) -> Option<Context> {
+        let hosts = &self.endpoint.hosts;
+        let server = name.map_or(&hosts.default, |name| hosts.choose(name).server);
+        let context = self.contexts.get(&key(server))?;
+        let client = || client_by_name(&self.endpoint, server, name);
+        Some(context.for_client(client).into_owned())
     }
 
     /// One of them, for what is the same in all: the default server's if it has one.
     pub fn any(&self) -> &Context {
-        let default = self.contexts.get(&key(&self.hosts.default));
+        let default = self.contexts.get(&key(&self.endpoint.hosts.default));
         let mut all = self.contexts.values();
         default
             .or_else(|| all.next())
@@ -204,10 +237,33 @@ impl ContextsByName {
     }
 }
 
+/// What sessions are shared by, where a cache has a name.
+fn zone_and_certificates(conf: &SrvConf) -> Option<String> {
+    let Some(SessionCache::Shared {
+        zone: Some((zone, _)),
+        ..
+    }) = &conf.ssl_session_cache
+    else {
+        return None;
+    };
+    let certificates = (
+        items(&conf.ssl_certificate),
+        items(&conf.ssl_certificate_key),
+    );
+    let clients = (&conf.ssl_verify_client, &conf.ssl_client_certificate);
+    Some(format!("{zone} {certificates:?} {clients:?}"))
+}
+
 fn settings(conf: &SrvConf) -> Result<Settings> {
+    let passwords = passwords(conf.ssl_password_file.as_deref())?;
+    let pairs = pairs(conf)?;
+    let fixed = pairs.iter().map(fixed).collect::<Option<Vec<_>>>();
+    let limits = || conf.ssl_certificate_cache.clone().flatten();
+    let named = || Arc::new(Named::new(pairs.clone(), passwords.clone(), limits()));
     let mut settings = Settings {
-        pairs: pairs(conf)?,
-        passwords: passwords(conf.ssl_password_file.as_deref())?,
+        named: fixed.is_none().then(named),
+        pairs: fixed.unwrap_or_default(),
+        passwords,
         protocols: items(&conf.ssl_protocols).to_vec(),
         ciphers: conf.ssl_ciphers.clone(),
         curves: conf.ssl_ecdh_curve.clone(),
@@ -257,14 +313,18 @@ fn commands(commands: &[SslCommand], settings: &mut Settings) -> Result<()> {
         }
     }
     match (certificate, secret) {
-        (Some(certificate), Some(secret)) => settings.pairs = vec![(certificate, secret)],
+        (Some(certificate), Some(secret)) => {
+            settings.named = None;
+            settings.pairs = vec![(certificate, secret)];
+        }
         (None, None) => {}
         _ => return error("\"ssl_conf_command\" needs Certificate and PrivateKey together"),
     }
     Ok(())
 }
 
-fn pairs(conf: &SrvConf) -> Result<Vec<(Source, Source)>> {
+/// `ssl_certificate` and `ssl_certificate_key`, pair by pair.
+fn pairs(conf: &SrvConf) -> Result<Vec<(Template, Template)>> {
     let certificates = items(&conf.ssl_certificate);
     let keys = items(&conf.ssl_certificate_key);
     if keys.len() < certificates.len() {
@@ -274,21 +334,15 @@ fn pairs(conf: &SrvConf) -> Result<Vec<(Source, Source)>> {
             "no \"ssl_certificate_key\" is defined for certificate \"{text}\""
         ));
     }
-    certificates
+    Ok(certificates
         .iter()
-        .zip(keys)
-        .map(|(certificate, key)| {
-            Ok((
-                source(certificate, "ssl_certificate")?,
-                source(key, "ssl_certificate_key")?,
-            ))
-        })
-        .collect()
+        .cloned()
+        .zip(keys.iter().cloned())
+        .collect())
 }
 
-fn source(template: &Template, directive: &str) -> Result<Source> {
-    match template.as_literal() {
-        Some(text) => Ok(Source::new(&String::from_utf8_lossy(text))),
-        None => error(format!("variables in \"{directive}\" are not supported")),
-    }
+/// The files of a pair that needs no variables.
+fn fixed((certificate, key): &(Template, Template)) -> Option<(Source, Source)> {
+    let source = |t: &Template| Some(Source::new(&String::from_utf8_lossy(t.as_literal()?)));
+    Some((source(certificate)?, source(key)?))
 }

@@ -77,7 +77,7 @@ fn settings(pair: (String, String)) -> Settings {
 
 fn context(settings: &Settings, alpn: Alpn) -> Result<Context> {
     let pairs = certificates::Choice::load(settings, &mut Vec::new())?;
-    Context::new(settings, alpn, Arc::new(pairs))
+    Context::new(settings, alpn, Arc::new(pairs), &Sessions::new(settings)?)
 }
 
 fn client(authority: &Authority, own: Option<(String, String)>, alpn: &[&[u8]]) -> ClientConfig {

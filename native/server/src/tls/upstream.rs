@@ -1,12 +1,13 @@
 //! TLS towards upstream servers (`proxy_pass https://`).
 
 use super::certificates::{load_pair, passwords, Source};
+use super::named::Kept;
 use super::peer::{Judge, Upstream};
 use super::{ciphers, error, Result, TlsError, TlsStream};
 use gallop_conf::model::{items, Config, Handler, UpConf};
 use gallop_conf::template::Template;
 use gallop_engine::upstream::keepalive::{Connector, Handshake, Stream, TlsRequest};
-use gallop_runtime::{now_ms, Sock};
+use gallop_runtime::Sock;
 use rustls::client::{ResolvesClientCert, Resumption};
 use rustls::pki_types::ServerName;
 use rustls::sign::CertifiedKey;
@@ -147,26 +148,18 @@ impl ResolvesClientCert for Own {
     }
 }
 
-/// A certificate that variables named, loaded before.
-struct Loaded {
-    pair: Arc<CertifiedKey>,
-    /// Milliseconds (monotonic).
-    loaded: u64,
-    used: u64,
-}
-
 /// Makes one thread's connections.
 pub struct UpstreamConnector {
     shared: Arc<Upstreams>,
-    /// By place, certificate and key.
-    loaded: RefCell<HashMap<(usize, String, String), Loaded>>,
+    /// What variables named, by place.
+    kept: RefCell<HashMap<usize, Kept>>,
 }
 
 impl UpstreamConnector {
     pub fn new(shared: Arc<Upstreams>) -> Self {
         Self {
             shared,
-            loaded: RefCell::default(),
+            kept: RefCell::default(),
         }
     }
 
@@ -197,41 +190,11 @@ impl UpstreamConnector {
     /// A pair that variables name, kept as `proxy_ssl_certificate_cache` says.
     fn pair(&self, conf: &UpConf, certificate: &str, own_key: &str) -> Result<Arc<CertifiedKey>> {
         let words = &self.place(conf)?.passwords;
-        let (chain, secret) = (Source::fresh(certificate), Source::fresh(own_key));
-        let load =
-            || load_pair(&chain, &secret, words).map(|(pair, locked)| (Arc::new(pair), locked));
-        let Some(Some(cache)) = &conf.ssl_certificate_cache else {
-            return load().map(|(pair, _)| pair);
-        };
-        let now = now_ms();
-        let id = (key(conf), certificate.to_string(), own_key.to_string());
-        let mut loaded = self.loaded.borrow_mut();
-        loaded.retain(|(place, _, _), l| {
-            *place != id.0 || (now - l.used <= cache.inactive && now - l.loaded <= cache.valid)
-        });
-        if let Some(known) = loaded.get_mut(&id) {
-            known.used = now;
-            return Ok(known.pair.clone());
-        }
-        let (pair, locked) = load()?;
-        if locked {
-            // What a password opened is not kept.
-            return Ok(pair);
-        }
-        // nginx counts certificates and keys one by one.
-        if 2 * loaded.keys().filter(|k| k.0 == id.0).count() as u64 + 2 > cache.max {
-            let mut own: Vec<_> = loaded.iter().filter(|(k, _)| k.0 == id.0).collect();
-            own.sort_by_key(|(_, l)| l.used);
-            let oldest = own.first().map(|(k, _)| (*k).clone());
-            oldest.map(|k| loaded.remove(&k));
-        }
-        let entry = Loaded {
-            pair: pair.clone(),
-            loaded: now,
-            used: now,
-        };
-        loaded.insert(id, entry);
-        Ok(pair)
+        let limits = conf.ssl_certificate_cache.as_ref().and_then(Option::as_ref);
+        let mut kept = self.kept.borrow_mut();
+        let load = |chain: &Source, secret: &Source| load_pair(chain, secret, words);
+        let own = kept.entry(key(conf)).or_default();
+        own.pair(limits, certificate, own_key, load)
     }
 }
 

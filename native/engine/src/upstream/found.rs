@@ -1,0 +1,131 @@
+//! What the names of servers stood for (`resolve`), in memory that outlives a worker: the next one begins
+//! with it and needs not wait for the name servers.
+
+use gallop_conf::model::{Config, Upstream};
+use gallop_runtime::SharedCells;
+use std::io;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::atomic::{fence, AtomicU64, Ordering};
+
+/// Addresses of one name that are remembered.
+const MOST: usize = 64;
+/// Cells of one name: a number that is odd while the others are written, how many addresses there are and
+/// one more (0: never looked up), and two for each address.
+const WIDTH: usize = 2 + 2 * MOST;
+
+/// The names of one configuration.
+#[derive(Debug)]
+pub struct Found {
+    /// Group and name of each.
+    keys: Vec<String>,
+    cells: SharedCells,
+}
+
+/// What tells the names of all groups apart.
+pub fn key(group: &Upstream, host: &str) -> String {
+    format!("{}\0{host}", group.name)
+}
+
+impl Found {
+    /// # Errors
+    /// When the system has no memory to share.
+    pub fn new(config: &Config) -> io::Result<Found> {
+        let groups = config.http.iter().flat_map(|http| &http.upstreams);
+        let keys = groups.flat_map(|group| {
+            let hosts = group.resolving.iter().filter_map(|p| p.resolve.as_ref());
+            hosts.map(|(host, _)| key(group, host))
+        });
+        let keys: Vec<String> = keys.collect();
+        Ok(Found {
+            cells: SharedCells::new(keys.len() * WIDTH)?,
+            keys,
+        })
+    }
+
+    fn cells(&self, key: &str) -> Option<&[AtomicU64]> {
+        let index = self.keys.iter().position(|k| k == key)?;
+        self.cells.cells().get(index * WIDTH..(index + 1) * WIDTH)
+    }
+
+    /// Remembers what a name stands for. One thread of one worker process does this at a time.
+    pub fn put(&self, key: &str, addresses: &[IpAddr]) {
+        let Some([number, count, words @ ..]) = self.cells(key) else {
+            return;
+        };
+        // Odd already if a worker died in the middle of it.
+        let odd = number.load(Ordering::Relaxed) | 1;
+        number.store(odd, Ordering::Relaxed);
+        fence(Ordering::Release);
+        let kept = &addresses[..addresses.len().min(MOST)];
+        count.store(kept.len() as u64 + 1, Ordering::Relaxed);
+        for (pair, address) in words.chunks_exact(2).zip(kept) {
+            let bits = match address {
+                IpAddr::V4(v4) => v4.to_ipv6_mapped().to_bits(),
+                IpAddr::V6(v6) => v6.to_bits(),
+            };
+            pair[0].store((bits >> 64) as u64, Ordering::Relaxed);
+            pair[1].store(bits as u64, Ordering::Relaxed);
+        }
+        number.store(odd.wrapping_add(1), Ordering::Release);
+    }
+
+    /// What a name stood for; `None` if it was never looked up, or is being written just now.
+    pub fn get(&self, key: &str) -> Option<Vec<IpAddr>> {
+        let [number, count, words @ ..] = self.cells(key)? else {
+            return None;
+        };
+        let before = number.load(Ordering::Acquire);
+        let count = usize::try_from(count.load(Ordering::Relaxed)).ok()?;
+        let count = count.checked_sub(1)?;
+        let pairs = words.chunks_exact(2).take(count);
+        let found = pairs.map(|pair| {
+            let (high, low) = (
+                pair[0].load(Ordering::Relaxed),
+                pair[1].load(Ordering::Relaxed),
+            );
+            let bits = u128::from(high) << 64 | u128::from(low);
+            IpAddr::V6(Ipv6Addr::from_bits(bits)).to_canonical()
+        });
+        let found = found.collect();
+        fence(Ordering::Acquire);
+        (before % 2 == 0 && number.load(Ordering::Relaxed) == before).then_some(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_remembered_until_they_stand_for_something_else() {
+        let found = Found {
+            keys: vec!["u\0a".into(), "u\0b".into()],
+            cells: SharedCells::new(2 * WIDTH).unwrap(),
+        };
+        assert_eq!(found.get("u\0a"), None);
+        let two: Vec<IpAddr> = vec!["127.0.0.1".parse().unwrap(), "fe80::1".parse().unwrap()];
+        found.put("u\0b", &two);
+        assert_eq!((found.get("u\0a"), found.get("u\0b")), (None, Some(two)));
+        found.put("u\0b", &[]);
+        assert_eq!(found.get("u\0b"), Some(Vec::new()));
+        let many = vec![IpAddr::from([10, 0, 0, 1]); MOST + 1];
+        found.put("u\0b", &many);
+        assert_eq!(found.get("u\0b").map(|all| all.len()), Some(MOST));
+        found.put("v\0a", &many);
+        assert_eq!((found.get("v\0a"), found.get("u\0a")), (None, None));
+    }
+
+    #[test]
+    fn what_was_left_half_written_is_not_taken() {
+        let found = Found {
+            keys: vec!["u\0a".into()],
+            cells: SharedCells::new(WIDTH).unwrap(),
+        };
+        let one = [IpAddr::from([127, 0, 0, 1])];
+        found.put("u\0a", &one);
+        found.cells.cells()[0].fetch_add(1, Ordering::Relaxed);
+        assert_eq!(found.get("u\0a"), None);
+        found.put("u\0a", &one);
+        assert_eq!(found.get("u\0a"), Some(one.to_vec()));
+    }
+}

@@ -1,0 +1,159 @@
+//! Certificates that variables name, as `ssl_certificate $ssl_server_name.crt`: read when a handshake needs
+//! them, by the worker, or kept for a while (`ssl_certificate_cache`).
+
+use super::certificates::{load_pair, Choice, Source};
+use super::sigalg::Noting;
+use super::{Result, TlsError};
+use gallop_conf::model::{CertificateCache, Endpoint, Level, Server};
+use gallop_conf::template::Template;
+use gallop_engine::conn::{Conn, Ends};
+use gallop_engine::exchange::TlsInfo;
+use gallop_engine::template::eval;
+use gallop_engine::{Exchange, Worker};
+use gallop_runtime::now_ms;
+use rustls::sign::CertifiedKey;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::{Rc, Weak};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A pair that was read before.
+#[derive(Debug)]
+struct Loaded {
+    pair: Arc<CertifiedKey>,
+    /// Milliseconds (monotonic).
+    loaded: u64,
+    used: u64,
+}
+
+/// Pairs that variables named, by certificate and key.
+#[derive(Debug, Default)]
+pub struct Kept {
+    pairs: HashMap<(String, String), Loaded>,
+}
+
+impl Kept {
+    /// The pair of these names, kept as `limits` say. `load` also tells whether a password was needed:
+    /// what one opened is not kept.
+    ///
+    /// # Errors
+    /// Those of `load`.
+    pub fn pair(
+        &mut self,
+        limits: Option<&CertificateCache>,
+        certificate: &str,
+        key: &str,
+        load: impl FnOnce(&Source, &Source) -> Result<(CertifiedKey, bool)>,
+    ) -> Result<Arc<CertifiedKey>> {
+        let (chain, secret) = (Source::fresh(certificate), Source::fresh(key));
+        let Some(limits) = limits else {
+            return load(&chain, &secret).map(|(pair, _)| Arc::new(pair));
+        };
+        let now = now_ms();
+        self.pairs
+            .retain(|_, l| now - l.used <= limits.inactive && now - l.loaded <= limits.valid);
+        let name = (certificate.to_string(), key.to_string());
+        if let Some(known) = self.pairs.get_mut(&name) {
+            known.used = now;
+            return Ok(known.pair.clone());
+        }
+        let (pair, is_locked) = load(&chain, &secret)?;
+        let pair = Arc::new(pair);
+        if is_locked {
+            return Ok(pair);
+        }
+        // nginx counts certificates and keys one by one.
+        if 2 * self.pairs.len() as u64 + 2 > limits.max {
+            let oldest = self.pairs.iter().min_by_key(|(_, l)| l.used);
+            let oldest = oldest.map(|(name, _)| name.clone());
+            oldest.map(|name| self.pairs.remove(&name));
+        }
+        let entry = Loaded {
+            pair: pair.clone(),
+            loaded: now,
+            used: now,
+        };
+        self.pairs.insert(name, entry);
+        Ok(pair)
+    }
+}
+
+/// The certificates of a server block of which at least one is named by variables.
+#[derive(Debug)]
+pub struct Named {
+    pairs: Vec<(Template, Template)>,
+    passwords: Vec<Vec<u8>>,
+    limits: Option<CertificateCache>,
+    kept: Mutex<Kept>,
+}
+
+impl Named {
+    pub fn new(
+        pairs: Vec<(Template, Template)>,
+        passwords: Vec<Vec<u8>>,
+        limits: Option<CertificateCache>,
+    ) -> Self {
+        Self {
+            pairs,
+            passwords,
+            limits,
+            kept: Mutex::default(),
+        }
+    }
+
+    /// The certificates for a client.
+    ///
+    /// # Errors
+    /// A file is missing or wrong.
+    pub fn choice(&self, client: &Exchange) -> Result<Choice> {
+        let text = |template| String::from_utf8_lossy(&eval(client, template)).into_owned();
+        let load = |chain: &Source, secret: &Source| {
+            let (mut pair, is_locked) = load_pair(chain, secret, &self.passwords)?;
+            pair.key = Arc::new(Noting(pair.key));
+            Ok((pair, is_locked))
+        };
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let pairs = self.pairs.iter().map(|(certificate, key)| {
+            let (certificate, key) = (text(certificate), text(key));
+            kept.pair(self.limits.as_ref(), &certificate, &key, load)
+        });
+        pairs.collect::<Result<Vec<_>>>().map(Choice::of)
+    }
+}
+
+thread_local! {
+    static WORKER: RefCell<Weak<Worker>> = const { RefCell::new(Weak::new()) };
+}
+
+/// Says whose handshakes this thread does.
+pub fn on_this_thread(worker: &Rc<Worker>) {
+    WORKER.with(|known| *known.borrow_mut() = Rc::downgrade(worker));
+}
+
+/// A client in the middle of its handshake, for variables; none on a thread that serves nobody.
+pub fn client(conn: Conn, server: &Arc<Server>, tls: TlsInfo) -> Option<Box<Exchange>> {
+    let worker = WORKER.with(|known| known.borrow().upgrade())?;
+    let conn = conn.with_tls(tls, Some(server.clone()));
+    let mut ex = Exchange::new(worker, Rc::new(conn));
+    ex.server = server.clone();
+    ex.loc = server.root.clone();
+    Some(ex)
+}
+
+/// A client of which nothing is known but the name it asks for.
+pub fn client_by_name(
+    endpoint: &Arc<Endpoint>,
+    server: &Arc<Server>,
+    name: Option<&str>,
+) -> Option<Box<Exchange>> {
+    let tls = TlsInfo {
+        server_name: name.unwrap_or_default().to_string(),
+        ..TlsInfo::default()
+    };
+    client(Conn::new(0, endpoint.clone(), Ends::default()), server, tls)
+}
+
+/// Tells the log of the client's server why there is no certificate.
+pub fn log(client: &Exchange, error: &TlsError) {
+    client.log(Level::Error, &format!("{error} while SSL handshaking"));
+}
