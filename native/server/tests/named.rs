@@ -8,7 +8,7 @@ fn site(more: &str) -> Site {
     Site::of(&format!(
         "{more} map $ssl_server_name $file {{ default $ssl_server_name; other.example two.example; }}
          server {{ listen 127.0.0.1:PORT ssl; listen 127.0.0.1:PORT quic;
-             ssl_certificate %%/$file.pem; ssl_certificate_key %%/$file.key;
+             ssl_certificate $file.pem; ssl_certificate_key $file.key;
              location / {{ return 200 \"$ssl_server_name $ssl_protocol\"; }} }}"
     ))
 }

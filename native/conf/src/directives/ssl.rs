@@ -161,7 +161,8 @@ pub const TABLE: &[Spec] = &[
 ];
 
 /// `data:` holds the text itself; everything else is a file, possibly with variables.
-fn certificate(b: &mut Builder, d: &Directive) -> Result<crate::template::Template> {
+/// `data:` and the text itself, or a path.
+pub fn certificate(b: &mut Builder, d: &Directive) -> Result<crate::template::Template> {
     let word = &d.args()[0];
     if word.starts_with("data:") {
         return b.template(word, &d.place);

@@ -7,7 +7,6 @@ use crate::listen::split_port;
 use crate::model::*;
 use crate::parser::Directive;
 use crate::table::{ctx::*, *};
-use crate::template::Template;
 use std::sync::Arc;
 
 /// Settings that proxy and fastcgi share, for one of them.
@@ -194,13 +193,11 @@ pub const PROXY: &[Spec] = shared!(
             Setter::ConfPath(|b| &mut b.proxy().ssl_crl)
         ),
         with("proxy_ssl_certificate", HSL, ONE, |b, d| {
-            let base = b.conf_prefix.clone();
-            let path = certificate_path(b, d, &base)?;
+            let path = super::ssl::certificate(b, d)?;
             store(&mut b.proxy().ssl_certificate, path, d)
         }),
         with("proxy_ssl_certificate_key", HSL, ONE, |b, d| {
-            let base = b.conf_prefix.clone();
-            let path = certificate_path(b, d, &base)?;
+            let path = super::ssl::certificate(b, d)?;
             store(&mut b.proxy().ssl_certificate_key, path, d)
         }),
         simple(
@@ -290,14 +287,6 @@ pub const FASTCGI: &[Spec] = shared!(
 );
 
 /// A path, or with variables what they give: each is looked at beside the configuration file.
-fn certificate_path(b: &mut Builder, d: &Directive, base: &std::path::Path) -> Result<Template> {
-    let word = d.args()[0].as_str();
-    if word.starts_with("data:") {
-        return b.template(word, &d.place);
-    }
-    b.path_template(word, base, &d.place)
-}
-
 fn ignored_headers(d: &Directive) -> Result<Vec<String>> {
     const KNOWN: &[&str] = &[
         "X-Accel-Redirect",

@@ -41,10 +41,10 @@ impl Source {
         }
     }
 
-    /// Reads `data:...` or a path that came out of variables.
-    pub fn fresh(text: &str) -> Self {
+    /// Reads `data:...` or a path that came out of variables, relative to `base`.
+    pub fn fresh(text: &str, base: &Path) -> Self {
         match Self::new(text) {
-            Source::File(path) => Source::Fresh(path),
+            Source::File(path) => Source::Fresh(base.join(path)),
             other => other,
         }
     }

@@ -14,6 +14,7 @@ use gallop_runtime::now_ms;
 use rustls::sign::CertifiedKey;
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 use std::rc::{Rc, Weak};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -27,12 +28,21 @@ struct Loaded {
 }
 
 /// Pairs that variables named, by certificate and key.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Kept {
+    /// What their paths are relative to.
+    base: PathBuf,
     pairs: HashMap<(String, String), Loaded>,
 }
 
 impl Kept {
+    pub fn new(base: &Path) -> Self {
+        Self {
+            base: base.to_path_buf(),
+            pairs: HashMap::new(),
+        }
+    }
+
     /// The pair of these names, kept as `limits` say. `load` also tells whether a password was needed:
     /// what one opened is not kept.
     ///
@@ -45,7 +55,8 @@ impl Kept {
         key: &str,
         load: impl FnOnce(&Source, &Source) -> Result<(CertifiedKey, bool)>,
     ) -> Result<Arc<CertifiedKey>> {
-        let (chain, secret) = (Source::fresh(certificate), Source::fresh(key));
+        let source = |text| Source::fresh(text, &self.base);
+        let (chain, secret) = (source(certificate), source(key));
         let Some(limits) = limits else {
             return load(&chain, &secret).map(|(pair, _)| Arc::new(pair));
         };
@@ -92,12 +103,13 @@ impl Named {
         pairs: Vec<(Template, Template)>,
         passwords: Vec<Vec<u8>>,
         limits: Option<CertificateCache>,
+        base: &Path,
     ) -> Self {
         Self {
             pairs,
             passwords,
             limits,
-            kept: Mutex::default(),
+            kept: Mutex::new(Kept::new(base)),
         }
     }
 

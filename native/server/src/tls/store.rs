@@ -12,6 +12,7 @@ use gallop_conf::model::{
 };
 use gallop_conf::template::Template;
 use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Sessions of TLS 1.2 in a megabyte of cache, as nginx counts them.
@@ -33,6 +34,8 @@ pub struct Store {
     servers: HashMap<usize, ServerTls>,
     shared_sessions: HashMap<String, Sessions>,
     logs: Arc<[ErrorLog]>,
+    /// What paths of certificates are relative to.
+    base: PathBuf,
     /// What is odd, though it can be served.
     pub warnings: Vec<String>,
 }
@@ -50,6 +53,7 @@ impl Store {
     pub fn new(config: &Config, logs: &[ErrorLog]) -> std::result::Result<Self, String> {
         let mut store = Self {
             logs: logs.into(),
+            base: config.conf_prefix.clone(),
             ..Self::default()
         };
         let Some(http) = &config.http else {
@@ -100,7 +104,7 @@ impl Store {
                 "no \"ssl_certificate\" is defined for the \"listen ... ssl\" directive".into(),
             )));
         }
-        let mut settings = settings(&server.conf).map_err(at)?;
+        let mut settings = settings(&server.conf, &self.base).map_err(at)?;
         settings.stapling = self.stapler(server).map_err(at)?;
         let mut warnings = Vec::new();
         let pairs = Arc::new(Choice::load(&settings, &mut warnings).map_err(at)?);
@@ -254,12 +258,15 @@ fn zone_and_certificates(conf: &SrvConf) -> Option<String> {
     Some(format!("{zone} {certificates:?} {clients:?}"))
 }
 
-fn settings(conf: &SrvConf) -> Result<Settings> {
+fn settings(conf: &SrvConf, base: &Path) -> Result<Settings> {
     let passwords = passwords(conf.ssl_password_file.as_deref())?;
     let pairs = pairs(conf)?;
     let fixed = pairs.iter().map(fixed).collect::<Option<Vec<_>>>();
     let limits = || conf.ssl_certificate_cache.clone().flatten();
-    let named = || Arc::new(Named::new(pairs.clone(), passwords.clone(), limits()));
+    let named = || {
+        let (pairs, passwords) = (pairs.clone(), passwords.clone());
+        Arc::new(Named::new(pairs, passwords, limits(), base))
+    };
     let mut settings = Settings {
         named: fixed.is_none().then(named),
         pairs: fixed.unwrap_or_default(),

@@ -16,6 +16,7 @@ use std::cell::RefCell;
 use std::collections::hash_map::{Entry, HashMap};
 use std::io;
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -25,6 +26,8 @@ const SESSIONS: usize = 256;
 /// The TLS of every place that passes requests on, made while its keys can still be read.
 #[derive(Default)]
 pub struct Upstreams {
+    /// What paths of certificates are relative to.
+    base: PathBuf,
     places: HashMap<usize, Place>,
 }
 
@@ -45,7 +48,10 @@ impl Upstreams {
     /// # Errors
     /// What is wrong in `proxy_ssl_*`, and in which location.
     pub fn new(config: &Config) -> std::result::Result<Self, String> {
-        let mut made = Self::default();
+        let mut made = Self {
+            base: config.conf_prefix.clone(),
+            ..Self::default()
+        };
         let mut failed = None;
         for server in config.http.iter().flat_map(|h| &h.servers) {
             crate::master::visit(&server.root, &mut |location| {
@@ -193,7 +199,8 @@ impl UpstreamConnector {
         let limits = conf.ssl_certificate_cache.as_ref().and_then(Option::as_ref);
         let mut kept = self.kept.borrow_mut();
         let load = |chain: &Source, secret: &Source| load_pair(chain, secret, words);
-        let own = kept.entry(key(conf)).or_default();
+        let own = kept.entry(key(conf));
+        let own = own.or_insert_with(|| Kept::new(&self.shared.base));
         own.pair(limits, certificate, own_key, load)
     }
 }
