@@ -47,6 +47,12 @@ def _close(server: Server) -> Load:
 
 LIMIT = 1 / 1.15
 
+
+def _as_sites_pass(name: str, title: str, run: Callable[[Server], Load], path: str = "/site") -> Case:
+    """A case of the reverse proxy with what real sites set."""
+    return Case(name, title, "site", run, (Aim("nginx", 1.2),), path)
+
+
 CASES = [
     Case(
         "http1",
@@ -155,36 +161,25 @@ CASES = [
         (Aim("nginx", 1.3),),
         "/proxy",
     ),
-    Case(
+    _as_sites_pass(
         "proxy-site",
         "Reverse proxy as sites have it: fields set and added, gzip on, a map for WebSocket, 100 connections",
-        "site",
         lambda s: wrk(_plain(s, "/site")),
-        (Aim("nginx", 1.2),),
-        "/site",
     ),
-    Case(
+    _as_sites_pass(
         "proxy-near",
         "Reverse proxy without an upstream block: a new connection for each request",
-        "site",
         lambda s: wrk(_plain(s, "/near")),
-        (Aim("nginx", 1.2),),
-        "/near",
+        path="/near",
     ),
-    Case(
+    _as_sites_pass(
         "proxy-tls",
         "Reverse proxy as sites have it, HTTP/1.1 over TLS, 100 connections",
-        "site",
         lambda s: wrk(_tls(s, "/site")),
-        (Aim("nginx", 1.2),),
-        "/site",
     ),
-    Case(
+    _as_sites_pass(
         "proxy-http2",
         "Reverse proxy as sites have it, HTTP/2 over TLS, 100 connections x 10 streams",
-        "site",
         lambda s: h2load(_tls(s, "/site"), requests=40_000),
-        (Aim("nginx", 1.2),),
-        "/site",
     ),
 ]

@@ -45,6 +45,15 @@ http {{
         ssl_certificate {place.certificate};
         ssl_certificate_key {place.key};
         root {place.root};
+{_nginx_locations(place)}
+    }}
+    {place.extra}
+}}
+"""
+
+
+def _nginx_locations(place: Place) -> str:
+    return f"""\
         location = /proxy {{
             proxy_pass http://fast;
             proxy_http_version 1.1;
@@ -71,11 +80,7 @@ http {{
             fastcgi_param SCRIPT_FILENAME {place.root}/hello.php;
             fastcgi_param REQUEST_METHOD $request_method;
             fastcgi_param QUERY_STRING $query_string;
-        }}
-    }}
-    {place.extra}
-}}
-"""
+        }}"""
 
 
 APACHE_MODULES = {
@@ -226,6 +231,41 @@ https://localhost:{place.tls}, https://127.0.0.1:{place.tls} {{
 """
 
 
+OPENLITESPEED_LIMITS = """\
+tuning {
+    maxConnections 20000
+    maxSSLConnections 20000
+    maxKeepAliveReq 32767
+    keepAliveTimeout 75
+    quicEnable 1
+    maxCachedFileSize 4096
+    totalInMemCacheSize 20M
+    maxMMapFileSize 256K
+    totalMMapCacheSize 40M
+    useSendfile 1
+}
+fileAccessControl {
+    followSymbolLink 1
+    checkSymbolLink 0
+    requiredPermissionMask 000
+    restrictedPermissionMask 000
+}
+accessControl {
+    allow ALL
+}
+perClientConnLimit {
+    staticReqPerSec 0
+    dynReqPerSec 0
+    outBandwidth 0
+    inBandwidth 0
+    softLimit 100000
+    hardLimit 100000
+    gracePeriod 15
+    banPeriod 300
+}
+"""
+
+
 def openlitespeed(place: Place) -> str:
     """One virtual host, in the clear and with TLS and QUIC; the program writes its status into the server's folder."""
     return f"""\
@@ -240,38 +280,7 @@ statDir {place.folder}/stat
 errorlog {place.folder}/error.log {{
     logLevel WARN
 }}
-tuning {{
-    maxConnections 20000
-    maxSSLConnections 20000
-    maxKeepAliveReq 32767
-    keepAliveTimeout 75
-    quicEnable 1
-    maxCachedFileSize 4096
-    totalInMemCacheSize 20M
-    maxMMapFileSize 256K
-    totalMMapCacheSize 40M
-    useSendfile 1
-}}
-fileAccessControl {{
-    followSymbolLink 1
-    checkSymbolLink 0
-    requiredPermissionMask 000
-    restrictedPermissionMask 000
-}}
-accessControl {{
-    allow ALL
-}}
-perClientConnLimit {{
-    staticReqPerSec 0
-    dynReqPerSec 0
-    outBandwidth 0
-    inBandwidth 0
-    softLimit 100000
-    hardLimit 100000
-    gracePeriod 15
-    banPeriod 300
-}}
-virtualhost main {{
+{OPENLITESPEED_LIMITS}virtualhost main {{
     vhRoot {place.folder}/
     configFile {place.folder}/conf/vhconf.conf
     allowSymbolLink 1
