@@ -61,8 +61,10 @@ impl Kept {
             return load(&chain, &secret).map(|(pair, _)| Arc::new(pair));
         };
         let now = now_ms();
+        // Whole seconds, as in nginx.
+        let lasts = |since: u64, limit: u64| now / 1000 - since / 1000 <= limit / 1000;
         self.pairs
-            .retain(|_, l| now - l.used <= limits.inactive && now - l.loaded <= limits.valid);
+            .retain(|_, l| lasts(l.used, limits.inactive) && lasts(l.loaded, limits.valid));
         let name = (certificate.to_string(), key.to_string());
         if let Some(known) = self.pairs.get_mut(&name) {
             known.used = now;
