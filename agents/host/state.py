@@ -31,6 +31,7 @@ KEPT_TRANSACTIONS = 40
 LOCK_WAIT_S = 15.0
 _ID_LENGTH = 80
 _ID_SIGNS = "._-"
+_WITHOUT_SIGNS = {ord(sign): None for sign in _ID_SIGNS}
 
 
 def folder() -> str:
@@ -64,7 +65,7 @@ def check_id(value: object) -> str:
 def _is_id(value: str) -> bool:
     """As a regular expression would say it; `re` alone would take a quarter of the agent's start."""
     plain = value.isascii() and len(value) <= _ID_LENGTH and value[:1].isalnum()
-    return plain and all(sign.isalnum() or sign in _ID_SIGNS for sign in value)
+    return plain and value.translate(_WITHOUT_SIGNS).isalnum()
 
 
 class HostLock:

@@ -6,10 +6,11 @@ it runs none of them; for the sites of a deployment to fifty hosts that was a te
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from django.db.models import ForeignKey, Model, QuerySet
+from django.db.models.sql import Query
 
 Row = TypeVar("Row", bound=Model)
 
@@ -17,9 +18,7 @@ Row = TypeVar("Row", bound=Model)
 class _Fetched(QuerySet[Row]):
     """The rows of one parent. What asks for others of them (`filter`, `order_by`) makes a query, for that parent's."""
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self._owned: dict[str, Any] = {}
+    _owned: Mapping[str, Any] = {}
 
     def _chain(self) -> QuerySet[Row]:
         rows: QuerySet[Row] = QuerySet(self.model, using=self.db)
@@ -37,8 +36,9 @@ def fetch_parts(parents: Sequence[Model], name: str, rows: QuerySet[Row]) -> lis
     found = list(rows.filter(**{f"{key.name}__in": list(groups)}))
     for row in found:
         groups[getattr(row, key.attname)].append(row)
+    unasked = Query(rows.model)  # of all alike, since none of them ever changes or runs it
     for parent in parents:
-        own: _Fetched[Row] = _Fetched(rows.model, using=rows.db)
+        own: _Fetched[Row] = _Fetched(rows.model, unasked, using=rows.db)
         own._owned = {key.name: parent}
         own._result_cache = groups[parent.pk]
         for row in groups[parent.pk]:

@@ -141,9 +141,11 @@ def plans_make(hosts: Mapping[Host, Sequence[Change]]) -> list[dict[str, Any]]:
     for draft in drafts:
         draft.take([row for install in draft.installs for row in taken.get(install.pk, ())])
         draft.entries += [entry for install in draft.installs for entry in entries[install.pk]]
-    unchecked = _look_all(drafts)
-    texts = _texts(entry for draft in drafts for entry in draft.entries)
-    pins = _pins(hosts.values())
+    with ThreadPoolExecutor(LOOKS_AT_ONCE) as threads:
+        answers = _ask_all(drafts, threads)
+        texts = _texts(entry for draft in drafts for entry in draft.entries)  # while the hosts look
+        pins = _pins(hosts.values())
+        unchecked = [answer() for answer in answers]
     return [_plan(draft, words, texts, pins) for draft, words in zip(drafts, unchecked, strict=True)]
 
 
@@ -294,17 +296,16 @@ def install_entries(
     return entries
 
 
-def _look_all(drafts: Sequence[_Draft]) -> list[str]:
-    """Note on the entries of each what else lies there; for each the reason when its host could not be asked. Hosts
-    that have to be connected first wait in a thread each, the others are all asked before the first has answered."""
-    with ThreadPoolExecutor(LOOKS_AT_ONCE) as threads:
-        answers: list[Callable[[], str]] = []
-        for draft in drafts:
-            if len(drafts) == 1 or _is_ready(draft.host):
-                answers.append(_ask(draft))
-            else:
-                answers.append(threads.submit(lambda draft: _ask(draft)(), draft).result)
-        return [answer() for answer in answers]
+def _ask_all(drafts: Sequence[_Draft], threads: ThreadPoolExecutor) -> list[Callable[[], str]]:
+    """What notes on the entries of each what else lies there, and returns why its host could not be asked, "" mostly.
+    Hosts that have to be connected first wait in a thread each, the others have all been asked when this returns."""
+    answers: list[Callable[[], str]] = []
+    for draft in drafts:
+        if len(drafts) == 1 or _is_ready(draft.host):
+            answers.append(_ask(draft))
+        else:
+            answers.append(threads.submit(lambda draft: _ask(draft)(), draft).result)
+    return answers
 
 
 def _is_ready(host: Host) -> bool:

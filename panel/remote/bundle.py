@@ -23,12 +23,12 @@ import sys
 import tempfile
 import threading
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import CodeType
-from typing import cast
+from typing import IO, cast
 
 AGENTS = Path(__file__).resolve().parents[2] / "agents"
 # Fixed words; the archive's path is an argument of theirs. Python is not told to run the archive: that takes the module
@@ -51,6 +51,7 @@ from agents.host.main import main
 
 main()
 """
+PART_BYTES = 1 << 16
 EPOCH = (1980, 1, 1, 0, 0, 0)
 # Format 2 has no back references, whose presence depends on reference counts and so on what else the process did.
 # Python 3.14 has constants that format 2 cannot hold.
@@ -62,7 +63,19 @@ class Bundle:
     """`name` is agent-<SHA-256 of content>.pyz: sixty-four hexadecimal digits between fixed words."""
 
     name: str
-    content: bytes
+    file: IO[bytes]
+
+    def parts(self) -> Iterator[bytes]:
+        """The content piece by piece, from a file without a name: a host needs it once, so that no process keeps it,
+        and fifty threads that upload it at once do not hold it fifty times."""
+        at = 0
+        while part := os.pread(self.file.fileno(), PART_BYTES, at):
+            yield part
+            at += len(part)
+
+    @property
+    def content(self) -> bytes:
+        return b"".join(self.parts())
 
 
 def argv(python: str, path: str) -> list[str]:
@@ -127,7 +140,10 @@ def _made() -> Bundle:
         for name, source in {"start.py": START, **sources}.items():
             archive.writestr(zipfile.ZipInfo(name, EPOCH), source)
     content = buffer.getvalue()
-    return Bundle(f"agent-{hashlib.sha256(content).hexdigest()}.pyz", content)
+    file = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process lives
+    file.write(content)
+    file.flush()
+    return Bundle(f"agent-{hashlib.sha256(content).hexdigest()}.pyz", file)
 
 
 def written_to(folder: Path) -> Path:
@@ -138,7 +154,7 @@ def written_to(folder: Path) -> Path:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor, draft = tempfile.mkstemp(dir=folder, prefix=".agent-")
         with os.fdopen(descriptor, "wb") as file:
-            file.write(made.content)
+            file.writelines(made.parts())
         Path(draft).chmod(0o700)
         Path(draft).replace(path)
     return path

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Protocol
 
@@ -150,7 +151,8 @@ class SshLink:
             except FileNotFoundError:
                 there = False
             if not there:
-                _upload(sftp, local.read_bytes(), path)
+                with local.open("rb") as file:
+                    _upload(sftp, iter(lambda: file.read(bundle.PART_BYTES), b""), path)
             return sftp.normalize(path)
 
     def _started(self) -> paramiko.Channel:
@@ -216,7 +218,7 @@ class SshLink:
         try:
             with self._transport.open_sftp_client() as sftp:
                 _make_folder(sftp)
-                _upload(sftp, made.content, f"{FOLDER}/{made.name}")
+                _upload(sftp, made.parts(), f"{FOLDER}/{made.name}")
                 _forget_old(sftp)
         except (OSError, paramiko.SSHException) as error:
             raise AgentUnavailable(
@@ -239,13 +241,14 @@ def _make_folder(sftp: paramiko.SFTPClient) -> None:
         sftp.stat(FOLDER)  # it was there; else this says what is wrong
 
 
-def _upload(sftp: paramiko.SFTPClient, content: bytes, path: str) -> None:
+def _upload(sftp: paramiko.SFTPClient, parts: Iterable[bytes], path: str) -> None:
     """Whole or not at all: under another name first, then renamed over."""
     folder, _, name = path.rpartition("/")
     draft = f"{folder}/.{name}.{os.getpid()}-{time.monotonic_ns()}"
     with sftp.open(draft, "wb") as file:
         file.set_pipelined(True)
-        file.write(content)
+        for part in parts:
+            file.write(part)
     sftp.chmod(draft, 0o700)
     sftp.posix_rename(draft, path)
 
