@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tests.support import emptying
 
@@ -17,8 +17,10 @@ emptying.install()
 
 # One set of generated values for everybody, so that a change is judged by what it did. HYPOTHESIS_PROFILE=explore looks
 # for new ones.
-settings.register_profile("fixed", derandomize=True, print_blob=True)
-settings.register_profile("explore", print_blob=True)
+# A machine that is busy with other tests is slow, which says nothing about the one that runs.
+_PATIENT = settings(print_blob=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("fixed", _PATIENT, derandomize=True)
+settings.register_profile("explore", _PATIENT)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
 

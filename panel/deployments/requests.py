@@ -28,7 +28,7 @@ def jobs_make(deployments: Sequence[Deployment]) -> list[Job]:
     were shown. Each server's own files follow from the sites that are live."""
     items: dict[int, list[DeploymentItem]] = defaultdict(list)
     rows = DeploymentItem.objects.filter(deployment__in=deployments).order_by("pk")
-    rows = rows.select_related("site", "revision__install", "previous__install")
+    rows = rows.select_related("site", "revision", "previous")
     for item in rows.defer("revision__files", "previous__files", "previous__spec"):
         items[item.deployment_id].append(item)
     wanted = {pk for deployment in deployments for pk in deployment.plan["installs"]}
