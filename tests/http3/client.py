@@ -39,10 +39,13 @@ class Answer:
 class Client:
     """A connection to gallop on loopback, whose certificate must be the one in `trust`.
 
-    `ticket`: of an earlier connection, so that requests may go out with the first packets; `token`: spares a Retry.
+    `ticket`: of an earlier connection, so that requests may go out with the first packets; `token`: spares a Retry;
+    `other`: more of aioquic's configuration.
     """
 
-    def __init__(self, port: int, trust: Path, *, ticket: SessionTicket | None = None, token: bytes = b"") -> None:
+    def __init__(
+        self, port: int, trust: Path, *, ticket: SessionTicket | None = None, token: bytes = b"", **other: Any
+    ) -> None:
         self._log = QuicLogger()
         configuration = QuicConfiguration(
             is_client=True,
@@ -52,6 +55,7 @@ class Client:
             session_ticket=ticket,
             token=token,
             quic_logger=self._log,
+            **other,
         )
         self.tickets: list[SessionTicket] = []
         self.tokens: list[bytes] = []
@@ -122,6 +126,22 @@ class Client:
         self._socket.close()
         self._socket = self._new_socket()
         self.quic.change_connection_id()
+
+    def end(self) -> tuple[bytes, bytes]:
+        """Closes the connection: the server's id for it, and the token that proves a stateless reset of it."""
+        peer = self.quic._peer_cid  # aioquic tells nobody else
+        self.quic.close()
+        self._send()
+        return peer.cid, peer.stateless_reset_token
+
+    def exchange(self, datagram: bytes) -> bytes:
+        """Sends one past aioquic; the next one that comes within a second, or nothing."""
+        self._socket.sendto(datagram, self._server)
+        self._socket.settimeout(1.0)
+        try:
+            return self._socket.recv(65_536)
+        except TimeoutError:
+            return b""
 
     def saw(self, name: str, **data: object) -> bool:
         """Whether aioquic's own log (qlog) has such an event: "transport:packet_received" with packet_type="retry"."""
