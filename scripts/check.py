@@ -35,6 +35,7 @@ BIN = Path(PYTHON).parent
 PROCESSES = str(max(2, os.cpu_count() or 2) + 1)
 # Those of PostgreSQL longer: most are deployments and runs.
 CLUSTER_PROCESSES = str(max(2, os.cpu_count() or 2) + 2)
+RUST_THREADS = str(3 * max(2, os.cpu_count() or 2))  # gallop's wait four fifths of theirs
 MAX_UNSTEADY = 3  # more failures in one check are not chance
 TESTS_FAILED = 1  # pytest's exit code for that and nothing else
 SQL = Path(tempfile.gettempdir()) / f"paddock-sql-{os.getpid()}"  # what the tests sent to SQLite
@@ -121,7 +122,8 @@ def licences() -> None:
 
 
 def rust_tests() -> None:
-    run("cargo", "test", "--release", "--locked", "--workspace", "--quiet", cwd=ROOT / "native")
+    env = {"RUST_TEST_THREADS": RUST_THREADS}
+    run("cargo", "test", "--release", "--locked", "--workspace", "--quiet", cwd=ROOT / "native", env=env)
 
 
 def pytest(*arguments: str, env: Mapping[str, str], cwd: Path = ROOT, whole_files: bool = False) -> None:

@@ -23,6 +23,7 @@ from tests.security.world import build
 
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 EXAMPLES = 4  # for each of more than a hundred operations
+TIMEOUT_S = 120  # of a machine with much to do; schemathesis itself gives an answer 10 s
 # Streams go on until their job ends; the walk in docs/api covers them.
 LEFT_OUT = {"/api/v1/jobs/{uuid}/events/"}
 
@@ -30,7 +31,7 @@ LEFT_OUT = {"/api/v1/jobs/{uuid}/events/"}
 def test_every_operation_answers_as_the_schema_says(live_server: LiveServer) -> None:
     world = build()
     headers = {"Authorization": f"Bearer {caller_of(world.admin).plain}"}
-    schema = schemathesis.openapi.from_url(f"{live_server.url}/api/v1/schema/", headers=headers)
+    schema = schemathesis.openapi.from_url(f"{live_server.url}/api/v1/schema/", headers=headers, timeout=TIMEOUT_S)
     wrong, called, answers = [], 0, Counter[int]()
     for found in schema.get_all_operations():
         operation = found.ok()
@@ -47,7 +48,7 @@ def test_every_operation_answers_as_the_schema_says(live_server: LiveServer) -> 
         )
         @given(case=operation.as_strategy())
         def call(case: Any) -> None:
-            response = case.call(headers=headers)
+            response = case.call(headers=headers, timeout=TIMEOUT_S)
             answers[response.status_code] += 1
             case.validate_response(response, checks=CHECKS)
 
