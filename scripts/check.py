@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""All checks of the project, in order, each with its time; what `make test` and `make lint` run.
+"""All checks of the project, each with its time; what `make test` and `make lint` run.
 
     check.py          everything
     check.py lint     only what needs no servers
     check.py NAME...  single checks by name (see CHECKS)
 
-The first failure ends the run with its output already printed and its exit code. A test that failed beside others is
-run once more alone; when it passes then, it is named as unsteady at the end and does not fail the run: most such tests
-met a machine that was too slow for them. Each of them is a bug to be fixed (CONTRIBUTING.md).
+Those that leave CPUs idle run two at a time. The first failure ends the run with its output already printed. A test
+that failed beside others is run once more alone; when it passes then, it is named as unsteady at the end and does not
+fail the run: most such tests met a machine that was too slow for them. Each of them is a bug to be fixed
+(CONTRIBUTING.md).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -188,6 +190,9 @@ CHECKS: dict[str, Callable[[], None]] = {
     "browser-tests": browser_tests,
 }
 
+# They keep one CPU busy at most, and gallop's tests, which are the longest, not even that.
+BESIDE = ["rust-tests", *LINT]
+
 
 def main(names: list[str]) -> int:
     if names == ["lint"]:
@@ -202,9 +207,35 @@ def main(names: list[str]) -> int:
         shutil.rmtree(SQL, ignore_errors=True)
 
 
+def beside_each_other(names: list[str], times: list[tuple[str, float]]) -> bool:
+    """Whether all of them passed; what each said is printed when it is done. After one that failed none begins."""
+
+    def alone(name: str) -> tuple[subprocess.CompletedProcess[str], float]:
+        began = time.monotonic()
+        argv = [PYTHON, str(Path(__file__).resolve()), name]
+        done = subprocess.run(
+            argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        return done, time.monotonic() - began
+
+    with ThreadPoolExecutor(2) as pool:
+        running = {pool.submit(alone, name): name for name in names}
+        for future in as_completed(running):
+            done, seconds = future.result()
+            print(done.stdout, end="", flush=True)
+            if done.returncode != 0:
+                pool.shutdown(wait=False, cancel_futures=True)
+                return False
+            times.append((running[future], seconds))
+    return True
+
+
 def carry_out(names: list[str]) -> int:
     times: list[tuple[str, float]] = []
-    for name in names:
+    beside = [name for name in BESIDE if name in names] if len(names) > 1 else []
+    if not beside_each_other(beside, times):
+        return 1
+    for name in (name for name in names if name not in beside):
         print(f"==> {name}", flush=True)
         began = time.monotonic()
         try:

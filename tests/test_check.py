@@ -76,3 +76,18 @@ def test_a_file_that_cannot_be_read_has_no_second_try(tmp_path: Path) -> None:
     done = checked(tmp_path, "import no_such_module\n")
     assert done.returncode != 0
     assert "once more" not in done.stdout
+
+
+def test_checks_that_leave_cpus_idle_run_beside_each_other() -> None:
+    argv = [sys.executable, "scripts/check.py", "shell", "licences"]
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "==> shell" in done.stdout and "licences and sources are in order" in done.stdout
+
+
+def test_one_of_them_that_fails_ends_the_run() -> None:
+    text = "import sys; sys.path.insert(0, 'scripts'); import check; check.PYTHON = 'false'; sys.exit(check.main({!r}))"
+    argv = [sys.executable, "-c", text.format(["shell", "licences", "sqlite-tests"])]
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1
+    assert "sqlite-tests" not in done.stdout
