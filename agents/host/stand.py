@@ -99,6 +99,7 @@ class Stand:
             "servers": {server.name: {"pid": server.pid} for server in self.servers},
             "network": precision,
             "namespaces": sorted(self.namespaces),
+            "tick": processes.now(),
         }
 
     def _application(self, name: str) -> Optional[wordpress.WordPress]:
@@ -172,12 +173,14 @@ def _require_free(listeners: List[str]) -> None:
 
 
 def _left_after(args: Dict[str, Any], cancelled: lean.Event) -> List[str]:
-    """What is left of a stand whose agent is gone; `namespaces` as its `up` event named them. What the kernel is just
-    ending is given a moment."""
+    """What is left of a stand whose agent is gone; `namespaces` and `tick` as its `up` event named them. The first
+    process of a namespace lives as long as others in it, so that one which was up has one from before. What the kernel
+    is just ending is given a moment."""
     namespaces = {str(name) for name in args.get("namespaces", []) if _NAMESPACE.match(str(name))}
+    tick = int(args.get("tick") or processes.now())
     deadline = time.monotonic() + _ENDING_S
     while True:
-        found = left(stand_servers.inside(namespaces))
+        found = left(stand_servers.inside_since_before(namespaces, tick + 1))
         if not found or time.monotonic() > deadline or cancelled.wait(0.1):
             return found
 

@@ -154,6 +154,7 @@ class _Held:
         self.failure: BaseException | None = None
         self.result: dict[str, Any] | None = None
         self._namespaces: list[str] = []
+        self._tick = 0
         self._thread = threading.Thread(target=self._hold, args=(request,), name=f"stand {ident}", daemon=True)
         self._thread.start()
 
@@ -175,7 +176,7 @@ class _Held:
                     check()
                     continue
                 if event["state"] == "up":
-                    self._namespaces = event["namespaces"]
+                    self._namespaces, self._tick = event["namespaces"], event["tick"]
                     return event
                 if event["state"] == "ended":
                     raise self.failure or ApplicationError("The host's agent ended the set-up. Run it again.")
@@ -201,7 +202,7 @@ class _Held:
             return f"Nothing of the run is left on {self._remote.name}."
         try:
             with pool.session(self._remote) as agent:
-                asked = {"action": "left", "namespaces": self._namespaces}
+                asked = {"action": "left", "namespaces": self._namespaces, "tick": self._tick}
                 found = agent.call("stand", asked, timeout=60.0)["left"]
         except RemoteError as error:
             return (

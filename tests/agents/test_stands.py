@@ -254,6 +254,24 @@ def test_a_server_that_dies_ends_the_stand_with_its_last_words(agents: AgentProc
     assert list(temporary.iterdir()) == []
 
 
+def test_another_stand_with_the_number_of_a_lost_one_is_no_remnant_of_it(
+    agent_file: Path, tmp_path: Path, temporary: Path
+) -> None:
+    argv = [tool("unshare"), "--ipc", "--", "sleep", "60"]
+    asking = AgentProcess(agent_file, tmp_path / "state")
+    asking.env["TMPDIR"] = str(temporary)
+    with subprocess.Popen(argv, stdin=subprocess.DEVNULL) as other, asking as agent:
+        space = Path(f"/proc/{other.pid}/ns/ipc")
+        try:
+            assert eventually(lambda: space.readlink() != Path("/proc/self/ns/ipc").readlink())
+            began, lost = processes.started(other.pid), {"action": "left", "namespaces": [str(space.readlink())]}
+            assert agent.call("stand", lost | {"tick": began - 1})["left"] == []
+            (remnant,) = agent.call("stand", lost | {"tick": began})["left"]
+            assert remnant.startswith(f"process {other.pid} (")
+        finally:
+            other.kill()
+
+
 def test_who_came_to_a_namespace_later_is_no_remnant() -> None:
     """Its number may be that of a stand that is gone."""
     argv = [tool("unshare"), "--ipc", "--", "sleep", "60"]
