@@ -187,9 +187,7 @@ def test_a_refused_enabling_leaves_it_disabled(place: Place) -> None:
     assert SiteState.objects.get(site=place.shop).resting is not None
 
 
-def test_a_plan_to_enable_is_stale_when_the_site_was_taken_off_meanwhile(
-    machine: Machine, nginx: NginxInstance
-) -> None:
+def test_a_plan_to_enable_is_overtaken_by_another_that_enabled(machine: Machine, nginx: NginxInstance) -> None:
     install = machine.install(nginx, Engine.NGINX, Layout.CONF_D)
     shop = machine.site("shop", install)
     machine.deploy(shop)
@@ -200,7 +198,7 @@ def test_a_plan_to_enable_is_stale_when_the_site_was_taken_off_meanwhile(
     shop.refresh_from_db()
     plan = machine.plan(shop)
     machine.deploy(shop)
-    with pytest.raises(Conflict, match="stale"):
+    with pytest.raises(Conflict, match="Overtaken: shop"):
         services.deployment_confirm(actor=machine.people.owner, deployment=plan)
 
 
