@@ -26,6 +26,25 @@ def methods_of_files(world: World) -> tuple[SiteSpec, list[Expected]]:
     ]
 
 
+def refused_once(world: World) -> tuple[SiteSpec, list[Expected]]:
+    """A refusal with a page of its own, of a path that leads to no file, is one answer, not two."""
+    rules = (AccessRule("allow", "10.0.0.0/8"), AccessRule("deny", "all"))
+    spec = one(
+        world,
+        "refused-once",
+        Location("", "/closed/", "static", access_rules=rules),
+        Location("=", "/found/a.txt", "static"),
+        error_pages=(ErrorPage((403, 404), "/found/a.txt"),),
+    )
+    return spec, [
+        Expected("/closed/none", 403, "a"),
+        Expected("/found/a.txt", 200, "a"),
+        Expected("/closed/", 403, "a"),
+        Expected("/none", 404, "a"),
+        Expected("/found/a.txt", 200, "a"),
+    ]
+
+
 def fallback_to_an_upstream(world: World) -> tuple[SiteSpec, list[Expected]]:
     """What no file answers goes to the location of the fallback, also where that one proxies a file's path."""
     app = Location("~", r"\.php$", "proxy", upstream="app")
@@ -205,6 +224,7 @@ def one_name_redirects(world: World) -> tuple[SiteSpec, list[Expected]]:
 
 
 SITES = (
+    refused_once,
     methods_of_files,
     fallback_to_an_upstream,
     fixed_answers,

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from panel.rendering import variables
+from panel.rendering import reach, variables
 from panel.rendering.caching import locations
 from panel.rendering.capability import Context, Verdict, differs, missing
 from panel.rendering.capability.apache import APACHE
+from panel.rendering.errors import NotExpressible
+from panel.rendering.locations import locations_of
 from panel.rendering.openlitespeed import answers, scripts
+from panel.rendering.openlitespeed.vhost import REFUSALS, asks_access
 from panel.rendering.spec import Location
 
 _DECODED = "OpenLiteSpeed sends a rewritten path to an upstream decoded"
 _REFUSED = "such paths with blanks, control characters, %, ? or # are refused with 400"
+_SLASH_FIRST = "OpenLiteSpeed redirects to a folder's final / before it asks who may come in"
+_TWICE = "OpenLiteSpeed would answer some refused requests twice if they had a page"
 _SERVER_WIDE = "OpenLiteSpeed has this for the whole server only"
 
 
@@ -25,6 +30,21 @@ def _has_only_www(context: Context) -> bool:
 def _runs_php(context: Context) -> bool:
     owners = context.block.locations if context.block else ()
     return any(location.handler == "php" for location in owners)
+
+
+def _is_files(context: Context) -> bool:
+    return context.owner.handler == "static"
+
+
+def _holds_an_index(context: Context) -> bool:
+    """Whether the index file of a folder is this location's, but the folder another's."""
+    if context.block is None:
+        return False
+    try:
+        found = locations_of(context.block, "")
+    except NotExpressible:
+        return False
+    return any(place.location is context.owner for place in reach.by_index(context.block, found))
 
 
 def _several_pools(context: Context) -> bool:
@@ -123,6 +143,15 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
         differs("PHP runs by its suffix anywhere in a virtual host", "paths ending in .php are refused here",
                 lambda context: context.owner.handler == "static" and context.owner.match in ("=", "^~")
                 and _runs_php(context)),
+        differs("PHP runs by its suffix here too", "what ends in .php runs, where nginx sends the file as it is",
+                lambda context: context.owner.handler == "static" and context.owner.match not in ("=", "^~")
+                and _runs_php(context)),
+        differs("OpenLiteSpeed gives a folder's index file with the settings of the folder's location, not of this one",
+                "access and headers of the folder's location; give it the same rules", _holds_an_index),
+    ),
+    "Location.basic_auth": (
+        differs(_SLASH_FIRST, "the redirect, which tells that the folder is there", _is_files),
+        differs("OpenLiteSpeed names the realm with other answers than 401 as well", "WWW-Authenticate in them"),
     ),
     "Location.php_pool": (
         differs("a virtual host has one PHP pool", "the first location's pool runs all scripts", _several_pools),
@@ -152,6 +181,8 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
         differs("only the upstream's first server is upgraded to", "its first server"),
     ),
     "Location.expires": (
+        differs("OpenLiteSpeed says public with the times of files", "Cache-Control: public, max-age=N",
+                lambda context: context.owner.handler in ("static", "php")),
         differs("OpenLiteSpeed has no times in the past", "Cache-Control: no-cache without an Expires",
                 lambda context: context.owner.expires.startswith(("-", "epoch"))),
         missing("OpenLiteSpeed gives times only to what it answers from files", "none with redirects and errors",
@@ -190,6 +221,7 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
         differs("rewrites that lead in a circle end after ten rounds", "the last path is answered; nginx says 500"),
     ),
     "Location.access_rules": (
+        differs(_SLASH_FIRST, "the redirect, which tells that the folder is there", _is_files),
         differs("OpenLiteSpeed takes the most specific rule, not the first", "one kind of rule and a last word for all",
                 _mixed_rules),
     ),
@@ -207,6 +239,11 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
     "Header.value": (
         missing("OpenLiteSpeed has no variables in headers", "a fixed value",
                 lambda context: any(isinstance(part, variables.Variable) for part in _parts(context.owner.value))),
+    ),
+    "ErrorPage.codes": (
+        missing(_TWICE, "its own text for 401 and 403",
+                lambda context: context.block is not None and asks_access(context.block)
+                and bool(set(REFUSALS) & set(context.owner.codes))),
     ),
     "ErrorPage.response": APACHE["ErrorPage.response"],
     "Upstream.balancing": (

@@ -21,6 +21,7 @@ from panel.rendering.tree import Directive, Lines, Node, Raw, block, directive
 
 LEVELS = {"debug": "DEBUG", "info": "INFO", "notice": "NOTICE", "warn": "WARN", "error": "ERROR", "crit": "ERROR"}
 
+REFUSALS = (401, 403)
 # (HTTP/2, HTTP/3) -> enableSpdy. Its bits are 4 and 8, but 4 alone is taken for a number of the days before SPDY was
 # dropped and offers nothing (SslContext::enableAlpn); with a bit of those days it is what it says.
 _PROTOCOLS = {(False, False): 0, (True, False): 5, (False, True): 8, (True, True): 12}
@@ -83,13 +84,22 @@ def _logs(source: ServerBlock, install: InstallSpec, at: str) -> list[Node]:
 
 
 def _error_pages(source: ServerBlock, at: str) -> list[Node]:
+    """Without those of refusals where access is asked: for a path that leads to no file OpenLiteSpeed 1.9 would answer
+    such a request twice, and the visitor's next request would be given the second answer."""
     lines: list[Node] = []
+    left_out = REFUSALS if asks_access(source) else ()
     for number, page in enumerate(source.error_pages):
         field = f"{at}/error_pages/{number}"
         url = value(checks.target(page.uri, f"{field}/uri"), f"{field}/uri")
         for code in checks.error_codes(page.codes, f"{field}/codes"):
-            lines.append(block("errorpage", code, body=[directive("url", url)]))
+            if code not in left_out:
+                lines.append(block("errorpage", code, body=[directive("url", url)]))
     return lines
+
+
+def asks_access(source: ServerBlock) -> bool:
+    """Whether some location asks who may come in."""
+    return any(place.access_rules or place.basic_auth is not None for place in source.locations)
 
 
 def _tls(source: ServerBlock, at: str) -> list[Node]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 
 from tests.conformance.explained.case import Case, Explained
+from tests.conformance.wire import Answer
 
 OPENLITESPEED = ("openlitespeed",)
 
@@ -12,13 +14,31 @@ OPENLITESPEED = ("openlitespeed",)
 def _port_of_the_host(case: Case) -> bool:
     """The redirect goes to the port that the client named, nginx's to the port that it came to."""
     ours, theirs = (answer.headers.get("location", "") for answer in (case.other, case.nginx))
-    return ours != theirs and ours.lower() == re.sub(r"^(http://[^/:]+):\d+", r"\1", theirs).lower()
+    encoded = "".join(char if char < "\x80" else f"%{ord(char):02X}" for char in ours)
+    wanted = re.sub(r"^(http://[^/:]+):\d+", r"\1", theirs)
+    return ours != theirs and encoded.lower().removesuffix("?") == wanted.lower().removesuffix("?")
 
 
 def _same_but_for_the_visitor(case: Case) -> bool:
     """What reached an application, without what tells of the visitor."""
     ours, theirs = (re.sub(rb" (?:ip|proto)=\S+", b"", answer.body) for answer in (case.other, case.nginx))
     return case.nginx.status == case.other.status and ours == theirs
+
+
+def _runs_a_script(case: Case) -> bool:
+    """PHP said it and not nginx: the requests' scripts name themselves in X-App. Of a folder, its index file."""
+    own, theirs = (answer.headers.get("x-app", "") == "php" for answer in (case.other, case.nginx))
+    return (".php" in case.request.target.lower() or case.path.endswith("/")) and own and not theirs
+
+
+def _asks_before_methods(case: Case) -> bool:
+    return case.nginx.status == 405 and case.other.status in (301, 401, 403)
+
+
+def _plain(answer: Answer) -> bytes:
+    if answer.headers.get("content-encoding") != "gzip" or not answer.body:
+        return answer.body
+    return gzip.decompress(answer.body)
 
 
 def _is_a_file(case: Case) -> bool:
@@ -45,17 +65,20 @@ EXPLAINED = (
         "methods of files",
         OPENLITESPEED,
         "Files are sent for POST and OPTIONS as for GET, and other methods are answered with 501, or with 400 where "
-        "they are unknown; nginx answers 405.",
-        lambda case: case.request.method not in ("GET", "HEAD") and case.other.status in (200, 206, 400, 404, 501, 405),
+        "they are unknown, but to those who may not come in with 401 or 403; nginx answers 405.",
+        lambda case: (
+            case.request.method not in ("GET", "HEAD")
+            and (case.other.status in (200, 206, 304, 400, 404, 405, 416, 501) or _asks_before_methods(case))
+        ),
     ),
     Explained(
         "Cache-Control of error pages",
         OPENLITESPEED,
-        "The server's own error pages are sent with Cache-Control: private, no-cache, max-age=0.",
+        "The server's own error pages are sent with Cache-Control: private, no-cache, max-age=0, and compressed.",
         lambda case: (
             case.nginx.status == case.other.status >= 400
             and case.other.headers.get("cache-control") == "private, no-cache, max-age=0"
-            and (not case.other.body or b'<html style="height:100%">' in case.other.body)
+            and (not case.other.body or b'<html style="height:100%">' in _plain(case.other))
         ),
     ),
     Explained(
@@ -67,13 +90,14 @@ EXPLAINED = (
     Explained(
         "final dot segment",
         OPENLITESPEED,
-        "A path that ends in /.. or /. without a final / is not resolved, and answered with 404.",
-        lambda case: case.request.target.partition("?")[0].endswith(("/..", "/.")) and case.other.status == 404,
+        "A path that ends in /.. or /. without a final / is not resolved, and answered with 404, or led to the folder.",
+        lambda case: case.request.target.partition("?")[0].endswith(("/..", "/.")) and case.other.status in (301, 404),
     ),
     Explained(
         "port of a redirect",
         OPENLITESPEED,
-        "A redirect to a path names the port of the Host header; nginx's names the port that the request came to.",
+        "A redirect to a path names the port of the Host header, and letters above ASCII and a lone ? stand in it as "
+        "they came; nginx's names the port that the request came to.",
         _port_of_the_host,
     ),
     Explained(
@@ -88,6 +112,73 @@ EXPLAINED = (
         "A request target with scheme and host (as sent to forward proxies) reaches an application as it came; nginx "
         "takes scheme and host off.",
         lambda case: case.request.target.startswith("http://") and case.statuses == (200, 200),
+    ),
+    Explained(
+        "fragment",
+        OPENLITESPEED,
+        "A request target that holds a # is looked for with it; nginx cuts it there. No browser sends one.",
+        lambda case: "#" in case.request.target,
+    ),
+    Explained(
+        "encoded dots",
+        OPENLITESPEED,
+        "A path that is spelled with %2E%2E is looked for as it is, so that a fallback answers; nginx resolves it first.",
+        lambda case: "%2e%2e" in case.request.target.lower(),
+    ),
+    Explained(
+        "? in a path",
+        OPENLITESPEED,
+        "Of a path that holds %3F what follows is taken for its query; nginx takes it for a part of the path.",
+        lambda case: "%3F" in case.request.target,
+    ),
+    Explained(
+        "scripts by their suffix",
+        OPENLITESPEED,
+        "Where a server block runs PHP, a file that ends in .php runs for every path, what follows its name included; "
+        "nginx takes it for a file where no location for PHP matches.",
+        _runs_a_script,
+    ),
+    Explained(
+        "index file of another location",
+        OPENLITESPEED,
+        "",
+        lambda case: case.path.endswith("/"),
+        shown="OpenLiteSpeed gives a folder's index file",
+    ),
+    Explained(
+        "folder's redirect before access",
+        OPENLITESPEED,
+        "",
+        lambda case: case.statuses in ((401, 301), (403, 301)),
+        shown="OpenLiteSpeed redirects to a folder's final / before it asks",
+    ),
+    Explained(
+        "pages of refusals",
+        OPENLITESPEED,
+        "",
+        lambda case: case.statuses in ((401, 401), (403, 403)),
+        shown="OpenLiteSpeed would answer some refused requests twice",
+    ),
+    Explained(
+        "public",
+        OPENLITESPEED,
+        "",
+        lambda case: (
+            case.other.headers.get("cache-control", "") == f"public, {case.nginx.headers.get('cache-control', '')}"
+            and case.nginx.status == case.other.status
+        ),
+        shown="OpenLiteSpeed says public",
+    ),
+    Explained(
+        "realm with other answers",
+        OPENLITESPEED,
+        "",
+        lambda case: (
+            case.statuses[0] == case.statuses[1]
+            and "www-authenticate" in case.other.headers
+            and "www-authenticate" not in case.nginx.headers
+        ),
+        shown="OpenLiteSpeed names the realm",
     ),
     Explained(
         "headers for an upstream",
