@@ -33,18 +33,32 @@ def _runs_php(context: Context) -> bool:
 
 
 def _is_files(context: Context) -> bool:
-    return context.owner.handler == "static"
+    return bool(context.owner.handler == "static")
 
 
-def _holds_an_index(context: Context) -> bool:
-    """Whether the index file of a folder is this location's, but the folder another's."""
+def _of_indexes(context: Context) -> list[Location]:
+    """The locations that folders' index files belong to where the folder is another's."""
     if context.block is None:
-        return False
+        return []
     try:
         found = locations_of(context.block, "")
     except NotExpressible:
+        return []
+    return [place.location for place in reach.by_index(context.block, found)]
+
+
+def _holds_an_index(context: Context) -> bool:
+    return any(location is context.owner for location in _of_indexes(context))
+
+
+def _may_be_a_folders(context: Context) -> bool:
+    """Whether it is for folders, and their index files may be another's or nobody's."""
+    source = context.owner
+    if source.handler != "static":
         return False
-    return any(place.location is context.owner for place in reach.by_index(context.block, found))
+    if source.match in ("~", "~*", "="):
+        return bool(source.match != "=" or source.pattern.endswith("/"))
+    return any(location is not source for location in _of_indexes(context))
 
 
 def _several_pools(context: Context) -> bool:
@@ -148,6 +162,8 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
                 and _runs_php(context)),
         differs("OpenLiteSpeed gives a folder's index file with the settings of the folder's location, not of this one",
                 "access and headers of the folder's location; give it the same rules", _holds_an_index),
+        differs("OpenLiteSpeed gives a folder's index file with this location's settings, whosever the file is",
+                "headers and access of this location", _may_be_a_folders),
     ),
     "Location.basic_auth": (
         differs(_SLASH_FIRST, "the redirect, which tells that the folder is there", _is_files),

@@ -21,14 +21,20 @@ def _port_of_the_host(case: Case) -> bool:
 
 def _same_but_for_the_visitor(case: Case) -> bool:
     """What reached an application, without what tells of the visitor."""
-    ours, theirs = (re.sub(rb" (?:ip|proto)=\S+", b"", answer.body) for answer in (case.other, case.nginx))
+    ours, theirs = (re.sub(rb" (?:ip|proto)=\S+", b"", answer.body).lower() for answer in (case.other, case.nginx))
     return case.nginx.status == case.other.status and ours == theirs
 
 
 def _runs_a_script(case: Case) -> bool:
     """PHP said it and not nginx: the requests' scripts name themselves in X-App. Of a folder, its index file."""
     own, theirs = (answer.headers.get("x-app", "") == "php" for answer in (case.other, case.nginx))
-    return (".php" in case.request.target.lower() or case.path.endswith("/")) and own and not theirs
+    target = case.request.target.lower()
+    if ".php" in target and case.statuses == (404, 403):
+        return True  # refused, where nginx looks for a file
+    if ".php/" in target and own:
+        return True  # with what follows as PATH_INFO, where nginx's fallback may be another script
+    sent = case.nginx.headers.get("content-type") == "application/octet-stream"  # the script's own text
+    return (sent or ".php" in target or case.path.endswith("/")) and own and not theirs
 
 
 def _asks_before_methods(case: Case) -> bool:
@@ -91,7 +97,7 @@ EXPLAINED = (
         "final dot segment",
         OPENLITESPEED,
         "A path that ends in /.. or /. without a final / is not resolved, and answered with 404, or led to the folder.",
-        lambda case: case.request.target.partition("?")[0].endswith(("/..", "/.")) and case.other.status in (301, 404),
+        lambda case: case.request.target.partition("?")[0].endswith(("/..", "/.")),
     ),
     Explained(
         "port of a redirect",
@@ -122,8 +128,24 @@ EXPLAINED = (
     Explained(
         "encoded dots",
         OPENLITESPEED,
-        "A path that is spelled with %2E%2E is looked for as it is, so that a fallback answers; nginx resolves it first.",
+        "A path that is spelled with %2E%2E is looked for as it is, so that a fallback answers; nginx resolves it.",
         lambda case: "%2e%2e" in case.request.target.lower(),
+    ),
+    Explained(
+        "encoded slash",
+        OPENLITESPEED,
+        "A %2F beside a slash stays one more slash of the path; nginx takes the two for one.",
+        lambda case: "/%2F" in case.request.target or "%2F/" in case.request.target,
+    ),
+    Explained(
+        "compression by default",
+        OPENLITESPEED,
+        "Where a site says nothing of compression, files and answers are compressed; nginx does not.",
+        lambda case: (
+            case.statuses[0] == case.statuses[1]
+            and case.other.headers.get("content-encoding") in ("gzip", "br")
+            and "content-encoding" not in case.nginx.headers
+        ),
     ),
     Explained(
         "? in a path",
