@@ -24,6 +24,7 @@ mod received;
 mod referer;
 pub mod resolver;
 mod rewrite;
+pub mod section;
 mod secure_link;
 pub mod status;
 mod subrequest;

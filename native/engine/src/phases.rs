@@ -127,7 +127,7 @@ fn is_misdirected(ex: &Exchange) -> bool {
 }
 
 /// Whether the chosen server may be reached over HTTP/2 (RFC 9113, section 9.1.2).
-fn speaks_http2(ex: &Exchange) -> bool {
+pub(crate) fn speaks_http2(ex: &Exchange) -> bool {
     ex.conn.endpoint.http2 || ex.server.conf.http2 == Some(true)
 }
 

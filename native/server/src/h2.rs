@@ -2,6 +2,8 @@
 
 mod sending;
 
+use crate::idle::Idle;
+use crate::mux::passing::{self, Passed, Streamed};
 use crate::mux::{self, Coding, Mux, Queue};
 use crate::transport::Transport;
 use bytes::{Buf, Bytes};
@@ -45,10 +47,15 @@ struct StreamState {
     /// The request's task, when it waits to send.
     writer: Option<Waker>,
     gone: Option<Rc<Notify>>,
+    /// Where the request waits for an upstream without a task.
+    place: Option<usize>,
 }
 
 impl StreamState {
-    fn lost(self) {
+    fn lost(self, idle: &Rc<Idle>) {
+        if let Some(place) = self.place {
+            passing::lost(idle, place);
+        }
         if let Some(body) = self.body {
             body.fail();
         }
@@ -59,6 +66,7 @@ impl StreamState {
 }
 
 struct Http2<T> {
+    idle: Rc<Idle>,
     worker: Rc<Worker>,
     conn: Rc<Conn>,
     io: T,
@@ -153,13 +161,14 @@ fn config(server: &Server) -> Config {
 }
 
 /// Serves a connection to its end. `early`: what was already read from it.
-pub async fn serve<T: Transport>(worker: Rc<Worker>, conn: Rc<Conn>, io: T, early: Vec<u8>) {
+pub async fn serve<T: Transport>(idle: Rc<Idle>, conn: Rc<Conn>, io: T, early: Vec<u8>) {
     let server = conn.sni_server().cloned();
     let server = server.unwrap_or_else(|| conn.endpoint.hosts.default.clone());
     let config = config(&server);
     let this = Rc::new(Http2 {
         h2: RefCell::new(Connection::new(config)),
-        worker,
+        worker: idle.worker().clone(),
+        idle,
         conn,
         io,
         sending: RefCell::default(),
@@ -182,7 +191,7 @@ pub async fn serve<T: Transport>(worker: Rc<Worker>, conn: Rc<Conn>, io: T, earl
     };
     let orderly = this.run(input, &times).await;
     let lost = this.h2.borrow_mut().take_all();
-    lost.into_iter().for_each(StreamState::lost);
+    lost.into_iter().for_each(|state| state.lost(&this.idle));
     if orderly {
         this.linger().await;
     }
@@ -474,7 +483,8 @@ impl<T: Transport> Http2<T> {
                 head,
                 end_stream,
             } => {
-                if !(end_stream && self.answer_now(stream, &head)) {
+                if !(end_stream && (self.answer_now(stream, &head) || self.pass_on(stream, &head)))
+                {
                     self.start(stream, Ok(&head), end_stream);
                 }
                 if coarse_ms().saturating_sub(self.conn.started) > self.life {
@@ -502,7 +512,7 @@ impl<T: Transport> Http2<T> {
                     queue.push(Bytes::copy_from_slice(data), end_stream);
                 }
             }
-            Event::Reset { user, .. } => user.lost(),
+            Event::Reset { user, .. } => user.lost(&self.idle),
             Event::GoAway => self.h2.borrow_mut().shutdown(),
         }
     }
@@ -525,6 +535,25 @@ impl<T: Transport> Http2<T> {
         true
     }
 
+    /// Sends a request on to an upstream, if that needs no task.
+    fn pass_on(self: &Rc<Self>, stream: u32, head: &RequestHead) -> bool {
+        let client = Streamed {
+            conn: self.conn.clone(),
+            mux: self.clone(),
+            stream: stream.into(),
+        };
+        let Some(passed) = passing::send(&self.idle, client, head) else {
+            return false;
+        };
+        if let Some(state) = self.h2.borrow_mut().user_mut(stream) {
+            match passed {
+                Passed::Waits(place) => state.place = Some(place),
+                Passed::Started(gone) => state.gone = Some(gone),
+            }
+        }
+        true
+    }
+
     fn start(self: &Rc<Self>, stream: u32, head: Result<&RequestHead, HeadError>, end: bool) {
         let mux: Rc<dyn Mux> = self.clone();
         let started = mux::start(&self.worker, &self.conn, mux, stream.into(), head, end);
@@ -543,6 +572,33 @@ impl<T: Transport> Mux for Http2<T> {
     fn send_head(&self, stream: u64, section: &[u8], end: bool) {
         self.h2.borrow_mut().send_head(stream as u32, section, end);
         self.touch();
+    }
+
+    fn fits(&self, stream: u64, length: u64) -> bool {
+        let mut h2 = self.h2.borrow_mut();
+        let stream = stream as u32;
+        let has_room = h2.is_open(stream) && h2.output().len() < OUTPUT_HIGH;
+        has_room && h2.capacity(stream) as u64 >= length
+    }
+
+    fn answer(&self, stream: u64, section: &[u8], body: Option<&[u8]>) {
+        let mut h2 = self.h2.borrow_mut();
+        h2.send_head(stream as u32, section, body.is_none());
+        if let Some(body) = body {
+            h2.send_data(stream as u32, body, true);
+        }
+        drop(h2);
+        self.touch();
+    }
+
+    fn landed(&self, stream: u64, gone: Rc<Notify>) {
+        match self.h2.borrow_mut().user_mut(stream as u32) {
+            Some(state) => {
+                state.place = None;
+                state.gone = Some(gone);
+            }
+            None => gone.set(),
+        }
     }
 
     fn send_interim(&self, stream: u64, section: &[u8]) {

@@ -1,8 +1,8 @@
 //! Connections that wait for a request. A thread may have very many of them, so each is kept as little
 //! more than its socket and its addresses: no task, no buffers, no timer of its own.
 
-use crate::h1::passing::{self, Passing};
 use crate::h1::{self, Client};
+use crate::passing::{self, Passing};
 use crate::transport::{Line, Transport};
 use crate::worker::ConnectionCount;
 use gallop_engine::{Conn, Worker};

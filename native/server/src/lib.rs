@@ -7,6 +7,7 @@ mod idle;
 mod listen;
 mod master;
 mod mux;
+mod passing;
 mod process;
 pub mod quic;
 mod session;

@@ -95,7 +95,7 @@ async fn plain(idle: Rc<Idle>, client: Client<Plain>, early: Vec<u8>) {
     };
     if early.starts_with(h2::PREFACE) || is_broken_preface(&early) {
         let Client { conn, count, io } = client;
-        Box::pin(h2::serve(idle.worker().clone(), conn, io, early)).await;
+        Box::pin(h2::serve(idle, conn, io, early)).await;
         drop(count);
     } else {
         let start = h1::Start {
@@ -201,7 +201,7 @@ async fn secure(idle: Rc<Idle>, tls: &Store, conn: Conn, count: ConnectionCount,
     let conn = Rc::new(conn.with_tls(info, server));
     let io = Secure::new(stream);
     if http2 {
-        Box::pin(h2::serve(worker, conn, io, Vec::new())).await;
+        Box::pin(h2::serve(idle, conn, io, Vec::new())).await;
         drop(count);
     } else {
         let client = Client { conn, count, io };

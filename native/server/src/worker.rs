@@ -209,7 +209,7 @@ async fn serve(idle: Rc<Idle>, tls: Arc<Store>, sockets: Vec<Accepting>) {
         let (idle, tls) = (idle.clone(), tls.clone());
         spawn(async move {
             if socket.listener.quic {
-                serve_quic(worker, tls, socket).await;
+                serve_quic(idle, tls, socket).await;
             } else if let Err(e) = accept_loop(&idle, &tls, socket).await {
                 worker.log(Level::Emerg, &format!("cannot wait for connections ({e})"));
             }
@@ -250,10 +250,12 @@ async fn settled(done: impl Fn() -> bool, limit: Option<u64>) -> bool {
     true
 }
 
-async fn serve_quic(worker: Rc<Worker>, tls: Arc<Store>, socket: Accepting) {
+async fn serve_quic(idle: Rc<Idle>, tls: Arc<Store>, socket: Accepting) {
     match socket.fd.as_fd().try_clone_to_owned() {
-        Ok(fd) => quic::serve(worker, tls, socket.listener, fd, socket.label).await,
-        Err(e) => worker.log(Level::Emerg, &format!("dup() failed ({e})")),
+        Ok(fd) => quic::serve(idle, tls, socket.listener, fd, socket.label).await,
+        Err(e) => idle
+            .worker()
+            .log(Level::Emerg, &format!("dup() failed ({e})")),
     }
 }
 

@@ -21,6 +21,7 @@ mod modules;
 mod named;
 mod ocsp;
 mod passing;
+mod passing_streams;
 mod quic_attacks;
 mod resolver;
 mod semantics;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// What keeps a location's requests off the quick way and changes nothing of them.
-const SLOW: &str = "expires off;";
+pub const SLOW: &str = "expires off;";
 
 /// What a server does when it was asked: sends these pieces one by one, and then closes or does not.
 struct Script {
@@ -76,7 +76,7 @@ fn follow(stream: &mut impl Write, script: &Script) -> bool {
 }
 
 /// An upstream of HTTP that keeps its connections, and does what the path's last word stands for.
-fn http_upstream() -> u16 {
+pub fn http_upstream() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let port = listener.local_addr().expect("its address").port();
     std::thread::spawn(move || {
@@ -212,7 +212,7 @@ fn http_script(word: &str, request: &str) -> Script {
     }
 }
 
-const HTTP_WORDS: [&str; 33] = [
+pub const HTTP_WORDS: [&str; 33] = [
     "plain",
     "echo",
     "fields",
@@ -308,7 +308,7 @@ fn ask_with(
 }
 
 /// What many a configuration has around its locations.
-const AROUND: &str = "map $http_x_kind $kind { default usual; big large; }
+pub const AROUND: &str = "map $http_x_kind $kind { default usual; big large; }
     geo $near { default no; 127.0.0.0/8 yes; }
     split_clients $remote_addr $part { 50% a; * a; }
     proxy_http_version 1.1; proxy_hide_header X-Hide;
@@ -620,7 +620,7 @@ fn said(text: &str) -> Script {
 }
 
 /// A FastCGI application that does what the last word of `SCRIPT` stands for.
-fn application(path: &Path) {
+pub fn application(path: &Path) {
     let listener = UnixListener::bind(path).expect("a socket");
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o777);
     std::fs::set_permissions(path, mode).expect("open to all");

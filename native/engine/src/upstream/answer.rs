@@ -390,7 +390,7 @@ pub(super) fn note(ex: &mut Exchange, conf: &UpConf, head: &Head) {
     ex.response.status = head.status;
     ex.response.content_length = head.content_length;
     for (name, value) in head.fields.iter() {
-        if !is_passed(conf, name, true) {
+        if !is_passed(conf, name, ex.version() == Version::Http11) {
             continue;
         }
         match name.to_ascii_lowercase().as_slice() {

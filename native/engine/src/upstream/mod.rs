@@ -6,6 +6,7 @@ mod buffers;
 mod cached;
 mod cookies;
 pub(crate) mod fastcgi;
+mod form;
 pub mod found;
 pub mod keepalive;
 mod proxy;

@@ -5,11 +5,11 @@
 use super::answer;
 use super::buffers;
 use super::fastcgi;
+use super::form::Form;
 use super::keepalive::{PoolKey, UpstreamConn};
 use super::proxy::request_uri;
-use super::quick_answer;
 pub use super::quick_answer::Framed;
-use super::quick_answer::Said;
+use super::quick_answer::{self, Answer, Said};
 use super::recipe::{is_near, look_up, Recipe, Recipes};
 use super::request::{self, BodyLength};
 use super::state::{Chosen, Hint};
@@ -18,11 +18,11 @@ use super::{Attempt, Totals};
 use crate::conn::Conn;
 use crate::exchange::{Exchange, Received};
 use crate::metrics::Done;
-use crate::phases::{choose_server, validate_host};
+use crate::phases::{choose_server, speaks_http2, validate_host};
 use crate::worker::Worker;
 use crate::{filters, uri};
 use gallop_conf::locations::Found;
-use gallop_conf::model::{Handler, Location, PeerAddr, Server};
+use gallop_conf::model::{Handler, LocConf, Location, PeerAddr, Server};
 use gallop_http::fastcgi::RequestWriter;
 use gallop_http::h1::parse_length;
 use gallop_http::message::{Head, Version};
@@ -67,7 +67,8 @@ pub struct Flight {
     request_id: Option<String>,
     conn: UpstreamConn,
     chosen: Chosen,
-    /// Bytes of the request.
+    /// Bytes of the request, as it came and as it was sent.
+    received: u64,
     sent: u64,
     /// Milliseconds (monotonic), microseconds (monotonic), milliseconds since 1970.
     started: u64,
@@ -137,9 +138,18 @@ pub enum Came {
 /// Answers shorter than this may wait for their rest: nginx's `postpone_output`.
 const HOLD: usize = 1460;
 
-/// Sends a request on, if that can be done at once. `head` is taken from whoever asks when it was sent.
-/// `body`: all that came behind it.
-pub fn ask(worker: &Rc<Worker>, conn: &Rc<Conn>, head: &mut Head, body: &[u8]) -> Asked {
+/// A request that has come whole.
+pub struct Arrived<'a> {
+    /// Taken from whoever asks when it was sent.
+    pub head: &'a mut Head,
+    pub body: &'a [u8],
+    /// Bytes it came in.
+    pub size: usize,
+}
+
+/// Sends a request on, if that can be done at once.
+pub fn ask(worker: &Rc<Worker>, conn: &Rc<Conn>, arrived: Arrived<'_>) -> Asked {
+    let Arrived { head, body, size } = arrived;
     let refused = conn.endpoint.ssl && conn.tls().is_none();
     if refused || !is_simple(head, body.len()) {
         return Asked::No;
@@ -154,6 +164,7 @@ pub fn ask(worker: &Rc<Worker>, conn: &Rc<Conn>, head: &mut Head, body: &[u8]) -
         Asked::Sent(mut flight) => {
             let spare = worker.desk.heads.borrow_mut().pop();
             flight.head = std::mem::replace(head, spare.unwrap_or_default());
+            flight.received = size as u64;
             Asked::Sent(flight)
         }
         other => other,
@@ -162,14 +173,24 @@ pub fn ask(worker: &Rc<Worker>, conn: &Rc<Conn>, head: &mut Head, body: &[u8]) -
 
 /// A request whose fields ask for nothing but to be passed on, with a body of `length` bytes.
 fn is_simple(head: &Head, length: usize) -> bool {
-    let version = head.version == Version::Http11 && head.authority.is_empty();
-    if !version || matches!(head.method(), b"CONNECT" | b"TRACE") {
+    if matches!(head.method(), b"CONNECT" | b"TRACE") {
         return false;
     }
     let posts = head.method() == b"POST";
     let mut fields = Fields::default();
     let simple = |(name, value): (&[u8], &[u8])| fields.add(name, value, posts).is_some();
-    head.iter().all(simple) && fields.hosts == 1 && fields.length.unwrap_or(0) == length as u64
+    if !head.iter().all(simple) {
+        return false;
+    }
+    match head.version {
+        Version::Http11 => {
+            let announced = fields.length.unwrap_or(0) == length as u64;
+            head.authority.is_empty() && fields.hosts == 1 && announced
+        }
+        // What says how long a body is has no effect there where none comes.
+        Version::Http2 | Version::Http3 => fields.length.is_none() && length == 0,
+        _ => false,
+    }
 }
 
 /// What was seen of a request's fields.
@@ -226,8 +247,12 @@ fn fill(ex: &mut Exchange, conn: &Rc<Conn>) {
     captures.1.clear();
 }
 
-/// Whether the connection may carry another request after this one.
+/// Whether the connection may carry another request after this one; of HTTP/2 and HTTP/3 it is for the
+/// connection to say.
 fn is_kept(ex: &Exchange) -> bool {
+    if ex.version() > Version::Http11 {
+        return true;
+    }
     let conf = &ex.loc.conf;
     let lasted = ex.started.saturating_sub(ex.conn.started);
     ex.conn.requests.get() + 1 < conf.keepalive_requests.unwrap_or(1000)
@@ -237,6 +262,9 @@ fn is_kept(ex: &Exchange) -> bool {
 /// Chooses server block and location; the recipe of the latter.
 fn choose(ex: &mut Exchange) -> Option<Rc<Recipe>> {
     choose_server(ex).ok()?;
+    if ex.version() == Version::Http2 && !speaks_http2(ex) {
+        return None;
+    }
     // What a name matched may have set variables.
     if !ex.captures.borrow().1.is_empty() {
         ex.vars.borrow_mut().fill(None);
@@ -337,6 +365,7 @@ fn send(ex: &mut Exchange, body: &[u8]) -> Asked {
         header_ms: None,
         conn,
         chosen,
+        received: 0,
         sent: sent as u64,
         started: ex.started,
         begun: ex.begun,
@@ -432,18 +461,19 @@ impl Flight {
         self.due
     }
 
-    /// Milliseconds that the client then has for its next request.
-    pub fn keepalive(&self) -> u64 {
-        self.loc.conf.keepalive_timeout.map_or(75_000, |t| t.0)
+    /// The settings of the request's location.
+    pub fn conf(&self) -> &LocConf {
+        &self.loc.conf
     }
 
-    /// Milliseconds that the client has to take some of the answer.
-    pub fn send_timeout(&self) -> u64 {
-        self.loc.conf.send_timeout.unwrap_or(60_000)
-    }
-
-    /// Looks what has come; an answer is written to `out`.
-    pub fn hear(mut self: Box<Self>, worker: &Worker, out: &mut Vec<u8>) -> Heard {
+    /// Looks what has come; an answer is written to `out`. `fits`: whether the client takes a body of so many
+    /// bytes at once.
+    pub fn hear(
+        mut self: Box<Self>,
+        worker: &Worker,
+        out: &mut Vec<u8>,
+        fits: impl FnOnce(u64) -> bool,
+    ) -> Heard {
         let mut input = match self.came.capacity() {
             0 => buffers::take(),
             _ => std::mem::take(&mut self.came),
@@ -462,18 +492,11 @@ impl Flight {
             Poll::Ready(Ok(0)) => return self.other(Came::End),
             Poll::Ready(Err(e)) => return self.other(Came::Error(e)),
             Poll::Ready(Ok(_)) if worker.shutdown.is_set() => Said::Other,
-            Poll::Ready(Ok(_)) => {
-                let request = quick_answer::Request {
-                    conf: &self.loc.conf,
-                    asks_head: self.head.method() == b"HEAD",
-                    takes_encoded: self.head.get("accept-encoding").is_some(),
-                };
-                quick_answer::answer(worker, &self.recipe, &request, &input, out)
-            }
+            Poll::Ready(Ok(_)) => self.answer(worker, &input).write(out),
         };
         self.due = coarse_ms() + self.recipe.conf.read_ms() + 1;
         match said {
-            Said::Answer(framed) => {
+            Said::Answer(framed) if fits(framed.body) => {
                 buffers::give(input);
                 Heard::Answer {
                     flight: self,
@@ -490,7 +513,21 @@ impl Flight {
                 self.hold(input);
                 Heard::Nothing(self)
             }
-            Said::Part { .. } | Said::Other => self.other(Came::Bytes(input)),
+            _ => self.other(Came::Bytes(input)),
+        }
+    }
+
+    fn answer<'a>(&'a self, worker: &'a Worker, input: &'a [u8]) -> Answer<'a> {
+        Answer {
+            worker,
+            recipe: &self.recipe,
+            request: quick_answer::Request {
+                conf: &self.loc.conf,
+                form: Form::of(self.head.version),
+                asks_head: self.head.method() == b"HEAD",
+                takes_encoded: self.head.get("accept-encoding").is_some(),
+            },
+            input,
         }
     }
 
@@ -542,7 +579,7 @@ impl Flight {
             zone: self.server.zone,
             version: self.head.version,
             status: framed.status,
-            received: self.received(),
+            received: self.received,
             sent: sent as u64,
             since: self.begun,
         });
@@ -550,11 +587,6 @@ impl Flight {
             let lasted = now_ms().saturating_sub(self.started);
             meter.attempt(peer, framed.status, false, lasted);
         }
-    }
-
-    /// Bytes of the client's request.
-    fn received(&self) -> u64 {
-        (self.head.buf.len() + self.body.as_ref().map_or(0, Vec::len)) as u64
     }
 
     /// Counts and logs it as any other request.
@@ -567,7 +599,7 @@ impl Flight {
         sent: usize,
     ) {
         let mut ex = Exchange::new(worker.clone(), conn.clone());
-        ex.request_length = self.received();
+        ex.request_length = self.received;
         std::mem::swap(&mut ex.head, &mut self.head);
         (ex.begun, ex.started) = (self.begun, self.started);
         ex.started_wall = self.started_wall;
@@ -628,6 +660,7 @@ impl Flight {
         let before = Some(flight.came).filter(|bytes| !bytes.is_empty());
         let mut ex = Exchange::new(worker.clone(), conn.clone());
         ex.head = flight.head;
+        ex.request_length = flight.received;
         (ex.begun, ex.started) = (flight.begun, flight.started);
         ex.started_wall = flight.started_wall;
         ex.take_over(Box::new(Begun {

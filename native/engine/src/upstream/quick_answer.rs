@@ -2,13 +2,14 @@
 //! that need more than that.
 
 use super::answer::{is_passed, split_charset, Head};
+use super::form::Form;
 use super::recipe::Recipe;
 use crate::filters::may_compress;
 use crate::status;
 use crate::time::parse_http_date;
 use crate::worker::Worker;
 use gallop_conf::model::{next, LocConf};
-use gallop_http::fastcgi::{Event, RecordReader, ResponseHeadParser};
+use gallop_http::fastcgi::{self, Event, RecordReader, ResponseHeadParser};
 use gallop_http::h1::{parse_length, parse_response, ResponseHead};
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -22,6 +23,8 @@ pub struct Framed {
     /// Bytes that came from the server, and of the answer's body.
     pub received: u64,
     pub body: u64,
+    /// Where the body begins in what was written, if there can be one.
+    pub body_at: Option<usize>,
     /// The head that came from the server, where requests are logged.
     pub head: Option<Head>,
 }
@@ -29,6 +32,8 @@ pub struct Framed {
 /// What of the request its answer depends on.
 pub struct Request<'a> {
     pub conf: &'a LocConf,
+    /// How it is answered.
+    pub form: Form,
     /// It was one of HEAD.
     pub asks_head: bool,
     /// The client takes some encoding.
@@ -50,94 +55,196 @@ thread_local! {
     static HEAD: RefCell<ResponseHead> = RefCell::default();
 }
 
-/// Writes the client's answer for the one in `input`, where that is all of one; else nothing that counts is
-/// written.
-pub fn answer(
-    worker: &Worker,
-    recipe: &Recipe,
-    request: &Request<'_>,
-    input: &[u8],
-    out: &mut Vec<u8>,
-) -> Said {
-    out.clear();
-    let said = match recipe.host {
-        Some(_) => http(worker, recipe, request, input, out),
-        None => fastcgi(worker, recipe, request, input, out),
-    };
-    said.unwrap_or(Said::Other)
+/// What came for a request.
+pub struct Answer<'a> {
+    pub worker: &'a Worker,
+    pub recipe: &'a Recipe,
+    pub request: Request<'a>,
+    pub input: &'a [u8],
 }
 
-fn limit(recipe: &Recipe) -> usize {
-    recipe.conf.buffer_size.unwrap_or(4096) as usize
-}
+impl Answer<'_> {
+    /// Writes the client's answer, where all of one and no more has come; else nothing that counts is written.
+    pub fn write(&self, out: &mut Vec<u8>) -> Said {
+        out.clear();
+        let said = match self.recipe.host {
+            Some(_) => self.http(out),
+            None => self.fastcgi(out),
+        };
+        said.unwrap_or(Said::Other)
+    }
 
-fn http(
-    worker: &Worker,
-    recipe: &Recipe,
-    request: &Request<'_>,
-    input: &[u8],
-    out: &mut Vec<u8>,
-) -> Option<Said> {
-    HEAD.with_borrow_mut(|head| {
-        let Some(len) = parse_response(input, head, true).ok()? else {
-            return (input.len() < limit(recipe)).then_some(Said::Part { head: false });
+    fn limit(&self) -> usize {
+        self.recipe.conf.buffer_size.unwrap_or(4096) as usize
+    }
+
+    fn http(&self, out: &mut Vec<u8>) -> Option<Said> {
+        let (input, request) = (self.input, &self.request);
+        HEAD.with_borrow_mut(|head| {
+            let Some(len) = parse_response(input, head, true).ok()? else {
+                return (input.len() < self.limit()).then_some(Said::Part { head: false });
+            };
+            if len > self.limit() {
+                return None;
+            }
+            let body = &input[len..];
+            let seen = Seen::of(head.iter())?;
+            let bodiless = request.asks_head || matches!(head.status, 204 | 304);
+            // Without a body the length is that of an answer to another request.
+            let length = if bodiless { 0 } else { seen.length? };
+            if length > body.len() as u64 {
+                return Some(Said::Part { head: true });
+            }
+            if length < body.len() as u64 {
+                return None;
+            }
+            let line = Line {
+                status: head.status,
+                reason: head.text(head.reason),
+                length: seen.length,
+                bodiless,
+            };
+            self.head(&line, &seen, head.iter(), out)?;
+            let body_at = line.has_body().then_some(out.len());
+            out.extend_from_slice(body);
+            Some(Said::Answer(Framed {
+                status: head.status,
+                keep: seen.keep.unwrap_or(head.minor > 0),
+                received: input.len() as u64,
+                body: length,
+                body_at,
+                head: match self.recipe.is_logged {
+                    true => Some(Head::from_http(head).ok()?),
+                    false => None,
+                },
+            }))
+        })
+    }
+
+    fn fastcgi(&self, out: &mut Vec<u8>) -> Option<Said> {
+        let mut parser = ResponseHeadParser::new(self.limit());
+        let (head, body) = match records(self.input, &mut parser)? {
+            Records::Whole { head, body } => (head?, body),
+            Records::Part { head } => return Some(Said::Part { head }),
         };
-        if len > limit(recipe) {
-            return None;
-        }
-        let body = &input[len..];
-        let seen = Seen::of(head.iter())?;
-        let length = match head.status {
-            // The length is that of an answer to another request.
-            _ if request.asks_head => 0,
-            204 | 304 => 0,
-            _ => seen.length?,
-        };
-        if length > body.len() as u64 {
-            return Some(Said::Part { head: true });
-        }
-        if length < body.len() as u64 {
+        let text = |range: &std::ops::Range<usize>| &parser.bytes()[range.clone()];
+        let fields = head.fields.iter().map(|(n, v)| (text(n), text(v)));
+        let seen = Seen::of(fields.clone())?;
+        let len = body.len() as u64;
+        let bodiless = matches!(head.status, 204 | 304);
+        if bodiless || seen.length.is_some_and(|l| l != len) {
             return None;
         }
         let line = Line {
             status: head.status,
-            reason: head.text(head.reason),
+            reason: text(&head.reason),
             length: seen.length,
-            bodiless: request.asks_head || matches!(head.status, 204 | 304),
+            bodiless,
         };
-        if seen.is_compressed(request, head.status) {
-            return None;
+        self.head(&line, &seen, fields, out)?;
+        let body_at = line.has_body().then_some(out.len());
+        if seen.length.is_none() && self.request.form == Form::Lines {
+            chunked(&body, out);
+        } else {
+            out.extend_from_slice(&body);
         }
-        write_head(worker, recipe, &line, &seen, head.iter(), out)?;
-        out.extend_from_slice(body);
         Some(Said::Answer(Framed {
             status: head.status,
-            keep: seen.keep.unwrap_or(head.minor > 0),
-            received: input.len() as u64,
-            body: length,
-            head: match recipe.is_logged {
-                true => Some(Head::from_http(head).ok()?),
-                false => None,
-            },
+            keep: self.recipe.conf.keep_conn == Some(true),
+            received: self.input.len() as u64,
+            body: len,
+            body_at,
+            head: self
+                .recipe
+                .is_logged
+                .then(|| Head::from_fastcgi(&head, parser.bytes())),
         }))
-    })
+    }
+
+    /// Writes the head; `None`: the answer is not for this way.
+    fn head<'a>(
+        &self,
+        line: &Line<'_>,
+        seen: &Seen<'_>,
+        fields: impl Iterator<Item = (&'a [u8], &'a [u8])>,
+        out: &mut Vec<u8>,
+    ) -> Option<()> {
+        let (recipe, form, status) = (self.recipe, self.request.form, line.status);
+        // Interim answers, changes of protocol, and answers that send the request to another server.
+        let is_last = status >= 200 && next::of_status(status) & recipe.conf.next_servers() == 0;
+        if !is_last || seen.is_compressed(&self.request, status) {
+            return None;
+        }
+        let reason = match line.reason {
+            b"" => status::reason(status).as_bytes(),
+            reason => reason,
+        };
+        let fixed = recipe.fixed(form);
+        form.begin(out, status, reason);
+        out.extend_from_slice(&fixed.server);
+        form.date(out, self.worker);
+        if let Some(value) = seen.content_type.filter(|v| !v.is_empty()) {
+            content_type(form, value, out);
+        }
+        if let Some(length) = line.length.filter(|_| status != 204) {
+            form.length(out, length);
+        }
+        // Of other answers it would be the error page's.
+        let dated = matches!(status, 200 | 206 | 304);
+        if let Some(modified) = seen.modified.filter(|_| dated) {
+            form.field(out, b"Last-Modified", modified);
+        }
+        if line.length.is_none() && !line.bodiless && form == Form::Lines {
+            form.field(out, b"Transfer-Encoding", b"chunked");
+        }
+        out.extend_from_slice(&fixed.connection);
+        let http1 = form == Form::Lines;
+        let passed = |name: &[u8]| {
+            !has_place(name) && is_passed(&recipe.conf, name, http1) && form.allows(name)
+        };
+        for (name, value) in fields.filter(|(name, _)| passed(name)) {
+            form.field(out, name, value);
+        }
+        out.extend_from_slice(recipe.added(form, status));
+        if let Some(etag) = seen.etag {
+            form.field(out, b"ETag", etag);
+        }
+        if form == Form::Lines {
+            out.extend_from_slice(b"\r\n");
+        }
+        Some(())
+    }
 }
 
-fn fastcgi(
-    worker: &Worker,
-    recipe: &Recipe,
-    request: &Request<'_>,
-    input: &[u8],
-    out: &mut Vec<u8>,
-) -> Option<Said> {
+fn content_type(form: Form, value: &[u8], out: &mut Vec<u8>) {
+    match split_charset(value) {
+        (kind, None) => form.field(out, b"Content-Type", kind),
+        (kind, Some(charset)) => {
+            let value = [kind, b"; charset=", charset].concat();
+            form.field(out, b"Content-Type", &value);
+        }
+    }
+}
+
+/// What FastCGI records hold.
+enum Records<'a> {
+    Whole {
+        head: Option<fastcgi::ResponseHead>,
+        body: Cow<'a, [u8]>,
+    },
+    /// The beginning of an answer; `head`: its head is whole.
+    Part { head: bool },
+}
+
+/// `None`: they are not to be passed on as they are.
+fn records<'a>(input: &'a [u8], parser: &mut ResponseHeadParser) -> Option<Records<'a>> {
     let mut reader = RecordReader::default();
-    let mut parser = ResponseHeadParser::new(limit(recipe));
     let mut rest = input;
     let (mut head, mut body) = (None, Cow::<[u8]>::default());
     while !reader.is_done() {
         let Some(event) = reader.next(&mut rest).ok()? else {
             let head = head.is_some();
-            return Some(Said::Part { head });
+            return Some(Records::Part { head });
         };
         match event {
             Event::Stdout(mut data) => {
@@ -155,39 +262,7 @@ fn fastcgi(
             Event::Stderr(_) | Event::StderrEnd => return None,
         }
     }
-    let head = head?;
-    let text = |range: &std::ops::Range<usize>| &parser.bytes()[range.clone()];
-    let fields = head.fields.iter().map(|(n, v)| (text(n), text(v)));
-    let seen = Seen::of(fields.clone())?;
-    let len = body.len() as u64;
-    let bodiless = matches!(head.status, 204 | 304);
-    if !rest.is_empty() || bodiless || seen.length.is_some_and(|l| l != len) {
-        return None;
-    }
-    let line = Line {
-        status: head.status,
-        reason: text(&head.reason),
-        length: seen.length,
-        bodiless,
-    };
-    if seen.is_compressed(request, head.status) {
-        return None;
-    }
-    write_head(worker, recipe, &line, &seen, fields, out)?;
-    if seen.length.is_some() {
-        out.extend_from_slice(&body);
-    } else {
-        chunked(&body, out);
-    }
-    Some(Said::Answer(Framed {
-        status: head.status,
-        keep: recipe.conf.keep_conn == Some(true),
-        received: input.len() as u64,
-        body: len,
-        head: recipe
-            .is_logged
-            .then(|| Head::from_fastcgi(&head, parser.bytes())),
-    }))
+    rest.is_empty().then_some(Records::Whole { head, body })
 }
 
 fn chunked(body: &[u8], out: &mut Vec<u8>) {
@@ -269,64 +344,10 @@ struct Line<'a> {
     bodiless: bool,
 }
 
-fn write_head<'a>(
-    worker: &Worker,
-    recipe: &Recipe,
-    line: &Line<'_>,
-    seen: &Seen<'_>,
-    fields: impl Iterator<Item = (&'a [u8], &'a [u8])>,
-    out: &mut Vec<u8>,
-) -> Option<()> {
-    let status = line.status;
-    // Interim answers, changes of protocol, and answers that send the request to another server.
-    if status < 200 || next::of_status(status) & recipe.conf.next_servers() != 0 {
-        return None;
+impl Line<'_> {
+    fn has_body(&self) -> bool {
+        !self.bodiless && self.length != Some(0)
     }
-    let reason = match line.reason {
-        b"" => status::reason(status).as_bytes(),
-        reason => reason,
-    };
-    let _ = write!(out, "HTTP/1.1 {status:03} ");
-    out.extend_from_slice(reason);
-    out.extend_from_slice(b"\r\n");
-    out.extend_from_slice(&recipe.server);
-    worker.with_date(|date| field(out, b"Date", date));
-    if let Some(value) = seen.content_type.filter(|v| !v.is_empty()) {
-        let (kind, charset) = split_charset(value);
-        out.extend_from_slice(b"Content-Type: ");
-        out.extend_from_slice(kind);
-        if let Some(charset) = charset {
-            out.extend_from_slice(b"; charset=");
-            out.extend_from_slice(charset);
-        }
-        out.extend_from_slice(b"\r\n");
-    }
-    match line.length {
-        Some(length) if status != 204 => {
-            let _ = write!(out, "Content-Length: {length}\r\n");
-        }
-        _ => {}
-    }
-    // Of other answers it would be the error page's.
-    let dated = matches!(status, 200 | 206 | 304);
-    if let Some(modified) = seen.modified.filter(|_| dated) {
-        field(out, b"Last-Modified", modified);
-    }
-    if line.length.is_none() && !line.bodiless {
-        field(out, b"Transfer-Encoding", b"chunked");
-    }
-    out.extend_from_slice(&recipe.connection);
-    for (name, value) in fields {
-        if !has_place(name) && is_passed(&recipe.conf, name, true) {
-            field(out, name, value);
-        }
-    }
-    out.extend_from_slice(recipe.added(status));
-    if let Some(etag) = seen.etag {
-        field(out, b"ETag", etag);
-    }
-    out.extend_from_slice(b"\r\n");
-    Some(())
 }
 
 /// The field is one of [`Seen`], or its place is taken by one of this server's own.
@@ -341,12 +362,4 @@ fn has_place(name: &[u8]) -> bool {
         14 => is(b"content-length"),
         _ => false,
     }
-}
-
-/// Values come from a head that was taken apart at its line breaks: there is none in them.
-fn field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
-    out.extend_from_slice(name);
-    out.extend_from_slice(b": ");
-    out.extend_from_slice(value);
-    out.extend_from_slice(b"\r\n");
 }

@@ -1,6 +1,7 @@
 //! What the quick way needs to know of a location, worked out once; and which locations it is for.
 //! What it asks of a request's values is in [`super::settled`].
 
+use super::form::{Fixed, Form, FORMS};
 use super::proxy::{host_header, Target};
 use super::settled::{is_settled, uses_tables};
 use super::state::Group;
@@ -22,55 +23,56 @@ pub struct Recipe {
     pub index: usize,
     /// `Host`, where the server speaks HTTP; `None`: FastCGI.
     pub host: Option<String>,
-    /// Lines of every answer's head.
-    pub server: Vec<u8>,
-    pub connection: Vec<u8>,
-    added: Added,
+    fixed: [Fixed; 3],
     /// The values of `map`, `geo` and `split_clients` are asked for, which are remembered for a request.
     pub uses_tables: bool,
     /// Requests are written to an access log.
     pub is_logged: bool,
 }
 
-/// Lines that `add_header` puts into answers.
-struct Added {
-    usual: Vec<u8>,
-    /// Those for every status.
-    always: Vec<u8>,
+/// A field that `add_header` puts into answers.
+pub struct Added<'a> {
+    pub name: &'a [u8],
+    pub value: &'a [u8],
+    /// Whatever the status is.
+    pub always: bool,
 }
 
-impl Added {
-    /// `None`: some of it is more than another line.
-    fn of(conf: &LocConf) -> Option<Added> {
-        let (mut usual, mut always) = (Vec::new(), Vec::new());
-        for header in items(&conf.add_header) {
-            let name = header.name.to_ascii_lowercase();
-            let value = header.value.as_literal()?;
-            if matches!(&name[..], "etag" | "last-modified")
-                || value.contains(&b'\r')
-                || value.contains(&b'\n')
-            {
-                return None;
-            }
-            if value.is_empty() {
-                continue;
-            }
-            let line = [header.name.as_bytes(), b": ", value, b"\r\n"].concat();
-            usual.extend_from_slice(&line);
-            if header.always {
-                always.extend_from_slice(&line);
-            }
+/// `None`: one of them is more than another field.
+fn added(conf: &LocConf) -> Option<Vec<Added<'_>>> {
+    let mut all = Vec::new();
+    for header in items(&conf.add_header) {
+        let value = header.value.as_literal()?;
+        let name = header.name.to_ascii_lowercase();
+        if matches!(&name[..], "etag" | "last-modified")
+            || value.contains(&b'\r')
+            || value.contains(&b'\n')
+        {
+            return None;
         }
-        Some(Added { usual, always })
+        if !value.is_empty() {
+            all.push(Added {
+                name: header.name.as_bytes(),
+                value,
+                always: header.always,
+            });
+        }
     }
+    Some(all)
 }
 
 impl Recipe {
-    /// The lines that are added to an answer of this status.
-    pub fn added(&self, status: u16) -> &[u8] {
+    /// What answers of this form always have.
+    pub fn fixed(&self, form: Form) -> &Fixed {
+        &self.fixed[form.index()]
+    }
+
+    /// The fields that are added to an answer of this status.
+    pub fn added(&self, form: Form, status: u16) -> &[u8] {
+        let fixed = self.fixed(form);
         match is_usual_status(status) {
-            true => &self.added.usual,
-            false => &self.added.always,
+            true => &fixed.added,
+            false => &fixed.always,
         }
     }
 
@@ -119,12 +121,10 @@ impl Recipe {
         let values = || params.iter().map(|p| &p.value).chain(root.map(|r| &r.path));
         let settled = values().all(|v| is_settled(ex, v));
         let uses_tables = values().any(|v| uses_tables(ex, v));
-        let added = Added::of(&loc.conf)?;
+        let added = added(&loc.conf)?;
         let fits = settled && is_usual(&conf) && is_reachable(&group);
         fits.then(|| Recipe {
-            server: server_line(ex),
-            connection: connection_line(&loc.conf),
-            added,
+            fixed: FORMS.map(|form| Fixed::of(ex, &added, form)),
             uses_tables,
             is_logged: !items(&loc.conf.access_log).is_empty(),
             conf,
@@ -139,18 +139,6 @@ fn host_of(ex: &Exchange, pass: &ProxyPass) -> Option<String> {
     let plain = pass.url.is_none() && !pass.https;
     let target = plain.then(|| Target::of(ex, pass).ok())??;
     Some(host_header(&target))
-}
-
-fn server_line(ex: &Exchange) -> Vec<u8> {
-    [b"Server: ", &crate::errors::product(ex)[..], b"\r\n"].concat()
-}
-
-fn connection_line(conf: &LocConf) -> Vec<u8> {
-    let mut line = b"Connection: keep-alive\r\n".to_vec();
-    if let Some((_, Some(seconds))) = conf.keepalive_timeout {
-        line.extend_from_slice(format!("Keep-Alive: timeout={seconds}\r\n").as_bytes());
-    }
-    line
 }
 
 /// No step of the request's way is logged.

@@ -1,51 +1,24 @@
-//! Connections whose request was sent on to an upstream the quick way: they wait for the answer, as idle ones
-//! wait for a request, without a task.
+//! Connections of HTTP/1.1 whose request was sent on to an upstream the quick way.
 
 use super::fast::{write_now, Wrote};
 use super::{serve, take_up, Asked, Client, Next, Start};
 use crate::idle::Idle;
+use crate::passing::hold_line;
 use crate::transport::{Line, Transport};
 use crate::worker::ConnectionCount;
-use gallop_engine::upstream::quick::{self, Asked as Sent, Flight, Heard};
+use gallop_engine::upstream::quick::{self, Arrived, Asked as Sent, Flight, Heard};
 use gallop_engine::{Conn, Worker};
 use gallop_http::message::Head;
-use gallop_runtime::{coarse_ms, hang_up, spawn};
-use std::cell::{Cell, RefCell};
+use gallop_runtime::{coarse_ms, spawn};
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
-/// A connection that waits for an upstream's answer.
-struct Waiting {
-    client: Waiter,
-    /// The number of the client's socket.
-    slot: usize,
-    flight: Box<Flight>,
-    /// Milliseconds (monotonic).
-    due: u64,
-}
-
-/// The client of it, whatever its bytes go through.
-struct Waiter {
+/// A connection that waits for an upstream's answer, whatever its bytes go through.
+pub struct Waiter {
     conn: Rc<Conn>,
     count: ConnectionCount,
-    line: Line,
-}
-
-/// A place for the request whose socket to the upstream has this number.
-struct Place {
-    waiting: Option<Waiting>,
-    /// As for connections that are idle, see [`Idle`].
-    armed: u64,
-}
-
-const NOBODY: u32 = u32::MAX;
-
-/// The connections of one thread that wait for upstreams' answers.
-#[derive(Default)]
-pub struct Passing {
-    places: RefCell<Vec<Place>>,
-    /// By the number of the client's socket, that of the socket to the upstream.
-    by_client: RefCell<Vec<u32>>,
+    pub line: Line,
 }
 
 thread_local! {
@@ -58,7 +31,8 @@ pub fn send<T: Transport>(asked: &Asked<'_, T>, head: &mut Head, body: &[u8]) ->
     if asked.worker.shutdown.is_set() || asked.io.is_hung_up() {
         return Sent::No;
     }
-    quick::ask(asked.worker, asked.conn, head, body)
+    let size = head.buf.len() + body.len();
+    quick::ask(asked.worker, asked.conn, Arrived { head, body, size })
 }
 
 /// Has a connection wait for the answer to the request that was sent on.
@@ -69,119 +43,25 @@ pub fn wait<T: Transport>(idle: &Rc<Idle>, client: Client<T>, flight: Box<Flight
     counters.writing.fetch_add(1, Ordering::Relaxed);
     conn.requests.set(conn.requests.get() + 1);
     let line = io.into_line();
-    hold(idle, Waiter { conn, count, line }, flight);
+    hold_line(idle, Waiter { conn, count, line }, flight);
 }
 
-fn hold(idle: &Rc<Idle>, client: Waiter, flight: Box<Flight>) {
-    let slot = flight.wait();
-    let due = flight.due();
-    let waiting = Waiting {
-        slot: idle.passing().watch(&client.line, slot as u32),
-        client,
-        flight,
-        due,
-    };
-    if idle.passing().put(slot, waiting) {
-        idle.arm_upstream(due, slot);
-    }
-}
-
-impl Passing {
-    /// Whether a new alarm is needed.
-    fn put(&self, slot: usize, waiting: Waiting) -> bool {
-        let mut places = self.places.borrow_mut();
-        while places.len() <= slot {
-            places.push(Place {
-                waiting: None,
-                armed: u64::MAX,
-            });
-        }
-        let place = &mut places[slot];
-        let sooner = waiting.due < place.armed;
-        if sooner {
-            place.armed = waiting.due;
-        }
-        place.waiting = Some(waiting);
-        sooner
-    }
-
-    /// Has the thread told when the client leaves; the number of its socket.
-    fn watch(&self, line: &Line, slot: u32) -> usize {
-        let client = line.park();
-        let mut by_client = self.by_client.borrow_mut();
-        if by_client.len() <= client {
-            by_client.resize(client + 1, NOBODY);
-        }
-        by_client[client] = slot;
-        client
-    }
-
-    fn take(&self, slot: usize) -> Option<Waiting> {
-        let waiting = self.places.borrow_mut().get_mut(slot)?.waiting.take()?;
-        self.by_client.borrow_mut()[waiting.slot] = NOBODY;
-        Some(waiting)
-    }
-
-    /// An alarm that was set for `at` went off. `Err`: set it for that time again.
-    pub fn expire(idle: &Rc<Idle>, slot: usize, at: u64, now: u64) -> Result<(), u64> {
-        let passing = idle.passing();
-        {
-            let mut places = passing.places.borrow_mut();
-            let place = &mut places[slot];
-            if place.armed != at {
-                return Ok(());
-            }
-            place.armed = u64::MAX;
-            match &place.waiting {
-                Some(waiting) if waiting.due > now => {
-                    place.armed = waiting.due;
-                    return Err(waiting.due);
-                }
-                Some(_) => {}
-                None => return Ok(()),
-            }
-        }
-        if let Some(waiting) = passing.take(slot) {
-            leave(idle, waiting.client, waiting.flight, None);
-        }
-        Ok(())
-    }
-
-    /// Cuts the clients off: their requests end as if they had gone.
-    pub fn hang_up(&self) {
-        let places = self.places.borrow();
-        let waiting = places.iter().filter_map(|p| p.waiting.as_ref());
-        waiting.for_each(|w| hang_up(w.client.line.raw()));
-    }
-}
-
-/// Something happened to a socket of this number, which no idle connection has.
-pub fn wake(idle: &Rc<Idle>, slot: usize) {
-    let passing = idle.passing();
-    if let Some(waiting) = passing.take(slot) {
-        return heard(idle, waiting);
-    }
-    let upstream = passing.by_client.borrow().get(slot).copied();
-    let Some(upstream) = upstream.filter(|&u| u != NOBODY) else {
-        return;
-    };
-    let Some(waiting) = passing.take(upstream as usize) else {
-        return;
-    };
-    if waiting.client.line.is_hung_up() {
+/// The client has sent something, or has left.
+pub fn roused(idle: &Rc<Idle>, client: Waiter, flight: Box<Flight>) {
+    if client.line.is_hung_up() {
         // Whether the answer is still wanted is decided as for any other request.
-        return leave(idle, waiting.client, waiting.flight, None);
+        return leave(idle, client, flight, None);
     }
     // The next request: it is read when this one is answered.
-    hold(idle, waiting.client, waiting.flight);
+    hold_line(idle, client, flight);
 }
 
-fn heard(idle: &Rc<Idle>, waiting: Waiting) {
-    let Waiting { client, flight, .. } = waiting;
+/// The upstream has sent something, or has closed.
+pub fn heard(idle: &Rc<Idle>, client: Waiter, flight: Box<Flight>) {
     let worker = idle.worker();
     let mut out = OUT.take();
-    match flight.hear(worker, &mut out) {
-        Heard::Nothing(flight) => hold(idle, client, flight),
+    match flight.hear(worker, &mut out, |_| true) {
+        Heard::Nothing(flight) => hold_line(idle, client, flight),
         Heard::Other { flight, came } => leave(idle, client, flight, Some(came)),
         Heard::Answer { flight, framed } => {
             let Waiter { conn, count, line } = client;
@@ -214,7 +94,9 @@ fn answered<T: Transport>(
     answer: &[u8],
     finish: impl FnOnce(Box<Flight>),
 ) {
-    let (wait, patience) = (flight.keepalive(), flight.send_timeout());
+    let conf = flight.conf();
+    let wait = conf.keepalive_timeout.map_or(75_000, |t| t.0);
+    let patience = conf.send_timeout.unwrap_or(60_000);
     let wrote = write_now(&client.io, answer);
     finish(flight);
     uncount(idle.worker());
@@ -237,7 +119,7 @@ fn answered<T: Transport>(
 }
 
 /// Gives a request that needs more than the quick way a task, which goes on from where it stands.
-fn leave(idle: &Rc<Idle>, client: Waiter, flight: Box<Flight>, came: Option<quick::Came>) {
+pub fn leave(idle: &Rc<Idle>, client: Waiter, flight: Box<Flight>, came: Option<quick::Came>) {
     let worker = idle.worker();
     uncount(worker);
     // The task counts the request.

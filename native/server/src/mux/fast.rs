@@ -3,6 +3,7 @@
 //! A head that was seen before carries a note of where its answer is (see
 //! [`RequestHead::set_note`]), so that the usual request costs no look-up at all.
 
+use super::passing::version;
 use super::Coding;
 use bytes::Bytes;
 use gallop_conf::model::{items, Location, Server};
@@ -11,7 +12,7 @@ use gallop_engine::metrics::Done;
 use gallop_engine::{Conn, Exchange, Worker};
 use gallop_http::h3::send;
 use gallop_http::head::RequestHead;
-use gallop_http::message::{Head, Version};
+use gallop_http::message::Head;
 use gallop_runtime::{coarse_ms, coarse_us, unix_time};
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -253,13 +254,6 @@ fn count(worker: &Worker, coding: Coding, head: &RequestHead) {
             since: coarse_us(),
         });
     });
-}
-
-fn version(coding: Coding) -> Version {
-    match coding {
-        Coding::Hpack => Version::Http2,
-        Coding::Qpack => Version::Http3,
-    }
 }
 
 fn parse_uri(ex: &mut Exchange) {

@@ -1,18 +1,21 @@
 //! What HTTP/2 and HTTP/3 connections do alike: requests that come at once on streams of one
-//! connection, each answered by a task of its own, or at once when the answer is prebuilt.
+//! connection, each answered by a task of its own, or without one: at once when the answer is prebuilt, or when
+//! an upstream has given it.
 
 mod body;
 mod fast;
-mod head;
+pub mod passing;
 mod serve;
 
 pub use body::{Queue, QueuedBody};
 pub use fast::{find, log};
-pub use head::Coding;
+pub use gallop_engine::section::Coding;
 pub use serve::start;
 
 use bytes::Bytes;
+use gallop_runtime::Notify;
 use std::io;
+use std::rc::Rc;
 use std::task::{Context, Poll};
 
 /// The connection as the tasks of its requests see it.
@@ -22,6 +25,15 @@ pub trait Mux {
 
     /// Sends a response's head; `end`: it has no body. Nothing happens when the stream is gone.
     fn send_head(&self, stream: u64, section: &[u8], end: bool);
+
+    /// Whether the client takes an answer with a body of so many bytes at once.
+    fn fits(&self, stream: u64, length: u64) -> bool;
+
+    /// Sends a whole answer that [`Mux::fits`]; `body`: `None` where it can have none.
+    fn answer(&self, stream: u64, section: &[u8], body: Option<&[u8]>);
+
+    /// A request that waited for an upstream without a task has one now; to be set when the stream is lost.
+    fn landed(&self, stream: u64, gone: Rc<Notify>);
 
     /// Sends an interim response.
     fn send_interim(&self, stream: u64, section: &[u8]);

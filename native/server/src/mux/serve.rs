@@ -1,6 +1,7 @@
 //! The task of one request.
 
-use super::{fast, Coding, Mux, Queue, QueuedBody};
+use super::passing::version;
+use super::{fast, Mux, Queue, QueuedBody};
 use bytes::Bytes;
 use gallop_conf::model::{items, Level};
 use gallop_conf::values::parse_size;
@@ -8,7 +9,6 @@ use gallop_engine::body::read_range;
 use gallop_engine::exchange::{Fields, Interim};
 use gallop_engine::{Begin, Body, Chunk, Conn, Exchange, Worker};
 use gallop_http::head::{HeadError, RequestHead};
-use gallop_http::message::Version;
 use gallop_runtime::{race, sleep, timeout, unix_time, Either, Notify};
 use std::future::{poll_fn, Future};
 use std::io;
@@ -54,17 +54,9 @@ pub fn start(
     head: Result<&RequestHead, HeadError>,
     end: bool,
 ) -> Started {
-    let version = match mux.coding() {
-        Coding::Hpack => Version::Http2,
-        Coding::Qpack => Version::Http3,
-    };
+    let version = version(mux.coding());
     let mut ex = Exchange::new(worker.clone(), conn.clone());
-    conn.requests.set(conn.requests.get() + 1);
-    worker
-        .shared
-        .counters
-        .requests
-        .fetch_add(1, Ordering::Relaxed);
+    count(worker, conn);
     let mut queue = None;
     let refused = match head {
         Err(error) => {
@@ -81,19 +73,41 @@ pub fn start(
             if !end {
                 queue = Some(receive_body(&mut ex, head, &mux, stream));
             }
-            match gallop_engine::begin(&mut ex) {
-                Begin::Refuse(status) => Some(status),
-                Begin::Process => None,
-            }
+            refusal(&mut ex)
         }
     };
+    let gone = run(mux, stream, ex, refused);
+    Started { body: queue, gone }
+}
+
+/// Counts a request.
+pub fn count(worker: &Worker, conn: &Conn) {
+    conn.requests.set(conn.requests.get() + 1);
+    let counters = &worker.shared.counters;
+    counters.requests.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Starts the task of a request that was counted; to be set when the stream is lost.
+pub fn resume(mux: Rc<dyn Mux>, stream: u64, mut ex: Box<Exchange>) -> Rc<Notify> {
+    let refused = refusal(&mut ex);
+    run(mux, stream, ex, refused)
+}
+
+fn refusal(ex: &mut Exchange) -> Option<u16> {
+    match gallop_engine::begin(ex) {
+        Begin::Refuse(status) => Some(status),
+        Begin::Process => None,
+    }
+}
+
+fn run(mux: Rc<dyn Mux>, stream: u64, mut ex: Box<Exchange>, refused: Option<u16>) -> Rc<Notify> {
     ex.interim = Some(Rc::new(Hints {
         mux: mux.clone(),
         stream,
     }));
     let gone = Rc::new(Notify::default());
     gallop_runtime::spawn(serve(mux, stream, ex, refused, gone.clone()));
-    Started { body: queue, gone }
+    gone
 }
 
 fn receive_body(

@@ -1,6 +1,10 @@
 //! One HTTP/3 connection and its requests.
 
+mod sending;
+
 use super::Hub;
+use crate::idle::Idle;
+use crate::mux::passing::{self, Passed, Streamed};
 use crate::mux::{self, Coding, Mux, Queue};
 use bytes::Bytes;
 use gallop_conf::model::{Level, ListenAddr};
@@ -13,19 +17,16 @@ use gallop_quic::{End, Event, Key};
 use gallop_runtime::{coarse_ms, sleep, Notify};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
-use std::task::{Context, Poll, Waker};
+use std::task::Waker;
 use std::time::Instant;
 
 /// Bytes taken from a stream at a time.
 const READ: usize = 64 * 1024;
 /// Bytes of a request's body that wait here before the stream is read on.
 const MAX_QUEUED: usize = 64 * 1024;
-/// Bytes of a response in one DATA frame at most.
-const MAX_DATA: usize = 64 * 1024;
 
 /// A stream whose response is not sent whole.
 #[derive(Default)]
@@ -39,6 +40,8 @@ struct StreamState {
     received: bool,
     writer: Option<Waker>,
     gone: Option<Rc<Notify>>,
+    /// Where the request waits for an upstream without a task.
+    place: Option<usize>,
     /// Bytes that QUIC did not take yet.
     pending: VecDeque<Bytes>,
     /// The response ends after `pending`.
@@ -46,7 +49,10 @@ struct StreamState {
 }
 
 impl StreamState {
-    fn lost(self) {
+    fn lost(self, idle: &Rc<Idle>) {
+        if let Some(place) = self.place {
+            passing::lost(idle, place);
+        }
         if let Some(body) = self.body {
             body.fail();
         }
@@ -291,7 +297,8 @@ impl Connection {
             .collect();
         *streams = StreamTable::new(2);
         drop(streams);
-        states.into_iter().for_each(StreamState::lost);
+        let idle = &self.hub.idle;
+        states.into_iter().for_each(|state| state.lost(idle));
     }
 
     fn read(self: &Rc<Self>, stream: u64, now: Instant) {
@@ -424,10 +431,15 @@ impl Connection {
         }
     }
 
-    fn reset_by_peer(self: &Rc<Self>, stream: u64, now: Instant) {
-        if let Some(state) = self.streams.borrow_mut().remove(stream) {
-            state.lost();
+    fn lose(&self, stream: u64) {
+        let state = self.streams.borrow_mut().remove(stream);
+        if let Some(state) = state {
+            state.lost(&self.hub.idle);
         }
+    }
+
+    fn reset_by_peer(self: &Rc<Self>, stream: u64, now: Instant) {
+        self.lose(stream);
         self.held.borrow_mut().retain(|(id, ..)| *id != stream);
         let result = self.h3.borrow_mut().peer_reset(stream, now);
         match result {
@@ -487,7 +499,8 @@ impl Connection {
                 head,
                 end_stream,
             } => {
-                if !(end_stream && self.answer_now(stream, &head)) {
+                if !(end_stream && (self.answer_now(stream, &head) || self.pass_on(stream, &head)))
+                {
                     self.start(stream, Ok(&head), end_stream);
                 }
                 if self.is_spent() {
@@ -547,9 +560,7 @@ impl Connection {
     }
 
     fn stream_error(&self, stream: u64, code: ErrorCode) {
-        if let Some(state) = self.streams.borrow_mut().remove(stream) {
-            state.lost();
-        }
+        self.lose(stream);
         let mut endpoint = self.hub.endpoint.borrow_mut();
         endpoint.stop(self.key, stream, code.0);
         endpoint.reset(self.key, stream, code.0);
@@ -592,6 +603,28 @@ impl Connection {
         }
         drop(endpoint);
         mux::log(&self.hub.worker, &conn, Coding::Qpack, head, logged);
+        true
+    }
+
+    /// Sends a request on to an upstream, if that needs no task.
+    fn pass_on(self: &Rc<Self>, stream: u64, head: &RequestHead) -> bool {
+        let client = Streamed {
+            conn: self.conn(),
+            mux: self.clone(),
+            stream,
+        };
+        let Some(passed) = passing::send(&self.hub.idle, client, head) else {
+            return false;
+        };
+        let mut state = StreamState {
+            received: true,
+            ..Default::default()
+        };
+        match passed {
+            Passed::Waits(place) => state.place = Some(place),
+            Passed::Started(gone) => state.gone = Some(gone),
+        }
+        self.streams.borrow_mut().insert(stream, state);
         true
     }
 
@@ -649,151 +682,5 @@ impl Connection {
         };
         let conn = Conn::new(id.fetch_add(1, Ordering::Relaxed), served, ends);
         conn.with_tls(tls, server)
-    }
-
-    /// Writes on where QUIC stopped taking bytes.
-    fn write_on(&self, stream: u64) {
-        let Some(Ok(())) = self.push(stream) else {
-            return;
-        };
-        let mut streams = self.streams.borrow_mut();
-        let Some(state) = streams.get_mut(stream) else {
-            return;
-        };
-        match state.writer.take() {
-            Some(writer) => writer.wake(),
-            None if state.ends => {
-                drop(streams);
-                self.finish(stream);
-            }
-            None => {}
-        }
-    }
-
-    /// Gives QUIC what waits: `Ok` when all of it is taken, `None` when it takes no more now.
-    fn push(&self, stream: u64) -> Option<io::Result<()>> {
-        let mut streams = self.streams.borrow_mut();
-        let Some(state) = streams.get_mut(stream) else {
-            return Some(Err(io::ErrorKind::BrokenPipe.into()));
-        };
-        let mut endpoint = self.hub.endpoint.borrow_mut();
-        while !state.pending.is_empty() {
-            let chunks = state.pending.make_contiguous();
-            match endpoint.write(self.key, stream, chunks) {
-                None => return Some(Err(io::ErrorKind::BrokenPipe.into())),
-                Some(0) => return None,
-                Some(_) => state.pending.retain(|chunk| !chunk.is_empty()),
-            }
-        }
-        Some(Ok(()))
-    }
-
-    /// The response is whole.
-    fn finish(&self, stream: u64) {
-        let Some(state) = self.streams.borrow_mut().remove(stream) else {
-            return;
-        };
-        let mut endpoint = self.hub.endpoint.borrow_mut();
-        endpoint.finish(self.key, stream);
-        if !state.received {
-            endpoint.stop(self.key, stream, ErrorCode::NO_ERROR.0);
-        }
-        drop(endpoint);
-        let mut h3 = self.h3.borrow_mut();
-        h3.forget(stream);
-        h3.request_done();
-    }
-
-    fn queue(&self, stream: u64, bytes: Bytes, ends: bool) {
-        if let Some(state) = self.streams.borrow_mut().get_mut(stream) {
-            state.pending.push_back(bytes);
-            state.ends = ends;
-        }
-    }
-
-    fn send_section(&self, stream: u64, section: &[u8], end: bool) {
-        let mut frame = Vec::with_capacity(section.len() + 4);
-        send::push_head(&mut frame, section);
-        self.queue(stream, frame.into(), end);
-        if matches!(self.push(stream), Some(Ok(()))) && end {
-            self.finish(stream);
-        }
-        self.hub.touch(self.key);
-    }
-}
-
-impl Mux for Connection {
-    fn coding(&self) -> Coding {
-        Coding::Qpack
-    }
-
-    fn send_head(&self, stream: u64, section: &[u8], end: bool) {
-        self.send_section(stream, section, end);
-    }
-
-    fn send_interim(&self, stream: u64, section: &[u8]) {
-        self.send_section(stream, section, false);
-    }
-
-    fn poll_send(
-        &self,
-        cx: &mut Context<'_>,
-        stream: u64,
-        data: &mut Bytes,
-        end: bool,
-    ) -> Poll<io::Result<()>> {
-        loop {
-            match self.push(stream) {
-                Some(Err(error)) => return Poll::Ready(Err(error)),
-                Some(Ok(())) if data.is_empty() => {
-                    if end {
-                        self.finish(stream);
-                    }
-                    self.hub.touch(self.key);
-                    return Poll::Ready(Ok(()));
-                }
-                Some(Ok(())) => {
-                    let piece = data.split_to(data.len().min(MAX_DATA));
-                    let mut header = Vec::with_capacity(8);
-                    send::push_data_header(&mut header, piece.len() as u64);
-                    self.queue(stream, header.into(), false);
-                    self.queue(stream, piece, false);
-                }
-                None => break,
-            }
-        }
-        if let Some(state) = self.streams.borrow_mut().get_mut(stream) {
-            state.writer = Some(cx.waker().clone());
-        }
-        self.hub.touch(self.key);
-        Poll::Pending
-    }
-
-    fn send_trailers(&self, stream: u64, section: &[u8]) {
-        self.send_section(stream, section, true);
-    }
-
-    fn abort(&self, stream: u64, _late: bool) {
-        // Its task is the caller and ends by itself.
-        drop(self.streams.borrow_mut().remove(stream));
-        self.h3.borrow_mut().forget(stream);
-        let mut endpoint = self.hub.endpoint.borrow_mut();
-        endpoint.reset(self.key, stream, ErrorCode::INTERNAL_ERROR.0);
-        endpoint.stop(self.key, stream, ErrorCode::INTERNAL_ERROR.0);
-        drop(endpoint);
-        self.hub.touch(self.key);
-    }
-
-    fn released(&self, stream: u64, len: usize) {
-        let mut streams = self.streams.borrow_mut();
-        let Some(state) = streams.get_mut(stream) else {
-            return;
-        };
-        state.queued = state.queued.saturating_sub(len);
-        if state.queued < MAX_QUEUED && std::mem::take(&mut state.unread) {
-            self.resumed.borrow_mut().push(stream);
-            drop(streams);
-            self.hub.touch(self.key);
-        }
     }
 }

@@ -6,6 +6,7 @@ mod tally;
 mod tls;
 mod udp;
 
+use crate::idle::Idle;
 use crate::tls::Store;
 use connection::Connection;
 use gallop_conf::model::{Level, ListenAddr, Listener, Server};
@@ -40,6 +41,7 @@ const WIND_DOWN_MS: u64 = 10;
 
 /// All that the connections of one socket share.
 struct Hub {
+    idle: Rc<Idle>,
     worker: Rc<Worker>,
     listener: Listener,
     endpoint: RefCell<Endpoint>,
@@ -130,12 +132,13 @@ fn h3_config(server: &Server) -> h3::Config {
 /// Serves a UDP socket until the worker shuts down and its connections are done.
 /// `label`: what leads packets to this socket among those of its address, where the kernel does that.
 pub async fn serve(
-    worker: Rc<Worker>,
+    idle: Rc<Idle>,
     tls: Arc<Store>,
     listener: Listener,
     fd: OwnedFd,
     label: Option<u8>,
 ) {
+    let worker = idle.worker().clone();
     let ecn = match &listener.addr {
         ListenAddr::Inet(addr) => udp::prepare(fd.as_raw_fd(), addr.ip()),
         ListenAddr::Unix(_) => Ok(false),
@@ -151,6 +154,7 @@ pub async fn serve(
     let hub = Rc::new(Hub {
         config: h3_config(&listener.endpoint.hosts.default),
         worker,
+        idle,
         listener,
         endpoint: RefCell::new(endpoint),
         connections: RefCell::default(),

@@ -86,14 +86,18 @@ impl Client {
     }
 
     pub fn status(&mut self, head: &Frame) -> String {
-        let mut status = String::new();
-        let field = |name: &[u8], value: &[u8]| {
-            if name == b":status" {
-                status = String::from_utf8(value.to_vec()).unwrap();
-            }
-        };
+        let fields = self.fields(head).into_iter();
+        let mut statuses = fields.filter(|(name, _)| name == ":status");
+        statuses.next().map(|(_, value)| value).unwrap_or_default()
+    }
+
+    /// The fields of a head, with its status.
+    pub fn fields(&mut self, head: &Frame) -> Vec<(String, String)> {
+        let mut fields = Vec::new();
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+        let field = |name: &[u8], value: &[u8]| fields.push((text(name), text(value)));
         self.decoder.decode(&head.payload, field).unwrap();
-        status
+        fields
     }
 
     /// Status and body of the answer on a stream, opening the windows for it.

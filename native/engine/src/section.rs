@@ -1,8 +1,8 @@
 //! Response heads as field sections.
 
-use gallop_engine::exchange::Fields;
-use gallop_engine::phases::{absolute_location, product};
-use gallop_engine::{time, Exchange};
+use crate::exchange::{Exchange, Fields};
+use crate::phases::{absolute_location, product};
+use crate::time;
 use gallop_http::{hpack, qpack};
 
 /// The compression in use.
@@ -34,7 +34,8 @@ impl Coding {
         out
     }
 
-    fn begin(self, out: &mut Vec<u8>, status: u16) {
+    /// Begins a section by its status.
+    pub fn begin(self, out: &mut Vec<u8>, status: u16) {
         match self {
             Coding::Hpack => hpack::encode_status(out, status),
             Coding::Qpack => {
@@ -44,7 +45,8 @@ impl Coding {
         }
     }
 
-    fn field(self, out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    /// Writes a field, whose name may be in any case.
+    pub fn field(self, out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
         // A line break in a value would end a field for whoever turns this into HTTP/1.
         let clean: Vec<u8>;
         let value = if value.iter().any(|c| matches!(c, b'\r' | b'\n' | 0)) {
@@ -68,7 +70,8 @@ impl Coding {
         }
     }
 
-    fn date(self, out: &mut Vec<u8>, date: &[u8]) -> usize {
+    /// Writes the date; where its value begins.
+    pub fn date(self, out: &mut Vec<u8>, date: &[u8]) -> usize {
         match self {
             Coding::Hpack => hpack::encode_plain_field(out, b"date", date),
             Coding::Qpack => qpack::encode_plain_field(out, b"date", date),
@@ -145,7 +148,7 @@ impl Coding {
 }
 
 /// Fields that concern one HTTP/1.1 connection (RFC 9113, section 8.2.2).
-fn is_connection_specific(name: &[u8]) -> bool {
+pub fn is_connection_specific(name: &[u8]) -> bool {
     let names: [&[u8]; 5] = [
         b"connection",
         b"keep-alive",
