@@ -188,6 +188,7 @@ fn thread(
     let watcher = worker.clone();
     runtime.before_wait(move || {
         log::flush_turn();
+        watcher.pool.trim();
         if watcher.shared.quitting.load(Ordering::Relaxed) && !watcher.shutdown.is_set() {
             watcher.shutdown.set();
         }

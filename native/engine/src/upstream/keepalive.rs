@@ -150,6 +150,9 @@ impl Idle {
 #[derive(Default)]
 pub struct Pool {
     idle: RefCell<Vec<VecDeque<Idle>>>,
+    /// Groups that have more than they may keep, and how many that is. What came back in a turn of the thread
+    /// is often wanted in the same turn again, so it is trimmed at its end.
+    crowded: RefCell<Vec<(usize, usize)>>,
 }
 
 impl Pool {
@@ -185,14 +188,24 @@ impl Pool {
             idle.resize_with(group + 1, VecDeque::new);
         }
         let idle = &mut idle[group];
-        if idle.len() as u64 >= conf.keepalive {
-            idle.pop_front();
-        }
         idle.push_back(Idle {
             conn,
             since: now,
             timeout: conf.keepalive_timeout,
         });
+        if idle.len() as u64 == conf.keepalive + 1 {
+            let entry = (group, conf.keepalive as usize);
+            self.crowded.borrow_mut().push(entry);
+        }
+    }
+
+    /// Closes what is more than may be kept, those first that were not used for longest.
+    pub fn trim(&self) {
+        for (group, most) in self.crowded.borrow_mut().drain(..) {
+            let idle = &mut self.idle.borrow_mut()[group];
+            let more = idle.len().saturating_sub(most);
+            idle.drain(..more);
+        }
     }
 
     /// Closes what has been idle for too long, or was closed by the server.
@@ -204,6 +217,7 @@ impl Pool {
     }
 
     pub fn clear(&self) {
+        self.crowded.borrow_mut().clear();
         self.idle.borrow_mut().clear();
     }
 }

@@ -559,7 +559,8 @@ async fn head_of(ex: &mut Exchange, plan: &Plan<'_>, doing: Doing) -> Tried {
     let mut decoder = Decoder::new(plan);
     let idle = deadline();
     let limit = plan.conf.buffer_size.unwrap_or(4096) as usize;
-    let mut got = 0u64;
+    // Bytes that came, and how many of those in the input were looked at before.
+    let (mut got, mut seen) = (0u64, 0);
     loop {
         let event = match last.take() {
             Some(event) => event,
@@ -605,7 +606,7 @@ async fn head_of(ex: &mut Exchange, plan: &Plan<'_>, doing: Doing) -> Tried {
                 return failed(next::TIMEOUT, message, false);
             }
         }
-        got += input.len() as u64;
+        got += (input.len() - seen) as u64;
         if let Some(a) = ex.attempts.last() {
             a.times.received.set(got);
             a.times.sent.set(out.total);
@@ -641,6 +642,7 @@ async fn head_of(ex: &mut Exchange, plan: &Plan<'_>, doing: Doing) -> Tried {
             }
         }
         log_stderr(ex, &mut decoder);
+        seen = input.len();
     }
 }
 
