@@ -46,7 +46,7 @@ pub struct Desk {
 }
 
 /// Heads a thread keeps for later requests.
-const SPARE_HEADS: usize = 256;
+const SPARE_HEADS: usize = 1024;
 
 impl Desk {
     /// Lets everything go that refers to the worker.
