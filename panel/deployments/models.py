@@ -240,7 +240,7 @@ class ReplacedFile(models.Model):
     file when nothing else is said in it (deployments/replacing.py).
 
     `parts` is [{"first", "last", "sites": [id]}]: lines that go once all those sites are deployed; `done` the ids of
-    those that are.
+    those that are. `appends` is a line that the first of them adds at the end, so that the server reads the panel's.
     """
 
     install = models.ForeignKey(EngineInstall, on_delete=models.CASCADE, related_name="replaced_files")
@@ -251,6 +251,7 @@ class ReplacedFile(models.Model):
     original = models.ForeignKey(Blob, on_delete=models.PROTECT, related_name="+")
     parts = models.JSONField(default=list)
     done = models.JSONField(default=list)
+    appends = models.TextField(blank=True, default="")
     adopted_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:

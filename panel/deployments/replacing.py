@@ -43,7 +43,7 @@ class Taken:
 
 
 def without(text: str, parts: Iterable[Mapping[str, Any]]) -> str:
-    """`text` without the lines of `parts`."""
+    """`text` without the lines of `parts`. A part from 0 to -1 is none."""
     gone = {number for part in parts for number in range(part["first"], part["last"] + 1)}
     kept = [line for number, line in enumerate(text.split("\n"), 1) if number not in gone]
     return "\n".join(kept)
@@ -60,6 +60,13 @@ def says_nothing(text: str, engine: str) -> bool:
 def _going(row: ReplacedFile, sites: Collection[int]) -> list[dict[str, Any]]:
     """The parts all of whose sites are among `sites`."""
     return [part for part in row.parts if set(part["sites"]) <= set(sites)]
+
+
+def _said(row: ReplacedFile, text: str, sites: Collection[int]) -> str:
+    """What the file says once these sites are deployed."""
+    rest = without(text, _going(row, sites))
+    named = {pk for part in row.parts for pk in part["sites"]}
+    return f"{rest.rstrip()}\n\n{row.appends}\n" if row.appends and named & set(sites) else rest
 
 
 def _open_rows(changes: Sequence[Change]) -> list[tuple[ReplacedFile, list[Change]]]:
@@ -89,9 +96,9 @@ def replaced(changes: Sequence[Change]) -> dict[int, list[Taken]]:
 
 def _taken(row: ReplacedFile, own: Sequence[Change], text: str) -> list[Taken]:
     after = [*row.done, *(change.site.pk for change in own)]
-    rest = without(text, _going(row, after))
+    rest = _said(row, text, after)
     where, site = row.real or row.path, own[0].site.name
-    old = _kept(where, without(text, _going(row, row.done)), row.mode)
+    old = _kept(where, _said(row, text, row.done), row.mode)
     if not says_nothing(rest, row.install.engine):
         return [Taken(where, site, row.install_id, old, _kept(where, rest, row.mode))]
     if not row.link:
@@ -126,7 +133,8 @@ def replaced_done(revisions: Iterable[int]) -> None:
 
 @dataclass(frozen=True)
 class Original:
-    """A file as it lies on the host, and which of its lines (first, last) say which sites (ids)."""
+    """A file as it lies on the host, and which of its lines (first, last) say which sites (ids); `appends` is a line
+    that it needs at its end from then on."""
 
     path: str
     text: str
@@ -134,6 +142,7 @@ class Original:
     real: str = ""
     link: str = ""
     parts: tuple[tuple[int, int, tuple[int, ...]], ...] = ()
+    appends: str = ""
 
 
 @transaction.atomic
@@ -153,5 +162,5 @@ def originals_keep(install: EngineInstall, files: Iterable[Original]) -> None:
         row, _created = ReplacedFile.objects.get_or_create(
             install=install, path=file.path, original_id=record.sha256, defaults=values
         )
-        row.parts = [*row.parts, *parts]
-        row.save(update_fields=["parts"])
+        row.parts, row.appends = [*row.parts, *parts], file.appends
+        row.save(update_fields=["parts", "appends"])

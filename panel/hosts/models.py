@@ -16,6 +16,7 @@ from panel.hosts import rules
 from panel.hosts.validators import (
     validate_address,
     validate_install_paths,
+    validate_listeners,
     validate_name,
     validate_ports,
     validate_site_roots,
@@ -113,6 +114,8 @@ class EngineInstall(BaseModel):
     manages_main_config = models.BooleanField(default=False)  # False: the distribution's main file is left alone
     # Apache: ports that its own files open (`Listen`); null: nobody looked, 80 and 443 as distributions have it
     own_ports = models.JSONField(null=True, blank=True, default=None, validators=[validate_ports])
+    # OpenLiteSpeed: listeners of its own files, which sites are mapped into (rendering.spec.OwnListener)
+    own_listeners = models.JSONField(default=list, blank=True, validators=[validate_listeners])
     is_running = models.BooleanField(default=False)
 
     class Meta:

@@ -116,6 +116,18 @@ def validate_install_paths(value: Any) -> None:
         raise ValidationError(_("config_root is the server's own folder, such as /etc/nginx."), code="paths")
 
 
+def validate_listeners(value: Any) -> None:
+    members = {"name": str, "address": str, "port": int, "secure": bool, "text": str}
+    if not isinstance(value, list) or not all(
+        isinstance(item, dict)
+        and {name: type(held) for name, held in item.items()} == members
+        and item["name"]
+        and not set("\n{}") & set(item["name"])
+        for item in value
+    ):
+        raise ValidationError(_("Read the server's configuration again (Import existing sites)."), code="listeners")
+
+
 def validate_ports(value: Any) -> None:
     if not isinstance(value, list) or not all(type(item) is int and 0 < item < 65536 for item in value):
         raise ValidationError(_("Write a list of ports, such as [80, 443]."), code="ports")

@@ -8,71 +8,19 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
 
+from panel.imports import litespeed
+from panel.imports.nodes import Fault, Loaded, Node, SourceFile
 from panel.rendering.readers import Read, Unreadable, apache, nginx, openlitespeed
+
+__all__ = ["Fault", "Find", "Loaded", "Loader", "Node", "SourceFile", "apache_variables", "is_pattern"]
 
 MAX_DEPTH = 16
 MAX_FILES = 5000  # a file that is included twice counts twice
 MAX_TOTAL_BYTES = 16 * 1024 * 1024
 READERS = {"nginx": nginx.read, "native": nginx.read, "apache": apache.read, "openlitespeed": openlitespeed.read}
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
-
-
-@dataclass(frozen=True)
-class SourceFile:
-    """A file as it was found: `path` is the name it was asked for by, `real` where it lies and `link` what the link
-    holds when `path` is one. Not `exact`: it has bytes that are no UTF-8, so it cannot be written back."""
-
-    path: str
-    text: str
-    real: str = ""
-    link: str = ""
-    mode: int = 0o644
-    exact: bool = True
-
-
-@dataclass(frozen=True)
-class Node:
-    """A directive with where it stands (`line` to `end` of `file`); `via` are the includes that led there."""
-
-    name: str
-    args: tuple[str, ...]
-    file: str
-    line: int
-    end: int
-    body: tuple[Node, ...] | None = None
-    via: tuple[tuple[str, int], ...] = ()
-
-    @property
-    def low(self) -> str:
-        return self.name.lower()
-
-    @property
-    def value(self) -> str:
-        return self.args[0] if self.args else ""
-
-    def all(self) -> Iterator[Node]:
-        yield self
-        for child in self.body or ():
-            yield from child.all()
-
-
-@dataclass(frozen=True)
-class Fault:
-    """What could not be read, and where; `line` 0: the file itself."""
-
-    file: str
-    line: int
-    message: str
-
-
-@dataclass
-class Loaded:
-    nodes: tuple[Node, ...] = ()
-    faults: list[Fault] = field(default_factory=list)
-    files: dict[str, SourceFile] = field(default_factory=dict)
 
 
 Find = Callable[[str], list[SourceFile]]
@@ -105,30 +53,31 @@ class Loader:
     def load(self, main: str) -> Loaded:
         found = self.find(main)
         if not found:
-            self._fault(main, 0, "the file is not there")
-        self.loaded.nodes = tuple(node for file in found for node in self._file(file, ()))
+            self.fault(main, 0, "the file is not there")
+        nodes = tuple(node for file in found for node in self.file(file, ()))
+        self.loaded.nodes = litespeed.completed(self, nodes) if self.engine == "openlitespeed" else nodes
         return self.loaded
 
     def load_file(self, file: SourceFile) -> Loaded:
         """One file by itself, as a fragment of a configuration."""
-        self.loaded.nodes = tuple(self._file(file, ()))
+        self.loaded.nodes = tuple(self.file(file, ()))
         return self.loaded
 
-    def _fault(self, file: str, line: int, message: str) -> None:
+    def fault(self, file: str, line: int, message: str) -> None:
         self.loaded.faults.append(Fault(file, line, message))
 
-    def _file(self, file: SourceFile, via: tuple[tuple[str, int], ...]) -> list[Node]:
+    def file(self, file: SourceFile, via: tuple[tuple[str, int], ...]) -> list[Node]:
         self._bytes += len(file.text)
         self._reads += 1
         known = self.loaded.files
         if self._reads > MAX_FILES or self._bytes > MAX_TOTAL_BYTES:
-            self._fault(file.path, 0, "is left out: more than a configuration's files can be")
+            self.fault(file.path, 0, "is left out: more than a configuration's files can be")
             return []
         known[file.path] = file
         try:
             found = READERS[self.engine](file.text)
         except Unreadable as error:
-            self._fault(file.path, error.line, error.message)
+            self.fault(file.path, error.line, error.message)
             return []
         return self._nodes(found, file.path, via)
 
@@ -140,8 +89,6 @@ class Loader:
             node = Node(item.name, args, path, item.line, max(item.line, item.end), body, via)
             if node.low in ("include", "includeoptional") and body is None:
                 nodes += self._included(node)
-            elif self.engine == "openlitespeed" and node.low == "virtualhost":
-                nodes.append(self._with_own_file(node))
             else:
                 self._define(node)
                 nodes.append(node)
@@ -161,29 +108,14 @@ class Loader:
     def _included(self, node: Node) -> list[Node]:
         pattern = node.value.replace("$SERVER_ROOT", self.prefix)
         if not pattern:
-            self._fault(node.file, node.line, f"{node.name} names no file")
+            self.fault(node.file, node.line, f"{node.name} names no file")
             return []
         path = posixpath.normpath(posixpath.join(self._base(node), pattern))
         if len(node.via) >= MAX_DEPTH or path in (node.file, *(place for place, _line in node.via)):
-            self._fault(node.file, node.line, f"{node.name} {pattern} leads back to itself")
+            self.fault(node.file, node.line, f"{node.name} {pattern} leads back to itself")
             return []
         found = self.find(path)
         if not found and not is_pattern(path) and node.low == "include":
-            self._fault(node.file, node.line, f"{path} is not there")
+            self.fault(node.file, node.line, f"{path} is not there")
         via = (*node.via, (node.file, node.line))
-        return [inner for file in found for inner in self._file(file, via)]
-
-    def _with_own_file(self, node: Node) -> Node:
-        """OpenLiteSpeed keeps a virtual host's settings in the file that `configFile` names."""
-        inside = {child.name: child.value for child in node.body or ()}
-        if "configfile" not in inside:
-            return node
-        root = inside.get("vhroot", "").replace("$SERVER_ROOT", self.prefix).replace("$VH_NAME", node.value)
-        path = inside["configfile"].replace("$SERVER_ROOT", self.prefix).replace("$VH_NAME", node.value)
-        path = posixpath.normpath(posixpath.join(self.prefix, path.replace("$VH_ROOT", root.rstrip("/"))))
-        found = self.find(path)
-        if not found:
-            self._fault(node.file, node.line, f"{path} is not there")
-            return node
-        own = [inner for file in found for inner in self._file(file, (*node.via, (node.file, node.line)))]
-        return replace(node, body=(*(node.body or ()), *own))
+        return [inner for file in found for inner in self.file(file, via)]

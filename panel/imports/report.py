@@ -73,7 +73,7 @@ class FoundSite:
 @dataclass
 class Report:
     """`items` are directives outside sites. `files` counts what was read. `ports` are those that Apache's own files
-    open, and go on opening."""
+    open, and go on opening; `listeners` those of OpenLiteSpeed's (rendering.spec.OwnListener)."""
 
     engine: str
     sites: list[FoundSite] = field(default_factory=list)
@@ -81,6 +81,7 @@ class Report:
     faults: list[Fault] = field(default_factory=list)
     files: int = 0
     ports: list[int] = field(default_factory=list)
+    listeners: list[dict[str, Any]] = field(default_factory=list)
 
     def all_items(self) -> Iterable[Item]:
         for site in self.sites:
@@ -113,7 +114,8 @@ def from_json(data: dict[str, Any]) -> Report:
         for site in data["sites"]
     ]
     items, faults = [Item(**item) for item in data["items"]], [Fault(**fault) for fault in data["faults"]]
-    return Report(data["engine"], sites, items, faults, data["files"], data["ports"])
+    listeners = data.get("listeners", [])
+    return Report(data["engine"], sites, items, faults, data["files"], data["ports"], listeners)
 
 
 def shown(node: Node) -> str:

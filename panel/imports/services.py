@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import posixpath
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -32,6 +33,7 @@ from panel.imports.reading import Fault, Loaded, Loader, SourceFile, apache_vari
 from panel.imports.report import FoundSite, Item, Report, from_json, to_json
 from panel.imports.sources import HostFiles, UploadedFiles
 from panel.remote import pool
+from panel.rendering.readers import openlitespeed
 from panel.rendering.roots import is_below
 from panel.websites import freeze
 from panel.websites.models import Site
@@ -120,6 +122,8 @@ def _keep(
         if source == ImportSource.HOST:
             site.problems += _out_of_reach(install, loaded, site)
     parts = {part.file for site in report.sites for part in site.parts}
+    if install.engine == Engine.OPENLITESPEED and source == ImportSource.HOST:
+        parts.add(install.paths["main_config"])  # it must read the panel's file from then on
     files = {path: dataclasses.asdict(file) for path, file in loaded.files.items() if path in parts}
     record = Import(install=install, source=source, filename=filename, created_by=actor)
     record.content = json.dumps({"report": to_json(report), "files": files})
@@ -252,14 +256,22 @@ def import_adopt(
             notes += more
             sites[found.name] = _define(actor, record, found, team, stored)
         if record.source == ImportSource.HOST:
-            if record.install.engine == Engine.APACHE and record.install.own_ports != report.ports:
-                install_update(actor=actor, install=record.install, own_ports=report.ports)
+            own = _own_sockets(record.install, report)
+            if any(getattr(record.install, name) != value for name, value in own.items()):
+                install_update(actor=actor, install=record.install, **own)
             originals_keep(record.install, _originals(record, report, sites))
         record.adopted = {**record.adopted, **{name: site.pk for name, site in sites.items()}}
         record.save(update_fields=["adopted", "updated_at"])
         after = {"sites": {name: site.name for name, site in sites.items()}, "folders": wanted}
         audit_record(actor=actor, action="import.adopt", target=record, after=after)
     return Adopted(list(sites.values()), notes)
+
+
+def _own_sockets(install: EngineInstall, report: Report) -> dict[str, Any]:
+    """What the server's own files listen on and go on listening on, beside what sites ask for."""
+    if install.engine == Engine.APACHE:
+        return {"own_ports": report.ports}
+    return {"own_listeners": report.listeners} if install.engine == Engine.OPENLITESPEED else {}
 
 
 def _chosen(record: Import, report: Report, names: Sequence[str]) -> list[FoundSite]:
@@ -335,13 +347,25 @@ def _originals(record: Import, report: Report, sites: dict[str, Site]) -> list[O
             ids.setdefault(path, {})[first, last] = [known[name] for name in names]
     originals = []
     for path, file in files_of(record).items():
+        appends = _include(record.install, path, file)
+        if appends and not ids.get(path):
+            ids[path] = {(0, -1): list(known.values())}  # no lines of it go
         if path not in ids:
             continue
         if not file.exact:
             raise ApplicationError(f"{path} holds bytes that are no UTF-8: save it as UTF-8 and read it again.")
         parts = tuple((first, last, tuple(pks)) for (first, last), pks in sorted(ids[path].items()))
-        originals.append(Original(path, file.text, file.mode, file.real, file.link, parts))
+        originals.append(Original(path, file.text, file.mode, file.real, file.link, parts, appends))
     return originals
+
+
+def _include(install: EngineInstall, path: str, file: SourceFile) -> str:
+    """The line by which OpenLiteSpeed's main file reads what the panel writes; "" where it is there already."""
+    if install.engine != Engine.OPENLITESPEED or path != install.paths["main_config"]:
+        return ""
+    folder, own = path.rpartition("/")[0], f"{install.paths['config_root']}/paddock.conf"
+    included = [node.args[0] for node in openlitespeed.read(file.text) if node.name == "include" and node.args]
+    return "" if own in [posixpath.join(folder, value) for value in included] else f"include {own}"
 
 
 @transaction.atomic

@@ -204,6 +204,19 @@ class SiteSpec:
 
 
 @dataclass(frozen=True)
+class OwnListener:
+    """A listener of OpenLiteSpeed's own files. A second block of its name adds maps to it; two listeners of one
+    address would share its connections by chance. `text` is what it says beside its maps, which is said again, since
+    the later block's certificate counts."""
+
+    name: str
+    address: str  # as Listen has it: "" for every IPv4 address, "::" for both families
+    port: int
+    secure: bool
+    text: str
+
+
+@dataclass(frozen=True)
 class InstallSpec:
     """The server that a site is rendered for: what its files are called and what it can do."""
 
@@ -215,6 +228,7 @@ class InstallSpec:
     modules: frozenset[str] = field(default_factory=frozenset)
     site_roots: tuple[str, ...] = ()  # folders that sites' files must lie in; raw directives may name no others
     own_ports: frozenset[int] = DISTRIBUTION_PORTS  # Apache: its own files listen on these already
+    own_listeners: tuple[OwnListener, ...] = ()  # OpenLiteSpeed
     cache_dir: str = "/var/cache"  # a folder that is there, where sites' answers are kept; Apache's own may write to it
 
 

@@ -49,6 +49,7 @@ def install_spec(install: EngineInstall) -> spec.InstallSpec:
         modules=frozenset(install.modules),
         site_roots=tuple(install.host.site_roots),
         own_ports=frozenset(install.own_ports if install.own_ports is not None else spec.DISTRIBUTION_PORTS),
+        own_listeners=tuple(spec.OwnListener(**item) for item in install.own_listeners),
         cache_dir=_cache_dir(install),
     )
 

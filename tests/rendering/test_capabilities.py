@@ -25,7 +25,7 @@ from panel.rendering.spec import (
 from tests.rendering.cases import CASES, INSTALLS, limits, names, tls
 from tests.rendering.hostile import block, located, site
 
-OUTSIDE = {"InstallSpec", "RenderedFile"}
+OUTSIDE = {"InstallSpec", "OwnListener", "RenderedFile"}
 
 
 def found(spec: SiteSpec, engine: str) -> dict[str, Difference]:

@@ -17,7 +17,10 @@ from panel.hosts.models import Engine, EngineInstall, Host
 from panel.hosts.services.base import store
 
 EDITABLE = frozenset(
-    {"label", "version", "modules", "paths", "layout", "control", "unit", "workers", "manages_main_config", "own_ports"}
+    {
+        *("label", "version", "modules", "paths", "layout", "control", "unit", "workers", "manages_main_config"),
+        *("own_ports", "own_listeners"),
+    }
 )
 MEMBERS = EDITABLE | {"engine", "is_running"}
 

@@ -81,11 +81,15 @@ def rewrite(made: Host, node: Node) -> str | None:
 
 
 def _rewrites(made: Host, node: Node) -> str | None:
-    found, why = apache_rewrites.rewrites_of(made.own)
-    if not found:
-        return why or None
-    made.block["rewrites"] = found
-    return ""
+    if not apache_rewrites.is_on(made.own):
+        return "the engine is off, so they do nothing"
+    found = apache_rewrites.found(made.own)
+    if found.why or not (found.rewrites or found.try_files):
+        return found.why or None
+    made.block["rewrites"] = found.rewrites
+    if found.try_files:
+        made.block["try_files"] = found.try_files
+    return f"!{found.note}" if found.note else ""
 
 
 def _is_to_https(node: Node) -> bool:

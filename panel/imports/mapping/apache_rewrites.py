@@ -1,14 +1,15 @@
-"""RewriteRule and RewriteCond of a virtual host, where they mean what the model's rewrites and redirects mean: all of a
-virtual host's, or none, since their order counts."""
+"""RewriteRule and RewriteCond where they mean what the model's rewrites, redirects and try_files mean: all of a virtual
+host's or .htaccess file's, or none, since their order counts. OpenLiteSpeed has the same words."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from panel.imports.mapping.common import fits
-from panel.imports.reading import Node
+from panel.imports.nodes import Node
 from panel.rendering import rewriting
 from panel.rendering.spec import Rewrite
 from panel.websites import shapes
@@ -16,25 +17,86 @@ from panel.websites import shapes
 _VARIABLES = {"%{HTTP_HOST}": "$http_host", "%{SERVER_NAME}": "$host", "%{REQUEST_SCHEME}": "$scheme"}
 _LAST = {"L", "END", "PT"}
 _CODES = {"R": "redirect", "R=302": "redirect", "R=TEMP": "redirect", "R=301": "permanent", "R=PERMANENT": "permanent"}
+PLACELESS = "this form has no place in the model"
+KEPT_QUERY = "$is_args$args"
+# Paths that a test for a file may name: the one that the request leads to.
+_FILES = ("%{REQUEST_FILENAME}", "%{DOCUMENT_ROOT}%{REQUEST_URI}", "%{DOCUMENT_ROOT}/%{REQUEST_URI}")
+_FILES_OF_HOST = (*_FILES[1:], "%{DOCUMENT_ROOT}%{REQUEST_FILENAME}", "%{DOCUMENT_ROOT}/%{REQUEST_FILENAME}")
+_ANYTHING = ("^", ".", ".*", "^.*$", "(.*)", "^(.*)$", "^(.+)$", "^.+$", "^/(.*)$", "^/.*$", "^/", "/(.*)", "^/?(.*)$")
+# `RewriteRule .* - [E=HTTP_AUTHORIZATION:...]`, without which mod_cgi keeps a password from programs.
+_AUTHORIZATION = re.compile(r"\[E=HTTP_AUTHORIZATION:", re.I)
 
 
-def rewrites_of(own: Sequence[Node]) -> tuple[list[dict[str, Any]], str]:
-    """The model's rewrites, and why there are none, "" where there are."""
-    rules = [node for node in own if node.low == "rewriterule"]
-    if any(node.low == "rewritecond" for node in own):
-        return [], "conditions have no place in the model"
-    if not is_on(own):
-        return [], "the engine is off, so they do nothing"
-    found = []
-    for node in rules:
-        item = _rewrite(node)
+@dataclass(frozen=True)
+class Found:
+    """What rules say in the model's words; `why` they have none, `note` what differs."""
+
+    rewrites: list[dict[str, Any]] = field(default_factory=list)
+    try_files: list[str] = field(default_factory=list)
+    why: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class _Rule:
+    """A RewriteRule with the conditions before it."""
+
+    node: Node
+    conditions: tuple[Node, ...]
+
+    @property
+    def flags(self) -> set[str]:
+        text = self.node.args[2] if len(self.node.args) > 2 else ""
+        return {part.strip().upper() for part in text.strip("[]").split(",") if part.strip()}
+
+    @property
+    def pattern(self) -> str:
+        return self.node.args[0] if self.node.args else ""
+
+    @property
+    def target(self) -> str:
+        return self.node.args[1] if len(self.node.args) > 1 else ""
+
+
+def found(own: Sequence[Node], *, hands_back: bool = False, folder: str = "") -> Found:
+    """The rules among `own`. `hands_back`: a changed path is looked for anew, as with Apache's [PT]. `folder`: that of
+    a .htaccess file, below which their paths begin; "" for a virtual host's."""
+    bases = [node.value for node in own if node.low == "rewritebase"]
+    base = f"{bases[-1].rstrip('/')}/" if bases and folder else folder
+    others = {node.low for node in own} & {"rewriteoptions", "rewritefile", "rewritemap"}
+    rules, dangling = _rules(own)
+    if others or dangling:
+        return Found(why=PLACELESS)
+    note = "programs get the Authorization header without a rule" if any(_passes_on(rule) for rule in rules) else ""
+    rules = [rule for rule in rules if not _passes_on(rule)]
+    tries = _front(rules[-1], folder, base, hands_back) if rules else []
+    if tries:
+        controller = tries[-1].removesuffix(KEPT_QUERY)
+        rules = [rule for rule in rules[:-1] if not _is_of(rule, controller)]
+    if any(rule.conditions for rule in rules):
+        return Found(why="conditions have no place in the model")
+    rewrites = []
+    for rule in rules:
+        item = _rewrite(rule, hands_back or bool(folder), folder, base)
         if item is None:
-            return [], "this form has no place in the model"
-        why = fits(shapes.validate_rewrites, [item]) or fits(lambda row: rewriting.check(Rewrite(**row), ""), item)
-        if why:
-            return [], why
-        found.append(item)
-    return found, ""
+            return Found(why=PLACELESS)
+        if why := fits(shapes.validate_rewrites, [item]) or fits(lambda row: rewriting.check(Rewrite(**row), ""), item):
+            return Found(why=why)
+        rewrites.append(item)
+    return Found(rewrites, tries, note=note)
+
+
+def _rules(own: Sequence[Node]) -> tuple[list[_Rule], bool]:
+    """Every rule with its conditions, and whether conditions are left over."""
+    rules: list[_Rule] = []
+    conditions: list[Node] = []
+    for node in own:
+        if node.low == "rewritecond":
+            conditions.append(node)
+        elif node.low == "rewriterule":
+            rules.append(_Rule(node, tuple(conditions)))
+            conditions = []
+    return rules, bool(conditions)
 
 
 def is_on(own: Sequence[Node]) -> bool:
@@ -42,30 +104,70 @@ def is_on(own: Sequence[Node]) -> bool:
     return bool(said) and said[-1] == "on"
 
 
-def _rewrite(node: Node) -> dict[str, str] | None:
-    """One rule. A path that is not handed back to the choice of location ([PT]) names a file in Apache."""
-    if len(node.args) != 3 or not node.args[2].startswith("["):
-        return None
-    pattern, target, flags = (
-        node.args[0],
-        node.args[1],
-        {part.strip().upper() for part in node.args[2][1:-1].split(",")},
-    )
+def _passes_on(rule: _Rule) -> bool:
+    flags = rule.node.args[2] if len(rule.node.args) > 2 else ""
+    return rule.target == "-" and bool(_AUTHORIZATION.match(flags)) and "," not in flags
+
+
+def _front(rule: _Rule, folder: str, base: str, hands_back: bool) -> list[str]:
+    """try_files of the rule that sends everything which is no file to one program; [] where it is no such rule."""
+    asked = set()
+    for node in rule.conditions:
+        subject, test, *flags = (*node.args, "", "")
+        named = _FILES if folder or hands_back else _FILES_OF_HOST
+        if subject.upper() not in named or test not in ("!-f", "!-d", "!-l") or any(filter(None, flags)):
+            return []
+        asked.add(test)
+    query = rule.target.partition("?")[1:]
+    target = rule.target if rule.target.startswith("/") or not folder else f"{base}{rule.target}"
+    plain = re.fullmatch(r"/[A-Za-z0-9_./-]+\.[A-Za-z0-9]+", target)
+    known = rule.flags <= {"L", "END", "QSA", "PT", "NC"}
+    if "!-f" not in asked or rule.pattern not in _ANYTHING or not (plain and known) or any(query):
+        return []
+    return ["$uri", *(["$uri/"] if "!-d" in asked else []), f"{target}{KEPT_QUERY}"]
+
+
+def _is_of(rule: _Rule, controller: str) -> bool:
+    """`RewriteRule ^index\\.php$ - [L]`: the program's own path is left as it is, which try_files does by itself."""
+    bare = re.escape(controller.lstrip("/"))
+    return rule.target == "-" and rule.flags <= {"L", "END"} and not rule.conditions and rule.pattern in (
+        f"^{bare}$", f"^/{bare}$", f"^/?{bare}$", f"{bare}$",
+    )  # fmt: skip
+
+
+def _rewrite(rule: _Rule, hands_back: bool, folder: str, base: str) -> dict[str, str] | None:
+    """One rule. A path that is not handed back to the choice of location names a file in Apache."""
+    flags, target = rule.flags, rule.target
+    pattern = _whole(rule.pattern, folder)
     kinds = [_CODES[flag] for flag in flags if flag in _CODES]
     rest = flags - set(_CODES) - {*_LAST, "NC", "QSA", "QSD"}
-    if rest or len(kinds) > 1 or not flags & _LAST or not pattern.startswith(("^/", "/")):
+    if rest or len(kinds) > 1 or not flags & _LAST or not pattern or target in ("", "-"):
         return None
-    if not kinds and ("PT" not in flags or not target.startswith("/")):
+    if folder and not target.startswith("/") and "://" not in target and not target.startswith("%{"):
+        target = f"{base}{target}"
+    if not kinds and (not (hands_back or "PT" in flags) or not target.startswith("/")):
         return None
     for name, ours in _VARIABLES.items():
         target = target.replace(name, ours)
-    if re.search(r"[%\\]|\$0|\$\{", target) or target == "-":
+    if re.search(r"[%\\]|\$0|\$\{", target):
         return None
     if "NC" in flags:
         pattern = f"(?i){pattern}"
     drops = "QSD" in flags or ("?" in target and "QSA" not in flags)
     target = target if not drops or target.endswith("?") else f"{target}?"
     return {"pattern": pattern, "replacement": target, "flag": kinds[0] if kinds else "last"}
+
+
+def _whole(pattern: str, folder: str) -> str:
+    """The expression for the whole path; "" where there is none. A .htaccess file's are for what follows its folder."""
+    if not folder:
+        return pattern if pattern.startswith(("^/", "/")) else ""
+    prefix = f"^{re.escape(folder)}"
+    if pattern in ("(.*)", ".*", "^", "."):
+        return prefix + {"(.*)": "(.*)", ".*": "", "^": "", ".": "."}[pattern]
+    if not pattern.startswith("^") or "|" in re.sub(r"\([^()]*\)", "", pattern):
+        return ""
+    return prefix + pattern[1:].removeprefix("/?")
 
 
 def always_holds(conditions: Sequence[Node], names: set[str], *, is_tls: bool) -> bool:

@@ -10,8 +10,8 @@ from panel.rendering.openlitespeed import www
 from panel.rendering.openlitespeed.hosts import folder, host_name
 from panel.rendering.openlitespeed.quoting import value
 from panel.rendering.openlitespeed.vhost import tls_keys
-from panel.rendering.spec import InstallSpec, Listen, ServerBlock, SiteSpec
-from panel.rendering.tree import Directive, Node, block, directive
+from panel.rendering.spec import InstallSpec, Listen, OwnListener, ServerBlock, SiteSpec
+from panel.rendering.tree import Directive, Node, Raw, block, directive
 
 _KINDS = {"exact": 0, "dot": 1, "leading": 1, "trailing": 2}
 
@@ -46,7 +46,27 @@ class Listener:
 
 def install_nodes(specs: Sequence[SiteSpec], install: InstallSpec) -> list[Node]:
     hosts = [_virtual_host(host_name(spec, n), install) for spec in specs for n in range(len(spec.blocks))]
-    return [*hosts, *(_listener(listener) for listener in _sockets(specs))]
+    own = {(item.address, item.port): item for item in install.own_listeners}
+    return [*hosts, *(_joined(listener, own) or _listener(listener) for listener in _sockets(specs))]
+
+
+def _joined(listener: Listener, own: dict[tuple[str, int], OwnListener]) -> Node | None:
+    """The server's own listener of that socket, said again with the sites' maps."""
+    both, port = own.get(("::", listener.port)), listener.port
+    found = (both if not listener.address else None) or own.get((listener.address, port))
+    if found is None:
+        return None
+    at = listener.hosts[0][3]
+    here = f"the server's own listener {found.name} has port {port}"
+    if found.secure != listener.secure:
+        speaks = "with" if found.secure else "without"
+        raise checks.refuse(f"{at}/listens", f"{here} {speaks} TLS; choose another port, or change that listener")
+    if listener.both_families and found.address != "::":
+        raise checks.refuse(
+            f"{at}/listens", f"{here} for IPv4 only; write [ANY]:{port} there and read the configuration again"
+        )
+    text = Raw(found.text, comment="As in the server's own files, which this listener is of")
+    return block("listener", found.name, body=[text, *_maps(listener, is_own=True)])
 
 
 def _sockets(specs: Sequence[SiteSpec]) -> list[Listener]:
@@ -91,7 +111,7 @@ def _listener(listener: Listener) -> Node:
     return block("listener", listener.name, body=[*lines, *_maps(listener)])
 
 
-def _maps(listener: Listener) -> list[Node]:
+def _maps(listener: Listener, *, is_own: bool = False) -> list[Node]:
     """Exact names first; wildcards are tried in this order, so the longest come first as nginx has it.
 
     A leading `www.` counts for nothing (VHostMap::mapDomainList), so one of NAME and www.NAME is left out where they
@@ -112,4 +132,6 @@ def _maps(listener: Listener) -> list[Node]:
     lines: list[Node] = [
         directive("map", host, domains) for _, _, host, domains in sorted(ranked, key=lambda item: item[:2])
     ]
+    if is_own and not listener.default[2].default_server:
+        return lines  # who answers other names is said in the server's own files
     return [*lines, directive("map", listener.default[0], "*")]

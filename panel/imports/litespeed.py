@@ -1,0 +1,121 @@
+"""OpenLiteSpeed's virtual hosts as the server puts them together: with their own files, out of templates, and with the
+.htaccess files of their document roots. Pure: `find` says which files a pattern names."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from panel.imports.nodes import Node, SourceFile
+from panel.rendering.readers import Read, Unreadable, apache
+
+if TYPE_CHECKING:
+    from panel.imports.reading import Loader
+
+HTACCESS = "htaccess"  # the name of the node that holds such a file's directives
+_BELOW = (".htaccess", "*/.htaccess", "*/*/.htaccess")
+
+
+def expanded(value: str, names: Mapping[str, str]) -> str:
+    """`value` with `$NAME` in any case replaced, as paths are (ConfigCtx::expandVariable in src/main/configctx.cpp)."""
+    for name, real in names.items():
+        value = re.sub(re.escape(f"${name}"), lambda _match, real=real: real.rstrip("/"), value, flags=re.I)  # type: ignore[misc]
+    return re.sub(r"(?<!:)/{2,}", "/", value)
+
+
+def says(body: Sequence[Node], name: str) -> str:
+    """The first value of that key; "" where there is none."""
+    return next((item.value for item in body if item.name == name), "")
+
+
+def folders(node: Node, prefix: str) -> tuple[str, str]:
+    """A virtual host's own root and its document root."""
+    body, names = node.body or (), {"SERVER_ROOT": prefix, "VH_NAME": node.value}
+    root = posixpath.normpath(posixpath.join(prefix, expanded(says(body, "vhroot"), names)))
+    documents = expanded(says(body, "docroot") or "$VH_ROOT", {**names, "VH_ROOT": root})
+    return root, posixpath.normpath(posixpath.join(root, documents))
+
+
+def completed(loader: Loader, nodes: Sequence[Node]) -> tuple[Node, ...]:
+    """`nodes` with every virtual host whole; members of templates are virtual hosts beside their template."""
+    found: list[Node] = []
+    everywhere = says(nodes, "autoloadhtaccess") == "1"
+    for node in nodes:
+        if node.name == "virtualhost" and node.body is not None:
+            found.append(_with_htaccess(loader, _with_own_file(loader, node), everywhere))
+        else:
+            found.append(node)
+        if node.name == "vhtemplate":
+            found += [_with_htaccess(loader, host, everywhere) for host in _members(loader, node)]
+    return tuple(found)
+
+
+def _own(loader: Loader, node: Node, path: str) -> list[Node]:
+    """The nodes of the file that `node` names."""
+    found = loader.find(path)
+    if not found:
+        loader.fault(node.file, node.line, f"{path} is not there")
+    return [inner for file in found for inner in loader.file(file, (*node.via, (node.file, node.line)))]
+
+
+def _with_own_file(loader: Loader, node: Node) -> Node:
+    body = node.body or ()
+    value = says(body, "configfile")
+    if not value:
+        return node
+    root, _documents = folders(node, loader.prefix)
+    path = expanded(value, {"SERVER_ROOT": loader.prefix, "VH_NAME": node.value, "VH_ROOT": root})
+    path = posixpath.normpath(posixpath.join(loader.prefix, path))
+    return replace(node, body=(*body, *_own(loader, node, path)))
+
+
+def _members(loader: Loader, node: Node) -> Iterator[Node]:
+    """The virtual hosts of a template: what a member says comes before what the template does."""
+    body = node.body or ()
+    value = expanded(says(body, "templatefile"), {"SERVER_ROOT": loader.prefix})
+    if not value:
+        return
+    template = _own(loader, node, posixpath.normpath(posixpath.join(loader.prefix, value)))
+    around = [item for item in template if item.name not in ("virtualhostconfig", "configfile")]
+    inside = [child for item in template if item.name == "virtualhostconfig" for child in item.body or ()]
+    listeners = [item for item in body if item.name == "listeners"]
+    for member in body:
+        if member.name == "member" and member.value:
+            own = list(member.body or ())
+            if not says(own, "vhdomain"):
+                own.append(replace(member, name="vhdomain", body=None))
+            said = {item.name for item in own}
+            rest = [item for item in (*around, *inside) if item.name not in said & {"vhroot", "vhdomain", "vhaliases"}]
+            yield replace(member, name="virtualhost", body=(*own, *listeners, *rest))
+
+
+def _with_htaccess(loader: Loader, node: Node, everywhere: bool) -> Node:
+    """Where the server reads such files, those of the document root and of two folders below it."""
+    rewrite = next((item.body or () for item in node.body or () if item.name == "rewrite"), None)
+    if rewrite is None or (says(rewrite, "autoloadhtaccess") or str(int(everywhere))) != "1":
+        return node  # without a block of its own a virtual host has no such files (HttpVHost::configRewrite)
+    _root, documents = folders(node, loader.prefix)
+    files = [file for pattern in _BELOW for file in loader.find(posixpath.join(documents, pattern))]
+    return replace(node, body=(*(node.body or ()), *filter(None, (_htaccess(loader, file) for file in files))))
+
+
+def _htaccess(loader: Loader, file: SourceFile) -> Node | None:
+    try:
+        found = apache.read(file.text)
+    except Unreadable as error:
+        loader.fault(file.path, error.line, error.message)
+        return None
+    lines = file.text.count("\n") + 1
+    return Node(HTACCESS, (posixpath.dirname(file.path),), file.path, 1, lines, tuple(_flat(found, file.path)))
+
+
+def _flat(items: Sequence[Read], path: str) -> Iterator[Node]:
+    """Directives with those of sections among them: OpenLiteSpeed takes no notice of the sections themselves."""
+    for item in items:
+        if item.body is None:
+            yield Node(item.name, item.args, path, item.line, max(item.line, item.end))
+        elif "mod_headers" not in " ".join(item.args):
+            yield from _flat(item.body, path)

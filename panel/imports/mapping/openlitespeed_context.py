@@ -1,0 +1,158 @@
+"""OpenLiteSpeed's contexts: prefixes that are served, redirected or passed on. Other settings keep a context raw."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from panel.imports.mapping.common import fits, slug
+from panel.imports.nodes import Node
+from panel.websites import shapes, validators
+
+if TYPE_CHECKING:
+    from panel.imports.mapping.openlitespeed_host import Host
+
+PLACELESS = "this form has no place in the model"
+_SET = re.compile(r"(?:Header\s+)?(?:always\s+)?set\s+(?P<name>[^\s:]+):?\s+(?P<value>.+)\Z", re.I)
+_PLAIN = re.compile(r"(?P<name>[A-Za-z0-9-]+):\s*(?P<value>.+)\Z")
+_MORE = ("extraheaders", "accesscontrol", "indexfiles", "autoindex", "enableexpires", "expiresdefault", "note")
+
+
+def address_of(value: str) -> str:
+    """A socket or address as the model spells it."""
+    bare = re.sub(r"^https?://", "", value)
+    return f"unix:/{bare[5:].lstrip('/')}" if bare.lower().startswith(("uds:/", "unix:")) else bare
+
+
+def context(made: Host, node: Node) -> str | None:
+    """A prefix whose every setting the model has."""
+    values, uri = {item.name: item.value for item in node.body or ()}, node.value
+    if fits(validators.validate_uri_path, uri) or not uri.endswith("/"):
+        return "only prefixes that end in a slash have the same meaning in the model"
+    kind = values.get("type", "static").lower()
+    make = {"static": _static, "null": _static, "proxy": _proxy, "redirect": _redirect}.get(kind)
+    plain = {name: value for name, value in values.items() if name not in _MORE}
+    row = make(made, plain, uri) if make else None
+    if row is None or any(known["pattern"] == uri for known in made.block["locations"]):
+        return PLACELESS
+    for item in node.body or ():
+        if item.name in _MORE and (why := _more(row, item, values)):
+            return why
+    made.block["locations"].append({"match": "", "pattern": uri, **row})
+    return "!without its note" if "note" in values else ""
+
+
+def _static(made: Host, values: dict[str, str], uri: str) -> dict[str, Any] | None:
+    if set(values) - {"type", "location", "allowbrowse"}:
+        return None
+    if values.get("allowbrowse") == "0":
+        return {"handler": "deny"}
+    here = f"{made.documents}{uri}"
+    path = made.path(values.get("location") or here)
+    path = path if path.startswith("/") else f"{made.documents}/{path}"
+    if fits(validators.validate_path, path):
+        return None
+    # The files where they are anyway need no alias.
+    return {"handler": "static"} if path.rstrip("/") == here.rstrip("/") else {
+        "handler": "static", "alias": path.rstrip("/") + "/",
+    }  # fmt: skip
+
+
+def _proxy(made: Host, values: dict[str, str], uri: str) -> dict[str, Any] | None:
+    name = values.get("handler", "")
+    app = made.apps.get(name, {})
+    address = address_of(app.get("address", ""))
+    if set(values) - {"type", "handler", "adddefaultcharset"} or app.get("type") != "proxy":
+        return None
+    if fits(validators.validate_upstream_address, address):
+        return None
+    made.used.add(name)
+    row = {"balancing": "round_robin", "keepalive": 16, "servers": [{"address": address}]}
+    upstream = made.draft.named(made.draft.upstreams, slug(name, "upstream"), row)
+    return {"handler": "proxy", "upstream": upstream, "upstream_tls": app["address"].startswith("https://")}
+
+
+def _redirect(made: Host, values: dict[str, str], uri: str) -> dict[str, Any] | None:
+    """Everything below the root to another site: the rest of the path is appended."""
+    code = values.get("statuscode", "301" if values.get("externalredirect") == "1" else "302")
+    target = values.get("location", "")
+    if uri != "/" or not code.isdigit() or int(code) not in validators.REDIRECTS:
+        return None
+    if not re.fullmatch(r"https?://[^$]+/", target):
+        return None
+    return {"handler": "return", "return_code": int(code), "return_value": target.rstrip("/") + "$request_uri"}
+
+
+# --- settings that a location has beside what it does: "" when the model took it ---
+
+
+def _more(row: dict[str, Any], node: Node, values: dict[str, str]) -> str:
+    if row["handler"] == "deny":
+        return ""  # nothing of it is ever sent
+    return _SETTINGS[node.name](row, node, values)
+
+
+def _headers(row: dict[str, Any], node: Node, values: dict[str, str]) -> str:
+    found = []
+    for line in filter(None, map(str.strip, node.value.split("\n"))):
+        match = _SET.match(line) or _PLAIN.match(line)
+        if match is None or set("%$") & set(match["value"]):
+            return "only fixed headers that are set have a place in the model"
+        found.append({"name": match["name"], "value": match["value"].strip('"'), "always": True})
+    if why := fits(shapes.validate_headers, found):
+        return why
+    row["headers"] = found
+    return ""
+
+
+def _access(row: dict[str, Any], node: Node, values: dict[str, str]) -> str:
+    """Allowed addresses and everybody else refused, or the other way round: order counts for nothing in it then."""
+    said = {item.name: [word.strip() for word in re.split(r"[,\s]+", item.value) if word] for item in node.body or ()}
+    allowed, denied = said.get("allow", []), said.get("deny", [])
+    everybody = {"*", "ALL", "all"}
+    if set(denied) & everybody and allowed and not set(allowed) & everybody:
+        rules = [("allow", word) for word in allowed] + [("deny", "all")]
+    elif denied and not set(denied) & everybody and set(allowed) <= everybody:
+        rules = [("deny", word) for word in denied] + [("allow", "all")]
+    else:
+        return PLACELESS
+    found = [{"action": action, "source": source} for action, source in rules]
+    if why := next(filter(None, (fits(validators.validate_access_source, rule["source"]) for rule in found)), ""):
+        return why
+    row["access_rules"] = found
+    return ""
+
+
+def _index(row: dict[str, Any], node: Node, values: dict[str, str]) -> str:
+    names = [name.strip() for name in node.value.split(",") if name.strip()]
+    row["index"] = names
+    return PLACELESS if row["handler"] != "static" else fits(shapes.validate_index, names)
+
+
+def _autoindex(row: dict[str, Any], node: Node, values: dict[str, str]) -> str:
+    row["autoindex"] = node.value == "1"
+    return PLACELESS if row["handler"] != "static" else ""
+
+
+def _expires(row: dict[str, Any], node: Node, values: dict[str, str]) -> str:
+    match = re.fullmatch(r"([AM])(\d+)", values.get("expiresdefault", ""))
+    if values.get("enableexpires") == "0":
+        row["expires"] = "off"
+        return ""
+    if match is None or values.get("enableexpires") != "1":
+        return PLACELESS
+    value = f"{'modified ' if match[1] == 'M' else ''}{match[2]}s"
+    row["expires"] = value
+    return fits(validators.validate_expires, value)
+
+
+_SETTINGS: dict[str, Callable[[dict[str, Any], Node, dict[str, str]], str]] = {
+    "extraheaders": _headers,
+    "accesscontrol": _access,
+    "indexfiles": _index,
+    "autoindex": _autoindex,
+    "enableexpires": _expires,
+    "expiresdefault": _expires,
+    "note": lambda row, node, values: "",
+}

@@ -1,0 +1,254 @@
+"""One OpenLiteSpeed virtual host into a server block of the model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from django.core.exceptions import ValidationError
+
+from panel.imports import litespeed
+from panel.imports.mapping import openlitespeed_rewrites
+from panel.imports.mapping.common import Draft, fits
+from panel.imports.mapping.openlitespeed_context import address_of, context
+from panel.imports.nodes import Node
+from panel.imports.report import CertificateFiles
+from panel.rendering import logformats
+from panel.rendering.roots import is_below
+from panel.websites import shapes, validators
+
+LAST = ("rewrite", litespeed.HTACCESS)  # by which contexts they mean something is known then
+RUNS_NOTHING = "-scripts do not run here; the panel lets the server's own script handlers run in every site"
+USED = ("proxy", "fcgi")
+
+
+class Host:
+    """A virtual host in the making. `around` is what the server's own files say for all of them."""
+
+    def __init__(self, draft: Draft, node: Node, around: Sequence[Node], prefix: str) -> None:
+        self.draft = draft
+        self.node = node
+        self.own = tuple(node.body or ())
+        self.around = around
+        self.prefix = prefix
+        self.where = "blocks/0"
+        self.block: dict[str, Any] = {"listens": [], "names": [], "locations": []}
+        apps = [item for item in (*around, *self.own) if item.name == "extprocessor"]
+        self.apps = {item.value: {child.name: child.value for child in item.body or ()} for item in apps}
+        self.used: set[str] = set()  # applications that a location of the model hands requests to
+        self.root, self.documents = litespeed.folders(node, prefix)
+
+    def value(self, name: str) -> str:
+        return litespeed.says(self.own, name)
+
+    def inside(self, name: str) -> tuple[Node, ...]:
+        return next((item.body or () for item in self.own if item.name == name), ())
+
+    def server(self, name: str, block: str = "") -> str:
+        """What the server says for all virtual hosts, in one of its blocks or outside of them."""
+        inside = [child for item in self.around if item.name == block for child in item.body or ()]
+        return litespeed.says(inside if block else self.around, name)
+
+    def path(self, value: str) -> str:
+        names = {"SERVER_ROOT": self.prefix, "VH_NAME": self.node.value, "VH_ROOT": self.root}
+        return litespeed.expanded(value, {**names, "DOC_ROOT": self.documents})
+
+    def add_name(self, name: str) -> None:
+        if name == "*" or name.startswith("$"):
+            return
+        try:
+            normal = validators.server_name_normalized(name)
+        except ValidationError as error:
+            self.draft.note(self.node, "refused", f"{name}: {' '.join(error.messages)}", self.where)
+            return
+        if normal not in self.block["names"]:
+            self.block["names"].append(normal)
+
+    def settled(self, node: Node) -> Node:
+        """The directive as it reads outside of this virtual host, whose own root is another then."""
+        names = {"VH_NAME": self.node.value, "VH_ROOT": self.root}
+        args = tuple(_variables(value, names) for value in node.args)
+        inside = [item for item in node.body or () if item.name != "autoloadhtaccess"]  # a site may not say it
+        body = None if node.body is None else tuple(self.settled(item) for item in inside)
+        return replace(node, args=args, body=body)
+
+
+def _variables(value: str, names: dict[str, str]) -> str:
+    for name, real in names.items():
+        value = re.sub(re.escape(f"${name}"), lambda _match, real=real: real.rstrip("/"), value, flags=re.I)  # type: ignore[misc]
+    return value
+
+
+def fill(made: Host) -> None:
+    """Every directive of the virtual host into its block, or a word of what becomes of it."""
+    _index(made)
+    applications = [item for item in made.own if item.name == "extprocessor"]
+    last = [item for item in made.own if item.name in LAST]
+    for item in made.own:
+        if item not in last and item not in applications:
+            _take(made, item, _TAKERS.get(item.name))
+    for item in last:
+        _take(made, item, openlitespeed_rewrites.take)
+    for item in applications:
+        _take(made, item, _application)
+
+
+def _take(made: Host, item: Node, take: Callable[[Host, Node], str | None] | None) -> None:
+    """What a taker says: "" mapped, "!note" nearly, "-note" lost, other words why it stays raw, None: it stays."""
+    why = take(made, item) if take else None
+    if why == "":
+        made.draft.note(item, "mapped", where=made.where)
+    elif why is not None and why.startswith("!"):
+        made.draft.note(item, "changed", why[1:], made.where)
+    elif why is not None and why.startswith("-"):
+        made.draft.note(item, "refused", why[1:], made.where)
+    else:
+        made.draft.snippet(made.block, made.settled(item), made.where, why or "")
+
+
+def _usual(value: str, words: str) -> Callable[[Host, Node], str]:
+    """A key that the panel writes itself, as `value`."""
+    return lambda made, node: "" if node.value == value else f"!the panel writes {value}: {words}"
+
+
+def _root(made: Host, node: Node) -> str:
+    if why := fits(validators.validate_path, made.documents):
+        return f"-{why}"
+    made.block["root"] = made.documents
+    return ""
+
+
+def _domains(made: Host, node: Node) -> str:
+    """Names only where the virtual host says its listeners itself; else nothing but a variable."""
+    return "" if made.value("listeners") else "!the listeners' maps say its names; this names none"
+
+
+def _listeners(made: Host, node: Node) -> str:
+    return "!the panel maps it in the listeners themselves"
+
+
+def _index(made: Host) -> None:
+    """The panel always writes its index files: what the server's own files say is inherited so."""
+    values = {item.name: item.value for item in made.inside("index")}
+    server = made.server("indexfiles") or "index.html"
+    said = {"0": "", "1": server, "2": server}[values.get("useserver", "1" if not values else "0")[:1] or "0"]
+    own = values.get("indexfiles", "" if said else "index.html") if values.get("useserver") != "1" else ""
+    names = [name.strip() for name in f"{own},{said}".split(",") if name.strip()]
+    made.block["index"] = [name for name in dict.fromkeys(names) if not fits(shapes.validate_index, [name])]
+    made.block["autoindex"] = (values.get("autoindex") or made.server("autoindex")) == "1"
+
+
+def _index_block(made: Host, node: Node) -> str:
+    known = {"useserver", "indexfiles", "autoindex"}
+    more = sorted({item.name for item in node.body or ()} - known)
+    return f"!without {', '.join(more)}" if more else ""
+
+
+def _error_page(made: Host, node: Node) -> str:
+    uri = litespeed.says(node.body or (), "url")
+    if not node.value.isdigit():
+        return "this form has no place in the model"
+    page = {"codes": [int(node.value)], "uri": uri, "response": None}
+    pages = [*made.block.get("error_pages", []), page]
+    if why := fits(shapes.validate_error_pages, pages):
+        return why
+    made.block["error_pages"] = pages
+    return ""
+
+
+def _log(made: Host, node: Node) -> str:
+    name = "access_log" if node.name == "accesslog" else "error_log"
+    values = {item.name: item.value for item in node.body or ()}
+    path, install = made.path(node.value), made.draft.install
+    if values.get("useserver", "1" if not values else "0") == "1":
+        return ""
+    if name == "access_log" and values.get("useserver") == "2":
+        made.block[name] = "off"
+        return ""
+    if why := fits(validators.validate_log_path, path):
+        return why
+    roots = (*filter(None, (install.log_dir,)), *install.site_roots)
+    if install.log_dir and not is_below(path, roots):
+        return f"-it lies outside {install.log_dir} and the folders of the host's sites; the server's own log takes it"
+    if why := _format(made, values.get("logformat", "")):
+        return why
+    made.block[name] = path
+    kept = {"useserver", "loglevel", "logformat", "rollingsize", "logheaders"}
+    return "!rotation is the panel's own" if set(values) - kept else ""
+
+
+def _format(made: Host, text: str) -> str:
+    found = next((ours for ours, theirs in logformats.OPENLITESPEED.items() if text.strip('"') == theirs), None)
+    if found is None and text:
+        return "its format has no place in the model"
+    if found:
+        made.block["access_log_format"] = found
+    return ""
+
+
+def _tls(made: Host, node: Node) -> str:
+    values = {item.name: item.value for item in node.body or ()}
+    if values.get("certfile") and values.get("keyfile"):
+        files = CertificateFiles(0, made.path(values["certfile"]), made.path(values["keyfile"]))
+        made.draft.certificates[:] = [files]
+    said = {"certfile", "keyfile", "certchain", "enablespdy", "enablequic"}
+    more = sorted(set(values) - said - ({"sslprotocol"} if values.get("sslprotocol") == "24" else set()))
+    return f"!the panel writes its own TLS settings, without {', '.join(more)}" if more else ""
+
+
+def _application(made: Host, node: Node) -> str | None:
+    """Written again with the location that uses it; another one would be a program that a site starts."""
+    return "" if node.value in made.used and litespeed.says(node.body or (), "type") in USED else None
+
+
+def _scripts(made: Host, node: Node) -> str | None:
+    """PHP by its suffix, run by a pool that is already there."""
+    words = [item.value.split() for item in node.body or () if item.name == "add"]
+    if len(words) != 1 or len(words[0]) != 2 or words[0][1] != "php" or ":" not in words[0][0]:
+        return None
+    name = words[0][0].split(":", 1)[1]
+    app = made.apps.get(name, {})
+    address = address_of(app.get("address", ""))
+    if app.get("type") != "fcgi" or fits(validators.validate_upstream_address, address):
+        return None
+    made.used.add(name)
+    pool = made.draft.named(made.draft.php_pools, "php", {"address": address, "settings": {}})
+    made.block["locations"].append({"match": "~", "pattern": r"\.php$", "handler": "php", "php_pool": pool})
+    return ""
+
+
+def _switch(name: str) -> Callable[[Host, Node], str]:
+    def take(made: Host, node: Node) -> str:
+        if node.value not in ("0", "1"):
+            return "this form has no place in the model"
+        made.block[name] = "on" if node.value == "1" else "off"
+        return ""
+
+    return take
+
+
+_TAKERS: dict[str, Callable[[Host, Node], str | None]] = {
+    "vhroot": lambda made, node: "",
+    "configfile": lambda made, node: "",
+    "enabled": lambda made, node: "" if node.value == "1" else "-it is switched off, and would be on; disable the site",
+    "enablescript": lambda made, node: "" if node.value == "1" else RUNS_NOTHING,
+    "allowsymbollink": _usual("1", "links are followed"),
+    "restrained": _usual("0", "files outside the virtual host's own root are served where links lead there"),
+    "setuidmode": _usual("0", "programs run as the server's user"),
+    "note": lambda made, node: "!the panel has no place for notes",
+    "listeners": _listeners,
+    "docroot": _root,
+    "vhdomain": _domains,
+    "vhaliases": _domains,
+    "index": _index_block,
+    "errorpage": _error_page,
+    "accesslog": _log,
+    "errorlog": _log,
+    "enablegzip": _switch("gzip"),
+    "enablebr": _switch("brotli"),
+    "vhssl": _tls,
+    "scripthandler": _scripts,
+    "context": context,
+}

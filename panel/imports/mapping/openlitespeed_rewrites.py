@@ -1,0 +1,94 @@
+"""OpenLiteSpeed's rewrite rules, a virtual host's and .htaccess files': the model's rewrites, try_files, or raw."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from panel.imports import litespeed
+from panel.imports.mapping import apache_rewrites
+from panel.imports.mapping.apache_rewrites import Found
+from panel.imports.nodes import Node
+from panel.rendering.readers import Unreadable, apache
+
+if TYPE_CHECKING:
+    from panel.imports.mapping.openlitespeed_host import Host
+
+_SAYS_NOTHING = ("enable", "loglevel", "autoloadhtaccess", "rules")
+NO_LONGER = "the server reads .htaccess files no longer; "
+RULES = ("rewriterule", "rewritecond", "rewritebase", "rewriteengine", "rewritefile", "rewriteoptions")
+
+
+def take(made: Host, node: Node) -> str | None:
+    """A `rewrite` block, or a .htaccess file that the server reads today (see openlitespeed_host.fill)."""
+    return _htaccess(made, node) if node.name == litespeed.HTACCESS else _block(made, node)
+
+
+def _block(made: Host, node: Node) -> str | None:
+    body = node.body or ()
+    files = [item for item in made.own if item.name == litespeed.HTACCESS]
+    if litespeed.says(body, "autoloadhtaccess") == "1":
+        kept = f"!{NO_LONGER}{'what they say stands below' if files else 'its document root holds none'}"
+    else:
+        kept = ""
+    try:
+        rules = _rules(body)
+    except Unreadable as error:
+        return f"-line {error.line} of its rules {error.message}"
+    if not rules:
+        return kept
+    if litespeed.says(body, "enable") != "1":
+        return "!it is switched off, so its rules do nothing; they are left out"
+    if any(item.name not in _SAYS_NOTHING and item.name not in RULES for item in body):
+        return kept[1:] or None  # raw
+    found = apache_rewrites.found(rules, hands_back=True)
+    if found.why or not _place(made, found):
+        return kept[1:] or None  # raw
+    return kept or (f"!{found.note}" if found.note else "")
+
+
+def _rules(body: tuple[Node, ...]) -> list[Node]:
+    """The rules of a block: those of its `rules`, and those that stand in it by themselves."""
+    text = "\n".join(
+        item.value if item.name == "rules" else f"{item.name} {item.value}"
+        for item in body
+        if item.name == "rules" or item.name in RULES
+    )
+    return [Node(item.name, item.args, "", item.line, item.line) for item in apache.read(text)]
+
+
+def _place(made: Host, found: Found) -> bool:
+    """Whether the site has room for both. Files first is for every path here, whatever context it is of, while the
+    model's is for those that no other location answers."""
+    if found.try_files:
+        if _has_contexts(made):
+            return False
+        everything = next((row for row in made.block["locations"] if row["pattern"] == "/"), made.block)
+        everything["try_files"] = found.try_files
+    if found.rewrites:
+        made.block["rewrites"] = [*made.block.get("rewrites", []), *found.rewrites]
+    return True
+
+
+def _has_contexts(made: Host) -> bool:
+    """Whether paths are answered in another way than by files and scripts of the document root."""
+    rows = made.block["locations"]
+    plain = {row["pattern"] for row in rows if row["handler"] == "static" and "alias" not in row}
+    return any(item.name == "context" and (item.value != "/" or "/" not in plain) for item in made.own)
+
+
+def _htaccess(made: Host, node: Node) -> str | None:
+    rules = [item for item in node.body or () if item.name.lower() in RULES]
+    others = len(node.body or ()) - len(rules)
+    ignored = f"; OpenLiteSpeed took no notice of its {others} other directives" if others else ""
+    if not any(item.name.lower() == "rewriterule" for item in rules):
+        return "!nothing in it counts: OpenLiteSpeed reads only rewrite rules there"
+    if not apache_rewrites.is_on(rules):
+        return f"!its rewrite engine is off{ignored}"
+    below = node.value.rstrip("/").removeprefix(made.documents.rstrip("/"))
+    found = apache_rewrites.found(rules, hands_back=True, folder=f"{below}/")
+    why = found.why or ("contexts of the virtual host have them too" if _has_contexts(made) else "")
+    why = why or ("the model has files first for a whole site only" if below and found.try_files else "")
+    if why or not _place(made, found):
+        return f"-its rules have no place in the model ({why}){ignored}"
+    note = f"{'; ' + found.note if found.note else ''}"
+    return f"!{NO_LONGER}what this one says is the site's now{note}{ignored}"
