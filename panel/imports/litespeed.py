@@ -89,7 +89,8 @@ def _members(loader: Loader, node: Node) -> Iterator[Node]:
                 own.append(replace(member, name="vhdomain", body=None))
             said = {item.name for item in own}
             rest = [item for item in (*around, *inside) if item.name not in said & {"vhroot", "vhdomain", "vhaliases"}]
-            yield replace(member, name="virtualhost", body=(*own, *listeners, *rest))
+            mark = replace(member, body=None)  # a listener's maps are read before there are members: none counts
+            yield replace(member, name="virtualhost", body=(mark, *own, *listeners, *rest))
 
 
 def _with_htaccess(loader: Loader, node: Node, everywhere: bool) -> Node:

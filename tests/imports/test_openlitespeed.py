@@ -30,6 +30,7 @@ from tests.support.sshd import SshServer
 from tests.support.waiting import eventually
 
 LISTENERS = """\
+indexFiles index.html
 listener Default {{
   address *:{port}
   secure 0
@@ -162,7 +163,7 @@ class Scene:
             (www / name / "lost.html").write_text("lost")
         (www / "shop" / "downloads" / "a.txt").write_text("text")
         (www / "extra" / ".htaccess").write_text(HTACCESS)
-        self.write("www/second/api/x", "from the upstream")
+        self.write("www/stays/api/x", "from the upstream")
         self.write(
             "tls/own.crt",
             (bundle := self_signed(["shop.example", "www.shop.example"], now=timezone.now())).certificate_pem,
@@ -171,7 +172,7 @@ class Scene:
         self.write("conf/vhosts/shop/vhconf.conf", SHOP)
         self.write("conf/templates/many.conf", TEMPLATE.format(**self.values))
         self.write("conf/extra/extra.conf", EXTRA.format(**self.values))
-        backend = "listener Back {{\n  address 127.0.0.1:{backend}\n  secure 0\n  map second *\n}}\n"
+        backend = "listener Back {{\n  address 127.0.0.1:{backend}\n  secure 0\n  map stays *\n}}\n"
         self.write("conf/httpd_config.conf", self.main() + (LISTENERS + backend).format(**self.values))
         machine.root.chmod(0o755)
         self.install = machine.install(server, Engine.OPENLITESPEED, Layout.VHOSTS)

@@ -51,7 +51,7 @@ def _parts(node: Node, listeners: Sequence[Node], loaded: Loaded, install: Insta
     yield Part(node.file, node.line, node.end)
     for listener in listeners:
         for item in listener.body or ():
-            if item.name == "map" and item.value.split(None, 1)[:1] == [node.value]:
+            if item.name == "map" and item.value.replace("\t", " ").partition(" ")[0] == node.value:
                 yield Part(item.file, item.line, item.end)
     if not litespeed.says(node.body or (), "configfile"):
         return
@@ -98,7 +98,7 @@ def _names(made: Host, listener: Node) -> list[str]:
     names: list[str] = []
     for item in listener.body or ():
         name, _, domains = item.value.replace("\t", " ").partition(" ") if item.name == "map" else ("", "", "")
-        if name == made.node.value:
+        if name == made.node.value and not made.value("member"):
             names += domains.split(",")
     if listener.value in [name.strip() for name in made.value("listeners").split(",")]:
         names += [*made.value("vhdomain").split(","), *made.value("vhaliases").split(",")]

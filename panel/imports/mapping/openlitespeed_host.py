@@ -230,6 +230,7 @@ def _switch(name: str) -> Callable[[Host, Node], str]:
 
 
 _TAKERS: dict[str, Callable[[Host, Node], str | None]] = {
+    "member": lambda made, node: "",
     "vhroot": lambda made, node: "",
     "configfile": lambda made, node: "",
     "enabled": lambda made, node: "" if node.value == "1" else "-it is switched off, and would be on; disable the site",

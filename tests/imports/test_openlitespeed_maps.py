@@ -1,0 +1,95 @@
+"""What becomes of OpenLiteSpeed's templates, rewrite rules and .htaccess files, without a server."""
+
+from __future__ import annotations
+
+import pytest
+
+from panel.imports.mapping import mapped
+from panel.imports.reading import Loader, SourceFile
+from panel.imports.report import FoundSite
+from panel.rendering.spec import InstallSpec
+
+INSTALL = InstallSpec("openlitespeed", "vhosts", "/usr/local/lsws/conf", "/usr/local/lsws/logs", site_roots=("/srv",))
+LISTENER = "listener Default {\n  address *:80\n  map shop shop.example\n}\n"
+HOST = "virtualHost shop {{\n  vhRoot /srv/shop\n  docRoot $VH_ROOT/html\n  {more}\n}}\n"
+FRONT = "RewriteCond %{REQUEST_FILENAME} !-f\nRewriteCond %{REQUEST_FILENAME} !-d\nRewriteRule . /index.php [L]\n"
+AUTO = "rewrite {\nenable 1\nautoLoadHtaccess 1\n}"
+
+
+def sites(main: str, **files: str) -> list[FoundSite]:
+    texts = {"/usr/local/lsws/conf/httpd_config.conf": main} | {name.replace("__", "/"): files[name] for name in files}
+    held = {path: SourceFile(path, text) for path, text in texts.items()}
+    loader = Loader("openlitespeed", lambda path: [held[path]] if path in held else [], "/usr/local/lsws")
+    loaded = loader.load("/usr/local/lsws/conf/httpd_config.conf")
+    assert not loaded.faults
+    return mapped(loaded, INSTALL, "/usr/local/lsws").sites
+
+
+def shop(more: str, **files: str) -> FoundSite:
+    (site,) = sites(LISTENER + HOST.format(more=more), **files)
+    return site
+
+
+def rules(text: str) -> str:
+    return f"rewrite {{\nenable 1\nrules <<<END\n{text}END\n}}"
+
+
+def test_members_of_a_template_are_sites() -> None:
+    main = "listener Default {\n  address *:80\n  map first *\n}\n"
+    main += "vhTemplate many {\n  templateFile conf/templates/many.conf\n  listeners Default\n"
+    main += (
+        "  member first {\n    vhAliases *.first.example\n  }\n  member second {\n    vhDomain two.example\n  }\n}\n"
+    )
+    template = "vhRoot /srv/$VH_NAME\nvirtualHostConfig {\n  docRoot $VH_ROOT/html\n}\n"
+    first, second = sites(main, **{"/usr/local/lsws/conf/templates/many.conf": template})
+    blocks = [site.definition["blocks"][0] for site in (first, second)]
+    assert [block["root"] for block in blocks] == ["/srv/first/html", "/srv/second/html"]
+    assert [block["names"] for block in blocks] == [["first", "*.first.example"], ["two.example"]]
+    assert not blocks[0]["listens"][0]["default_server"], "a listener's map of a member counts for nothing"
+
+
+def test_everything_that_is_no_file_to_one_program_is_try_files() -> None:
+    block = shop(rules(FRONT)).definition["blocks"][0]
+    assert block["try_files"] == ["$uri", "$uri/", "/index.php$is_args$args"]
+    assert "snippets" not in block
+
+
+def test_an_htaccess_file_becomes_the_sites() -> None:
+    own = "RewriteEngine On\nRewriteBase /\nRewriteRule ^index\\.php$ - [L]\n"
+    text = f"<IfModule mod_rewrite.c>\n{own}{FRONT}</IfModule>\n"
+    site = shop(AUTO, **{"/srv/shop/html/.htaccess": text})
+    assert site.definition["blocks"][0]["try_files"] == ["$uri", "$uri/", "/index.php$is_args$args"]
+    assert not site.refused
+    assert next(item.note for item in site.items if item.text.startswith("htaccess")).startswith("the server reads")
+
+
+def test_an_htaccess_file_that_has_no_place_is_lost_with_its_name() -> None:
+    text = "RewriteEngine On\nRewriteCond %{HTTP_USER_AGENT} bot\nRewriteRule . - [F]\n"
+    (item,) = shop(AUTO, **{"/srv/shop/html/.htaccess": text}).refused
+    assert (item.file, item.note.startswith("its rules have no place")) == ("/srv/shop/html/.htaccess", True)
+
+
+def test_without_a_rewrite_block_no_such_file_is_read() -> None:
+    site = shop("", **{"/srv/shop/html/.htaccess": "RewriteEngine On\nRewriteRule . - [F]\n"})
+    assert not [item for item in site.items if item.text.startswith("htaccess")]
+
+
+@pytest.mark.parametrize("context", ["context /api/ {\nallowBrowse 0\n}", "context exp:^/x$ {\nallowBrowse 1\n}"])
+def test_rules_for_every_path_stay_raw_beside_contexts(context: str) -> None:
+    site = shop(context + "\n" + rules(FRONT))
+    assert "RewriteRule . /index.php [L]" in site.definition["blocks"][0]["snippets"]["openlitespeed"]
+
+
+def test_what_would_start_programs_is_lost_and_not_called_mapped() -> None:
+    app = "extprocessor lsphp {\ntype lsapi\naddress uds://tmp/x.sock\npath /usr/bin/lsphp\n}\n"
+    app += "scripthandler {\nadd lsapi:lsphp php\n}"
+    assert {item.text.split()[0] for item in shop(app).refused} == {"extprocessor", "scripthandler"}
+
+
+def test_scripts_that_do_not_run_are_not_let_run_in_silence() -> None:
+    assert [item.text for item in shop("enableScript 0").refused] == ["enablescript 0"]
+
+
+def test_raw_directives_keep_their_paths() -> None:
+    site = shop("context /odd {\nlocation $VH_ROOT/odd/\n}")
+    assert "location /srv/shop/odd/" in site.definition["blocks"][0]["snippets"]["openlitespeed"]
