@@ -225,6 +225,10 @@ def _measure(tool: _Tool, request: Request, emit: Emit, cancelled: lean.Event) -
     sampler = Sampler(request.trees, request.sample_hz)
     phases: list[list[Any]] = []
     _idle(sampler, request.idle_s, phases, cancelled)
+    if _counts_whole_seconds(tool.argv):
+        # siege adds its -t to a clock without fractions (timer.c): begun late in a second, a load of one second
+        # lasts a few milliseconds.
+        cancelled.wait(1.0 - time.time() % 1.0)
     sampler.restart_count()
     started_at, load_from = time.time(), sampler.now()
     pid = tool.start()
@@ -257,6 +261,10 @@ def _measure(tool: _Tool, request: Request, emit: Emit, cancelled: lean.Event) -
         "open_files": limit,
         "disk_full": _is_full(tool.workdir),
     }
+
+
+def _counts_whole_seconds(argv: list[str]) -> bool:
+    return os.path.basename(argv[0]) == "siege" and "-t" in argv
 
 
 def _is_full(folder: str) -> bool:

@@ -20,9 +20,10 @@ from panel.benchmarks.arguments import clean, clean_paths
 from panel.benchmarks.models import ENDED, Run, RunStatus, RunTarget, SuiteRun, SuiteStatus
 from panel.benchmarks.stands import program
 from panel.benchmarks.suites import SUITES
-from panel.benchmarks.suites.choosing import Choice, check_setups, duration_words, expected_s
+from panel.benchmarks.suites.choosing import Choice, check_setups, duration_words, expected_s, protocols
 from panel.benchmarks.suites.definitions import (
     PRESETS,
+    PROTOCOLS,
     Application,
     Case,
     PresetName,
@@ -60,13 +61,17 @@ def suite_start(
     check_setups(definition, setups)
     _check_prepared(definition, host, choice)
     available, left_out = _available(definition, host, setups)
+    if not available and setups:
+        raise ApplicationError(" ".join(left_out), field="setups")
     if not available:
         raise ApplicationError(f"{host.name} has none of the suite's servers. {' '.join(left_out)}", field="host")
     standing = [setup for setup, _ in available]
     cases = [case for case in chosen if speaking(case, standing)]
     if not cases:
-        names = ", ".join(setup.label for setup in standing)
-        raise ApplicationError(f"None of {names} speaks the protocols of these cases.", field="protocols")
+        names = "; ".join(setup.label for setup in standing)
+        spoken = ", ".join(PROTOCOLS[name] for name in protocols(chosen))
+        words = f"On {host.name} these cannot be asked by {spoken}, which the cases need: {names}."
+        raise ApplicationError(words, field="protocols")
     row = SuiteRun(
         suite=suite,
         preset=preset,

@@ -252,3 +252,16 @@ def test_sampling_counts_children(agent: AgentProcess) -> None:
             assert max(cpu for _, cpu, _ in seen[-1]["samples"]["pids"]) > 0
         finally:
             os.killpg(process.pid, signal.SIGKILL)
+
+
+def test_siege_begins_with_a_second_of_the_clock_it_counts_by(
+    agent: AgentProcess, site: tuple[str, NginxInstance]
+) -> None:
+    """Begun anywhere else its -t 1S would last less than a second, down to nothing."""
+    target, _ = site
+    argv = ["siege", "-R", "{workdir}/siegerc", "-b", "-c", "2", "-t", "1S", "-H", "Host: a.example"]
+    files = {"urls": f"http://{target}/\n", "siegerc": SIEGE}
+    for _ in range(3):
+        asked = request(target, [*argv, "-f", "{workdir}/urls"], input_files=files)
+        result = agent.call("bench", asked)
+        assert result["started_at"] % 1.0 < 0.5, result["started_at"]

@@ -20,6 +20,7 @@ from django.conf import LazySettings
 
 from panel.accounts.models import User
 from panel.benchmarks import measuring
+from panel.benchmarks.choices import Tool
 from panel.benchmarks.models import Round, Run, RunStatus, SuiteStatus
 from panel.benchmarks.suite_services import suite_start
 from panel.benchmarks.suites import SUITES
@@ -72,15 +73,15 @@ def parent(pid: int) -> int:
 
 
 @contextmanager
-def while_measuring(folder: Path, deed: Callable[[int], object]) -> Iterator[None]:
-    """`deed(pid of ab)` as soon as it runs."""
+def while_measuring(folder: Path, deed: Callable[[int], object], tool: str = "ab") -> Iterator[None]:
+    """`deed(pid of the load tool)` as soon as it runs."""
     over = threading.Event()
     done = []
 
     def watch() -> None:
         while not over.wait(0.005):
             for pid, name in below(folder).items():
-                if name == "ab":
+                if name == tool:
                     done.append(deed(pid))
                     return
 
@@ -131,6 +132,21 @@ def test_a_load_tool_that_hangs(operator: User, here: Host, temporary: Path, mon
         run = carried(operator, here)
     assert run.status == RunStatus.INVALID
     assert "ab was not done within the time limit and was ended" in run.reasons[0]
+
+
+def test_a_round_in_which_siege_hangs_is_measured_once_more(
+    operator: User, here: Host, temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    suite = SUITES[SLUG]
+    arguments = {"concurrency": 2, "duration_s": 3}
+    case = replace(suite.short[0], tool=Tool.SIEGE, arguments=arguments, rounds=1, warmup_s=0, idle_s=0.0)
+    monkeypatch.setitem(SUITES, SLUG, replace(suite, short=(case,)))
+    monkeypatch.setattr(measuring, "SIEGE_END_S", 3.0)
+    with while_measuring(temporary, lambda pid: os.kill(pid, signal.SIGSTOP), "siege"):
+        run = carried(operator, here)
+    assert run.error == ""
+    assert kept().error == "" and kept().metrics["requests"] > 0
+    assert "siege hung at the end of this round" in kept().output
 
 
 def test_arguments_that_the_hosts_tool_does_not_know(

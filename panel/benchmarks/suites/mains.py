@@ -96,8 +96,6 @@ def _apache(setup: Setup, settings: Settings, as_root: bool) -> dict[str, str]:
         *(_one_process() if settings.one_process else []),
         *([directive("MaxKeepAliveRequests", 0)] if settings.keepalive_requests else []),
         directive("TypesConfig", "/etc/mime.types"),
-        # Files without an ending: nginx has a type for them, Apache none of its own.
-        block("FilesMatch", "^[^.]+$", body=[directive("ForceType", DEFAULT_TYPE)], gap=False),
         block("Directory", "/", body=[directive("AllowOverride", "None"), directive("Require", "all", "denied")]),
         directive("IncludeOptional", "conf.d/*.conf"),
     ]
