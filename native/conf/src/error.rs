@@ -17,6 +17,9 @@ pub struct ConfError {
     pub place: Option<Place>,
 }
 
+/// Where the argument of `-g` stands.
+pub const COMMAND_LINE: &str = "command line";
+
 pub type Result<T> = std::result::Result<T, ConfError>;
 
 impl ConfError {
@@ -45,6 +48,7 @@ impl fmt::Display for ConfError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)?;
         match &self.place {
+            Some(p) if &*p.file == COMMAND_LINE => write!(f, " in {COMMAND_LINE}"),
             Some(p) => write!(f, " in {}:{}", p.file, p.line),
             None => Ok(()),
         }

@@ -1,7 +1,7 @@
 //! Reading a whole configuration: parse, apply, then merge the levels and put the servers together.
 
 use crate::builder::{Builder, HttpNode, LocNode, ServerNode};
-use crate::error::{ConfError, Result};
+use crate::error::{ConfError, Result, COMMAND_LINE};
 use crate::listen::resolve;
 use crate::locations::LocTree;
 use crate::model::*;
@@ -43,9 +43,7 @@ fn read(
     let conf_prefix = file.parent().unwrap_or(Path::new("/")).to_path_buf();
     let mut b = Builder::new(prefix, &conf_prefix);
     if !globals.is_empty() {
-        let label = "command line";
-        // The argument need not end in a semicolon of its own line.
-        let directives = parser::parse_text(label, globals, &conf_prefix)?;
+        let directives = parser::parse_text(COMMAND_LINE, globals, &conf_prefix)?;
         b.apply_all(&directives)?;
     }
     let mut source = Source::default();

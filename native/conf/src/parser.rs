@@ -1,6 +1,6 @@
 //! Reads a configuration file and what it includes into a tree of directives.
 
-use crate::error::{ConfError, Place, Result};
+use crate::error::{ConfError, Place, Result, COMMAND_LINE};
 use crate::lexer::{LexError, Lexer, Token};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -85,18 +85,24 @@ impl Cursor<'_> {
         Err(ConfError::at(message, &self.place()))
     }
 
+    fn is_parameter(&self) -> bool {
+        &*self.file == COMMAND_LINE
+    }
+
+    /// What is said where the text ends too early.
+    fn cut(&self, in_directive: bool) -> &'static str {
+        match (self.is_parameter(), in_directive) {
+            (true, _) => "unexpected end of parameter, expecting \";\"",
+            (false, true) => "unexpected end of file, expecting \";\" or \"}\"",
+            (false, false) => "unexpected end of file, expecting \"}\"",
+        }
+    }
+
     fn token(&mut self, in_directive: bool) -> Result<Token> {
-        let expecting = if in_directive {
-            "\";\" or \"}\""
-        } else {
-            "\"}\""
-        };
         self.lexer.next_token().map_err(|e| {
             let message = match e {
                 LexError::Unexpected(c) => format!("unexpected \"{c}\""),
-                LexError::UnexpectedEnd => {
-                    format!("unexpected end of file, expecting {expecting}")
-                }
+                LexError::UnexpectedEnd => self.cut(in_directive).to_string(),
                 LexError::NotUtf8 => "the text is not valid UTF-8".to_string(),
             };
             ConfError::at(message, &self.place())
@@ -138,7 +144,7 @@ impl Reader<'_> {
         loop {
             match cursor.token(false)? {
                 Token::End if nested => {
-                    return cursor.fail("unexpected end of file, expecting \"}\"");
+                    return cursor.fail(cursor.cut(false));
                 }
                 Token::Close if !nested => return cursor.fail("unexpected \"}\""),
                 Token::End | Token::Close => return Ok(out),
@@ -164,6 +170,9 @@ impl Reader<'_> {
                         block: None,
                     });
                 }
+                Token::Open if cursor.is_parameter() => {
+                    return cursor.fail("block directives are not supported in -g option");
+                }
                 Token::Open => {
                     let place = cursor.place();
                     let block = Some(self.block(cursor, true)?);
@@ -174,9 +183,7 @@ impl Reader<'_> {
                     });
                 }
                 Token::Close => return cursor.fail("unexpected \"}\""),
-                Token::End => {
-                    return cursor.fail("unexpected end of file, expecting \";\" or \"}\"");
-                }
+                Token::End => return cursor.fail(cursor.cut(true)),
             }
         }
     }

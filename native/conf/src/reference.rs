@@ -125,6 +125,7 @@ const NOTES: &[(&str, &str)] = &[
         "Sessions are then kept by the server and good for one use each, not in tickets; over TCP the early request is answered once the handshake is whole.",
     ),
     ("ssl_engine", NO_EFFECT),
+    ("ssl_ocsp", "Refused where HTTP/3 is spoken."),
     (
         "ssl_password_file",
         "Keys in PKCS #8 with PBES2 and AES, as OpenSSL 3 writes them.",

@@ -68,8 +68,7 @@ pub fn parse(args: &[String]) -> Result<Options, String> {
             let what = match letter {
                 'p' => "directory name",
                 'c' | 'e' => "file name",
-                'g' => "parameter",
-                's' => "option",
+                'g' | 's' => "parameter",
                 _ => return Err(format!("invalid option: \"{letter}\"")),
             };
             let value = if rest.is_empty() {

@@ -37,9 +37,6 @@ pub fn run(options: Options) -> ExitCode {
     let report = Reporter::new(&options);
     let mut files = Vec::new();
     let loaded = load(&options, &mut files);
-    if options.dump {
-        dump(&files);
-    }
     let config = match loaded {
         Ok(config) => config,
         Err(message) => {
@@ -56,11 +53,11 @@ pub fn run(options: Options) -> ExitCode {
     if !options.quiet {
         config.warnings.iter().for_each(|w| report.line("warn", w));
     }
+    if options.test {
+        return test(&options, config, &files, &report);
+    }
     if let Some(signal) = options.signal {
         return send_signal(&config, signal, &report);
-    }
-    if options.test {
-        return test(&options, config, &report);
     }
     match Master::start(options, config, &report) {
         Ok(master) => master.serve(),
@@ -88,8 +85,12 @@ impl Reporter {
     }
 
     fn emerg(&self, message: &str) {
-        self.line("emerg", message);
-        log::error_to(&self.log, Level::Emerg, message);
+        self.fail(Level::Emerg, message);
+    }
+
+    fn fail(&self, level: Level, message: &str) {
+        self.line(level.name(), message);
+        log::error_to(&self.log, level, message);
     }
 }
 
@@ -106,23 +107,14 @@ fn fallback_log(options: &Options) -> Vec<ErrorLog> {
 /// The configuration; a test also tells its known mistakes.
 fn load(options: &Options, files: &mut Vec<SourceFile>) -> Result<Config, String> {
     let (prefix, conf) = (options.prefix(), options.conf());
-    let globals = globals(options);
+    let globals = options.globals.trim();
     if !options.test || options.quiet {
-        return gallop_conf::load(&prefix, &conf, &globals, files).map_err(|e| e.to_string());
+        return gallop_conf::load(&prefix, &conf, globals, files).map_err(|e| e.to_string());
     }
-    let (mut config, remarks) = gallop_conf::load_with_remarks(&prefix, &conf, &globals, files)
+    let (mut config, remarks) = gallop_conf::load_with_remarks(&prefix, &conf, globals, files)
         .map_err(|e| e.to_string())?;
     config.warnings.extend(remarks);
     Ok(config)
-}
-
-/// The directives of `-g`.
-fn globals(options: &Options) -> String {
-    let mut globals = options.globals.trim().to_string();
-    if !globals.is_empty() && !globals.ends_with([';', '}']) {
-        globals.push(';');
-    }
-    globals
 }
 
 fn dump(files: &[SourceFile]) {
@@ -148,16 +140,14 @@ fn send_signal(config: &Config, signal: Signal, report: &Reporter) -> ExitCode {
     let text = match std::fs::read_to_string(&path) {
         Ok(text) => text,
         Err(e) => {
-            report.emerg(&log::open_failed(&path, &e));
+            report.fail(Level::Error, &log::open_failed(&path, &e));
             return ExitCode::FAILURE;
         }
     };
     let Some(pid) = text.trim().parse::<Pid>().ok().filter(|p| *p > 0) else {
-        report.emerg(&format!(
-            "invalid PID number \"{}\" in \"{}\"",
-            text.trim(),
-            path.display()
-        ));
+        let text = text.trim();
+        let message = format!("invalid PID number \"{text}\" in \"{}\"", path.display());
+        report.fail(Level::Error, &message);
         return ExitCode::FAILURE;
     };
     let number = match signal {
@@ -170,14 +160,15 @@ fn send_signal(config: &Config, signal: Signal, report: &Reporter) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
             let words = gallop_conf::parser::os_error(&e);
-            report.emerg(&format!("kill({pid}, {number}) failed ({words})"));
+            let message = format!("kill({pid}, {number}) failed ({words})");
+            report.fail(Level::Alert, &message);
             ExitCode::FAILURE
         }
     }
 }
 
 /// Opens what the server would open, without taking anything over.
-fn test(options: &Options, config: Config, report: &Reporter) -> ExitCode {
+fn test(options: &Options, config: Config, files: &[SourceFile], report: &Reporter) -> ExitCode {
     let conf = options.conf();
     if !options.quiet {
         eprintln!(
@@ -201,6 +192,9 @@ fn test(options: &Options, config: Config, report: &Reporter) -> ExitCode {
                     "gallop: configuration file {} test is successful",
                     conf.display()
                 );
+            }
+            if options.dump {
+                dump(files);
             }
             ExitCode::SUCCESS
         }

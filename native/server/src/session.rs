@@ -249,6 +249,12 @@ async fn shake(
     let stream = hello.finish(&context).await?;
     let session = stream.session();
     let mut info = describe(session, session.server_name(), &context);
+    if let (Some(inquiry), "SUCCESS") = (&context.ocsp, info.client_verify.as_str()) {
+        let shown = session.peer_certificates().unwrap_or_default();
+        if let Some(reason) = inquiry.refuses(shown).await {
+            info.client_verify = format!("FAILED:{reason}");
+        }
+    }
     info.ciphers = ciphers;
     info.session_id = session_id(session);
     let signed = stream.signed();

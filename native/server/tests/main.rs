@@ -13,6 +13,7 @@ mod site;
 
 mod attacks;
 mod cache;
+mod command_line;
 mod http1;
 mod http2;
 mod http3;

@@ -1,4 +1,4 @@
-//! What an authority says of the server's certificates (`ssl_stapling`), with OpenSSL's own authority,
+//! What an authority says of the server's certificates (`ssl_stapling`) and the clients' (`ssl_ocsp`), with OpenSSL's own authority,
 //! responder and client.
 
 use crate::common::Server;
@@ -9,11 +9,12 @@ use crate::site::{self, Folder};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::WebPkiServerVerifier;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{
     ClientConfig, ClientConnection, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
+    StreamOwned,
 };
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
@@ -307,6 +308,161 @@ fn certificates_are_shown_with_answers_over_every_version_of_http() {
     wait_for("the reason", &server, || server.errors().contains(&reason));
     assert!(ask("revoked.example", b"http/1.1").is_empty());
     assert!(shown_by_quic(&authority, port, "revoked.example").is_empty());
+}
+
+/// Asks for `/`, showing a certificate; what `$ssl_client_verify` says, or the error page.
+fn verified(authority: &Authority, port: u16, name: &str) -> String {
+    let mut roots = RootCertStore::empty();
+    roots.add(authority.der()).unwrap();
+    let chain = CertificateDer::from_pem_slice(authority.read(&format!("{name}.own")).as_bytes());
+    let key = PrivateKeyDer::from_pem_slice(authority.read(&format!("{name}.key")).as_bytes());
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_client_auth_cert(vec![chain.unwrap()], key.unwrap())
+        .unwrap();
+    let server = ServerName::try_from("site.example").unwrap();
+    let tls = ClientConnection::new(Arc::new(config), server).unwrap();
+    let socket = TcpStream::connect(("127.0.0.1", port)).expect("connected");
+    socket.set_read_timeout(Some(crate::PATIENCE)).unwrap();
+    let mut stream = StreamOwned::new(tls, socket);
+    let request = "GET / HTTP/1.1\r\nHost: site.example\r\nConnection: close\r\n\r\n";
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+/// A server that wants clients to show certificates; `more` goes into it.
+fn verifying(authority: &Authority, port: u16, more: &str) -> Server {
+    let (pair, trusted) = (authority.pair("site.example"), authority.path("ca.pem"));
+    Server::start(
+        &format!(
+            "server {{ listen 127.0.0.1:{port} ssl; server_name site.example; {pair}
+             ssl_verify_client on; ssl_client_certificate {trusted}; {more}
+             add_header X-Verify [$ssl_client_verify] always;
+             location / {{ return 200 served; }} }}"
+        ),
+        |_| {},
+    )
+}
+
+#[test]
+fn authorities_are_asked_about_the_certificates_of_clients() {
+    let authority = Authority::new();
+    for name in ["site.example", "good", "revoked", "kept"] {
+        authority.issue(name, "site");
+    }
+    authority.revoke("revoked");
+    let responder = authority.respond();
+    let (port, keeping) = (free_port(), free_port());
+    let server = verifying(&authority, port, "ssl_ocsp on;");
+    let cache = "ssl_ocsp leaf; ssl_ocsp_cache shared:OCSP:1m;";
+    let keeper = verifying(&authority, keeping, cache);
+    let is_served = |port, name| {
+        let answer = verified(&authority, port, name);
+        let good = answer.contains("X-Verify: [SUCCESS]") && answer.ends_with("served");
+        assert!(good || answer.starts_with("HTTP/1.1 400 "), "{answer}");
+        (good, answer)
+    };
+    for (port, server) in [(port, &server), (keeping, &keeper)] {
+        let (good, said) = is_served(port, "good");
+        assert!(good, "{said} {}", server.errors());
+        let (good, said) = is_served(port, "revoked");
+        assert!(
+            !good && said.contains("[FAILED:certificate revoked]"),
+            "{said}"
+        );
+    }
+    // Nobody answers any more: what is known is still good, what is not is refused.
+    drop(responder);
+    assert!(is_served(keeping, "good").0);
+    for (port, name, server) in [(keeping, "kept", &keeper), (port, "good", &server)] {
+        let (good, said) = is_served(port, name);
+        assert!(
+            !good && said.contains("[FAILED:certificate status request failed]"),
+            "{said}"
+        );
+        let reason = format!(
+            "connect() failed (111: Connection refused) while requesting certificate status, \
+             responder: 127.0.0.1, peer: 127.0.0.1:{}",
+            authority.port
+        );
+        assert!(server.errors().contains(&reason), "{}", server.errors());
+    }
+}
+
+#[test]
+fn certificates_of_clients_without_a_responder_are_refused() {
+    let authority = Authority::new();
+    for name in ["site.example", "silent"] {
+        authority.issue(name, "silent");
+    }
+    let _responder = authority.respond();
+    let (port, named) = (free_port(), free_port());
+    let server = verifying(&authority, port, "ssl_ocsp leaf;");
+    let said = verified(&authority, port, "silent");
+    assert!(
+        said.contains("[FAILED:certificate status request failed]"),
+        "{said}"
+    );
+    assert!(server
+        .errors()
+        .contains("no OCSP responder URL in certificate"));
+    let more = format!(
+        "ssl_ocsp leaf; ssl_ocsp_responder http://127.0.0.1:{};",
+        authority.port
+    );
+    let server = verifying(&authority, named, &more);
+    let said = verified(&authority, named, "silent");
+    assert!(said.ends_with("served"), "{said} {}", server.errors());
+}
+
+#[test]
+fn what_cannot_be_asked_is_an_error_of_the_configuration() {
+    let authority = Authority::new();
+    authority.issue("site.example", "site");
+    let (pair, trusted) = (authority.pair("site.example"), authority.path("ca.pem"));
+    for (listen, more, reason) in [
+        ("ssl", "ssl_ocsp maybe;", "invalid value \"maybe\""),
+        (
+            "ssl",
+            "ssl_ocsp on; ssl_ocsp_cache shared:A:1k;",
+            "OCSP cache \"shared:A:1k\" is too small",
+        ),
+        (
+            "ssl",
+            "ssl_ocsp on; ssl_ocsp_cache A:1m;",
+            "invalid OCSP cache \"A:1m\"",
+        ),
+        (
+            "ssl",
+            "ssl_ocsp on; ssl_ocsp_responder https://127.0.0.1;",
+            "invalid URL prefix in OCSP responder \"https://127.0.0.1\" in \"ssl_ocsp_responder\"",
+        ),
+        (
+            "ssl",
+            "ssl_ocsp leaf; ssl_verify_client optional_no_ca;",
+            "\"ssl_ocsp\" is incompatible with \"ssl_verify_client optional_no_ca\"",
+        ),
+        (
+            "quic",
+            "ssl_ocsp on;",
+            "\"ssl_ocsp\" is not supported where \"listen ... quic\" is",
+        ),
+    ] {
+        let verify = match more.contains("ssl_verify_client") {
+            true => "",
+            false => "ssl_verify_client on;",
+        };
+        let http = format!(
+            "server {{ listen 127.0.0.1:1 {listen}; {pair} ssl_client_certificate {trusted}; {verify} {more} }}"
+        );
+        let (good, said) = site::check(&site::configuration(&http));
+        assert!(!good && said.contains(reason), "{more}: {said}");
+    }
 }
 
 #[test]

@@ -8,6 +8,9 @@ use crate::table::{ctx::*, *};
 use crate::values::{parse_digits, parse_sec, parse_size};
 use std::sync::Arc;
 
+/// Bytes of the smallest shared memory.
+const SMALLEST_ZONE: u64 = 8 * 4096;
+
 pub const TABLE: &[Spec] = &[
     with("ssl_certificate", HS, ONE, |b, d| {
         let file = certificate(b, d)?;
@@ -115,6 +118,21 @@ pub const TABLE: &[Spec] = &[
         ONE,
         Setter::ConfPath(|b| &mut b.srv().ssl_crl),
     ),
+    with("ssl_ocsp", HS, ONE, |b, d| {
+        let choices = &[("off", Ocsp::Off), ("on", Ocsp::On), ("leaf", Ocsp::Leaf)];
+        let value = choice(d, &d.args()[0], choices)?;
+        store(&mut b.srv().ssl_ocsp, value, d)
+    }),
+    simple(
+        "ssl_ocsp_responder",
+        HS,
+        ONE,
+        Setter::Str(|b| &mut b.srv().ssl_ocsp_responder),
+    ),
+    with("ssl_ocsp_cache", HS, ONE, |b, d| {
+        let cache = ocsp_cache(&d.args()[0])?;
+        store(&mut b.srv().ssl_ocsp_cache, cache, d)
+    }),
     simple(
         "ssl_stapling",
         HS,
@@ -244,6 +262,25 @@ fn unknown_command(name: &str, value: &str) -> ConfError {
     ))
 }
 
+/// Name and bytes of `shared:name:size`.
+fn ocsp_cache(word: &str) -> Result<Option<(String, u64)>> {
+    if word == "off" {
+        return Ok(None);
+    }
+    let invalid = || ConfError::new(format!("invalid OCSP cache \"{word}\""));
+    let zone = word.strip_prefix("shared:").and_then(|z| z.split_once(':'));
+    let (name, size) = zone
+        .filter(|(name, _)| !name.is_empty())
+        .ok_or_else(invalid)?;
+    let bytes = parse_size(size).ok_or_else(invalid)?;
+    if bytes < SMALLEST_ZONE {
+        return Err(ConfError::new(format!(
+            "OCSP cache \"{word}\" is too small"
+        )));
+    }
+    Ok(Some((name.to_string(), bytes)))
+}
+
 fn session_cache(b: &mut Builder, d: &Directive) -> Result<()> {
     let invalid = |w: &str| ConfError::at(format!("invalid session cache \"{w}\""), &d.place);
     let (mut builtin, mut zone, mut fixed) = (false, None, None);
@@ -258,7 +295,7 @@ fn session_cache(b: &mut Builder, d: &Directive) -> Result<()> {
             }
             ["shared", name, size] if !name.is_empty() => {
                 let bytes = parse_size(size).ok_or_else(|| invalid(word))?;
-                if bytes < 8 * 4096 {
+                if bytes < SMALLEST_ZONE {
                     return Err(ConfError::new(format!(
                         "session cache \"{word}\" is too small"
                     )));

@@ -145,6 +145,15 @@ pub enum VerifyClient {
     OptionalNoCa,
 }
 
+/// About which certificates of a client's chain authorities are asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ocsp {
+    Off,
+    /// The client's own.
+    Leaf,
+    On,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SessionCache {
     Off,
@@ -213,6 +222,9 @@ inherited! {
         ssl_client_certificate: PathBuf,
         ssl_trusted_certificate: PathBuf,
         ssl_crl: PathBuf,
+        ssl_ocsp: Ocsp,
+        ssl_ocsp_responder: String,
+        ssl_ocsp_cache: Option<(String, u64)>,
         ssl_stapling: bool,
         ssl_stapling_file: PathBuf,
         ssl_stapling_responder: String,

@@ -2,7 +2,7 @@
 
 use super::certificates::{Choice, Source};
 use super::named::{self, Named};
-use super::ocsp::Stapler;
+use super::ocsp::{Inquiry, Stapler};
 use super::tickets::{Expiring, FileTickets};
 use super::verify::{verifiers, AnyCertificate, Authorities, Client, Judge};
 use super::{ciphers, error, Result, TlsError};
@@ -55,6 +55,8 @@ pub struct Settings {
     pub session_timeout: u32,
     /// `ssl_stapling`, when it is on.
     pub stapling: Option<Stapler>,
+    /// `ssl_ocsp`, when it is on.
+    pub ocsp: Option<Arc<Inquiry>>,
     /// `ssl_early_data`.
     pub early_data: bool,
     /// `ssl_certificate_compression`.
@@ -90,6 +92,8 @@ pub struct Context {
     /// Judges client certificates after the handshake.
     pub judge: Option<Arc<Judge>>,
     named: Option<Arc<Named>>,
+    /// Asks authorities about client certificates that are good otherwise.
+    pub ocsp: Option<Arc<Inquiry>>,
 }
 
 impl Context {
@@ -136,6 +140,7 @@ impl Context {
             config: Arc::new(config),
             judge,
             named: settings.named.clone(),
+            ocsp: settings.ocsp.clone(),
         })
     }
 

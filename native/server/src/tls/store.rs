@@ -3,14 +3,16 @@
 
 use super::certificates::{chain, passwords, Choice};
 use super::named::{client_by_name, Named};
-use super::ocsp::Stapler;
+use super::ocsp::{Cache, Inquiry, Responder, Stapler, RESOLVER_TIMEOUT};
 use super::{
     error, Alpn, Authorities, Client, Context, Result, Sessions, Settings, Source, TlsError,
 };
 use gallop_conf::model::{
-    items, Config, Endpoint, ErrorLog, Server, SessionCache, SrvConf, SslCommand, VerifyClient,
+    items, Config, Endpoint, ErrorLog, Ocsp, Server, SessionCache, SrvConf, SslCommand,
+    VerifyClient,
 };
 use gallop_conf::template::Template;
+use rustls::pki_types::CertificateDer;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -33,6 +35,8 @@ struct ServerTls {
 pub struct Store {
     servers: HashMap<usize, ServerTls>,
     shared_sessions: HashMap<String, Sessions>,
+    /// By the names of their zones.
+    ocsp_caches: HashMap<String, Arc<Cache>>,
     logs: Arc<[ErrorLog]>,
     /// What paths of certificates are relative to.
     base: PathBuf,
@@ -106,6 +110,7 @@ impl Store {
         }
         let mut settings = settings(&server.conf, &self.base).map_err(at)?;
         settings.stapling = self.stapler(server).map_err(at)?;
+        settings.ocsp = self.inquiry(server, quic).map_err(at)?;
         let mut warnings = Vec::new();
         let pairs = Arc::new(Choice::load(&settings, &mut warnings).map_err(at)?);
         self.warnings.append(&mut warnings);
@@ -155,11 +160,7 @@ impl Store {
         if conf.ssl_stapling != Some(true) {
             return Ok(None);
         }
-        let files = [&conf.ssl_client_certificate, &conf.ssl_trusted_certificate];
-        let mut trusted = Vec::new();
-        for path in files.into_iter().flatten() {
-            trusted.extend(chain(&Source::File(path.clone()))?);
-        }
+        let trusted = authorities(conf)?;
         Ok(Some(Stapler {
             file: conf.ssl_stapling_file.clone(),
             responder: conf.ssl_stapling_responder.clone(),
@@ -169,6 +170,37 @@ impl Store {
             resolver_timeout: server.root.conf.resolver_timeout,
             logs: self.logs.clone(),
         }))
+    }
+
+    fn inquiry(&mut self, server: &Server, quic: bool) -> Result<Option<Arc<Inquiry>>> {
+        let conf = &server.conf;
+        let asked = conf.ssl_ocsp.unwrap_or(Ocsp::Off);
+        let verify = conf.ssl_verify_client.unwrap_or(VerifyClient::Off);
+        if asked == Ocsp::Off || verify == VerifyClient::Off {
+            return Ok(None);
+        }
+        if verify == VerifyClient::OptionalNoCa {
+            return error("\"ssl_ocsp\" is incompatible with \"ssl_verify_client optional_no_ca\"");
+        }
+        if quic {
+            return error("\"ssl_ocsp\" is not supported where \"listen ... quic\" is");
+        }
+        let zone = conf.ssl_ocsp_cache.as_ref().and_then(Option::as_ref);
+        let cache = zone.map(|(name, bytes)| {
+            let known = self.ocsp_caches.entry(name.clone());
+            known
+                .or_insert_with(|| Arc::new(Cache::new(*bytes)))
+                .clone()
+        });
+        Ok(Some(Arc::new(Inquiry {
+            whole: asked == Ocsp::On,
+            responder: responder(server)?,
+            cache,
+            trusted: authorities(conf)?,
+            resolver: server.root.conf.resolver.clone(),
+            resolver_timeout: server.root.conf.resolver_timeout,
+            logs: self.logs.clone(),
+        })))
     }
 
     /// The context for handshakes of a server block; `None` if it rejects them.
@@ -241,6 +273,31 @@ impl ContextsByName {
     }
 }
 
+/// `ssl_ocsp_responder`.
+fn responder(server: &Server) -> Result<Option<Responder>> {
+    let Some(address) = &server.conf.ssl_ocsp_responder else {
+        return Ok(None);
+    };
+    let conf = &server.root.conf;
+    let patience = conf.resolver_timeout.unwrap_or(RESOLVER_TIMEOUT);
+    match Responder::new(address, conf.resolver.clone(), patience) {
+        Ok(responder) => Ok(Some(responder)),
+        Err(reason) => error(format!(
+            "{reason} in OCSP responder \"{address}\" in \"ssl_ocsp_responder\""
+        )),
+    }
+}
+
+/// All certificates of authorities that a server block knows.
+fn authorities(conf: &SrvConf) -> Result<Vec<CertificateDer<'static>>> {
+    let files = [&conf.ssl_client_certificate, &conf.ssl_trusted_certificate];
+    let mut known = Vec::new();
+    for path in files.into_iter().flatten() {
+        known.extend(chain(&Source::File(path.clone()))?);
+    }
+    Ok(known)
+}
+
 /// What sessions are shared by, where a cache has a name.
 fn zone_and_certificates(conf: &SrvConf) -> Option<String> {
     let Some(SessionCache::Shared {
@@ -299,6 +356,7 @@ fn settings(conf: &SrvConf, base: &Path) -> Result<Settings> {
         },
         session_timeout: u32::try_from(conf.ssl_session_timeout.unwrap_or(300)).unwrap_or(u32::MAX),
         stapling: None,
+        ocsp: None,
         early_data: conf.ssl_early_data.unwrap_or(false),
         compression: conf.ssl_certificate_compression.unwrap_or(false),
     };

@@ -66,6 +66,8 @@ pub enum Trust {
     Anybody,
     /// One of `chain`, or as below.
     ChainOrIssuer,
+    /// The certificate's issuer, or who acts for it.
+    Issuer,
 }
 
 type Result<T> = std::result::Result<T, String>;
@@ -230,6 +232,7 @@ impl Signers<'_> {
         let is_free = match self.trust {
             Trust::Anybody => true,
             Trust::ChainOrIssuer => !ours.is_empty(),
+            Trust::Issuer => false,
         };
         if is_free {
             return Ok(());

@@ -1,16 +1,37 @@
 //! What certificate authorities say of their certificates (OCSP, RFC 6960): answers that the server's own
-//! certificates are shown with (`ssl_stapling`).
+//! certificates are shown with (`ssl_stapling`), and those about the clients' (`ssl_ocsp`).
 
 mod answer;
+mod clients;
 mod responder;
 mod staple;
 
 pub use answer::check_file;
+pub use clients::{Cache, Inquiry};
+pub use responder::Responder;
 pub use staple::{Staple, Stapler};
 
 use super::x509::der::{expect, written, INTEGER, NULL, OBJECT, OCTET_STRING, SEQUENCE};
 use super::x509::Certificate;
 use aws_lc_rs::digest::{digest, SHA1_FOR_LEGACY_USE_ONLY};
+use responder::Failure;
+use rustls::pki_types::UnixTime;
+
+/// `resolver_timeout` where there is none, in milliseconds.
+pub const RESOLVER_TIMEOUT: u64 = 30_000;
+
+/// Seconds since 1970.
+fn now() -> i64 {
+    i64::try_from(UnixTime::now().as_secs()).unwrap_or(i64::MAX)
+}
+
+/// A failure in nginx's words.
+fn told(failure: &Failure, host: &str) -> String {
+    let reason = &failure.reason;
+    let peer = failure.peer.map(|peer| format!(", peer: {peer}"));
+    let peer = peer.unwrap_or_default();
+    format!("{reason} while requesting certificate status, responder: {host}{peer}")
+}
 
 /// id-sha1.
 const SHA1: &[u8] = &[0x2b, 0x0e, 3, 2, 0x1a];

@@ -46,20 +46,42 @@ impl Responder {
         resolver: Option<Arc<ResolverConf>>,
         patience: u64,
     ) -> Result<Self, String> {
-        let rest = match address.split_at_checked(7) {
-            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http://") => rest,
-            _ => return Err("invalid URL prefix".into()),
-        };
-        let end = rest.find('/').unwrap_or(rest.len());
-        let (authority, path) = rest.split_at(end);
-        let (host, port) = listen::split_port(authority)?;
-        if host.is_empty() {
-            return Err("no host".into());
-        }
+        let (authority, _) = parts(address)?;
+        let (host, _) = listen::split_port(authority)?;
         let addresses = match (&resolver, literal(host)) {
             (Some(_), None) => Vec::new(),
             _ => listen::resolve(authority, 80)?,
         };
+        Self::at(address, addresses, resolver, patience)
+    }
+
+    /// Reads the address in a certificate that a client shows: nobody waits for the system to look it up.
+    ///
+    /// # Errors
+    /// In nginx's words, to be followed by the address.
+    pub fn of_client(
+        address: &str,
+        resolver: Option<Arc<ResolverConf>>,
+        patience: u64,
+    ) -> Result<Self, String> {
+        let (authority, _) = parts(address)?;
+        let (host, port) = listen::split_port(authority)?;
+        let addresses = match (literal(host), &resolver) {
+            (Some(ip), _) => vec![SocketAddr::new(ip, port.unwrap_or(80))],
+            (None, Some(_)) => Vec::new(),
+            (None, None) => return Err(format!("no resolver defined to resolve {host}")),
+        };
+        Self::at(address, addresses, resolver, patience)
+    }
+
+    fn at(
+        address: &str,
+        addresses: Vec<SocketAddr>,
+        resolver: Option<Arc<ResolverConf>>,
+        patience: u64,
+    ) -> Result<Self, String> {
+        let (authority, path) = parts(address)?;
+        let (host, port) = listen::split_port(authority)?;
         let slash = if path.ends_with('/') { "" } else { "/" };
         Ok(Self {
             host: host.to_string(),
@@ -120,6 +142,20 @@ impl Responder {
         let (uri, host) = (&self.uri, &self.host);
         format!("GET {uri}{encoded} HTTP/1.0\r\nHost: {host}\r\n\r\n")
     }
+}
+
+/// Host with port, and path, of an address.
+fn parts(address: &str) -> Result<(&str, &str), String> {
+    let rest = match address.split_at_checked(7) {
+        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http://") => rest,
+        _ => return Err("invalid URL prefix".into()),
+    };
+    let end = rest.find('/').unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(end);
+    if listen::split_port(authority)?.0.is_empty() {
+        return Err("no host".into());
+    }
+    Ok((authority, path))
 }
 
 fn literal(host: &str) -> Option<IpAddr> {

@@ -3,13 +3,13 @@
 
 use super::answer::{read, Answer, Signers, Status, Trust};
 use super::responder::{Failure, Responder};
-use super::{check_file, Subject};
+use super::{check_file, now, told, Subject, RESOLVER_TIMEOUT};
 use crate::tls::x509::Certificate;
 use crate::tls::{Result, TlsError};
 use gallop_conf::model::{ErrorLog, Level, ResolverConf};
 use gallop_engine::log;
 use rustls::crypto::aws_lc_rs::default_provider;
-use rustls::pki_types::{CertificateDer, UnixTime};
+use rustls::pki_types::CertificateDer;
 use rustls::sign::CertifiedKey;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -19,8 +19,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// most.
 const AGAIN: i64 = 300;
 const AGAIN_AT_MOST: i64 = 3600;
-/// `resolver_timeout` where there is none, in milliseconds.
-const RESOLVER_TIMEOUT: u64 = 30_000;
 
 /// `ssl_stapling` and what belongs to it, of one server block.
 #[derive(Clone, Default)]
@@ -68,10 +66,6 @@ impl std::fmt::Debug for Staple {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Staple").field("name", &self.name).finish()
     }
-}
-
-fn now() -> i64 {
-    i64::try_from(UnixTime::now().as_secs()).unwrap_or(i64::MAX)
 }
 
 /// When to ask again for what is known until `valid`: before that, but neither at once nor too late.
@@ -220,12 +214,8 @@ impl Staple {
     }
 
     fn log(&self, failure: &Failure) {
-        let (reason, host, name) = (&failure.reason, &self.responder.host, &self.name);
-        let peer = failure.peer.map(|peer| format!(", peer: {peer}"));
-        let peer = peer.unwrap_or_default();
-        let message = format!(
-            "{reason} while requesting certificate status, responder: {host}{peer}, certificate: \"{name}\""
-        );
+        let (what, name) = (told(failure, &self.responder.host), &self.name);
+        let message = format!("{what}, certificate: \"{name}\"");
         log::error_to(&self.logs, Level::Error, &message);
     }
 }

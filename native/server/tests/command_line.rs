@@ -1,0 +1,103 @@
+//! What the command line answers, in nginx's words.
+
+use crate::site::{self, Folder};
+use std::process::Command;
+
+const GOOD: &str = "pid g.pid; events {} http { include types.inc; }\n";
+const TYPES: &str = "types {}\n";
+
+/// Runs the binary where `good.conf` and `bad.conf` are: its exit code, and what it says on either way. The
+/// folder is called DIR.
+fn run(args: &[&str]) -> (i32, String, String) {
+    let folder = Folder::new();
+    folder.write("good.conf", GOOD);
+    folder.write("types.inc", TYPES);
+    folder.write("bad.conf", "events {}\nhttp { nonsense on; }\n");
+    let out = Command::new(site::BINARY)
+        .args(["-p", site::path(&folder.0), "-e", "error.log"])
+        .args(args)
+        .output()
+        .expect("the binary runs");
+    let text = |bytes| String::from_utf8_lossy(bytes).replace(site::path(&folder.0), "DIR");
+    let code = out.status.code().expect("it ends by itself");
+    (code, text(&out.stdout), text(&out.stderr))
+}
+
+#[test]
+fn tests_say_what_they_found() {
+    let good = "gallop: the configuration file DIR/good.conf syntax is ok\n\
+                gallop: configuration file DIR/good.conf test is successful\n";
+    let bad = "gallop: [emerg] unknown directive \"nonsense\" in DIR/bad.conf:2\n\
+               gallop: configuration file DIR/bad.conf test failed\n";
+    let dump = format!(
+        "# configuration file DIR/good.conf:\n{GOOD}\n# configuration file DIR/types.inc:\n{TYPES}\n"
+    );
+    for (args, want) in [
+        (&["-t", "-c", "good.conf"][..], (0, "", good)),
+        (&["-tq", "-c", "good.conf"], (0, "", "")),
+        (&["-T", "-c", "good.conf"], (0, &*dump, good)),
+        (&["-qT", "-cgood.conf"], (0, &*dump, "")),
+        (&["-t", "-c", "bad.conf"], (1, "", bad)),
+        (&["-T", "-q", "-c", "bad.conf"], (1, "", bad)),
+        // A test sends no signals.
+        (&["-s", "stop", "-t", "-c", "good.conf"], (0, "", good)),
+    ] {
+        let (code, out, err) = run(args);
+        assert_eq!((code, &*out, &*err), want, "{args:?}");
+    }
+}
+
+#[test]
+fn directives_of_the_command_line_are_read_first() {
+    let failed = "gallop: configuration file DIR/good.conf test failed\n";
+    for (globals, reason) in [
+        ("worker_processes 2;", ""),
+        ("worker_processes 2; env A=b;", ""),
+        ("", ""),
+        (
+            "worker_processes 2",
+            "unexpected end of parameter, expecting \";\" in command line",
+        ),
+        (
+            "nonsense;",
+            "unknown directive \"nonsense\" in command line",
+        ),
+        (
+            "events { }",
+            "block directives are not supported in -g option in command line",
+        ),
+        (
+            "pid other.pid;",
+            "\"pid\" directive is duplicate in DIR/good.conf:1",
+        ),
+    ] {
+        let (code, _, said) = run(&["-t", "-q", "-c", "good.conf", "-g", globals]);
+        if reason.is_empty() {
+            assert_eq!((code, &*said), (0, ""), "{globals}");
+        } else {
+            let want = format!("gallop: [emerg] {reason}\n{failed}");
+            assert_eq!((code, said), (1, want), "{globals}");
+        }
+    }
+}
+
+#[test]
+fn wrong_options_are_named() {
+    for (args, want) in [
+        (&["-s", "again"][..], "invalid option: \"-s again\""),
+        (&["-s"], "option \"-s\" requires parameter"),
+        (&["-g"], "option \"-g\" requires parameter"),
+        (&["-c"], "option \"-c\" requires file name"),
+        (&["-p"], "option \"-p\" requires directory name"),
+        (&["-x"], "invalid option: \"x\""),
+        (&["start"], "invalid option: \"start\""),
+        (
+            &["-s", "reload", "-c", "good.conf"],
+            "[error] open() \"DIR/g.pid\" failed (2: No such file or directory)",
+        ),
+    ] {
+        let (code, out, err) = run(args);
+        assert_eq!((code, &*out), (1, ""), "{args:?}");
+        assert_eq!(err, format!("gallop: {want}\n"), "{args:?}");
+    }
+}
