@@ -132,6 +132,12 @@ EXPLAINED = (
         lambda case: "%2e%2e" in case.request.target.lower(),
     ),
     Explained(
+        "dot segment",
+        OPENLITESPEED,
+        "Conditions of rules see a path's /./ as it came, so that another location's may hold; nginx takes it out first.",
+        lambda case: "/./" in case.request.target,
+    ),
+    Explained(
         "encoded slash",
         OPENLITESPEED,
         "A %2F beside a slash stays one more slash of the path; nginx takes the two for one.",
