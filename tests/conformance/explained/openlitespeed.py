@@ -134,7 +134,7 @@ EXPLAINED = (
     Explained(
         "dot segment",
         OPENLITESPEED,
-        "Conditions of rules see a path's /./ as it came, so that another location's may hold; nginx takes it out first.",
+        "Conditions of rules see a path's /./ as it came, so another location may hold; nginx takes it out.",
         lambda case: "/./" in case.request.target,
     ),
     Explained(
