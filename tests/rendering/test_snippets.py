@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from panel.rendering import render, snippets
 from panel.rendering.errors import NotExpressible
 from panel.rendering.readers import Unreadable, apache, nginx, openlitespeed
-from panel.rendering.spec import Location, SiteSpec
+from panel.rendering.spec import InstallSpec, Listen, Location, ServerBlock, SiteSpec
 from tests.rendering.cases import INSTALLS
 from tests.rendering.hostile import block, site, values
 
@@ -143,3 +143,13 @@ def test_what_is_not_refused_stays_in_its_block(engine: str, text: str) -> None:
         raise AssertionError(f"{text!r} passed but does not fit into a block: {error}") from error
     assert outer.body is not None
     assert outer.body[-1].name.lower() == "marker"
+
+
+def test_a_second_rewrite_block_is_refused_where_openlitespeed_would_take_no_notice_of_it() -> None:
+    again = "rewrite {\nenable 1\nrules <<<END\nRewriteRule ^/a$ /b [L]\nEND\n}"
+    install = InstallSpec("openlitespeed", "vhosts", "/usr/local/lsws/conf", "/usr/local/lsws/logs", "1.9.1")
+    block = ServerBlock((Listen(80),), ("a.example",), root="/srv/a", snippet=again)
+    assert "RewriteRule ^/a$" in render(SiteSpec("a", (block,)), install)[0].text
+    place = Location("", "/old/", "return", return_code=301, return_value="/new/")
+    with pytest.raises(NotExpressible, match="holds a block rewrite"):
+        render(SiteSpec("a", (replace(block, locations=(place,)),)), install)

@@ -16,9 +16,11 @@ from panel.rendering.openlitespeed.cache import cached, module
 from panel.rendering.openlitespeed.context import context, literal, prefixes_suffice, realm_name
 from panel.rendering.openlitespeed.hosts import folder, host_name, pool_app, upstream_app
 from panel.rendering.openlitespeed.quoting import path, value
+from panel.rendering.readers.openlitespeed import read
 from panel.rendering.spec import Header, InstallSpec, Location, ServerBlock, SiteSpec
 from panel.rendering.tree import Directive, Lines, Node, Raw, block, directive
 
+ONCE = {"rewrite"}  # of several the first counts (XmlNode::getChild in src/util/xmlnode.cpp)
 LEVELS = {"debug": "DEBUG", "info": "INFO", "notice": "NOTICE", "warn": "WARN", "error": "ERROR", "crit": "ERROR"}
 
 REFUSALS = (401, 403)
@@ -38,7 +40,15 @@ def host(spec: SiteSpec, install: InstallSpec, number: int) -> tuple[Node, ...]:
     nodes += _contexts(spec, install, found, everywhere)
     nodes += _websockets(spec, found)
     if source.snippet:
-        nodes.append(Raw(snippets.require(source.snippet, install, f"{at}/snippet")))
+        text = snippets.require(source.snippet, install, f"{at}/snippet")
+        written = {node.name for node in nodes if isinstance(node, Directive)}
+        if twice := next((item.name for item in read(text) if item.name in ONCE & written), ""):
+            raise NotExpressible(
+                f"{at}/snippet",
+                f"holds a block {twice}, and the site's own settings are one here: OpenLiteSpeed takes no notice of a "
+                "second one. Say what it does by the site's own settings",
+            )
+        nodes.append(Raw(text))
     return tuple(nodes)
 
 
