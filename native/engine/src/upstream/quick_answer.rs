@@ -183,20 +183,7 @@ impl Answer<'_> {
         form.begin(out, status, reason);
         out.extend_from_slice(&fixed.server);
         form.date(out, self.worker);
-        if let Some(value) = seen.content_type.filter(|v| !v.is_empty()) {
-            content_type(form, value, out);
-        }
-        if let Some(length) = line.length.filter(|_| status != 204) {
-            form.length(out, length);
-        }
-        // Of other answers it would be the error page's.
-        let dated = matches!(status, 200 | 206 | 304);
-        if let Some(modified) = seen.modified.filter(|_| dated) {
-            form.field(out, b"Last-Modified", modified);
-        }
-        if line.length.is_none() && !line.bodiless && form == Form::Lines {
-            form.field(out, b"Transfer-Encoding", b"chunked");
-        }
+        entity(form, line, seen, out);
         out.extend_from_slice(&fixed.connection);
         let http1 = form == Form::Lines;
         let passed = |name: &[u8]| {
@@ -213,6 +200,25 @@ impl Answer<'_> {
             out.extend_from_slice(b"\r\n");
         }
         Some(())
+    }
+}
+
+/// What a head says of the body.
+fn entity(form: Form, line: &Line<'_>, seen: &Seen<'_>, out: &mut Vec<u8>) {
+    let status = line.status;
+    if let Some(value) = seen.content_type.filter(|v| !v.is_empty()) {
+        content_type(form, value, out);
+    }
+    if let Some(length) = line.length.filter(|_| status != 204) {
+        form.length(out, length);
+    }
+    // Of other answers it would be the error page's.
+    let dated = matches!(status, 200 | 206 | 304);
+    if let Some(modified) = seen.modified.filter(|_| dated) {
+        form.field(out, b"Last-Modified", modified);
+    }
+    if line.length.is_none() && !line.bodiless && form == Form::Lines {
+        form.field(out, b"Transfer-Encoding", b"chunked");
     }
 }
 
