@@ -474,10 +474,7 @@ impl Flight {
         out: &mut Vec<u8>,
         fits: impl FnOnce(u64) -> bool,
     ) -> Heard {
-        let mut input = match self.came.capacity() {
-            0 => buffers::take(),
-            _ => std::mem::take(&mut self.came),
-        };
+        let mut input = self.held();
         let mut cx = Context::from_waker(Waker::noop());
         let read = self
             .sock()
@@ -505,15 +502,27 @@ impl Flight {
             }
             // Of a connection that has ended nothing is told any more.
             Said::Part { head } if input.len() < HOLD && !self.sock().io().is_hung_up() => {
-                if head {
-                    let now = now_ms();
-                    self.header_ms
-                        .get_or_insert(now.saturating_sub(self.started));
-                }
+                self.note_head(head);
                 self.hold(input);
                 Heard::Nothing(self)
             }
             _ => self.other(Came::Bytes(input)),
+        }
+    }
+
+    /// What came before and was not enough, or an empty buffer.
+    fn held(&mut self) -> Vec<u8> {
+        match self.came.capacity() {
+            0 => buffers::take(),
+            _ => std::mem::take(&mut self.came),
+        }
+    }
+
+    /// When the head was whole, the first time that it is.
+    fn note_head(&mut self, is_whole: bool) {
+        if is_whole {
+            let passed = now_ms().saturating_sub(self.started);
+            self.header_ms.get_or_insert(passed);
         }
     }
 
