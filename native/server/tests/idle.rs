@@ -3,7 +3,7 @@
 use crate::site::{self, read_all, Server, Set};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 const SITE: &str = "server { listen 127.0.0.1:{port}; root html; \
@@ -164,33 +164,36 @@ fn an_end_with_a_limit_cuts_off_who_has_not_asked() {
 fn a_reload_loses_no_request() {
     let server = start();
     let is_over = AtomicBool::new(false);
+    let answered: [AtomicUsize; 4] = Default::default();
+    let have = |n| answered.iter().all(|c| c.load(Ordering::Relaxed) >= n);
     std::thread::scope(|scope| {
-        let clients: Vec<_> = (0..4)
-            .map(|_| scope.spawn(|| ask_until(&server, &is_over)))
+        let (server, is_over) = (&server, &is_over);
+        let clients: Vec<_> = answered
+            .iter()
+            .map(|connections| scope.spawn(move || ask_until(server, is_over, connections)))
             .collect();
-        let end = Set(&is_over);
+        let end = Set(is_over);
         for n in 1..=4 {
+            server.wait_for("every client's next connection", |_| have(n));
             server.signal("HUP");
             let ended = |s: &Server| s.log("error.log").matches("exited with code 0").count();
             server.wait_for("the old worker's end", |s| ended(s) >= n);
         }
+        server.wait_for("every client's last connection", |_| have(5));
         drop(end);
         for client in clients {
-            let (requests, connections) = client.join().expect("every request is answered");
-            assert!(connections > 4 && requests > connections);
+            client.join().expect("every request is answered");
         }
     });
 }
 
-/// Asks on one connection after the other, on each until the server says that it ends; requests and
-/// connections. Where this thread has to wait for its turn for long, the server may have closed an idle
-/// connection.
-fn ask_until(server: &Server, is_over: &AtomicBool) -> (usize, usize) {
-    let (mut requests, mut connections) = (0, 0);
+/// Asks on one connection after the other, on each until the server says that it ends; counts those that were
+/// answered. Where this thread has to wait for its turn for long, the server may have closed an idle connection.
+fn ask_until(server: &Server, is_over: &AtomicBool, connections: &AtomicUsize) {
+    let mut requests = 0;
     while !is_over.load(Ordering::Relaxed) {
         let mut reader = BufReader::new(server.connect());
-        connections += 1;
-        let (mut goes_on, mut answered) = (true, Instant::now());
+        let (mut goes_on, mut is_first, mut answered) = (true, true, Instant::now());
         while goes_on && !is_over.load(Ordering::Relaxed) {
             let request = b"GET /a.txt HTTP/1.1\r\nHost: localhost\r\n\r\n";
             let sent = reader.get_mut().write_all(request);
@@ -213,7 +216,9 @@ fn ask_until(server: &Server, is_over: &AtomicBool) -> (usize, usize) {
             assert_eq!(&body, b"content");
             goes_on = !head.contains("Connection: close");
             (requests, answered) = (requests + 1, Instant::now());
+            if std::mem::take(&mut is_first) {
+                connections.fetch_add(1, Ordering::Relaxed);
+            }
         }
     }
-    (requests, connections)
 }
