@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from functools import lru_cache
 from typing import Any, cast
 
 import django_filters
-from django.db.models import Model, QuerySet
+from django import forms
+from django.db.models import DateTimeField, Model, QuerySet
+from django_filters.fields import IsoDateTimeField
 from django_filters.rest_framework import DjangoFilterBackend
 from rest_framework.exceptions import ValidationError
 
@@ -26,6 +29,21 @@ class _Ids(django_filters.BaseInFilter, django_filters.NumberFilter):  # type: i
     """Ids with commas; those of nothing find nothing."""
 
 
+class _TimeField(IsoDateTimeField):  # type: ignore[misc]
+    """In UTC: PostgreSQL takes no offset of sixteen hours or more."""
+
+    def to_python(self, value: Any) -> dt.datetime | None:
+        found: dt.datetime | None = super().to_python(value)
+        try:
+            return found.astimezone(dt.UTC) if found else None
+        except OverflowError:  # before the year 1 or after 9999 there
+            raise forms.ValidationError(self.error_messages["invalid"], code="invalid") from None
+
+
+class _Time(django_filters.IsoDateTimeFilter):  # type: ignore[misc]
+    field_class = _TimeField
+
+
 class _Tagged(django_filters.BaseInFilter, django_filters.CharFilter):  # type: ignore[misc]
     """Rows that have all of these tags."""
 
@@ -35,7 +53,7 @@ class _Tagged(django_filters.BaseInFilter, django_filters.CharFilter):  # type: 
 
 @lru_cache(maxsize=128)
 def _filter_set(model: type[Model], fields: tuple[tuple[str, tuple[str, ...]], ...]) -> type[django_filters.FilterSet]:
-    overrides = {TagsField: {"filter_class": _Tagged}}
+    overrides = {TagsField: {"filter_class": _Tagged}, DateTimeField: {"filter_class": _Time}}
     names = {name: list(lookups) for name, lookups in fields}
     meta = type("Meta", (), {"model": model, "fields": names, "filter_overrides": overrides})
     made: Any = type(f"{model.__name__}Filters", (django_filters.FilterSet,), {"Meta": meta})
