@@ -131,8 +131,8 @@ def test_a_newer_program_replaces_the_running_one(here: Host, admin: User, setti
 @pytest.mark.parametrize(
     ("script", "words"),
     [
-        ('case "$*" in *-t*) echo "[emerg] no such directive" >&2; exit 1;; esac', "no such directive"),
-        ('case "$*" in *-t*) exit 0;; *-v*) exit 0;; esac; echo "cannot start" >&2; exit 1', "cannot start"),
+        ('case " $* " in *" -t "*) echo "[emerg] no such directive" >&2; exit 1;; esac', "no such directive"),
+        ('case " $* " in *" -t "*) exit 0;; *" -v "*) exit 0;; esac; echo "cannot start" >&2; exit 1', "cannot start"),
     ],
     ids=["refuses the configuration", "does not start"],
 )
@@ -165,7 +165,8 @@ def test_a_former_program_that_cannot_run_again_is_said_and_leaves_nothing_behin
         path.write_text("an agent was killed here")
     worse = tmp_path / "gallop"
     worse.write_text(
-        f'#!/bin/sh\ncase "$*" in *-t*) exit 0;; *-v*) exit 0;; esac\necho "broken;" >> {main}\necho "no" >&2; exit 1\n'
+        '#!/bin/sh\ncase " $* " in *" -t "*) exit 0;; *" -v "*) exit 0;; esac\n'
+        f'echo "broken;" >> {main}\necho "no" >&2; exit 1\n'
     )
     settings.GALLOP_BINARY = worse
     operation = install(here, admin)
