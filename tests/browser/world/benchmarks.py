@@ -11,12 +11,12 @@ from panel.accounts.models import User
 from panel.benchmarks import selectors
 from panel.benchmarks.choices import Tool
 from panel.benchmarks.measured import measured_json
-from panel.benchmarks.models import Round, Run, RunTarget, Scenario
+from panel.benchmarks.models import Run, RunTarget, Scenario
 from panel.benchmarks.parsers import Output, parse
 from panel.benchmarks.summary import summarize
 from panel.hosts.models import EngineInstall
 from panel.websites.models import Site
-from tests.benchmarks.made import recorded
+from tests.benchmarks.made import recorded, rounds_make
 from tests.browser.world.hosts import LONG_HOST
 from tests.security.world import KEY
 
@@ -42,19 +42,7 @@ def _run(owner: User, scenario: Scenario, sites: list[Site], servers: list[Engin
             base_url=f"http://127.0.0.1:80{position}",
             engine=at.engine,
         )
-        for number in range(1, 4):
-            factor = 1 + 0.1 * position + 0.01 * number
-            Round.objects.create(
-                target=target,
-                number=number,
-                argv=result["argv"],
-                exit_code=0,
-                output=result["stdout"],
-                metrics=metrics | {"throughput_rps": metrics["throughput_rps"] * factor},
-                samples=result["samples"],
-                started_at=now,
-                finished_at=now,
-            )
+        rounds_make(target, result, metrics)
     return run
 
 
