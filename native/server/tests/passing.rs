@@ -248,6 +248,19 @@ pub const HTTP_WORDS: [&str; 33] = [
     "plain",
 ];
 
+/// Words that are answered whatever the method is.
+pub const ANY_METHOD: [&str; 9] = [
+    "echo",
+    "plain",
+    "missing",
+    "nothing",
+    "unchanged",
+    "leaves",
+    "body-late",
+    "large",
+    "long",
+];
+
 /// An answer over a connection that may go on; what there was where it did not.
 fn answer(client: &mut impl Read) -> String {
     answer_to("GET", client)
@@ -398,17 +411,7 @@ fn both_ways_are_the_same_for_all_methods_and_bodies() {
         ),
     ];
     for (method, fields, body) in &requests {
-        for word in [
-            "echo",
-            "plain",
-            "missing",
-            "nothing",
-            "unchanged",
-            "leaves",
-            "body-late",
-            "large",
-            "long",
-        ] {
+        for word in ANY_METHOD {
             let get = |place| ask_with(&mut server.connect(), method, place, word, fields, body);
             let (quick, slow) = (get("quick"), get("slow"));
             assert!(quick.starts_with("HTTP/1.1 "), "{method} {word}: {quick}");

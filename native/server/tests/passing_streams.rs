@@ -2,7 +2,7 @@
 
 use crate::h2::{self, block, frame, HEADERS, RST_STREAM, SETTINGS};
 use crate::h3;
-use crate::passing::{application, http_upstream, AROUND, HTTP_WORDS, SLOW};
+use crate::passing::{application, http_upstream, ANY_METHOD, AROUND, HTTP_WORDS, SLOW};
 use crate::ports::free_port;
 use crate::site::{self, Folder, Server};
 use rustls::pki_types::CertificateDer;
@@ -196,19 +196,6 @@ const USUAL: Fields<'static> = &[
 /// Words that an upstream of either kind knows.
 const FEW: &[&str] = &["plain", "echo", "nothing", "large"];
 
-/// Words that upstreams answer where only the head is asked for.
-const HEADS: &[&str] = &[
-    "echo",
-    "plain",
-    "missing",
-    "nothing",
-    "unchanged",
-    "leaves",
-    "body-late",
-    "large",
-    "long",
-];
-
 /// Words whose answers may be compressed, or are already, or are too short.
 const COMPRESSED: &[&str] = &["html", "html-encoded", "plain"];
 
@@ -216,7 +203,7 @@ const COMPRESSED: &[&str] = &["html", "html-encoded", "plain"];
 fn compare(client: &mut impl Client, quick: &str, slow: &str, words: &[&str]) {
     let requests: [(&str, Fields<'_>, &[&str]); 6] = [
         ("GET", USUAL, words),
-        ("HEAD", &[], HEADS),
+        ("HEAD", &[], &ANY_METHOD),
         ("GET", &[("accept-encoding", "gzip")], COMPRESSED),
         ("GET", &[], FEW),
         ("POST", USUAL, FEW),
