@@ -5,16 +5,17 @@
     check.py lint     only what needs no servers
     check.py NAME...  single checks by name (see CHECKS)
 
-Those that leave CPUs idle run two at a time. The first failure ends the run with its output already printed. A test
-that failed beside others is run once more alone; when it passes then, it is named as unsteady at the end and does not
-fail the run: most such tests met a machine that was too slow for them. Each of them is a bug to be fixed
-(CONTRIBUTING.md).
+Those that leave CPUs idle run two at a time, and what each says is printed when it is done. The first failure ends the
+run with its output already printed. A test that failed beside others is run once more without them; when it passes
+then, it is named as unsteady at the end and does not fail the run: most such tests met a machine that was too slow for
+them. Each of them is a bug to be fixed (CONTRIBUTING.md).
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -38,9 +39,12 @@ PROCESSES = str(max(2, os.cpu_count() or 2) + 1)
 # Those of PostgreSQL longer: most are deployments and runs.
 CLUSTER_PROCESSES = str(max(2, os.cpu_count() or 2) + 2)
 RUST_THREADS = str(3 * max(2, os.cpu_count() or 2))  # gallop's wait four fifths of theirs
+UNSTEADY = "==> UNSTEADY: "
 MAX_UNSTEADY = 3  # more failures in one check are not chance
 TESTS_FAILED = 1  # pytest's exit code for that and nothing else
-SQL = Path(tempfile.gettempdir()) / f"paddock-sql-{os.getpid()}"  # what the tests sent to SQLite
+# What the tests sent to SQLite; a check that runs beside another is a process of its own and is told where.
+SQL_VARIABLE = "PADDOCK_TESTS_SQL"
+SQL = Path(os.environ.get(SQL_VARIABLE) or Path(tempfile.gettempdir()) / f"paddock-sql-{os.getpid()}")
 
 # Some images tell Python to keep no compiled files: each of hundreds of processes would compile the panel and the
 # tests anew.
@@ -190,8 +194,9 @@ CHECKS: dict[str, Callable[[], None]] = {
     "browser-tests": browser_tests,
 }
 
-# They keep one CPU busy at most, and gallop's tests, which are the longest, not even that.
-BESIDE = ["rust-tests", *LINT]
+# Checks that run two at a time, in this order: gallop's tests wait most of their time and the quick checks keep one CPU
+# busy at most; those of pages wait for the browser, and those of PostgreSQL for the servers that they start.
+TOGETHER = (("rust-tests", *LINT), ("postgres-tests", "browser-tests"))
 
 
 def main(names: list[str]) -> int:
@@ -204,7 +209,8 @@ def main(names: list[str]) -> int:
     try:
         return carry_out(names or list(CHECKS))
     finally:
-        shutil.rmtree(SQL, ignore_errors=True)
+        if SQL_VARIABLE not in os.environ:
+            shutil.rmtree(SQL, ignore_errors=True)
 
 
 def beside_each_other(names: list[str], times: list[tuple[str, float]]) -> bool:
@@ -213,8 +219,9 @@ def beside_each_other(names: list[str], times: list[tuple[str, float]]) -> bool:
     def alone(name: str) -> tuple[subprocess.CompletedProcess[str], float]:
         began = time.monotonic()
         argv = [PYTHON, str(Path(__file__).resolve()), name]
+        env = {**os.environ, SQL_VARIABLE: str(SQL)}
         done = subprocess.run(
-            argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env
         )
         return done, time.monotonic() - began
 
@@ -227,27 +234,52 @@ def beside_each_other(names: list[str], times: list[tuple[str, float]]) -> bool:
                 pool.shutdown(wait=False, cancel_futures=True)
                 return False
             times.append((running[future], seconds))
+            unsteady.extend(named_unsteady(done.stdout))
+    return True
+
+
+def named_unsteady(said: str) -> list[str]:
+    """The tests that a check which ran beside another named as unsteady."""
+    return re.findall(rf"^{re.escape(UNSTEADY)}(\S+)", said, re.MULTILINE)
+
+
+def in_turn(names: list[str]) -> Iterator[list[str]]:
+    """The checks in the order in which they run: those that run beside each other, or one alone."""
+    left = list(names)
+    while left:
+        group = next((group for group in TOGETHER if left[0] in group), (left[0],))
+        chosen = [name for name in group if name in left]
+        left = [name for name in left if name not in chosen]
+        yield chosen
+
+
+def one_alone(name: str, times: list[tuple[str, float]]) -> bool:
+    """Whether it passed; what it says is printed as it comes."""
+    print(f"==> {name}", flush=True)
+    began = time.monotonic()
+    try:
+        CHECKS[name]()
+    except Failed as failure:
+        print(f"==> {name} failed: {failure}", file=sys.stderr, flush=True)
+        return False
+    times.append((name, time.monotonic() - began))
     return True
 
 
 def carry_out(names: list[str]) -> int:
     times: list[tuple[str, float]] = []
-    beside = [name for name in BESIDE if name in names] if len(names) > 1 else []
-    if not beside_each_other(beside, times):
-        return 1
-    for name in (name for name in names if name not in beside):
-        print(f"==> {name}", flush=True)
-        began = time.monotonic()
-        try:
-            CHECKS[name]()
-        except Failed as failure:
-            print(f"==> {name} failed: {failure}", file=sys.stderr, flush=True)
+    for group in in_turn(names):
+        if len(group) == 1:
+            passed = one_alone(group[0], times)
+        else:
+            print(f"==> beside each other: {', '.join(group)}", flush=True)
+            passed = beside_each_other(group, times)
+        if not passed:
             return 1
-        times.append((name, time.monotonic() - began))
     for name, seconds in times:
         print(f"    {name:<22}{seconds:7.1f} s")
     for test in unsteady:
-        print(f"==> UNSTEADY: {test} failed once and passed alone; its first failure is printed above")
+        print(f"{UNSTEADY}{test} failed once and passed alone; its first failure is printed above")
     return 0
 
 

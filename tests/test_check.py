@@ -91,3 +91,20 @@ def test_one_of_them_that_fails_ends_the_run() -> None:
     done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert done.returncode == 1
     assert "sqlite-tests" not in done.stdout
+
+
+def said_by(program: str) -> str:
+    call = f'import sys\nsys.path.insert(0, "scripts")\nimport check\n{program}'
+    return subprocess.run([sys.executable, "-c", call], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+
+def test_checks_run_in_their_order_and_those_that_wait_beside_each_other() -> None:
+    said = said_by("print([len(group) for group in check.in_turn(list(check.CHECKS))], sum(check.in_turn(['x']), []))")
+    assert said == "[9, 1, 2] ['x']\n"
+    alone = said_by("print(list(check.in_turn(['browser-tests', 'sqlite-tests', 'style'])))")
+    assert alone == "[['browser-tests'], ['sqlite-tests'], ['style']]\n"
+
+
+def test_what_a_check_beside_another_named_as_unsteady_is_named_again_at_the_end() -> None:
+    program = "print(check.named_unsteady('..F\\n==> UNSTEADY: tests/a.py::test_b[c] failed once and passed alone\\n'))"
+    assert said_by(program) == "['tests/a.py::test_b[c]']\n"
