@@ -1,6 +1,7 @@
 //! A single-threaded executor over epoll: tasks, timers, sockets. One per thread; nothing is shared
 //! between threads but the handles that wake a task from outside.
 
+mod address;
 mod executor;
 mod io;
 mod shared;
@@ -9,12 +10,13 @@ mod sync;
 mod sys;
 mod timer;
 
+pub use address::{raw_inet, raw_unix, write_inet};
 pub use executor::{spawn, yield_now, Handle, Runtime, TaskId};
 pub use io::{read_behind, IoFd};
 pub use shared::SharedCells;
 pub use socket::{connect, start_connect, ConnectTo, Sock, Started};
 pub use sync::{race, Either, Notify, Watch};
-pub use sys::{append_file, hang_up, send_file, set_option, Epoll, Listening};
+pub use sys::{append_file, check, hang_up, send_file, set_option, Epoll, Listening};
 pub use timer::{
     coarse_ms, coarse_us, deadline, now_ms, now_us, sleep, timeout, unix_time, Deadline, TimedOut,
 };

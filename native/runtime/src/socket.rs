@@ -1,5 +1,6 @@
 //! Stream sockets.
 
+use crate::address::{raw_inet, raw_unix};
 use crate::io::IoFd;
 use crate::sys;
 use std::fs::File;
@@ -7,7 +8,7 @@ use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::task::{ready, Context, Poll};
 
 /// A connected stream socket.
@@ -271,45 +272,4 @@ pub fn start_connect(to: &ConnectTo, bind: Option<SocketAddr>) -> io::Result<Sta
         sys::set_option(fd.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_NODELAY, 1)?;
     }
     Ok((fd, result.map(|_| ())))
-}
-
-fn raw_inet(addr: &SocketAddr) -> (libc::sockaddr_storage, libc::socklen_t) {
-    // SAFETY: an all-zero sockaddr_storage is valid.
-    let mut storage: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
-    let len = match addr {
-        SocketAddr::V4(v4) => {
-            // SAFETY: sockaddr_storage is large and aligned enough for every socket address.
-            let raw = unsafe { &mut *(&raw mut storage).cast::<libc::sockaddr_in>() };
-            raw.sin_family = libc::AF_INET as _;
-            raw.sin_port = v4.port().to_be();
-            raw.sin_addr.s_addr = u32::from_ne_bytes(v4.ip().octets());
-            size_of::<libc::sockaddr_in>()
-        }
-        SocketAddr::V6(v6) => {
-            // SAFETY: as above.
-            let raw = unsafe { &mut *(&raw mut storage).cast::<libc::sockaddr_in6>() };
-            raw.sin6_family = libc::AF_INET6 as _;
-            raw.sin6_port = v6.port().to_be();
-            raw.sin6_addr.s6_addr = v6.ip().octets();
-            raw.sin6_scope_id = v6.scope_id();
-            size_of::<libc::sockaddr_in6>()
-        }
-    };
-    (storage, len as libc::socklen_t)
-}
-
-fn raw_unix(path: &Path) -> io::Result<(libc::sockaddr_storage, libc::socklen_t)> {
-    // SAFETY: an all-zero sockaddr_storage is valid.
-    let mut storage: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
-    // SAFETY: sockaddr_storage is large and aligned enough for every socket address.
-    let raw = unsafe { &mut *(&raw mut storage).cast::<libc::sockaddr_un>() };
-    let bytes = path.as_os_str().as_encoded_bytes();
-    if bytes.len() >= raw.sun_path.len() {
-        return Err(io::Error::from(io::ErrorKind::InvalidInput));
-    }
-    raw.sun_family = libc::AF_UNIX as _;
-    for (to, from) in raw.sun_path.iter_mut().zip(bytes) {
-        *to = *from as _;
-    }
-    Ok((storage, size_of::<libc::sockaddr_un>() as libc::socklen_t))
 }

@@ -3,7 +3,7 @@
 use crate::steering::Group;
 use gallop_conf::model::{ListenAddr, Listener, SocketOptions};
 use gallop_conf::parser::os_error;
-use gallop_runtime::set_option;
+use gallop_runtime::{check, raw_inet, raw_unix, set_option};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -201,25 +201,16 @@ fn bind(fd: RawFd, addr: &ListenAddr, mode: Option<u32>) -> io::Result<()> {
         ListenAddr::Inet(inet) => {
             let (raw, len) = raw_inet(inet);
             // SAFETY: `raw` holds `len` bytes of a socket address and lives through the call.
-            check(unsafe { libc::bind(fd, (&raw const raw).cast(), len) })
+            check(unsafe { libc::bind(fd, (&raw const raw).cast(), len) })?;
+            Ok(())
         }
         ListenAddr::Unix(path) => {
-            let bytes = path.as_os_str().as_encoded_bytes();
-            // SAFETY: an all-zero sockaddr_un is valid.
-            let mut raw: libc::sockaddr_un = unsafe { std::mem::zeroed() };
-            raw.sun_family = libc::AF_UNIX as _;
-            if bytes.len() >= raw.sun_path.len() {
-                return Err(io::Error::from_raw_os_error(libc::ENAMETOOLONG));
-            }
-            for (to, from) in raw.sun_path.iter_mut().zip(bytes) {
-                *to = *from as _;
-            }
+            let (raw, len) = raw_unix(path)?;
             if let Some(mode) = mode {
                 // The file is made with the permissions of the descriptor: it is never open to others.
                 // SAFETY: fchmod takes no pointers.
                 check(unsafe { libc::fchmod(fd, mode) })?;
             }
-            let len = size_of::<libc::sockaddr_un>() as u32;
             // SAFETY: `raw` lives through the call.
             check(unsafe { libc::bind(fd, (&raw const raw).cast(), len) })?;
             // Workers that dropped their privileges, and clients of other users, reach the socket.
@@ -227,38 +218,6 @@ fn bind(fd: RawFd, addr: &ListenAddr, mode: Option<u32>) -> io::Result<()> {
             std::fs::set_permissions(path, mode)
         }
     }
-}
-
-fn check(result: libc::c_int) -> io::Result<()> {
-    if result < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(())
-    }
-}
-
-fn raw_inet(addr: &SocketAddr) -> (libc::sockaddr_storage, libc::socklen_t) {
-    // SAFETY: an all-zero sockaddr_storage is valid.
-    let mut storage: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
-    let len = match addr {
-        SocketAddr::V4(v4) => {
-            // SAFETY: sockaddr_storage is large and aligned enough for every socket address.
-            let raw = unsafe { &mut *(&raw mut storage).cast::<libc::sockaddr_in>() };
-            raw.sin_family = libc::AF_INET as _;
-            raw.sin_port = v4.port().to_be();
-            raw.sin_addr.s_addr = u32::from_ne_bytes(v4.ip().octets());
-            size_of::<libc::sockaddr_in>()
-        }
-        SocketAddr::V6(v6) => {
-            // SAFETY: as above.
-            let raw = unsafe { &mut *(&raw mut storage).cast::<libc::sockaddr_in6>() };
-            raw.sin6_family = libc::AF_INET6 as _;
-            raw.sin6_port = v6.port().to_be();
-            raw.sin6_addr.s6_addr = v6.ip().octets();
-            size_of::<libc::sockaddr_in6>()
-        }
-    };
-    (storage, len as libc::socklen_t)
 }
 
 /// The address a raw socket address holds; `None` for unix sockets.

@@ -3,6 +3,7 @@
 
 use bytes::BytesMut;
 use gallop_quic::{Datagram, Ecn, Output, Transmit};
+use gallop_runtime::write_inet;
 use std::io;
 use std::mem::{size_of, zeroed};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
@@ -311,7 +312,7 @@ impl Sender {
             let whole = &mut batch.iovs[i][0];
             whole.iov_base = buffer.as_mut_ptr().cast();
             whole.iov_len = buffer.len();
-            let named = write_address(&mut batch.names[i], &outgoing.remote);
+            let named = write_inet(&mut batch.names[i], &outgoing.remote);
             let (header, control) = batch.message(i, 1);
             header.msg_namelen = named;
             write_control(header, control, outgoing, self.marks);
@@ -324,29 +325,6 @@ impl Sender {
             return Err(io::Error::last_os_error());
         }
         Ok(n as usize)
-    }
-}
-
-fn write_address(storage: &mut libc::sockaddr_storage, address: &SocketAddr) -> u32 {
-    let storage: *mut libc::sockaddr_storage = storage;
-    match address {
-        SocketAddr::V4(v4) => {
-            // SAFETY: the storage is large and aligned enough for any socket address.
-            let raw = unsafe { &mut *storage.cast::<libc::sockaddr_in>() };
-            raw.sin_family = libc::AF_INET as _;
-            raw.sin_port = v4.port().to_be();
-            raw.sin_addr.s_addr = u32::from_ne_bytes(v4.ip().octets());
-            size_of::<libc::sockaddr_in>() as u32
-        }
-        SocketAddr::V6(v6) => {
-            // SAFETY: as above.
-            let raw = unsafe { &mut *storage.cast::<libc::sockaddr_in6>() };
-            raw.sin6_family = libc::AF_INET6 as _;
-            raw.sin6_port = v6.port().to_be();
-            raw.sin6_addr.s6_addr = v6.ip().octets();
-            raw.sin6_scope_id = v6.scope_id();
-            size_of::<libc::sockaddr_in6>() as u32
-        }
     }
 }
 
