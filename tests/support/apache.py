@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
-from typing import Self
 
+from tests.support.daemon import Daemon
 from tests.support.process import tool
-from tests.support.waiting import end_and_wait, reload_and_wait, wait_until_running
 
 MODULES = (
     "access_compat alias allowmethods auth_basic authn_core authn_file authz_core authz_host authz_user autoindex "
@@ -44,10 +43,12 @@ IncludeOptional {root}/sites-enabled/*.conf
 """
 
 
-class ApacheInstance:
+class ApacheInstance(Daemon):
     """`root` holds everything: httpd.conf, conf.d, sites-available, sites-enabled, www, log, run."""
 
     engine = "apache"
+    pid_name = "httpd.pid"
+    to_start = ("-k", "start")
 
     def __init__(self, root: Path, *, mpm: str = "event") -> None:
         self.root = root
@@ -71,51 +72,9 @@ class ApacheInstance:
         said = subprocess.run([self.binary, "-v"], capture_output=True, text=True, timeout=20, check=True).stdout
         return said.split("Apache/", 1)[1].split()[0]
 
-    @property
-    def paths(self) -> dict[str, str]:
-        """What an EngineInstall of this server holds in `paths`."""
-        return {
-            "binary": self.binary,
-            "prefix": str(self.root),
-            "main_config": str(self.main_config),
-            "config_root": str(self.root),
-            "log_dir": str(self.root / "log"),
-            "pid_file": str(self.root / "run" / "httpd.pid"),
-        }
-
-    def _run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         argv = [self.binary, "-d", str(self.root), "-f", str(self.main_config), *arguments]
         return subprocess.run(argv, capture_output=True, text=True, timeout=20, stdin=subprocess.DEVNULL)
-
-    def test(self) -> subprocess.CompletedProcess[str]:
-        return self._run("-t")
-
-    def start(self) -> Self:
-        """Needs at least one `Listen` in the included files, as httpd itself does."""
-        done = self._run("-k", "start")
-        assert done.returncode == 0, done.stderr
-        wait_until_running(self.engine, self.paths)
-        return self
-
-    def reload(self) -> None:
-        reload_and_wait(self.engine, self.paths)
-
-    def stop(self) -> None:
-        if self.pid is not None:
-            end_and_wait(self.pid)
-
-    @property
-    def pid(self) -> int | None:
-        try:
-            return int((self.root / "run" / "httpd.pid").read_text())
-        except (OSError, ValueError):
-            return None
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
 
 
 RED_HAT = """\

@@ -26,7 +26,3 @@ class GallopInstance(NginxInstance):
     def __init__(self, root: Path) -> None:
         super().__init__(root)
         self.binary = gallop_binary()
-        # It speaks neither uwsgi nor SCGI, and says so.
-        lines = self.main_config.read_text().splitlines(keepends=True)
-        foreign = ("uwsgi_temp_path", "scgi_temp_path")
-        self.main_config.write_text("".join(line for line in lines if not line.strip().startswith(foreign)))

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
-from typing import Self
 
+from tests.support.daemon import Daemon
 from tests.support.process import tool
-from tests.support.waiting import end_and_wait, reload_and_wait, wait_until_running
 
 MAIN = """\
 user root;
@@ -30,13 +29,14 @@ http {{
 NGINX_ONLY = "    uwsgi_temp_path {root}/tmp/uwsgi;\n    scgi_temp_path {root}/tmp/scgi;\n"
 
 
-class NginxInstance:
+class NginxInstance(Daemon):
     """`root` holds everything: nginx.conf, conf.d, sites-available, sites-enabled, www, log, run, tmp.
 
     The server runs as a daemon, as a distribution's does, and is asked to do things by its own `-s`.
     """
 
     engine = "nginx"
+    pid_name = "nginx.pid"
     extra = NGINX_ONLY
 
     def __init__(self, root: Path) -> None:
@@ -47,47 +47,6 @@ class NginxInstance:
         self.main_config = root / "nginx.conf"
         self.main_config.write_text(MAIN.format(root=root, extra=self.extra.format(root=root)))
 
-    @property
-    def paths(self) -> dict[str, str]:
-        """What an EngineInstall of this server holds in `paths`."""
-        return {
-            "binary": self.binary,
-            "prefix": str(self.root),
-            "main_config": str(self.main_config),
-            "config_root": str(self.root),
-            "log_dir": str(self.root / "log"),
-            "pid_file": str(self.root / "run" / "nginx.pid"),
-        }
-
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         argv = [self.binary, "-p", str(self.root), "-c", str(self.main_config), *arguments]
         return subprocess.run(argv, capture_output=True, text=True, timeout=20, stdin=subprocess.DEVNULL)
-
-    def test(self) -> subprocess.CompletedProcess[str]:
-        return self.run("-t")
-
-    def start(self) -> Self:
-        done = self.run()
-        assert done.returncode == 0, done.stderr
-        wait_until_running(self.engine, self.paths)
-        return self
-
-    def reload(self) -> None:
-        reload_and_wait(self.engine, self.paths)
-
-    def stop(self) -> None:
-        if self.pid is not None:
-            end_and_wait(self.pid)
-
-    @property
-    def pid(self) -> int | None:
-        try:
-            return int((self.root / "run" / "nginx.pid").read_text())
-        except (OSError, ValueError):
-            return None
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
