@@ -40,13 +40,15 @@ class Step:
 
 @dataclass(frozen=True)
 class Explanation:
-    """`block` and `location` are JSON pointers into `site`'s spec, "" where the search ended before them."""
+    """`block` and `location` are JSON pointers into `site`'s spec, "" where the search ended before them. `path`: the
+    one that the location was chosen for, after all rewrites."""
 
     steps: tuple[Step, ...]
     outcome: Outcome
     site: str = ""
     block: str = ""
     location: str = ""
+    path: str = ""
 
 
 @dataclass(frozen=True)
@@ -195,7 +197,7 @@ def _location(host: _Host, path: str, query: str, request: Request, steps: list[
     outcome = with_error_pages(outcome, host.block, found)
     pointer = chosen.pointer if chosen else ""
     step = Step("answer", outcome.sentence(), outcome.notes)
-    return Explanation((*steps, step), outcome, host.spec.name, host.pointer, pointer)
+    return Explanation((*steps, step), outcome, host.spec.name, host.pointer, pointer, path)
 
 
 def _moved(moved: Moved) -> str:

@@ -63,6 +63,11 @@ def try_files_item(item: str, field: str, *, last: bool) -> str:
     return item
 
 
+def asks_access(source: Location) -> bool:
+    """Whether it asks who may come in."""
+    return bool(source.access_rules) or source.basic_auth is not None
+
+
 def captures(source: Location) -> frozenset[str]:
     return variables.captures_of(source.pattern) if source.match in ("~", "~*") else frozenset()
 

@@ -16,17 +16,21 @@ from panel.rendering.spec import ServerBlock
 _FILES = ("static", "php")
 
 
-def by_index(block: ServerBlock, found: Locations) -> frozenset[Place]:
-    """Those that answer an index file of a folder which another location answers."""
-    reached: set[Place] = set()
+def by_index(block: ServerBlock, found: Locations) -> dict[Place | None, frozenset[Place | None]]:
+    """The locations whose folders have index files that others answer, and those others. None: the block itself."""
+    reached: dict[Place | None, set[Place | None]] = {}
     for folder in _folders(found):
         place = _answering(found, folder)
         if place is not None and place.location.handler not in _FILES:
             continue
-        names = (place.location.index if place else ()) or block.index or ("index.html",)
-        targets = [_answering(found, folder + name) for name in names]
-        reached |= {target for target in targets if target is not None and target != place}
-    return frozenset(reached)
+        targets = {_answering(found, folder + name) for name in index_names(block, place)}
+        reached.setdefault(place, set()).update(targets - {place})
+    return {place: frozenset(targets) for place, targets in reached.items() if targets}
+
+
+def index_names(block: ServerBlock, place: Place | None) -> tuple[str, ...]:
+    """The index files of the location's folders, in order."""
+    return (place.location.index if place else ()) or block.index or ("index.html",)
 
 
 def by_fallback(place: Place, found: Locations) -> Place | None:

@@ -10,8 +10,9 @@ from pathlib import Path
 from panel.rendering.spec import InstallSpec, SiteSpec
 from tests.conformance import caching, found, guide, offered, rewrites, sites
 from tests.conformance.compare import answers
-from tests.conformance.concerned import concerned
+from tests.conformance.concerned import met
 from tests.conformance.expected import Expected
+from tests.conformance.explained import Case as Departing
 from tests.conformance.explained import explanation
 from tests.conformance.servers import Engine, refusal, serving
 from tests.conformance.wire import Answer, Connection, Request
@@ -49,10 +50,10 @@ def _is_shown(
     if engine.engine != "openlitespeed":
         return False
     where, host = expected.port or port, expected.host or ""
-    shown = frozenset(item.what for item in concerned([spec], install, host, where, expected.path, tls=expected.tls))
+    meets = met([spec], install, host, where, expected.path, tls=expected.tls)
     body = answer.body if expected.body is None else expected.body.encode()
     wanted = Answer(expected.status, {**answer.headers, **expected.headers}, body)
-    return bool(explanation(engine.name, shown, _request(expected), wanted, answer))
+    return bool(explanation(engine.name, Departing(_request(expected), wanted, answer, meets)))
 
 
 def _asked(port: int, requests: list[Expected]) -> Iterator[tuple[Expected, Answer]]:

@@ -8,10 +8,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from panel.rendering.capabilities import differences
 from panel.rendering.spec import InstallSpec, SiteSpec
-from tests.conformance.concerned import concerned
-from tests.conformance.explained import explanation
+from tests.conformance.concerned import met
+from tests.conformance.explained import Case, explanation
 from tests.conformance.generator import Generated
 from tests.conformance.servers import NGINX, Engine, refusal, serving
 from tests.conformance.wire import Answer, Broken, Connection, Request
@@ -102,58 +101,46 @@ def _value(name: str, answer: Answer) -> str:
     return value
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What an engine answered to one site's requests, and how it departs from the site by the capability table."""
-
-    answers: list[Answer]
-    shown: list[frozenset[str]]
-
-
-def ask_all(engine: Engine, batch: Sequence[Generated], root: Path, port: int) -> list[Asked]:
+def ask_all(
+    engine: Engine, batch: Sequence[Generated], root: Path, port: int
+) -> tuple[InstallSpec | None, list[list[Answer]]]:
+    """What an engine answers to each site's requests, and the install that it had while it did."""
+    if not batch:
+        return None, []
     with serving(engine, [item.spec for item in batch], root, port) as install:
-        return [Asked(answers(port, item.requests), _shown_of(engine, item, install)) for item in batch]
-
-
-def _shown_of(engine: Engine, item: Generated, install: InstallSpec) -> list[frozenset[str]]:
-    """Of each request; the same for all where the site alone decides."""
-    if engine.engine == "openlitespeed":
-        return [_shown(engine, item.spec, install, request) for request in item.requests]
-    return [_shown(engine, item.spec, install, item.requests[0])] * len(item.requests) if item.requests else []
+        return install, [answers(port, item.requests) for item in batch]
 
 
 def known_departure(
     engine: Engine, spec: SiteSpec, install: InstallSpec, request: Request, nginx: Answer, other: Answer
 ) -> str:
-    """The name of the documented departure that an answer by another location than nginx's is, or nothing."""
-    return explanation(engine.name, _shown(engine, spec, install, request), request, nginx, other)
-
-
-def _shown(engine: Engine, spec: SiteSpec, install: InstallSpec, request: Request) -> frozenset[str]:
-    """Of OpenLiteSpeed, which says most sites otherwise somewhere, only what the request's own location meets."""
-    if engine.engine == "openlitespeed":
-        port = spec.blocks[0].listens[0].port
-        found = concerned([spec], install, request.host or "", port, request.target)
-    else:
-        found = differences(spec, install)
-    return frozenset(item.what for item in found)
+    """The name of the documented departure that the answer is, or nothing."""
+    meets = met([spec], install, request.host or "", spec.blocks[0].listens[0].port, request.target)
+    return explanation(engine.name, Case(request, nginx, other, meets))
 
 
 def departures(engines: Sequence[Engine], batch: Sequence[Generated], root: Path, port: int) -> Outcome:
     """Every engine's answers beside nginx's."""
-    expected = ask_all(NGINX, batch, root, port)
+    _, expected = ask_all(NGINX, batch, root, port)
     found = Outcome()
     for engine in engines:
         taken = [n for n, item in enumerate(batch) if not refusal(engine, item.spec, root)]
-        some, wanted = [batch[n] for n in taken], [expected[n] for n in taken]
-        for item, ours, theirs in zip(some, ask_all(engine, some, root, port), wanted, strict=True):
-            asked = zip(item.requests, ours.answers, ours.shown, theirs.answers, strict=True)
-            for request, answer, shown, nginx in asked:
-                found.compared += 1
-                if not (what := difference(nginx, answer)):
-                    continue
-                if name := explanation(engine.name, shown, request, nginx, answer):
-                    found.known[f"{engine.name}: {name}"] += 1
-                else:
-                    found.unexplained.append(Departure(engine.name, item.spec, request, what))
+        install, given = ask_all(engine, [batch[n] for n in taken], root, port)
+        for number, ours in zip(taken, given, strict=True):
+            assert install is not None
+            _compare(found, engine, batch[number], install, zip(ours, expected[number], strict=True))
     return found
+
+
+def _compare(
+    found: Outcome, engine: Engine, item: Generated, install: InstallSpec, pairs: Iterable[tuple[Answer, Answer]]
+) -> None:
+    """`pairs`: the engine's answer and nginx's to each of the site's requests."""
+    for request, (answer, nginx) in zip(item.requests, pairs, strict=True):
+        found.compared += 1
+        if not (what := difference(nginx, answer)):
+            continue
+        if name := known_departure(engine, item.spec, install, request, nginx, answer):
+            found.known[f"{engine.name}: {name}"] += 1
+        else:
+            found.unexplained.append(Departure(engine.name, item.spec, request, what))

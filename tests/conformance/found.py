@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from panel.rendering.spec import AccessRule, ErrorPage, Listen, Location, ServerBlock, SiteSpec
+from panel.rendering.spec import AccessRule, ErrorPage, Listen, Location, Rewrite, ServerBlock, SiteSpec
 from tests.conformance.expected import Expected, fixed, one
 from tests.conformance.world import World
 
-FILES = {"found/index.php": "<?php echo $_SERVER['REQUEST_METHOD'], ' ', $_SERVER['REQUEST_URI'];", "found/a.txt": "a"}
+_SAYS = "echo $_SERVER['REQUEST_METHOD'], ' ', $_SERVER['REQUEST_URI'];"
+FILES = {
+    "found/index.php": f"<?php {_SAYS}",
+    "found/a.txt": "a",
+    "found/own/index.html": "own index",
+    "found/own/aliased/index.php": f"<?php echo 'aliased '; {_SAYS}",
+    "own/index.php": "<?php echo 'never run';",
+}
 
 
 def methods_of_files(world: World) -> tuple[SiteSpec, list[Expected]]:
@@ -125,6 +132,7 @@ def fallbacks(world: World) -> tuple[SiteSpec, list[Expected]]:
         Expected("/found/none?q=1", 200, "GET /found/none?q=1"),
         Expected("/media/none?q=1", 302, headers={"location": "https://x.test/media/none?q=1"}),
         Expected("/photos/none", 503, "stop"),
+        *(Expected("/photos/none", 503, "stop", method=method) for method in ("POST", "PUT", "OPTIONS")),
         Expected("/photos/1999-me.jpg", 200, "photo"),
     ]
 
@@ -223,8 +231,57 @@ def one_name_redirects(world: World) -> tuple[SiteSpec, list[Expected]]:
     ]
 
 
+def index_files_elsewhere(world: World) -> tuple[SiteSpec, list[Expected]]:
+    """A folder's index file is looked for among the folder's own files; who answers it is then chosen anew."""
+    here = (AccessRule("allow", "127.0.0.1"), AccessRule("deny", "all"))
+
+    def folder(path: str, name: str, **more: object) -> Location:
+        return Location("", path, "static", index=(name, "index.html"), **more)  # type: ignore[arg-type]
+
+    spec = one(
+        world,
+        "index-files",
+        folder("/own/", "index.php", root=f"{world.www}/found"),
+        folder("/aliased/", "index.php", alias=f"{world.www}/app/"),
+        folder("/guarded/", "index.php", alias=f"{world.www}/app/", access_rules=here),
+        folder("/found/", "a.txt"),
+        folder("/docs/", "x.txt", access_rules=here),
+        folder("/manual/", "page.txt"),
+        folder("/media/", "pic.gif"),
+        Location("~", r"\.php$", "php", php_pool="php", root=f"{world.www}/found/own", expires="1h"),
+        Location("=", "/found/a.txt", "return", return_code=301, return_value="https://x.test$request_uri"),
+        Location("=", "/docs/x.txt", "deny"),
+        Location("=", "/manual/page.txt", "proxy", upstream="app"),
+        Location("=", "/media/pic.gif", "static", access_rules=(AccessRule("deny", "all"),)),
+    )
+    return spec, [
+        Expected("/own/", 200, "own index", {"cache-control": ""}),
+        Expected("/own/", 405, method="POST"),
+        Expected("/aliased/", 200, "aliased GET /aliased/", {"cache-control": "max-age=3600"}),
+        Expected("/aliased/", 200, "aliased POST /aliased/", method="POST", sent_body="a=1"),
+        Expected("/guarded/", 404),  # app/index.php is there, but the script's location has another root
+        Expected("/found/", 301, headers={"location": "https://x.test/found/"}),
+        Expected("/found/", 405, method="PUT"),
+        Expected("/docs/", 403, otherwise={"apache": 200}),
+        Expected("/docs/index.html", 200, "docs home"),
+        Expected("/manual/?q=1", 200, "GET /manual/page.txt?q=1 host=a.test ip=127.0.0.1 proto=http own=-"),
+        Expected("/media/", 403),
+    ]
+
+
+def posts_to_rewritten_folders(world: World) -> tuple[SiteSpec, list[Expected]]:
+    """What is said of POST to a folder holds for one that a rewrite leads to as well."""
+    spec = one(world, "posted", Location("", "/", "static"), rewrites=(Rewrite("^/to-docs$", "/docs/?own=1"),))
+    return spec, [
+        Expected("/to-docs", 200, "docs home"),
+        Expected("/to-docs", 405, method="POST", sent_body="a=1", otherwise={"apache": 200}),
+    ]
+
+
 SITES = (
     refused_once,
+    index_files_elsewhere,
+    posts_to_rewritten_folders,
     methods_of_files,
     fallback_to_an_upstream,
     fixed_answers,

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance.explained import explanation
+from tests.conformance.concerned import Met
+from tests.conformance.explained import Case, explanation
 from tests.conformance.servers import ENGINES, OPENLITESPEED, engines
 from tests.conformance.wire import Answer, Request
 from tests.support.openlitespeed import VARIABLE, OpenLiteSpeedInstance
@@ -50,5 +51,5 @@ def test_the_copy_has_a_configuration_of_its_own(installed: Path, tmp_path: Path
 
 def test_only_sites_that_it_says_exactly_are_compared() -> None:
     asked = (Request("/"), Answer(200, {}, b"a"), Answer(404, {}, b"b"))
-    assert explanation("openlitespeed", frozenset({"it has no variables in headers"}), *asked)
-    assert not explanation("openlitespeed", frozenset(), *asked)
+    assert explanation("openlitespeed", Case(*asked, Met(frozenset({"it has no variables in headers"}))))
+    assert not explanation("openlitespeed", Case(*asked))

@@ -166,6 +166,11 @@ def asked_anew(*, encodes: bool) -> Node:
             directive("DirectorySlash", "Off"),  # which would come first where the path is a folder
             directive("RewriteEngine", "On"),
             directive("RewriteCond", f"%{{ENV:{TO}}}", "^(?s:(.*))$"),
-            directive("RewriteRule", "^", "%1", "[B=%?#,BCTLS,BNP]" if encodes else "[B=%?#]"),
+            asks_for_last(encodes=encodes),
         ],
     )
+
+
+def asks_for_last(*, encodes: bool) -> Directive:
+    """In a section: what the last condition has kept is asked for anew."""
+    return directive("RewriteRule", "^", "%1", "[B=%?#,BCTLS,BNP]" if encodes else "[B=%?#]")

@@ -175,7 +175,7 @@ def _try_files(
     comment = f"try_files of location {place.label}".replace("\n", " ")
     for number, item in enumerate(files):
         field = f"{at}/try_files/{number}"
-        subject = one_quote(_subject(place, item, root, words, field), field)
+        subject = one_quote(file_of(place, item, root, words, field), field)
         test = "-d" if item.endswith("/") else "-f"
         if item.rstrip("/") != "$uri":
             path = words.in_target(item, f"{at}/try_files/{number}")
@@ -213,7 +213,7 @@ def _no_folders(place: Place, condition: Condition, root: str, words: Interpolat
     if "$uri/" in place.location.try_files:
         return []
     field = f"{place.pointer}/try_files"
-    folder = one_quote(_subject(place, "$uri", root, words, field), field)
+    folder = one_quote(file_of(place, "$uri", root, words, field), field)
     comment = f"try_files of location {place.label}".replace("\n", " ")
     return rule(condition, [(folder, "-d")], "-", "[R=404,L]", place.pointer, comment)
 
@@ -223,10 +223,15 @@ def is_checked_first(source: Location) -> bool:
 
     There a rule has neither the location's captures nor what follows an aliased prefix.
     """
-    asks = bool(source.access_rules) or source.basic_auth is not None
     texts = " ".join(source.try_files)
     captures = any(f"${name}" in texts or f"${{{name}}}" in texts for name in handlers.captures(source))
-    return asks and bool(texts) and not source.alias and not captures and not re.search(r"\$\{?\d", texts)
+    return (
+        handlers.asks_access(source)
+        and bool(texts)
+        and not source.alias
+        and not captures
+        and not re.search(r"\$\{?\d", texts)
+    )
 
 
 def rules_inside(
@@ -265,7 +270,7 @@ def with_rest(place: Place, condition: Condition) -> Condition:
     return Condition(own, condition.but_not)
 
 
-def _subject(place: Place, item: str, root: str, words: Interpolator, field: str) -> str:
+def file_of(place: Place, item: str, root: str, words: Interpolator, field: str) -> str:
     """The file that one item of try_files stands for."""
     alias = place.location.alias
     if alias and place.is_prefix:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from panel.rendering import checks, exclusive, expiry, handlers, snippets
 from panel.rendering.apache import cache
@@ -29,11 +30,15 @@ def section(
     *,
     inside: bool = False,
     fallbacks: Sequence[Directive] = (),
+    folders: Sequence[Directive] = (),
 ) -> list[Node]:
     """The location's section, or nothing when it says nothing that the virtual host does not.
 
-    `inside`: another location's try_files leads to it, when rewrite rules are over. `fallbacks`: its own rules.
+    `inside`: another location's try_files leads to it, when rewrite rules are over. `fallbacks`: its own rules, and
+    `folders` those for its folders' index files.
     """
+    if folders:  # mod_dir is to find none itself
+        place = replace(place, location=replace(place.location, index=()))
     source, at = place.location, place.pointer
     words = _interpolator(place, name)
     body = [*_HANDLERS[source.handler](spec, place, words), *cache.of_place(spec, place)]
@@ -43,6 +48,7 @@ def section(
         # What files allow would be asked of a path that is none, before the fallback is looked for.
         there = f"{'-e' if '$uri/' in source.try_files else '-f'} '%{{REQUEST_FILENAME}}%{{PATH_INFO}}'"
         body += [block("If", f"! {there}", body=[directive("AllowMethods", "reset")], gap=False), *fallbacks]
+    body += folders
     if inside and source.handler == "return":
         body += _return_inside(source)
     if source.handler != "deny":
@@ -166,7 +172,9 @@ def _return(spec: SiteSpec, place: Place, words: Interpolator) -> list[Node]:
 
 def _return_inside(source: Location) -> list[Node]:
     """Redirects are given by the rule that leads here."""
-    return [] if source.return_code in handlers.REDIRECTS else [directive("Redirect", source.return_code)]
+    if source.return_code in handlers.REDIRECTS:
+        return []
+    return [directive("AllowMethods", "reset"), directive("Redirect", source.return_code)]
 
 
 def _deny(spec: SiteSpec, place: Place, words: Interpolator) -> list[Node]:

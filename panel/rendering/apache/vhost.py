@@ -5,7 +5,7 @@ from __future__ import annotations
 from posixpath import dirname
 
 from panel.rendering import checks, handlers, logformats, names, reach, snippets
-from panel.rendering.apache import cache, rewrites, rewriting
+from panel.rendering.apache import cache, indexes, rewrites, rewriting
 from panel.rendering.apache.modules import mpm
 from panel.rendering.apache.quoting import Interpolator, expression, plain
 from panel.rendering.apache.section import body_limit, brotli, gzip, header_line, index_files, section
@@ -191,7 +191,7 @@ def _printed(headers: tuple[Header, ...], spec: SiteSpec, source: ServerBlock, a
 def _locations(
     spec: SiteSpec, install: InstallSpec, source: ServerBlock, everywhere: tuple[Header, ...], at: str
 ) -> list[Node]:
-    found = locations_of(source, at)
+    found, folders = indexes.asking(source, locations_of(source, at), at)
     for place in found.places:
         handlers.check(place.location, place.pointer)
     name = server_name(spec, source)
@@ -207,8 +207,14 @@ def _locations(
         later: list[Directive] = []
         if rewriting.is_checked_first(place.location):
             later = rewriting.rules_inside(place, source.root, *given, encodes=encodes)
+        own: list[Directive] = []
+        if names_ := folders.get(place, ()):
+            rules += indexes.rules(place, names_, condition, source.root, words)
+            own = indexes.of_section(place, names_, encodes=encodes)
         inside = place in fallbacks.values()
-        sections += section(spec, install, place, condition, everywhere, name, inside=inside, fallbacks=later)
+        sections += section(
+            spec, install, place, condition, everywhere, name, inside=inside, fallbacks=later, folders=own
+        )
     rules = [*cache.path_rules(source), *rules]
     if rewrites.are_used(source):
         rules = [*_moved(spec, source, chosen, found, name, at), *rewrites.ends(), *rules]

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from panel.rendering import reach
 from panel.rendering.apache.modules import mpm
 from panel.rendering.apache.rewriting import encodes_queries, is_checked_first
 from panel.rendering.caching import caches, locations
 from panel.rendering.capability import Context, Verdict, differs, missing
 from panel.rendering.errors import NotExpressible
-from panel.rendering.handlers import REDIRECTS
+from panel.rendering.handlers import REDIRECTS, asks_access
 from panel.rendering.locations import locations_of
+from panel.rendering.reach import by_index
 from panel.rendering.rewriting import redirects
 from panel.rendering.spec import Location
 
@@ -41,17 +41,16 @@ def _others_differ(member: str) -> Verdict:
     )
 
 
-def _read_by_another(context: Context) -> bool:
-    """Whether the index file of a folder is this location's, but the folder another's, and that would matter."""
+def _refuses_an_index(context: Context) -> bool:
+    """Whether a folder's index file is this location's, which refuses some or all, but the folder another's."""
     source, block = context.owner, context.block
-    asks = bool(source.access_rules) or source.basic_auth is not None
-    if block is None or (source.handler in ("static", "php") and not asks):
+    if block is None or not (source.handler == "deny" or asks_access(source)):
         return False
     try:
         found = locations_of(block, "")
     except NotExpressible:
         return False
-    return any(place.location is source for place in reach.by_index(block, found))
+    return any(place and place.location is source for others in by_index(block, found).values() for place in others)
 
 
 def _skips_access(context: Context) -> bool:
@@ -204,8 +203,9 @@ APACHE: dict[str, tuple[Verdict, ...]] = {
     ),
     "Location.connection_limit": (missing("Apache has no limit on connections per address", "no limit"),),
     "Location.handler": (
-        differs("where a folder's index file belongs to this location but the folder to another, Apache looks for the "
-                "file only", "the next index file, or 403", _read_by_another),
+        differs("where a folder's index file belongs to this location, which refuses it, but the folder to another, "
+                "Apache goes on to the next index file", "the refusal only where no other index file is there",
+                _refuses_an_index),
         differs("Apache runs files that end in .php and serves other files as they are, where nginx asks PHP, which "
                 "refuses them", "end the pattern in \\.php$ to say which files are scripts", _runs_other_files),
     ),

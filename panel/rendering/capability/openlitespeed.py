@@ -9,9 +9,10 @@ from panel.rendering.caching import locations
 from panel.rendering.capability import Context, Verdict, differs, missing
 from panel.rendering.capability.apache import APACHE
 from panel.rendering.errors import NotExpressible
+from panel.rendering.handlers import asks_access
 from panel.rendering.locations import locations_of
 from panel.rendering.openlitespeed import answers, scripts
-from panel.rendering.openlitespeed.vhost import REFUSALS, asks_access
+from panel.rendering.openlitespeed.vhost import REFUSALS
 from panel.rendering.spec import Location
 
 _DECODED = "OpenLiteSpeed sends a rewritten path to an upstream decoded"
@@ -44,7 +45,7 @@ def _of_indexes(context: Context) -> list[Location]:
         found = locations_of(context.block, "")
     except NotExpressible:
         return []
-    return [place.location for place in reach.by_index(context.block, found)]
+    return [place.location for others in reach.by_index(context.block, found).values() for place in others if place]
 
 
 def _holds_an_index(context: Context) -> bool:
@@ -75,10 +76,6 @@ def _mixed_rules(context: Context) -> bool:
 
 def _plain_text(context: Context) -> bool:
     return any(not listen.tls for listen in context.owner.listens)
-
-
-def _asks_first(location: Location) -> bool:
-    return bool(location.access_rules) or location.basic_auth is not None
 
 
 def _proxies(locations: Iterable[Location]) -> bool:
@@ -245,7 +242,7 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
         *APACHE["Location.try_files"][:1],
         missing("OpenLiteSpeed chooses the fallback before it asks who may come in",
                 "the fallback is open to everybody; give its location the same access rules",
-                lambda context: _asks_first(context.owner) and not context.owner.try_files[-1].startswith("=")),
+                lambda context: asks_access(context.owner) and not context.owner.try_files[-1].startswith("=")),
     ),
     "Header.name": APACHE["Header.name"],
     "Header.always": (
@@ -258,7 +255,7 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
     ),
     "ErrorPage.codes": (
         missing(_TWICE, "its own text for 401 and 403",
-                lambda context: context.block is not None and asks_access(context.block)
+                lambda context: context.block is not None and any(map(asks_access, context.block.locations))
                 and bool(set(REFUSALS) & set(context.owner.codes))),
     ),
     "ErrorPage.response": APACHE["ErrorPage.response"],

@@ -97,7 +97,7 @@ def _error_pages(source: ServerBlock, at: str) -> list[Node]:
     """Without those of refusals where access is asked: for a path that leads to no file OpenLiteSpeed 1.9 would answer
     such a request twice, and the visitor's next request would be given the second answer."""
     lines: list[Node] = []
-    left_out = REFUSALS if asks_access(source) else ()
+    left_out = REFUSALS if any(map(handlers.asks_access, source.locations)) else ()
     for number, page in enumerate(source.error_pages):
         field = f"{at}/error_pages/{number}"
         url = value(checks.target(page.uri, f"{field}/uri"), f"{field}/uri")
@@ -105,11 +105,6 @@ def _error_pages(source: ServerBlock, at: str) -> list[Node]:
             if code not in left_out:
                 lines.append(block("errorpage", code, body=[directive("url", url)]))
     return lines
-
-
-def asks_access(source: ServerBlock) -> bool:
-    """Whether some location asks who may come in."""
-    return any(place.access_rules or place.basic_auth is not None for place in source.locations)
 
 
 def _tls(source: ServerBlock, at: str) -> list[Node]:

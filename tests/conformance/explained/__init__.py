@@ -9,17 +9,16 @@ from __future__ import annotations
 
 from tests.conformance.explained import apache, openlitespeed
 from tests.conformance.explained.case import Case
-from tests.conformance.wire import Answer, Request
 
 EXPLAINED = (*apache.EXPLAINED, *openlitespeed.EXPLAINED)
 
 
-def explanation(engine: str, shown: frozenset[str], request: Request, nginx: Answer, other: Answer) -> str:
-    """The name of the documented departure that this is, or nothing. `shown`: the site's computed differences; of
-    OpenLiteSpeed only those of the location that answers, any of which then stands for the departure."""
-    if other.status <= 0:  # no answer at all is never one that is merely different
+def explanation(engine: str, case: Case) -> str:
+    """The name of the documented departure that this is, or nothing. Any of OpenLiteSpeed's computed differences that
+    has no rule here stands for whatever its location answers."""
+    if case.other.status <= 0:  # no answer at all is never one that is merely different
         return ""
-    case = Case(request, nginx, other)
+    shown = case.met.shown
     for item in EXPLAINED:
         seen = not item.shown or any(text.startswith(item.shown) for text in shown)
         if engine in item.engines and seen and item.applies(case):

@@ -139,7 +139,7 @@ EXPLAINED = (
         "POST to a folder is answered with its index file (nginx: 405), and with 404 where it has none (nginx: 403).",
         lambda case: (
             case.request.method not in ("GET", "HEAD")
-            and case.path.endswith("/")
+            and (case.met.path or case.path).endswith("/")
             and case.statuses in ((405, 200), (405, 206), (403, 404))
         ),
     ),
@@ -197,11 +197,11 @@ EXPLAINED = (
         ),
     ),
     Explained(
-        "index file of another location",
+        "refused index file",
         APACHE,
         "",
-        lambda case: case.path.endswith("/"),
-        shown="where a folder's index file belongs to this location",
+        lambda case: case.met.path.endswith("/") and case.nginx.status in (401, 403),
+        shown="where a folder's index file belongs to this location, which refuses",
     ),
     Explained(
         "empty answer",

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from panel.rendering.normalise import BadPath, normalise, split_target
+from tests.conformance.concerned import Met
 from tests.conformance.wire import Answer, Request
 
 
@@ -14,6 +15,7 @@ class Case:
     request: Request
     nginx: Answer
     other: Answer
+    met: Met = field(default_factory=Met)
 
     @property
     def statuses(self) -> tuple[int, int]:

@@ -1,0 +1,84 @@
+"""Index files of a folder that another location answers, asked for anew as nginx does.
+
+mod_dir looks an index file up with the files of that other location, and takes only what is a file there. Where that
+would not be what nginx finds, rewrite rules look among the folder's own files and ask for the path that results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from panel.rendering import checks, exclusive, handlers, reach
+from panel.rendering.apache import rewrites, rewriting
+from panel.rendering.apache.quoting import Interpolator, rewrite_regex, target
+from panel.rendering.exclusive import Condition
+from panel.rendering.locations import Locations, Place
+from panel.rendering.spec import Location, ServerBlock
+from panel.rendering.tree import Directive, directive
+
+METHODS = ("%{REQUEST_METHOD}", "^(?:GET|HEAD|POST)$")  # the others are no folder's (ngx_http_index_module.c)
+
+
+def asking(block: ServerBlock, found: Locations, at: str) -> tuple[Locations, dict[Place, tuple[str, ...]]]:
+    """The locations, with one for what none of them answers where that must ask, and which of them ask for what."""
+    wanted: dict[Place, tuple[str, ...]] = {}
+    for owner, others in reach.by_index(block, found).items():
+        if (owner and owner.location.handler != "static") or not any(_elsewhere(block, owner, it) for it in others):
+            continue
+        names = reach.index_names(block, owner)
+        if any(name.startswith("/") for name in names):
+            continue
+        if owner is None:
+            owner = Place(Location("", "/", "static"), at, len(found.places))
+            found = replace(found, places=(*found.places, owner))
+        wanted[owner] = names
+    return found, wanted
+
+
+def _elsewhere(block: ServerBlock, owner: Place | None, other: Place | None) -> bool:
+    """Whether mod_dir would not find what nginx does: the other has files of its own, or answers without any."""
+    handler = other.location.handler if other else "static"
+    if handler == "deny":
+        return False
+    return handler in ("return", "proxy") or _files(block, owner) != _files(block, other)
+
+
+def _files(block: ServerBlock, place: Place | None) -> tuple[str, str]:
+    return (block.root, "") if place is None else (place.location.root or block.root, place.location.alias)
+
+
+def rules(place: Place, names: Sequence[str], condition: Condition, root: str, words: Interpolator) -> list[Directive]:
+    """For a location that everybody may enter, at virtual-host level."""
+    if handlers.asks_access(place.location) or not (root or place.location.alias or place.location.root):
+        return []
+    found: list[Directive] = []
+    folder = rewriting.file_of(place, "$uri", place.location.root or root, words, f"{place.pointer}/index")
+    for number, name in enumerate(names):
+        tests = [METHODS, (folder + target(name), "-f"), _asked(place, number, name)]
+        comment = "" if number else f"Index files of location {place.label}".replace("\n", " ")
+        flags = f"[E={rewrites.TO}:%1,L]"
+        found += rewriting.rule(
+            rewriting.with_rest(place, condition), tests, rewrites.NOWHERE, flags, place.pointer, comment
+        )
+    return found
+
+
+def of_section(place: Place, names: Sequence[str], *, encodes: bool) -> list[Directive]:
+    """In the location's section: nothing for mod_dir to find, and its rules where access is asked before."""
+    lines = [directive("DirectoryIndex", "disabled")]
+    if not handlers.asks_access(place.location):
+        return lines
+    lines.append(directive("RewriteEngine", "On"))
+    for number, name in enumerate(names):
+        tests = [METHODS, ("%{REQUEST_FILENAME}/" + target(name), "-f"), _asked(place, number, name)]
+        lines += [directive("RewriteCond", *test) for test in tests]
+        lines.append(rewrites.asks_for_last(encodes=encodes))
+    return lines
+
+
+def _asked(place: Place, number: int, name: str) -> tuple[str, str]:
+    """Holds of folders only, and keeps the path of the index file."""
+    name = checks.file_name(name, f"{place.pointer}/index/{number}")
+    expression = rewrite_regex(f"(?s)^(.*/{exclusive.quote(name)})$", f"{place.pointer}/index/{number}")
+    return "%{REQUEST_URI}" + target(name), expression
