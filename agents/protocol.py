@@ -75,7 +75,8 @@ class FileChange:
 
     `expect` is what must be there now, else the transaction is refused as drift: the SHA-256 of a file's bytes, or
     "link:" and the target of a symbolic link, "" for nothing, None for whatever is there (a hand edit is then
-    overwritten on purpose). What already is as it shall be is never drift.
+    overwritten on purpose). What already is as it shall be is never drift. With `keep_owner` the file that takes an
+    old one's place belongs to the same user and group, for files of the host's own.
     """
 
     path: str
@@ -85,6 +86,7 @@ class FileChange:
     target: str = ""  # for link
     expect: str | None = None
     secret: bool = False  # never echoed in events, journal listings or errors
+    keep_owner: bool = False
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ class Found:
         self.path = path
         self.digest = self.target = ""
         self.mode = 0
+        self.owner: tuple[int, int] | None = None  # of a file: user and group
         self.mark: tuple[int, ...] = ()
         try:
             info = os.lstat(path)
@@ -44,6 +45,7 @@ class Found:
         self.mark = (info.st_dev, info.st_ino, info.st_mtime_ns, info.st_size)
         if stat.S_ISREG(info.st_mode):
             self.kind = "file"
+            self.owner = (info.st_uid, info.st_gid)
         elif stat.S_ISLNK(info.st_mode):
             self.kind = "link"
             self.target = os.readlink(path)

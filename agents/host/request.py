@@ -30,6 +30,7 @@ class Wanted:
         if expect is not None and not isinstance(expect, str):
             raise Refusal("invalid", "%s: expect is a SHA-256, '' or null" % self.named)
         self.expect: str | None = expect
+        self.keeps_owner = data.get("keep_owner") is True
         if self.action == "link":
             self._check_target(roots)
 

@@ -43,11 +43,13 @@ def _act(engine: Engine, action: str) -> tuple[list[str], str]:
     if action == "start" and engine.pid():
         return [], "it runs already"
     done = engine.test()
+    if done.exit_code and engine.starts_with_errors:
+        done = engine.new_errors(done, done)  # nothing is changed here: all of them stand
     if done.exit_code != 0:
         raise EngineError("its configuration is refused, nothing was done", done)
     if action == "start":
         started = engine.start()
-        return started.argv, started.output
+        return started.argv, "\n".join(filter(None, (done.output, started.output)))
     before, argv = engine.reload(engine.pid())
     engine.wait_live(before)
     return argv, done.output

@@ -1,7 +1,9 @@
 """Writing the new files beside the old ones under hidden names, and switching to them by renames.
 
 Folders are held open and everything is named relative to them, so that nothing that is done to the path meanwhile
-leads anywhere else. No file is ever written to under its final name, and no file's owner is ever changed.
+leads anywhere else. No file is ever written to under its final name. Nothing is given to a user but what was theirs:
+the successor of a file of the host's own, where the panel asks for that (OpenLiteSpeed's main file is its WebAdmin's,
+which must be able to go on changing it), and a copy of an old file.
 """
 
 from __future__ import annotations
@@ -67,7 +69,9 @@ class Stage:
         if wanted.action == "link":
             os.symlink(wanted.target, change.draft, dir_fd=folder)
         elif wanted.action == "put":
-            _write(change.draft, folder, wanted.content, wanted.mode)
+            _write(
+                change.draft, folder, wanted.content, wanted.mode, change.found.owner if wanted.keeps_owner else None
+            )
 
     def _keep(self, change: Change) -> None:
         """A second name for the old file; a copy where the file system has no second names."""
@@ -77,7 +81,7 @@ class Stage:
         except OSError:
             if change.found.kind != "file":
                 raise
-            _write(change.kept, folder, change.old, change.found.mode)
+            _write(change.kept, folder, change.old, change.found.mode, change.found.owner)
 
     def _switch(self, change: Change) -> None:
         wanted, folder = change.wanted, self._folder(change.wanted.folder)
@@ -95,18 +99,30 @@ class Stage:
             os.rename(change.draft, wanted.name, src_dir_fd=folder, dst_dir_fd=folder)
 
 
-def _write(name: str, folder: int, content: bytes, mode: int) -> None:
-    """A new file, on the disk when this returns."""
+def _write(name: str, folder: int, content: bytes, mode: int, owner: tuple[int, int] | None) -> None:
+    """A new file, on the disk when this returns; the agent's own where `owner` is None or the login may not give it."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(name, flags, 0o600, dir_fd=folder)
     try:
         left = memoryview(content)
         while left:
             left = left[os.write(descriptor, left) :]
+        _give(descriptor, owner)
         os.fchmod(descriptor, mode)
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _give(descriptor: int, owner: tuple[int, int] | None) -> None:
+    """Before the mode is set: a change of owner takes bits of it away."""
+    info = os.fstat(descriptor)
+    if owner is None or owner == (info.st_uid, info.st_gid):
+        return
+    try:
+        os.fchown(descriptor, *owner)
+    except OSError:
+        return  # only root may, and not in every container; the folder lets this login replace the file all the same
 
 
 def _linked(draft: str, name: str, folder: int) -> bool:

@@ -40,7 +40,8 @@ class Transaction:
         self._journal = Journal(request.ident)
         self._engines = [engine_for(control) for control in request.engines]
         self._begun: dict[str, Any] = {}
-        self._untested: list[Engine] = []  # those that can only be tested in place
+        # Those that can only be tested in place, with what their test finds before the switch where that counts.
+        self._untested: list[tuple[Engine, commands.Done | None]] = []
         self._switched = False
 
     def run(self) -> dict[str, Any]:
@@ -118,8 +119,10 @@ class Transaction:
         if done is None:
             step.status = "skipped"
             step.output = "%s can be tested on this host only %s" % (engine.name, IN_PLACE)
-            self._untested.append(engine)
+            self._untested.append((engine, engine.test() if engine.starts_with_errors else None))
             return
+        if done.exit_code and engine.starts_with_errors:
+            done = engine.new_errors(done, engine.test() if plan.changes else done)
         _judge(step, done, how)
 
     def _tested(self, engine: Engine, plan: Plan, root: str) -> tuple[commands.Done | None, str]:
@@ -153,9 +156,10 @@ class Transaction:
         with self._steps.step("switch"):
             stage.switch()
         faults.point("switched")
-        for engine in self._untested:
+        for engine, before in self._untested:
             with self._steps.step("test") as step:
-                _judge(step, engine.test(), IN_PLACE)
+                done = engine.test()
+                _judge(step, done if before is None else engine.new_errors(done, before), IN_PLACE)
 
     def _go_live(self, stage: Stage) -> None:
         """Each server reads its configuration once, however many sites changed; one that was down is started. That

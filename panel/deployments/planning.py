@@ -7,6 +7,7 @@ A plan is stored as JSON with its deployment:
                    "inputs"}],     what was rendered just now was made from (rendered.Frozen); "" for earlier revisions
      "installs": [id],                                                 in the order they are reloaded
      "files":    [{"path", "site", "install", "action": put|link|remove|keep, "mode", "sha256", "link", "secret",
+                   "keep_owner",                                       true: a file of the host's own
                    "old_sha256", "expect", "found_sha256", "diff",
                    "renamed_from", "renamed_to"}],                     "", or where the same text was, or goes
      "warnings": [{"site", "where", "text", "nearest"}],     what the server cannot say, and what stands instead
@@ -34,6 +35,7 @@ from panel.deployments.replacing import Taken, replaced
 from panel.deployments.resting import resting_records
 from panel.hosts.models import EngineInstall, Host, HostStatus
 from panel.rendering.capabilities import differences
+from panel.rendering.errors import NotExpressible
 from panel.rendering.spec import RenderedFile, SiteSpec
 from panel.websites import freeze
 from panel.websites.models import Site
@@ -52,6 +54,7 @@ class Entry:
     old: FileRecord | None
     new: FileRecord | None
     found: host_agent.Found | None = None
+    keeps_owner: bool = False  # a file of the host's own
 
     @property
     def record(self) -> FileRecord:
@@ -89,6 +92,7 @@ class Entry:
             "sha256": self.new.sha256 if self.new else "",
             "link": record.link,
             "secret": record.secret,
+            "keep_owner": self.keeps_owner,
             "old_sha256": self.old.sha256 if self.old else "",
             "expect": self.expect,
             "found_sha256": self.found.sha256 if self.found else None,
@@ -179,7 +183,7 @@ class _Draft:
             if row.path in known:
                 known[row.path].old = known[row.path].old or row.old
             elif row.always:
-                self.entries.append(Entry(row.path, row.site, row.install, row.old, row.new))
+                self.entries.append(Entry(row.path, row.site, row.install, row.old, row.new, keeps_owner=True))
 
 
 def _plan(
@@ -279,7 +283,10 @@ def install_records(
         specs: list[SiteSpec] = [spec_of(state.revision) for state in states if state.revision]
         specs += [spec_of(change.new) for change in changes if change.new and change.new.install_id == install.pk]
         specs.sort(key=lambda spec: spec.name)
-        made[install.pk] = rendering.render_install(specs, freeze.install_spec(install))
+        try:
+            made[install.pk] = rendering.render_install(specs, freeze.install_spec(install))
+        except NotExpressible as error:
+            raise ApplicationError(f"{install}: {error.message}") from error
     return blobs_keep(made)
 
 

@@ -112,4 +112,5 @@ def _change(file: dict[str, Any], texts: dict[str, str]) -> FileChange:
         mode=file["mode"],
         expect=file["expect"],
         secret=file["secret"],
+        keep_owner=file.get("keep_owner", False),  # plans of older versions say nothing of it
     )

@@ -17,6 +17,8 @@ from django.utils.translation import gettext as _
 from panel.accounts.models import User
 from panel.accounts.permissions import Action, may
 from panel.hosts.models import EngineInstall, Host
+from panel.rendering.openlitespeed.listeners import own_clash
+from panel.rendering.spec import OwnListener
 from panel.websites import certificates, freeze, paths
 from panel.websites.models import Listen, ServerBlock, ServerName, Site
 
@@ -58,6 +60,7 @@ def site_problems(
     for index, block in enumerate(blocks):
         problems += _block_problems(f"blocks/{index}", block)
         problems += _path_problems(f"blocks/{index}", block, site.install, install)
+        problems += _listener_problems(f"blocks/{index}", block, install)
     for index, upstream in enumerate(site.upstreams.all()):
         servers = list(upstream.servers.all())
         if not any(not server.down and not server.backup for server in servers):
@@ -101,6 +104,15 @@ def _tls_problems(where: str, block: ServerBlock, tls: bool, names: list[str]) -
                 _("The certificate %(certificate)s is not good for %(names)s: browsers would warn.")
                 % {"certificate": block.certificate, "names": ", ".join(missing)},
             )
+
+
+def _listener_problems(where: str, block: ServerBlock, install: EngineInstall) -> Iterable[Problem]:
+    """Sockets that the server's own files open already, otherwise than the site asks for."""
+    own = [OwnListener(**item) for item in install.own_listeners]
+    for listen in block.listens.all():
+        words = own_clash(own, listen.address, listen.port, listen.tls)
+        if words:
+            yield Problem(f"{where}/listens", f"{install.get_engine_display()}: {words}.")
 
 
 def _below(path: str, roots: Iterable[str]) -> bool:

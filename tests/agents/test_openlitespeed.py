@@ -99,6 +99,64 @@ if source() is not None:
         assert result["outcome"] == "rolled_back", result
         assert hosts.bodies() == ("old", "blog")
 
+    BROKEN = """\
+virtualHost broken {
+  vhRoot $SERVER_ROOT/www
+  configFile conf/broken.conf
+}
+unknownToThis 7
+include paddock.conf
+"""
+
+    @pytest.fixture
+    def flawed(hosts: Hosts) -> Hosts:
+        """The same with a virtual host of the admin's, before the panel's, whose flaws it has logged for years."""
+        (hosts.server.root / "conf" / "broken.conf").write_text("docRoot $VH_ROOT\nnoSuchKey 1\nnoSuchKey 1\n")
+        main = hosts.server.main_config
+        main.write_text(main.read_text().replace("include paddock.conf\n", BROKEN))
+        return hosts
+
+    def test_errors_of_before_refuse_nothing_and_are_told(agent: AgentProcess, flawed: Hosts) -> None:
+        result = agent.call("apply", flawed.request(*flawed.changed("new")))
+        assert result["outcome"] == "applied", result
+        (tested,) = [step["output"] for step in result["steps"] if step["name"] == "test"]
+        assert "openlitespeed runs with errors that were there before this change" in tested
+        assert tested.count("Not support [nosuchkey 1]") == 2
+        assert "Not support [unknowntothis 7]" in tested
+        assert eventually(lambda: flawed.bodies() == ("new", "blog"))
+        found = agent.call("service", {"engine": plain(flawed.control), "action": "reload"})
+        assert "Not support [nosuchkey 1]" in found["output"]
+
+    def test_one_more_error_of_a_kind_that_stands_is_refused(agent: AgentProcess, flawed: Hosts) -> None:
+        broken = flawed.server.root / "conf" / "broken.conf"
+        more = FileChange(str(broken), "put", "# moves the others down\n" + broken.read_text() + "noSuchKey 1\n")
+        result = agent.call("apply", flawed.request(more))
+        assert result["outcome"] == "rolled_back", result
+        new, _, old = result["error"].partition("openlitespeed runs with errors that were there before")
+        assert (new.count("[nosuchkey 1]"), old.count("[nosuchkey 1]")) == (1, 2)
+
+    def test_a_host_without_namespaces_compares_with_what_it_found_before(
+        agent_file: Path, tmp_path: Path, flawed: Hosts
+    ) -> None:
+        with AgentProcess(agent_file, tmp_path / "state", fault="without:namespaces") as agent:
+            result = agent.call("apply", flawed.request(*flawed.changed("new")))
+            assert result["outcome"] == "applied", result
+            assert "in place" in next(step["output"] for step in result["steps"] if step["output"].startswith("tested"))
+            result = agent.call("apply", flawed.request(*flawed.changed("newer", "unknownKey 5\n")))
+            assert result["outcome"] == "rolled_back", result
+        assert "unknownkey 5" in result["error"].partition("there before")[0]
+        assert eventually(lambda: flawed.bodies() == ("new", "blog"))
+
+    def test_a_main_file_that_does_not_read_the_sites_refuses_what_would_not_be_served(
+        agent: AgentProcess, hosts: Hosts
+    ) -> None:
+        main = hosts.server.main_config
+        main.write_text(main.read_text().replace("include paddock.conf\n", ""))
+        result = agent.call("apply", hosts.request(*hosts.changed("new")))
+        assert result["outcome"] == "rolled_back", result
+        assert "add the line “include paddock.conf” at its end" in result["error"]
+        assert hosts.bodies() == ("old", "blog"), "it was not told to read that"
+
     def test_it_is_found_where_it_runs(agent: AgentProcess, hosts: Hosts) -> None:
         found = [item for item in agent.call("facts", {})["engines"] if item["engine"] == "openlitespeed"]
         ours = next(item for item in found if item["paths"]["prefix"] == str(hosts.server.root))

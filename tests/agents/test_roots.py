@@ -138,6 +138,20 @@ def test_ownership_is_never_given_away(agent: AgentProcess, tree: Path) -> None:
     assert home.stat().st_uid == 1234
 
 
+def test_a_file_of_the_hosts_own_stays_its_owners_where_the_panel_asks_for_that(
+    agent: AgentProcess, tree: Path
+) -> None:
+    path = tree / "root" / "main.conf"
+    path.write_text("theirs")
+    os.chown(path, 1234, 1235)
+    change = FileChange(str(path), "put", "with a line of the panel's", 0o640, keep_owner=True)
+    new = FileChange(str(tree / "root" / "new.conf"), "put", "x", keep_owner=True)
+    assert agent.call("apply", request(tree, change, new))["outcome"] == "applied"
+    stat = path.stat()
+    assert (stat.st_uid, stat.st_gid, stat.st_mode & 0o7777) == (1234, 1235, 0o640)
+    assert (tree / "root" / "new.conf").stat().st_uid == os.geteuid()
+
+
 @pytest.mark.parametrize("ident", ["", "../x", "a/b", ".hidden", "a\n", "x" * 81, None, 7])
 def test_a_transaction_id_never_leads_out_of_the_state_folder(agent: AgentProcess, tree: Path, ident: Any) -> None:
     with pytest.raises(AgentError, match="transaction id"):

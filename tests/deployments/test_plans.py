@@ -214,3 +214,20 @@ def test_an_adopted_text_stays_and_every_plan_says_so(people: Cast) -> None:
     (file,) = [file for file in plan["files"] if file["path"] == path]
     assert "+# mine" in file["diff"]
     assert "keeps the text that was adopted" in plan["warnings"][0]["text"]
+
+
+def test_a_listener_that_no_longer_fits_a_live_site_is_told_and_no_plan_is_made(people: Cast) -> None:
+    """The admin's file said otherwise when it was read again; the site that is planned is another one."""
+    server = EngineInstall.objects.create(
+        host=people.host,
+        engine=Engine.OPENLITESPEED,
+        layout=Layout.VHOSTS,
+        paths=people.nginx.paths | {"config_root": "/usr/local/lsws/conf", "prefix": "/usr/local/lsws"},
+    )
+    live(people, shop(people, install=server))
+    own = {"name": "Main", "address": "", "port": 80, "secure": True, "text": "address *:80\nsecure 1"}
+    other = shop(people, "other", install=server, port=81)
+    server.own_listeners = [own]
+    server.save()
+    with pytest.raises(ApplicationError, match="own listener Main has port 80 with TLS"):
+        planned(people, other)

@@ -6,11 +6,14 @@ distribution has none. What the mapping alone does is in test_openlitespeed_maps
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.exceptions import ValidationError
 from django.utils import timezone
 
 from panel.deployments.models import DeploymentStatus
@@ -260,6 +263,24 @@ if source() is not None:
         assert "managed by Paddock" in own
         assert "addmimetype text/x-raw txt" in own, "what the model cannot say stays raw"
         assert f"location {scene.root}/www/shop/downloads/" in own, "with its paths where they were"
+
+    def test_the_main_file_stays_its_owners(scene: Scene) -> None:
+        """The WebAdmin's user has it, and must be able to write it from then on."""
+        main = scene.root / "conf" / "httpd_config.conf"
+        main.chmod(0o640)
+        os.chown(main, 1234, 1235)
+        scene.machine.deploy(*scene.adopt(scene.read(), "shop"))
+        found = main.stat()
+        assert "paddock.conf" in main.read_text()
+        assert (found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)) == (1234, 1235, 0o640)
+
+    def test_a_site_that_asks_otherwise_of_a_listener_of_the_servers_own_is_refused(scene: Scene) -> None:
+        scene.machine.deploy(*scene.adopt(scene.read(), "first"))
+        with pytest.raises(ValidationError) as refused:
+            scene.machine.site("plain", scene.install, port=scene.values["tls"])
+        (words,) = refused.value.message_dict["port"]
+        assert f"the server's own listener Secure has port {scene.values['tls']} with TLS" in words
+        assert scene.secure("stays") == (200, "this is stays")
 
     def test_the_rest_is_adopted_later_and_the_panels_own_are_not_found_again(scene: Scene) -> None:
         before = scene.answers()

@@ -46,6 +46,7 @@ class Engine:
     reload_signal = "HUP"
     stop_signal = "TERM"
     relocatable = True  # its configuration can be tested from a copy in another folder
+    starts_with_errors = False  # whether it runs with what its own test calls errors
     settles_s = 0.0  # a reload never takes effect sooner: asking before only costs
     # Words in its error log that say a reload failed; the old workers then go on.
     failure_marks: tuple[str, ...] = ()
@@ -95,6 +96,11 @@ class Engine:
         """The server's own test of its configuration."""
         argv = self.test_argv(main_config or self.main_config, prefix or self.prefix)
         return commands.run(argv, self.env(), prepare)
+
+    def new_errors(self, done: commands.Done, before: commands.Done) -> commands.Done:
+        """Of a server that starts with errors: `done` passes where it found only those that it found `before`, and
+        says which they are."""
+        raise NotImplementedError
 
     def start(self) -> commands.Done:
         """Starts the server and waits until it runs. EngineError with its own words when it does not."""

@@ -22,38 +22,53 @@ TEMPORARY = os.path.dirname(PID_FILE)
 SITES = "paddock.conf"  # listeners and the list of virtual hosts, beside the main file
 # What its own installation causes, whatever the configuration says.
 HARMLESS = ("Get lsadm passwd failed",)
+# Warnings by which it says that it takes no notice of something: a key, a block, a whole virtual host.
+LOSSES = ("Not support [", "is NOT keyword", "do not match", "more '}'", "configuration failed!")
 
 
 class Server(Engine):
     reload_signal = "USR1"
     relocatable = False
+    starts_with_errors = True
     failure_marks = ("Fatal error in configuration",)
 
     def test(self, main_config: str = "", prefix: str = "", prepare: Callable[[], None] | None = None) -> commands.Done:
         """Its test ends with 1 for warnings and with 2 for errors, and with 0 for anything where it cannot write down
-        what it finds. What counts are its lines of errors, unknown keys among them."""
+        what it finds. What counts are its lines of errors and of what it leaves out, unknown keys among them."""
         os.makedirs(TEMPORARY, mode=0o755, exist_ok=True)
         found = os.path.join(TEMPORARY, "testconf")
         if os.path.exists(found):
             os.unlink(found)  # by a test that broke off
         done = super().test(main_config, prefix, prepare)
-        errors = [line for line in done.output.splitlines() if "[ERROR]" in line]
-        errors = [line for line in errors if not any(words in line for words in HARMLESS)]
-        if errors:
-            return commands.Done(done.argv, done.exit_code or 2, "\n".join(errors))
-        if done.exit_code in (0, 1, 2):
-            return commands.Done(done.argv, *self._left_out())
-        return commands.Done(done.argv, done.exit_code, "the test broke off (%d)\n%s" % (done.exit_code, done.output))
+        errors = [line for line in done.output.splitlines() if _is_error(line)]
+        if done.exit_code not in (0, 1, 2):
+            errors = ["the test broke off (%d)" % done.exit_code, *(errors or [done.output])]
+        errors += self._left_out()
+        return commands.Done(done.argv, 2 if errors else 0, "\n".join(errors))
 
-    def _left_out(self) -> tuple[int, str]:
-        """(exit code, words) where the main file does not read the sites: its own test would find nothing wrong."""
+    def new_errors(self, done: commands.Done, before: commands.Done) -> commands.Done:
+        """It runs without what its errors are about, so a host may have had some for years."""
+        old = [_lasting(line) for line in before.output.splitlines() if _is_error(line)]
+        new: list[str] = []
+        standing: list[str] = []
+        for line in done.output.splitlines():
+            known = _is_error(line) and _lasting(line) in old
+            if known:
+                old.remove(_lasting(line))
+            (standing if known else new).append(line)
+        if standing:
+            standing = ["%s runs with errors that were there before this change:" % self.name, *standing]
+        return commands.Done(done.argv, 2 if new else 0, "\n".join(new + standing))
+
+    def _left_out(self) -> list[str]:
+        """What is wrong where the main file does not read the sites: its own test would find nothing wrong."""
         if not os.path.exists(os.path.join(self.config_root, SITES)):
-            return 0, ""
+            return []
         text = processes.read(self.main_config).decode("utf-8", "replace")
         lines = [line.split(None, 1) for line in text.splitlines() if line.strip().lower().startswith("include")]
         if any(words[-1].strip().endswith(SITES) or "*" in words[-1] for words in lines):
-            return 0, ""
-        return 2, "%s does not read the panel's sites: add the line “include %s” at its end" % (self.main_config, SITES)
+            return []
+        return ["%s does not read the panel's sites: add the line “include %s” at its end" % (self.main_config, SITES)]
 
     def env(self) -> dict[str, str]:
         return {} if self.pid_file == PID_FILE else {"OLS_PID_FILE": self.pid_file}
@@ -97,3 +112,17 @@ class Server(Engine):
         lines = [line.split() for text in texts for line in text.decode("utf-8", "replace").lower().splitlines()]
         others = (line for line in lines if line and line[0] == "include" and not line[-1].endswith(SITES))
         return any(line and line[0] == "listener" for line in lines) or any(others)
+
+
+def _is_error(line: str) -> bool:
+    if "[ERROR]" in line:
+        return not any(words in line for words in HARMLESS)
+    return "[WARN]" in line and any(words in line for words in LOSSES)
+
+
+def _lasting(line: str) -> str:
+    """A line of its log without what differs between two tests of the same lines: date and time, its process, and the
+    line in a file, which moves when lines above it come or go."""
+    words = [word for word in line.split()[2:] if not word.strip("[]").isdigit()]
+    place, colon, number = words[-1].rpartition(":") if words else ("", "", "")
+    return " ".join([*words[:-1], place]) if colon and number.isdigit() else " ".join(words)

@@ -50,21 +50,34 @@ def install_nodes(specs: Sequence[SiteSpec], install: InstallSpec) -> list[Node]
     return [*hosts, *(_joined(listener, own) or _listener(listener) for listener in _sockets(specs))]
 
 
+def own_clash(own: Sequence[OwnListener], address: str, port: int, secure: bool) -> str:
+    """Why the server's own listener of that socket cannot lead to a site that listens so; "" where it can."""
+    wanted = "" if address == "::" else address
+    same = [
+        item for item in own if item.port == port and (item.address == wanted or (item.address, wanted) == ("::", ""))
+    ]
+    return next(filter(None, (_clash(item, secure, address == "::") for item in same)), "")
+
+
+def _clash(own: OwnListener, secure: bool, both_families: bool) -> str:
+    here = f"the server's own listener {own.name} has port {own.port}"
+    if own.secure != secure:
+        speaks = "with" if own.secure else "without"
+        return f"{here} {speaks} TLS; choose another port, or change that listener"
+    if both_families and own.address != "::":
+        return f"{here} for IPv4 only; write [ANY]:{own.port} there and read the configuration again"
+    return ""
+
+
 def _joined(listener: Listener, own: dict[tuple[str, int], OwnListener]) -> Node | None:
     """The server's own listener of that socket, said again with the sites' maps."""
-    both, port = own.get(("::", listener.port)), listener.port
-    found = (both if not listener.address else None) or own.get((listener.address, port))
+    both = own.get(("::", listener.port))
+    found = (both if not listener.address else None) or own.get((listener.address, listener.port))
     if found is None:
         return None
-    at = listener.hosts[0][3]
-    here = f"the server's own listener {found.name} has port {port}"
-    if found.secure != listener.secure:
-        speaks = "with" if found.secure else "without"
-        raise checks.refuse(f"{at}/listens", f"{here} {speaks} TLS; choose another port, or change that listener")
-    if listener.both_families and found.address != "::":
-        raise checks.refuse(
-            f"{at}/listens", f"{here} for IPv4 only; write [ANY]:{port} there and read the configuration again"
-        )
+    words = _clash(found, listener.secure, listener.both_families)
+    if words:
+        raise checks.refuse(f"{listener.hosts[0][3]}/listens", words)
     text = Raw(found.text, comment="As in the server's own files, which this listener is of")
     return block("listener", found.name, body=[text, *_maps(listener, is_own=True)])
 
