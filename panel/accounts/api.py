@@ -79,21 +79,28 @@ class Teams(Resource):
     dry_run_actions = set()
 
     def rows(self) -> QuerySet[Team]:
-        return Team.objects.all() if self.actor.is_admin else self.actor.teams.all()
+        teams = Team.objects.all() if self.actor.is_admin else self.actor.teams.all()
+        return teams.prefetch_related("members")
+
+    def _values(self, request: Request, *, partial: bool = False) -> dict[str, Any]:
+        values = self.body(TeamSerializer, partial=partial)
+        if "members" in values:
+            require_sudo(request, "change who is in a team")
+        return values
 
     def create(self, request: Request) -> Response:
-        team = users.team_create(actor=self.actor, **self.body(TeamSerializer))
+        team = users.team_create(actor=self.actor, **self._values(request))
         return self.answer(team, status=201, location=f"/api/v1/teams/{team.pk}/")
 
     def update(self, request: Request, pk: str = "") -> Response:
         team = self.get_object()
         self.expected_version(team)
-        return self.answer(users.team_update(actor=self.actor, team=team, **self.body(TeamSerializer)))
+        return self.answer(users.team_update(actor=self.actor, team=team, **self._values(request)))
 
     def partial_update(self, request: Request, pk: str = "") -> Response:
         team = self.get_object()
         self.expected_version(team)
-        values = {"name": team.name, "slug": team.slug} | self.body(TeamSerializer, partial=True)
+        values = {"name": team.name, "slug": team.slug} | self._values(request, partial=True)
         return self.answer(users.team_update(actor=self.actor, team=team, **values))
 
     def destroy(self, request: Request, pk: str = "") -> Response:

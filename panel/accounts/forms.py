@@ -7,6 +7,8 @@ import zoneinfo
 from typing import Any
 
 from django import forms
+from django.contrib.auth.password_validation import validate_password
+from django.core.exceptions import ValidationError
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
@@ -54,7 +56,15 @@ class _TwicePassword(Form):
         data = super().clean() or {}
         if "again" in data and data.get("password", "") != data["again"]:
             self.add_error("again", _("This differs from the password above. Type both again."))
+            self._judge(data.get("password", ""))
         return data
+
+    def _judge(self, password: str) -> None:
+        """What else is wrong is said at once: the service, which judges otherwise, is not asked this time."""
+        try:
+            validate_password(password)
+        except ValidationError as error:
+            self.add_error("password", error)
 
 
 class SetupForm(_TwicePassword):
@@ -65,7 +75,7 @@ class SetupForm(_TwicePassword):
         help_text=_("Letters, digits and . _ - @ +"),
         widget=forms.TextInput(attrs={"autocomplete": "username", "autocapitalize": "none", "spellcheck": "false"}),
     )
-    email = forms.EmailField(label=_("E-mail"), required=False, help_text=_("Optional; for notifications."))
+    email = forms.EmailField(label=_("E-mail"), required=False, help_text=_("For notifications."))
     # The browser's own, written in by paddock.js; without scripts it is chosen later, under Account.
     timezone_name = forms.CharField(required=False, widget=forms.HiddenInput(attrs={"data-own-zone": ""}))
     field_order = ["username", "email", "password", "again"]
@@ -102,6 +112,7 @@ class SudoForm(Form):
 
 class PasswordForm(_TwicePassword):
     current = _password(_("Current password"))
+    password = _password(_("New password"), new=True)
     field_order = ["current", "password", "again"]
 
 
@@ -152,6 +163,13 @@ class UserForm(Form):
 class TeamForm(Form):
     name = forms.CharField(label=_("Name"), max_length=80, validators=[validate_line])
     slug = forms.SlugField(label=_("Short name"), max_length=80, help_text=_("Small letters, digits and hyphens."))
+    members = forms.ModelMultipleChoiceField(
+        label=_("Members"),
+        queryset=User.objects.order_by("username"),
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+        help_text=_("Administrators see every site, in a team or not."),
+    )
 
 
 _LIFETIMES = [("7", _("7 days")), ("30", _("30 days")), ("90", _("90 days")), ("365", _("1 year")), ("", _("No end"))]

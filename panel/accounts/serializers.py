@@ -11,9 +11,18 @@ from panel.api.serializers import StrictModelSerializer, StrictSerializer, Truth
 
 
 class TeamSerializer(StrictModelSerializer):
+    members = serializers.SlugRelatedField(
+        slug_field="username",
+        many=True,
+        queryset=User.objects.all(),
+        required=False,
+        help_text="User names; all of them from then on. Left out, they stay. Changing them needs a session whose "
+        "owner has just confirmed the password, as changing an account does.",
+    )
+
     class Meta:
         model = Team
-        fields = ["id", "name", "slug", "created_at", "updated_at"]
+        fields = ["id", "name", "slug", "members", "created_at", "updated_at"]
         read_only_fields = ["id", "created_at", "updated_at"]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from django import forms
 from django.core.exceptions import ValidationError
 from django.db.models import Q, QuerySet
-from django.http import QueryDict
+from django.http import HttpRequest, QueryDict
 from django.utils.translation import gettext_lazy as _
 
 from panel.accounts.models import Team, User
@@ -21,6 +21,7 @@ from panel.benchmarks.suites import choosing
 from panel.benchmarks.suites.choosing import Choice
 from panel.benchmarks.suites.definitions import PROTOCOLS, Suite
 from panel.core.forms import Form, LinesField
+from panel.websites.listing import site_tags, sites_tagged
 from panel.websites.models import Site
 
 ARGUMENT = "argument_"
@@ -108,7 +109,7 @@ class ScenarioForm(Form):
 
 
 class SitesForm(Form):
-    """`search` narrows which sites are offered; those chosen already stay. Any measurable site is accepted."""
+    """`search` and `tag` narrow which sites are offered; those chosen already stay. Any measurable site is accepted."""
 
     sites = forms.ModelMultipleChoiceField(
         Site.objects.none(),
@@ -126,23 +127,30 @@ class SitesForm(Form):
         help_text=_("The others are shown as so many times this one."),
     )
 
-    def __init__(self, *args: Any, user: User, search: str = "", **kwargs: Any) -> None:
+    def __init__(self, *args: Any, user: User, search: str = "", tag: str = "", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         sites = selectors.sites_measurable(user)
         for name in ("sites", "baseline"):
             offer_rows(self.fields[name], sites)
-        self._offer(sites, search)
+        self.search = search
+        self.tags = site_tags(sites)
+        self.tag = tag if tag in self.tags else ""
+        self._offer(sites)
 
-    def _offer(self, sites: QuerySet[Site], search: str) -> None:
+    @property
+    def can_narrow(self) -> bool:
+        """Whether there is anything to narrow the sites by, or they are narrowed."""
+        return bool(self.left_out or self.search or self.tags)
+
+    def _offer(self, sites: QuerySet[Site]) -> None:
         """At most OFFERED sites stand in the page, however many there are."""
         chosen = self.data.getlist("sites") if isinstance(self.data, QueryDict) else self.initial.get("sites", [])
         kept = list(sites.filter(name__in=chosen[:OFFERED]))
-        found = sites.filter(Q(name__icontains=search) | Q(install__host__name__icontains=search)).exclude(
-            name__in=chosen
-        )
+        fits = Q(name__icontains=self.search) | Q(install__host__name__icontains=self.search)
+        found = (sites_tagged(sites, self.tag) if self.tag else sites).filter(fits).exclude(name__in=chosen)
         self.offered = kept + list(found[:OFFERED])
         self.left_out = found.count() - len(self.offered) + len(kept)
-        if len(self.offered) == 1 and not search:
+        if len(self.offered) == 1 and not self.search and not self.tag:
             self.initial.setdefault("sites", [self.offered[0].name])
         choices = [(site.name, site_label(site)) for site in self.offered]
         for name, first in (("sites", []), ("baseline", [("", _("The first of them"))])):
@@ -157,6 +165,11 @@ class SitesForm(Form):
             self.add_error("baseline", _("Choose one of the sites above."))
         self.ordered = sorted(sites, key=lambda site: site != baseline) if baseline else sites
         return data
+
+
+def asked_sites(request: HttpRequest) -> dict[str, str]:
+    """By what the page that shows a SitesForm narrows its sites."""
+    return {"search": request.GET.get("q", "")[:100], "tag": request.GET.get("tag", "")}
 
 
 def numbers_from(text: str) -> list[int]:

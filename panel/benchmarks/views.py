@@ -18,7 +18,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from panel.accounts.permissions import Action, may
 from panel.benchmarks import exports, results, selectors, services, stream
-from panel.benchmarks.forms import RunFilterForm, RunForm
+from panel.benchmarks.forms import RunFilterForm, RunForm, asked_sites
 from panel.benchmarks.models import Run
 from panel.benchmarks.quick import QUICK
 from panel.core.errors import ApplicationError
@@ -76,8 +76,7 @@ def _filtered(rows: QuerySet[Run], form: RunFilterForm) -> QuerySet[Run]:
 def run_create(request: Request) -> HttpResponse:
     initial: dict[str, Any] = {name: request.GET.get(name) for name in ("scenario", "baseline", "title")}
     initial["sites"] = request.GET.getlist("site") + request.GET.getlist("sites")
-    search = request.GET.get("q", "")[:100]
-    form = RunForm(request.POST or None, user=request.user, search=search, initial=initial)
+    form = RunForm(request.POST or None, user=request.user, initial=initial, **asked_sites(request))
     if request.method == "POST" and form.is_valid():
         runs = attempt(form, lambda: _start(request, form))
         if runs is not None and len(runs) == 1:
@@ -91,7 +90,6 @@ def run_create(request: Request) -> HttpResponse:
         "crumbs": crumbs(),
         "has_scenarios": selectors.scenarios_visible(request.user).exists(),
         "has_sites": selectors.sites_measurable(request.user).exists(),
-        "search": search,
     }
     return render(request, "benchmarks/run_form.html", context, status=422 if form.errors else 200)
 

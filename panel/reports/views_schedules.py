@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from panel.accounts.permissions import Action, may
-from panel.benchmarks.forms import suite_choice, suite_fields
+from panel.benchmarks.forms import asked_sites, suite_choice, suite_fields
 from panel.benchmarks.suite_services import presets_expected
 from panel.benchmarks.suites import SUITES, choosing
 from panel.core.errors import ApplicationError
@@ -83,9 +83,9 @@ def _dates(expression: str, zone: str) -> dict[str, Any]:
 def create(request: Request, kind: str = Kind.SCENARIO) -> HttpResponse:
     if kind not in Kind.values:
         raise Http404
-    search = request.GET.get("q", "")[:100]
+    asked = asked_sites(request)
     form = ScheduleForm(
-        request.POST or None, user=request.user, kind=Kind(kind), search=search, initial=_asked_suite(request)
+        request.POST or None, user=request.user, kind=Kind(kind), initial=_asked_suite(request), **asked
     )
     if request.method == "POST" and form.is_valid():
         made = attempt(form, lambda: services.schedule_create(actor=request.user, **form.values))
@@ -96,7 +96,7 @@ def create(request: Request, kind: str = Kind.SCENARIO) -> HttpResponse:
         Tab(choice.label, reverse("reports:schedule-create", args=[choice.value]), choice.value == kind)
         for choice in Kind
     ]
-    return _form_page(request, form, kind, search, tabs=chosen, crumbs=crumbs())
+    return _form_page(request, form, kind, tabs=chosen, crumbs=crumbs())
 
 
 def _asked_suite(request: Request) -> dict[str, Any]:
@@ -105,7 +105,7 @@ def _asked_suite(request: Request) -> dict[str, Any]:
     return {"suite": suite} if suite in SUITES else {}
 
 
-def _form_page(request: Request, form: ScheduleForm, kind: str, search: str, **context: Any) -> HttpResponse:
+def _form_page(request: Request, form: ScheduleForm, kind: str, **context: Any) -> HttpResponse:
     schedule = form.schedule
     check = [kind, schedule.pk] if schedule else [kind]
     shown = _dates(str(form["cron"].value() or ""), str(form["timezone"].value() or ""))
@@ -113,7 +113,6 @@ def _form_page(request: Request, form: ScheduleForm, kind: str, search: str, **c
         "form": form,
         "kind": kind,
         "schedule": schedule,
-        "search": search,
         "validate_url": reverse("reports:schedule-check", args=check),
         "has_mail": bool(settings.EMAIL_HOST),
     }
@@ -143,14 +142,14 @@ def check(request: Request, kind: str, pk: int | None = None) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 def edit(request: Request, pk: int) -> HttpResponse:
     schedule = schedule_or_404(request, pk)
-    kind, search = Kind(schedule.kind), request.GET.get("q", "")[:100]
+    kind = Kind(schedule.kind)
     form = ScheduleForm(
         request.POST or None,
         user=request.user,
         kind=kind,
         schedule=schedule,
-        search=search,
         initial=_asked_suite(request),
+        **asked_sites(request),
     )
     if request.method == "POST" and form.is_valid():
         version = request.POST.get("version", "")
@@ -165,7 +164,7 @@ def edit(request: Request, pk: int) -> HttpResponse:
             messages.success(request, _("Saved."))
             return redirect("reports:schedule", pk)
     here = Crumb(schedule.name, reverse("reports:schedule", args=[pk]))
-    return _form_page(request, form, kind, search, crumbs=crumbs(here))
+    return _form_page(request, form, kind, crumbs=crumbs(here))
 
 
 # --- one schedule ---

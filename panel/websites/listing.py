@@ -48,13 +48,17 @@ def sites_filtered(sites: QuerySet[Site], wanted: dict[str, Any]) -> QuerySet[Si
     if wanted.get("team"):
         sites = sites.filter(team=wanted["team"])
     if wanted.get("tag"):
-        sites = sites.filter(Q(tags__has=wanted["tag"]) | Q(install__host__tags__has=wanted["tag"]))
+        sites = sites_tagged(sites, wanted["tag"])
     return _with_status(sites, wanted.get("status", ""))
 
 
-def site_tags(user: User) -> list[str]:
-    """The tags that narrow the list of sites: theirs, and those of the hosts that they run on."""
-    sites = sites_visible(user)
+def sites_tagged(sites: QuerySet[Site], tag: str) -> QuerySet[Site]:
+    """Those that have the tag, or whose host has it."""
+    return sites.filter(Q(tags__has=tag) | Q(install__host__tags__has=tag))
+
+
+def site_tags(sites: QuerySet[Site]) -> list[str]:
+    """The tags that narrow a choice of these sites: theirs, and those of the hosts that they run on."""
     hosts = Host.objects.filter(pk__in=sites.order_by().values("install__host"))
     return sorted({*tags_counted(sites), *tags_counted(hosts)})
 

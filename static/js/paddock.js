@@ -244,13 +244,20 @@
     for (const box of all.closest("table").querySelectorAll("tbody input[type=checkbox]")) box.checked = all.checked;
   });
 
-  // --- what is done to ticked rows says how many they are, and waits for the first ---
+  // --- a button ticks all of the boxes in the part that it names ---
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-tick-all]");
+    if (!button) return;
+    for (const box of document.querySelectorAll(`${button.dataset.tickAll} input[type=checkbox]:not(:checked)`)) box.click();
+  });
+
+  // --- what is done to ticked rows says how many they are, and waits for the first, or for as many as data-ticks ---
   function countTicks() {
     for (const form of document.querySelectorAll("form[data-ticks]")) {
       const count = form.querySelectorAll("tbody input[type=checkbox]:checked").length;
       const mark = $("[data-ticked]", form);
       if (mark) mark.textContent = count;
-      for (const button of form.querySelectorAll(".card-foot button")) button.disabled = count === 0;
+      for (const button of form.querySelectorAll(".card-foot button")) button.disabled = count < Number(form.dataset.ticks || 1);
     }
   }
   document.addEventListener("change", (event) => { if (event.target.closest("form[data-ticks]")) countTicks(); });
@@ -297,15 +304,35 @@
     }
   }
 
+  // So are many boxes to tick: what is ticked stays in sight.
+  function narrowBoxes() {
+    for (const group of document.querySelectorAll("fieldset[data-narrow]:not([data-narrowed], [data-searched] *)")) {
+      group.dataset.narrowed = "";
+      const rows = [...group.querySelectorAll("label")];
+      if (rows.length <= MANY) continue;
+      const box = document.createElement("input");
+      box.type = "search";
+      box.placeholder = group.dataset.narrow;
+      box.setAttribute("aria-label", `${$("legend", group).textContent.trim()}: ${group.dataset.narrow}`);
+      box.addEventListener("input", () => {
+        const words = box.value.toLowerCase().split(/\s+/);
+        for (const row of rows) row.parentElement.hidden = !$("input", row).checked && !words.every((word) => row.textContent.toLowerCase().includes(word));
+      });
+      box.addEventListener("keydown", (event) => { if (event.key === "Enter") event.preventDefault(); });
+      $("legend", group).after(box);
+    }
+  }
+
   for (const field of document.querySelectorAll("[data-own-zone]")) field.value = Intl.DateTimeFormat().resolvedOptions().timeZone || "";
   guardForms();
   narrowChoices();
+  narrowBoxes();
   refill();
   countTicks();
   showCurrentTab();
   nameScrollers();
   guardConfirm(document);
   showKeysChoice();
-  document.addEventListener("htmx:load", () => { guardForms(); narrowChoices(); countTicks(); nameScrollers(); });
+  document.addEventListener("htmx:load", () => { guardForms(); narrowChoices(); narrowBoxes(); countTicks(); nameScrollers(); });
   window.addEventListener("pageshow", countTicks); // a browser that goes back keeps the ticks
 })();

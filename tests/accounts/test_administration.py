@@ -17,6 +17,7 @@ from panel.core.errors import ApplicationError
 from panel.hosts.models import EngineInstall, Host
 from panel.websites.models import Site
 from tests.accounts.conftest import PASSWORD
+from tests.api.caller import caller_of
 from tests.support.cast import Cast
 from tests.support.ports import free_port
 
@@ -137,3 +138,39 @@ def test_self_check_asks_whether_a_scheduler_runs(
     at = None if minutes is None else timezone.now() - timedelta(minutes=minutes)
     (found,) = [check for check in selectors.self_check(looked_at=at) if check.name == "Scheduler"]
     assert found.state == state and (state == "ok" or "celery -A panel beat" in found.advice)
+
+
+def test_a_teams_members_are_ticked_on_its_page(signed_in: Client, people: Cast) -> None:
+    url = f"/settings/teams/{people.team.pk}/"
+    page = signed_in.get(url).content.decode()
+    assert "olaf" in page and page.count("checked") == people.team.members.count()
+    chosen = [people.outsider.pk, people.viewer.pk]
+    answer = signed_in.post(url, {"name": people.team.name, "slug": people.team.slug, "members": chosen})
+    assert answer.status_code == 302
+    assert {user.pk for user in people.team.members.all()} == set(chosen)
+    entry = AuditEntry.objects.get(action="team.update")
+    assert entry.before and entry.after
+    assert people.owner.username in entry.before["members"]
+    assert sorted(entry.after["members"]) == sorted([people.outsider.username, people.viewer.username])
+
+
+def test_a_team_over_the_api_has_the_members_that_are_named(people: Cast) -> None:
+    """A call that does not speak of them leaves them alone; a token may not choose them."""
+    api, url = caller_of(people.admin), f"teams/{people.team.pk}/"
+    before = sorted(user.username for user in people.team.members.all())
+    renamed = api.patch(url, {"name": "Renamed"})
+    assert renamed.status_code == 200 and sorted(renamed.json()["members"]) == before
+    refused = api.patch(url, {"members": [people.outsider.username]})
+    assert refused.status_code == 403 and "session" in refused.json()["detail"]
+    assert sorted(user.username for user in people.team.members.all()) == before
+
+
+def test_the_self_check_has_no_column_of_advice_while_all_is_well(
+    signed_in: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checks = [selectors.Check("Disk", "ok", "plenty")]
+    monkeypatch.setattr(selectors, "self_check", lambda **_: checks)
+    assert "What to do" not in signed_in.get("/settings/self-check/").content.decode()
+    checks.append(selectors.Check("Worker", "bad", "none", "Start one"))
+    page = signed_in.get("/settings/self-check/").content.decode()
+    assert "What to do" in page and "Start one" in page

@@ -133,3 +133,9 @@ def test_preparing_makes_the_link_but_leaves_printing_it_to_run(
     finally:
         for pid_file in (tmp_path / "host").rglob("*.pid"):  # preparing starts the panel's own gallop
             end_and_wait(int(pid_file.read_text()))
+
+
+def test_a_short_password_typed_unlike_is_told_both_at_once(client: Client) -> None:
+    answer = client.post(setup_link_ensure(), GOOD | {"password": "short", "again": "other"})
+    assert answer.status_code == 422
+    assert set(answer.context["form"].errors) == {"password", "again"}

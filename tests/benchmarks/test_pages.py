@@ -16,8 +16,9 @@ from panel.accounts.models import Team, User
 from panel.benchmarks.models import Run, RunStatus, Scenario
 from panel.benchmarks.quick import QUICK
 from panel.benchmarks.services import run_create
-from panel.hosts.models import EngineInstall
+from panel.hosts.models import EngineInstall, Host
 from panel.websites.models import Site
+from panel.websites.services import site_update
 from tests.benchmarks.conftest import deployed, make_site
 from tests.benchmarks.made import finished_run
 from tests.support.cast import signed_in
@@ -365,3 +366,22 @@ def test_the_event_stream_ends_with_the_run(operator: User, run: Run) -> None:
     told = async_to_sync(listen)()
     assert told.startswith("event: live\ndata: ")
     assert told.endswith("event: done\ndata: finished\n\n")
+
+
+def test_sites_to_measure_are_chosen_by_tag(operator: User, scenario: Scenario, site: Site, second: Site) -> None:
+    """Their own tags, and those of their hosts."""
+    site_update(actor=operator, site=second, tags=["eu", "prod"])
+    host = site.install.host if site.install else None
+    assert host is not None
+    Host.objects.filter(pk=host.pk).update(tags=["rack-7"])
+    client = signed_in(operator)
+    for url in ("/benchmarks/new", "/reports/schedules/new"):
+        page = text(client, url)
+        assert page.count('name="sites"') == 2
+        assert all(f"<option>{tag}</option>" in page for tag in ("eu", "prod", "rack-7"))
+        narrowed = text(client, f"{url}?tag=prod")
+        assert narrowed.count('name="sites"') == 1 and 'value="second"' in narrowed
+        assert "<option selected>prod</option>" in narrowed
+        assert text(client, f"{url}?tag=rack-7").count('name="sites"') == 2
+        assert text(client, f"{url}?tag=nobody-has-this").count('name="sites"') == 2
+    assert text(client, f"/benchmarks/new?tag=prod&sites={site.name}").count('name="sites"') == 2, "ticked ones stay"

@@ -11,6 +11,9 @@ from django.http import HttpResponse
 from django.test import Client
 
 from panel.websites.models import Site
+from tests.security import world
+from tests.security.addresses import addresses
+from tests.support.cast import signed_in
 
 TEMPLATES = Path(__file__).resolve().parents[2] / "templates"
 
@@ -39,6 +42,20 @@ def test_no_template_holds_what_the_policy_forbids() -> None:
         )
     ]
     assert not wrong
+
+
+def test_no_two_pages_of_a_site_or_host_have_one_title(db: None) -> None:
+    """Tabs of a browser and its history show titles alone."""
+    client = signed_in(world.build().admin)
+    titles: dict[str, list[str]] = {}
+    for address in addresses():
+        if re.match(r"/(sites|hosts)/", address.path):
+            answer = client.get(address.path)
+            title = re.search(r"<title>(.*?)</title>", answer.content.decode()) if answer.status_code == 200 else None
+            if title:
+                titles.setdefault(title[1], []).append(address.path)
+    assert len(titles) > 40, "most of them are pages"
+    assert not {title: paths for title, paths in titles.items() if len(paths) > 1}
 
 
 def test_the_current_place_is_marked(owner: Client, shop: Site) -> None:

@@ -174,7 +174,7 @@ def test_suite_runs_side_by_side(history: History, operator: User) -> None:
     client = client_of(operator)
     text = client.get("/benchmarks/suites/compare", {"suite": rows}).content.decode()
     assert "A new connection for each request" in text and "0.800" in text and "worse, but not sure yet" in text
-    assert "Compare the chosen runs" in client.get("/benchmarks/suites").content.decode()
+    assert "Ticked runs" in client.get("/benchmarks/suites").content.decode()
     answer = client.get("/benchmarks/suites/compare", {"suite": rows[:1]}, follow=True)
     assert "Choose from two to 4 runs" in answer.content.decode()
 

@@ -142,25 +142,33 @@ def password_change(*, actor: User, current: str, new: str, session_key: str | N
         audit_record(actor=actor, action="user.password", target=actor)
 
 
-def team_create(*, actor: User, name: str, slug: str) -> Team:
+def team_create(*, actor: User, name: str, slug: str, members: Iterable[User] = ()) -> Team:
     require(actor, Action.ADMINISTER)
     team = Team(name=name, slug=slug)
     with transaction.atomic():
         team.full_clean()
         team.save()
-        audit_record(actor=actor, action="team.create", target=team, after=snapshot(team))
+        team.members.set(members)
+        audit_record(actor=actor, action="team.create", target=team, after=_with_members(team))
     return team
 
 
-def team_update(*, actor: User, team: Team, name: str, slug: str) -> Team:
+def team_update(*, actor: User, team: Team, name: str, slug: str, members: Iterable[User] | None = None) -> Team:
+    """`members`: all of them from now on; None leaves them as they are."""
     require(actor, Action.ADMINISTER)
     with transaction.atomic():
-        before = snapshot(team)
+        before = _with_members(team)
         team.name, team.slug = name, slug
         team.full_clean()
         team.save()
-        audit_record(actor=actor, action="team.update", target=team, before=before, after=snapshot(team))
+        if members is not None:
+            team.members.set(members)
+        audit_record(actor=actor, action="team.update", target=team, before=before, after=_with_members(team))
     return team
+
+
+def _with_members(team: Team) -> dict[str, Any]:
+    return snapshot(team) | {"members": list(team.members.order_by("username").values_list("username", flat=True))}
 
 
 def team_delete(*, actor: User, team: Team) -> None:
@@ -172,5 +180,5 @@ def team_delete(*, actor: User, team: Team) -> None:
             f"{team.name} still owns {', '.join(sites + certificates)}. Move or delete them first.", code="in_use"
         )
     with transaction.atomic():
-        audit_record(actor=actor, action="team.delete", target=team, before=snapshot(team))
+        audit_record(actor=actor, action="team.delete", target=team, before=_with_members(team))
         team.delete()

@@ -136,6 +136,7 @@ def team_list(request: HttpRequest) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 @admin_required
+@sudo_required
 def team_new(request: HttpRequest) -> HttpResponse:
     form = TeamForm(request.POST or None)
     if request.method == "POST":
@@ -150,15 +151,17 @@ def team_new(request: HttpRequest) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 @admin_required
+@sudo_required
 def team_edit(request: HttpRequest, pk: int) -> HttpResponse:
     team = get_object_or_404(Team, pk=pk)
-    form = TeamForm(request.POST or None, initial={"name": team.name, "slug": team.slug})
+    stored = {"name": team.name, "slug": team.slug, "members": list(team.members.all())}
+    form = TeamForm(request.POST or None, initial=stored)
     if request.method == "POST":
         saved = submit(form, lambda data: users.team_update(actor=actor_of(request), team=team, **data))
         if saved:
             messages.success(request, _("The team %(name)s is saved.") % {"name": saved.name})
             return redirect("accounts:teams")
-    context = {"form": form, "team": team, "crumbs": [SETTINGS, TEAMS]}
+    context = {"form": form, "team": team, "sites": team.sites.count(), "crumbs": [SETTINGS, TEAMS]}
     return render(request, "accounts/team_form.html", context, status=form_status(form))
 
 

@@ -46,7 +46,7 @@ _GO_ON = {
 @login_required
 @require_safe
 def site_list(request: Request) -> HttpResponse:
-    filters = SiteFilterForm(request.GET, teams=teams_of(request.user), tags=site_tags(request.user))
+    filters = SiteFilterForm(request.GET, teams=teams_of(request.user), tags=site_tags(sites_visible(request.user)))
     wanted = filters.cleaned_data if filters.is_valid() else None
     sites = sites_listed(request.user).order_by(*ORDERINGS.get(request.GET.get("ordering", ""), ("name",)))
     # A filter that names nothing known shows nothing, rather than everything.
