@@ -148,6 +148,7 @@ CELERY_BEAT_SCHEDULE = {
     "sweep-runs": {"task": "panel.benchmarks.tasks.sweep", "schedule": 15.0},
     "sweep-trials": {"task": "panel.trials.tasks.sweep", "schedule": 15.0},
     "sweep-schedules": {"task": "panel.reports.tasks.sweep", "schedule": 15.0},
+    "watch-hosts": {"task": "panel.hosts.tasks.watch", "schedule": 300.0},
     "check-drift": {"task": "panel.deployments.tasks.check_drift", "schedule": 600.0},
 }
 CELERY_TIMEZONE = "UTC"

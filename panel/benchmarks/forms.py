@@ -167,7 +167,7 @@ class SitesForm(Form):
         return data
 
 
-def asked_sites(request: HttpRequest) -> dict[str, str]:
+def asked_sites(request: HttpRequest) -> dict[str, Any]:
     """By what the page that shows a SitesForm narrows its sites."""
     return {"search": request.GET.get("q", "")[:100], "tag": request.GET.get("tag", "")}
 

@@ -37,16 +37,30 @@ def check(operation: HostOperation) -> dict[str, Any]:
             engines = facts.pop("engines")
             facts["other_servers"] = installs_found(host, engines)
             running = [_observe(agent, install) for install in host.installs.all()]
-    except HostKeyChanged as error:
-        Host.objects.filter(pk=host.pk).update(offered_host_key=error.offered)
-        _seen(host, HostStatus.KEY_CHANGED, error.message)
-        raise
     except RemoteError as error:
-        _seen(host, HostStatus.UNREACHABLE, error.message)
+        lost(host, error)
         raise
     Host.objects.filter(pk=host.pk).update(facts=facts, facts_at=timezone.now())
     _seen(host, HostStatus.READY, "")
     return {"servers": [name for name in running if name], "facts": facts}
+
+
+def look(host: Host) -> None:
+    """Whether the host answers and its servers run, for its page and the dashboard. Raises RemoteError; what that says
+    of the host is `lost`'s to note."""
+    with pool.session(target_for(host)) as agent:
+        for install in host.installs.all():
+            _observe(agent, install)
+    _seen(host, HostStatus.READY, "")
+
+
+def lost(host: Host, error: RemoteError) -> None:
+    """Notes why the host could not be asked."""
+    if isinstance(error, HostKeyChanged):
+        Host.objects.filter(pk=host.pk).update(offered_host_key=error.offered)
+        _seen(host, HostStatus.KEY_CHANGED, error.message)
+    else:
+        _seen(host, HostStatus.UNREACHABLE, error.message)
 
 
 def service(operation: HostOperation) -> dict[str, Any]:

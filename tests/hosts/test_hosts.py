@@ -23,8 +23,11 @@ from panel.hosts.services import (
     operation_request,
 )
 from panel.hosts.targets import target_for
+from panel.hosts.watching import host_watch, hosts_watched
+from panel.remote import pool
 from panel.websites.models import Site
 from tests.support.sshd import SshServer
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.django_db
 
@@ -35,6 +38,10 @@ def run(host: Host, admin: User, kind: str = OperationKind.CHECK, **params: Any)
     operation.refresh_from_db()
     host.refresh_from_db()
     return operation
+
+
+def status_of(host: Host) -> str:
+    return Host.objects.get(pk=host.pk).status
 
 
 def test_a_new_host_is_not_trusted_and_its_first_contact_waits(host: Host) -> None:
@@ -99,6 +106,47 @@ def test_a_host_that_is_down_says_so_with_its_endpoint(host: Host, admin: User, 
     operation = run(host, admin)
     assert (operation.status, host.status) == (JobStatus.FAILED, HostStatus.UNREACHABLE)
     assert f"127.0.0.1:{sshd.port}" in host.status_detail
+
+
+def test_a_host_that_goes_down_and_comes_back_is_found_out_without_asking(
+    host: Host, admin: User, sshd: SshServer
+) -> None:
+    """It is believed to be down when it is silent twice, and up at once."""
+    host_offer_key(actor=admin, host=host)
+    host = host_trust_key(actor=admin, host=host, confirmed=selectors.offered_fingerprint(host))
+    assert run(host, admin).status == JobStatus.SUCCEEDED
+    seen = host.last_seen_at
+    assert host_watch(host.pk)
+    host.refresh_from_db()
+    assert host.last_seen_at and seen and host.last_seen_at > seen
+    sshd.stop()
+    pool.close()
+    assert not host_watch(host.pk)
+    host.refresh_from_db()
+    assert host.status == HostStatus.READY
+    assert host_watch(host.pk, is_second=True)
+    host.refresh_from_db()
+    assert host.status == HostStatus.UNREACHABLE and f"127.0.0.1:{sshd.port}" in host.status_detail
+    sshd.start()
+    assert eventually(lambda: host_watch(host.pk) and status_of(host) == HostStatus.READY)
+    assert host.pk in hosts_watched()
+    host.is_paused = True
+    host.save()
+    assert host.pk not in hosts_watched()
+
+
+def test_another_key_is_noted_at_once_and_not_asked_again(host: Host, admin: User, sshd: SshServer) -> None:
+    host_offer_key(actor=admin, host=host)
+    host = host_trust_key(actor=admin, host=host, confirmed=selectors.offered_fingerprint(host))
+    assert run(host, admin).status == JobStatus.SUCCEEDED
+    sshd.stop()
+    pool.close()
+    sshd.new_host_key()
+    sshd.start()
+    assert eventually(lambda: host_watch(host.pk) and status_of(host) == HostStatus.KEY_CHANGED)
+    assert host.pk not in hosts_watched()
+    host.refresh_from_db()
+    assert host.offered_host_key == sshd.host_key
 
 
 @pytest.mark.parametrize(

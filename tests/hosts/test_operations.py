@@ -24,6 +24,7 @@ from panel.hosts.locks import host_lock
 from panel.hosts.models import Connection, EngineInstall, Host, HostOperation, HostStatus, JobStatus, OperationKind
 from panel.hosts.services import install_adopt, install_create, operation_cancel, operation_request, register_local_host
 from panel.hosts.services.installs import installs_found
+from panel.hosts.watching import host_watch
 from panel.remote import pool
 from tests.agents.sites import Sites
 from tests.support.nginx import NginxInstance
@@ -134,6 +135,16 @@ def test_a_server_is_stopped_started_and_reloaded(here: Host, admin: User, sites
         install.refresh_from_db()
         assert install.is_running is running
     assert sites.body("shop") == "old"
+    # Whatever was noted before, looking at the host tells what is.
+    EngineInstall.objects.filter(pk=install.pk).update(is_running=False)
+    assert host_watch(here.pk)
+    install.refresh_from_db()
+    assert install.is_running
+    ask(here, admin, OperationKind.SERVICE, install=install.pk, action="stop")
+    EngineInstall.objects.filter(pk=install.pk).update(is_running=True)
+    assert host_watch(here.pk)
+    install.refresh_from_db()
+    assert not install.is_running
 
 
 def test_a_configuration_that_the_server_refuses_is_reported_in_its_words(
