@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 START_TIMEOUT_S = 20.0
 LIVE_TIMEOUT_S = 15.0
-SETTLED_S = 0.03  # workers that have nothing to finish end within this after they were told to
+LEAVE_S = 0.01  # workers that have nothing to finish end within this after they were told to
 LOOK_EVERY_S = 0.05  # how often a server that reloads is suspected of having failed, which costs more than asking
 GRACE_S = 5.0  # how long a stopping server may finish requests before it is told to leave them
 STOP_TIMEOUT_S = 15.0
@@ -32,10 +32,12 @@ class EngineError(Exception):
 
 
 class Generation:
-    """What ran before a reload: the main process, its workers, and how long its error logs were."""
+    """What ran before a reload: the main process, its workers, and how long its error logs were. `relieved`: whether
+    the workers were told to leave (Engine.relieve)."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
+        self.relieved = False
         self.workers = processes.children(pid) if pid else frozenset()
         self.logs = processes.error_logs(pid) if pid else {}
 
@@ -47,7 +49,7 @@ class Engine:
     stop_signal = "TERM"
     relocatable = True  # its configuration can be tested from a copy in another folder
     starts_with_errors = False  # whether it runs with what its own test calls errors
-    settles_s = 0.0  # a reload never takes effect sooner: asking before only costs
+    first_look_s = 0.002  # a reload never takes effect sooner: asking before only costs
     # Words in its error log that say a reload failed; the old workers then go on.
     failure_marks: tuple[str, ...] = ()
 
@@ -75,6 +77,11 @@ class Engine:
     def is_replaced(self, before: Generation) -> bool:
         """Whether the workers of `before` take no new connections any more and others do."""
         raise NotImplementedError
+
+    def relieve(self, before: Generation) -> bool:
+        """Has the workers of `before` leave, where the server waits with that though others have taken their place.
+        Whether it was done just now."""
+        return False
 
     # --- what is the same for all ---
 
@@ -141,10 +148,12 @@ class Engine:
     def wait_live(self, before: Generation) -> None:
         """Returns once the new configuration answers. EngineError with what the error log says when it does not."""
         began = looked = time.monotonic()
-        if self.settles_s:
-            processes.wait_ended(before.workers, self.settles_s + SETTLED_S)
-        pause = 0.002
+        pause = self.first_look_s
+        time.sleep(pause)
         while not self.is_replaced(before):
+            if self.relieve(before):
+                processes.wait_ended(before.workers, LEAVE_S)
+                continue
             time.sleep(pause)
             pause = min(pause * 1.5, 0.02)
             now = time.monotonic()

@@ -5,7 +5,9 @@ https://nginx.org/en/docs/control.html
 
 from __future__ import annotations
 
-from agents.host import processes
+import os
+
+from agents.host import lean, processes
 from agents.host.engines.base import Engine, Generation
 
 WORKER = "worker process"
@@ -14,7 +16,7 @@ LEAVING = "shutting down"
 
 class Server(Engine):
     stop_signal = "QUIT"  # finishes the requests that it has
-    settles_s = 0.1  # between starting new workers and telling the old ones to leave (ngx_master_process_cycle)
+    first_look_s = 0.004  # it reads its configuration and starts workers
     # A configuration that passes the test can still fail to bind; the master then says so and keeps what it had.
     failure_marks = ("[emerg]", "still could not bind")
 
@@ -28,11 +30,36 @@ class Server(Engine):
         return any(WORKER in processes.title(child) for child in processes.children(self.pid()))
 
     def is_replaced(self, before: Generation) -> bool:
-        """New workers are there at once, but until it has settled the old ones accept too: not until every
+        """New workers are there at once, but as long as the old ones have not left they accept too: not until every
         one of them is shutting down does each answer come from the new configuration."""
-        if any(_accepts(child) and processes.parent(child) == before.pid for child in before.workers):
+        fresh = processes.children(before.pid, living=False) - before.workers
+        if not any(_accepts(child) for child in fresh):
             return False
-        return any(_accepts(child) for child in processes.children(before.pid, living=False) - before.workers)
+        # A number may be another process's by now.
+        return not any(_accepts(child) and processes.parent(child) == before.pid for child in before.workers)
+
+    def relieve(self, before: Generation) -> bool:
+        """nginx leaves the old workers where they are for 100 ms after it has started the new ones, which need a
+        hundredth of that. QUIT is what it tells them then, and what its documentation has for one worker.
+
+        It starts none in place of those that leave sooner: from the first new worker to the end of these 100 ms no
+        signal reaches it, and then it has told all the old ones to leave (ngx_master_process_cycle). That there are
+        new ones must follow from the reload: where one of the old has ended by itself it need not.
+        """
+        titles = {child: processes.title(child) for child in before.workers}
+        if before.relieved or not all(titles.values()) or any(LEAVING in title for title in titles.values()):
+            return False
+        old = [child for child, title in titles.items() if WORKER in title and processes.parent(child) == before.pid]
+        fresh = processes.children(before.pid) - before.workers
+        if sum(_accepts(child) for child in fresh) < len(old):
+            return False
+        before.relieved = True
+        try:
+            for child in old:
+                os.kill(child, lean.number("QUIT"))
+        except OSError:  # nginx will tell them
+            return False
+        return True
 
 
 def _accepts(pid: int) -> bool:
