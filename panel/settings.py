@@ -53,12 +53,14 @@ INSTALLED_APPS = [
     "panel.benchmarks",
     "panel.trials",
     "panel.reports",
+    "panel.notices",
     "panel.api",
 ]
 MIGRATION_MODULES = {
     label: f"migrations.{label}"
     for label in (
-        *("accounts", "api", "audit", "benchmarks", "deployments", "hosts", "imports", "reports", "trials", "websites"),
+        *("accounts", "api", "audit", "benchmarks", "deployments", "hosts", "imports", "notices", "reports", "trials"),
+        "websites",
     )
 }
 
@@ -149,6 +151,7 @@ CELERY_BEAT_SCHEDULE = {
     "sweep-trials": {"task": "panel.trials.tasks.sweep", "schedule": 15.0},
     "sweep-schedules": {"task": "panel.reports.tasks.sweep", "schedule": 15.0},
     "watch-hosts": {"task": "panel.hosts.tasks.watch", "schedule": 300.0},
+    "send-notices": {"task": "panel.notices.tasks.send", "schedule": 60.0},
     "check-drift": {"task": "panel.deployments.tasks.check_drift", "schedule": 600.0},
 }
 CELERY_TIMEZONE = "UTC"

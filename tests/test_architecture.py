@@ -20,6 +20,7 @@ APPS = (
     "benchmarks",
     "trials",
     "reports",
+    "notices",
     "api",
     "rendering",
     "remote",
@@ -39,6 +40,7 @@ MAY_IMPORT = {
     "benchmarks": {"core", "accounts", "audit", "hosts", "websites", "deployments", "rendering", "remote", "agents"},
     "trials": {"core", "accounts", "audit", "hosts", "websites", "deployments", "benchmarks", "remote"},
     "reports": {"core", "accounts", "audit", "hosts", "websites", "benchmarks"},
+    "notices": {"core", "accounts", "hosts", "websites", "deployments", "benchmarks", "reports"},
     "agents": set(),
 }
 # Wiring modules bring the parts together, so they may look further: pages show what other apps know.

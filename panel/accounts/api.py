@@ -44,12 +44,12 @@ class MeView(ApiMixin):
 
     @extend_schema(request=ProfileInput, responses=MeSerializer, operation_id="me_update")
     def patch(self, request: Request) -> Response:
-        """Changes the caller's own e-mail address, time zone or appearance."""
+        """Changes the caller's own e-mail address, time zone or appearance, or whether mails tell of troubles."""
         if request.auth is not None:
             raise ApiError("forbidden", "A token cannot change its owner's profile: sign in for that.")
         given = ProfileInput(data=request.data)
         given.is_valid(raise_exception=True)
-        kept = {"email": self.actor.email, "timezone": self.actor.timezone, "theme": self.actor.theme}
+        kept = {name: getattr(self.actor, name) for name in ("email", "timezone", "theme", "mail_notices")}
         values = kept | given.validated_data
         values["timezone_name"] = values.pop("timezone")
         return Response(MeSerializer(users.profile_update(actor=self.actor, **values)).data)

@@ -129,6 +129,14 @@ class ProfileForm(Form):
         widget=forms.Select(attrs={"data-narrow": _("Narrow by words")}),
     )
     theme = forms.ChoiceField(label=_("Appearance"), choices=Theme.choices)
+    mail_notices = forms.BooleanField(
+        label=_("Mail me what needs attention"),
+        required=False,
+        help_text=_(
+            "Hosts that do not answer, servers that stopped, deployments that were put back, files edited on a host, "
+            "certificates that end; and when it is over."
+        ),
+    )
 
 
 class UserForm(Form):

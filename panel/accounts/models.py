@@ -80,6 +80,7 @@ class User(AbstractBaseUser, BaseModel):
     is_active = models.BooleanField(default=True)
     timezone = models.CharField(max_length=64, default="UTC", validators=[validate_timezone])
     theme = models.CharField(max_length=8, choices=Theme.choices, default=Theme.SYSTEM)
+    mail_notices = models.BooleanField(default=False)  # wants mails about what needs attention
     # Second factor: the secret stands here from the moment it is shown; it counts once it is confirmed.
     totp_secret = EncryptedTextField(blank=True, default="")
     totp_confirmed_at = models.DateTimeField(null=True, blank=True)

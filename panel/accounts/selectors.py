@@ -54,7 +54,7 @@ def self_check(*, looked_at: dt.datetime | None) -> list[Check]:
     """
     worker = _workers()
     scheduler = [_scheduler(looked_at)] if worker.state == "ok" else []  # without a worker nobody can tell
-    return [_database(), worker, *scheduler, _native_server(), *_tools(), _disk()]
+    return [_database(), worker, *scheduler, _native_server(), *_tools(), *_mail(), _disk()]
 
 
 def _database() -> Check:
@@ -105,6 +105,17 @@ def _tools() -> list[Check]:
     packages = " ".join(LOAD_TOOLS[tool] for tool in missing)
     return [
         Check("Load tools", "warn", f"{present}; missing: {', '.join(missing)}", f"Install: apt install {packages}")
+    ]
+
+
+def _mail() -> list[Check]:
+    """Only where somebody waits for mails."""
+    if not User.objects.filter(is_active=True, mail_notices=True).exists():
+        return []
+    if settings.EMAIL_HOST:
+        return [Check("Mail", "ok", f"{settings.EMAIL_HOST}:{settings.EMAIL_PORT}")]
+    return [
+        Check("Mail", "warn", "Accounts ask for mails; no mail server is set", "Give PADDOCK_SMTP_HOST to the worker.")
     ]
 
 

@@ -73,7 +73,7 @@ class MeSerializer(UserSerializer):
     scopes = serializers.SerializerMethodField()
 
     class Meta(UserSerializer.Meta):
-        fields = [*UserSerializer.Meta.fields, "theme", "scopes"]
+        fields = [*UserSerializer.Meta.fields, "theme", "mail_notices", "scopes"]
 
     def get_scopes(self, user: User) -> list[str] | None:
         return None if user.scopes is None else sorted(user.scopes)
@@ -85,6 +85,7 @@ class ProfileInput(StrictSerializer):
     email = serializers.EmailField(required=False, allow_blank=True)
     timezone = serializers.CharField(max_length=64, required=False)
     theme = serializers.ChoiceField(choices=Theme.choices, required=False)
+    mail_notices = Truth(required=False)
 
 
 class CheckSerializer(serializers.Serializer[Any]):

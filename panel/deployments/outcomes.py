@@ -22,6 +22,7 @@ from panel.deployments.models import (
     Drift,
     DriftResolution,
     InstallState,
+    Revision,
     SiteState,
     SiteStatus,
 )
@@ -138,6 +139,8 @@ def _succeeded(ends: Sequence[End]) -> None:
     )
     deployments = {end.deployment.pk: end.deployment for end in ends}
     items = list(DeploymentItem.objects.filter(deployment__in=deployments))
+    answered = Revision.objects.filter(pk__in=[item.revision_id for item in items if item.revision_id])
+    EngineInstall.objects.filter(is_running=False, pk__in=answered.values("install")).update(is_running=True)
     _states_set(items, deployments)
     _drift_close(items, deployments)
     overtaken_cancel(items)

@@ -27,9 +27,13 @@ class Unreachable(Exception):
 
 def send(row: Delivery) -> str:
     """What the mail server was told, in words. Raises Refused or Unreachable."""
+    return deliver(message_of(row))
+
+
+def deliver(message: EmailMultiAlternatives) -> str:
+    """What became of a message to one receiver, in words. Raises Refused or Unreachable."""
     if not settings.EMAIL_HOST:
         raise Refused("No mail server is set: give PADDOCK_SMTP_HOST to the panel's worker.")
-    message = message_of(row)
     try:
         message.send()
     except smtplib.SMTPRecipientsRefused as error:

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import datetime as dt
-import email
 import hashlib
 import hmac
 import json
 import time
 from collections.abc import Iterator
-from email.message import EmailMessage
-from email.policy import default
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any
 
 import pytest
-from aiosmtpd.controller import Controller
 from django.conf import LazySettings
 from django.utils import timezone
 
@@ -26,36 +22,16 @@ from panel.reports import delivering, storing, webhook
 from panel.reports.models import Delivery, Report, Schedule
 from panel.reports.services import report_create, report_send
 from tests.reports.conftest import History
+from tests.support.mailbox import Mailbox, mail_server
 from tests.support.ports import free_port
 
 SECRET = "a secret of the webhook"
 
 
-class Mailbox:
-    """`answers` are given to the next messages, one each; then all are taken."""
-
-    def __init__(self) -> None:
-        self.messages: list[EmailMessage] = []
-        self.answers: list[str] = []
-
-    async def handle_DATA(self, server: Any, session: Any, envelope: Any) -> str:
-        if self.answers:
-            return self.answers.pop(0)
-        self.messages.append(email.message_from_bytes(envelope.content, policy=default))  # type: ignore[arg-type]
-        return "250 OK"
-
-
 @pytest.fixture
 def mailbox(settings: LazySettings) -> Iterator[Mailbox]:
-    box = Mailbox()
-    controller = Controller(box, hostname="127.0.0.1", port=free_port(), ready_timeout=60)
-    controller.start()  # returns once it answers
-    settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
-    settings.EMAIL_HOST, settings.EMAIL_PORT, settings.EMAIL_USE_TLS = "127.0.0.1", controller.port, False
-    settings.EMAIL_TIMEOUT = 120
-    settings.DEFAULT_FROM_EMAIL, settings.PANEL_URL = "Paddock <panel@example.com>", "https://panel.example.com"
-    yield box
-    controller.stop()
+    with mail_server(settings) as box:
+        yield box
 
 
 class Receiver:

@@ -121,12 +121,14 @@ def user_delete(*, actor: User, user: User) -> None:
         user.delete()
 
 
-def profile_update(*, actor: User, email: str, timezone_name: str, theme: str) -> User:
+def profile_update(*, actor: User, email: str, timezone_name: str, theme: str, mail_notices: bool) -> User:
+    if mail_notices and not email:
+        raise ApplicationError("Write the address that the mails are to go to.", field="email", code="required")
     with transaction.atomic():
         before = snapshot(actor)
-        actor.email, actor.timezone, actor.theme = email, timezone_name, theme
+        actor.email, actor.timezone, actor.theme, actor.mail_notices = email, timezone_name, theme, mail_notices
         actor.full_clean()
-        actor.save(update_fields=["email", "timezone", "theme"])
+        actor.save(update_fields=["email", "timezone", "theme", "mail_notices"])
         audit_record(actor=actor, action="user.profile", target=actor, before=before, after=snapshot(actor))
     return actor
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth import update_session_auth_hash
 from django.http import HttpRequest, HttpResponse
@@ -20,18 +21,30 @@ from panel.accounts.services import saved_views, second_factor, sessions, tokens
 from panel.accounts.sudo import sudo_required
 from panel.accounts.views.common import ACCOUNT, SETTINGS, TOKENS, actor_of, form_status, submit
 from panel.core.errors import ApplicationError
+from panel.notices.models import Notices
 
 
 @require_http_methods(["GET", "POST"])
 def profile(request: HttpRequest) -> HttpResponse:
     user = actor_of(request)
-    initial = {"email": user.email, "timezone_name": user.timezone, "theme": user.theme}
+    initial = {
+        "email": user.email,
+        "timezone_name": user.timezone,
+        "theme": user.theme,
+        "mail_notices": user.mail_notices,
+    }
     form = ProfileForm(request.POST or None, initial=initial)
     saved = submit(form, lambda data: users.profile_update(actor=user, **data)) if request.method == "POST" else None
     if saved:
         messages.success(request, _("Your profile is saved."))
         return redirect("accounts:account")
-    return render(request, "accounts/profile.html", {"form": form, "crumbs": [SETTINGS]}, status=form_status(form))
+    context = {
+        "form": form,
+        "crumbs": [SETTINGS],
+        "has_mail": bool(settings.EMAIL_HOST),
+        "notices": Notices.objects.filter(user=user).first(),
+    }
+    return render(request, "accounts/profile.html", context, status=form_status(form))
 
 
 @never_cache

@@ -1,0 +1,242 @@
+"""What needs attention, as the dashboard lists it and mails tell it. Reads only; each user sees what is theirs."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from django.db.models import Count, F, Q, QuerySet
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+
+from panel.accounts.models import User
+from panel.accounts.permissions import visible
+from panel.benchmarks.models import Run, RunStatus
+from panel.core.ui import Text
+from panel.deployments.models import Deployment, DeploymentStatus, DriftResolution, SiteState, SiteStatus
+from panel.hosts.models import EngineInstall, Host, HostStatus
+from panel.reports.selectors import alarming
+from panel.websites.models import Certificate, Site
+
+PER_KIND = 6  # on a page
+EXPIRY_WARNING = dt.timedelta(days=30)
+RECENT = dt.timedelta(days=7)
+
+_HOST_ADVICE: dict[str, Text] = {
+    HostStatus.NEW: gettext_lazy("Compare its key's fingerprint and trust it"),
+    HostStatus.KEY_CHANGED: gettext_lazy("Nothing is sent to it until you have compared its new key"),
+    HostStatus.UNREACHABLE: gettext_lazy("Check it to see why; its sites may well go on answering"),
+}
+
+
+@dataclass(frozen=True)
+class Concern:
+    """One thing to look at: `status` chooses its look, `kind` says what `title` names, `url` leads to where it is
+    dealt with."""
+
+    status: str
+    label: Text
+    kind: Text
+    title: str
+    detail: Text
+    url: str
+    at: dt.datetime | None = None
+
+    @property
+    def key(self) -> str:
+        """The same for the same trouble of the same thing, whenever it is looked at."""
+        return f"{self.status} {self.url}"
+
+
+Source = Callable[[User, int], list[Concern]]
+
+
+def concerns(user: User, most: int = PER_KIND) -> list[Concern]:
+    """Worst first: hosts, stopped servers, failed deployments, drift, certificates, unbelievable runs, what reports
+    say, then what merely waits. At most `most` of each kind."""
+    return [*troubles(user, most), *_of((_runs, _reports, _paused, _planned, _pending), user, most)]
+
+
+def troubles(user: User, most: int) -> list[Concern]:
+    """What somebody should know of who is not looking at the panel. Schedules tell of their runs themselves."""
+    return _of((_hosts, _stopped, _failures, _drifts, _certificates), user, most)
+
+
+def _of(sources: tuple[Source, ...], user: User, most: int) -> list[Concern]:
+    return [concern for source in sources for concern in source(user, most)]
+
+
+def visible_runs(user: User) -> QuerySet[Run]:
+    return visible(Run.objects.all(), user, team_path="targets__site__team").distinct()
+
+
+def visible_deployments(user: User) -> QuerySet[Deployment]:
+    return visible(Deployment.objects.all(), user, team_path="items__site__team").distinct()
+
+
+def _hosts(_user: User, most: int) -> list[Concern]:
+    expected = {"is_paused": True, "status": HostStatus.UNREACHABLE}  # somebody works on the machine
+    rows = Host.objects.exclude(status=HostStatus.READY).exclude(**expected).order_by("-status", "name")[:most]
+    return [
+        Concern(
+            row.status,
+            row.get_status_display(),
+            _("Host"),
+            row.name,
+            row.status_detail.strip().split("\n")[0] or _HOST_ADVICE.get(row.status, ""),
+            reverse("hosts:detail", args=[row.name]),
+            row.last_seen_at,
+        )
+        for row in rows
+    ]
+
+
+def _stopped(user: User, most: int) -> list[Concern]:
+    """Servers that should answer for the user's sites and do not run. Of a host that is silent nobody knows."""
+    rows = SiteState.objects.filter(
+        status__in=(SiteStatus.LIVE, SiteStatus.DRIFTED),
+        revision__install__is_running=False,
+        revision__install__host__status=HostStatus.READY,
+        revision__install__host__is_paused=False,
+    )
+    sites = visible(rows, user, team_path="site__team").order_by().values_list("revision__install")
+    counted = dict(sites.annotate(Count("pk", distinct=True)))
+    installs = EngineInstall.objects.filter(pk__in=counted).select_related("host").order_by("host__name", "pk")
+    return [
+        Concern(
+            "stopped",
+            _("Stopped"),
+            _("Server"),
+            str(row),
+            ngettext("%d live site of it does not answer", "%d live sites of it do not answer", counted[row.pk])
+            % counted[row.pk],
+            reverse("hosts:detail", args=[row.host.name]),
+        )
+        for row in installs[:most]
+    ]
+
+
+def _paused(_user: User, most: int) -> list[Concern]:
+    well = (HostStatus.READY, HostStatus.UNREACHABLE)
+    rows = Host.objects.filter(status__in=well, is_paused=True).order_by("name")[:most]
+    words = _("Nothing is deployed or measured there until it is resumed")
+    return [
+        Concern("paused", _("Paused"), _("Host"), row.name, words, reverse("hosts:detail", args=[row.name]))
+        for row in rows
+    ]
+
+
+def _failures(user: User, most: int) -> list[Concern]:
+    states = visible(SiteState.objects.filter(last_failure__isnull=False), user, team_path="site__team")
+    rows = states.select_related("site", "last_failure").order_by("-last_failure__created_at")[:most]
+    found = []
+    for row in rows:
+        failure = row.last_failure
+        assert failure is not None
+        label, detail = failure.get_status_display(), failure.error.strip().split("\n")[0]
+        url = reverse("deployments:detail", args=[failure.uuid])
+        found.append(Concern(failure.status, label, _("Site"), row.site.name, detail, url, failure.finished_at))
+    return found
+
+
+def _drifts(user: User, most: int) -> list[Concern]:
+    sites = visible(Site.objects.all(), user).filter(drifts__resolution=DriftResolution.OPEN)
+    rows = sites.annotate(files=Count("drifts", filter=Q(drifts__resolution=DriftResolution.OPEN)))
+    return [
+        Concern(
+            "drifted",
+            _("Drifted"),
+            _("Site"),
+            row.name,
+            ngettext("%d file was edited on the host", "%d files were edited on the host", row.files) % row.files,
+            reverse("websites:detail", args=[row.name]),
+        )
+        for row in rows.order_by("name")[:most]
+    ]
+
+
+def _reports(user: User, most: int) -> list[Concern]:
+    return [
+        Concern(
+            row.outcome,
+            row.get_outcome_display(),
+            _("Report"),
+            row.title,
+            row.headline.split("\n")[0],
+            reverse("reports:detail", args=[row.uuid]),
+            row.created_at,
+        )
+        for row in alarming(user, timezone.now() - RECENT)[:most]
+    ]
+
+
+def _certificates(user: User, most: int) -> list[Concern]:
+    now = timezone.now()
+    used = visible(Certificate.objects.filter(not_after__lt=now + EXPIRY_WARNING), user).order_by("not_after")
+    return [
+        Concern(
+            "expired" if row.not_after < now else "expiring",
+            _("Expired") if row.not_after < now else _("Expires soon"),
+            _("Certificate"),
+            row.name,
+            ", ".join(row.names[:3]),
+            reverse("websites:certificate", args=[row.name]),
+            row.not_after,
+        )
+        for row in used[:most]
+    ]
+
+
+def _runs(user: User, most: int) -> list[Concern]:
+    bad = visible_runs(user).filter(
+        status__in=[RunStatus.INVALID, RunStatus.FAILED], created_at__gt=timezone.now() - RECENT
+    )
+    return [
+        Concern(
+            row.status,
+            row.get_status_display(),
+            _("Benchmark run"),
+            row.title,
+            row.error.strip().split("\n")[0] or " ".join(str(reason) for reason in row.reasons),
+            reverse("benchmarks:detail", args=[row.uuid]),
+            row.finished_at,
+        )
+        for row in bad[:most]
+    ]
+
+
+def _planned(user: User, most: int) -> list[Concern]:
+    rows = visible_deployments(user).filter(status=DeploymentStatus.PLANNED, created_at__gt=timezone.now() - RECENT)
+    return [
+        Concern(
+            row.status,
+            row.get_status_display(),
+            _("Host"),
+            row.host.name,
+            _("A plan waits to be confirmed"),
+            reverse("deployments:detail", args=[row.uuid]),
+            row.created_at,
+        )
+        for row in rows.select_related("host")[:most]
+    ]
+
+
+def _pending(user: User, most: int) -> list[Concern]:
+    changed = visible(Site.objects.all(), user).filter(
+        enabled=True, state__deployed_at__isnull=False, updated_at__gt=F("state__deployed_at")
+    )
+    return [
+        Concern(
+            "pending",
+            _("Changed"),
+            _("Site"),
+            row.name,
+            _("Changed since it was deployed: plan a deployment to bring it to its host"),
+            reverse("websites:detail", args=[row.name]),
+            row.updated_at,
+        )
+        for row in changed.order_by("-updated_at")[:most]
+    ]

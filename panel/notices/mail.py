@@ -1,0 +1,54 @@
+"""The mail: what is new, what is over, and where each is dealt with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from django.conf import settings
+from django.core.mail import EmailMultiAlternatives
+from django.template.loader import render_to_string
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from panel.accounts.models import User
+from panel.notices.concerns import Concern
+from panel.notices.models import Told
+from panel.reports import mail
+
+
+def send(user: User, new: Sequence[Concern], over: Sequence[Told]) -> None:
+    """Raises mail.Refused or mail.Unreachable."""
+    mail.deliver(message_of(user, new, over))
+
+
+def words_of(concern: Concern) -> str:
+    """`Host web-1: Unreachable`, on one line."""
+    return " ".join(f"{concern.kind} {concern.title}: {concern.label}".split())
+
+
+def message_of(user: User, new: Sequence[Concern], over: Sequence[Told]) -> EmailMultiAlternatives:
+    lines = [(words_of(concern), str(concern.detail), _address(concern.url)) for concern in new]
+    context = {"lines": lines, "over": [row.words for row in over], "account": _address("/account/")}
+    message = EmailMultiAlternatives(
+        subject=_subject([words for words, _detail, _url in lines], [row.words for row in over]),
+        body=render_to_string("notices/mail.txt", context),
+        from_email=settings.DEFAULT_FROM_EMAIL,
+        to=[user.email],
+        headers={"Auto-Submitted": "auto-generated"},
+    )
+    message.attach_alternative(render_to_string("notices/mail.html", context), "text/html")
+    return message
+
+
+def _subject(new: Sequence[str], over: Sequence[str]) -> str:
+    if len(new) == 1:
+        return new[0][:200]
+    if new:
+        return ngettext("%d thing needs attention", "%d things need attention", len(new)) % len(new)
+    if len(over) == 1:
+        return (_("Over: %s") % over[0])[:200]
+    return ngettext("%d trouble is over", "%d troubles are over", len(over)) % len(over)
+
+
+def _address(path: str) -> str:
+    return f"{settings.PANEL_URL}{path}" if settings.PANEL_URL else ""

@@ -1,0 +1,12 @@
+"""Thin: load, call the service, nothing else."""
+
+from __future__ import annotations
+
+from celery import shared_task
+
+from panel.notices import services
+
+
+@shared_task
+def send() -> None:
+    services.notices_send()

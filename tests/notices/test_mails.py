@@ -1,0 +1,192 @@
+"""Who asked for it is told by mail, through a real mail server, what needs attention: once, and when it is over."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+
+import pytest
+from django.conf import LazySettings
+from django.utils import timezone
+
+from panel.accounts.models import User
+from panel.deployments.models import SiteState
+from panel.hosts.models import Host, HostStatus
+from panel.notices import mail
+from panel.notices.models import Notices, Told
+from panel.notices.services import notices_send
+from tests.api.caller import caller_of
+from tests.deployments.made import carried_out, live, planned, shop
+from tests.support.cast import Cast, cast, signed_in
+from tests.support.mailbox import Mailbox, mail_server
+
+
+@pytest.fixture
+def people(db: None) -> Cast:
+    return cast()
+
+
+@pytest.fixture
+def mailbox(settings: LazySettings) -> Iterator[Mailbox]:
+    with mail_server(settings) as box:
+        yield box
+
+
+def wants(user: User) -> User:
+    user.email, user.mail_notices = f"{user.username}@example.com", True
+    user.save()
+    return user
+
+
+def becomes(host: Host, status: str, detail: str = "") -> None:
+    Host.objects.filter(pk=host.pk).update(status=status, status_detail=detail)
+
+
+def subjects(mailbox: Mailbox) -> list[str]:
+    return [str(message["Subject"]) for message in mailbox.messages]
+
+
+def test_a_trouble_is_told_once_and_again_when_it_is_over(people: Cast, mailbox: Mailbox) -> None:
+    owner, host = wants(people.owner), people.host
+    notices_send()
+    becomes(host, HostStatus.UNREACHABLE, "web-1 does not answer at 192.0.2.1:22.\nMore of it.")
+    for _ in range(3):
+        notices_send()
+    assert subjects(mailbox) == [f"Host {host.name}: Unreachable"]
+    (message,) = mailbox.messages
+    body = message.get_body(("plain",))
+    assert body is not None
+    text = body.get_content()
+    assert message["To"] == owner.email
+    assert "does not answer at 192.0.2.1:22." in text and "More of it" not in text
+    assert f"https://panel.example.com/hosts/{host.name}/" in text
+    becomes(host, HostStatus.READY)
+    for _ in range(2):
+        notices_send()
+    assert subjects(mailbox)[1:] == [f"Over: Host {host.name}: Unreachable"]
+    becomes(host, HostStatus.UNREACHABLE)
+    notices_send()
+    assert len(mailbox.messages) == 3, "the same trouble, come again, is told again"
+
+
+def test_many_troubles_are_one_mail(people: Cast, mailbox: Mailbox) -> None:
+    wants(people.owner)
+    for number in range(9):  # more than the dashboard shows of a kind
+        Host.objects.create(name=f"db-{number}", status=HostStatus.UNREACHABLE, site_roots=["/srv/www"])
+    notices_send()
+    assert subjects(mailbox) == ["9 things need attention"]
+
+
+def test_everybody_is_told_of_their_own_sites_and_only_who_wants_it(people: Cast, mailbox: Mailbox) -> None:
+    for user in (people.owner, people.outsider, people.admin):
+        wants(user)
+    people.viewer.email = "viewer@example.com"
+    people.viewer.save()
+    carried_out(planned(people, shop(people)), outcome="rolled_back", error="nginx: [emerg] no")
+    notices_send()
+    told = {str(message["To"]): str(message["Subject"]) for message in mailbox.messages}
+    assert told == {user.email: "Site shop: Rolled back" for user in (people.owner, people.admin)}
+
+
+def test_a_site_that_fails_again_is_not_said_to_be_over(people: Cast, mailbox: Mailbox) -> None:
+    wants(people.owner)
+    site = shop(people)
+    for attempt in ("first", "second"):
+        carried_out(planned(people, site), outcome="rolled_back", error=f"the {attempt} error")
+        notices_send()
+    assert subjects(mailbox) == ["Site shop: Rolled back"] * 2
+    body = mailbox.messages[1].get_body(("plain",))
+    assert body is not None and "the second error" in body.get_content() and "Over" not in body.get_content()
+
+
+def test_what_the_mail_server_did_not_take_is_tried_again_and_said(people: Cast, mailbox: Mailbox) -> None:
+    owner, now = wants(people.owner), timezone.now()
+    becomes(people.host, HostStatus.UNREACHABLE)
+    mailbox.answers = ["451 come back later", "554 never"]
+    notices_send(now)
+    assert not mailbox.messages and not Told.objects.exists()
+    assert "451" in signed_in(owner).get("/account/").content.decode()
+    notices_send(now + dt.timedelta(minutes=1))
+    assert len(mailbox.answers) == 1, "not yet"
+    notices_send(now + dt.timedelta(minutes=3))
+    assert Notices.objects.get().attempts == 2 and "554" in Notices.objects.get().error
+    notices_send(now + dt.timedelta(minutes=30))
+    assert len(mailbox.messages) == 1 and Notices.objects.get().error == ""
+    assert "Last mail" in signed_in(owner).get("/account/").content.decode()
+
+
+def test_two_workers_send_one_mail(people: Cast, mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    wants(people.owner)
+    becomes(people.host, HostStatus.UNREACHABLE)
+    send = mail.send
+
+    def and_meanwhile(*args: object) -> None:
+        monkeypatch.setattr(mail, "send", send)
+        notices_send()  # the other worker's round, while this one speaks to the mail server
+        send(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(mail, "send", and_meanwhile)
+    notices_send()
+    assert len(mailbox.messages) == 1
+
+
+def test_who_wants_no_mails_any_more_begins_anew(people: Cast, mailbox: Mailbox) -> None:
+    owner = wants(people.owner)
+    becomes(people.host, HostStatus.UNREACHABLE)
+    notices_send()
+    User.objects.filter(pk=owner.pk).update(mail_notices=False)
+    notices_send()
+    assert not Told.objects.exists()
+    User.objects.filter(pk=owner.pk).update(mail_notices=True)
+    notices_send()
+    assert len(mailbox.messages) == 2
+
+
+def test_a_stopped_server_with_live_sites_is_a_trouble(people: Cast, mailbox: Mailbox) -> None:
+    """One that nobody's site stands on is not, nor one of a host that cannot be asked; a deployment that was verified
+    shows that it runs."""
+    becomes(people.host, HostStatus.READY)
+    live(people, shop(people))
+    people.nginx.refresh_from_db()
+    assert people.nginx.is_running, "its sites answered"
+    page = signed_in(people.owner)
+    assert "live site of it" not in page.get("/").content.decode()
+    people.nginx.is_running = False
+    people.nginx.save()
+    assert "1 live site of it does not answer" in page.get("/").content.decode()
+    assert "live site of it" not in signed_in(people.outsider).get("/").content.decode()
+    wants(people.owner)
+    notices_send()
+    assert subjects(mailbox) == [f"Server {people.nginx}: Stopped"]
+    becomes(people.host, HostStatus.UNREACHABLE)
+    assert "live site of it" not in page.get("/").content.decode()
+    SiteState.objects.update(status="disabled")
+    becomes(people.host, HostStatus.READY)
+    assert "live site of it" not in page.get("/").content.decode()
+
+
+def test_notices_need_an_address_on_the_page_and_over_the_api(people: Cast) -> None:
+    page = signed_in(people.owner)
+    profile = {"email": "", "timezone_name": "UTC", "theme": "system", "mail_notices": "on"}
+    refused = page.post("/account/", profile)
+    assert refused.status_code == 422 and "email" in refused.context["form"].errors
+    assert page.post("/account/", profile | {"email": "olaf@example.com"}).status_code == 302
+    people.owner.refresh_from_db()
+    assert people.owner.mail_notices
+    api = page.patch("/api/v1/me/", {"mail_notices": False}, content_type="application/json")
+    assert api.status_code == 200 and api.json()["mail_notices"] is False
+    assert caller_of(people.owner).get("me/").json()["mail_notices"] is False  # type: ignore[attr-defined]
+
+
+def test_the_self_check_misses_a_mail_server_only_when_somebody_waits_for_mails(
+    people: Cast, settings: LazySettings
+) -> None:
+    settings.EMAIL_HOST = ""
+    page = signed_in(people.admin)
+    assert "PADDOCK_SMTP_HOST" not in page.get("/settings/self-check/").content.decode()
+    wants(people.viewer)
+    assert "PADDOCK_SMTP_HOST" in page.get("/settings/self-check/").content.decode()
+    notices_send()
+    becomes(people.host, HostStatus.UNREACHABLE)
+    notices_send()
+    assert "No mail server is set" in Notices.objects.get().error
