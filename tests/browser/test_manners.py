@@ -10,8 +10,12 @@ import pytest
 from django.test import Client
 from playwright.sync_api import Browser, Page, Route, expect
 
+from panel.accounts.models import Team
+from panel.benchmarks.services import scenario_create
 from panel.websites import services
 from panel.websites.models import RawSnippet, Site
+from tests.deployments.made import live
+from tests.deployments.made import shop as made_shop
 from tests.pages.conftest import shop_definition
 from tests.support.cast import Cast, cast, signed_in
 
@@ -193,3 +197,31 @@ def test_what_was_typed_is_there_again_after_the_password(
     page.reload()
     expect(page.locator("textarea[name=text]")).to_have_value("")
     page.context.close()
+
+
+def test_many_boxes_are_narrowed_by_words_and_what_is_ticked_stays(page: Page) -> None:
+    for number in range(14):
+        Team.objects.create(name=f"Customer {number}", slug=f"customer-{number}")
+    page.goto("/settings/users/new/")
+    page.get_by_label("Customer 3", exact=True).check()
+    page.get_by_label("Teams: Narrow by words").fill("customer 1")
+    expect(page.get_by_label("Customer 12", exact=True)).to_be_visible()
+    expect(page.get_by_label("Customer 3", exact=True)).to_be_visible()
+    expect(page.get_by_label("Customer 5", exact=True)).to_be_hidden()
+    page.keyboard.press("Enter")  # meant for the boxes, not for the form
+    assert page.url.endswith("/settings/users/new/")
+
+
+def test_sites_of_a_tag_are_ticked_at_once(page: Page, people: Cast) -> None:
+    for name, tags in (("one", ["eu"]), ("two", ["eu"]), ("three", [])):
+        site = made_shop(people, name)
+        services.site_update(actor=people.owner, site=site, tags=tags)
+        live(people, site)
+    scenario_create(actor=people.admin, name="Front page", tool="ab", arguments={"requests": 10}, paths=["/"])
+    page.goto("/benchmarks/new")
+    page.get_by_label("three").check()
+    page.get_by_label("Tag", exact=True).select_option("eu")
+    expect(page.get_by_role("button", name="Tick all 3")).to_be_visible()
+    page.get_by_role("button", name="Tick all 3").click()
+    for name in ("one", "two", "three"):
+        expect(page.get_by_role("checkbox", name=name)).to_be_checked()

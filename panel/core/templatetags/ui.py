@@ -230,12 +230,18 @@ def _control_attrs(bound: BoundField, described_by: list[str], validate: str) ->
 
 @register.inclusion_tag("components/field.html")
 def field(
-    bound: BoundField, validate: str = "", wide: bool = False, hide_label: bool = False, notes: Any = ()
+    bound: BoundField,
+    validate: str = "",
+    wide: bool = False,
+    hide_label: bool = False,
+    needed: bool = False,
+    notes: Any = (),
 ) -> dict[str, Any]:
     """A labelled control with its help and its errors, tied together for screen readers.
 
     `validate` is an address that answers with core.forms.field_errors: asked as one types. `notes` are remarks
-    shown below the field, such as what one engine does differently.
+    shown below the field, such as what one engine does differently. `needed`: whenever the field is shown, it must be
+    filled in, though the form has cases without it.
     """
     error_id, help_id = f"{bound.auto_id}-error", f"{bound.auto_id}-help"
     described_by = [help_id] if bound.help_text else []
@@ -249,7 +255,7 @@ def field(
         "is_checkbox": isinstance(widget, forms.CheckboxInput),
         "is_group": bool(getattr(widget, "use_fieldset", False)),
         "is_hidden": bound.is_hidden,
-        "is_optional": not bound.field.required and not isinstance(widget, forms.Select),
+        "is_optional": not bound.field.required and not needed and not isinstance(widget, forms.Select),
         "hide_label": hide_label,
         "wide": wide,
         "notes": notes,
