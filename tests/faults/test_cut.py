@@ -100,6 +100,13 @@ def test_cut_while_applying(
         assert scene.assert_whole(agent) == "new"
 
 
+@pytest.mark.parametrize("point", ["switched", "reloaded"])
+def test_cut_on_every_server(
+    point: str, sites: Sites, sshd: SshServer, pool: Pool, tmp_path: Path, agent_file: Path
+) -> None:
+    test_cut_while_applying(point, sites, sshd, pool, tmp_path, agent_file)
+
+
 @pytest.mark.parametrize("point", ["undoing", "undo-1", "undone", "undo-reloaded"])
 def test_cut_while_undoing(
     point: str, nginx_sites: Sites, sshd: SshServer, pool: Pool, tmp_path: Path, agent_file: Path
