@@ -1,8 +1,9 @@
 """`python -m tests.conformance.quoting [--values N] [--engines nginx,apache] [--fields a,b]`: hostile values in bulk.
 
 For each field of a site and each engine, N generated values: refused by name, or written so that the server's grammar
-reads exactly that value and nothing else. Read back by the exact readers, by crossplane (nginx, gallop), and tested by
-the servers themselves in batches. Closes with one line; ends with 1 when a value escaped or anything crashed.
+reads exactly that value and nothing else. Read back by the exact readers, by crossplane (nginx, gallop), by
+OpenLiteSpeed itself where PADDOCK_OPENLITESPEED names one, and tested by the servers themselves in batches. Closes with
+one line; ends with 1 when a value escaped or anything crashed.
 """
 
 from __future__ import annotations
@@ -18,16 +19,19 @@ from pathlib import Path
 from panel.rendering.readers import Unreadable
 from tests.conformance.compare import Outcome
 from tests.conformance.progress import Progress, digest
+from tests.conformance.readback import read_back
 from tests.conformance.selftest import SERVERS, refused_by_server
 from tests.rendering.escaping import INSTALLS, fault, written_or_refused
 from tests.rendering.hostile import FIELDS, MARKS
 from tests.rendering.independent import disagreement
+from tests.support.openlitespeed import VARIABLE, source
 
 BATCH = 250  # sites in one file
 CLEAN = [mark for mark in MARKS if mark.isprintable()]
 # Letters of every width in UTF-8, controls, and half of a surrogate pair, which JSON can carry.
 SINGLE = [*map(chr, range(1, 256)), "Ω", "—", "漢", "\U0001f600", "\ud800", "\ufeff", "\u2029"]
 REFUSED, TAKEN = "refused at the field", "written and read back"
+READ_BY_SERVER = "read back by the real OpenLiteSpeed"
 
 
 def values(field: str, count: int, chance: int) -> Iterator[str]:
@@ -79,6 +83,9 @@ def _test(engine: str, field: str, batch: list[tuple[str, list[str]]], found: Ou
         return
     if engine in ("nginx", "gallop"):
         found.unexplained += [f"{engine}, {field}: {what}" for what in disagreement(batch)]
+    if engine == "openlitespeed" and source() is not None:
+        found.unexplained += [f"{engine}, {field}: {what}" for what in read_back(batch)]
+        found.known[READ_BY_SERVER] += len(batch)
     if engine in SERVERS:
         reasons, escapes = refused_by_server(engine, field, batch)
         found.known.update({f"refused by the server's own test, {why}": count for why, count in reasons.items()})
@@ -121,6 +128,8 @@ def main(given: list[str]) -> int:
         print(f"ESCAPE {item}")
     for reason, count in sorted(found.known.items()):
         print(f"  {count:8} {reason}")
+    if "openlitespeed" in engines and source() is None:
+        print(f"OpenLiteSpeed: by its exact reader alone; {VARIABLE} names no server that could read it, too")
     print(f"\n{line(engines, fields, options.values, found)}")
     return 1 if found.unexplained else 0
 
