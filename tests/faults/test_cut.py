@@ -85,26 +85,31 @@ def is_gone(pid: int) -> bool:
         return True
 
 
-@pytest.mark.parametrize("point", APPLY_POINTS)
-def test_cut_while_applying(
-    point: str, nginx_sites: Sites, sshd: SshServer, pool: Pool, tmp_path: Path, agent_file: Path
-) -> None:
-    scene = Scene(nginx_sites)
-    cut = Cut(sshd, tmp_path / "state", point)
+def whole_after_cut(point: str, sites: Sites, sshd: SshServer, pool: Pool, state: Path, agent_file: Path) -> str:
+    """Which of "old" and "new" stands whole after the connection was cut there; the sites answer all the time."""
+    scene = Scene(sites)
+    cut = Cut(sshd, state, point)
     agent_pid = cut.apply_and_cut(pool, scene.request())
     assert [type(error) for error in cut.lost] == [ConnectionLost]
     scene.assert_answers()
     assert eventually(lambda: is_gone(agent_pid)), "the agent ends once its transaction has"
-    with AgentProcess(agent_file, tmp_path / "state") as agent:
+    with AgentProcess(agent_file, state) as agent:
         assert agent.call("status", {"transaction": IDENT})["outcome"] == "applied"
-        assert scene.assert_whole(agent) == "new"
+        return scene.assert_whole(agent)
+
+
+@pytest.mark.parametrize("point", APPLY_POINTS)
+def test_cut_while_applying(
+    point: str, nginx_sites: Sites, sshd: SshServer, pool: Pool, tmp_path: Path, agent_file: Path
+) -> None:
+    assert whole_after_cut(point, nginx_sites, sshd, pool, tmp_path / "state", agent_file) == "new"
 
 
 @pytest.mark.parametrize("point", ["switched", "reloaded"])
 def test_cut_on_every_server(
     point: str, sites: Sites, sshd: SshServer, pool: Pool, tmp_path: Path, agent_file: Path
 ) -> None:
-    test_cut_while_applying(point, sites, sshd, pool, tmp_path, agent_file)
+    assert whole_after_cut(point, sites, sshd, pool, tmp_path / "state", agent_file) == "new"
 
 
 @pytest.mark.parametrize("point", ["undoing", "undo-1", "undone", "undo-reloaded"])

@@ -162,3 +162,89 @@ def test_certbots_redirect_is_one_of_everything() -> None:
     assert "snippets" not in site.definition["blocks"][0]
     other = apache("ServerAlias shop.test\n" + rules)  # a name that would not be redirected
     assert other.definition["blocks"][0]["locations"] == []
+
+
+CACHED = """\
+ProxyPass /app/ http://127.0.0.1:9000/app/
+CacheRoot /var/cache/mine
+CacheEnable disk /app/
+CacheIgnoreNoLastMod On
+CacheDefaultExpire 600
+CacheHeader On
+CacheLock On
+"""
+
+
+def test_mod_caches_directives_become_the_locations_own() -> None:
+    site = apache(CACHED)
+    (row,) = site.definition["blocks"][0]["locations"]
+    assert row["cache_times"] == [{"codes": [200, 301, 302], "seconds": 600}]
+    assert (row["cache_stale"], row["cache_header"]) == (True, True)
+    assert "snippets" not in site.definition["blocks"][0]
+    assert outcomes(site, "CacheEnable", "CacheRoot", "CacheIgnore", "CacheDefault") == [
+        "changed", "changed", "mapped", "changed",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        CACHED.replace("CacheIgnoreNoLastMod On\n", ""),  # only what the application calls fresh is kept
+        CACHED.replace("CacheDefaultExpire 600", "CacheDefaultExpire 100000"),  # more than CacheMaxExpire
+        CACHED + "CacheMinExpire 700\n",
+        CACHED + "CacheDisable /app/me\n",
+        CACHED + "CacheIgnoreHeaders Set-Cookie\n",
+        CACHED + "CacheEnable disk /other\n",
+        CACHED.replace("disk /app/", "disk /app/pages"),
+        CACHED + "ProxyPass /other/ http://127.0.0.1:9000/other/\n",
+    ],
+)
+def test_other_caches_of_apache_stay_raw_whole(changed: str) -> None:
+    site = apache(changed)
+    assert all("cache_times" not in row for row in site.definition["blocks"][0]["locations"])
+    assert not set(outcomes(site, "Cache")) & {"mapped", "changed"}
+
+
+def test_an_alias_of_a_folder_is_two_locations() -> None:
+    site = apache(
+        "Alias /docs /srv/www/docs\nAlias /one.txt /srv/www/one.txt\nProxyPass /docs !\nAlias /a/ /srv/www/a\n"
+    )
+    assert site.definition["blocks"][0]["locations"] == [
+        {"match": "", "handler": "static", "pattern": "/docs/", "alias": "/srv/www/docs/"},
+        {
+            "match": "=",
+            "handler": "static",
+            "pattern": "/docs",
+            "rewrites": [{"pattern": "^/docs$", "replacement": "/docs/", "flag": "permanent"}],
+        },
+    ]
+    assert outcomes(site, "Alias", "ProxyPass") == ["changed", "snippet", "snippet", "mapped"]
+
+
+@pytest.mark.parametrize(
+    ("text", "outcome"),
+    [
+        ("<Directory />\nOptions FollowSymLinks\nAllowOverride None\n</Directory>", "changed"),
+        ("<Directory />\nOptions Indexes\n</Directory>", "refused"),
+        ("<Directory />\nRequire all granted\n</Directory>", "refused"),
+        ("<Directory /srv/www/elsewhere>\nRequire all granted\n</Directory>", "changed"),
+        ("<Directory /srv/www/elsewhere>\nRequire all denied\n</Directory>", "snippet"),
+        (
+            "<Directory /srv/www/elsewhere>\nRequire all granted\n</Directory>\nAlias /x /srv/www/elsewhere/x.txt",
+            "snippet",
+        ),
+        ("<Directory /srv/www/elsewhere>\nRequire all granted\n</Directory>\nAliasMatch ^/x(.*) /srv$1", "snippet"),
+        ("<Directory /srv/www/shop/sub>\nOptions Indexes\n</Directory>", "snippet"),
+    ],
+)
+def test_a_folder_that_no_path_leads_to_needs_no_section(text: str, outcome: str) -> None:
+    assert outcomes(apache(text), "Directory") == [outcome]
+
+
+def test_conditions_that_always_hold_without_tls() -> None:
+    rules = (
+        "RewriteEngine on\nRewriteCond %{HTTPS} !=on\nRewriteCond %{HTTPS} !^$\n"
+        "RewriteRule ^ https://%{SERVER_NAME}%{REQUEST_URI} [L,NE,R=permanent]"
+    )
+    (row,) = apache(rules).definition["blocks"][0]["locations"]
+    assert (row["return_code"], row["return_value"]) == (301, "https://$host$request_uri")

@@ -49,6 +49,23 @@ Listen {port}
     RewriteRule ^/start$ /index.html [PT]
 </VirtualHost>
 """
+ALIASES = """\
+Listen {port}
+<VirtualHost *:{port}>
+    ServerName shop.example
+    DocumentRoot {root}/www/shop
+    Alias /docs {root}/www/manual
+    <Directory {root}/www/manual>
+        Require all granted
+    </Directory>
+    <Directory {root}/www/manual/inside>
+        Require all denied
+    </Directory>
+    <Directory />
+        Options FollowSymLinks
+    </Directory>
+</VirtualHost>
+"""
 
 
 def adopted(machine: Machine, install: EngineInstall, *names: str) -> None:
@@ -56,6 +73,27 @@ def adopted(machine: Machine, install: EngineInstall, *names: str) -> None:
     done = services.import_adopt(actor=machine.people.admin, record=record, names=names, team=machine.people.team)
     deployment = machine.run(machine.plan(*done.sites))
     assert deployment.status == DeploymentStatus.SUCCEEDED, deployment.error
+
+
+def _enable(machine: Machine, apache: ApacheInstance, text: str) -> None:
+    """A person's own file, and the server started with it."""
+    (apache.root / "sites-available" / "mine.conf").write_text(text.format(port=machine.port, root=apache.root))
+    (apache.root / "sites-enabled" / "mine.conf").symlink_to("../sites-available/mine.conf")
+    apache.start()
+    assert eventually(lambda: ask(machine.port, "/", host="shop.example").status == 200)
+
+
+def _installed(machine: Machine, apache: ApacheInstance) -> EngineInstall:
+    install = machine.install(apache, Engine.APACHE)
+    install.version = apache.version
+    install.save()
+    return install
+
+
+def _answers(machine: Machine, *paths: str) -> list[tuple[int, str | None, str]]:
+    """Status, Location, and the text of good answers."""
+    found = [ask(machine.port, path, host=f"shop.example:{machine.port}") for path in paths]
+    return [(item.status, item.headers.get("location"), item.text if item.status == 200 else "") for item in found]
 
 
 def test_an_adopted_cache_keeps_the_same_answers_and_the_log_the_same_lines(
@@ -86,26 +124,36 @@ def test_an_adopted_cache_keeps_the_same_answers_and_the_log_the_same_lines(
     assert eventually(lambda: log.read_text().rstrip().rpartition(" ")[2].replace(".", "", 1).isdigit())
 
 
+def test_a_folder_elsewhere_answers_the_same_paths(apache_remote: Machine, apache: ApacheInstance) -> None:
+    machine = apache_remote
+    machine.files("shop")
+    folder = machine.files("manual")
+    (folder / "a.txt").write_text("text")
+    (folder / "inside").mkdir()
+    (folder / "inside" / "b.txt").write_text("hidden")
+    _enable(machine, apache, ALIASES)
+
+    def answers() -> list[tuple[int, str | None, str]]:
+        return _answers(machine, "/", "/docs", "/docs?x=1", "/docs/", "/docs/a.txt", "/docsa.txt", "/docs/inside/b.txt")
+
+    before = answers()
+    assert [status for status, _location, _text in before] == [200, 301, 301, 200, 200, 404, 403]
+    adopted(machine, _installed(machine, apache), "shop-example")
+    assert eventually(lambda: answers() == before), list(zip(before, answers(), strict=True))
+
+
 def test_adopted_rewrite_rules_lead_to_the_same_places(apache_remote: Machine, apache: ApacheInstance) -> None:
     machine = apache_remote
     machine.files("shop")
-    text = RULES.format(port=machine.port, root=apache.root)
-    (apache.root / "sites-available" / "mine.conf").write_text(text)
-    (apache.root / "sites-enabled" / "mine.conf").symlink_to("../sites-available/mine.conf")
-    apache.start()
+    _enable(machine, apache, RULES)
 
     def answers() -> list[tuple[int, str | None, str]]:
-        host = f"shop.example:{machine.port}"
         paths = ("/", "/old/a%20b", "/old/x?y=1", "/find/hats", "/find/hats?page=2", "/start", "/start?x=1", "/none")
-        found = [ask(machine.port, path, host=host) for path in paths]
-        return [(item.status, item.headers.get("location"), item.text if item.status == 200 else "") for item in found]
+        return _answers(machine, *paths)
 
     before = answers()
     assert [status for status, _location, _text in before] == [200, 301, 301, 302, 302, 200, 200, 404]
-    install = machine.install(apache, Engine.APACHE)
-    install.version = apache.version
-    install.save()
-    adopted(machine, install, "shop-example")
+    adopted(machine, _installed(machine, apache), "shop-example")
     assert eventually(lambda: answers() == before), list(zip(before, answers(), strict=True))
     written = next(path for path in apache.root.rglob("shop-example.conf") if path.is_file()).read_text()
     assert "Raw directives" not in written

@@ -22,12 +22,32 @@ TO_HTTPS = re.compile(r"https://%\{(?:SERVER_NAME|HTTP_HOST)\}(?:%\{REQUEST_URI\
 
 
 def alias(made: Host, node: Node) -> str | None:
-    """Only with a slash at both ends does the model's prefix mean the same paths."""
-    if len(node.args) != 2 or not (node.value.endswith("/") and node.args[1].endswith("/") and node.value != "/"):
+    """With a slash at both ends it is the model's prefix. With none at either it means whole segments, and a folder is
+    led to itself with a slash."""
+    path, folder = _aliased(node)
+    if not path:
         return "without a final slash it means other paths than the model's locations"
-    if fits(validators.validate_path, node.args[1]) or fits(validators.validate_uri_path, node.value):
+    if fits(validators.validate_path, folder) or fits(validators.validate_uri_path, path):
         return "its path has no place in the model"
-    return _location(made, {"pattern": node.value, "alias": node.args[1]})
+    if why := _location(made, {"pattern": path, "alias": folder}):
+        return why
+    if node.value.endswith("/"):
+        return ""
+    led = {"pattern": f"^{re.escape(node.value)}$", "replacement": path, "flag": "permanent"}
+    _location(made, {"match": "=", "pattern": node.value, "rewrites": [led]})
+    return f"!{node.value} leads to {path} by a location of its own"
+
+
+def _aliased(node: Node) -> tuple[str, str]:
+    """The prefix and the folder, each with a slash at its end; "" for others, and for what looks like a file."""
+    if len(node.args) != 2 or node.value == "/":
+        return "", ""
+    path, folder = node.args
+    if path.endswith("/") != folder.endswith("/"):
+        return "", ""
+    if path.endswith("/"):
+        return path, folder
+    return ("", "") if "." in folder.rpartition("/")[2] else (f"{path}/", f"{folder}/")
 
 
 def _location(made: Host, row: dict[str, Any]) -> str | None:
@@ -64,7 +84,7 @@ def _everything(made: Host, code: int, value: str) -> str | None:
 def rewrite(made: Host, node: Node) -> str | None:
     """The one rule that everybody has, which leads to https; else the list of the model, or all stay raw, in order."""
     rules = [item for item in made.own if item.low == "rewriterule"]
-    if len(rules) != 1 or not _is_to_https(rules[0]):
+    if len(rules) != 1 or not is_to_https(rules[0]):
         return _rewrites(made, node)
     conditions = [item for item in made.own if item.low == "rewritecond"]
     tls = any(item["tls"] for item in made.block["listens"])
@@ -92,7 +112,8 @@ def _rewrites(made: Host, node: Node) -> str | None:
     return f"!{found.note}" if found.note else ""
 
 
-def _is_to_https(node: Node) -> bool:
+def is_to_https(node: Node) -> bool:
+    """Whether a rule redirects everything to https."""
     if node.low != "rewriterule" or len(node.args) != 3 or not TO_HTTPS.match(node.args[1]):
         return False
     flags = node.args[2].strip("[]").lower().split(",")
@@ -105,6 +126,8 @@ def proxy_pass(made: Host, node: Node) -> str | None:
     if len(node.args) < 2:
         return None
     path, url = node.args[:2]
+    if url == "!" and any(_aliased(item)[0] == f"{path.rstrip('/')}/" for item in made.own if item.low == "alias"):
+        return ""  # that folder's location answers by itself
     match = TARGET.match(url)
     if match is None or not path.startswith("/"):
         return None
@@ -116,7 +139,7 @@ def proxy_pass(made: Host, node: Node) -> str | None:
     if why := fits(validators.validate_upstream_address, address):
         return f"-{why}"
     servers = {"balancing": "round_robin", "keepalive": 16, "servers": [{"address": address}]}
-    row: dict[str, Any] = {"pattern": path, "handler": "proxy", "upstream_tls": match["scheme"] == "https"}
+    row: dict[str, Any] = {"match": "", "pattern": path, "handler": "proxy", "upstream_tls": match["scheme"] == "https"}
     row["upstream"] = made.draft.named(made.draft.upstreams, slug(match["server"], "upstream"), servers)
     row["proxy_uri"] = "" if uri == path else uri
     if found := _location(made, row):

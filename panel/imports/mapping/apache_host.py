@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from django.core.exceptions import ValidationError
 
+from panel.imports.mapping import apache_cache, apache_folders
 from panel.imports.mapping import apache_handlers as handlers
 from panel.imports.mapping.apache_made import Host
 from panel.imports.mapping.common import Draft, fits
@@ -29,7 +30,7 @@ def host(draft: Draft, node: Node, own: tuple[Node, ...], around: Sequence[Node]
     draft.blocks.append(made.block)
     _listens(made, first)
     _index(made, around)
-    for item in own:
+    for item in sorted(own, key=lambda item: item.low in apache_cache.WORDS):  # which ask for the locations
         take = _TAKERS.get(item.low)
         why = take(made, item) if take else None
         if why == "":
@@ -132,9 +133,8 @@ def _directory_index(made: Host, node: Node) -> str | None:
 
 def _directory(made: Host, node: Node) -> str | None:
     """A folder's section says what the panel's own does, or it stays raw after that."""
-    roots = [made.path(value).rstrip("/") for value in made.values("documentroot")]
-    plain = made.path(node.value).rstrip("/") in roots and len(node.args) == 1
-    options = {word.lstrip("+").lower() for item in node.body or () if item.low == "options" for word in item.args}
+    plain = len(node.args) == 1
+    options = apache_folders.options(node)
     for item in node.body or ():
         if item.low == "allowoverride" and item.value.lower() != "none":
             return "-AllowOverride: .htaccess files would no longer be read; put their lines into the site"
@@ -144,6 +144,8 @@ def _directory(made: Host, node: Node) -> str | None:
     words = {"indexes", "followsymlinks", "multiviews", "-indexes", "none", "symlinksifownermatch", "-multiviews"}
     if not plain or options - words:
         return None
+    if not apache_folders.is_root(made, node):
+        return None if apache_folders.is_served(made, node) else f"!{apache_folders.BESIDE}"
     made.block["autoindex"] = "indexes" in options
     if "multiviews" in options:
         return "!files are no longer guessed from the beginnings of their names (MultiViews)"
@@ -247,6 +249,7 @@ _TAKERS: dict[str, Callable[[Host, Node], str | None]] = {
     "proxypass": handlers.proxy_pass,
     "proxypreservehost": handlers.preserve_host,
     "filesmatch": handlers.files_match,
+    **dict.fromkeys(apache_cache.WORDS, apache_cache.taken),
     "protocols": lambda made, node: "",
     "sslengine": lambda made, node: "",
     **dict.fromkeys(TLS_FILES, _tls_file),

@@ -23,6 +23,7 @@ class Host:
         self.around = around
         self.where = f"blocks/{len(draft.blocks)}"
         self.block: dict[str, Any] = {"listens": [], "names": [], "locations": []}
+        self.caching: str | None = None  # what became of mod_cache's directives: apache_cache
         self.ended = False  # a redirect of everything took the location /
 
     def values(self, low: str) -> list[str]:

@@ -177,7 +177,7 @@ def always_holds(conditions: Sequence[Node], names: set[str], *, is_tls: bool) -
     for node in conditions:
         subject, test = (*node.args, "", "")[:2]
         if subject.upper() == "%{HTTPS}" and not is_tls:
-            if test.lower() not in ("off", "=off", "!=on", "!on"):
+            if test.lower() not in ("off", "=off", "!=on", "!on", "!^$"):
                 return False
         elif subject.upper() in ("%{SERVER_NAME}", "%{HTTP_HOST}") and test.startswith("="):
             asked.add(test[1:].lower())

@@ -1,0 +1,95 @@
+"""What a virtual host keeps of its backends' answers: mod_cache's directives, whole or not at all.
+
+mod_cache keeps what the answers call fresh, the model what says nothing for a time that it is given. They mean the same
+where CacheIgnoreNoLastMod lets such answers in: CacheDefaultExpire is how long then.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from panel.imports.mapping.apache_made import Host
+from panel.imports.mapping.common import fits
+from panel.imports.reading import Node
+from panel.rendering.caching import USUAL
+from panel.websites import shapes
+
+DEFAULT_S, LONGEST_S = 3600, 86400  # CacheDefaultExpire and CacheMaxExpire where nothing says them
+OWN = "the panel keeps answers in a folder of its own choice"
+NOTES = {
+    "cacheenable": "requests with a password, and answers that set a cookie, are not kept",
+    "cachedefaultexpire": "so long also where an answer only says when it last changed",
+    "cacheroot": OWN,
+    "cachedirlevels": OWN,
+    "cachedirlength": OWN,
+    "cachequickhandler": "rules about who may come in are asked before what is kept",
+    "cachelock": "it is not said that only one request fetches what is missing",
+    "cachelockpath": "",
+    "cachelockmaxage": "",
+    "cachelastmodifiedfactor": "",
+    "cachemaxexpire": "",
+    "cacheminexpire": "",
+    "cacheignorenolastmod": "",
+    "cachestaleonerror": "",
+    "cacheheader": "",
+}
+# What changes which answers are kept in ways that the model has no words for.
+OTHERS = (
+    "cachedisable", "cachestoreprivate", "cachestorenostore", "cachestoreexpired", "cacheignorecachecontrol",
+    "cacheignorequerystring", "cacheignoreheaders", "cacheignoreurlsessionidentifiers", "cachedetailheader",
+    "cachekeybaseurl", "cachemaxfilesize", "cacheminfilesize", "cachereadsize", "cachereadtime",
+)  # fmt: skip
+WORDS = frozenset((*NOTES, *OTHERS))
+MISFIT = "the model keeps answers for a time that it is given, and these say it otherwise"
+
+
+def taken(made: Host, node: Node) -> str | None:
+    """Of one of `WORDS`: "" mapped, "!note" changed, other words why it stays raw. The first asks for all of them."""
+    if made.caching is None:
+        made.caching = _whole(made)
+    if made.caching:
+        return made.caching
+    note = NOTES[node.low]
+    return f"!{note}" if note else ""
+
+
+def _whole(made: Host) -> str:
+    """Gives the locations what their answers are kept by; else why not."""
+    said = {node.low: node for node in made.own if node.low in WORDS}
+    enabled = [node for node in made.own if node.low == "cacheenable"]
+    seconds = _seconds(said)
+    if set(said) & set(OTHERS) or len(enabled) != 1 or len(enabled[0].args) != 2 or seconds is None:
+        return MISFIT
+    kind, path = enabled[0].args
+    rows = [row for row in made.block["locations"] if row["handler"] in ("proxy", "php")]
+    if kind not in ("disk", "socache") or not rows or not all(_is_within(row, path) for row in rows):
+        return "it is not said of whole locations that pass requests on"
+    times = [{"codes": list(USUAL), "seconds": seconds}]
+    if why := fits(shapes.validate_cache_times, times):
+        return why
+    for row in rows:
+        row |= {"cache_times": times, "cache_stale": _is_on(said, "cachestaleonerror", default=True)}
+        row["cache_header"] = _is_on(said, "cacheheader", default=False)
+    return ""
+
+
+def _seconds(said: dict[str, Node]) -> int | None:
+    """How long answers are kept that say nothing of it; None where they are not, or other times come first."""
+    numbers: dict[str, int] = {}
+    for name, usual in (("cachedefaultexpire", DEFAULT_S), ("cachemaxexpire", LONGEST_S), ("cacheminexpire", 0)):
+        value = said[name].value if name in said else str(usual)
+        if not value.isdigit():
+            return None
+        numbers[name] = int(value)
+    seconds = numbers["cachedefaultexpire"]
+    fitting = numbers["cacheminexpire"] <= seconds <= numbers["cachemaxexpire"]
+    return seconds if fitting and _is_on(said, "cacheignorenolastmod", default=False) else None
+
+
+def _is_on(said: dict[str, Node], name: str, *, default: bool) -> bool:
+    return said[name].value.lower() == "on" if name in said else default
+
+
+def _is_within(row: dict[str, Any], path: str) -> bool:
+    """Whether all paths of the location begin with `path`; those of an expression do with / only."""
+    return path == "/" or (row["match"] in ("", "=", "^~") and str(row["pattern"]).startswith(path))
