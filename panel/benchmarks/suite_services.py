@@ -10,29 +10,17 @@ from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
-from django.utils.translation import ngettext
 
 from panel.accounts.models import User
 from panel.accounts.permissions import Action, may, require
 from panel.audit.services import audit_record
 from panel.benchmarks import services
 from panel.benchmarks.arguments import clean, clean_paths
+from panel.benchmarks.lineup import lineup
 from panel.benchmarks.models import ENDED, Run, RunStatus, RunTarget, SuiteRun, SuiteStatus
-from panel.benchmarks.stands import program
 from panel.benchmarks.suites import SUITES
-from panel.benchmarks.suites.choosing import Choice, check_setups, duration_words, expected_s, protocols
-from panel.benchmarks.suites.definitions import (
-    PRESETS,
-    PROTOCOLS,
-    Application,
-    Case,
-    PresetName,
-    Setup,
-    Suite,
-    speaking,
-    stored_case,
-)
-from panel.benchmarks.suites.standing import able
+from panel.benchmarks.suites.choosing import Choice
+from panel.benchmarks.suites.definitions import PRESETS, Application, Case, Setup, Suite, stored_case
 from panel.core.errors import ApplicationError, Conflict
 from panel.hosts import preparing
 from panel.hosts.models import Connection, EngineInstall, Host, HostStatus
@@ -57,30 +45,17 @@ def suite_start(
     refuse_paused([host])
     definition = SUITES[suite]
     choice = choice or Choice()
-    chosen = choice.of(definition, PRESETS[PRESETS.index(preset)])
-    check_setups(definition, setups)
+    taking = lineup(definition, PRESETS[PRESETS.index(preset)], host, setups, choice)
     _check_prepared(definition, host, choice)
-    available, left_out = _available(definition, host, setups)
-    if not available and setups:
-        raise ApplicationError(" ".join(left_out), field="setups")
-    if not available:
-        raise ApplicationError(f"{host.name} has none of the suite's servers. {' '.join(left_out)}", field="host")
-    standing = [setup for setup, _ in available]
-    cases = [case for case in chosen if speaking(case, standing)]
-    if not cases:
-        names = "; ".join(setup.label for setup in standing)
-        spoken = ", ".join(PROTOCOLS[name] for name in protocols(chosen))
-        words = f"On {host.name} these cannot be asked by {spoken}, which the cases need: {names}."
-        raise ApplicationError(words, field="protocols")
     row = SuiteRun(
         suite=suite,
         preset=preset,
         host=host,
         host_name=host.name,
         title=_title(definition, choice, host),
-        plan=[case.stored() for case in cases],
-        setups=[_frozen(setup, install) for setup, install in available],
-        left_out=left_out,
+        plan=[case.stored() for case in taking.cases],
+        setups=[_frozen(setup, install) for setup, install in taking.setups],
+        left_out=taking.left_out,
         chosen=choice.stored(),
         requested_by=actor,
     )
@@ -123,30 +98,6 @@ def _frozen(setup: Setup, install: EngineInstall) -> dict[str, Any]:
     return {"slug": setup.slug, "label": setup.label, "install": install.pk, "protocols": protocols}
 
 
-def expected_seconds(suite: str, preset: PresetName, setups: Sequence[str] = (), choice: Choice | None = None) -> float:
-    """Roughly how long it would take with these set-ups, by what was published. ApplicationError as `suite_start`."""
-    definition = SUITES[suite]
-    check_setups(definition, setups)
-    chosen = [setup for setup in definition.setups if not setups or setup.slug in setups]
-    cases = (choice or Choice()).of(definition, preset)
-    asked = [(case, [setup.published for setup in speaking(case, chosen)]) for case in cases]
-    return sum(expected_s(definition, case, servers) for case, servers in asked if servers)
-
-
-def presets_expected(slug: str, setups: Sequence[str] = (), choice: Choice | None = None) -> list[tuple[str, str]]:
-    """Each preset, with how many cases it has of what is chosen and how long they take; or why it cannot be run."""
-    found: list[tuple[str, str]] = []
-    for name in PRESETS:
-        try:
-            count = len((choice or Choice()).of(SUITES[slug], name))
-            takes = duration_words(expected_seconds(slug, name, setups, choice))
-            words = ngettext("%(count)d case, %(takes)s", "%(count)d cases, %(takes)s", count)
-            found.append((name, words % {"count": count, "takes": takes}))
-        except ApplicationError as error:
-            found.append((name, error.message))
-    return found
-
-
 def suite_repeat(*, actor: User, row: SuiteRun) -> SuiteRun:
     """The same suite, preset and set-ups once more, as the suite is now."""
     require_suite(actor, row)
@@ -154,49 +105,6 @@ def suite_repeat(*, actor: User, row: SuiteRun) -> SuiteRun:
         raise ApplicationError(f"The host of {row.title} is not known any more. Start the suite on another one.")
     slugs = [item["slug"] for item in row.setups]
     return suite_start(actor=actor, suite=row.suite, preset=row.preset, host=row.host, setups=slugs, choice=row.choice)
-
-
-def _available(
-    definition: Suite, host: Host, chosen: Sequence[str]
-) -> tuple[list[tuple[Setup, EngineInstall]], list[str]]:
-    """The set-ups whose server the host has, and in words why others are left out."""
-    installs: dict[str, EngineInstall] = {}
-    for install in host.installs.order_by("-pk"):
-        if install.engine not in installs or install.label == "default":
-            installs[install.engine] = install
-    available: list[tuple[Setup, EngineInstall]] = []
-    lacking: dict[str, list[str]] = {}
-    for setup in definition.setups:
-        if chosen and setup.slug not in chosen:
-            continue
-        found = installs.get(setup.engine)
-        lacks = _lacks(setup, host) if found else f"{host.name} has no {setup.engine_name}."
-        if found and not lacks:
-            available.append((able(setup, program(found)), found))
-        else:
-            lacking.setdefault(lacks, []).append(setup.label)
-    return available, [_left_out(labels, lacks) for lacks, labels in lacking.items()]
-
-
-def _left_out(labels: list[str], lacks: str) -> str:
-    if len(labels) == 1:
-        return f"{labels[0]} is left out: {lacks}"
-    return f"{'; '.join(labels[:-1])} and {labels[-1]} are left out: {lacks}"
-
-
-def _lacks(setup: Setup, host: Host) -> str:
-    """What of the set-up's PHP the host has not, in words."""
-    if setup.php == "fpm":
-        return ""
-    if not host.facts.get("lsphp"):
-        return (
-            f"no lsphp was found on {host.name}, neither below the server's folder (lsphp83/bin/lsphp) nor on the "
-            "path. Install it, then check the host."
-        )
-    # It answers whoever reaches it, so it gets a network of its own.
-    if setup.php == "lsphp-tcp" and host.facts.get("uid") not in (0, None):
-        return f"it needs a network of its own, and that needs root on {host.name}."
-    return ""
 
 
 def suite_advance(row: SuiteRun) -> None:

@@ -17,6 +17,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from panel.accounts.permissions import Action, may
 from panel.benchmarks import selectors, suite_comparing, suite_exports, suite_results, suite_services
 from panel.benchmarks.forms import SuiteForm
+from panel.benchmarks.lineup import presets_expected
 from panel.benchmarks.models import SuiteRun
 from panel.benchmarks.stream import suite_events
 from panel.benchmarks.suite_services import NotPrepared
@@ -27,7 +28,7 @@ from panel.core.errors import ApplicationError
 from panel.core.http import Request
 from panel.core.stream import region_view
 from panel.core.ui import Crumb
-from panel.hosts.models import HostStatus
+from panel.hosts.models import Host, HostStatus
 from panel.hosts.selectors import hosts_visible
 
 PAGE = 20
@@ -44,9 +45,10 @@ def suite_or_404(request: Request, uuid: UUID) -> SuiteRun:
 @require_safe
 def suite_list(request: Request) -> HttpResponse:
     """What can be run, and what was."""
+    hosts = list(hosts_visible(request.user).filter(status=HostStatus.READY))
     context = {
-        "offers": [_offer(slug) for slug in SUITES],
-        "hosts": hosts_visible(request.user).filter(status=HostStatus.READY),
+        "offers": [_offer(slug, next(iter(hosts), None)) for slug in SUITES],
+        "hosts": hosts,
         "page": Paginator(selectors.suites_visible(request.user), PAGE).get_page(request.GET.get("page")),
         "may_benchmark": may(request.user, Action.BENCHMARK),
         "may_administer": may(request.user, Action.ADMINISTER),
@@ -55,12 +57,13 @@ def suite_list(request: Request) -> HttpResponse:
     return render(request, "benchmarks/suites.html", context)
 
 
-def _offer(slug: str) -> dict[str, Any]:
+def _offer(slug: str, host: Host | None) -> dict[str, Any]:
+    """`host` is the one that its form begins with."""
     suite = SUITES[slug]
     return {
         "suite": suite,
         "source": published.suite(slug),
-        "presets": suite_services.presets_expected(slug),
+        "presets": presets_expected(slug, host=host),
         "form": SuiteForm(suite=suite),
         "prepared": [item for item in suite.applications if item.ready_made],
     }
@@ -68,12 +71,14 @@ def _offer(slug: str) -> dict[str, Any]:
 
 @require_safe
 def suite_expected(request: Request, suite: str) -> HttpResponse:
-    """How long the presets take of what is chosen in a form: its buttons, or with `words` alone."""
+    """How long the presets take of what is chosen in a form, on the host that is chosen with it: its buttons, or with
+    `words` alone."""
     if suite not in SUITES:
         raise Http404
     form = SuiteForm(request.GET, suite=SUITES[suite])
     if form.is_valid():
-        found = suite_services.presets_expected(suite, form.setups, form.choice)
+        host = hosts_visible(request.user).filter(name=request.GET.get("host", "")).first()
+        found = presets_expected(suite, form.setups, form.choice, host)
     else:
         found = [(name, form.wrong) for name in PRESETS]
     part = "takes" if "words" in request.GET else "buttons"

@@ -17,12 +17,13 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from panel.accounts.permissions import Action, may
 from panel.benchmarks.forms import asked_sites, suite_choice, suite_fields
-from panel.benchmarks.suite_services import presets_expected
+from panel.benchmarks.lineup import presets_expected
 from panel.benchmarks.suites import SUITES, choosing
 from panel.core.errors import ApplicationError
 from panel.core.forms import attempt, field_errors
 from panel.core.http import Request
 from panel.core.ui import Crumb, Tab
+from panel.hosts.selectors import hosts_visible
 from panel.reports import cron, selectors, services
 from panel.reports.choices import OPEN, Kind
 from panel.reports.forms import ScheduleForm
@@ -117,16 +118,17 @@ def _form_page(request: Request, form: ScheduleForm, kind: str, **context: Any) 
         "has_mail": bool(settings.EMAIL_HOST),
     }
     if kind == Kind.SUITE:
-        context |= {"suite": form.chosen_suite, "presets": _takes(form)}
+        context |= {"suite": form.chosen_suite, "presets": _takes(request, form)}
     return render(request, "reports/schedule_form.html", context | shown, status=422 if form.errors else 200)
 
 
-def _takes(form: ScheduleForm) -> list[tuple[str, str]]:
-    """How long each preset takes of what the form shows as chosen."""
+def _takes(request: Request, form: ScheduleForm) -> list[tuple[str, str]]:
+    """How long each preset takes of what the form shows as chosen, on its host."""
     given = {name: form[name].value() for name in suite_fields(form.chosen_suite)}
     paths = given.get("paths") or ()
     choice = suite_choice(given | {"paths": paths.splitlines() if isinstance(paths, str) else paths})
-    return presets_expected(form.chosen_suite.slug, given["setups"] or (), choice)
+    host = hosts_visible(request.user).filter(name=form["host"].value() or "").first()
+    return presets_expected(form.chosen_suite.slug, given["setups"] or (), choice, host)
 
 
 @require_POST

@@ -18,11 +18,13 @@ from django.test import Client
 from django.urls import reverse
 
 from panel.accounts.models import User
+from panel.benchmarks import suite_results
+from panel.benchmarks.lineup import expected
 from panel.benchmarks.models import Round, Run, RunStatus, SuiteRun, SuiteStatus
 from panel.benchmarks.suite_results import tables
-from panel.benchmarks.suite_services import expected_seconds, suite_cancel, suite_repeat, suite_start
+from panel.benchmarks.suite_services import suite_cancel, suite_repeat, suite_start
 from panel.benchmarks.suites import SUITES
-from panel.benchmarks.suites.choosing import Choice
+from panel.benchmarks.suites.choosing import Choice, duration_words
 from panel.core.errors import ApplicationError
 from panel.hosts.models import Host
 from panel.remote import pool
@@ -206,12 +208,30 @@ def test_a_row_of_a_published_case_can_be_chosen_and_its_time_is_expected() -> N
     (case,) = Choice(cases=("small-short-0",), protocols=("h3",)).of(suite, "full")
     assert case.slug == "small-short-0-h3"
     # 10,000 requests, of which nginx answered 890 a second: three rounds of 11.2 s.
-    alone = expected_seconds("http3-2019", "full", ["nginx"], Choice(cases=("small-short-0-h2",)))
-    assert 3 * 11.2 < alone < 3 * 11.2 + 25
+    count, alone = expected("http3-2019", "full", ["nginx"], Choice(cases=("small-short-0-h2",)), None)
+    assert (count, 3 * 11.2 < alone < 3 * 11.2 + 25) == (1, True)
     # A GB at 1 Gbit/s takes eight seconds, though nothing was published.
-    assert 24 < expected_seconds("http3-2019", "full", ["gallop"], Choice(cases=("file-1gb-0-h3",))) < 45
-    assert expected_seconds("http3-2019", "full") > 3600
-    assert expected_seconds("small-static-files", "short") < 180
+    assert 24 < expected("http3-2019", "full", ["gallop"], Choice(cases=("file-1gb-0-h3",)), None)[1] < 45
+    assert expected("http3-2019", "full", (), Choice(), None)[1] > 3600
+    assert expected("small-static-files", "short", (), Choice(), None)[1] < 180
+
+
+def test_the_time_that_is_expected_counts_what_the_host_has(operator: User, servers: Host) -> None:
+    """Beside the buttons, with the host that is chosen; as much as the run itself says once it was begun."""
+    servers.installs.exclude(engine="nginx").delete()
+    client = signed_in(operator)
+    start = reverse("benchmarks:suite-start", args=["http3-2019"])
+    address = reverse("benchmarks:suite-expected", args=["http3-2019"])
+    everything, here = text(client, address), text(client, f"{address}?host={servers.name}")
+    assert "57 cases" in everything and "38 cases" in here, "Debian's nginx speaks no HTTP/3"
+    assert here in text(client, reverse("benchmarks:suites")), "the page begins with the same host"
+    assert client.post(start, {"host": servers.name, "preset": "full"}).status_code == 302
+    row = SuiteRun.objects.get()
+    assert f"38 cases, {duration_words(suite_results.expected_s(row))}" in here
+    words = text(client, f"{address}?host={servers.name}&protocols=h3")
+    assert "cannot be asked by HTTP/3" in words
+    servers.installs.all().delete()
+    assert "has none of the suite&#x27;s servers" in text(client, f"{address}?host={servers.name}")
 
 
 def test_cancelling_ends_the_case_and_begins_no_other(operator: User, servers: Host) -> None:

@@ -10,10 +10,13 @@ from pytest_django import Settings
 
 from panel.benchmarks import measuring
 from panel.benchmarks.models import Scenario
+from panel.deployments.execution import deployment_execute
+from panel.deployments.models import DeploymentStatus
+from panel.hosts.claims import Attempt
 from panel.hosts.models import Engine, EngineInstall
 from panel.remote import pool
 from panel.trials import execution, services
-from panel.trials.models import Trial
+from panel.trials.models import Contender, Trial
 from panel.websites.models import Site
 from tests.deployments.real import Machine
 from tests.support.apache import ApacheInstance
@@ -46,7 +49,7 @@ class Stand:
 
     @property
     def others(self) -> list[EngineInstall]:
-        return [self.installs["apache"], self.installs["native"]]
+        return [install for install in self.installs.values() if install != self.site.install]
 
     def queued(self, **values: Any) -> Trial:
         owner = self.machine.people.owner
@@ -56,9 +59,19 @@ class Stand:
         """Queued, carried out, and as it is then."""
         return carried_out(self.queued(**values))
 
+    def switched(self, contender: Contender) -> None:
+        """The site is given to that server, in one step."""
+        deployment = services.trial_switch(actor=self.machine.people.owner, contender=contender)
+        assert deployment_execute(deployment.uuid) == Attempt.DONE
+        deployment.refresh_from_db()
+        assert deployment.status == DeploymentStatus.SUCCEEDED, deployment.error
+        for row in (self.site, self.block):
+            row.refresh_from_db()
+
     def files(self) -> set[str]:
         """What copies left on the machine."""
-        return {str(path) for path in self.machine.root.rglob("*") if "-trial" in path.name and path.is_file()}
+        found = (path for path in self.machine.root.rglob("*") if path.is_file())
+        return {str(path) for path in found if "-trial" in str(path.relative_to(self.machine.root))}
 
     def assert_as_before(self) -> None:
         """One site, its own; nothing of any copy is left, and visitors are served. No server runs that did not."""

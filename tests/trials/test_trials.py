@@ -10,12 +10,10 @@ from panel.benchmarks import services as benchmarks
 from panel.benchmarks.models import Round, Run, RunStatus
 from panel.benchmarks.selectors import runs_visible
 from panel.core.errors import ApplicationError, Conflict
-from panel.deployments.execution import deployment_execute
 from panel.hosts.models import JobStatus
 from panel.trials import results, services
 from panel.trials.models import Contender, ContenderStatus, Trial
 from panel.websites import services as websites
-from tests.support.http import ask
 from tests.trials.conftest import Stand, carried_out, load, logged
 
 pytestmark = pytest.mark.any_database
@@ -78,15 +76,10 @@ def test_a_site_that_answers_nothing_good_is_not_tried_further(stand: Stand) -> 
 
 def test_the_winner_serves_the_site_in_one_step_and_the_way_back_is_another(stand: Stand) -> None:
     trial = stand.tried()
-    owner = stand.machine.people.owner
     folders = {position: stand.installs[name].paths["log_dir"] for position, name in ((2, "native"), (0, "nginx"))}
     for position, name in ((2, "gallop"), (0, "nginx")):
-        deployment = services.trial_switch(actor=owner, contender=trial.contenders.get(position=position))
-        deployment_execute(deployment.uuid)
-        deployment.refresh_from_db()
-        assert deployment.status == "succeeded", deployment.error
-        assert name in ask(stand.machine.port, "/", host="shop.example").headers["server"]
-        stand.block.refresh_from_db()
+        stand.switched(trial.contenders.get(position=position))
+        assert name in stand.machine.get("shop").headers["server"]
         assert stand.block.access_log == f"{folders[position]}/shop.log", "the site's log follows"
         trial = Trial.objects.select_related("site", "switch", "run").get()
         way_back = results.way_back(trial)

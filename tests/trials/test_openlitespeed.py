@@ -1,0 +1,174 @@
+"""Trials with OpenLiteSpeed beside the other servers: the same answers, nothing left, the switch and the way back.
+
+These tests are there where PADDOCK_OPENLITESPEED names an installation (tests/support/openlitespeed.py); the
+distribution has none.
+"""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Iterator
+from datetime import timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from django.utils import timezone
+
+from panel.benchmarks.models import RunStatus
+from panel.deployments.execution import deployment_execute
+from panel.deployments.models import DeploymentStatus
+from panel.hosts.models import Engine, JobStatus, Layout
+from panel.trials import execution, results, services
+from panel.trials.models import ContenderStatus, Trial
+from panel.websites import services as websites
+from tests.support.openlitespeed import OpenLiteSpeedInstance, source
+from tests.support.php import PhpFpm
+from tests.trials.conftest import Stand, before_comparing, carried_out, logged
+from tests.trials.test_faults import Killed, die
+
+pytestmark = pytest.mark.any_database
+
+LABELS = ["nginx", "Apache httpd", "gallop", "OpenLiteSpeed"]
+PAGE = "<!doctype html><title>Shop</title>" + "<p>Something to read, and to be made smaller.</p>" * 200
+
+
+class Application(BaseHTTPRequestHandler):
+    """What stands behind the site's /api/."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        body = f'{{"path": "{self.path}", "host": "{self.headers["Host"]}"}}'.encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+class Applications(ThreadingHTTPServer):
+    daemon_threads = True  # servers keep connections to it, which nobody waits for at the end
+
+
+@pytest.fixture
+def application() -> Iterator[int]:
+    """The port of one that runs."""
+    with Applications(("127.0.0.1", 0), Application) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server.server_port
+        server.shutdown()
+        thread.join()
+
+
+if source() is not None:
+
+    @pytest.fixture
+    def four(stand: Stand) -> Iterator[Stand]:
+        """OpenLiteSpeed too is installed on the machine, and stopped."""
+        server = OpenLiteSpeedInstance(stand.machine.root / "lsws").manage()
+        stand.installs["openlitespeed"] = stand.machine.install(server, Engine.OPENLITESPEED, Layout.VHOSTS)
+        yield stand
+        server.stop()
+
+    def found(trial: Trial) -> list[tuple[str, str, str]]:
+        return list(trial.contenders.values_list("label", "status", "detail"))
+
+    def alike(labels: list[str]) -> list[tuple[str, str, str]]:
+        return [(label, ContenderStatus.SAME, "") for label in labels]
+
+    def test_pages_php_and_an_application_behind_it_are_answered_alike_and_measured(
+        four: Stand, application: int
+    ) -> None:
+        owner, root = four.machine.people.owner, four.machine.files("shop", PAGE)
+        (root / "hello.php").write_text("<?php header('X-Own: 1'); echo 'hello ', $_SERVER['HTTP_HOST'], \"\\n\";")
+        shutil.copy("/etc/nginx/fastcgi_params", four.machine.root)
+        with PhpFpm(four.machine.root / "php") as php:
+            pool = websites.php_pool_create(actor=owner, site=four.site, name="php", address=php.address)
+            servers = [{"address": f"127.0.0.1:{application}"}]
+            upstream = websites.upstream_create(actor=owner, site=four.site, name="app", servers=servers)
+            php_files = {"match": "~", "pattern": r"\.php$", "handler": "php", "php_pool": pool}
+            behind = {"pattern": "/api/", "handler": "proxy", "upstream": upstream}
+            for values in (php_files, behind):
+                websites.location_create(actor=owner, block=four.block, **values)
+            four.machine.deploy(four.site)
+            arguments = {"concurrency": 2, "duration_s": 1, "gzip": True}
+            trial = four.tried(tool="wrk", arguments=arguments, paths=["/", "/hello.php", "/api/x"], rounds=3)
+        assert trial.status == JobStatus.SUCCEEDED, trial.error
+        assert found(trial) == alike(LABELS)
+        assert trial.run is not None
+        assert trial.run.status in (RunStatus.FINISHED, RunStatus.INVALID), trial.run.error
+        assert [target["label"] for target in trial.run.summary["targets"]] == LABELS
+        for row in results.rows(trial):
+            shown = {cell.label: cell.value for cell in row.cells}
+            assert float(shown["Requests a second"].replace(",", "")) > 0, row.contender.label
+        assert four.machine.answers("shop", PAGE)
+
+    def test_it_is_given_the_site_in_one_step_and_the_way_back_is_another(four: Stand) -> None:
+        trial = four.tried()
+        for position, name in ((3, "openlitespeed"), (2, "native"), (3, "openlitespeed"), (0, "nginx")):
+            four.switched(trial.contenders.get(position=position))
+            four.running |= {name}
+            assert four.site.install == four.installs[name]
+            served = four.machine.get("shop")
+            assert served.text == "this is shop"
+            assert {"openlitespeed": "litespeed", "native": "gallop"}.get(name, name) in served.headers[
+                "server"
+            ].lower()
+            assert four.block.access_log == f"{four.installs[name].paths['log_dir']}/shop.log", "the log follows"
+            trial = Trial.objects.select_related("site", "switch", "run").get()
+            way_back = results.way_back(trial)
+            assert (way_back.label if way_back else "") == ("nginx" if position else "")
+
+    def test_what_it_does_not_take_is_said_and_a_switch_to_it_is_undone(four: Stand) -> None:
+        earlier = four.tried()
+        people = four.machine.people
+        people.owner.role = "admin"  # whoever copies raw directives must be allowed to write them
+        people.owner.save()
+        websites.snippet_create(
+            actor=people.owner, site=four.site, engine="openlitespeed", text="gzipMaybe 1", block=four.block
+        )
+        four.machine.deploy(four.site)
+        trial = four.tried()
+        *others, own = found(trial)
+        assert others == alike(LABELS[:3])
+        assert own[1] == ContenderStatus.REFUSED
+        assert "Not support [gzipmaybe 1]" in own[2]
+        deployment = services.trial_switch(actor=people.owner, contender=earlier.contenders.get(position=3))
+        deployment_execute(deployment.uuid)
+        deployment.refresh_from_db()
+        assert deployment.status == DeploymentStatus.ROLLED_BACK
+        assert "Not support [gzipmaybe 1]" in deployment.error
+        assert "nginx" in four.machine.get("shop").headers["server"]
+        four.assert_as_before()
+
+    def test_a_site_on_it_is_tried_on_the_others_and_its_own_log_replayed(four: Stand) -> None:
+        trial = four.tried()
+        four.switched(trial.contenders.get(position=3))
+        four.running |= {"openlitespeed"}
+        four.log = four.machine.root / "lsws" / "log" / "shop.log"
+        logged(four, ["/", "/index.html", "/gone"])
+        owner = four.machine.people.owner
+        replay = services.load_from_log(actor=owner, site=four.site, duration_s=1, concurrency=2, rounds=1)
+        again = services.trial_create(actor=owner, site=four.site, installs=four.others, load=replay, is_replay=True)
+        carried_out(again)
+        assert again.status == JobStatus.SUCCEEDED, again.error
+        assert found(again) == alike(["OpenLiteSpeed", *LABELS[:3]])
+        assert set(again.load["paths"]) == {"/", "/index.html"}
+        four.assert_as_before()
+
+    def test_a_worker_that_dies_leaves_nothing_on_it(four: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
+        before_comparing(monkeypatch, die)
+        trial = four.queued()
+        with pytest.raises(Killed):
+            execution.trial_execute(trial.uuid)
+        assert "openlitespeed" in four.found_running()
+        assert any("lsws" in path for path in four.files())
+        Trial.objects.update(heartbeat_at=timezone.now() - timedelta(minutes=5))
+        assert execution.orphans_queue() == [trial.uuid]
+        assert carried_out(trial).error == execution.WORKER_GONE
+        four.assert_as_before()
