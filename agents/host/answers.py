@@ -10,7 +10,8 @@ import hashlib
 import http.client
 import socket
 import ssl
-from typing import Any, Callable, Dict, List, Optional
+import zlib
+from typing import Any, Callable, Dict, Iterator, List, Optional
 
 from agents.host import lean, stand, targets
 from agents.host.errors import Refusal
@@ -21,6 +22,7 @@ _PASSING = {"date", "server", "connection", "keep-alive", "transfer-encoding", "
 _TIMEOUT_S = 15.0
 _CHUNK = 256 * 1024
 _START_BYTES = 120
+_READ = ("", "identity", "gzip")
 
 
 class _Connection(http.client.HTTPConnection):
@@ -43,8 +45,10 @@ class _Connection(http.client.HTTPConnection):
 
 def answer(asked: Dict[str, Any], standing: Optional[List[str]] = None) -> Dict[str, Any]:
     """{"status", "sha256", "bytes", "encoding", "type", "start", "headers"}, or {"error"} when there was no answer.
-    `start` is the beginning of a text, "" of anything else. `headers` are those that a configuration decides, names
-    in lower case."""
+
+    Hash, number of bytes and `start` (the beginning of a text, "" of anything else) are of what was compressed: no two
+    servers compress alike. `headers` are those that a configuration decides, names in lower case.
+    """
     place = ("[%s]:%d" if ":" in asked["address"] else "%s:%d") % (asked["address"], asked["port"])
     if standing is None:
         targets.require_own(targets.split_target(place)[0])
@@ -56,19 +60,18 @@ def answer(asked: Dict[str, Any], standing: Optional[List[str]] = None) -> Dict[
         headers["Host"] = asked["host_header"]
         connection.request("GET", asked["path"], headers=headers)
         response = connection.getresponse()
+        encoding = response.headers.get("Content-Encoding", "")
         digest, size, start = hashlib.sha256(), 0, b""
-        while True:
-            chunk = response.read(_CHUNK)
-            if not chunk:
-                break
+        for chunk in _content(response, encoding):
             digest.update(chunk)
             size += len(chunk)
             start += chunk[: _START_BYTES - len(start)]
     except (OSError, http.client.HTTPException) as error:
         return {"error": "%s: %s" % (type(error).__name__, error)}
+    except zlib.error as error:
+        return {"error": "what it compressed cannot be read (%s)" % error}
     finally:
         connection.close()
-    encoding = response.headers.get("Content-Encoding", "")
     kind = response.headers.get("Content-Type", "").split(";")[0].strip().lower()
     return {
         "status": response.status,
@@ -76,9 +79,30 @@ def answer(asked: Dict[str, Any], standing: Optional[List[str]] = None) -> Dict[
         "bytes": size,
         "encoding": encoding,
         "type": kind,
-        "start": start.decode("utf-8", "replace") if kind.startswith("text/") and not encoding else "",
+        "start": start.decode("utf-8", "replace") if kind.startswith("text/") and encoding in _READ else "",
         "headers": _decided(response.headers),
     }
+
+
+def _content(response: http.client.HTTPResponse, encoding: str) -> Iterator[bytes]:
+    """The body in pieces; one by gzip, which may be of several members (RFC 1952 2.2), as it was before."""
+    unpacking = zlib.decompressobj(zlib.MAX_WBITS | 16) if encoding == "gzip" else None
+    while True:
+        chunk = response.read(_CHUNK)
+        if not chunk:
+            break
+        if unpacking is None:
+            yield chunk
+            continue
+        while chunk:
+            if unpacking.eof:
+                unpacking = zlib.decompressobj(zlib.MAX_WBITS | 16)
+            yield unpacking.decompress(chunk, _CHUNK)
+            chunk = unpacking.unconsumed_tail or unpacking.unused_data
+    if unpacking is not None:
+        yield unpacking.flush()
+        if not unpacking.eof:
+            raise zlib.error("it ends in the middle")
 
 
 def _decided(headers: Any) -> Dict[str, str]:

@@ -6,8 +6,10 @@ checks them at the field.
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.core.validators import MaxValueValidator, MinValueValidator
-from django.db import models
+from django.db import models, transaction
 from django.utils.translation import gettext_lazy as _
 
 from panel.accounts.models import Team
@@ -41,6 +43,12 @@ class Site(BaseModel):
 
     def __str__(self) -> str:
         return self.name
+
+    def delete(self, *args: Any, **kwargs: Any) -> tuple[int, dict[str, int]]:
+        """Its server blocks first: their locations protect the upstreams and PHP pools, which are the site's too."""
+        with transaction.atomic():
+            self.blocks.all().delete()
+            return super().delete(*args, **kwargs)
 
 
 class CertificateSource(models.TextChoices):

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
+import hashlib
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -219,6 +223,45 @@ def test_answers_tell_what_a_site_serves(agent: AgentProcess, site: tuple[str, N
     first, second = agent.call("answers", {"requests": [named, other]})["answers"]
     assert (first["status"], first["bytes"], first["type"], first["encoding"]) == (200, 100, "text/html", "")
     assert second["status"] == 421
+
+
+class Compressing(BaseHTTPRequestHandler):
+    """Answers /NAME with the body of that name below, as gzip."""
+
+    whole = gzip.compress(b"the same page " * 50_000, compresslevel=9)
+    bodies = {
+        "best": whole,
+        "fast": gzip.compress(b"the same page " * 50_000, compresslevel=1),
+        "members": gzip.compress(b"the same page " * 20_000) + gzip.compress(b"the same page " * 30_000),
+        "cut": whole[:-20],
+    }
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        for name, value in (("Content-Type", "text/plain"), ("Content-Encoding", "gzip"), ("Connection", "close")):
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(self.bodies[self.path[1:]])
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_answers_are_alike_however_they_were_compressed(agent: AgentProcess) -> None:
+    """No two servers compress alike: it is the page that is compared."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Compressing) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        asked = {"address": "127.0.0.1", "port": server.server_port, "host": "a", "host_header": "a", "tls": False}
+        requests = [{**asked, "path": f"/{name}", "gzip": True} for name in Compressing.bodies]
+        *alike, cut = agent.call("answers", {"requests": requests})["answers"]
+        server.shutdown()
+        thread.join()
+    page = b"the same page " * 50_000
+    for answer in alike:
+        assert (answer["sha256"], answer["bytes"]) == (hashlib.sha256(page).hexdigest(), len(page))
+        assert (answer["encoding"], answer["start"][:13]) == ("gzip", "the same page")
+    assert cut == {"error": "what it compressed cannot be read (it ends in the middle)"}
 
 
 def test_answers_come_from_this_host_only(agent: AgentProcess) -> None:

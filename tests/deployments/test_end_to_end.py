@@ -154,7 +154,12 @@ def test_disable_takes_it_out_of_service_and_enabling_brings_it_back(machine: Ma
 
 
 def test_deleting_leaves_nothing_behind(machine: Machine, served: Served) -> None:
+    """Upstreams and PHP pools go with it, which its locations protect as long as the site is there."""
+    owner = machine.people.owner
     site = machine.site("shop", served.install(machine))
+    websites.php_pool_create(actor=owner, site=site, name="php", address="unix:/run/none.sock")
+    upstream = websites.upstream_create(actor=owner, site=site, name="app", servers=[{"address": "127.0.0.1:1"}])
+    websites.location_create(actor=owner, block=site.blocks.get(), pattern="/app/", handler="proxy", upstream=upstream)
     machine.deploy(site)
     deployment = services.site_delete(actor=machine.people.owner, site=site)
     assert deployment is not None

@@ -225,5 +225,4 @@ def site_delete(*, actor: User, site: Site, expected_version: int | None = None)
     """Forget a site that stands on no host. A live one is taken off first by deployments.site_delete."""
     for guard in removal_guards:
         guard(site, "delete")
-    site.blocks.all().delete()  # before the upstreams and pools that their locations protect
     remove(actor=actor, team=site.team, instance=site, action="site.delete", expected_version=expected_version)
