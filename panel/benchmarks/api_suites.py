@@ -20,7 +20,7 @@ from panel.api.problems import parameter_error
 from panel.api.serializers import EmptySerializer
 from panel.benchmarks import selectors, suite_comparing, suite_exports, suite_results, suite_services
 from panel.benchmarks.models import SuiteRun
-from panel.benchmarks.serializers import SuiteChoiceSerializer
+from panel.benchmarks.serializers import NetworkSerializer, SuiteChoiceSerializer
 from panel.benchmarks.suites import SUITES
 from panel.benchmarks.suites.choosing import stored_choice
 from panel.benchmarks.suites.definitions import PRESETS
@@ -45,8 +45,8 @@ class CaseSerializer(serializers.Serializer[Any]):
 
 class SuiteRunSerializer(serializers.ModelSerializer[SuiteRun]):
     """`shortened`: fewer and shorter rounds than were published. `part`: what was chosen of the suite, in words; empty
-    for all of it. `application`: what was browsed, in words; empty in a suite of files. `expected_s`: roughly how long
-    all cases take, by the published figures."""
+    for all of it. `application`: what was browsed, in words; empty in a suite of files. `network`: the link that was
+    chosen, null for the suite's own. `expected_s`: roughly how long all cases take, by the published figures."""
 
     host = serializers.CharField(source="host_name", read_only=True)
     requested_by = serializers.CharField(source="requested_by.username", read_only=True, default=None, allow_null=True)
@@ -54,6 +54,7 @@ class SuiteRunSerializer(serializers.ModelSerializer[SuiteRun]):
     shortened = serializers.SerializerMethodField()
     part = serializers.SerializerMethodField()
     application = serializers.SerializerMethodField()
+    network = serializers.SerializerMethodField()
     expected_s = serializers.SerializerMethodField()
     setups = serializers.SerializerMethodField()
     cases = serializers.SerializerMethodField()
@@ -69,6 +70,7 @@ class SuiteRunSerializer(serializers.ModelSerializer[SuiteRun]):
                 "shortened",
                 "part",
                 "application",
+                "network",
                 "host",
                 "setups",
                 "left_out",
@@ -86,6 +88,11 @@ class SuiteRunSerializer(serializers.ModelSerializer[SuiteRun]):
 
     def get_application(self, row: SuiteRun) -> str:
         return row.choice.application_words(SUITES[row.suite])
+
+    @extend_schema_field(NetworkSerializer(allow_null=True))
+    def get_network(self, row: SuiteRun) -> dict[str, Any] | None:
+        found: dict[str, Any] | None = row.chosen.get("network")
+        return found
 
     def get_expected_s(self, row: SuiteRun) -> float:
         return round(suite_results.expected_s(row))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import Any
@@ -17,9 +18,9 @@ from panel.benchmarks import selectors
 from panel.benchmarks.arguments import TOOLS, Field
 from panel.benchmarks.choices import Tool
 from panel.benchmarks.models import RunStatus, Scenario
-from panel.benchmarks.suites import choosing
+from panel.benchmarks.suites import choosing, links
 from panel.benchmarks.suites.choosing import Choice
-from panel.benchmarks.suites.definitions import PROTOCOLS, Suite
+from panel.benchmarks.suites.definitions import PROTOCOLS, Network, Suite
 from panel.core.forms import Form, LinesField
 from panel.websites.listing import site_tags, sites_tagged
 from panel.websites.models import Site
@@ -253,7 +254,23 @@ def suite_fields(suite: Suite, kept: Sequence[str] = ()) -> dict[str, forms.Fiel
     if len(spoken) > 1:
         fields["protocols"] = _ticks(_("Protocols"), {name: PROTOCOLS[name] for name in spoken})
     fields["setups"] = _ticks(_("Servers"), {setup.slug: setup.label for setup in suite.setups})
+    return fields | _link_fields()
+
+
+def _link_fields() -> dict[str, forms.Field]:
+    """One's own link, alike in both directions; all empty: the suite's own."""
+    fields: dict[str, forms.Field] = {}
+    for name, (label, _low, _high) in links.LIMITS.items():
+        kind = forms.IntegerField if name == "queue_packets" else forms.FloatField
+        # Text, so that what is no number gets words, and the limits are told by the one check there is.
+        fields[name] = kind(label=label, required=False, widget=forms.TextInput(attrs={"inputmode": "decimal"}))
+    fields["queue_packets"].help_text = _("Empty: 1000.")
     return fields
+
+
+def _network(data: Mapping[str, Any]) -> Network | None:
+    given = {name: data[name] for name in links.LIMITS if data.get(name) is not None}
+    return Network(**{"bandwidth_mbps": math.nan, "rtt_ms": 0.0, **given}) if given else None
 
 
 def _ticks(label: Any, choices: Mapping[str, str]) -> forms.Field:
@@ -269,15 +286,16 @@ def suite_choice(data: Mapping[str, Any]) -> Choice:
         tuple(data.get("protocols") or ()),
         data.get("application") or "",
         tuple(data.get("paths") or ()),
+        _network(data),
     )
 
 
 class SuiteForm(Form):
     """What is chosen of a suite that is begun by hand; on a page with others, hence the ids."""
 
-    def __init__(self, *args: Any, suite: Suite, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, suite: Suite, kept: Sequence[str] = (), **kwargs: Any) -> None:
         super().__init__(*args, **{**kwargs, "auto_id": f"{suite.slug}-%s"})
-        self.fields |= suite_fields(suite)
+        self.fields |= suite_fields(suite, kept)
 
     @property
     def choice(self) -> Choice:
@@ -289,5 +307,5 @@ class SuiteForm(Form):
 
     @property
     def wrong(self) -> str:
-        """All that is, in one line."""
-        return " ".join(str(words) for found in self.errors.values() for words in found)
+        """All that is, in one line, each after the field that it is about."""
+        return " ".join(f"{self[name].label}: {words}" for name, found in self.errors.items() for words in found)

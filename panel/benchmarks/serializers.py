@@ -10,7 +10,7 @@ from panel.accounts.models import Team
 from panel.api.serializers import StrictModelSerializer, StrictSerializer
 from panel.benchmarks.models import Round, Run, RunTarget, Scenario
 from panel.benchmarks.quick import QUICK
-from panel.benchmarks.suites import SUITES
+from panel.benchmarks.suites import SUITES, links
 from panel.benchmarks.suites.definitions import PROTOCOLS
 
 APPLICATIONS = [item.slug for suite in SUITES.values() for item in suite.applications]
@@ -135,11 +135,28 @@ class HistoryPointSerializer(serializers.Serializer[Any]):
     change = serializers.CharField(help_text="How often what it was, and how likely by chance; empty: no change.")
 
 
+def _limited(name: str, **more: Any) -> serializers.FloatField:
+    _label, low, high = links.LIMITS[name]
+    return serializers.FloatField(min_value=low, max_value=high, **more)
+
+
+class NetworkSerializer(StrictSerializer):
+    """A link, alike in both directions. The jitter is each way's, to both sides; the queue is drop-tail."""
+
+    bandwidth_mbps = _limited("bandwidth_mbps")
+    rtt_ms = _limited("rtt_ms", default=0.0)
+    jitter_ms = _limited("jitter_ms", default=0.0, help_text="At most half of `rtt_ms`.")
+    loss_percent = _limited("loss_percent", default=0.0)
+    queue_packets = serializers.IntegerField(
+        min_value=int(links.LIMITS["queue_packets"][1]), max_value=int(links.LIMITS["queue_packets"][2]), default=1000
+    )
+
+
 class SuiteChoiceSerializer(StrictSerializer):
     """Without `setups`: all that the host has the servers for. `cases` (ids of published cases, such as
     `small-multiplexed`, or one row of them, `small-multiplexed-0`) and `protocols` choose a part of the suite.
     `application` (of php-application-2020; without it the bundled shop) is what is browsed, `paths` a list of your own
-    of its pages."""
+    of its pages. `network` takes the place of the links of all cases, and puts cases without one behind it."""
 
     setups = serializers.ListField(child=serializers.ChoiceField(choices=SETUPS), required=False, max_length=16)
     cases = serializers.ListField(child=serializers.CharField(max_length=80), required=False, max_length=64)
@@ -148,3 +165,4 @@ class SuiteChoiceSerializer(StrictSerializer):
     )
     application = serializers.ChoiceField(choices=APPLICATIONS, required=False)
     paths = serializers.ListField(child=serializers.CharField(max_length=2000), required=False, max_length=200)
+    network = NetworkSerializer(required=False)

@@ -25,7 +25,8 @@ class Side:
 
     @property
     def name(self) -> str:
-        return f"{self.row.host_name}, {self.row.created_at:%Y-%m-%d %H:%M}"
+        link = f", over {self.row.choice.network.words}" if self.row.choice.network else ""
+        return f"{self.row.host_name}, {self.row.created_at:%Y-%m-%d %H:%M}{link}"
 
 
 def compared(rows: Sequence[SuiteRun]) -> list[Table]:

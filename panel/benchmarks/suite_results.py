@@ -100,6 +100,7 @@ def described(row: SuiteRun) -> dict[str, Any]:
         "short": row.preset == "short",
         "part": part_words(row),
         "application": row.choice.application_words(suite),
+        "network": row.choice.network.words if row.choice.network else "",
     }
 
 

@@ -69,6 +69,7 @@ def _title(definition: Suite, choice: Choice, host: Host) -> str:
     """The suite's own application goes without saying."""
     named = choice.application or choice.paths
     parts = [definition.title, *([choice.application_words(definition)] if named else [])]
+    parts += [f"over {choice.network.words}"] if choice.network else []
     return f"{', '.join(parts)}{', a part,' if choice.is_part else ''} on {host.name}"[:200]
 
 

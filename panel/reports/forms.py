@@ -119,6 +119,7 @@ class ScheduleForm(SitesForm):
             try:
                 suite_choice(data).of(self.chosen_suite, data["preset"])
             except ApplicationError as error:
+                error.field = error.field.removeprefix("network/")
                 add_application_error(self, error)
         return data
 
@@ -148,7 +149,7 @@ def _stored(schedule: Schedule | None) -> dict[str, Any]:
     own = (name for name in ScheduleForm.base_fields if name not in ("sites", "baseline", "webhook_secret"))
     values = {name: getattr(schedule, name) for name in own}
     values["host"] = schedule.host.name if schedule.host else None
-    values |= schedule.chosen
+    values |= schedule.chosen | schedule.chosen.get("network", {})
     return {**values, "sites": names, "baseline": names[0] if names else None}
 
 

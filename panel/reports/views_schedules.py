@@ -16,9 +16,10 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from panel.accounts.permissions import Action, may
-from panel.benchmarks.forms import asked_sites, suite_choice, suite_fields
+from panel.benchmarks.forms import SuiteForm, asked_sites, suite_fields
 from panel.benchmarks.lineup import presets_expected
 from panel.benchmarks.suites import SUITES, choosing
+from panel.benchmarks.suites.definitions import PRESETS
 from panel.core.errors import ApplicationError
 from panel.core.forms import attempt, field_errors
 from panel.core.http import Request
@@ -124,11 +125,15 @@ def _form_page(request: Request, form: ScheduleForm, kind: str, **context: Any) 
 
 def _takes(request: Request, form: ScheduleForm) -> list[tuple[str, str]]:
     """How long each preset takes of what the form shows as chosen, on its host."""
-    given = {name: form[name].value() for name in suite_fields(form.chosen_suite)}
-    paths = given.get("paths") or ()
-    choice = suite_choice(given | {"paths": paths.splitlines() if isinstance(paths, str) else paths})
+    suite = form.chosen_suite
+    given = {name: form[name].value() for name in suite_fields(suite)}
+    paths = given.get("paths") or ""
+    given["paths"] = paths if isinstance(paths, str) else "\n".join(paths)
+    chosen = SuiteForm(given, suite=suite, kept=given["cases"] or ())
+    if not chosen.is_valid():
+        return [(name, chosen.wrong) for name in PRESETS]
     host = hosts_visible(request.user).filter(name=form["host"].value() or "").first()
-    return presets_expected(form.chosen_suite.slug, given["setups"] or (), choice, host)
+    return presets_expected(suite.slug, chosen.setups, chosen.choice, host)
 
 
 @require_POST

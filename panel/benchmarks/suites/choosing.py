@@ -1,17 +1,25 @@
-"""What was chosen of a suite: some of its cases, by some of the protocols, on an application. What was not chosen of a
-kind is all of it, and the suite's own application."""
+"""What was chosen of a suite: some of its cases, by some of the protocols, on an application, over a link of one's own.
+What was not chosen of a kind is all of it, the suite's own application and its own links."""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from panel.benchmarks.arguments import ArgumentError, clean_paths
 from panel.benchmarks.choices import Tool
-from panel.benchmarks.suites import published
-from panel.benchmarks.suites.definitions import PROTOCOLS, Application, Case, PresetName, Suite
+from panel.benchmarks.suites import links, published
+from panel.benchmarks.suites.definitions import (
+    PROTOCOLS,
+    Application,
+    Case,
+    Network,
+    PresetName,
+    Suite,
+    stored_network,
+)
 from panel.core.errors import ApplicationError
 
 
@@ -19,12 +27,13 @@ from panel.core.errors import ApplicationError
 class Choice:
     """`cases` are ids of the publication (`small-multiplexed`), rows of it (`small-multiplexed-0`) or single cases.
 
-    `paths` are browsed instead of the application's own list."""
+    `paths` are browsed instead of the application's own list. `network` takes the place of the cases' own links."""
 
     cases: tuple[str, ...] = ()
     protocols: tuple[str, ...] = ()
     application: str = ""
     paths: tuple[str, ...] = ()
+    network: Network | None = None
 
     @property
     def is_part(self) -> bool:
@@ -34,19 +43,22 @@ class Choice:
         """As JSON; empty for the whole suite on its own application."""
         parts = {"cases": list(self.cases), "protocols": list(self.protocols)} if self.is_part else {}
         named = {"application": self.application} if self.application else {}
-        return {**parts, **named, **({"paths": list(self.paths)} if self.paths else {})}
+        paths = {"paths": list(self.paths)} if self.paths else {}
+        return {**parts, **named, **paths, **({"network": asdict(self.network)} if self.network else {})}
 
     def settled(self, suite: Suite) -> Choice:
         """Equal for two that mean the same: in one order, the suite's own application by its name."""
         application = suite.application(self.application)
         named = application.slug if application else ""
-        return Choice(tuple(sorted(self.cases)), tuple(sorted(self.protocols)), named, self.paths)
+        return Choice(tuple(sorted(self.cases)), tuple(sorted(self.protocols)), named, self.paths, self.network)
 
     def of(self, suite: Suite, preset: PresetName) -> tuple[Case, ...]:
-        """Those cases of the preset that are chosen, on the application that is. ApplicationError for a name that the
-        preset has not, and for paths that cannot be asked for."""
+        """Those cases of the preset that are chosen, on the application and over the link that are. ApplicationError
+        for a name that the preset has not, for paths that cannot be asked for and for a link that cannot be made."""
         application = self._application(suite)
         cases = self._picked(suite.cases(preset))
+        if self.network is not None:
+            cases = links.over(self.network, cases)
         if self.paths and not any(case.browses for case in cases):
             raise ApplicationError(
                 "None of these cases browses an application; leave the list of paths empty.", field="paths"
@@ -109,6 +121,7 @@ def stored_choice(data: dict[str, Any]) -> Choice:
         tuple(data.get("protocols", ())),
         data.get("application", ""),
         tuple(data.get("paths", ())),
+        stored_network(data.get("network")),
     )
 
 
@@ -169,6 +182,7 @@ def described(suite: Suite, preset: str, choice: Choice, servers: Sequence[str])
     found = [("Suite", f"{suite.title}, {'in full' if preset == 'full' else 'a first look'}")]
     found += [("Part", words)] if (words := choice.words(suite)) else []
     found += [("Application", words)] if (words := choice.application_words(suite)) else []
+    found += [("Link", choice.network.words)] if choice.network else []
     return [*found, ("Servers", ", ".join(servers) or "all that the host has")]
 
 
@@ -195,18 +209,7 @@ def _load_s(suite: Suite, case: Case, server: str) -> float:
     said = 0.0
     if figure and case.as_published:
         said = figure if case.figure == "total_s" else int(requests) / figure
-    return max(said, _least_s(case, int(requests))) or _UNKNOWN_S
-
-
-def _least_s(case: Case, requests: int) -> float:
-    """What the link alone takes: its bandwidth for files, its delay for requests that wait for each other."""
-    if case.network is None:
-        return 0.0
-    size = sum(size for name, size in case.sizes if f"/{name}" in case.paths)
-    by_bandwidth = requests * size * 8 / (case.network.bandwidth_mbps * 1e6)
-    at_once = int(case.arguments.get("concurrency") or 1) * int(case.arguments.get("streams") or 1)
-    by_delay = requests / at_once * case.network.rtt_ms / 1000
-    return max(by_bandwidth, by_delay)
+    return max(said, links.least_s(case, int(requests))) or _UNKNOWN_S
 
 
 def _published(suite: Suite, case: Case, server: str) -> float | None:

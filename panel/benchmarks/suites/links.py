@@ -1,0 +1,73 @@
+"""Cases over a link of one's own instead of those that were published, and what a link alone makes of a load's time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from panel.benchmarks.suites.definitions import PROTOCOLS, Case, Network
+from panel.core.errors import ApplicationError
+
+# Label, least and greatest. The agent's own limits are wider (agents/host/link.py): a slower link would be measured for
+# longer than the load lasts, and with more loss no load ends.
+LIMITS: dict[str, tuple[str, float, float]] = {
+    "bandwidth_mbps": ("Bandwidth (Mbit/s)", 1, 10_000),
+    "rtt_ms": ("Round trip (ms)", 0, 2_000),
+    "jitter_ms": ("Jitter (ms)", 0, 500),
+    "loss_percent": ("Loss (%)", 0, 30),
+    "queue_packets": ("Queue (packets)", 1, 100_000),
+}
+
+
+def over(network: Network, cases: Sequence[Case]) -> tuple[Case, ...]:
+    """The cases over this link. Those that differ only by their own links become one. ApplicationError where the link
+    cannot be made, or a round over it would not end within its time limit."""
+    check(network)
+    found: dict[tuple[str, ...], Case] = {}
+    for case in cases:
+        found.setdefault((case.source, case.protocol, str(case.arguments), *case.paths), _replaced(case, network))
+    for case in found.values():
+        _check_time(case)
+    return tuple(found.values())
+
+
+def check(network: Network) -> None:
+    """ApplicationError at the value that is wrong, `network/rtt_ms`."""
+    for name, (label, low, high) in LIMITS.items():
+        value = getattr(network, name)
+        if not low <= value <= high:  # nor is it where somebody left it out: math.nan
+            given = "" if math.isnan(value) else f"; this is {value:g}"
+            raise ApplicationError(f"{label}: write a number from {low:,} to {high:,}{given}.", field=f"network/{name}")
+    if network.jitter_ms > network.rtt_ms / 2:
+        words = f"Jitter (ms): at most half of the round trip, {network.rtt_ms / 2:g}: it is each way's, to both sides."
+        raise ApplicationError(words, field="network/jitter_ms")
+
+
+def least_s(case: Case, requests: int) -> float:
+    """What the link alone takes: its bandwidth for files, its delay for requests that wait for each other."""
+    if case.network is None:
+        return 0.0
+    size = sum(size for name, size in case.sizes if f"/{name}" in case.paths)
+    by_bandwidth = requests * size * 8 / (case.network.bandwidth_mbps * 1e6)
+    at_once = int(case.arguments.get("concurrency") or 1) * int(case.arguments.get("streams") or 1)
+    by_delay = requests / at_once * case.network.rtt_ms / 1000
+    return max(by_bandwidth, by_delay)
+
+
+def _replaced(case: Case, network: Network) -> Case:
+    """What was published is of other links."""
+    name = case.group or case.title
+    words = f"{name}: {network.words}" + (f", {PROTOCOLS[case.protocol]}" if case.network else "")
+    return replace(case, network=network, title=words, as_published=False)
+
+
+def _check_time(case: Case) -> None:
+    requests = case.arguments.get("requests")
+    least = least_s(case, int(requests)) if requests and not case.arguments.get("duration_s") else 0.0
+    if least > case.timeout_s:
+        words = (
+            f"A round of “{case.title}” takes {least:,.0f} s at least, and its limit is {case.timeout_s} s. Choose a "
+            "faster link, or other cases."
+        )
+        raise ApplicationError(words, field="network")
