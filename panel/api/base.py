@@ -241,6 +241,15 @@ def all_or_none(queryset: QuerySet[Any], field: str, values: list[Any], pointer:
     return [rows[value] for value in dict.fromkeys(values)]
 
 
+def one(queryset: QuerySet[Any], field: str, value: Any, pointer: str) -> Any:
+    """The row named by `value`; where there is none the call is refused."""
+    row = queryset.filter(**{field: value}).first()
+    if row is None:
+        words = f"There is no “{value}” that you may see."
+        raise ApiError("invalid", words, [{"pointer": pointer, "detail": words}])
+    return row
+
+
 def all_tagged(queryset: QuerySet[Any], tags: list[str], pointer: str) -> list[Any]:
     """The rows that have all of these tags; none at all refuses the call, for a tag may have been mistyped."""
     rows = list(with_tags(queryset, tags)[: MAX_NAMED + 1])

@@ -15,7 +15,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from panel.accounts.permissions import Action
-from panel.api.base import UUID_REGEX, Resource, all_or_none
+from panel.api.base import UUID_REGEX, Resource, all_or_none, one
 from panel.api.problems import parameter_error
 from panel.api.serializers import EmptySerializer
 from panel.benchmarks import selectors, suite_comparing, suite_exports, suite_results, suite_services
@@ -135,7 +135,7 @@ class Suites(Resource):
     def create(self, request: Request) -> Response:
         """Freezes the suite for what the host has installed, and queues its first case."""
         values = self.body(SuiteInput)
-        (host,) = all_or_none(hosts_visible(self.actor), "name", [values["host"]], "/host")
+        host = one(hosts_visible(self.actor), "name", values["host"], "/host")
         row = suite_services.suite_start(
             actor=self.actor,
             suite=values["suite"],

@@ -12,6 +12,7 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from panel.accounts.models import Team
+from panel.accounts.validators import validate_line
 from panel.benchmarks.arguments import ArgumentError, clean, clean_paths
 from panel.benchmarks.choices import Tool
 from panel.benchmarks.suites.choosing import Choice, stored_choice
@@ -28,7 +29,7 @@ class Scenario(BaseModel):
     """A load to put on sites. `arguments` is validated per tool (benchmarks/tools.py): requests, concurrency,
     threads, streams, duration_s, keepalive, protocol; never a free-form command line."""
 
-    name = models.CharField(max_length=120, unique=True)
+    name = models.CharField(max_length=120, unique=True, validators=[validate_line])
     team = models.ForeignKey(Team, null=True, blank=True, on_delete=models.SET_NULL, related_name="scenarios")
     tool = models.CharField(max_length=8, choices=Tool.choices)
     arguments = models.JSONField(default=dict)

@@ -117,7 +117,7 @@ def runs_create(
         try:
             step.full_clean(validate_unique=False)
         except ValidationError as error:
-            words = " ".join(error.messages)
+            words = " ".join(text.removeprefix("concurrency: ") for text in error.messages)
             raise ApplicationError(f"With concurrency {concurrency}: {words}", field="concurrencies") from error
         titled = f"{name[:180]}, concurrency {concurrency}"
         runs.append(_run_store(actor=actor, scenario=scenario, parameters=_frozen(step), sites=sites, title=titled))

@@ -41,7 +41,7 @@ def suite_start(
         raise ApplicationError(f"There is no preset “{preset}”; there are {', '.join(PRESETS)}.", field="preset")
     if host.connection != Connection.LOCAL and host.status != HostStatus.READY:
         state = host.get_status_display().lower()
-        raise ApplicationError(f"{host.name} is {state}. Check the host first.", field="host")
+        raise ApplicationError(f"{host.name}: {state}. Check the host first.", field="host")
     refuse_paused([host])
     definition = SUITES[suite]
     choice = choice or Choice()

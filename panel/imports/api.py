@@ -14,7 +14,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from panel.accounts.permissions import Action, require
-from panel.api.base import UUID_REGEX, Resource, all_or_none, require_sudo
+from panel.api.base import UUID_REGEX, Resource, one, require_sudo
 from panel.api.problems import ApiError
 from panel.hosts.models import EngineInstall
 from panel.hosts.selectors import installs_visible
@@ -66,7 +66,7 @@ class Imports(Resource):
         return serializer.data
 
     def _install(self, pk: int) -> EngineInstall:
-        (install,) = all_or_none(installs_visible(self.actor).select_related("host"), "pk", [pk], "/install")
+        install = one(installs_visible(self.actor).select_related("host"), "pk", pk, "/install")
         assert isinstance(install, EngineInstall)
         return install
 

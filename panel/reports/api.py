@@ -16,7 +16,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from panel.accounts.permissions import Action
-from panel.api.base import UUID_REGEX, Resource, all_or_none
+from panel.api.base import UUID_REGEX, Resource, all_or_none, one
 from panel.api.problems import ApiError, parameter_error
 from panel.api.serializers import EmptySerializer
 from panel.benchmarks.selectors import runs_visible, scenarios_visible, suites_visible
@@ -170,12 +170,13 @@ class Reports(Resource):
         """Of an ended run or suite that no schedule asked for."""
         values = self.body(ReportInput)
         if len(values) != 1:
-            raise ApiError("invalid", "Name a run or a suite, one of both.", [{"pointer": "/run", "detail": "One."}])
+            words = "Write the uuid of a run or of a suite's run: one of the two."
+            raise ApiError("invalid", words, [{"pointer": f"/{name}", "detail": words} for name in ("run", "suite")])
         run = suite_run = None
         if "run" in values:
-            (run,) = all_or_none(runs_visible(self.actor), "uuid", [values["run"]], "/run")
+            run = one(runs_visible(self.actor), "uuid", values["run"], "/run")
         else:
-            (suite_run,) = all_or_none(suites_visible(self.actor), "uuid", [values["suite"]], "/suite")
+            suite_run = one(suites_visible(self.actor), "uuid", values["suite"], "/suite")
         report = services.report_create(actor=self.actor, run=run, suite_run=suite_run)
         return self.answer(report, status=201, location=f"/api/v1/reports/{report.uuid}/")
 

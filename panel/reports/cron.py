@@ -22,7 +22,14 @@ SHORTCUTS = {
     "@yearly": "0 0 1 1 *",
 }
 MOST_COUNTED = 1000  # dates that passed while nobody looked
-_FIELDS = ("minute", "hour", "day of the month", "month", "day of the week")
+# By what cronsim calls them.
+_FIELDS = {
+    "minute": ("minute", "0 to 59"),
+    "hour": ("hour", "0 to 23"),
+    "day-of-month": ("day of the month", "1 to 31, as many as the months have, or L for the last"),
+    "month": ("month", "1 to 12, or JAN to DEC"),
+    "day-of-week": ("day of the week", "0 to 7, SUN to SAT, or 5#2 for the second Friday"),
+}
 
 
 def normal(expression: str) -> str:
@@ -31,12 +38,14 @@ def normal(expression: str) -> str:
     text = SHORTCUTS.get(words.lower(), words)
     count = len(text.split(" ")) if text else 0
     if count != 5:
-        names = ", ".join(_FIELDS)
+        names = ", ".join(name for name, _values in _FIELDS.values())
         raise ApplicationError(f"Write five fields ({names}) such as 30 2 * * 1; this has {count}.", field="cron")
     try:
         next(CronSim(text, dt.datetime(2024, 1, 1, tzinfo=dt.UTC)))
     except CronSimError as error:
-        raise ApplicationError(f"{error}: write fields such as 30 2 * * 1, Mondays at 2:30.", field="cron") from error
+        name, values = _FIELDS[str(error).removeprefix("Bad ")]
+        words = f"The {name} is wrong. Write *, or {values}; also 1,15 or 1-5 or */10."
+        raise ApplicationError(words, field="cron") from error
     except StopIteration as error:
         raise ApplicationError("There is no such date: the day does not occur in that month.", field="cron") from error
     return text

@@ -13,7 +13,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from panel.api import etags
-from panel.api.base import Resource, all_or_none, all_tagged, require_sudo
+from panel.api.base import Resource, all_or_none, all_tagged, one, require_sudo
 from panel.api.logs import PARAMETERS as LOG_PARAMETERS
 from panel.api.logs import LogSerializer, logs_answer
 from panel.api.problems import ApiError
@@ -123,8 +123,8 @@ class Sites(Resource):
         values = self.body(QuickSite)
         values["install"] = install_named(values.get("install"))
         if "certificate" in values:
-            name = values["certificate"]
-            (values["certificate"],) = all_or_none(certificates_visible(self.actor), "name", [name], "/certificate")
+            found = certificates_visible(self.actor)
+            values["certificate"] = one(found, "name", values["certificate"], "/certificate")
         site = services.site_create(actor=self.actor, **values)
         return self.answer(site, status=201, location=f"/api/v1/sites/{site.name}/")
 

@@ -1,4 +1,4 @@
-"""A suite over a link of one's own: chosen on its page, over the API and in a schedule; refused where none can be made."""
+"""A suite over a link of one's own: by its page, the API and a schedule; refused where none can be made."""
 
 from __future__ import annotations
 

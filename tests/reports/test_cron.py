@@ -54,8 +54,8 @@ def test_what_follows_is_later_and_what_passed_is_what_followed(minute: int, hou
     [
         ("", "five fields"),
         ("* * * *", "this has 4"),
-        ("61 * * * *", "minute"),
-        ("0 0 30 2 *", "day-of-month"),
+        ("61 * * * *", "write *, or 0 to 59"),
+        ("0 0 30 2 *", "as many as the months have"),
         ("a b c d e", "minute"),
     ],
 )

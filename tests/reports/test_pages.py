@@ -86,7 +86,7 @@ def test_a_schedule_is_made_changed_paused_run_and_deleted(operator: User, form:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"cron": "61 * * * *"}, "Bad minute"),
+        ({"cron": "61 * * * *"}, "The minute is wrong. Write *, or 0 to 59"),
         ({"timezone": "Mars/Base"}, "Mars/Base"),
         ({"recipients": "anna@example.com\nnot an address"}, "is not a mail address"),
         ({"webhook_url": "http://169.254.169.254/"}, "not a public address"),

@@ -92,6 +92,7 @@ def test_line_breaks_are_refused_by_the_models_whatever_the_door(world: World, a
         admin.patch(f"sites/{marks.NAME}/", {"health_path": f"/{value}"}),
         admin.post("teams/", {"name": value, "slug": "x"}),
         admin.patch(f"scenarios/{marks.KEY}/", {"paths": [f"/{value}"]}),
+        admin.patch(f"scenarios/{marks.KEY}/", {"name": f"Load{value}"}),
     ]
     assert [answer.status_code for answer in answers] == [422] * len(answers), [a.content[:200] for a in answers]
     assert fingerprint() == before
