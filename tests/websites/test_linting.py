@@ -51,6 +51,9 @@ def raw(text: str, **members: Any) -> dict[str, Any]:
 
 L0 = "blocks/0/locations/0"
 KEPT = {**PHP, "cache_times": [{"codes": [200], "seconds": 60}]}
+USERS = {"anna": "$2y$12$" + "a" * 53}
+OFFICE, NOBODY = {"action": "allow", "source": "10.0.0.0/8"}, {"action": "deny", "source": "all"}
+FIXED = {"handler": "return", "return_code": 200, "return_value": "secret"}
 HEADERS = [{"name": "X-Frame-Options", "value": "DENY"}]
 TO_INDEX = "if (!-e $request_filename) { rewrite ^ /index.php last; }"
 MISTAKES: list[tuple[str, str, dict[str, Any]]] = [
@@ -85,6 +88,12 @@ MISTAKES: list[tuple[str, str, dict[str, Any]]] = [
     ("if-misuse", L0, raw(TO_INDEX)),
     ("cache-key", L0, located(**KEPT, cache_key="$uri")),
     ("cache-key", L0, located(**KEPT, cache_key="$host")),
+    ("allow-without-deny", L0, located(access_rules=[OFFICE])),
+    ("return-ignores-access", L0, located(**FIXED, access_rules=[OFFICE, NOBODY])),
+    ("return-ignores-access", L0, located(**FIXED, basic_auth_realm="Staff", basic_auth_users=USERS)),
+    ("php-unanchored", L0, located(**PHP | {"pattern": r"\.php"})),
+    ("php-unanchored", L0, located(**PHP | {"match": "~*", "pattern": r"^/app/.+\.php"})),
+    ("status-exposed", L0, raw("stub_status;")),
 ]
 ONLY_A_PERSON = [
     ("if-misuse", L0, raw('if ($http_x = "1") { add_header X-A 1; }')),
@@ -95,6 +104,10 @@ ONLY_A_PERSON = [
     ),
     ("host-redirect", L0, located(handler="return", return_code=301, return_value="https://$host/") | {"names": []}),
     ("weak-tls", L0, raw("ssl_protocols TLSv1; expires 1h;")),
+    ("slow-expression", L0, located(match="~", pattern="^/(?:a+)+$")),
+    ("slow-expression", L0, located(match="~", pattern=r"^/(?<name>(\w+\s?)*)\.html$")),
+    ("slow-expression", L0, located(rewrites=[{"pattern": "^/x(.*)*$", "replacement": "/y", "flag": "last"}])),
+    ("slow-expression", "blocks/0", {"names": [r"~^(?:[a-z]*-?)*\.shop\.example$"]}),
 ]
 FINE: list[dict[str, Any]] = [
     {},
@@ -119,6 +132,15 @@ FINE: list[dict[str, Any]] = [
     raw("proxy_pass http://127.0.0.1:3000;"),
     raw("proxy_pass http://backend$request_uri;"),
     raw("if ($request_method = POST) { return 405; }"),
+    located(access_rules=[OFFICE, NOBODY]),
+    located(access_rules=[{"action": "deny", "source": "10.1.2.3"}]),
+    located(access_rules=[{"action": "allow", "source": "all"}]),
+    located(**FIXED),
+    located(**PHP),
+    located(**PHP | {"pattern": r"\.php(?:/|$)"}),
+    located(match="~", pattern=r"^/(?:[^/]+/)*x$"),
+    located(match="~", pattern=r"^/(a|b)+(?:c+d)*$"),
+    raw("stub_status;\nallow 127.0.0.1;\ndeny all;"),
 ]
 
 

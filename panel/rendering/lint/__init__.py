@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from panel.rendering.lint import model, raw, rewrites
+from panel.rendering.lint import access, expressions, model, raw, rewrites
 from panel.rendering.lint.finding import Finding, Socket
 from panel.rendering.spec import InstallSpec, SiteSpec
 
@@ -23,10 +23,13 @@ def findings(spec: SiteSpec, install: InstallSpec, defaults: Collection[Socket] 
         where = f"blocks/{number}"
         found += model.of_block(block, where, defaults)
         found += rewrites.of(block, block, where)
+        found += expressions.of_block(block, where)
         found += raw.of_block(block, where, install.engine)
         for position, location in enumerate(block.locations):
             place = f"{where}/locations/{position}"
             found += model.of_location(block, location, place)
             found += rewrites.of(block, location, place)
+            found += access.of_location(location, place)
+            found += expressions.of_location(location, place)
             found += raw.of_location(block, location, place, install.engine)
     return found

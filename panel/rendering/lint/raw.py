@@ -8,6 +8,7 @@ from typing import Any
 
 from panel.rendering import variables
 from panel.rendering.errors import NotExpressible
+from panel.rendering.lint import access
 from panel.rendering.lint.finding import Finding, Mend, part
 from panel.rendering.readers import Read, Unreadable, apache, nginx, openlitespeed
 from panel.rendering.spec import Location, ServerBlock
@@ -40,6 +41,7 @@ def of_location(block: ServerBlock, location: Location, where: str, engine: str)
     if engine in _NGINX:
         yield from _lost_headers(block, location, where, engine)
         yield from _if(location, where, engine)
+        yield from access.status_shown(location, where, _read(location.snippet, engine))
 
 
 def _read(text: str, engine: str) -> tuple[Read, ...]:

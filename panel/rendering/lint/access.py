@@ -1,0 +1,70 @@
+"""Who may come in: rules that let everybody in, or that are never asked for, as every server here has it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from panel.rendering.lint.finding import Finding, setting
+from panel.rendering.readers import Read
+from panel.rendering.spec import Location
+
+HERE_ONLY = [{"action": "allow", "source": source} for source in ("127.0.0.1", "::1")]
+NOBODY = {"action": "deny", "source": "all"}
+
+
+def of_location(location: Location, where: str) -> Iterator[Finding]:
+    if location.handler == "return":
+        yield from _never_asked(location, where)
+    else:
+        yield from _lets_all_in(location, where)
+
+
+def _lets_all_in(location: Location, where: str) -> Iterator[Finding]:
+    rules = location.access_rules
+    if not rules or any(rule.action == "deny" for rule in rules) or any(rule.source == "all" for rule in rules):
+        return
+    yield Finding(
+        "allow-without-deny",
+        where,
+        f"{location.pattern} allows {', '.join(rule.source for rule in rules)}, and everybody else too.",
+        "Whom no rule names may come in: allowing some keeps nobody out without a last rule that denies all.",
+        "Add the rule deny all",
+        setting(where, access_rules=[*_rows(location), NOBODY]),
+    )
+
+
+def _rows(location: Location) -> list[dict[str, Any]]:
+    return [{"action": rule.action, "source": rule.source} for rule in location.access_rules]
+
+
+def _never_asked(location: Location, where: str) -> Iterator[Finding]:
+    asked = ["access rules"] * bool(location.access_rules) + ["password"] * bool(location.basic_auth)
+    if not asked:
+        return
+    yield Finding(
+        "return-ignores-access",
+        where,
+        f"{location.pattern} answers {location.return_code} before its {' and '.join(asked)} would be asked for.",
+        "A fixed answer is given to everybody: rewriting comes before access. What must not be read does not belong "
+        "into it.",
+        "Take away what is never asked for",
+        setting(where, access_rules=[], basic_auth_realm="", basic_auth_users=[]),
+    )
+
+
+def status_shown(location: Location, where: str, items: tuple[Read, ...]) -> Iterator[Finding]:
+    """`items` are nginx's raw directives of the location."""
+    if location.access_rules or location.basic_auth or location.handler == "deny":
+        return
+    own = {"allow", "deny", "auth_basic", "auth_request"}
+    names = {item.name for item in items}
+    if "stub_status" in names and not names & own:
+        yield Finding(
+            "status-exposed",
+            where,
+            f"{location.pattern} tells everybody how busy the server is (stub_status).",
+            "Numbers of connections and requests tell an attacker whether what they do has an effect.",
+            "Let only this machine in",
+            setting(where, access_rules=[*HERE_ONLY, NOBODY]),
+        )

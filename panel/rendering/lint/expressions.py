@@ -1,0 +1,90 @@
+"""Regular expressions that match more than they seem to, or take time without end."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from re import _constants, _parser  # type: ignore[attr-defined] # Python's own reading of an expression
+from typing import Any
+
+from panel.rendering.lint.finding import Finding, setting
+from panel.rendering.spec import Location, ServerBlock
+
+_REPEATS = (_constants.MAX_REPEAT, _constants.MIN_REPEAT)
+# `\.php` and nothing that says where it ends.
+_OPEN_PHP = re.compile(r"\\\.(?:php\d?|ph\(\?:p\|ar\|tml\)|ph\(p\|ar\|tml\)|\(php\|phtml\))\Z")
+
+
+def of_block(block: ServerBlock, where: str) -> Iterator[Finding]:
+    names = [name[1:] for name in block.names if name.startswith("~")]
+    yield from _slow([*names, *(item.pattern for item in block.rewrites)], where)
+
+
+def of_location(location: Location, where: str) -> Iterator[Finding]:
+    is_expression = location.match in ("~", "~*")
+    patterns = [location.pattern] if is_expression else []
+    yield from _slow([*patterns, *(item.pattern for item in location.rewrites)], where)
+    if is_expression and location.handler == "php" and _OPEN_PHP.search(location.pattern):
+        yield Finding(
+            "php-unanchored",
+            where,
+            f"{location.pattern} also sends names such as picture.php.jpg to PHP.",
+            "The expression does not say where the name ends. Whoever may upload a picture may run code where PHP's "
+            "pool takes other endings than .php (security.limit_extensions).",
+            f"Let it end there, or go on with a path: {location.pattern}(?:/|$)",
+            setting(where, pattern=f"{location.pattern}(?:/|$)"),
+        )
+
+
+def _slow(patterns: Iterable[str], where: str) -> Iterator[Finding]:
+    for pattern in patterns:
+        if explodes(pattern):
+            yield Finding(
+                "slow-expression",
+                where,
+                f"{pattern} repeats what is repeated already.",
+                "For some paths that do not match, every way to divide them is tried: a few requests keep all workers "
+                "busy. Repeat once, as in a+ for (a+)+.",
+            )
+
+
+def explodes(pattern: str) -> bool:
+    """Whether a repeated group holds only what may be repeated or left out. What Python cannot read counts as fine:
+    the server's own test says more of it."""
+    try:
+        tree = _parser.parse(re.sub(r"\(\?<(?=[A-Za-z_])", "(?P<", pattern))
+    except (re.error, OverflowError, RecursionError):
+        return False
+    return _any(tree)
+
+
+def _any(items: Iterable[tuple[Any, Any]]) -> bool:
+    for kind, value in items:
+        if kind in _REPEATS and value[1] is _constants.MAXREPEAT and _is_loose(value[2]):
+            return True
+        if any(_any(inner) for inner in _inside(value)):
+            return True
+    return False
+
+
+def _inside(value: Any) -> Iterator[Any]:
+    """The expressions within one part of an expression."""
+    if isinstance(value, _parser.SubPattern):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _inside(item)
+
+
+def _is_loose(items: Iterable[tuple[Any, Any]]) -> bool:
+    repeated = False
+    for kind, value in items:
+        if kind is _constants.SUBPATTERN:
+            if not _is_loose(value[-1]):
+                return False
+            repeated = True
+        elif kind in _REPEATS and value[1] is _constants.MAXREPEAT:
+            repeated = True
+        elif kind not in _REPEATS or value[0] > 0:
+            return False
+    return repeated
