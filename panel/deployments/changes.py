@@ -11,7 +11,7 @@ from panel.websites.models import Site
 @dataclass(frozen=True)
 class Change:
     """One site from what stands (`old`) to what will stand (`new`); None: nothing. `inputs` names all that the new
-    files were rendered from (rendered.Frozen), "" when they were not rendered just now.
+    files were rendered from (inputs.py), "" when they were not rendered just now.
 
     `rested` and `rests`: the revision whose files lie on the host, disabled, before and after (deployments/resting.py).
     """

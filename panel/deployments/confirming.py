@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from django.db import transaction
 from django.db.models import QuerySet
@@ -12,12 +12,11 @@ from panel.accounts.models import User
 from panel.accounts.permissions import Action, require, require_each
 from panel.audit.services import audit_record, audit_record_all
 from panel.core.errors import ApplicationError, Conflict
+from panel.deployments.inputs import Inputs
 from panel.deployments.models import Deployment, DeploymentItem, DeploymentKind, DeploymentStatus
 from panel.deployments.planning import live_numbers, live_revision
-from panel.deployments.rendered import frozen_now
 from panel.deployments.resting import resting_numbers
 from panel.hosts.services import refuse_paused
-from panel.websites import freeze
 from panel.websites.models import Site
 from panel.websites.services import site_enable
 
@@ -82,8 +81,8 @@ def refuse_busy(sites: Iterable[int]) -> None:
 
 def _refuse_stale(items: Sequence[DeploymentItem]) -> None:
     """With what the database holds now, read in a constant number of queries."""
-    sites = {site.pk: site for site in freeze.with_parts(Site.objects.filter(pk__in=[item.site_id for item in items]))}
-    live, resting = live_numbers(sites.values()), resting_numbers(sites.values())
+    sites = [item.site for item in items]
+    live, resting = live_numbers(sites), resting_numbers(sites)
     for item in items:
         if resting.get(item.site_id) != item.rested_id:
             raise Conflict(
@@ -96,17 +95,18 @@ def _refuse_stale(items: Sequence[DeploymentItem]) -> None:
                 f"This plan is stale: {item.site} stands as {live_revision(item.site) or 'nothing'} now, not as "
                 f"{item.previous or 'nothing'}. Plan again to see what would change."
             )
-    _refuse_changed([item for item in items if item.deployment.kind in _RENDERED_NOW], sites)
+    _refuse_changed([item for item in items if item.deployment.kind in _RENDERED_NOW])
 
 
-def _refuse_changed(items: Sequence[DeploymentItem], sites: Mapping[int, Site]) -> None:
+def _refuse_changed(items: Sequence[DeploymentItem]) -> None:
     """What the files of these plans were made from must be the same still. Nothing is rendered to know that."""
-    placed = {item.site_id: (item, item.revision) for item in items if item.revision}
-    for now in frozen_now([(sites[pk], revision.install) for pk, (_, revision) in placed.items()]):
-        deployment = placed[now.site.pk][0].deployment
-        if now.inputs not in [line.get("inputs") for line in deployment.plan["sites"] if line["id"] == now.site.pk]:
+    placed = [(item, item.revision) for item in items if item.revision]
+    now = Inputs(item.site_id for item, _ in placed)
+    for item, revision in placed:
+        lines = [line for line in item.deployment.plan["sites"] if line["id"] == item.site_id]
+        if now.digest(item.site, revision.install) not in [line.get("inputs") for line in lines]:
             raise Conflict(
-                f"This plan is stale: {now.site} was changed since it was made. Plan again to see what would change."
+                f"This plan is stale: {item.site} was changed since it was made. Plan again to see what would change."
             )
 
 

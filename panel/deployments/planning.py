@@ -4,7 +4,7 @@ A plan is stored as JSON with its deployment:
 
     {"sites":    [{"id", "name", "install", "number", "previous",      number null: taken off the host,
                    "rests", "rested",                                  unless it rests there, disabled
-                   "inputs"}],     what was rendered just now was made from (rendered.Frozen); "" for earlier revisions
+                   "inputs"}],     what was rendered just now was made from (inputs.py); "" for earlier revisions
      "installs": [id],                                                 in the order they are reloaded
      "files":    [{"path", "site", "install", "action": put|link|remove|keep, "mode", "sha256", "link", "secret",
                    "keep_owner",                                       true: a file of the host's own

@@ -136,16 +136,6 @@ class Frozen:
     def spec_json(self) -> dict[str, Any]:
         return cast(dict[str, Any], to_json(self.spec))
 
-    @property
-    def inputs(self) -> str:
-        """The SHA-256 of all of it: as long as this is the same, so are the files."""
-        server = to_json(freeze.install_spec(self.install))
-        adopted = {path: sha256_of(text) for path, text in self.pins.get((self.site.pk, self.install.pk), {}).items()}
-        certificates = [
-            (file.path, sha256_of(file.text), file.mode) for file in _certificate_files(self.site, self.install)
-        ]
-        return sha256_of(json.dumps([self.spec_json, server, adopted, certificates], sort_keys=True))
-
 
 def frozen_now(sites: Sequence[tuple[Site, EngineInstall]]) -> list[Frozen]:
     """They came from freeze.with_parts just now. One query for all of them."""

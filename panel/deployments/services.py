@@ -25,6 +25,7 @@ from panel.deployments.confirming import (
     refuse_busy,
     wake_workers,
 )
+from panel.deployments.inputs import Inputs
 from panel.deployments.models import Deployment, DeploymentItem, DeploymentKind, Revision
 from panel.deployments.planning import live_revision, live_revisions, plans_make
 from panel.deployments.rendered import frozen_now, revisions_keep, spec_of
@@ -171,19 +172,18 @@ def hosts_plan(*, actor: User, hosts: Iterable[Host]) -> list[Deployment]:
 
 
 def _deploy_changes(actor: User, sites: Sequence[Site]) -> list[tuple[Host, Change]]:
+    inputs = Inputs(site.pk for site in sites)
     live, resting, placed = live_revisions(sites), resting_revisions(sites), []
     for site in _check_sites(actor, sites):
         assert site.install is not None
         placed.append((site, site.install))
     frozen = frozen_now(placed)
     new = revisions_keep(actor=actor, sites=frozen)
-    return [
-        (
-            item.install.host,
-            Change(item.site, live.get(item.site.pk), new[item.site.pk], item.inputs, rested=resting.get(item.site.pk)),
-        )
-        for item in frozen
-    ]
+    changes = []
+    for item in frozen:
+        pk, made_from = item.site.pk, inputs.digest(item.site, item.install)
+        changes.append((item.install.host, Change(item.site, live.get(pk), new[pk], made_from, resting.get(pk))))
+    return changes
 
 
 def _live_or_refuse(site: Site) -> Revision:
@@ -342,13 +342,14 @@ def _move_plans(
     there = [site.name for site in chosen if old[site.pk].install_id == install.pk]
     if there:
         raise ApplicationError(f"Already on {install}: {', '.join(there)}.", field="install")
+    inputs = Inputs(site.pk for site in chosen)
     frozen = frozen_now([(site, install) for site in _check_sites(actor, chosen, install, beside)])
     new = revisions_keep(actor=actor, sites=frozen)
     here = {site.pk for site in chosen if old[site.pk].install.host_id == install.host_id}
-    changes = [
-        Change(item.site, old[item.site.pk] if item.site.pk in here else None, new[item.site.pk], item.inputs)
-        for item in frozen
-    ]
+    changes = []
+    for item in frozen:
+        before = old[item.site.pk] if item.site.pk in here else None
+        changes.append(Change(item.site, before, new[item.site.pk], inputs.digest(item.site, install)))
     leaving: dict[Host, list[Change]] = {}
     for site in chosen:
         if site.pk not in here:

@@ -6,12 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.apps import apps
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from panel import rendering
 from panel.core.errors import Conflict
-from panel.deployments import services
+from panel.deployments import inputs, services
 from panel.deployments.models import Blob, Deployment, DeploymentStatus, PinnedFile, Revision
 from panel.deployments.rendered import sha256_of
 from panel.hosts.models import EngineInstall, Host, Layout
@@ -94,6 +95,7 @@ CHANGES: dict[str, Callable[[Site], Any]] = {
     "a certificate": lambda site: Certificate.objects.update(certificate_pem="another chain"),
     "a certificate's key": lambda site: Certificate.objects.update(private_key_pem="another key"),
     "an adopted edit": adopt,
+    "what its caches hold": lambda site: Site.objects.filter(pk=site.pk).update(cache_mb=9),
     "the server's version": lambda site: EngineInstall.objects.filter(pk=site.install_id).update(version="1.99.0"),
     "the server's folders": lambda site: EngineInstall.objects.filter(pk=site.install_id).update(
         paths={**EngineInstall.objects.get(pk=site.install_id).paths, "config_root": "/opt/nginx"}
@@ -117,6 +119,17 @@ def test_whatever_the_files_follow_from_makes_a_plan_stale(
     deployment.refresh_from_db()
     assert (deployment.status, deployment.confirmed_at) == (DeploymentStatus.PLANNED, None)
     assert (Revision.objects.count(), Blob.objects.count() - pinned) == before
+
+
+def test_every_kind_of_part_is_read() -> None:
+    """One that is added to the site's model and not here would be confirmed though it was changed."""
+    read = {Site, Certificate} | {model for model, _ in inputs.PARTS}
+    parts = [model for model in apps.get_app_config("websites").get_models() if model not in read]
+    assert [
+        model.__name__
+        for model in parts
+        if any(field.related_model in read for field in model._meta.concrete_fields if field.is_relation)
+    ] == []
 
 
 def test_a_released_edit_makes_a_plan_stale(people: Cast, site: Site) -> None:
@@ -158,6 +171,8 @@ def test_what_the_files_do_not_follow_from_is_not_stale(people: Cast, site: Site
     deployment = planned(people, site)
     ServerBlock.objects.filter(site=other).update(autoindex=True)
     Site.objects.filter(pk=site.pk).update(notes="ask Ann first")
+    EngineInstall.objects.filter(pk=site.install_id).update(is_running=True, workers=3)
+    site.blocks.get().save()
     RawSnippet.objects.create(site=site, engine="apache", text="FileETag None", block=site.blocks.get())
     assert confirmed(people, deployment) == DeploymentStatus.QUEUED
 
