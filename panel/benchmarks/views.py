@@ -25,6 +25,7 @@ from panel.core.errors import ApplicationError
 from panel.core.forms import attempt
 from panel.core.http import Request
 from panel.core.stream import region_view
+from panel.core.ticking import ticked
 from panel.core.ui import Crumb
 
 PAGE = 50
@@ -75,7 +76,7 @@ def _filtered(rows: QuerySet[Run], form: RunFilterForm) -> QuerySet[Run]:
 @require_http_methods(["GET", "HEAD", "POST"])
 def run_create(request: Request) -> HttpResponse:
     initial: dict[str, Any] = {name: request.GET.get(name) for name in ("scenario", "baseline", "title")}
-    initial["sites"] = request.GET.getlist("site") + request.GET.getlist("sites")
+    initial["sites"] = ticked(request, "site") + request.GET.getlist("sites")
     form = RunForm(request.POST or None, user=request.user, initial=initial, **asked_sites(request))
     if request.method == "POST" and form.is_valid():
         runs = attempt(form, lambda: _start(request, form))

@@ -248,7 +248,8 @@
   document.addEventListener("click", (event) => {
     const button = event.target.closest("[data-tick-all]");
     if (!button) return;
-    for (const box of document.querySelectorAll(`${button.dataset.tickAll} input[type=checkbox]:not(:checked)`)) box.click();
+    // One that ticks others may be among them.
+    for (const box of document.querySelectorAll(`${button.dataset.tickAll} input[type=checkbox]`)) if (!box.checked) box.click();
   });
 
   // --- what is done to ticked rows says how many they are, and waits for the first, or for as many as data-ticks ---
@@ -257,7 +258,7 @@
       const count = form.querySelectorAll("tbody input[type=checkbox]:checked").length;
       const mark = $("[data-ticked]", form);
       if (mark) mark.textContent = count;
-      for (const button of form.querySelectorAll(".card-foot button")) button.disabled = count < Number(form.dataset.ticks || 1);
+      for (const button of form.querySelectorAll(".card-foot button:not([data-tick-all])")) button.disabled = count < Number(form.dataset.ticks || 1);
     }
   }
   document.addEventListener("change", (event) => { if (event.target.closest("form[data-ticks]")) countTicks(); });

@@ -12,6 +12,7 @@ from playwright.sync_api import Browser, Page, Route, expect
 
 from panel.accounts.models import Team
 from panel.benchmarks.services import scenario_create
+from panel.hosts.models import Host
 from panel.websites import services
 from panel.websites.models import RawSnippet, Site
 from tests.deployments.made import live
@@ -225,3 +226,14 @@ def test_sites_of_a_tag_are_ticked_at_once(page: Page, people: Cast) -> None:
     page.get_by_role("button", name="Tick all 3").click()
     for name in ("one", "two", "three"):
         expect(page.get_by_role("checkbox", name=name)).to_be_checked()
+
+
+def test_everything_that_fits_is_ticked_beyond_the_page(page: Page) -> None:
+    Host.objects.bulk_create(Host(name=f"db-{number:02}", site_roots=["/srv/www"]) for number in range(60))
+    page.goto("/hosts/?q=db-")
+    page.get_by_role("button", name="Tick all 60 that fit").click()
+    expect(page.locator("[data-ticked]")).to_have_text("60")
+    page.get_by_label("Tick db-07").uncheck()
+    expect(page.locator("[data-ticked]")).to_have_text("59")
+    page.get_by_role("button", name="Tags").click()
+    expect(page.get_by_role("heading", name="Tags of 59 hosts")).to_be_visible()

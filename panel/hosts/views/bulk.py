@@ -10,7 +10,6 @@ from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
-from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods, require_POST
@@ -18,6 +17,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from panel.accounts.permissions import Action, require
 from panel.core.http import Request
 from panel.core.tags import tags_counted
+from panel.core.ticking import go_on, ticked
 from panel.core.ui import Crumb
 from panel.core.views_tags import TagsPage, tags_page
 from panel.hosts import services
@@ -57,7 +57,7 @@ def bulk(request: Request) -> HttpResponse:
     if not hosts:
         return redirect("hosts:list")
     if errand == "tag":
-        return redirect(f"{reverse('hosts:bulk_tag')}?{urlencode([('host', host.name) for host in hosts])}")
+        return go_on(request, reverse("hosts:bulk_tag"), "host", (host.name for host in hosts))
     if errand in PAUSING:
         services.hosts_pause(actor=request.user, hosts=hosts, paused=PAUSING[errand])
         messages.success(request, paused_words(hosts, PAUSING[errand]))
@@ -73,7 +73,7 @@ def bulk(request: Request) -> HttpResponse:
 def bulk_tag(request: Request) -> HttpResponse:
     """Tags to give to the hosts named by the query, and to take from them."""
     require(request.user, Action.ADMINISTER)
-    hosts = _ticked(request, request.GET.getlist("host"))
+    hosts = _ticked(request, ticked(request, "host"))
     if not hosts:
         return redirect("hosts:list")
     page = TagsPage(

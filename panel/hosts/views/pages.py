@@ -16,6 +16,7 @@ from panel.accounts.permissions import Action, may, require
 from panel.core.errors import ApplicationError
 from panel.core.http import Request
 from panel.core.templatetags.ui import bytes_iec
+from panel.core.ticking import can_tick_all, the_others
 from panel.core.ui import Crumb
 from panel.hosts import selectors
 from panel.hosts.forms import HostFilterForm
@@ -49,13 +50,17 @@ def host_list(request: Request) -> HttpResponse:
     # A filter that names nothing known shows nothing, rather than everything.
     hosts = hosts_filtered(hosts, filters.cleaned_data) if filters.is_valid() else hosts.none()
     page = Paginator(hosts, PER_PAGE).get_page(request.GET.get("page"))
+    may_deploy, may_administer = may(request.user, Action.DEPLOY), may(request.user, Action.ADMINISTER)
+    others = the_others(request, page, "host") if may_deploy or may_administer else None
+    if others is not None:
+        return others
     rows = list(page)
     waiting, busy = changed_by_host(request.user, rows), selectors.busy_hosts(rows)
     for host in rows:
         host.changed_count, host.is_busy = waiting.get(host.pk, 0), host.pk in busy  # type: ignore[attr-defined]
-    may_deploy, may_administer = may(request.user, Action.DEPLOY), may(request.user, Action.ADMINISTER)
     context = {
         "page": page,
+        "can_tick_all": can_tick_all(page),
         "hosts": rows,
         "filters": filters,
         "is_empty": not page.paginator.count and not filters.has_changed(),

@@ -10,7 +10,6 @@ from django.db import transaction
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
@@ -20,6 +19,7 @@ from panel.core.errors import ApplicationError
 from panel.core.forms import ConfirmNameForm
 from panel.core.http import Request
 from panel.core.tags import tags_counted
+from panel.core.ticking import can_tick_all, go_on, the_others, ticked
 from panel.core.ui import Crumb
 from panel.core.views_tags import TagsPage, tags_page
 from panel.deployments import services as deployments
@@ -52,8 +52,12 @@ def site_list(request: Request) -> HttpResponse:
     # A filter that names nothing known shows nothing, rather than everything.
     sites = sites_filtered(sites, wanted) if wanted is not None else sites.none()
     page = page_of(request, sites)
+    others = the_others(request, page, "site") if may(request.user, Action.CHANGE) else None
+    if others is not None:
+        return others
     context = {
         "page": page,
+        "can_tick_all": can_tick_all(page),
         "filters": filters,
         "is_empty": not page.paginator.count and not filters.has_changed(),
         "may_change": may(request.user, Action.CHANGE),
@@ -75,7 +79,7 @@ def bulk(request: Request) -> HttpResponse:
     if not sites:
         return redirect("websites:list")
     if action in _GO_ON:
-        return redirect(f"{reverse(_GO_ON[action])}?{urlencode([('site', site.name) for site in sites])}")
+        return go_on(request, reverse(_GO_ON[action]), "site", (site.name for site in sites))
     if action == "disable":
         done = ngettext(
             "%d site disabled. It stood on no host.", "%d sites disabled. They stood on no host.", len(sites)
@@ -113,7 +117,7 @@ def bulk_delete(request: Request) -> HttpResponse:
     """Delete the sites named by the query, once their number was typed. Those that stand on a host are planned off it
     first."""
     require(request.user, Action.CHANGE)
-    sites = _ticked(request, request.GET.getlist("site"))
+    sites = _ticked(request, ticked(request, "site"))
     if not sites:
         return redirect("websites:list")
     count = len(sites)
@@ -152,7 +156,7 @@ def bulk_move(request: Request) -> HttpResponse:
     """Choose one server for the sites named by the query. Those in service are planned there; drafts have it at
     once."""
     require(request.user, Action.CHANGE)
-    sites = _ticked(request, request.GET.getlist("site"))
+    sites = _ticked(request, ticked(request, "site"))
     if not sites:
         return redirect("websites:list")
     form = SitesMoveForm(request.POST if request.method == "POST" else None)
@@ -191,7 +195,7 @@ def _moved(request: Request, sites: list[Site], drafts: list[Site], install: Eng
 def bulk_tag(request: Request) -> HttpResponse:
     """Tags to give to the sites named by the query, and to take from them."""
     require(request.user, Action.CHANGE)
-    sites = _ticked(request, request.GET.getlist("site"))
+    sites = _ticked(request, ticked(request, "site"))
     if not sites:
         return redirect("websites:list")
     page = TagsPage(
