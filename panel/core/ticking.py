@@ -4,9 +4,10 @@ list's page, ticked with it."""
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
 from django.core.paginator import Page
+from django.db.models import QuerySet
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.crypto import get_random_string
@@ -51,6 +52,6 @@ def the_others(request: Request, page: Page[Any], field: str) -> HttpResponse | 
     if "others" not in request.GET or not can_tick_all(page):
         return None
     here = {row.pk for row in page.object_list}
-    rows = page.paginator.object_list.values_list("pk", "name")
-    names = [name for pk, name in rows if pk not in here]
+    fits = cast("QuerySet[Any]", page.paginator.object_list)
+    names = [name for pk, name in fits.values_list("pk", "name") if pk not in here]
     return render(request, "components/other_ticks.html", {"field": field, "names": names})
