@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from django.db.models import Count, F, Q, QuerySet
@@ -57,7 +57,7 @@ Source = Callable[[User, int], list[Concern]]
 def concerns(user: User, most: int = PER_KIND) -> list[Concern]:
     """Worst first: hosts, stopped servers, failed deployments, drift, certificates, unbelievable runs, what reports
     say, then what merely waits. At most `most` of each kind."""
-    return [*troubles(user, most), *_of((_runs, _reports, _paused, _planned, _pending), user, most)]
+    return [*troubles(user, most), *_of((_runs, _reports, _new_hosts, _paused, _planned, _pending), user, most)]
 
 
 def troubles(user: User, most: int) -> list[Concern]:
@@ -79,7 +79,15 @@ def visible_deployments(user: User) -> QuerySet[Deployment]:
 
 def _hosts(_user: User, most: int) -> list[Concern]:
     expected = {"is_paused": True, "status": HostStatus.UNREACHABLE}  # somebody works on the machine
-    rows = Host.objects.exclude(status=HostStatus.READY).exclude(**expected).order_by("-status", "name")[:most]
+    lost = Host.objects.filter(status__in=(HostStatus.UNREACHABLE, HostStatus.KEY_CHANGED)).exclude(**expected)
+    return _of_hosts(lost.order_by("-status", "name")[:most])
+
+
+def _new_hosts(_user: User, most: int) -> list[Concern]:
+    return _of_hosts(Host.objects.filter(status=HostStatus.NEW).order_by("name")[:most])
+
+
+def _of_hosts(rows: Iterable[Host]) -> list[Concern]:
     return [
         Concern(
             row.status,

@@ -69,6 +69,18 @@ def test_a_trouble_is_told_once_and_again_when_it_is_over(people: Cast, mailbox:
     assert len(mailbox.messages) == 3, "the same trouble, come again, is told again"
 
 
+def test_what_merely_waits_is_on_the_dashboard_and_not_mailed(people: Cast, mailbox: Mailbox) -> None:
+    """A host that somebody is just adding, a plan to be confirmed, a host that is paused."""
+    wants(people.owner)
+    Host.objects.create(name="new-1", status=HostStatus.NEW, site_roots=["/srv/www"])
+    Host.objects.create(name="resting-1", status=HostStatus.UNREACHABLE, is_paused=True, site_roots=["/srv/www"])
+    planned(people, shop(people))
+    page = signed_in(people.owner).get("/").content.decode()
+    assert "new-1" in page and "resting-1" in page and "A plan waits" in page
+    notices_send()
+    assert not mailbox.messages
+
+
 def test_many_troubles_are_one_mail(people: Cast, mailbox: Mailbox) -> None:
     wants(people.owner)
     for number in range(9):  # more than the dashboard shows of a kind
