@@ -15,6 +15,7 @@ from panel.hosts.models import Host, HostStatus
 from panel.notices import mail
 from panel.notices.models import Notices, Told
 from panel.notices.services import notices_send
+from panel.remote import pool
 from tests.api.caller import caller_of
 from tests.deployments.made import carried_out, live, planned, shop
 from tests.support.cast import Cast, cast, signed_in
@@ -22,8 +23,9 @@ from tests.support.mailbox import Mailbox, mail_server
 
 
 @pytest.fixture
-def people(db: None) -> Cast:
-    return cast()
+def people(db: None) -> Iterator[Cast]:
+    yield cast()
+    pool.close()  # plans ask the host
 
 
 @pytest.fixture
