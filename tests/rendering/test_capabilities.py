@@ -63,6 +63,20 @@ def test_openlitespeed_has_no_limits_per_location() -> None:
     assert {"/blocks/0/locations/0/rate_limit", "/blocks/0/locations/0/client_max_body_mb"} <= where
 
 
+def test_openlitespeed_asks_the_folder_who_may_have_its_index_file() -> None:
+    """The rules of the file's own location hold for its own address alone: said where they are written."""
+    folder = Location("", "/docs/", "static")
+
+    def said(path: str) -> list[str]:
+        own = Location("=", path, "static", access_rules=(AccessRule("deny", "all"),))
+        spec = site(block(index=("index.html",), locations=(own, folder)))
+        found = [item for item in differences(spec, INSTALLS["openlitespeed"]) if item.field.endswith("access_rules")]
+        return [item.nearest for item in found]
+
+    assert "the rules of the folder's location; give it the same" in said("/docs/index.html")
+    assert not [words for words in said("/docs/a.html") if "folder's location" in words]
+
+
 def test_gallop_says_all_golden_sites() -> None:
     for case in CASES:
         assert differences(case(), INSTALLS["native"]) == [], case.__name__

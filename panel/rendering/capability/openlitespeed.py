@@ -17,6 +17,7 @@ from panel.rendering.spec import Location
 
 _DECODED = "OpenLiteSpeed sends a rewritten path to an upstream decoded"
 _REFUSED = "such paths with blanks, control characters, %, ? or # are refused with 400"
+_INDEX_OF_FOLDER = "OpenLiteSpeed asks the folder's location who may have its index file, not this one"
 _SLASH_FIRST = "OpenLiteSpeed redirects to a folder's final / before it asks who may come in"
 _TWICE = "OpenLiteSpeed would answer some refused requests twice if they had a page"
 _SERVER_WIDE = "OpenLiteSpeed has this for the whole server only"
@@ -163,6 +164,7 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
                 "headers and access of this location", _may_be_a_folders),
     ),
     "Location.basic_auth": (
+        differs(_INDEX_OF_FOLDER, "the password of the folder's location; give it the same", _holds_an_index),
         differs(_SLASH_FIRST, "the redirect, which tells that the folder is there", _is_files),
         differs("OpenLiteSpeed names the realm with other answers than 401 as well", "WWW-Authenticate in them"),
     ),
@@ -234,6 +236,7 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
         differs("rewrites that lead in a circle end after ten rounds", "the last path is answered; nginx says 500"),
     ),
     "Location.access_rules": (
+        differs(_INDEX_OF_FOLDER, "the rules of the folder's location; give it the same", _holds_an_index),
         differs(_SLASH_FIRST, "the redirect, which tells that the folder is there", _is_files),
         differs("OpenLiteSpeed takes the most specific rule, not the first", "one kind of rule and a last word for all",
                 _mixed_rules),

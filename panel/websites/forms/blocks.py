@@ -115,6 +115,10 @@ class BlockForm(PartForm[ServerBlock]):
             "access_log": _("Path ending in .log, off, or empty for the server's own."),
             "client_max_body_mb": _("Empty: as the server does by default. 0: no limit."),
             "client_max_header_kb": _("Of a request's first line and of each header. A port's default server decides."),
+            "gzip": _(
+                "By default nginx and gallop do what their main file says, Apache compresses text, OpenLiteSpeed all "
+                "that its list names."
+            ),
             "brotli": _("The same media types as gzip, for clients that take it."),
             "hsts_max_age_s": _("How long browsers insist on HTTPS: 31536000 is a year. Empty: not sent."),
         }
