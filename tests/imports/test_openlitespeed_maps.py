@@ -93,3 +93,22 @@ def test_scripts_that_do_not_run_are_not_let_run_in_silence() -> None:
 def test_raw_directives_keep_their_paths() -> None:
     site = shop("context /odd {\nlocation $VH_ROOT/odd/\n}")
     assert "location /srv/shop/odd/" in site.definition["blocks"][0]["snippets"]["openlitespeed"]
+
+
+@pytest.mark.parametrize(
+    ("line", "value"),
+    [
+        ("Header set X-A plain words", "plain words"),
+        ('Header set X-A "in quotes"', "in quotes"),
+        ("Header set X-A '\"inner\"'", '"inner"'),
+        ('X-A: a "b" c', 'a "b" c'),
+        ('Header set X-A "a" env=x', None),
+        ("Header set X-A a early", None),
+        ('Header set X-A "a" b', None),
+        ("Header set X-A %{HTTP_HOST}e", None),
+    ],
+)
+def test_a_contexts_header_is_what_the_server_sends(line: str, value: str | None) -> None:
+    more = f"context /files/ {{\nlocation /srv/shop/files/\nallowBrowse 1\nextraHeaders <<<END\n{line}\nEND\n}}"
+    found = shop(more).definition["blocks"][0]["locations"]
+    assert [row["headers"][0]["value"] for row in found] == ([] if value is None else [value])

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from panel.rendering.errors import NotExpressible
+from panel.rendering.openlitespeed.quoting import header
 from panel.rendering.openlitespeed.quoting import value as line_value
 from panel.rendering.readers import openlitespeed
 from tests.rendering.escaping import fault, written_or_refused
@@ -44,3 +45,26 @@ def test_what_a_line_cannot_carry_is_refused(value: str) -> None:
     with pytest.raises(NotExpressible) as refusal:
         line_value(value, "/blocks/0/root")
     assert refusal.value.field == "/blocks/0/root"
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("plain", "plain"),
+        ('a "b" c', 'a "b" c'),
+        ('"a" b', "'\"a\" b'"),
+        ("'x", '"\'x"'),
+        ("it's early", '"it\'s early"'),
+        ("earlyx", "earlyx"),
+        ("always", "always"),
+    ],
+)
+def test_a_header_is_in_quotes_where_the_server_would_take_something_away(text: str, written: str) -> None:
+    assert header(text, "/x") == written
+
+
+@pytest.mark.parametrize("text", ["\"it's", "a' b\" early", "a env=X", "ENV=!x"])
+def test_a_header_that_no_quotes_can_hold_is_refused(text: str) -> None:
+    with pytest.raises(NotExpressible) as refusal:
+        header(text, "/blocks/0/headers/0/value")
+    assert refusal.value.field == "/blocks/0/headers/0/value"

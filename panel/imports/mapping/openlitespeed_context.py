@@ -97,13 +97,24 @@ def _headers(row: dict[str, Any], node: Node, values: dict[str, str]) -> str:
     found = []
     for line in filter(None, map(str.strip, node.value.split("\n"))):
         match = _SET.match(line) or _PLAIN.match(line)
-        if match is None or set("%$") & set(match["value"]):
+        value = _unquoted(match["value"]) if match else ""
+        if match is None or not value or set("%$") & set(value):
             return "only fixed headers that are set have a place in the model"
-        found.append({"name": match["name"], "value": match["value"].strip('"'), "always": True})
+        found.append({"name": match["name"], "value": value, "always": True})
     if why := fits(shapes.validate_headers, found):
         return why
     row["headers"] = found
     return ""
+
+
+def _unquoted(text: str) -> str:
+    """A header's value as the server sends it; "" for what it reads more into (rendering.openlitespeed.quoting)."""
+    if re.search(r"(?:^|\s)(?:env=\S*|early)\Z", text, re.I):
+        return ""
+    if text[0] not in "\"'":
+        return text
+    inner, end, rest = text[1:].partition(text[0])
+    return inner if end and not rest else ""
 
 
 def _access(row: dict[str, Any], node: Node, values: dict[str, str]) -> str:

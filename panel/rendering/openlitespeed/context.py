@@ -17,6 +17,7 @@ from panel.rendering.locations import Locations, Place
 from panel.rendering.openlitespeed import answers
 from panel.rendering.openlitespeed.apps import balances
 from panel.rendering.openlitespeed.hosts import upstream_app
+from panel.rendering.openlitespeed.quoting import header as header_value
 from panel.rendering.openlitespeed.quoting import path, value
 from panel.rendering.spec import Header, InstallSpec, Location, SiteSpec
 from panel.rendering.tree import Lines, Node, Raw, block, directive
@@ -192,13 +193,19 @@ def _headers(source: Location, at: str, everywhere: tuple[Header, ...]) -> tuple
     lines: list[str] = []
     for header, number in merged(everywhere, source.headers):
         field = f"{at}/headers" if number is None else f"{at}/headers/{number}/value"
-        lines.append(f"Header set {header.name} {literal(header.value, field)}")
+        lines.append(header_line(header, field))
     if source.expires and expiry.parse(source.expires, f"{at}/expires").no_cache:
         lines.append("Header set Cache-Control no-cache")
     for number, header in enumerate(source.request_headers):
-        text = literal(header.value, f"{at}/request_headers/{number}/value")
-        lines.append(f"RequestHeader set {header.name} {text}")
+        field = f"{at}/request_headers/{number}/value"
+        lines.append(f"RequestHeader set {header.name} {header_value(literal(header.value, field), field)}")
     return tuple(lines)
+
+
+def header_line(header: Header, field: str) -> str:
+    """Of an answer. Its value is a format, in which %% is a percent sign; a request header's is none."""
+    text = literal(header.value, field).replace("%", "%%")
+    return f"Header set {header.name} {header_value(text, field)}"
 
 
 def literal(text: str, field: str) -> str:

@@ -12,6 +12,7 @@ from panel.rendering.errors import NotExpressible
 from panel.rendering.readers.openlitespeed import MAX_LINE_BYTES
 from panel.rendering.tree import Directive
 
+_CONDITION = re.compile(r"(?:^|[ \t])env=", re.I)
 _VARIABLE = re.compile(r"\$(SERVER_ROOT|VH_NAME|VH_ROOT|VH_DOMAIN|DOC_ROOT)", re.I)
 
 
@@ -39,6 +40,21 @@ def path(text: str, field: str) -> str:
     if "," in text:
         raise NotExpressible(field, "OpenLiteSpeed separates values by commas; use a path without one")
     return value(text, field)
+
+
+def header(text: str, field: str) -> str:
+    """A header's value as its operations read it (HttpHeaderOps, seen on 1.9.1): in quotes where it begins with one or
+    ends with the word early, which they would take away. No character is escaped within quotes."""
+    if _CONDITION.search(text):
+        raise NotExpressible(field, "OpenLiteSpeed reads env= in a header's value as a condition; use another value")
+    if not (text.startswith(('"', "'")) or text.split()[-1:] == ["early"]):
+        return value(text, field)
+    mark = next((mark for mark in ('"', "'") if mark not in text), "")
+    if not mark:
+        raise NotExpressible(
+            field, "OpenLiteSpeed has no way to write a header's value that needs quotes and has both kinds in it"
+        )
+    return value(f"{mark}{text}{mark}", field)
 
 
 def line(directive: Directive) -> str:

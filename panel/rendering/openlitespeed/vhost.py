@@ -13,7 +13,7 @@ from panel.rendering.locations import Locations, Place, locations_of
 from panel.rendering.openlitespeed import scripts, www
 from panel.rendering.openlitespeed.apps import applications
 from panel.rendering.openlitespeed.cache import cached, module
-from panel.rendering.openlitespeed.context import context, literal, prefixes_suffice, realm_name
+from panel.rendering.openlitespeed.context import context, header_line, prefixes_suffice, realm_name
 from panel.rendering.openlitespeed.hosts import folder, host_name, pool_app, upstream_app
 from panel.rendering.openlitespeed.quoting import path, value
 from panel.rendering.readers.openlitespeed import read
@@ -270,7 +270,7 @@ def _no_scripts(place: Place, condition: Condition) -> list[Directive]:
 def _headers(source: ServerBlock, at: str) -> tuple[Header, ...]:
     check_headers(source.headers, f"{at}/headers")
     for number, header in enumerate(source.headers):
-        literal(header.value, f"{at}/headers/{number}/value")
+        header_line(header, f"{at}/headers/{number}/value")
     if source.hsts_max_age_s is not None and any(listen.tls for listen in source.listens):
         return (*source.headers, Header("Strict-Transport-Security", f"max-age={source.hsts_max_age_s}"))
     return source.headers
@@ -280,7 +280,7 @@ def _contexts(spec: SiteSpec, install: InstallSpec, found: Locations, everywhere
     plain = prefixes_suffice(found)
     nodes: list[Node] = []
     if everywhere and not any(place.is_prefix and place.pattern == "/" for place in found.places):
-        lines = Lines("extraHeaders", tuple(f"Header set {item.name} {item.value}" for item in everywhere))
+        lines = Lines("extraHeaders", tuple(header_line(item, "/headers") for item in everywhere))
         nodes.append(block("context", "/", body=[directive("allowBrowse", 1), lines]))
     for place, condition in conditions(found).items():
         nodes += context(spec, install, place, condition, everywhere, plain_prefix=plain)
