@@ -40,7 +40,10 @@ class Outcome:
         if self.kind == "files" and not self.files:
             return f"no file has this path: {self.otherwise}"
         if self.kind == "files":
-            return f"the first of {', '.join(self.files)} that is there; else {self.otherwise}"
+            first = (
+                f"the first of {', '.join(self.files)} that is" if len(self.files) > 1 else f"{self.files[0]} if it is"
+            )
+            return f"{first} there; else {self.otherwise}"
         if self.kind == "php":
             return f"PHP at {self.text} runs {self.files[0]} if it is there; else {self.otherwise}"
         if self.kind == "proxy":

@@ -37,7 +37,7 @@ def test_the_location_that_answers_is_led_to(owner: Client, shop: Site, address:
 
 def test_files_of_the_server_block_answer_the_rest(owner: Client, shop: Site) -> None:
     page = text_of(owner.get(URL, {"url": "http://shop.example/about.html"}))
-    assert f"the first of {shop.blocks.get().root}/about.html that is there" in page
+    assert f"{shop.blocks.get().root}/about.html if it is there; else 404" in page
     assert f'href="/sites/shop/blocks/{shop.blocks.get().pk}/"' in page
 
 
