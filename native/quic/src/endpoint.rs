@@ -550,7 +550,11 @@ impl Endpoint {
             let Some(transmit) = entry.quic.transmit(now, segments, out.buffer()) else {
                 break;
             };
+            let more = entry.quic.may_send_more(now);
             out.push(transmit);
+            if !more {
+                break;
+            }
         }
         self.settle(key);
         true

@@ -74,6 +74,13 @@ impl Mtu {
         Some(self.current + room / 2 + 1)
     }
 
+    /// Whether [`Mtu::due`] may have one.
+    #[inline]
+    pub fn may_be_due(&self, now: Instant) -> bool {
+        let is_resting = self.resting_until.is_some_and(|until| until > now);
+        self.probe.is_none() && self.current < self.wanted && !is_resting
+    }
+
     /// Packet `number` was sent with a size that was due.
     pub fn sent(&mut self, number: u64, size: u16) {
         self.probe = Some((number, size));

@@ -101,6 +101,23 @@ impl Connection {
         }
     }
 
+    /// Whether there may be something to send yet, after a datagram: as a rule there is not, and
+    /// [`Connection::transmit`] need not be asked again.
+    #[inline]
+    pub fn may_send_more(&self, now: Instant) -> bool {
+        let has_keys = |level: Level| self.spaces[level as usize].keys.is_some();
+        !self.is_open()
+            || !self.complete
+            || has_keys(Level::Initial)
+            || has_keys(Level::Handshake)
+            || self.has_data()
+            || self.must_send(Level::Data)
+            || !self.responses.is_empty()
+            || self.path.challenge.is_some()
+            || self.previous.is_some()
+            || self.path.mtu.may_be_due(now)
+    }
+
     /// Whether neither the congestion window nor the pacer lets `bytes` go.
     fn is_held_up(&mut self, now: Instant, bytes: usize) -> bool {
         let path = &mut self.path;

@@ -57,6 +57,9 @@ pub struct Receiver {
     /// lost, as what tries a path may be, and those that follow it are taken whole again.
     short_run: usize,
     batch: Box<Batch>,
+    /// Which memory the messages point at, whether at the overflow, too, and how many the last call filled.
+    described: (usize, bool),
+    filled: usize,
 }
 
 impl Default for Receiver {
@@ -66,6 +69,8 @@ impl Default for Receiver {
             overflow: Vec::with_capacity(BATCH * OVERFLOW),
             short_run: 0,
             batch: Batch::new(),
+            described: (0, false),
+            filled: 0,
         }
     }
 }
@@ -86,8 +91,10 @@ impl Receiver {
         // through the call, with their true lengths.
         let n = unsafe { libc::recvmmsg(fd, messages, BATCH as u32, flags, ptr::null_mut()) };
         if n < 0 {
+            self.filled = 0;
             return Err(io::Error::last_os_error());
         }
+        self.filled = n as usize;
         for i in 0..n as usize {
             let message = &self.batch.messages[i];
             let len = message.msg_len as usize;
@@ -133,13 +140,16 @@ impl Receiver {
         whole
     }
 
-    /// Has each message point at its memory.
+    /// Has each message point at its memory. Most calls fill a few, and find the same memory free again: then only
+    /// those few are told anew how much room they have.
     fn describe(&mut self) {
         let base: *mut u8 = self.arena.spare_capacity_mut().as_mut_ptr().cast();
         let overflow = self.overflow.as_mut_ptr();
         let takes_long = self.short_run < SHORT_RUN;
+        let memory = (base.addr(), takes_long);
+        let known = std::mem::replace(&mut self.described, memory) == memory;
         let batch = &mut *self.batch;
-        for i in 0..BATCH {
+        for i in 0..if known { self.filled } else { BATCH } {
             let [start, rest] = &mut batch.iovs[i];
             start.iov_base = base.wrapping_add(i * DATAGRAM).cast();
             start.iov_len = DATAGRAM;
