@@ -59,6 +59,16 @@ impl Ranges {
         self.0.splice(from..to, rest);
     }
 
+    /// Takes everything below `floor` out.
+    #[inline]
+    pub fn remove_below(&mut self, floor: u64) {
+        match self.0.first_mut() {
+            Some(first) if first.end > floor => first.start = first.start.max(floor),
+            Some(_) => self.remove(0..floor),
+            None => {}
+        }
+    }
+
     /// Takes the lowest range out.
     pub fn pop_first(&mut self) -> Option<Range<u64>> {
         (!self.0.is_empty()).then(|| self.0.remove(0))
@@ -119,12 +129,15 @@ mod tests {
     proptest! {
         #[test]
         fn they_are_the_set_they_stand_for(
-            steps in prop::collection::vec((any::<bool>(), 0u64..60, 0u64..12), 0..60),
+            steps in prop::collection::vec((0..5u8, 0u64..60, 0u64..12), 0..60),
         ) {
             let (mut ranges, mut set) = (Ranges::default(), BTreeSet::new());
-            for (add, start, len) in steps {
+            for (step, start, len) in steps {
                 let range = start..start + len;
-                if add {
+                if step == 0 {
+                    ranges.remove_below(start);
+                    set.retain(|n| *n >= start);
+                } else if step < 3 {
                     let new = range.clone().any(|n| !set.contains(&n));
                     prop_assert_eq!(ranges.insert(range.clone()), new);
                     set.extend(range);

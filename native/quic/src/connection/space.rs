@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 
 /// Ranges of packets that are acknowledged; the lowest are forgotten (RFC 9000, section 13.2.3).
 const MAX_RANGES: usize = 32;
-/// Packets below the largest whose acknowledgement arrived that are still told apart.
-const REORDERING: u64 = 128;
+/// Packets below the largest whose acknowledgement arrived that are still told apart. What comes later than that is
+/// a round trip behind, and was sent again: not to tell of it keeps acknowledgements short.
+const REORDERING: u64 = 8;
 /// Packets that ask for acknowledgement until it is sent (RFC 9000, section 13.2.2).
 const ACK_EVERY: u32 = 2;
 /// How long an acknowledgement waits for something to ride on: what we announce by default.
@@ -118,10 +119,7 @@ impl Space {
     /// An acknowledgement up to this packet arrived: what is far below need not be told again.
     #[inline]
     pub fn ack_arrived(&mut self, largest: u64) {
-        if self.received.len() > 1 {
-            let floor = largest.saturating_sub(REORDERING);
-            self.floor = self.floor.max(floor);
-            self.received.remove(0..floor);
-        }
+        self.floor = self.floor.max(largest.saturating_sub(REORDERING));
+        self.received.remove_below(self.floor);
     }
 }

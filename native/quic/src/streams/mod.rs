@@ -490,16 +490,62 @@ impl Streams {
     }
 }
 
-impl Stream {
+impl Recv {
     /// Begins anew, keeping memory.
     fn restart(&mut self) {
-        let (mut recv, mut send) = (
-            std::mem::take(&mut self.recv.data),
-            std::mem::take(&mut self.send.data),
-        );
+        let Self {
+            open,
+            data,
+            max,
+            highest,
+            size,
+            reset,
+            stopped,
+            stop_due,
+            stop_code,
+            max_due,
+            told,
+        } = self;
+        data.restart();
+        (*open, *reset, *stopped, *told) = (false, false, false, false);
+        (*stop_due, *stop_code, *max_due) = (false, 0, false);
+        (*max, *highest, *size) = (0, 0, None);
+    }
+}
+
+impl Send {
+    /// Begins anew, keeping memory.
+    fn restart(&mut self) {
+        let Self {
+            open,
+            data,
+            max,
+            fin,
+            fin_sent,
+            fin_acked,
+            reset,
+            reset_code,
+            reset_size,
+            blocked,
+            queued,
+        } = self;
+        data.restart();
+        (*open, *blocked, *queued) = (false, false, false);
+        (*max, *fin, *fin_sent, *fin_acked) = (0, false, false, false);
+        (*reset, *reset_code, *reset_size) = (Reset::No, 0, 0);
+    }
+}
+
+impl Stream {
+    /// Begins anew. Field by field: to make one and throw it away takes longer than a packet's frames.
+    fn restart(&mut self) {
+        let Self {
+            recv,
+            send,
+            controlled,
+        } = self;
         recv.restart();
         send.restart();
-        *self = Self::default();
-        (self.recv.data, self.send.data) = (recv, send);
+        *controlled = false;
     }
 }

@@ -176,7 +176,9 @@ impl Hub {
     async fn run(self: &Rc<Self>, fd: OwnedFd, ecn: bool) -> io::Result<()> {
         let io = IoFd::new(fd)?;
         io.set_readable();
-        let (mut receiver, mut sender) = (Receiver::default(), Sender::marking(ecn));
+        let gso = self.listener.endpoint.hosts.default.conf.quic_gso;
+        let mut receiver = Receiver::default();
+        let mut sender = Sender::marking(ecn).joining(gso.unwrap_or(true));
         let timer = deadline();
         let mut ending = None;
         loop {

@@ -7,6 +7,7 @@ use gallop_runtime::write_inet;
 use std::io;
 use std::mem::{size_of, zeroed};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::ops::Range;
 use std::os::fd::RawFd;
 use std::ptr;
 
@@ -24,10 +25,13 @@ const CONTROL_WORDS: usize = 12;
 
 type Control = [u64; CONTROL_WORDS];
 
+/// Bytes of a datagram that every path carries (RFC 9000, section 14): such ones can be told to the kernel together.
+const CARRIED: usize = 1200;
+
 /// What a batched system call is told and tells, written anew for each datagram of each call.
 struct Batch {
     names: [libc::sockaddr_storage; BATCH],
-    iovs: [[libc::iovec; 2]; BATCH],
+    iovs: [libc::iovec; 2 * BATCH],
     controls: [Control; BATCH],
     messages: [libc::mmsghdr; BATCH],
 }
@@ -38,13 +42,12 @@ impl Batch {
         Box::new(unsafe { zeroed() })
     }
 
-    /// Has message `i` point at its name and at the first `pieces` of its pieces of memory; its control memory is
-    /// its own, too.
-    fn message(&mut self, i: usize, pieces: usize) -> (&mut libc::msghdr, &mut Control) {
+    /// Has message `i` point at its name and at these pieces of memory; its control memory is its own, too.
+    fn message(&mut self, i: usize, pieces: Range<usize>) -> (&mut libc::msghdr, &mut Control) {
         let header = &mut self.messages[i].msg_hdr;
         header.msg_name = (&raw mut self.names[i]).cast();
-        header.msg_iov = self.iovs[i].as_mut_ptr();
-        header.msg_iovlen = pieces as _;
+        header.msg_iovlen = pieces.len() as _;
+        header.msg_iov = self.iovs[pieces].as_mut_ptr();
         (header, &mut self.controls[i])
     }
 }
@@ -150,14 +153,17 @@ impl Receiver {
         let known = std::mem::replace(&mut self.described, memory) == memory;
         let batch = &mut *self.batch;
         for i in 0..if known { self.filled } else { BATCH } {
-            let [start, rest] = &mut batch.iovs[i];
-            start.iov_base = base.wrapping_add(i * DATAGRAM).cast();
-            start.iov_len = DATAGRAM;
-            if takes_long {
-                rest.iov_base = overflow.wrapping_add(i * OVERFLOW).cast();
-                rest.iov_len = OVERFLOW;
-            }
-            let (header, control) = batch.message(i, 1 + usize::from(takes_long));
+            let first = 2 * i;
+            batch.iovs[first] = libc::iovec {
+                iov_base: base.wrapping_add(i * DATAGRAM).cast(),
+                iov_len: DATAGRAM,
+            };
+            batch.iovs[first + 1] = libc::iovec {
+                iov_base: overflow.wrapping_add(i * OVERFLOW).cast(),
+                iov_len: OVERFLOW,
+            };
+            let pieces = 1 + usize::from(takes_long);
+            let (header, control) = batch.message(i, first..first + pieces);
             header.msg_namelen = size_of::<libc::sockaddr_storage>() as u32;
             header.msg_control = control.as_mut_ptr().cast();
             header.msg_controllen = size_of::<Control>() as _;
@@ -230,6 +236,8 @@ pub struct Sender {
     batch: Box<Batch>,
     /// The socket marks what is sent with ECT(0) where nothing else is said.
     marks: bool,
+    /// Datagrams in a row for one address are told to the kernel as one message.
+    joins: bool,
 }
 
 impl Default for Sender {
@@ -239,6 +247,7 @@ impl Default for Sender {
             queue: Vec::new(),
             batch: Batch::new(),
             marks: false,
+            joins: false,
         }
     }
 }
@@ -270,6 +279,12 @@ impl Sender {
             marks,
             ..Self::default()
         }
+    }
+
+    /// Has datagrams in a row for one address go out as one message with segmentation offload, whosever they are:
+    /// several connections of a client may share a socket of its.
+    pub fn joining(self, joins: bool) -> Self {
+        Self { joins, ..self }
     }
 
     /// Whether nothing is queued.
@@ -304,8 +319,9 @@ impl Sender {
                     break;
                 }
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                // A destination that cannot be reached, or a datagram above the path's MTU.
-                Err(_) => done += 1,
+                // A destination that cannot be reached, a datagram above the path's MTU, or a device that takes no
+                // segments.
+                Err(_) => done += self.send_apart(fd, done),
             }
         }
         self.queue.drain(..done);
@@ -314,27 +330,96 @@ impl Sender {
         result
     }
 
-    fn send(&mut self, fd: RawFd, from: usize) -> io::Result<usize> {
-        let batch = &mut *self.batch;
-        let count = self.queue.len() - from;
-        let waiting = self.queue[from..].iter().zip(&mut self.buffers[from..]);
-        for (i, (outgoing, buffer)) in waiting.enumerate() {
-            let whole = &mut batch.iovs[i][0];
-            whole.iov_base = buffer.as_mut_ptr().cast();
-            whole.iov_len = buffer.len();
-            let named = write_inet(&mut batch.names[i], &outgoing.remote);
-            let (header, control) = batch.message(i, 1);
-            header.msg_namelen = named;
-            write_control(header, control, outgoing, self.marks);
+    /// How many of the datagrams from `at` on go out as one message: all but the last are of one size.
+    #[inline]
+    fn run(&self, at: usize) -> usize {
+        let (first, size) = (self.queue[at], self.buffers[at].len());
+        if !self.joins || first.segment.is_some() || size > CARRIED {
+            return 1;
         }
-        let (messages, flags) = (batch.messages.as_mut_ptr(), libc::MSG_DONTWAIT as _);
-        // SAFETY: the first `count` messages point at names, iovecs, buffers and control memory that
-        // live through the call, with their true lengths.
-        let n = unsafe { libc::sendmmsg(fd, messages, count as u32, flags) };
+        let rest = self.queue[at..].iter().zip(&self.buffers[at..]).skip(1);
+        let mut run = 1;
+        for (next, buffer) in rest {
+            if *next != first || buffer.len() > size {
+                break;
+            }
+            run += 1;
+            if buffer.len() < size {
+                break;
+            }
+        }
+        run
+    }
+
+    /// Sends messages from `from` on; how many of what is queued went with them.
+    fn send(&mut self, fd: RawFd, from: usize) -> io::Result<usize> {
+        let (mut at, mut count) = (from, 0);
+        while at < self.queue.len() {
+            let run = self.run(at);
+            self.describe(count, at..at + run);
+            at += run;
+            count += 1;
+        }
+        let messages = &mut self.batch.messages[..count];
+        let flags = libc::MSG_DONTWAIT as _;
+        // SAFETY: these messages point at names, iovecs, buffers and control memory that live through
+        // the call, with their true lengths.
+        let n = unsafe { libc::sendmmsg(fd, messages.as_mut_ptr(), count as u32, flags) };
         if n < 0 {
             return Err(io::Error::last_os_error());
         }
-        Ok(n as usize)
+        let sent = &messages[..n as usize];
+        Ok(sent.iter().map(|m| m.msg_hdr.msg_iovlen as usize).sum())
+    }
+
+    /// Has message `i` say what is queued at these places.
+    fn describe(&mut self, i: usize, queued: Range<usize>) {
+        let batch = &mut *self.batch;
+        let mut outgoing = self.queue[queued.start];
+        if queued.len() > 1 {
+            outgoing.segment = Some(self.buffers[queued.start].len());
+        }
+        for (at, buffer) in queued.clone().zip(&mut self.buffers[queued.clone()]) {
+            batch.iovs[at] = libc::iovec {
+                iov_base: buffer.as_mut_ptr().cast(),
+                iov_len: buffer.len(),
+            };
+        }
+        let named = write_inet(&mut batch.names[i], &outgoing.remote);
+        let (header, control) = batch.message(i, queued);
+        header.msg_namelen = named;
+        write_control(header, control, &outgoing, self.marks);
+    }
+
+    /// Sends the datagrams of the message at `at`, which was refused, one by one; how many of what is queued that
+    /// were. Those that are refused, too, are dropped.
+    fn send_apart(&mut self, fd: RawFd, at: usize) -> usize {
+        let run = self.run(at);
+        let mut taken = false;
+        for place in at..at + run {
+            let Transmit { segment, .. } = self.queue[place];
+            if run == 1 && segment.is_none() {
+                return run;
+            }
+            self.queue[place].segment = None;
+            self.describe(0, place..place + 1);
+            let whole = self.batch.iovs[place];
+            let size = segment.unwrap_or(whole.iov_len).max(1);
+            for start in (0..whole.iov_len).step_by(size) {
+                self.batch.iovs[place] = libc::iovec {
+                    iov_base: whole.iov_base.wrapping_byte_add(start),
+                    iov_len: size.min(whole.iov_len - start),
+                };
+                let header = &self.batch.messages[0].msg_hdr;
+                // SAFETY: the message points at its name, iovec and control memory; the iovec at a part of the
+                // buffer that is queued here. All live through the call.
+                let sent = unsafe { libc::sendmsg(fd, header, libc::MSG_DONTWAIT) };
+                taken |= sent >= 0;
+            }
+        }
+        // Refused was that they go together, not where they go to.
+        self.joins &= !taken;
+        run
     }
 }
 
@@ -473,163 +558,4 @@ fn set(fd: RawFd, level: i32, name: i32, value: i32) -> io::Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::net::UdpSocket;
-    use std::os::fd::AsRawFd;
-    use std::time::Duration;
-
-    fn socket(address: &str) -> UdpSocket {
-        let socket = UdpSocket::bind(address).unwrap();
-        prepare(socket.as_raw_fd(), socket.local_addr().unwrap().ip()).unwrap();
-        socket
-            .set_read_timeout(Some(Duration::from_secs(5)))
-            .unwrap();
-        socket
-    }
-
-    /// Takes as many datagrams as are awaited: address of ours, length and first byte of each.
-    fn take(
-        receiver: &mut Receiver,
-        ours: &UdpSocket,
-        from: SocketAddr,
-        count: usize,
-    ) -> Vec<(Option<IpAddr>, usize, u8)> {
-        let mut seen = Vec::new();
-        while seen.len() < count {
-            let result = receiver.receive(ours.as_raw_fd(), |datagram| {
-                assert_eq!(datagram.remote, from);
-                seen.push((datagram.local, datagram.data.len(), datagram.data[0]));
-            });
-            assert!(result.unwrap() <= BATCH);
-        }
-        let nothing = receiver.receive(ours.as_raw_fd(), |_| {});
-        assert_eq!(nothing.unwrap_err().kind(), io::ErrorKind::WouldBlock);
-        seen
-    }
-
-    #[test]
-    fn datagrams_come_with_their_addresses() {
-        for (bound, ip, told) in [
-            ("127.0.0.1:0", "127.0.0.1", false),
-            ("0.0.0.0:0", "127.0.0.1", true),
-            ("[::1]:0", "::1", false),
-            ("[::]:0", "::1", true),
-        ] {
-            let ip: IpAddr = ip.parse().unwrap();
-            let (ours, theirs) = (socket(bound), UdpSocket::bind((ip, 0)).unwrap());
-            let to = (ip, ours.local_addr().unwrap().port());
-            for n in 0..100u8 {
-                theirs.send_to(&[n; 1200], to).unwrap();
-            }
-            let from = theirs.local_addr().unwrap();
-            let seen = take(&mut Receiver::default(), &ours, from, 100);
-            let want: Vec<_> = (0..100).map(|n| (told.then_some(ip), 1200, n)).collect();
-            assert_eq!(seen, want);
-        }
-    }
-
-    #[test]
-    fn long_datagrams_are_taken_whole_unless_there_were_none_for_long() {
-        let (ours, theirs) = (socket("127.0.0.1:0"), socket("127.0.0.1:0"));
-        let from = theirs.local_addr().unwrap();
-        let send = |len, byte| {
-            theirs
-                .send_to(&vec![byte; len], ours.local_addr().unwrap())
-                .unwrap()
-        };
-        let mut receiver = Receiver::default();
-        send(60_000, 1);
-        assert_eq!(take(&mut receiver, &ours, from, 1), [(None, 60_000, 1)]);
-        for _ in 0..SHORT_RUN {
-            send(100, 2);
-            take(&mut receiver, &ours, from, 1);
-        }
-        send(60_000, 3);
-        let cut = receiver.receive(ours.as_raw_fd(), |_| panic!("it was cut"));
-        assert_eq!(cut.unwrap(), 1);
-        send(60_000, 4);
-        send(2048, 5);
-        assert_eq!(
-            take(&mut receiver, &ours, from, 2),
-            [(None, 60_000, 4), (None, 2048, 5)]
-        );
-    }
-
-    #[test]
-    fn one_call_sends_many_datagrams_in_segments() {
-        let (ours, theirs) = (socket("127.0.0.1:0"), socket("127.0.0.1:0"));
-        let mut sender = Sender::default();
-        for n in 0..10u8 {
-            sender.buffer().resize(2500, n);
-            let local = Some(ours.local_addr().unwrap().ip());
-            let remote = theirs.local_addr().unwrap();
-            sender.push(Transmit {
-                segment: Some(1000),
-                ..Transmit::unmarked(remote, local)
-            });
-        }
-        sender.flush(ours.as_raw_fd()).unwrap();
-        assert!(sender.is_empty());
-        let mut buffer = [0; 4000];
-        for n in 0..10u8 {
-            for want in [1000, 1000, 500] {
-                let len = theirs.recv(&mut buffer).unwrap();
-                assert_eq!((len, buffer[0]), (want, n));
-            }
-        }
-    }
-
-    #[test]
-    fn datagrams_are_marked_unless_they_shall_not_be() {
-        for (bound, ip) in [
-            ("127.0.0.1:0", "127.0.0.1"),
-            ("0.0.0.0:0", "127.0.0.1"),
-            ("[::1]:0", "::1"),
-            ("[::]:0", "::1"),
-            ("[::]:0", "::ffff:127.0.0.1"),
-        ] {
-            let ours = socket(bound);
-            let ip: IpAddr = ip.parse().unwrap();
-            let theirs = socket(&SocketAddr::new(ip.to_canonical(), 0).to_string());
-            let mut sender = Sender::marking(true);
-            let remote = (ip, theirs.local_addr().unwrap().port()).into();
-            for ecn in [true, false, true] {
-                sender.buffer().push(u8::from(ecn));
-                let transmit = Transmit::unmarked(remote, Some(ip));
-                sender.push(Transmit { ecn, ..transmit });
-            }
-            sender.buffer().resize(2500, 0);
-            sender.push(Transmit {
-                segment: Some(1000),
-                ..Transmit::unmarked(remote, Some(ip))
-            });
-            sender.flush(ours.as_raw_fd()).unwrap();
-            let mut seen = Vec::new();
-            while seen.len() < 6 {
-                let taken = Receiver::default().receive(theirs.as_raw_fd(), |datagram| {
-                    seen.push((datagram.data.len(), datagram.ecn));
-                });
-                taken.unwrap();
-            }
-            let (marked, unmarked) = ((1, Ecn::Ect0), |len| (len, Ecn::None));
-            let cut = [unmarked(1000), unmarked(1000), unmarked(500)];
-            let wanted = [[marked, unmarked(1), marked], cut].concat();
-            assert_eq!(seen, wanted, "{bound} to {ip}");
-        }
-    }
-
-    #[test]
-    fn an_unreachable_destination_does_not_hold_up_the_others() {
-        let (ours, theirs) = (socket("127.0.0.1:0"), socket("127.0.0.1:0"));
-        let mut sender = Sender::default();
-        let bad: SocketAddr = "255.255.255.255:9".parse().unwrap();
-        for remote in [bad, theirs.local_addr().unwrap()] {
-            sender.buffer().extend_from_slice(b"hello");
-            sender.push(Transmit::unmarked(remote, None));
-        }
-        sender.flush(ours.as_raw_fd()).unwrap();
-        let mut buffer = [0; 100];
-        assert_eq!(theirs.recv(&mut buffer).unwrap(), 5);
-    }
-}
+mod tests;
