@@ -123,3 +123,26 @@ impl Space {
         self.received.remove_below(self.floor);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_far_below_an_acknowledgement_that_arrived_is_not_told_again() {
+        let (mut space, now) = (Space::default(), Instant::now());
+        for number in (0..20).chain(21..50) {
+            space.on_received(now, number, Ecn::None, true, false);
+        }
+        assert_eq!(space.received.len(), 2);
+        space.ack_arrived(25);
+        let told = |space: &Space| space.received.iter().cloned().collect::<Vec<_>>();
+        assert_eq!(told(&space), [17..20, 21..50]);
+        assert!(!space.was_seen(20), "it may come yet");
+        space.ack_arrived(40);
+        space.ack_arrived(30);
+        assert_eq!(told(&space), [32..50]);
+        assert!(space.was_seen(20) && space.was_seen(31) && space.was_seen(49));
+        assert!(!space.was_seen(50));
+    }
+}

@@ -369,7 +369,7 @@ impl Sender {
             return Err(io::Error::last_os_error());
         }
         let sent = &messages[..n as usize];
-        Ok(sent.iter().map(|m| m.msg_hdr.msg_iovlen as usize).sum())
+        Ok(sent.iter().map(|m| m.msg_hdr.msg_iovlen).sum())
     }
 
     /// Has message `i` say what is queued at these places.
