@@ -21,6 +21,10 @@ class Lead:
     label: str
 
 
+def _first(files: tuple[str, ...]) -> str:
+    return f"{files[0]} if it is" if len(files) == 1 else f"the first of {', '.join(files)} that is"
+
+
 @dataclass(frozen=True)
 class Outcome:
     """`files` are tried in order; `otherwise` says what happens when none is there. `status` where it is certain.
@@ -40,10 +44,7 @@ class Outcome:
         if self.kind == "files" and not self.files:
             return f"no file has this path: {self.otherwise}"
         if self.kind == "files":
-            first = (
-                f"the first of {', '.join(self.files)} that is" if len(self.files) > 1 else f"{self.files[0]} if it is"
-            )
-            return f"{first} there; else {self.otherwise}"
+            return f"{_first(self.files)} there; else {self.otherwise}"
         if self.kind == "php":
             return f"PHP at {self.text} runs {self.files[0]} if it is there; else {self.otherwise}"
         if self.kind == "proxy":
