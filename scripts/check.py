@@ -29,6 +29,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from tests.support.ending import end_left, ended_with  # noqa: E402
 from tests.support.postgres import Postgres  # noqa: E402
 from tests.support.redis import Redis  # noqa: E402
 
@@ -42,9 +43,10 @@ RUST_THREADS = str(3 * max(2, os.cpu_count() or 2))  # gallop's wait four fifths
 UNSTEADY = "==> UNSTEADY: "
 MAX_UNSTEADY = 3  # more failures in one check are not chance
 TESTS_FAILED = 1  # pytest's exit code for that and nothing else
-# What the tests sent to SQLite; a check that runs beside another is a process of its own and is told where.
+# What the tests sent to SQLite; a check that runs beside another is a process of its own and is told where. Whatever is
+# started for the checks is known by it, too: all of it has this path in its environment.
 SQL_VARIABLE = "PADDOCK_TESTS_SQL"
-SQL = Path(os.environ.get(SQL_VARIABLE) or Path(tempfile.gettempdir()) / f"paddock-sql-{os.getpid()}")
+SQL = Path(os.environ.get(SQL_VARIABLE) or Path(tempfile.gettempdir()) / f"paddock-sql-{os.getpid()}-said")
 
 # Some images tell Python to keep no compiled files: each of hundreds of processes would compile the panel and the
 # tests anew.
@@ -206,11 +208,14 @@ def main(names: list[str]) -> int:
     if unknown:
         print(f"unknown check {', '.join(unknown)}; there are: {', '.join(CHECKS)}", file=sys.stderr)
         return 2
+    if SQL_VARIABLE in os.environ:  # one of those that run beside each other: the first process ends it
+        return carry_out(names)
+    os.environ[SQL_VARIABLE] = str(SQL)
     try:
-        return carry_out(names or list(CHECKS))
+        with ended_with(SQL):
+            return carry_out(names or list(CHECKS))
     finally:
-        if SQL_VARIABLE not in os.environ:
-            shutil.rmtree(SQL, ignore_errors=True)
+        shutil.rmtree(SQL, ignore_errors=True)
 
 
 def beside_each_other(names: list[str], times: list[tuple[str, float]]) -> bool:
@@ -219,22 +224,25 @@ def beside_each_other(names: list[str], times: list[tuple[str, float]]) -> bool:
     def alone(name: str) -> tuple[subprocess.CompletedProcess[str], float]:
         began = time.monotonic()
         argv = [PYTHON, str(Path(__file__).resolve()), name]
-        env = {**os.environ, SQL_VARIABLE: str(SQL)}
         done = subprocess.run(
-            argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env
+            argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
         return done, time.monotonic() - began
 
     with ThreadPoolExecutor(2) as pool:
         running = {pool.submit(alone, name): name for name in names}
-        for future in as_completed(running):
-            done, seconds = future.result()
-            print(done.stdout, end="", flush=True)
-            if done.returncode != 0:
-                pool.shutdown(wait=False, cancel_futures=True)
-                return False
-            times.append((running[future], seconds))
-            unsteady.extend(named_unsteady(done.stdout))
+        try:
+            for future in as_completed(running):
+                done, seconds = future.result()
+                print(done.stdout, end="", flush=True)
+                if done.returncode != 0:
+                    pool.shutdown(wait=False, cancel_futures=True)
+                    return False
+                times.append((running[future], seconds))
+                unsteady.extend(named_unsteady(done.stdout))
+        except BaseException:  # told to end: the threads would wait for what they started
+            end_left(SQL)
+            raise
     return True
 
 

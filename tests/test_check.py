@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
+
+import pytest
+
+from tests.support.ending import end_left, naming
+from tests.support.waiting import eventually
 
 ROOT = Path(__file__).resolve().parents[1]
 CALL = """
@@ -108,3 +116,29 @@ def test_checks_run_in_their_order_and_those_that_wait_beside_each_other() -> No
 def test_what_a_check_beside_another_named_as_unsteady_is_named_again_at_the_end() -> None:
     program = "print(check.named_unsteady('..F\\n==> UNSTEADY: tests/a.py::test_b[c] failed once and passed alone\\n'))"
     assert said_by(program) == "['tests/a.py::test_b[c]']\n"
+
+
+def _runs(mark: Path, word: str) -> bool:
+    return any(word in Path(f"/proc/{pid}/cmdline").read_text(errors="replace") for pid in naming(mark))
+
+
+@pytest.mark.parametrize("names", [["postgres-tests"], ["postgres-tests", "browser-tests"]], ids=["alone", "beside"])
+def test_what_the_checks_started_ends_with_them(names: list[str], tmp_path: Path) -> None:
+    """Told to end while its tests run on a PostgreSQL."""
+    own = {name: value for name, value in os.environ.items() if name != "PADDOCK_TESTS_SQL"}
+    with (tmp_path / "said").open("wb") as said:
+        argv = [sys.executable, "scripts/check.py", *names]
+        process = subprocess.Popen(argv, cwd=ROOT, env=own, stdin=subprocess.DEVNULL, stdout=said, stderr=said)
+    mark = Path(tempfile.gettempdir()) / f"paddock-sql-{process.pid}-said"  # in the environment of all it starts
+    try:
+        started = eventually(
+            lambda: (_runs(mark, "postgres") and _runs(mark, "--cluster")) or process.poll() is not None, timeout_s=180
+        )
+        assert started and process.poll() is None, (tmp_path / "said").read_text()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=180) == 128 + signal.SIGTERM, (tmp_path / "said").read_text()
+        assert naming(mark) == []
+    finally:
+        process.kill()
+        process.wait()
+        end_left(mark)

@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 from tests.perf.account import own_group
-from tests.perf.ending import ended_with
+from tests.support.ending import ended_with
 
 NAMES = ("render", "lists", "deploy", "push", "links", "loadtools")
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.perf.ending import end_left, naming
+from tests.support.ending import end_left, naming
 from tests.support.waiting import eventually
 
 ROOT = Path(__file__).resolve().parents[2]

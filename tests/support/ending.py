@@ -1,4 +1,4 @@
-"""Ending a benchmark early: what it started ends with it, whether by Ctrl-C or by a signal from elsewhere."""
+"""Ending a benchmark or the checks early: what they started ends with them, by Ctrl-C or a signal from elsewhere."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ GRACE_S = 10.0
 def ended_with(folder: Path) -> Iterator[None]:
     """Signals that would end this process at once leave by SystemExit instead, so that every `finally` is gone
     through; a second one changes nothing. Whatever still names `folder` afterwards is ended."""
-    before = {number: signal.signal(number, _leave) for number in SIGNALS}
+    heeded = [number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN]  # nohup(1) has it ignored
+    before = {number: signal.signal(number, _leave) for number in heeded}
     try:
         yield
     finally:
