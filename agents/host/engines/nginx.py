@@ -32,8 +32,7 @@ class Server(Engine):
     def is_replaced(self, before: Generation) -> bool:
         """New workers are there at once, but as long as the old ones have not left they accept too: not until every
         one of them is shutting down does each answer come from the new configuration."""
-        fresh = processes.children(before.pid, living=False) - before.workers
-        if not any(_accepts(child) for child in fresh):
+        if not _ready(before):
             return False
         # A number may be another process's by now.
         return not any(_accepts(child) and processes.parent(child) == before.pid for child in before.workers)
@@ -46,12 +45,13 @@ class Server(Engine):
         signal reaches it, and then it has told all the old ones to leave (ngx_master_process_cycle). That there are
         new ones must follow from the reload: where one of the old has ended by itself it need not.
         """
+        if before.relieved or not _ready(before):  # mostly so: asked first, since it costs least
+            return False
         titles = {child: processes.title(child) for child in before.workers}
-        if before.relieved or not all(titles.values()) or any(LEAVING in title for title in titles.values()):
+        if not all(titles.values()) or any(LEAVING in title for title in titles.values()):
             return False
         old = [child for child, title in titles.items() if WORKER in title and processes.parent(child) == before.pid]
-        fresh = processes.children(before.pid) - before.workers
-        if sum(_accepts(child) for child in fresh) < len(old):
+        if len(_ready(before)) < len(old):
             return False
         before.relieved = True
         try:
@@ -60,6 +60,11 @@ class Server(Engine):
         except OSError:  # nginx will tell them
             return False
         return True
+
+
+def _ready(before: Generation) -> list[int]:
+    """The workers that came after those of before and take connections."""
+    return [child for child in processes.children(before.pid, living=False) - before.workers if _accepts(child)]
 
 
 def _accepts(pid: int) -> bool:
