@@ -34,8 +34,11 @@ class Expression:
 
 @dataclass(frozen=True)
 class Condition:
+    """`alone`: a rewrite rule says it by its pattern alone, since the server's tests see another path."""
+
     own: Expression
     but_not: tuple[Expression, ...]
+    alone: bool = False
 
     def as_one(self) -> str:
         """One expression for both, for sections that take only one."""
@@ -48,6 +51,10 @@ class Condition:
         """One expression that takes the whole path, and keeps the captures of its own."""
         lookaheads = "".join(f"(?!{_found(item)})" for item in self.but_not)
         return f"^{lookaheads}(?={_found(self.own)})(?s:.*)$"
+
+    def as_pattern(self) -> str:
+        """One expression for both, which finds its own at the same place and so keeps the captures."""
+        return f"^{''.join(f'(?!{_anywhere(item)})' for item in self.but_not)}{_anywhere(self.own)}"
 
     def below_root(self) -> str:
         """The same, for a section whose expression also sees targets as they came: it matches none without a first /.
@@ -142,6 +149,12 @@ def _from_start(expression: Expression) -> str:
         return text[1:]
     inner = f"(?:{text})" if "|" in _outside_groups(text) else text
     return inner if expression.is_anchored else f".*{inner}"
+
+
+def _anywhere(expression: Expression) -> str:
+    """It holds of the path that begins here."""
+    text = expression.text[1:]
+    return text if expression.is_anchored and not expression.nocase else _found(expression)
 
 
 def _found(expression: Expression) -> str:

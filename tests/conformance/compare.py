@@ -1,8 +1,7 @@
-"""What two servers answered, compared: status, body, and the headers that a site controls."""
+"""What servers answered to generated requests, beside nginx's answers."""
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -10,19 +9,12 @@ from pathlib import Path
 
 from panel.rendering.spec import InstallSpec, SiteSpec
 from tests.conformance.concerned import met
+from tests.conformance.differing import difference
 from tests.conformance.explained import Case, explanation
+from tests.conformance.explained.twins import Twin, twins
 from tests.conformance.generator import Generated
 from tests.conformance.servers import NGINX, Engine, refusal, serving
 from tests.conformance.wire import Answer, Broken, Connection, Request
-
-# What a SiteSpec decides of an answer's head. Everything else (Server, Date, ETag...) is the server's own.
-CONTROLLED = (
-    "location", "cache-control", "www-authenticate", "content-encoding", "x-one", "x-two", "x-app", "content-range",
-    "strict-transport-security", "alt-svc", "content-type",
-)  # fmt: skip
-_OWN_PAGE = re.compile(
-    rb"<center>(nginx|gallop)[^<]*</center>|<address>Apache|<!DOCTYPE HTML PUBLIC|<html style=\"height:100%\">"
-)
 
 
 @dataclass(frozen=True)
@@ -69,78 +61,89 @@ def _answer(connection: Connection, request: Request) -> Answer:
         return Answer(-1, {}, f"{type(error).__name__}: {error}".encode())
 
 
-def difference(nginx: Answer, other: Answer) -> str:
-    """How `other` departs from nginx's answer; empty when it does not."""
-    if other.status != nginx.status:
-        return f"{other.status} {other.body[:80]!r}, nginx {nginx.status} {nginx.body[:80]!r}"
-    if nginx.status == 400:
-        return ""  # no request, so no site's headers
-    for name in CONTROLLED:
-        ours, theirs = _value(name, other), _value(name, nginx)
-        if ours != theirs:
-            return f"{nginx.status} {name}: {ours!r}, nginx {theirs!r}"
-    if ("expires" in nginx.headers) != ("expires" in other.headers):
-        return f"{nginx.status} expires: {other.headers.get('expires')!r}, nginx {nginx.headers.get('expires')!r}"
-    if nginx.body != other.body and not (_OWN_PAGE.search(nginx.body) and _is_own_page(other)):
-        return f"{nginx.status} body {other.body[:120]!r}, nginx {nginx.body[:120]!r}"
-    return ""
+@dataclass(frozen=True)
+class Beside:
+    """nginx's answer to one request, and its answers to what OpenLiteSpeed may take that for."""
 
-
-def _is_own_page(answer: Answer) -> bool:
-    return answer.status >= 300 and _OWN_PAGE.search(answer.body) is not None
-
-
-def _value(name: str, answer: Answer) -> str:
-    value = answer.headers.get(name, "")
-    if name == "location":
-        return re.sub("%[0-9a-f]{2}", lambda found: found[0].upper(), value)  # equal: RFC 3986 section 6.2.2.1
-    if name == "content-type":
-        if _OWN_PAGE.search(answer.body) or not answer.body:
-            return ""  # the server's own page
-        return value.partition(";")[0].lower()
-    return value
+    nginx: Answer
+    twins: tuple[tuple[Twin, Answer, Answer], ...] = ()
 
 
 def ask_all(
     engine: Engine, batch: Sequence[Generated], root: Path, port: int
-) -> tuple[InstallSpec | None, list[list[Answer]]]:
+) -> tuple[InstallSpec, list[list[Answer]]]:
     """What an engine answers to each site's requests, and the install that it had while it did."""
-    if not batch:
-        return None, []
     with serving(engine, [item.spec for item in batch], root, port) as install:
         return install, [answers(port, item.requests) for item in batch]
 
 
+def ask_nginx(engines: Sequence[Engine], batch: Sequence[Generated], root: Path, port: int) -> list[list[Beside]]:
+    """What the engines' answers are held against."""
+    taken = any(engine.engine == "openlitespeed" for engine in engines)
+    with serving(NGINX, [item.spec for item in batch], root, port):
+        return [_beside(port, item.requests) if taken else _alone(port, item.requests) for item in batch]
+
+
+def _alone(port: int, requests: Sequence[Request]) -> list[Beside]:
+    return [Beside(answer) for answer in answers(port, requests)]
+
+
+def _beside(port: int, requests: Sequence[Request]) -> list[Beside]:
+    found: list[Beside] = []
+    for request, nginx in zip(requests, answers(port, requests), strict=True):
+        every = twins(request)
+        given = answers(port, [asked for twin in every for asked in twin.asked])
+        found.append(Beside(nginx, tuple(zip(every, given[::2], given[1::2], strict=True))))
+    return found
+
+
+def groups(engines: Sequence[Engine], batch: Sequence[Generated], root: Path) -> dict[tuple[int, ...], list[Engine]]:
+    """The engines by the sites that they can have: another site may be the default where one is left out."""
+    found: dict[tuple[int, ...], list[Engine]] = {}
+    for engine in engines:
+        taken = tuple(n for n, item in enumerate(batch) if not refusal(engine, item.spec, root))
+        found.setdefault(taken, []).append(engine)
+    return {taken: same for taken, same in found.items() if taken}
+
+
 def known_departure(
-    engine: Engine, spec: SiteSpec, install: InstallSpec, request: Request, nginx: Answer, other: Answer
+    engine: Engine, specs: Sequence[SiteSpec], install: InstallSpec, request: Request, beside: Beside, other: Answer
 ) -> str:
     """The name of the documented departure that the answer is, or nothing."""
-    meets = met([spec], install, request.host or "", spec.blocks[0].listens[0].port, request.target)
-    return explanation(engine.name, Case(request, nginx, other, meets))
+    port = specs[0].blocks[0].listens[0].port
+    asked = beside.twins[-1][0].request if engine.engine == "openlitespeed" else request
+    meets = met(specs, install, asked.host or "", port, asked.target)
+    return explanation(engine.name, Case(request, beside.nginx, other, meets, beside.twins))
 
 
 def departures(engines: Sequence[Engine], batch: Sequence[Generated], root: Path, port: int) -> Outcome:
-    """Every engine's answers beside nginx's."""
-    _, expected = ask_all(NGINX, batch, root, port)
+    """Every engine's answers beside those of an nginx with the same sites."""
     found = Outcome()
-    for engine in engines:
-        taken = [n for n, item in enumerate(batch) if not refusal(engine, item.spec, root)]
-        install, given = ask_all(engine, [batch[n] for n in taken], root, port)
-        for number, ours in zip(taken, given, strict=True):
-            assert install is not None
-            _compare(found, engine, batch[number], install, zip(ours, expected[number], strict=True))
+    for taken, same in groups(engines, batch, root).items():
+        some = [batch[number] for number in taken]
+        expected = ask_nginx(same, some, root, port)
+        for engine in same:
+            install, given = ask_all(engine, some, root, port)
+            for item, ours, theirs in zip(some, given, expected, strict=True):
+                specs = [other.spec for other in some]
+                _compare(found, engine, specs, item, install, zip(ours, theirs, strict=True))
     return found
 
 
 def _compare(
-    found: Outcome, engine: Engine, item: Generated, install: InstallSpec, pairs: Iterable[tuple[Answer, Answer]]
+    found: Outcome,
+    engine: Engine,
+    specs: Sequence[SiteSpec],
+    item: Generated,
+    install: InstallSpec,
+    pairs: Iterable[tuple[Answer, Beside]],
 ) -> None:
     """`pairs`: the engine's answer and nginx's to each of the site's requests."""
-    for request, (answer, nginx) in zip(item.requests, pairs, strict=True):
+    for request, (answer, beside) in zip(item.requests, pairs, strict=True):
         found.compared += 1
-        if not (what := difference(nginx, answer)):
+        if not (what := difference(beside.nginx, answer)):
             continue
-        if name := known_departure(engine, item.spec, install, request, nginx, answer):
+        if name := known_departure(engine, specs, install, request, beside, answer):
             found.known[f"{engine.name}: {name}"] += 1
         else:
             found.unexplained.append(Departure(engine.name, item.spec, request, what))

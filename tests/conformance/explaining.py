@@ -15,10 +15,10 @@ from panel.rendering.explain import Request as Question
 from panel.rendering.normalise import normalise, split_target
 from panel.rendering.outcome import Outcome
 from panel.rendering.spec import Header, ServerBlock, SiteSpec
-from tests.conformance.compare import Departure, answers, known_departure
+from tests.conformance.compare import Departure, ask_all, ask_nginx, groups, known_departure
 from tests.conformance.compare import Outcome as Compared
 from tests.conformance.generator import FILES, Generated
-from tests.conformance.servers import NGINX, Engine, refusal, serving
+from tests.conformance.servers import NGINX, Engine
 from tests.conformance.wire import Answer, Request
 
 MARK = "X-Place"
@@ -121,13 +121,8 @@ def departures(engines: Sequence[Engine], batch: Sequence[Generated], root: Path
     it can have, since another site may be the default then."""
     sites = [Generated(marked(item.spec), item.requests) for item in batch]
     found = Compared()
-    groups: dict[tuple[int, ...], list[Engine]] = {}
-    for engine in engines:
-        taken = tuple(n for n, item in enumerate(sites) if not refusal(engine, item.spec, root))
-        groups.setdefault(taken, []).append(engine)
-    for taken, same in groups.items():
-        if taken:
-            _compare(found, same, [sites[n] for n in taken], root, port, www)
+    for taken, same in groups(engines, sites, root).items():
+        _compare(found, same, [sites[n] for n in taken], root, port, www)
     return found
 
 
@@ -137,17 +132,15 @@ def _compare(
     """nginx and the engines beside it in turn."""
     specs = [item.spec for item in sites]
     promises = [[told(specs, request, port) for request in item.requests] for item in sites]
-    expected: list[list[Answer]] = []
+    expected = ask_nginx(engines, sites, root, port)
     for engine in (NGINX, *engines):
-        with serving(engine, specs, root, port) as install:
-            given = [answers(port, item.requests) for item in sites]
-        expected = expected or given
+        install, given = ask_all(engine, sites, root, port)
         for item, told_, ours, theirs in zip(sites, promises, given, expected, strict=True):
-            for request, promise, answer, nginx in zip(item.requests, told_, ours, theirs, strict=True):
+            for request, promise, answer, beside in zip(item.requests, told_, ours, theirs, strict=True):
                 found.compared += 1
                 if not (what := fault(promise, request, answer, www)):
                     continue
-                if name := known_departure(engine, item.spec, install, request, nginx, answer):
+                if name := known_departure(engine, specs, install, request, beside, answer):
                     found.known[f"{engine.name}: {name}"] += 1
                 else:
                     found.unexplained.append(Departure(f"explained, {engine.name}", item.spec, request, what))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 from panel.rendering import exclusive, handlers
 from panel.rendering.apache.quoting import RAW_URI, Interpolator, one_quote, rewrite_regex, target
@@ -116,6 +117,8 @@ def rule(
 ) -> list[Directive]:
     """One rule: the location's expression, what it excludes, and further tests of files."""
     found: list[Directive] = []
+    if condition.alone and condition.but_not:
+        condition = Condition(exclusive.Expression(condition.as_pattern()), ())
     for item in condition.but_not:
         nocase = ["[NC]"] if item.nocase else []
         found.append(
@@ -267,7 +270,7 @@ def with_rest(place: Place, condition: Condition) -> Condition:
     if not (place.location.alias and place.is_prefix):
         return condition
     own = exclusive.Expression(condition.own.text + "(.*)$")
-    return Condition(own, condition.but_not)
+    return replace(condition, own=own)
 
 
 def file_of(place: Place, item: str, root: str, words: Interpolator, field: str) -> str:

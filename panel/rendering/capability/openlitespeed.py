@@ -83,6 +83,13 @@ def _proxies(locations: Iterable[Location]) -> bool:
     return any(location.handler == "proxy" for location in locations)
 
 
+def _is_by_rule(location: Location) -> bool:
+    """Whether a rewrite rule answers, before a context is chosen."""
+    if location.handler == "proxy":
+        return bool(location.proxy_uri)
+    return location.handler == "return" and not answers.is_file(location)
+
+
 def _answers_itself(location: Location) -> bool:
     return location.handler == "return" and bool(location.return_value)
 
@@ -189,6 +196,8 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
         missing("OpenLiteSpeed does not add headers to what PHP is asked", "none",
                 lambda context: context.owner.handler == "php"),
         differs("OpenLiteSpeed adds the header beside one of that name that the client sent", "both are passed on"),
+        missing("OpenLiteSpeed adds no headers to what is asked by a path that it has replaced", "none",
+                lambda context: _is_by_rule(context.owner)),
     ),
     "Location.websocket": (
         missing("OpenLiteSpeed upgrades by prefix only", "a location that begins with a path",
@@ -197,8 +206,9 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
     ),
     "Location.expires": (
         differs("OpenLiteSpeed says public with the times of files", "Cache-Control: public, max-age=N",
-                lambda context: context.owner.handler in ("static", "php")),
-        differs("OpenLiteSpeed has no times in the past", "Cache-Control: no-cache without an Expires",
+                lambda context: context.owner.handler in ("static", "php") or answers.is_file(context.owner)),
+        differs("OpenLiteSpeed has no times in the past",
+                "Cache-Control: no-cache without an Expires, with errors too",
                 lambda context: context.owner.expires.startswith(("-", "epoch"))),
         missing("OpenLiteSpeed gives times only to what it answers from files", "none with redirects and errors",
                 lambda context: context.owner.handler == "return" and not answers.is_file(context.owner)),
@@ -251,6 +261,10 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
     "Header.always": (
         differs("OpenLiteSpeed sends it with errors as well", "the header is always sent",
                 lambda context: not context.owner.always),
+    ),
+    "Location.headers": (
+        missing("OpenLiteSpeed gives such an answer without headers of the location", "the answer without them",
+                lambda context: _is_by_rule(context.owner)),
     ),
     "Header.value": (
         missing("OpenLiteSpeed has no variables in headers", "a fixed value",

@@ -39,6 +39,7 @@ def context(
 ) -> list[Node]:
     source, at = place.location, place.pointer
     handlers.check(source, at)
+    _check_asked(source, at)
     by_prefix = plain_prefix and place.is_prefix and source.handler != "return"
     body = [*_HANDLERS[source.handler](spec, place, by_prefix)]
     if source.handler not in ("deny", "return"):
@@ -55,6 +56,19 @@ def context(
         return []  # the script handler's suffix says it all
     name = value(source.pattern, f"{at}/pattern") if by_prefix else f"exp:{_pattern(place, condition)}"
     return [block("context", value(name, f"{at}/pattern"), body=body)]
+
+
+def _check_asked(source: Location, at: str) -> None:
+    """What a rule hands to an upstream never comes to a context, which is what asks who may come in."""
+    breaks = any(item.flag == "break" for item in source.rewrites)
+    if source.handler == "proxy" and (source.proxy_uri or breaks) and handlers.asks_access(source):
+        field = "access_rules" if source.access_rules else "basic_auth"
+        other = "another path for the upstream" if source.proxy_uri else "a rewrite that ends in break"
+        raise NotExpressible(
+            f"{at}/{field}",
+            f"OpenLiteSpeed would not ask this: the location has {other}, and such requests reach the upstream before "
+            "anybody is asked who may come in. Leave the path as it is, or ask in the application",
+        )
 
 
 def _plain_php(source: Location) -> Location:

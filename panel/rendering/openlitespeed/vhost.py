@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from panel.rendering import checks, handlers, logformats, reach, snippets
 from panel.rendering.apache import rewrites, rewriting
 from panel.rendering.apache.quoting import RAW_URI, rewrite_regex
@@ -166,7 +168,8 @@ def _rewrite(spec: SiteSpec, install: InstallSpec, number: int, found: Locations
         rules += _to_https(secure[0].port if secure else 443)
     if not prefixes_suffice(found):  # a prefix context adds the slash by itself
         rules += rewriting.missing_slashes(found)
-    chosen = conditions(found)
+    # A rule's pattern sees the path without /./, its conditions see %{REQUEST_URI} with it.
+    chosen = {place: replace(condition, alone=True) for place, condition in conditions(found).items()}
     if rewrites.are_used(source):
         rules += _rewritten(spec, source, found, chosen, server, number)
     for place, condition in chosen.items():
@@ -224,6 +227,7 @@ def _redirects_of(spec: SiteSpec, other: int, hosts: str) -> list[Directive]:
     found = locations_of(source, f"/blocks/{other}")
     lines: list[Directive] = []
     for place, condition in conditions(found).items():
+        condition = replace(condition, alone=True)
         words = rewriting.interpolator(place, source.names[0])
         lines += rewriting.rules(place, condition, "", words, ",QSD")
     return [part for line in lines for part in _for_hosts(line, hosts)]
@@ -258,7 +262,7 @@ def _proxied(spec: SiteSpec, place: Place, condition: Condition) -> list[Directi
     text = condition.own.text
     own = Expression(f"{text[:-1]}()$" if source.match == "=" else f"{text}(.*)$")
     url = f"http://{upstream_app(spec, source, at)}{source.proxy_uri}$1"
-    return rewriting.rule(Condition(own, condition.but_not), [], url, "[P,L]", at)
+    return rewriting.rule(replace(condition, own=own), [], url, "[P,L]", at)
 
 
 def _no_scripts(place: Place, condition: Condition) -> list[Directive]:

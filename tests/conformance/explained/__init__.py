@@ -14,16 +14,13 @@ EXPLAINED = (*apache.EXPLAINED, *openlitespeed.EXPLAINED)
 
 
 def explanation(engine: str, case: Case) -> str:
-    """The name of the documented departure that this is, or nothing. Any of OpenLiteSpeed's computed differences that
-    has no rule here stands for whatever its location answers."""
+    """The name of the documented departure that this is, or nothing."""
     if case.other.status <= 0:  # no answer at all is never one that is merely different
         return ""
-    shown = case.met.shown
-    for item in EXPLAINED:
-        seen = not item.shown or any(text.startswith(item.shown) for text in shown)
+    if engine in openlitespeed.NAMES:
+        return openlitespeed.explained(case)
+    for item in apache.EXPLAINED:
+        seen = not item.shown or any(text.startswith(item.shown) for text in case.met.shown)
         if engine in item.engines and seen and item.applies(case):
             return item.name
-    if engine == "openlitespeed":
-        narrow = tuple(item.shown for item in EXPLAINED if item.shown and engine in item.engines)
-        return next((f"“{text}”" for text in sorted(shown) if not text.startswith(narrow)), "")
     return ""

@@ -7,15 +7,21 @@ from dataclasses import dataclass, field
 
 from panel.rendering.normalise import BadPath, normalise, split_target
 from tests.conformance.concerned import Met
+from tests.conformance.explained.twins import Twin
 from tests.conformance.wire import Answer, Request
 
 
 @dataclass(frozen=True)
 class Case:
+    """`twins`: what nginx answers to each request that OpenLiteSpeed may take this for, and to the same with GET. `get`:
+    the latter, where `nginx` is the former."""
+
     request: Request
     nginx: Answer
     other: Answer
     met: Met = field(default_factory=Met)
+    twins: tuple[tuple[Twin, Answer, Answer], ...] = ()
+    get: Answer | None = None
 
     @property
     def statuses(self) -> tuple[int, int]:

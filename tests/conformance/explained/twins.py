@@ -1,0 +1,117 @@
+"""Requests as OpenLiteSpeed takes them: what it answers must be nginx's answer to the other spelling.
+
+So such a request is compared as any other is, and not excused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from tests.conformance.wire import Request
+
+
+@dataclass(frozen=True)
+class Taken:
+    """`as_`: the request that it is taken for, or the same."""
+
+    name: str
+    text: str
+    as_: Callable[[Request], Request]
+    engines: tuple[str, ...] = ("openlitespeed",)
+
+
+def _without_dot(request: Request) -> Request:
+    name, colon, port = (request.host or "").partition(":")
+    return replace(request, host=f"unknown.invalid{colon}{port}") if name.endswith(".") else request
+
+
+def _path(change: Callable[[str], str]) -> Callable[[Request], Request]:
+    def changed(request: Request) -> Request:
+        path, mark, query = request.target.partition("?")
+        return replace(request, target=change(path) + mark + query)
+
+    return changed
+
+
+def _origin_form(request: Request) -> Request:
+    found = re.match(r"http://[^/?#]*", request.target)
+    return replace(request, target=request.target[found.end() :] or "/") if found else request
+
+
+def _final_dots(path: str) -> str:
+    """nginx resolves them always, so letters stand in their place."""
+    return re.sub(r"/(\.\.?)$", lambda found: "/" + "_" * len(found[1]), path)
+
+
+TAKEN = (
+    Taken(
+        "absolute form",
+        "A request target with scheme and host (as sent to forward proxies) goes to the site of the Host header, and "
+        "reaches an application as it came; nginx takes scheme and host off, and goes by that host.",
+        _origin_form,
+    ),
+    Taken(
+        "final dot",
+        "A Host that ends in a dot is a name of its own, which the default server answers; nginx takes no notice of "
+        "the dot.",
+        _without_dot,
+    ),
+    Taken(
+        "fragment",
+        "A # in a request target is a letter of the path; nginx cuts the target there. No browser sends one.",
+        _path(lambda path: path.replace("#", "%23")),
+    ),
+    Taken(
+        "encoded NUL",
+        "A path ends at %00; nginx refuses it with 400.",
+        _path(lambda path: path.partition("%00")[0]),
+    ),
+    Taken(
+        "malformed path",
+        "A % that begins no %XX is a letter of the path, and where it is followed by letters the path is that of no "
+        "file; nginx refuses it with 400.",
+        _path(lambda path: re.sub("%(?![0-9A-Fa-f]{2})", "%25", path)),
+    ),
+    Taken(
+        "final dot segment",
+        "A path that ends in /.. or /. is not resolved: it is redirected to with a final / where it leads to a folder, "
+        "and else looked for as any other name.",
+        _path(_final_dots),
+    ),
+    Taken(
+        "? in a path",
+        "Where a fallback or a rewrite answers a path that holds %3F, what follows is its query; nginx takes it for a "
+        "part of the path.",
+        lambda request: replace(request, target=request.target.replace("%3F", "?", 1)),
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Twin:
+    """What a request may be taken for, and by which habits."""
+
+    request: Request
+    names: tuple[str, ...]
+
+    @property
+    def asked(self) -> tuple[Request, Request]:
+        """What nginx is asked: the request, and the same with GET."""
+        plain = self.request.method in ("GET", "HEAD")
+        return self.request, self.request if plain else replace(self.request, method="GET", body="")
+
+
+def twins(request: Request) -> list[Twin]:
+    """The request that OpenLiteSpeed takes this for; the one before the last habit too, which holds of some paths."""
+    names: list[str] = []
+    found: list[Twin] = []
+    for item in TAKEN:
+        other = item.as_(request)
+        if item is TAKEN[-1] and other != request:
+            found.append(Twin(request, tuple(names)))
+        if other != request:
+            names.append(item.name)
+            request = other
+    return [*found, Twin(request, tuple(names))]
