@@ -13,6 +13,7 @@ from panel.rendering.handlers import asks_access
 from panel.rendering.locations import locations_of
 from panel.rendering.openlitespeed import answers, scripts
 from panel.rendering.openlitespeed.vhost import REFUSALS
+from panel.rendering.rewriting import redirects
 from panel.rendering.spec import Location
 
 _DECODED = "OpenLiteSpeed sends a rewritten path to an upstream decoded"
@@ -84,9 +85,11 @@ def _proxies(locations: Iterable[Location]) -> bool:
 
 
 def _is_by_rule(location: Location) -> bool:
-    """Whether a rewrite rule answers, before a context is chosen."""
+    """Whether a rewrite rule answers all or some of it, before a context is chosen."""
+    if any(redirects(item) for item in location.rewrites):
+        return True
     if location.handler == "proxy":
-        return bool(location.proxy_uri)
+        return bool(location.proxy_uri) or any(item.flag == "break" for item in location.rewrites)
     return location.handler == "return" and not answers.is_file(location)
 
 
@@ -210,10 +213,12 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
         differs("OpenLiteSpeed has no times in the past",
                 "Cache-Control: no-cache without an Expires, with errors too",
                 lambda context: context.owner.expires.startswith(("-", "epoch"))),
-        missing("OpenLiteSpeed gives times only to what it answers from files", "none with redirects and errors",
-                lambda context: context.owner.handler == "return" and not answers.is_file(context.owner)),
-        missing("OpenLiteSpeed redirects to the final / before it looks at the location", "no times with that redirect",
-                lambda context: context.owner.handler == "proxy"),
+        missing("OpenLiteSpeed gives times only to files",
+                "none with redirects, errors, and what PHP and upstreams answer",
+                lambda context: context.owner.handler in ("php", "proxy") or _is_by_rule(context.owner)),
+        missing("OpenLiteSpeed redirects to the final / before it looks at the location",
+                "no times and headers of the location with that redirect",
+                lambda context: context.owner.handler != "return"),
     ),
     "Location.cache": (
         differs("OpenLiteSpeed's cache module keeps the answers of all sites in one folder and has no limit of size",
@@ -263,8 +268,14 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
                 lambda context: not context.owner.always),
     ),
     "Location.headers": (
-        missing("OpenLiteSpeed gives such an answer without headers of the location", "the answer without them",
+        missing("OpenLiteSpeed gives such an answer without headers", "the answer without them",
                 lambda context: _is_by_rule(context.owner)),
+    ),
+    "ServerBlock.headers": (
+        differs("OpenLiteSpeed gives such headers only with what a location's context answers",
+                "none with redirects and errors that are fixed, and what a rule hands to an upstream",
+                lambda context: any(map(_is_by_rule, context.owner.locations))
+                or any(map(redirects, context.owner.rewrites))),
     ),
     "Header.value": (
         missing("OpenLiteSpeed has no variables in headers", "a fixed value",

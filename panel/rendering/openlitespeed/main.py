@@ -23,6 +23,7 @@ def main(install: InstallSpec, *, user: str, workers: int, pid_file: str, temp_d
         directive("showVersionNumber", 0),
         directive("disableWebAdmin", 1),
         directive("autoLoadHtaccess", 0),
+        directive("useIpInProxyHeader", 0, comment="who asks is the connection's address, not what a header says"),
         block("errorlog", f"{install.log_dir}/error.log", body=[directive("logLevel", "NOTICE")]),
         block("accesslog", f"{install.log_dir}/access.log", body=[directive("keepDays", 30)]),
         block("tuning", body=_tuning()),

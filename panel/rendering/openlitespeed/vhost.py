@@ -253,7 +253,7 @@ def _has_body(source: Location) -> bool:
 def _to_https(port: int) -> list[Directive]:
     host = "%{SERVER_NAME}" if port == 443 else f"%{{SERVER_NAME}}:{port}"
     target = f"https://{host}%{{ENV:{RAW_URI}}}"
-    return [directive("RewriteCond", "%{HTTPS}", "!on"), directive("RewriteRule", "^", target, "[R=301,NE,L]")]
+    return [directive("RewriteCond", "%{HTTPS}", "!on"), directive("RewriteRule", "^", target, "[R=301,NE,QSD,L]")]
 
 
 def _proxied(spec: SiteSpec, place: Place, condition: Condition) -> list[Directive]:

@@ -13,8 +13,8 @@ from tests.conformance.wire import Answer, Request
 
 @dataclass(frozen=True)
 class Case:
-    """`twins`: what nginx answers to each request that OpenLiteSpeed may take this for, and to the same with GET. `get`:
-    the latter, where `nginx` is the former."""
+    """`twins`: what nginx answers to each request that OpenLiteSpeed may take this for, and to the same with GET.
+    `get`: the latter, where `nginx` is the former."""
 
     request: Request
     nginx: Answer

@@ -21,6 +21,7 @@ from tests.conformance.wire import Answer
 NAMES = ("openlitespeed",)
 _OWN = b'<html style="height:100%">'  # its own page, as far as pages are compared
 _METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE")
+_SITES = ("x-one", "x-two", "x-a", "x-b")
 _SENT = (200, 206, 304, 416)
 
 
@@ -64,7 +65,7 @@ def _as_taken(case: Case, twin: Twin, nginx: Answer, get: Answer) -> Case:
     for old, new in words:
         if old != new:
             body = body.replace(old.encode("latin-1"), new.encode("latin-1"))
-            location = location.replace(old, new) if location else location
+            location = location.replace(old, new) if location and not old.startswith("http://") else location
     location = location.replace("#", "%23") if location and "#" in came.target else location
     return replace(case, request=is_, nginx=nginx, get=get, other=_with(case.other, body=body, location=location))
 
@@ -107,6 +108,7 @@ def _error(case: Case, status: int) -> Answer:
         content_range=None,
         cache_control=None,
         expires=None,
+        x_app=None,
     )
 
 
@@ -122,13 +124,14 @@ def _methods(case: Case) -> Answer | None:
         return None
     if method == "TRACE" and case.other.status == 200 and case.other.headers.get("x-app"):
         return _with(case.get, body=re.sub(rb"\bGET\b", b"TRACE", case.get.body, count=1))
-    if method in ("POST", "OPTIONS") or case.get.status not in _SENT:
+    given = (*_SENT, 403) if case.other.status == 501 else _SENT  # the folder is there, if nothing that it shows
+    if method in ("POST", "OPTIONS") or case.get.status not in given:
         return case.get
     return _with(_error(case, 501), cache_control=None)
 
 
 def _folder_without_index(case: Case) -> Answer | None:
-    return _error(case, 404) if case.nginx.status == 403 and _is_folder(case) else None
+    return _error(case, 404) if case.statuses == (403, 404) and _is_folder(case) else None
 
 
 def _is_folder(case: Case) -> bool:
@@ -176,11 +179,20 @@ def _range_of_nothing(case: Case) -> Answer | None:
 def _port_of_the_host(case: Case) -> Answer | None:
     """The redirect goes to the port that the client named, nginx's to the port that it came to."""
     ours, theirs = (answer.headers.get("location", "") for answer in (case.other, case.nginx))
-    encoded = "".join(char if char < "\x80" else f"%{ord(char):02X}" for char in ours).lower()
-    encoded = re.sub(r"%3f([^/?]*)/\?\1$", r"/?\1", encoded)  # the query that was a part of the path, twice
+    encoded = re.sub(r"%3f([^/?]*)/\?\1$", r"/?\1", _encoded(ours))  # the query that was a part of the path, twice
     wanted = re.sub(r"^(http://[^/:]+):\d+", r"\1", theirs)
     same = encoded.removesuffix("?") == wanted.lower().removesuffix("?")
     return _with(case.nginx, location=ours) if ours != theirs and same else None
+
+
+def _encoded(url: str) -> str:
+    return "".join(char if char < "\x80" else f"%{ord(char):02x}" for char in url).lower()
+
+
+def _folders_redirect(case: Case) -> Answer | None:
+    return (
+        _headers_of_rules(replace(case, nginx=_no_times(case) or case.nginx)) if case.statuses == (301, 301) else None
+    )
 
 
 def _slash_first(case: Case) -> Answer | None:
@@ -191,8 +203,8 @@ def _slash_first(case: Case) -> Answer | None:
 
 
 def _leads_to(case: Case, target: str) -> bool:
-    location = case.other.headers.get("location", "")
-    return case.other.status == 301 and re.sub(r"^http://[^/]+/+", "/", location) == re.sub("^/+", "/", target)
+    location = _encoded(case.other.headers.get("location", ""))
+    return case.other.status == 301 and re.sub(r"^http://[^/]+/+", "/", location) == re.sub("^/+", "/", target).lower()
 
 
 def _final_dots(case: Case) -> Answer | None:
@@ -200,20 +212,22 @@ def _final_dots(case: Case) -> Answer | None:
     path, mark, query = case.request.target.partition("?")
     dotted = re.sub(r"/(_{1,2})$", lambda found: "/" + "." * len(found[1]), path)
     leads = any(_leads_to(case, f"{name}/{mark}{query}") for name in (path, dotted))
-    return _with(_error(case, 301), location=case.other.headers["location"]) if dotted != path and leads else None
+    if dotted == path or not leads:
+        return None
+    return _with(_error(case, 301), location=case.other.headers["location"], **_own_headers(case))
 
 
 def _of_no_file(case: Case) -> Answer | None:
-    """A % and letters that are no number."""
-    return _error(case, 404) if re.search("%25[g-zG-Z]", case.request.target) else None
+    """A % and letters that are no number; where a rule is about to answer it, also %3F."""
+    missing = case.other.status == 404 and re.search("%25[g-zG-Z]", case.request.target)
+    refused = case.other.status in (403, 404) and "%3F" in case.request.target
+    return _error(case, case.other.status) if missing or refused else None
 
 
 def _unresolved(case: Case) -> Answer | None:
     """The fallback instead of what the resolved path leads to."""
-    owner = case.met.location or case.met.block
-    tries = (owner is not None and bool(owner.try_files)) or (
-        case.met.block is not None and bool(case.met.block.try_files)
-    )
+    owners = [owner for owner in (case.met.location, case.met.block) if owner]
+    tries = any(owner.try_files for owner in owners)
     return case.other if tries and re.search(r"/(\.\.|%2e%2e)/", case.request.target, re.I) else None
 
 
@@ -251,11 +265,12 @@ def _realm(case: Case) -> Answer | None:
 def _always(case: Case) -> Answer | None:
     if case.nginx.status < 400:
         return None
-    return _with(case.nginx, **{name: case.other.headers[name] for name in _own_headers(case)})  # type: ignore[arg-type]
+    return _with(case.nginx, **_own_headers(case))
 
 
-def _own_headers(case: Case) -> list[str]:
-    return [name for name in ("x-one", "x-two", "x-a", "x-b") if name in case.other.headers]
+def _own_headers(case: Case) -> dict[str, str]:
+    """Those of the site that it sends."""
+    return {name.replace("-", "_"): case.other.headers[name] for name in _SITES if name in case.other.headers}
 
 
 def _headers_of_rules(case: Case) -> Answer | None:
@@ -280,14 +295,14 @@ def _own_text(case: Case) -> Answer | None:
 
 
 def _own_refusals(case: Case) -> Answer | None:
+    """With the location's own headers, which nginx's page has not."""
     if case.nginx.status not in (401, 403):
         return None
-    own = {header.name.lower(): header.value for header in case.met.location.headers} if case.met.location else {}
+    location, kept = case.met.location, case.nginx.headers
     error = _error(case, case.nginx.status)
-    asks = {
-        "www-authenticate": case.nginx.headers[name] for name in ("www-authenticate",) if name in case.nginx.headers
-    }
-    return Answer(error.status, {**error.headers, **asks, **own}, error.body)
+    own = {header.name.lower(): header.value for header in location.headers} if location else {}
+    own |= {"www-authenticate": kept["www-authenticate"]} if "www-authenticate" in kept else {}
+    return Answer(error.status, error.headers | own, error.body)
 
 
 def _runs_a_script(case: Case) -> Answer | None:
@@ -312,9 +327,7 @@ def _index_here(case: Case) -> Answer | None:
         return None
     names = ("index.php", "index.html", "b.txt")
     body, head = case.other.body, case.request.method == "HEAD"
-    is_one = (
-        any(FILES[name].encode().endswith(body) for name in FILES if name.rpartition("/")[2] in names) if body else True
-    )
+    is_one = any(body in FILES[name].encode() for name in FILES if name.rpartition("/")[2] in names) if body else True
     return case.other if head or is_one or b" file=index.php " in body else None
 
 
@@ -330,6 +343,10 @@ def _serves_files(case: Case) -> Answer | None:
     if not cannot or answers.is_file(location) or (case.other.status >= 500 and case.other.status != 501):  # type: ignore[arg-type]
         return None
     return case.other
+
+
+def _circle(case: Case) -> Answer | None:
+    return case.other if case.nginx.status == 500 else None
 
 
 def _letters(case: Case) -> Answer | None:
@@ -360,8 +377,8 @@ COMPRESSION = Departs(
 ROWS = (
     Departs(
         "methods of files",
-        "Files are sent for POST and OPTIONS as for GET; other methods are answered with 501 where there is a file, else "
-        "as GET is, and with 400 where they are unknown. TRACE reaches applications. nginx answers all these with 405.",
+        "Files are sent for POST and OPTIONS as for GET; other methods are answered with 501 where there is a file, "
+        "else as GET is, and with 400 where they are unknown. TRACE reaches applications. nginx answers all with 405.",
         _methods,
     ),
     Departs(
@@ -381,9 +398,15 @@ ROWS = (
     Departs("folder", "", _final_dots),
     Departs("no file", "", _of_no_file),
     Departs(
+        "encoded line feed",
+        "In a path with %0A, $ in a location's expression matches at the very end only; on nginx also before a final "
+        "line feed.",
+        lambda case: case.other if "%0A" in case.request.target else None,
+    ),
+    Departs(
         "dots of a fallback",
-        "A path with .. in it is looked for as it came before a fallback is chosen: where the folder before the dots is "
-        "not there, the fallback answers. nginx resolves it first.",
+        "A path with .. in it is looked for as it came before a fallback is chosen: where the folder before the dots "
+        "is not there, the fallback answers. nginx resolves it first.",
         _unresolved,
     ),
     Departs(
@@ -417,8 +440,10 @@ ROWS = (
     ),
     Departs("own text of errors", "", _own_text, "OpenLiteSpeed answers errors with its own text"),
     Departs("pages of refusals", "", _own_refusals, "OpenLiteSpeed would answer some refused requests twice"),
-    Departs("headers of fixed answers", "", _headers_of_rules, "OpenLiteSpeed gives such an answer without headers"),
-    Departs("times of fixed answers", "", _no_times, "OpenLiteSpeed gives times only to what it answers from files"),
+    Departs("headers of fixed answers", "", _headers_of_rules, "OpenLiteSpeed gives such"),
+    Departs("folder's redirect", "", _folders_redirect, "OpenLiteSpeed redirects to the final / before it looks"),
+    Departs("rewrites in a circle", "", _circle, "rewrites that lead in a circle"),
+    Departs("times of fixed answers", "", _no_times, "OpenLiteSpeed gives times only to files"),
     Departs("public", "", _public, "OpenLiteSpeed says public"),
     Departs("times in the past", "", _past, "OpenLiteSpeed has no times in the past"),
     Departs("realm with other answers", "", _realm, "OpenLiteSpeed names the realm"),

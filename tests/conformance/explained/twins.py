@@ -82,8 +82,8 @@ TAKEN = (
     ),
     Taken(
         "? in a path",
-        "Where a fallback or a rewrite answers a path that holds %3F, what follows is its query; nginx takes it for a "
-        "part of the path.",
+        "Where a fallback or a rewrite answers a path that holds %3F, what follows is its query, or it is refused with "
+        "403 or 404; nginx takes it for a part of the path.",
         lambda request: replace(request, target=request.target.replace("%3F", "?", 1)),
     ),
 )
