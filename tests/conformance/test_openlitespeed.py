@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.conformance.concerned import Met
-from tests.conformance.explained import Case, explanation
+from tests.conformance.explained import Case, explanation, fixed
+from tests.conformance.explained.twins import twins
 from tests.conformance.servers import ENGINES, OPENLITESPEED, engines
 from tests.conformance.wire import Answer, Request
 from tests.support.openlitespeed import VARIABLE, OpenLiteSpeedInstance
@@ -49,7 +50,29 @@ def test_the_copy_has_a_configuration_of_its_own(installed: Path, tmp_path: Path
     assert server.paths["config_root"] == str(server.root / "conf")
 
 
-def test_only_sites_that_it_says_exactly_are_compared() -> None:
-    asked = (Request("/"), Answer(200, {}, b"a"), Answer(404, {}, b"b"))
-    assert explanation("openlitespeed", Case(*asked, Met(frozenset({"it has no variables in headers"}))))
-    assert not explanation("openlitespeed", Case(*asked))
+def test_a_row_excuses_only_the_answer_that_it_says() -> None:
+    shown = frozenset({"OpenLiteSpeed says public with the times of files"})
+    request, plain = Request("/"), Answer(200, {"cache-control": "max-age=60", "expires": "x"}, b"a")
+
+    def name(other: Answer, *texts: str) -> str:
+        return explanation("openlitespeed", Case(request, plain, other, Met(frozenset(texts))))
+
+    public = {**plain.headers, "cache-control": "public, max-age=60"}
+    assert name(Answer(200, public, b"a"), *shown) == "public"
+    assert not name(Answer(200, public, b"a"))
+    assert not name(Answer(200, public, b"b"), *shown)
+    assert not name(Answer(404, public, b"a"), *shown)
+
+
+def test_several_rows_make_one_answer() -> None:
+    request = Request("/none%", "PUT")
+    (twin,) = twins(request)
+    refused, missing = Answer(405), Answer(404, {}, b"<center>nginx</center>")
+    case = Case(
+        request, Answer(400), Answer(404, {}, b'<html style="height:100%">'), Met(), ((twin, refused, missing),)
+    )
+    assert explanation("openlitespeed", case) == "malformed path and methods of files"
+
+
+def test_every_answer_to_a_fixed_case_that_is_excused_names_a_row() -> None:
+    assert all(fixed.known(item.row) for items in fixed.CASES.values() for item in items)

@@ -152,7 +152,7 @@ def _answer(
         if encodes:
             url, flags = _encoded(url, tests, flags, redirects=True)
         return rule(condition, tests, url, flags, at)
-    return rule(condition, [], "-", f"[R={source.return_code},L]", at)
+    return rule(condition, tests, "-", f"[R={source.return_code},L]", at)
 
 
 def _try_files(
@@ -185,7 +185,7 @@ def _try_files(
             found += rule(condition, [*missing, (subject, test)], path, "[PT,L]", at, comment if not found else "")
         missing.append((subject, f"!{test}"))
     field = f"{at}/try_files/{len(files)}"
-    if fallback is not None and fallback.location.return_code in handlers.REDIRECTS and fallback.is_fixed:
+    if fallback is not None and _answers_at_once(fallback, alone=condition.alone):
         return found + _answer(condition, missing, fallback, words, allow_mark, encodes=encodes)  # one for both steps
     if last.startswith("="):
         result, flags = "-", f"[R={int(last[1:])},L]"
@@ -196,6 +196,14 @@ def _try_files(
         if fallback is not None and is_asked_anew(fallback):
             result, flags = _anew(result, flags)
     return found + rule(condition, missing, result, flags, at, comment if not found else "")
+
+
+def _answers_at_once(fallback: Place, *, alone: bool) -> bool:
+    """`alone`: rules run once, so that no other rule and no section gives a fixed answer."""
+    code = fallback.location.return_code or 0
+    if code in handlers.REDIRECTS:
+        return fallback.is_fixed
+    return alone and fallback.location.handler == "return" and code >= 300
 
 
 def is_asked_anew(fallback: Place) -> bool:

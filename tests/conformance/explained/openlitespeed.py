@@ -127,7 +127,8 @@ def _methods(case: Case) -> Answer | None:
     given = (*_SENT, 403) if case.other.status == 501 else _SENT  # the folder is there, if nothing that it shows
     if method in ("POST", "OPTIONS") or case.get.status not in given:
         return case.get
-    return _with(_error(case, 501), cache_control=None)
+    own = _own_headers(case) if method == "TRACE" else {}  # which nginx refuses before it looks at the location
+    return _with(_error(case, 501), cache_control=None, **own)
 
 
 def _folder_without_index(case: Case) -> Answer | None:

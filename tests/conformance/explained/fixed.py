@@ -1,0 +1,91 @@
+"""What OpenLiteSpeed answers to fixed cases otherwise than they expect: to which request, what, and by which row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from panel.rendering.capability.openlitespeed import OPENLITESPEED
+from tests.conformance.explained import openlitespeed
+from tests.conformance.wire import Answer, Request
+
+
+@dataclass(frozen=True)
+class Otherwise:
+    """`row`: the name of a request's row, or the beginning of a computed difference. `body`: what it begins with."""
+
+    row: str
+    asked: tuple[str, ...]  # method and target, or their beginning
+    status: int
+    body: str = ""
+
+
+_METHODS, _INDEX, _SERVER = (
+    "methods of files",
+    "OpenLiteSpeed gives a folder's index file",
+    "OpenLiteSpeed has this for",
+)
+_PAGE = "<!DOCTYPE html>"
+_CACHE = "OpenLiteSpeed keeps an answer also where the application says"
+_STALE = "OpenLiteSpeed gives an expired answer only while another request"
+CASES: Mapping[str, Sequence[Otherwise]] = {
+    "static": (Otherwise("folder without an index file", ("GET /empty/",), 404, "my 404"),),
+    "refusals": (
+        Otherwise("folder without an index file", ("GET /empty/",), 404, "my 404"),
+        Otherwise("malformed path", ("GET /%zz",), 404, "my 404"),
+    ),
+    "php": (Otherwise("settings reach only LSAPI", ("GET /info.php",), 200, "/info.php|"),),
+    "guide-hosts": (Otherwise("final dot", ("GET /",), 200, "org"),),
+    "guide-wildcards": (
+        Otherwise("OpenLiteSpeed takes no notice of a leading www", ("GET /",), 200, "any"),
+        Otherwise("OpenLiteSpeed takes no notice of a leading www", ("GET /",), 200, "longer"),
+    ),
+    "sizes": (
+        Otherwise(_SERVER, ("POST /", "GET /?xxx"), 200),
+        Otherwise(_SERVER, ("GET /",), 200, "GET / "),
+    ),
+    "compressed": (Otherwise("OpenLiteSpeed compresses per virtual host", ("GET /docs/long.txt",), 200),),
+    "kept": (Otherwise(_CACHE, ("GET /counted/no-store", "GET /counted/private"), 200, "/counted/"),),
+    "expired": (
+        Otherwise(_STALE, ("GET /counted/old/fresh",), 200, "/counted/old/fresh 2"),
+        Otherwise(_STALE, ("GET /counted/old/fails",), 503, "/counted/old/fails 2"),
+    ),
+    "kept-php": (Otherwise("OpenLiteSpeed does not add headers to what PHP", ("GET /counting/index.php",), 200),),
+    "index-files": (
+        Otherwise(_METHODS, ("POST /own/",), 200, "own index"),
+        Otherwise(_METHODS, ("PUT /found/",), 501, _PAGE),
+        Otherwise(_INDEX, ("GET /aliased/", "POST /aliased/", "GET /guarded/"), 200, "front:/"),
+        Otherwise(_INDEX, ("GET /found/",), 200, "a"),
+        Otherwise(_INDEX, ("GET /docs/",), 200, "docs x"),
+        Otherwise(_INDEX, ("GET /manual/",), 200, "manual page"),
+        Otherwise(_INDEX, ("GET /media/",), 200, "gif in root"),
+    ),
+    "posted": (Otherwise(_METHODS, ("POST /to-docs",), 200, "docs home"),),
+    "methods": (
+        Otherwise(_METHODS, ("POST /found/a.txt", "OPTIONS /found/a.txt"), 200, "a"),
+        Otherwise(_METHODS, ("PUT /found/a.txt", "DELETE /found/a.txt", "TRACE /found/a.txt"), 501, _PAGE),
+    ),
+    "paths": (Otherwise("absolute form", ("GET http://a.test/ab",), 200, "GET http://a.test/ab host=a.test "),),
+    "fallbacks-after-access": (Otherwise(_METHODS, ("OPTIONS /photos/1999-me.jpg",), 200, "photo"),),
+}
+
+
+def explained(site: str, request: Request, answer: Answer, shown: frozenset[str]) -> bool:
+    """Whether the table has this very answer, and its row is one that stands or is shown."""
+    asked, body = f"{request.method} {request.target}", answer.body.decode(errors="replace")
+    return any(
+        answer.status == item.status and body.startswith(item.body) and asked.startswith(item.asked)
+        for item in CASES.get(site, ())
+        if stands(item.row) or any(text.startswith(item.row) for text in shown)
+    )
+
+
+def stands(row: str) -> bool:
+    """Whether it is one of the rows that depend on the request alone."""
+    return any(item.name == row and item.text for item in openlitespeed.EXPLAINED)
+
+
+def known(row: str) -> bool:
+    """Whether there is such a row at all."""
+    texts = [verdict.what for verdicts in OPENLITESPEED.values() for verdict in verdicts]
+    return stands(row) or any(text.startswith(row) for text in texts)
