@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from panel.rendering.spec import InstallSpec, SiteSpec
-from tests.conformance.concerned import met
+from tests.conformance.concerned import Met, met
 from tests.conformance.differing import difference
 from tests.conformance.explained import Case, explanation
 from tests.conformance.explained.twins import Twin, twins
@@ -110,10 +110,13 @@ def known_departure(
     engine: Engine, specs: Sequence[SiteSpec], install: InstallSpec, request: Request, beside: Beside, other: Answer
 ) -> str:
     """The name of the documented departure that the answer is, or nothing."""
-    port = specs[0].blocks[0].listens[0].port
-    asked = beside.twins[-1][0].request if engine.engine == "openlitespeed" else request
-    meets = met(specs, install, asked.host or "", port, asked.target)
-    return explanation(engine.name, Case(request, beside.nginx, other, meets, beside.twins))
+
+    def meets(asked: Request) -> Met:
+        return met(specs, install, asked.host or "", specs[0].blocks[0].listens[0].port, asked.target)
+
+    taken = beside.twins if engine.engine == "openlitespeed" else ()
+    given = tuple((twin, answer, get, meets(twin.request)) for twin, answer, get in taken)
+    return explanation(engine.name, Case(request, beside.nginx, other, meets(request), given))
 
 
 def departures(engines: Sequence[Engine], batch: Sequence[Generated], root: Path, port: int) -> Outcome:

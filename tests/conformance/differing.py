@@ -11,7 +11,7 @@ from tests.conformance.wire import Answer
 # What a SiteSpec decides of an answer's head. Everything else (Server, Date, ETag...) is the server's own.
 CONTROLLED = (
     "location", "cache-control", "www-authenticate", "content-encoding", "x-one", "x-two", "x-app", "content-range",
-    "strict-transport-security", "alt-svc", "content-type",
+    "strict-transport-security", "alt-svc", "content-type", "x-place",
 )  # fmt: skip
 _OWN_PAGE = re.compile(
     rb"<center>(nginx|gallop)[^<]*</center>|<address>Apache|<!DOCTYPE HTML PUBLIC|<html style=\"height:100%\">"

@@ -69,7 +69,7 @@ def test_several_rows_make_one_answer() -> None:
     (twin,) = twins(request)
     refused, missing = Answer(405), Answer(404, {}, b"<center>nginx</center>")
     case = Case(
-        request, Answer(400), Answer(404, {}, b'<html style="height:100%">'), Met(), ((twin, refused, missing),)
+        request, Answer(400), Answer(404, {}, b'<html style="height:100%">'), Met(), ((twin, refused, missing, Met()),)
     )
     assert explanation("openlitespeed", case) == "malformed path and methods of files"
 

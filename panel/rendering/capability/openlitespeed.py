@@ -158,6 +158,9 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
         APACHE["Location.return_code"][1],
     ),
     "Location.return_value": (
+        differs("OpenLiteSpeed's $uri is the path as the visitor wrote it",
+                "the same path, with its % escapes and dots",
+                lambda context: "$uri" in context.owner.return_value),
         differs("OpenLiteSpeed answers errors with its own text", "the same status, another text",
                 lambda context: _answers_itself(context.owner) and (context.owner.return_code or 0) >= 400),
     ),
@@ -261,6 +264,9 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
         missing("OpenLiteSpeed chooses the fallback before it asks who may come in",
                 "the fallback is open to everybody; give its location the same access rules",
                 lambda context: asks_access(context.owner) and not context.owner.try_files[-1].startswith("=")),
+        differs("OpenLiteSpeed looks for the files before it asks who may come in",
+                "the status tells that none is there",
+                lambda context: asks_access(context.owner) and context.owner.try_files[-1].startswith("=")),
     ),
     "Header.name": APACHE["Header.name"],
     "Header.always": (

@@ -266,9 +266,12 @@ def _proxied(spec: SiteSpec, place: Place, condition: Condition) -> list[Directi
 
 
 def _no_scripts(place: Place, condition: Condition) -> list[Directive]:
-    """Scripts run by their suffix anywhere in a virtual host; where the site wants plain files they are refused."""
-    scripts = [("%{REQUEST_URI}", r"\.php(/|$)")]
-    return rewriting.rule(condition, scripts, "-", "[F,L]", place.pointer)
+    """Scripts run by their suffix anywhere in a virtual host; where the site wants plain files they are refused.
+
+    By the pattern, which sees the path decoded: a condition would see `%70hp`.
+    """
+    own = Expression(r"^(?=(?s:.*)\.php(?:/|$))" + condition.own.text.removeprefix("^"))
+    return rewriting.rule(replace(condition, own=own), [], "-", "[F,L]", place.pointer)
 
 
 def _headers(source: ServerBlock, at: str) -> tuple[Header, ...]:

@@ -13,14 +13,14 @@ from tests.conformance.wire import Answer, Request
 
 @dataclass(frozen=True)
 class Case:
-    """`twins`: what nginx answers to each request that OpenLiteSpeed may take this for, and to the same with GET.
-    `get`: the latter, where `nginx` is the former."""
+    """`twins`: what nginx answers to each request that OpenLiteSpeed may take this for, to the same with GET, and
+    what it meets. `get`: the second, where `nginx` is the first."""
 
     request: Request
     nginx: Answer
     other: Answer
     met: Met = field(default_factory=Met)
-    twins: tuple[tuple[Twin, Answer, Answer], ...] = ()
+    twins: tuple[tuple[Twin, Answer, Answer, Met], ...] = ()
     get: Answer | None = None
 
     @property

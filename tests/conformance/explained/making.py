@@ -1,0 +1,317 @@
+"""What OpenLiteSpeed answers where a documented difference applies, made of nginx's answer; None where none does."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from panel.rendering import expiry
+from panel.rendering.openlitespeed import answers
+from tests.conformance.explained.case import Case
+from tests.conformance.generator import FILES
+from tests.conformance.wire import Answer
+
+_OWN = b'<html style="height:100%">'  # its own page, as far as pages are compared
+_METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE")
+_SITES = ("x-one", "x-two", "x-a", "x-b", "x-place")
+_SENT = (200, 206, 304, 416)
+
+
+def altered(answer: Answer, status: int = 0, body: bytes | None = None, **headers: str | None) -> Answer:
+    """The same answer with another status, body, or headers (`_` for `-`; None takes one away)."""
+    changed = {name.replace("_", "-"): value for name, value in headers.items()}
+    kept = {name: value for name, value in answer.headers.items() if name not in changed}
+    more = {name: value for name, value in changed.items() if value is not None}
+    return Answer(status or answer.status, kept | more, answer.body if body is None else body)
+
+
+def _error(case: Case, status: int) -> Answer:
+    """The site's page for the status, else the server's own."""
+    body = _OWN
+    for page in case.met.block.error_pages if case.met.block else ():
+        if status in page.codes and case.other.body == FILES.get(page.uri[1:], "").encode():
+            body = case.other.body
+    ours = case.other.headers
+    return altered(
+        case.nginx,
+        status,
+        b"" if case.request.method == "HEAD" else body,
+        location=None,
+        content_type=ours.get("content-type"),
+        content_range=None,
+        cache_control=None,
+        expires=None,
+        x_app=None,
+        www_authenticate=case.nginx.headers.get("www-authenticate") if status == 401 else None,
+    )
+
+
+def methods(case: Case) -> Answer | None:
+    method, location = case.request.method, case.met.location
+    if method in ("GET", "HEAD"):
+        return None
+    if method not in _METHODS:
+        return _error(case, 400)
+    if location is not None and answers.is_file(location) and case.nginx.status == 200:
+        return None if method in ("POST", "OPTIONS") else _error(case, 501)
+    if case.nginx.status != 405 or case.get is None:
+        return None
+    if method == "TRACE" and case.other.status == 200 and case.other.headers.get("x-app"):
+        return altered(case.get, body=re.sub(rb"\bGET\b", b"TRACE", case.get.body, count=1))
+    given = (*_SENT, 403) if case.other.status == 501 else _SENT  # the folder is there, if nothing that it shows
+    if method in ("POST", "OPTIONS") or case.get.status not in given:
+        return case.get
+    own = _own_headers(case) if method == "TRACE" else {}  # which nginx refuses before it looks at the location
+    return altered(_error(case, 501), cache_control=None, **own)
+
+
+def folder_without_index(case: Case) -> Answer | None:
+    return _error(case, 404) if case.statuses in ((401, 404), (403, 404)) and _is_folder(case) else None
+
+
+def _is_folder(case: Case) -> bool:
+    return (case.met.path or case.path).endswith("/")
+
+
+def later_date(case: Case) -> Answer | None:
+    later = any(name == "If-Modified-Since" and " 2100 " in value for name, value in case.request.headers)
+    if not later or case.nginx.status not in (200, 206) or "x-app" in case.nginx.headers:
+        return None
+    return altered(case.nginx, 304, b"", content_type=None, content_range=None)
+
+
+def own_ranges(case: Case) -> Answer | None:
+    """A fixed answer is a file, which has parts."""
+    wanted = dict(case.request.headers).get("Range", "")
+    found = re.fullmatch(r"bytes=(\d+)-(\d*)", wanted)
+    location = case.met.location
+    if found is None or case.nginx.status != 200 or location is None or not answers.is_file(location):
+        return None
+    whole = location.return_value.encode() if case.request.method == "HEAD" else case.nginx.body
+    first, last = int(found[1]), min(int(found[2] or len(whole)), len(whole) - 1)
+    if case.other.status == 412:
+        return Answer(412)
+    if first >= len(whole):
+        return _error(case, 416)
+    body = b"" if case.request.method == "HEAD" else whole[first : last + 1]
+    return altered(case.nginx, 206, body, content_range=f"bytes {first}-{last}/{len(whole)}")
+
+
+def unsatisfied_range(case: Case) -> Answer | None:
+    """nginx before 1.23 says the site's headers twice."""
+    if case.nginx.status != 416:
+        return None
+    once = {name: value.partition(", ")[0] for name, value in case.nginx.headers.items()}
+    return _error(replace(case, nginx=Answer(416, once, case.nginx.body)), 416)
+
+
+def range_of_nothing(case: Case) -> Answer | None:
+    if case.nginx.status != 416 or case.nginx.headers.get("content-range") != "bytes */0":
+        return None
+    return altered(case.nginx, 200, b"", content_range=None, content_type=case.other.headers.get("content-type"))
+
+
+def port_of_the_host(case: Case) -> Answer | None:
+    """The redirect goes to the port that the client named, nginx's to the port that it came to."""
+    ours, theirs = (answer.headers.get("location", "") for answer in (case.other, case.nginx))
+    encoded = re.sub(r"%3f([^/?]*)/\?\1$", r"/?\1", _encoded(ours))  # the query that was a part of the path, twice
+    wanted = re.sub(r"^(http://[^/:]+):\d+", r"\1", theirs)
+    same = encoded.removesuffix("?") == wanted.lower().removesuffix("?")
+    return altered(case.nginx, location=ours) if ours != theirs and same else None
+
+
+def _encoded(url: str) -> str:
+    return "".join(char if char < "\x80" else f"%{ord(char):02x}" for char in url).lower()
+
+
+def folders_redirect(case: Case) -> Answer | None:
+    return headers_of_rules(replace(case, nginx=no_times(case) or case.nginx)) if case.statuses == (301, 301) else None
+
+
+def slash_first(case: Case) -> Answer | None:
+    path, mark, query = case.request.target.removeprefix(f"http://{case.request.host}").partition("?")
+    leads = any(_leads_to(case, f"{name}/{mark}{query}") for name in (path, case.met.path))
+    if case.nginx.status not in (401, 403, 405) or not leads:
+        return None
+    return altered(_error(case, 301), location=case.other.headers["location"])
+
+
+def _leads_to(case: Case, target: str) -> bool:
+    location = _encoded(case.other.headers.get("location", ""))
+    return case.other.status == 301 and re.sub(r"^http://[^/]+/+", "/", location) == re.sub("^/+", "/", target).lower()
+
+
+def final_dots(case: Case) -> Answer | None:
+    """`__` stands for the dots, where they are not said again."""
+    path, mark, query = case.request.target.partition("?")
+    dotted = re.sub(r"/(_{1,2})$", lambda found: "/" + "." * len(found[1]), path)
+    leads = any(_leads_to(case, f"{name}/{mark}{query}") for name in (path, dotted))
+    if dotted == path or not leads:
+        return None
+    return altered(_error(case, 301), location=case.other.headers["location"], **_own_headers(case))
+
+
+def of_no_file(case: Case) -> Answer | None:
+    """A % and letters that are no number; where a rule is about to answer it, also %3F."""
+    missing = case.other.status == 404 and re.search("%25[g-zG-Z]", case.request.target)
+    refused = case.other.status in (403, 404) and "%3F" in case.request.target
+    return _error(case, case.other.status) if missing or refused else None
+
+
+def unresolved(case: Case) -> Answer | None:
+    """The fallback instead of what the resolved path leads to."""
+    owners = [owner for owner in (case.met.location, case.met.block) if owner]
+    tries = any(owner.try_files for owner in owners)
+    return case.other if tries and re.search(r"/(\.\.|%2e%2e)/", case.request.target, re.I) else None
+
+
+def missing_script(case: Case) -> Answer | None:
+    location, pair = case.met.location, case.statuses
+    of_php = location is not None and location.handler == "php"
+    if pair == (404, 404) and case.other.body == b"File not found.\n":  # php-fpm's own
+        return case.other
+    return _error(case, pair[1]) if of_php and pair in ((401, 404), (403, 404), (404, 403)) else None
+
+
+def public(case: Case) -> Answer | None:
+    control = case.nginx.headers.get("cache-control", "")
+    says = case.other.headers.get("cache-control") == f"public, {control}" and control.startswith("max-age=")
+    return altered(case.nginx, cache_control=f"public, {control}") if says else None
+
+
+def past(case: Case) -> Answer | None:
+    """`no-cache` without a date, with errors too."""
+    location = case.met.location
+    times = location.expires if location else ""
+    if not times or not expiry.parse(times, "/").no_cache:
+        return None
+    return altered(case.nginx, cache_control="no-cache", expires=None)
+
+
+def no_times(case: Case) -> Answer | None:
+    return altered(case.nginx, cache_control=None, expires=None) if "cache-control" not in case.other.headers else None
+
+
+def realm(case: Case) -> Answer | None:
+    places = [place for place in (case.met.location, *case.met.leads) if place and place.basic_auth]
+    realm = places[0].basic_auth.realm if places and places[0].basic_auth else ""
+    return altered(case.nginx, www_authenticate=f'Basic realm="{realm}"') if realm else None
+
+
+def always(case: Case) -> Answer | None:
+    if case.nginx.status < 400:
+        return None
+    return altered(case.nginx, **_own_headers(case))
+
+
+def _own_headers(case: Case) -> dict[str, str]:
+    """Those of the site that it sends."""
+    return {name.replace("-", "_"): case.other.headers[name] for name in _SITES if name in case.other.headers}
+
+
+def headers_of_rules(case: Case) -> Answer | None:
+    """Answers that a rule gives have no headers of locations."""
+    missing = {name: None for name in case.nginx.headers if name.startswith("x-") and name not in case.other.headers}
+    return Answer(case.nginx.status, {k: v for k, v in case.nginx.headers.items() if k not in missing}, case.nginx.body)
+
+
+def told_of_the_visitor(case: Case) -> Answer | None:
+    """The same for the application but for what tells of the visitor."""
+    ours, theirs = (_untold(answer.body) for answer in (case.other, case.nginx))
+    same = case.nginx.headers.get("x-app") == case.other.headers.get("x-app") == "echo" and ours == theirs
+    return altered(case.nginx, body=case.other.body) if same else None
+
+
+def _untold(body: bytes) -> bytes:
+    return re.sub(rb" (?:ip|proto)=\S+", b"", body).lower()
+
+
+def own_text(case: Case) -> Answer | None:
+    return _error(case, case.nginx.status) if case.nginx.status >= 400 else None
+
+
+def own_refusals(case: Case) -> Answer | None:
+    """With the location's own headers, which nginx's page has not."""
+    if case.nginx.status not in (401, 403):
+        return None
+    location, kept = case.met.location, case.nginx.headers
+    error = _error(case, case.nginx.status)
+    own = {header.name.lower(): header.value for header in location.headers} if location else {}
+    own |= {"www-authenticate": kept["www-authenticate"]} if "www-authenticate" in kept else {}
+    return Answer(error.status, error.headers | own, error.body)
+
+
+def runs_a_script(case: Case) -> Answer | None:
+    """PHP said it and not nginx: the requests' scripts name themselves in X-App."""
+    if ".php" not in case.met.path.lower() and not _is_folder(case):
+        files = (case.nginx, case.get or case.nginx)
+        if not any(answer.headers.get("content-type") == "application/octet-stream" for answer in files):
+            return None  # else it is the script's own text
+    if case.other.headers.get("x-app") == "php" and case.nginx.headers.get("x-app") != "echo":
+        named = re.search(rb"\bfile=(\S+\.php) ", case.other.body)
+        return case.other if named or case.request.method == "HEAD" else None
+    return None
+
+
+def refuses_scripts(case: Case) -> Answer | None:
+    return _error(case, 403) if re.search(r"\.php(/|$)", case.met.path) else None
+
+
+def index_here(case: Case) -> Answer | None:
+    """An index file of the folder, whoever it belongs to."""
+    if not _is_folder(case) or case.other.status not in _SENT:
+        return None
+    names = ("index.php", "index.html", "b.txt")
+    body, head = case.other.body, case.request.method == "HEAD"
+    is_one = any(body in FILES[name].encode() for name in FILES if name.rpartition("/")[2] in names) if body else True
+    return case.other if head or is_one or b" file=index.php " in body else None
+
+
+def open_fallback(case: Case) -> Answer | None:
+    """What the fallback answers, whoever may come in."""
+    return case.other if case.nginx.status in (401, 403) and case.other.status in _SENT else None
+
+
+def status_first(case: Case) -> Answer | None:
+    location = case.met.location
+    last = location.try_files[-1] if location and location.try_files else ""
+    return _error(case, int(last[1:])) if case.nginx.status in (401, 403) and last == f"={case.other.status}" else None
+
+
+def path_as_it_came(case: Case) -> Answer | None:
+    ours, theirs = (answer.headers.get("location", "") for answer in (case.other, case.nginx))
+    as_it_came = theirs.replace(case.met.path, case.request.target.partition("?")[0]) if case.met.path else theirs
+    return altered(case.nginx, location=ours) if ours and _encoded(as_it_came) == _encoded(ours) else None
+
+
+def serves_files(case: Case) -> Answer | None:
+    """A fixed answer that cannot be said: the location serves files."""
+    location = case.met.location
+    cannot = location is not None and location.handler == "return" and (location.return_code or 0) < 300
+    if not cannot or answers.is_file(location) or (case.other.status >= 500 and case.other.status != 501):  # type: ignore[arg-type]
+        return None
+    return case.other
+
+
+def circle(case: Case) -> Answer | None:
+    return case.other if case.nginx.status == 500 else None
+
+
+def letters(case: Case) -> Answer | None:
+    """Of a rewritten path: letters above ASCII, and what else came encoded, reach upstreams as they are."""
+    ours, theirs = (answer.body for answer in (case.other, case.nginx))
+    decoded = re.sub(rb"%([0-9A-Fa-f]{2})", lambda found: bytes([int(found[1], 16)]), theirs)
+    return altered(case.nginx, body=ours) if _untold(ours) == _untold(decoded) else None
+
+
+def unsendable(case: Case) -> Answer | None:
+    return _error(case, 400) if re.search(r"[\x00-\x20\x7f%?#]", case.met.path) else None
+
+
+def kept(case: Case) -> Answer | None:
+    """An answer that it has kept, or one made anew where nginx had one."""
+    ours, theirs = (
+        re.sub(rb" own=(client|-)?(?= |$)|(?<= )http://[^/ ]+", b"", _untold(answer.body))
+        for answer in (case.other, case.nginx)
+    )
+    return altered(case.nginx, body=case.other.body) if ours == theirs else None
