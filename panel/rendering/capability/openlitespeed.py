@@ -14,7 +14,7 @@ from panel.rendering.locations import locations_of
 from panel.rendering.openlitespeed import answers, scripts
 from panel.rendering.openlitespeed.vhost import REFUSALS
 from panel.rendering.rewriting import redirects
-from panel.rendering.spec import Location
+from panel.rendering.spec import Location, ServerBlock
 
 _DECODED = "OpenLiteSpeed sends a rewritten path to an upstream decoded"
 _REFUSED = "such paths with blanks, control characters, %, ? or # are refused with 400"
@@ -84,9 +84,13 @@ def _proxies(locations: Iterable[Location]) -> bool:
     return any(location.handler == "proxy" for location in locations)
 
 
+def _ends_in_status(owner: Location | ServerBlock) -> bool:
+    return bool(owner.try_files) and owner.try_files[-1].startswith("=")
+
+
 def _is_by_rule(location: Location) -> bool:
     """Whether a rewrite rule answers all or some of it, before a context is chosen."""
-    if any(redirects(item) for item in location.rewrites):
+    if any(redirects(item) for item in location.rewrites) or _ends_in_status(location):
         return True
     if location.handler == "proxy":
         return bool(location.proxy_uri) or any(item.flag == "break" for item in location.rewrites)
@@ -281,7 +285,7 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
         differs("OpenLiteSpeed gives such headers only with what a location's context answers",
                 "none with redirects and errors that are fixed, and what a rule hands to an upstream",
                 lambda context: any(map(_is_by_rule, context.owner.locations))
-                or any(map(redirects, context.owner.rewrites))),
+                or any(map(redirects, context.owner.rewrites)) or _ends_in_status(context.owner)),
     ),
     "Header.value": (
         missing("OpenLiteSpeed has no variables in headers", "a fixed value",

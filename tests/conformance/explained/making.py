@@ -280,7 +280,8 @@ def status_first(case: Case) -> Answer | None:
 
 def path_as_it_came(case: Case) -> Answer | None:
     ours, theirs = (answer.headers.get("location", "") for answer in (case.other, case.nginx))
-    as_it_came = theirs.replace(case.met.path, case.request.target.partition("?")[0]) if case.met.path else theirs
+    path = case.met.path.encode(errors="surrogateescape").decode("latin-1")
+    as_it_came = theirs.replace(path, case.request.target.partition("?")[0]) if path else theirs
     return altered(case.nginx, location=ours) if ours and _encoded(as_it_came) == _encoded(ours) else None
 
 
