@@ -33,7 +33,7 @@ def marked(spec: SiteSpec) -> SiteSpec:
 
 def _marked(block: ServerBlock, site: str) -> ServerBlock:
     places = tuple(
-        replace(place, headers=(*place.headers, Header(MARK, f"{site} {number}")))
+        place if place.handler == "deny" else replace(place, headers=(*place.headers, Header(MARK, f"{site} {number}")))
         for number, place in enumerate(block.locations)
     )
     return replace(block, headers=(*block.headers, Header(MARK, f"{site} {BLOCK}")), locations=places)
