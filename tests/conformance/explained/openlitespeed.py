@@ -157,6 +157,11 @@ ROWS = (
     Departs("pages of refusals", "", making.own_refusals, "OpenLiteSpeed would answer some refused requests twice"),
     Departs("headers of fixed answers", "", making.headers_of_rules, "OpenLiteSpeed gives such"),
     Departs("folder's redirect", "", making.folders_redirect, "OpenLiteSpeed redirects to the final / before it looks"),
+    Departs(
+        "final &",
+        "An empty $args after & in a fallback leaves no & behind; on nginx it does.",
+        making.final_ampersand,
+    ),
     Departs("rewrites in a circle", "", making.circle, "rewrites that lead in a circle"),
     Departs("times of fixed answers", "", making.no_times, "OpenLiteSpeed gives times only to files"),
     Departs("public", "", making.public, "OpenLiteSpeed says public"),
