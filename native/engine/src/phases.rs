@@ -8,6 +8,7 @@ use bytes::Bytes;
 use gallop_conf::locations::Found;
 use gallop_conf::model::{Handler, Level, Location, VerifyClient};
 use gallop_http::message::Version;
+use gallop_http::token::is_name;
 use std::sync::Arc;
 
 /// Where a phase or handler sends the request.
@@ -160,16 +161,17 @@ fn tls_refusal(ex: &Exchange) -> Option<u16> {
 }
 
 pub(crate) fn choose_server(ex: &mut Exchange) -> Result<(), &'static str> {
-    let authority = ex.head.text(ex.head.authority).to_vec();
+    let authority = ex.head.text(ex.head.authority);
     let mut hosts = ex.head.get_all("host");
-    let host = hosts.next().map(<[u8]>::to_vec);
+    let host = hosts.next();
     let several = hosts.next().is_some();
     drop(hosts);
     if host.is_none() && ex.version() == Version::Http11 {
         return Err("client sent HTTP/1.1 request without \"Host\" header");
     }
-    if let Some(host) = &host {
-        validate_host(host).ok_or("client sent invalid host header")?;
+    let checked = host.map(validate_host);
+    if checked == Some(None) {
+        return Err("client sent invalid host header");
     }
     let wanted = if authority.is_empty() {
         host
@@ -181,11 +183,14 @@ pub(crate) fn choose_server(ex: &mut Exchange) -> Result<(), &'static str> {
         return Err("client sent neither \":authority\" nor \"Host\" header");
     }
     if let Some(text) = wanted {
-        let Some((name, port)) = validate_host(&text) else {
+        let known = checked.flatten().filter(|_| authority.is_empty());
+        let Some((name, port)) = known.or_else(|| validate_host(text)) else {
             read_no_fields(ex);
             return Err("client sent invalid host in request line");
         };
-        ex.host = name;
+        // The name's memory is used again.
+        ex.host.clear();
+        ex.host.extend(name.iter().map(|&c| char::from(c.to_ascii_lowercase())));
         ex.host_port = port;
     }
     let endpoint = ex.conn.endpoint.clone();
@@ -211,19 +216,18 @@ pub(crate) fn choose_server(ex: &mut Exchange) -> Result<(), &'static str> {
 
 /// The number of a field that may come only once.
 pub(crate) fn once(name: &[u8]) -> Option<usize> {
-    const ONCE: [&str; 9] = [
-        "if-modified-since",
-        "if-unmodified-since",
-        "if-match",
-        "if-none-match",
-        "content-range",
-        "if-range",
-        "expect",
-        "authorization",
-        "proxy-authorization",
-    ];
-    ONCE.iter()
-        .position(|n| name.eq_ignore_ascii_case(n.as_bytes()))
+    match name.len() {
+        6 if is_name(name, b"expect") => Some(0),
+        8 if is_name(name, b"if-match") => Some(1),
+        8 if is_name(name, b"if-range") => Some(2),
+        13 if is_name(name, b"if-none-match") => Some(3),
+        13 if is_name(name, b"content-range") => Some(4),
+        13 if is_name(name, b"authorization") => Some(5),
+        17 if is_name(name, b"if-modified-since") => Some(6),
+        19 if is_name(name, b"if-unmodified-since") => Some(7),
+        19 if is_name(name, b"proxy-authorization") => Some(8),
+        _ => None,
+    }
 }
 
 fn has_duplicate(ex: &mut Exchange) -> bool {
@@ -243,50 +247,61 @@ fn has_duplicate(ex: &mut Exchange) -> bool {
     })
 }
 
-/// A host without its port and last dot, lower case; `None` if it is malformed.
-pub fn validate_host(text: &[u8]) -> Option<(String, Option<u16>)> {
-    let (name, port) = if text.first() == Some(&b'[') {
-        let end = memchr::memchr(b']', text)?;
-        (&text[..=end], text.get(end + 1..).filter(|p| !p.is_empty()))
-    } else {
-        match memchr::memchr(b':', text) {
-            Some(i) => (&text[..i], Some(&text[i..])),
-            None => (text, None),
+/// Bytes that a host's name may have.
+const HOST: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        table[byte] = (byte as u8).is_ascii_alphanumeric();
+        byte += 1;
+    }
+    let marks = b"-._~!$&'()*+,;=%";
+    let mut i = 0;
+    while i < marks.len() {
+        table[marks[i] as usize] = true;
+        i += 1;
+    }
+    table
+};
+
+/// A host without its port and last dot, as it was written, and the port; `None` if it is malformed.
+pub fn validate_host(text: &[u8]) -> Option<(&[u8], Option<u16>)> {
+    let is_literal = text.first() == Some(&b'[');
+    let end = match is_literal {
+        true => memchr::memchr(b']', text)? + 1,
+        false => {
+            let other = text.iter().position(|&c| !HOST[c as usize]);
+            other.unwrap_or(text.len())
         }
     };
-    let port = match port {
-        None => None,
-        Some(p) => {
-            let digits = p.strip_prefix(b":")?;
-            let number: u32 = match digits {
-                [] => 0,
-                _ => std::str::from_utf8(digits).ok()?.parse().ok()?,
-            };
-            let plain = digits.iter().all(u8::is_ascii_digit);
-            let port = u16::try_from(number).ok().filter(|_| plain)?;
-            Some(port).filter(|_| !digits.is_empty())
+    let (name, rest) = text.split_at(end);
+    let port = if rest.is_empty() { None } else { port(rest)? };
+    if is_literal {
+        let mut inner = name[1..end - 1].iter();
+        if !inner.all(|&c| c == b':' || c != b'%' && HOST[c as usize]) {
+            return None;
         }
-    };
-    let inner = name
-        .strip_prefix(b"[")
-        .map_or(name, |n| n.strip_suffix(b"]").unwrap_or(n));
-    let literal = inner.len() != name.len();
-    let allowed = |c: u8| {
-        c.is_ascii_alphanumeric()
-            || b"-._~!$&'()*+,;=".contains(&c)
-            || (literal && c == b':')
-            || (!literal && c == b'%')
-    };
-    if !inner.iter().all(|&c| allowed(c)) || inner.windows(2).any(|w| w == b"..") {
+    }
+    if name.windows(2).any(|w| w == b"..") {
         return None;
     }
     let name = name.strip_suffix(b".").unwrap_or(name);
-    if name.is_empty() {
-        return None;
+    (!name.is_empty()).then_some((name, port))
+}
+
+/// The port behind a host, with its colon; there may be no digits.
+fn port(text: &[u8]) -> Option<Option<u16>> {
+    let digits = text.strip_prefix(b":")?;
+    let mut number = 0u32;
+    for digit in digits {
+        let digit = digit.wrapping_sub(b'0');
+        number = number.saturating_mul(10).saturating_add(digit.into());
+        if digit > 9 {
+            return None;
+        }
     }
-    String::from_utf8(name.to_ascii_lowercase())
-        .ok()
-        .map(|n| (n, port))
+    let number = u16::try_from(number).ok()?;
+    Some((!digits.is_empty()).then_some(number))
 }
 
 /// Processes the request until its answer stands in `ex.response`. `false`: close without answer.
@@ -692,12 +707,15 @@ mod tests {
         let host = |t: &str| validate_host(t.as_bytes());
         assert_eq!(
             host("Example.COM.:80"),
-            Some(("example.com".into(), Some(80)))
+            Some((&b"Example.COM"[..], Some(80)))
         );
-        assert_eq!(host("[::1]:8080"), Some(("[::1]".into(), Some(8080))));
-        assert_eq!(host("a"), Some(("a".into(), None)));
+        assert_eq!(host("[::1]:8080"), Some((&b"[::1]"[..], Some(8080))));
+        assert_eq!(host("a"), Some((&b"a"[..], None)));
+        assert_eq!(host("a:"), Some((&b"a"[..], None)));
+        assert_eq!(host("a%b:00080"), Some((&b"a%b"[..], Some(80))));
         for bad in [
             "a..b", "a/b", "a b", "a:x", "a:99999", "", "[::1", "a@b", ":80", "a\0",
+            "a:+80", "a:4294967376", "[a%b]", "[::1]x", ".",
         ] {
             assert_eq!(host(bad), None, "{bad:?}");
         }

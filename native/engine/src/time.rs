@@ -143,6 +143,9 @@ fn converted(conversion: char, c: &Civil, unix: i64, offset: Option<i64>) -> Str
 
 /// Parses the three forms of RFC 9110, section 5.6.7; `None` for anything else.
 pub fn parse_http_date(text: &[u8]) -> Option<i64> {
+    if let Some(unix) = parse_fixed(text) {
+        return Some(unix);
+    }
     let text = std::str::from_utf8(text).ok()?.trim();
     let rest = match text.split_once(',') {
         Some((_, rest)) => rest.trim_start(),
@@ -157,6 +160,29 @@ pub fn parse_http_date(text: &[u8]) -> Option<i64> {
         year += if year < 70 { 2000 } else { 1900 };
     }
     assemble(year, month, day, words.next()?)
+}
+
+/// Parses the preferred form, letter by letter; `None` for every other.
+fn parse_fixed(text: &[u8]) -> Option<i64> {
+    let text = <&[u8; 29]>::try_from(text).ok()?;
+    let [a, b, c, b',', b' ', .., b' ', b'G', b'M', b'T'] = text else {
+        return None;
+    };
+    let is_day = [a, b, c].iter().all(|c| c.is_ascii_alphabetic());
+    let marks = [text[7], text[11], text[16], text[19], text[22]];
+    if !is_day || &marks != b"   ::" {
+        return None;
+    }
+    let two = |at: usize| {
+        let digits = [text[at].wrapping_sub(b'0'), text[at + 1].wrapping_sub(b'0')];
+        let [tens, ones] = digits.map(i64::from);
+        (tens < 10 && ones < 10).then_some(tens * 10 + ones)
+    };
+    let letters = &text[8..11];
+    let month = MONTHS.iter().position(|m| m.as_bytes() == letters)?;
+    let year = two(12)? * 100 + two(14)?;
+    let time = [two(17)?, two(20)?, two(23)?];
+    unix(year, month as i64 + 1, two(5)?, time)
 }
 
 fn parse_asctime(text: &str) -> Option<i64> {
@@ -180,7 +206,10 @@ fn month(word: &str) -> Option<i64> {
 
 fn assemble(year: i64, month: i64, day: i64, time: &str) -> Option<i64> {
     let mut parts = time.split(':').map(number);
-    let (h, m, s) = (parts.next()??, parts.next()??, parts.next()??);
+    unix(year, month, day, [parts.next()??, parts.next()??, parts.next()??])
+}
+
+fn unix(year: i64, month: i64, day: i64, [h, m, s]: [i64; 3]) -> Option<i64> {
     if !(1..=31).contains(&day) || h > 23 || m > 59 || s > 60 || year < 1970 {
         return None;
     }
@@ -296,6 +325,31 @@ mod tests {
         assert_eq!(parse_http_date(b"yesterday"), None);
         assert_eq!(log_date(784_111_777, 3600), "06/Nov/1994:09:49:37 +0100");
         assert_eq!(iso_date(784_111_777, -5400), "1994-11-06T07:19:37-01:30");
+    }
+
+    #[test]
+    fn near_misses_of_the_preferred_form_are_no_dates() {
+        let good = "Sun, 06 Nov 1994 08:49:37 GMT";
+        for (at, wrong) in [
+            (5, "x6"),
+            (8, "nov"),
+            (12, "19x4"),
+            (17, "24"),
+            (20, "60"),
+            (23, "61"),
+            (12, "1969"),
+            (5, "32"),
+            (19, "."),
+        ] {
+            let mut text = good.to_owned();
+            text.replace_range(at..at + wrong.len(), wrong);
+            assert_eq!(parse_http_date(text.as_bytes()), None, "{text}");
+        }
+        // Others are lenient here too.
+        assert_eq!(
+            parse_http_date(b"Xyz, 06 Nov 1994 08:49:37 UTC"),
+            Some(784_111_777)
+        );
     }
 
     #[test]

@@ -6,6 +6,20 @@ pub fn is_tchar(byte: u8) -> bool {
     TCHAR[usize::from(byte)]
 }
 
+/// Whether a field's name, in any case, is this one, which is in lower case. As quick as can be for names that are
+/// known when this is compiled: all bytes are compared at once.
+#[inline(always)]
+pub fn is_name<const N: usize>(name: &[u8], lower: &[u8; N]) -> bool {
+    let Ok(name) = <&[u8; N]>::try_from(name) else {
+        return false;
+    };
+    let differs = |at: usize| {
+        let case = if lower[at].is_ascii_lowercase() { 0x20 } else { 0 };
+        (name[at] | case) ^ lower[at]
+    };
+    (0..N).fold(0, |all, at| all | differs(at)) == 0
+}
+
 const TCHAR: [bool; 256] = {
     let mut table = [false; 256];
     let mut byte = 0;
@@ -21,3 +35,24 @@ const TCHAR: [bool; 256] = {
     }
     table
 };
+
+#[cfg(test)]
+mod tests {
+    use super::is_name;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn names_are_the_same_in_any_case(
+            name in proptest::sample::select(vec!["content-length", "Content-Length", "CONTENT-LENGTH"]),
+            at in 0usize..14,
+            byte in any::<u8>(),
+        ) {
+            let mut name = name.as_bytes().to_vec();
+            name[at] = byte;
+            let same = name.eq_ignore_ascii_case(b"content-length");
+            prop_assert_eq!(is_name(&name, b"content-length"), same);
+            prop_assert!(!is_name(&name[1..], b"content-length"));
+        }
+    }
+}

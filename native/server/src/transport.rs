@@ -9,6 +9,10 @@ use std::task::{Context, Poll};
 
 /// A byte stream with a client. Reading and writing may be polled in turn by one task.
 pub trait Transport: 'static {
+    /// The end of a connection can be told in the segment of its last bytes, since nothing is to be said
+    /// between the two.
+    const ENDS_WITH_BYTES: bool = false;
+
     /// Ready when a read would find bytes, or the end.
     fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<()>;
     fn poll_read(&self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>>;
@@ -98,6 +102,8 @@ impl Plain {
 }
 
 impl Transport for Plain {
+    const ENDS_WITH_BYTES: bool = true;
+
     fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<()> {
         self.sock.io().poll_readable(cx)
     }

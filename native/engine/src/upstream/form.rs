@@ -6,7 +6,6 @@ use crate::section::{is_connection_specific, Coding};
 use crate::worker::Worker;
 use gallop_conf::model::LocConf;
 use gallop_http::message::Version;
-use std::io::Write;
 
 /// The form of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,8 +46,10 @@ impl Form {
     pub fn begin(self, out: &mut Vec<u8>, status: u16, reason: &[u8]) {
         match self {
             Form::Lines => {
-                // Writing into a vector cannot fail.
-                let _ = write!(out, "HTTP/1.1 {status:03} ");
+                let digits = [status / 100, status / 10 % 10, status % 10].map(|d| b'0' + d as u8);
+                out.extend_from_slice(b"HTTP/1.1 ");
+                out.extend_from_slice(&digits);
+                out.push(b' ');
                 out.extend_from_slice(reason);
                 out.extend_from_slice(b"\r\n");
             }
@@ -60,6 +61,7 @@ impl Form {
     pub fn field(self, out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
         match self {
             Form::Lines => {
+                out.reserve(name.len() + value.len() + 4);
                 out.extend_from_slice(name);
                 out.extend_from_slice(b": ");
                 out.extend_from_slice(value);
@@ -78,12 +80,16 @@ impl Form {
     }
 
     pub fn length(self, out: &mut Vec<u8>, length: u64) {
-        let mut digits = [0; 20];
-        let mut rest = &mut digits[..];
         // The longest number has twenty digits.
-        let _ = write!(rest, "{length}");
-        let left = rest.len();
-        self.field(out, b"Content-Length", &digits[..20 - left]);
+        let mut digits = [0; 20];
+        let (mut at, mut left) = (digits.len() - 1, length);
+        digits[at] = b'0' + (left % 10) as u8;
+        while left > 9 {
+            left /= 10;
+            at -= 1;
+            digits[at] = b'0' + (left % 10) as u8;
+        }
+        self.field(out, b"Content-Length", &digits[at..]);
     }
 
     /// Whether answers of this form may have such a field.

@@ -26,6 +26,7 @@ use gallop_conf::model::{Handler, LocConf, Location, PeerAddr, Server};
 use gallop_http::fastcgi::RequestWriter;
 use gallop_http::h1::parse_length;
 use gallop_http::message::{Head, Version};
+use gallop_http::token::is_name;
 use gallop_runtime::{coarse_ms, coarse_us, now_ms, start_connect, unix_time, ConnectTo, Sock};
 use std::cell::RefCell;
 use std::io;
@@ -205,26 +206,25 @@ struct Fields {
 impl Fields {
     /// `None`: the field asks for more than to be passed on.
     fn add(&mut self, name: &[u8], value: &[u8], posts: bool) -> Option<()> {
-        let is = |other: &[u8]| name.eq_ignore_ascii_case(other);
         match name.len() {
-            4 if is(b"host") => {
+            4 if is_name(name, b"host") => {
                 // One that is refused changes what is read of the head.
                 validate_host(value)?;
                 self.hosts += 1;
             }
-            6 if is(b"expect") => return None,
-            7 if is(b"upgrade") => return None,
-            10 if is(b"connection") && !value.eq_ignore_ascii_case(b"keep-alive") => return None,
+            6 if is_name(name, b"expect") => return None,
+            7 if is_name(name, b"upgrade") => return None,
+            10 if is_name(name, b"connection") && !is_name(value, b"keep-alive") => return None,
             // Connections of some old browsers are not kept.
-            10 if posts && is(b"user-agent") => {
+            10 if posts && is_name(name, b"user-agent") => {
                 let old = memchr::memmem::find(value, b"MSIE ").is_some();
                 return (!old).then_some(());
             }
-            14 if is(b"content-length") => {
+            14 if is_name(name, b"content-length") => {
                 let length = parse_length(value)?;
                 return self.length.replace(length).is_none().then_some(());
             }
-            17 if is(b"transfer-encoding") => return None,
+            17 if is_name(name, b"transfer-encoding") => return None,
             _ => {}
         }
         let bit = crate::phases::once(name).map_or(0, |n| 1 << n);

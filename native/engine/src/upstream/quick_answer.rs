@@ -11,6 +11,7 @@ use crate::worker::Worker;
 use gallop_conf::model::{next, LocConf};
 use gallop_http::fastcgi::{self, Event, RecordReader, ResponseHeadParser};
 use gallop_http::h1::{parse_length, parse_response, ResponseHead};
+use gallop_http::token::is_name;
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::io::Write;
@@ -186,11 +187,11 @@ impl Answer<'_> {
         entity(form, line, seen, out);
         out.extend_from_slice(&fixed.connection);
         let http1 = form == Form::Lines;
-        let passed = |name: &[u8]| {
-            !has_place(name) && is_passed(&recipe.conf, name, http1) && form.allows(name)
-        };
-        for (name, value) in fields.filter(|(name, _)| passed(name)) {
-            form.field(out, name, value);
+        let passed = |name: &[u8]| is_passed(&recipe.conf, name, http1) && form.allows(name);
+        for (i, (name, value)) in fields.enumerate() {
+            if seen.placed & 1 << i == 0 && passed(name) {
+                form.field(out, name, value);
+            }
         }
         out.extend_from_slice(recipe.added(form, status));
         if let Some(etag) = seen.etag {
@@ -291,6 +292,9 @@ struct Seen<'a> {
     encoded: bool,
     /// What `Connection` says.
     keep: Option<bool>,
+    /// Bits of the fields, by their order, that are written elsewhere or whose place is taken by one of this
+    /// server's own.
+    placed: u64,
 }
 
 impl<'a> Seen<'a> {
@@ -299,37 +303,52 @@ impl<'a> Seen<'a> {
     fn of(fields: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> Option<Seen<'a>> {
         let mut seen = Seen::default();
         let mut expires = false;
-        for (name, value) in fields {
-            let is = |other: &[u8]| name.eq_ignore_ascii_case(other);
+        for (i, (name, value)) in fields.enumerate() {
+            if i == u64::BITS as usize {
+                return None;
+            }
+            let mut placed = true;
             let again = match name.len() {
-                4 if is(b"etag") => seen.etag.replace(value).is_some(),
-                7 if is(b"expires") => std::mem::replace(&mut expires, true),
-                7 if is(b"refresh") || is(b"upgrade") => return None,
-                8 if is(b"location") => return None,
-                10 if is(b"connection") => {
-                    let keep = value.eq_ignore_ascii_case(b"keep-alive");
-                    if !keep && !value.eq_ignore_ascii_case(b"close") {
-                        return None;
-                    }
-                    seen.keep.replace(keep).is_some()
+                4 if is_name(name, b"etag") => seen.etag.replace(value).is_some(),
+                4 if is_name(name, b"date") => false,
+                6 if is_name(name, b"server") => false,
+                10 if is_name(name, b"connection") => {
+                    seen.keep.replace(keeps(value)?).is_some()
                 }
-                12 if is(b"content-type") => seen.content_type.replace(value).is_some(),
-                13 if is(b"last-modified") => {
+                12 if is_name(name, b"content-type") => seen.content_type.replace(value).is_some(),
+                13 if is_name(name, b"last-modified") => {
                     // Another spelling of the date is not passed on as it is.
                     parse_http_date(value).filter(|_| value.len() == 29)?;
                     seen.modified.replace(value).is_some()
                 }
-                14 if is(b"content-length") => seen.length.replace(parse_length(value)?).is_some(),
-                16 if is(b"content-encoding") => std::mem::replace(&mut seen.encoded, true),
-                17 if is(b"transfer-encoding") => return None,
-                14.. if name[..8].eq_ignore_ascii_case(b"x-accel-") => return None,
-                _ => false,
+                14 if is_name(name, b"content-length") => {
+                    seen.length.replace(parse_length(value)?).is_some()
+                }
+                _ => {
+                    placed = false;
+                    seen.asks_no_more(name, &mut expires)?
+                }
             };
             if again {
                 return None;
             }
+            seen.placed |= u64::from(placed) << i;
         }
         Some(seen)
+    }
+
+    /// Of a field that has no place of its own: whether it came before, though it may come once only. `None`: it
+    /// asks for more than to be passed on.
+    fn asks_no_more(&mut self, name: &[u8], expires: &mut bool) -> Option<bool> {
+        Some(match name.len() {
+            7 if is_name(name, b"expires") => std::mem::replace(expires, true),
+            7 if is_name(name, b"refresh") || is_name(name, b"upgrade") => return None,
+            8 if is_name(name, b"location") => return None,
+            16 if is_name(name, b"content-encoding") => std::mem::replace(&mut self.encoded, true),
+            17 if is_name(name, b"transfer-encoding") => return None,
+            14.. if is_name(&name[..8], b"x-accel-") => return None,
+            _ => false,
+        })
     }
 
     /// The answer may not be sent as it is.
@@ -356,16 +375,11 @@ impl Line<'_> {
     }
 }
 
-/// The field is one of [`Seen`], or its place is taken by one of this server's own.
-fn has_place(name: &[u8]) -> bool {
-    let is = |other: &[u8]| name.eq_ignore_ascii_case(other);
-    match name.len() {
-        4 => is(b"etag") || is(b"date"),
-        6 => is(b"server"),
-        10 => is(b"connection"),
-        12 => is(b"content-type"),
-        13 => is(b"last-modified"),
-        14 => is(b"content-length"),
-        _ => false,
+/// What `Connection` says; `None`: more than whether it goes on.
+fn keeps(value: &[u8]) -> Option<bool> {
+    match value.len() {
+        10 if is_name(value, b"keep-alive") => Some(true),
+        5 if is_name(value, b"close") => Some(false),
+        _ => None,
     }
 }

@@ -1,6 +1,7 @@
 //! HTTP/1: request heads, body framing and chunked bodies (RFC 9112), as strict as nginx.
 
 mod chunked;
+mod field;
 mod framing;
 mod request;
 mod response;

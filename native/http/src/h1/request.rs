@@ -1,5 +1,6 @@
 //! Request heads.
 
+use super::field;
 use crate::message::{Head, Header, Span, Version};
 use memchr::memchr;
 
@@ -109,6 +110,14 @@ fn fields(
     limits: &Limits,
 ) -> Result<Parsed, HeadError> {
     loop {
+        while let Some((header, next)) = field::usual(input, *pos) {
+            let fits = next - *pos <= limits.line && next - skip <= limits.total;
+            if !fits || head.headers.len() >= limits.headers {
+                break;
+            }
+            head.headers.push(header);
+            *pos = next;
+        }
         let Some((line, next)) = next_line(input, *pos, limits.line) else {
             check_partial(&input[*pos..], false, limits)?;
             return Ok(Parsed::Partial { started: true });

@@ -1,5 +1,6 @@
 //! Response heads of upstream servers.
 
+use super::field;
 use crate::message::{Header, Span};
 use memchr::memchr;
 
@@ -48,7 +49,9 @@ pub fn parse_response(
 ) -> Result<Option<usize>, ResponseError> {
     head.headers.clear();
     let mut pos = 0;
-    if status_line {
+    if let Some(next) = usual_status(input, head).filter(|_| status_line) {
+        pos = next;
+    } else if status_line {
         if !b"HTTP/".starts_with(&input[..input.len().min(5)]) {
             return Err(ResponseError::NoStatusLine);
         }
@@ -59,6 +62,10 @@ pub fn parse_response(
         pos = next;
     }
     loop {
+        while let Some((header, next)) = field::usual(input, pos) {
+            head.headers.push(header);
+            pos = next;
+        }
         let Some((span, next)) = line(input, pos) else {
             return Ok(None);
         };
@@ -70,6 +77,28 @@ pub fn parse_response(
         }
         parse_field(head, input, span)?;
     }
+}
+
+/// Reads a status line as nearly all of them are written; where the next line begins.
+fn usual_status(input: &[u8], head: &mut ResponseHead) -> Option<usize> {
+    const REASON: usize = "HTTP/1.1 200 ".len();
+    let (minor, code) = match input.get(..REASON)? {
+        [b'H', b'T', b'T', b'P', b'/', b'1', b'.', minor @ b'0'..=b'1', b' ', code @ .., b' '] => {
+            (minor - b'0', code)
+        }
+        _ => return None,
+    };
+    if code[0] == b'0' || !code.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let (end, next) = field::line_end(input, REASON)?;
+    head.minor = minor;
+    head.status = code.iter().fold(0, |n, c| n * 10 + u16::from(c - b'0'));
+    head.reason = Span {
+        start: REASON as u32,
+        end: end as u32,
+    };
+    Some(next)
 }
 
 fn line(input: &[u8], pos: usize) -> Option<(Span, usize)> {

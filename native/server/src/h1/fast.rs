@@ -115,7 +115,10 @@ pub fn answer<T: Transport>(
             .counters
             .requests
             .fetch_add(1, Ordering::Relaxed);
-        let wrote = write_now(asked.io, &entry.bytes);
+        let wrote = match simple.close {
+            true => write_last(asked.io, &entry.bytes),
+            false => write_now(asked.io, &entry.bytes),
+        };
         if matches!(wrote, Wrote::Nothing) {
             return None;
         }
@@ -167,8 +170,26 @@ pub enum Wrote {
 
 /// Writes as much as the transport takes without waiting.
 pub fn write_now<T: Transport>(io: &T, bytes: &[u8]) -> Wrote {
+    write(io, bytes, false)
+}
+
+/// As [`write_now`], where the connection ends with these bytes: they leave together with word of that, in
+/// one segment instead of two.
+fn write_last<T: Transport>(io: &T, bytes: &[u8]) -> Wrote {
+    if !T::ENDS_WITH_BYTES {
+        return write_now(io, bytes);
+    }
+    let wrote = write(io, bytes, true);
+    if matches!(wrote, Wrote::All) {
+        // To close alone would throw away what was held back, if the client had sent more meanwhile.
+        io.close_write();
+    }
+    wrote
+}
+
+fn write<T: Transport>(io: &T, bytes: &[u8], more: bool) -> Wrote {
     let mut cx = Context::from_waker(Waker::noop());
-    match io.poll_write(&mut cx, bytes, false) {
+    match io.poll_write(&mut cx, bytes, more) {
         Poll::Ready(Ok(n)) if n == bytes.len() => match io.poll_flush(&mut cx) {
             Poll::Ready(Ok(())) => Wrote::All,
             Poll::Ready(Err(_)) => Wrote::Nothing,
