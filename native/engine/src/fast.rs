@@ -84,6 +84,11 @@ pub fn key((endpoint, sni): Origin, host: &[u8], target: &[u8], out: &mut Vec<u8
 }
 
 impl FastCache {
+    /// No request can be answered from it.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
     /// The answer, if its file is unchanged; `date` is written into it once a second.
     pub fn get(&mut self, key: &[u8], now_ms: u64, now: u64, date: &[u8]) -> Option<&Prebuilt> {
         let known = self.entries.get(key)?;

@@ -188,9 +188,12 @@ pub(crate) fn choose_server(ex: &mut Exchange) -> Result<(), &'static str> {
             read_no_fields(ex);
             return Err("client sent invalid host in request line");
         };
-        // The name's memory is used again.
-        ex.host.clear();
-        ex.host.extend(name.iter().map(|&c| char::from(c.to_ascii_lowercase())));
+        // It is the last request's as a rule, where this exchange had one before.
+        if ex.host.as_bytes() != name {
+            let lower = name.iter().map(|&c| char::from(c.to_ascii_lowercase()));
+            ex.host.clear();
+            ex.host.extend(lower);
+        }
         ex.host_port = port;
     }
     let endpoint = ex.conn.endpoint.clone();

@@ -178,8 +178,8 @@ fn parse_fixed(text: &[u8]) -> Option<i64> {
         let [tens, ones] = digits.map(i64::from);
         (tens < 10 && ones < 10).then_some(tens * 10 + ones)
     };
-    let letters = &text[8..11];
-    let month = MONTHS.iter().position(|m| m.as_bytes() == letters)?;
+    let letters = [text[8], text[9], text[10]];
+    let month = MONTHS.iter().position(|m| letters == *m.as_bytes())?;
     let year = two(12)? * 100 + two(14)?;
     let time = [two(17)?, two(20)?, two(23)?];
     unix(year, month as i64 + 1, two(5)?, time)

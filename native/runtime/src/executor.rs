@@ -7,6 +7,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::Future;
 use std::io;
+use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -102,7 +103,9 @@ pub(crate) fn try_current(f: impl FnOnce(&Inner)) {
 }
 
 thread_local! {
-    static CURRENT: RefCell<Option<Rc<Inner>>> = const { RefCell::new(None) };
+    /// Let go by [`Runtime`]'s destructor: what a thread's end need not destroy is reached without asking each
+    /// time whether it was destroyed.
+    static CURRENT: RefCell<Option<ManuallyDrop<Rc<Inner>>>> = const { RefCell::new(None) };
 }
 
 pub(crate) fn with_current<T>(f: impl FnOnce(&Inner) -> T) -> T {
@@ -161,7 +164,7 @@ impl Runtime {
             before_wait: RefCell::default(),
             on_unparked: RefCell::default(),
         });
-        CURRENT.with(|c| *c.borrow_mut() = Some(inner.clone()));
+        CURRENT.with(|c| *c.borrow_mut() = Some(ManuallyDrop::new(inner.clone())));
         Ok(Runtime { inner })
     }
 
@@ -305,7 +308,8 @@ impl Drop for Runtime {
         drop(hooks);
         let handler = self.inner.on_unparked.borrow_mut().take();
         drop(handler);
-        CURRENT.with(|c| c.borrow_mut().take());
+        let last = CURRENT.with(|c| c.borrow_mut().take());
+        drop(last.map(ManuallyDrop::into_inner));
     }
 }
 

@@ -48,7 +48,7 @@ impl IoState {
             return Poll::Ready(());
         }
         // Who only tries is not told later.
-        if cx.waker().will_wake(Waker::noop()) {
+        if is_trial(cx) {
             return Poll::Pending;
         }
         let place = side(self.wakers.get_or_insert_default());
@@ -58,6 +58,12 @@ impl IoState {
         }
         Poll::Pending
     }
+}
+
+/// Whether the context is one of [`Waker::noop`]. `Waker::will_wake` may miss that where the waker's functions
+/// were compiled more than once; a task's waker always has data.
+fn is_trial(cx: &Context<'_>) -> bool {
+    cx.waker().data().is_null()
 }
 
 #[derive(Default)]
@@ -296,7 +302,22 @@ pub fn read_behind(
 
 #[cfg(test)]
 mod tests {
-    use super::IoState;
+    use super::{is_trial, IoState};
+    use std::sync::Arc;
+    use std::task::{Context, Wake, Waker};
+
+    struct Nothing;
+
+    impl Wake for Nothing {
+        fn wake(self: Arc<Self>) {}
+    }
+
+    #[test]
+    fn a_trial_is_told_from_a_task() {
+        assert!(is_trial(&Context::from_waker(Waker::noop())));
+        let task = Waker::from(Arc::new(Nothing));
+        assert!(!is_trial(&Context::from_waker(&task)));
+    }
 
     #[test]
     fn what_each_descriptor_costs_stays_small() {

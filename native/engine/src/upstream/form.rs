@@ -58,6 +58,7 @@ impl Form {
     }
 
     /// Writes a field, whose value has no line breaks.
+    #[inline]
     pub fn field(self, out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
         match self {
             Form::Lines => {

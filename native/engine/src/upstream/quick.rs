@@ -18,7 +18,7 @@ use super::{Attempt, Totals};
 use crate::conn::Conn;
 use crate::exchange::{Exchange, Received};
 use crate::metrics::Done;
-use crate::phases::{choose_server, speaks_http2, validate_host};
+use crate::phases::{choose_server, speaks_http2};
 use crate::worker::Worker;
 use crate::{filters, uri};
 use gallop_conf::locations::Found;
@@ -207,11 +207,7 @@ impl Fields {
     /// `None`: the field asks for more than to be passed on.
     fn add(&mut self, name: &[u8], value: &[u8], posts: bool) -> Option<()> {
         match name.len() {
-            4 if is_name(name, b"host") => {
-                // One that is refused changes what is read of the head.
-                validate_host(value)?;
-                self.hosts += 1;
-            }
+            4 if is_name(name, b"host") => self.hosts += 1,
             6 if is_name(name, b"expect") => return None,
             7 if is_name(name, b"upgrade") => return None,
             10 if is_name(name, b"connection") && !is_name(value, b"keep-alive") => return None,

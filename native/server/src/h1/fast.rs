@@ -7,6 +7,7 @@ use gallop_engine::fast;
 use gallop_engine::metrics::Done;
 use gallop_engine::{Conn, Exchange, Worker};
 use gallop_http::message::{Head, Version};
+use gallop_http::token::is_name;
 use gallop_runtime::{coarse_ms, coarse_us, unix_time};
 use std::cell::RefCell;
 use std::sync::atomic::Ordering;
@@ -26,17 +27,17 @@ struct Simple<'a> {
 /// Whether a field can change the answer of a plain file.
 fn matters(name: &[u8]) -> bool {
     match name.len() {
-        5 => name.eq_ignore_ascii_case(b"range"),
-        6 => name.eq_ignore_ascii_case(b"expect"),
-        7 => name.eq_ignore_ascii_case(b"upgrade"),
-        8 => name.eq_ignore_ascii_case(b"if-range") || name.eq_ignore_ascii_case(b"if-match"),
-        13 => name.eq_ignore_ascii_case(b"if-none-match"),
-        14 => name.eq_ignore_ascii_case(b"content-length"),
+        5 => is_name(name, b"range"),
+        6 => is_name(name, b"expect"),
+        7 => is_name(name, b"upgrade"),
+        8 => is_name(name, b"if-range") || is_name(name, b"if-match"),
+        13 => is_name(name, b"if-none-match"),
+        14 => is_name(name, b"content-length"),
         17 => {
-            name.eq_ignore_ascii_case(b"if-modified-since")
-                || name.eq_ignore_ascii_case(b"transfer-encoding")
+            is_name(name, b"if-modified-since")
+                || is_name(name, b"transfer-encoding")
         }
-        19 => name.eq_ignore_ascii_case(b"if-unmodified-since"),
+        19 => is_name(name, b"if-unmodified-since"),
         _ => false,
     }
 }
@@ -60,11 +61,11 @@ fn simple(head: &Head) -> Option<Simple<'_>> {
     }
     let (mut host, mut close) = (None, None);
     for (name, value) in head.iter() {
-        if name.eq_ignore_ascii_case(b"host") {
+        if is_name(name, b"host") {
             if host.replace(value).is_some() {
                 return None;
             }
-        } else if name.eq_ignore_ascii_case(b"connection") {
+        } else if is_name(name, b"connection") {
             if close.replace(wants_close(value)?).is_some() {
                 return None;
             }
@@ -90,8 +91,12 @@ pub fn answer<T: Transport>(
     len: usize,
     more: bool,
 ) -> Option<Next> {
-    let simple = simple(head)?;
     let (worker, conn) = (asked.worker, asked.conn);
+    // Where nothing but upstreams answers there is nothing to look for.
+    if worker.fast.borrow().is_empty() {
+        return None;
+    }
+    let simple = simple(head)?;
     if worker.shutdown.is_set() {
         return None;
     }
