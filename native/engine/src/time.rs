@@ -206,7 +206,12 @@ fn month(word: &str) -> Option<i64> {
 
 fn assemble(year: i64, month: i64, day: i64, time: &str) -> Option<i64> {
     let mut parts = time.split(':').map(number);
-    unix(year, month, day, [parts.next()??, parts.next()??, parts.next()??])
+    unix(
+        year,
+        month,
+        day,
+        [parts.next()??, parts.next()??, parts.next()??],
+    )
 }
 
 fn unix(year: i64, month: i64, day: i64, [h, m, s]: [i64; 3]) -> Option<i64> {

@@ -14,7 +14,11 @@ pub fn is_name<const N: usize>(name: &[u8], lower: &[u8; N]) -> bool {
         return false;
     };
     let differs = |at: usize| {
-        let case = if lower[at].is_ascii_lowercase() { 0x20 } else { 0 };
+        let case = if lower[at].is_ascii_lowercase() {
+            0x20
+        } else {
+            0
+        };
         (name[at] | case) ^ lower[at]
     };
     (0..N).fold(0, |all, at| all | differs(at)) == 0

@@ -207,12 +207,25 @@ fn http_script(word: &str, request: &str) -> Script {
             &format!("X-A: {}\r\nContent-Length: 0\r\n", "a".repeat(5000)),
             "",
         )),
+        "blanks" => say(&ok(
+            "X-Tab:\tone\ttwo\t\r\nX-Blank:  three  \r\nX-None:\r\nX_Odd!name: 4\r\nContent-Length: 2 \r\n",
+            "ok",
+        )),
+        "feeds" => say("HTTP/1.1 200 Fine\nX-A: 1\nContent-Length: 2\n\nok"),
+        "no-reason" => say("HTTP/1.1 200\r\nContent-Length: 2\r\n\r\nok"),
+        "controls" => say(&ok("X-A: 1\x012\x7f\r\nContent-Length: 2\r\n", "ok")),
+        "no-name" => say(&ok(": 1\r\nContent-Length: 2\r\n", "ok")),
+        "blank-name" => say(&ok("X A: 1\r\nContent-Length: 2\r\n", "ok")),
+        "many-fields" => {
+            let fields: String = (0..70).map(|n| format!("X-{n}: {n}\r\n")).collect();
+            say(&ok(&format!("{fields}Date: x\r\nContent-Length: 2\r\n"), "ok"))
+        }
         "silence" => say_and_close(""),
         _ => say(""),
     }
 }
 
-pub const HTTP_WORDS: [&str; 33] = [
+pub const HTTP_WORDS: [&str; 40] = [
     "plain",
     "echo",
     "fields",
@@ -244,6 +257,13 @@ pub const HTTP_WORDS: [&str; 33] = [
     "both",
     "no-http",
     "big-head",
+    "blanks",
+    "feeds",
+    "no-reason",
+    "controls",
+    "no-name",
+    "blank-name",
+    "many-fields",
     "silence",
     "plain",
 ];

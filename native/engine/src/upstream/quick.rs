@@ -66,7 +66,8 @@ pub struct Flight {
     body: Option<Vec<u8>>,
     /// Made up for the request where the configuration asks for one.
     request_id: Option<String>,
-    conn: UpstreamConn,
+    /// `None`: it was closed as soon as the answer had come.
+    conn: Option<UpstreamConn>,
     chosen: Chosen,
     /// Bytes of the request, as it came and as it was sent.
     received: u64,
@@ -359,7 +360,7 @@ fn send(ex: &mut Exchange, body: &[u8]) -> Asked {
         due: ex.started + recipe.conf.read_ms() + 1,
         came: Vec::new(),
         header_ms: None,
-        conn,
+        conn: Some(conn),
         chosen,
         received: 0,
         sent: sent as u64,
@@ -448,8 +449,8 @@ impl Flight {
     }
 
     fn sock(&self) -> &Sock {
-        let sock = self.conn.stream.sock();
-        sock.expect("only sockets are waited for")
+        let sock = self.conn.as_ref().and_then(|c| c.stream.sock());
+        sock.expect("only sockets are waited for, until the answer has come")
     }
 
     /// When the server has had its time, in milliseconds (monotonic).
@@ -491,6 +492,11 @@ impl Flight {
         match said {
             Said::Answer(framed) if fits(framed.body) => {
                 buffers::give(input);
+                if !framed.keep {
+                    // A server that waits for this is woken by the reading already, and now finds the end too
+                    // instead of being woken for it again.
+                    self.conn = None;
+                }
                 Heard::Answer {
                     flight: self,
                     framed,
@@ -569,7 +575,7 @@ impl Flight {
             head,
             ..
         } = flight;
-        if framed.keep {
+        if let Some(conn) = conn {
             worker.pool.give(recipe.index, &chosen.group.conf, conn);
         }
         let mut heads = worker.desk.heads.borrow_mut();
@@ -672,7 +678,7 @@ impl Flight {
             chosen: flight.chosen,
             request_id: flight.request_id,
             started: Some(Started {
-                conn: flight.conn,
+                conn: flight.conn.expect("what was answered is not left"),
                 sent: flight.sent,
                 unsent: Vec::new(),
                 last: came.or(before.map(Came::Bytes)),

@@ -189,7 +189,7 @@ impl Answer<'_> {
         let http1 = form == Form::Lines;
         let passed = |name: &[u8]| is_passed(&recipe.conf, name, http1) && form.allows(name);
         for (i, (name, value)) in fields.enumerate() {
-            if seen.placed & 1 << i == 0 && passed(name) {
+            if seen.placed & (1 << i) == 0 && passed(name) {
                 form.field(out, name, value);
             }
         }
@@ -312,9 +312,7 @@ impl<'a> Seen<'a> {
                 4 if is_name(name, b"etag") => seen.etag.replace(value).is_some(),
                 4 if is_name(name, b"date") => false,
                 6 if is_name(name, b"server") => false,
-                10 if is_name(name, b"connection") => {
-                    seen.keep.replace(keeps(value)?).is_some()
-                }
+                10 if is_name(name, b"connection") => seen.keep.replace(keeps(value)?).is_some(),
                 12 if is_name(name, b"content-type") => seen.content_type.replace(value).is_some(),
                 13 if is_name(name, b"last-modified") => {
                     // Another spelling of the date is not passed on as it is.

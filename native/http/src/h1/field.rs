@@ -16,8 +16,13 @@ const NAME: [bool; 256] = {
 
 /// The field line at `start`, and where the next line begins. `None`: it is not whole, or it has more than
 /// a usual name, a colon, one blank or none, a value without controls or blanks around it, and CRLF.
+#[inline]
 pub(super) fn usual(input: &[u8], start: usize) -> Option<(Header, usize)> {
-    let name_end = start + input.get(start..)?.iter().position(|&c| !NAME[c as usize])?;
+    let name_end = start
+        + input
+            .get(start..)?
+            .iter()
+            .position(|&c| !NAME[c as usize])?;
     if name_end == start || input[name_end] != b':' {
         return None;
     }
@@ -47,6 +52,7 @@ pub(super) fn line_end(input: &[u8], start: usize) -> Option<(usize, usize)> {
 }
 
 /// Bytes before the first control character up to CR: NUL, tab, LF and CR are among them.
+#[inline]
 fn until_control(text: &[u8]) -> usize {
     const LAST: u8 = b'\r';
     let mut chunks = text.chunks_exact(8);

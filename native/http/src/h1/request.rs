@@ -501,7 +501,50 @@ mod tests {
         );
     }
 
+    /// The fields as those read them who know every rule.
+    fn by_every_rule(input: &[u8], head: &mut Head, limits: &Limits) -> Result<Parsed, HeadError> {
+        head.clear();
+        let mut pos = 0;
+        while let Some((line, next)) = next_line(input, pos, limits.line) {
+            let line = line.map_err(|_| HeadError::HeaderTooLarge)?;
+            if next > limits.total {
+                return Err(HeadError::HeaderTooLarge);
+            }
+            if line.is_empty() {
+                return finish(head, input, next);
+            }
+            header_line(head, input, line, limits)?;
+            pos = next;
+        }
+        check_partial(&input[pos..], false, limits)?;
+        Ok(Parsed::Partial { started: true })
+    }
+
     proptest! {
+        #[test]
+        fn usual_fields_are_read_as_every_rule_has_them(
+            pieces in proptest::collection::vec(
+                proptest::sample::select(vec![
+                    "A", "a-b", "x_y", ":", ": ", " ", "\t", "\r", "\n", "\r\n", "\0", "value", "\x7f",
+                    "Name: a value\r\n", "Long-Name: 0123456789abcdef \r\n", "B:c\r\n", "x_y: z\r\n",
+                ]),
+                0..12,
+            ),
+            line in 8usize..40,
+            total in 20usize..100,
+            headers in 1usize..4,
+            ignore_invalid in any::<bool>(),
+            underscores in any::<bool>(),
+        ) {
+            let text = pieces.concat() + "\r\n\r\n";
+            let limits = Limits { line, total, headers, ignore_invalid, underscores };
+            let (mut quick, mut slow) = (Head::default(), Head::default());
+            let mut pos = 0;
+            let read = fields(&mut quick, text.as_bytes(), 0, &mut pos, &limits);
+            prop_assert_eq!(read, by_every_rule(text.as_bytes(), &mut slow, &limits));
+            prop_assert_eq!(quick.headers, slow.headers);
+        }
+
         #[test]
         fn any_split_of_a_request_parses_the_same(cut in 0usize..50) {
             let text = b"GET /abc?d=e HTTP/1.1\r\nHost: localhost\r\nX: y\r\n\r\n";

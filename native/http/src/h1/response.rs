@@ -189,6 +189,59 @@ fn parse_field(head: &mut ResponseHead, input: &[u8], span: Span) -> Result<(), 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    /// The fields as those read them who know every rule.
+    fn by_every_rule(
+        input: &[u8],
+        head: &mut ResponseHead,
+    ) -> Result<Option<usize>, ResponseError> {
+        head.headers.clear();
+        let mut pos = 0;
+        while let Some((span, next)) = line(input, pos) {
+            pos = next;
+            if span.is_empty() {
+                return Ok(Some(pos));
+            }
+            parse_field(head, input, span)?;
+        }
+        Ok(None)
+    }
+
+    proptest! {
+        #[test]
+        fn usual_fields_are_read_as_every_rule_has_them(
+            pieces in proptest::collection::vec(
+                proptest::sample::select(vec![
+                    "A", "a-b", "x_y", ":", ": ", " ", "\t", "\r", "\n", "\r\n", "\0", "value", "\x7f",
+                    "Name: a value\r\n", "Long-Name: 0123456789abcdef \r\n", "B:c\r\n",
+                ]),
+                0..12,
+            ),
+        ) {
+            let text = pieces.concat() + "\r\n\r\n";
+            let (mut quick, mut slow) = (ResponseHead::default(), ResponseHead::default());
+            let read = parse_response(text.as_bytes(), &mut quick, false);
+            prop_assert_eq!(read, by_every_rule(text.as_bytes(), &mut slow));
+            prop_assert_eq!(quick.headers, slow.headers);
+        }
+
+        #[test]
+        fn usual_status_lines_are_read_as_every_rule_has_them(
+            version in proptest::sample::select(vec!["HTTP/1.1", "HTTP/1.0", "HTTP/1.2", "HTTP/2.0", "HTTP/1"]),
+            code in proptest::sample::select(vec![" 200", " 099", " 999", " 20", "  200", " 2000", " 20x"]),
+            reason in proptest::sample::select(vec!["", " ", " OK", " Not  Here ", ".1", "\tx", " a\rb"]),
+            end in proptest::sample::select(vec!["\r\n", "\n", "\r"]),
+        ) {
+            let text = [version, code, reason, end].concat();
+            let (mut quick, mut slow) = (ResponseHead::default(), ResponseHead::default());
+            if usual_status(text.as_bytes(), &mut quick).is_some() {
+                let (span, _) = line(text.as_bytes(), 0).expect("a whole line");
+                prop_assert_eq!(parse_status(&mut slow, text.as_bytes(), span), Ok(()));
+                prop_assert_eq!((quick.minor, quick.status, quick.reason), (slow.minor, slow.status, slow.reason));
+            }
+        }
+    }
 
     #[test]
     fn a_response_head() {

@@ -33,10 +33,7 @@ fn matters(name: &[u8]) -> bool {
         8 => is_name(name, b"if-range") || is_name(name, b"if-match"),
         13 => is_name(name, b"if-none-match"),
         14 => is_name(name, b"content-length"),
-        17 => {
-            is_name(name, b"if-modified-since")
-                || is_name(name, b"transfer-encoding")
-        }
+        17 => is_name(name, b"if-modified-since") || is_name(name, b"transfer-encoding"),
         19 => is_name(name, b"if-unmodified-since"),
         _ => false,
     }
