@@ -17,7 +17,7 @@ from rest_framework import exceptions
 from rest_framework.response import Response
 from rest_framework.views import set_rollback
 
-from panel.core.errors import ApplicationError
+from panel.core.errors import NULL_WORDS, ApplicationError, is_null_refused
 from panel.core.middleware import current_request_id
 from panel.remote.errors import RemoteError
 
@@ -211,6 +211,8 @@ def exception_handler(error: Exception, context: dict[str, Any]) -> Response:
         return _of_application(error, had_precondition="HTTP_IF_MATCH" in context["request"].META)
     if isinstance(error, exceptions.APIException):
         return _of_framework(error)
+    if is_null_refused(error):
+        return _response("invalid", NULL_WORDS)
     request = context["request"]._request
     logger.error("%s %s failed", request.method, request.path, exc_info=error)
     signals.got_request_exception.send(sender=context["view"].__class__, request=request)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from django.core.exceptions import ValidationError
+from django.db import DataError
+
+NULL_WORDS = "What you sent holds a null character, which no text has: leave it out."
 
 
 class ApplicationError(Exception):
@@ -32,3 +35,9 @@ def words_of(error: Exception) -> str:
     if isinstance(error, ApplicationError):
         return error.message
     return " ".join(error.messages) if isinstance(error, ValidationError) else str(error)
+
+
+def is_null_refused(error: Exception) -> bool:
+    """Whether a query was not sent because of a null character in one of its texts: PostgreSQL takes none, and says so
+    at whichever query meets it first."""
+    return isinstance(error, DataError) and "NUL (0x00)" in str(error)

@@ -9,8 +9,11 @@ from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction, sync_to_async
+from django.core.exceptions import BadRequest
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
+
+from panel.core.errors import NULL_WORDS, is_null_refused
 
 _current: ContextVar[str] = ContextVar("request_id", default="-")
 Finish = Callable[[HttpResponseBase], HttpResponseBase]
@@ -81,3 +84,15 @@ class RequestIdMiddleware(Middleware):
             yield finish
         finally:
             _current.reset(token)
+
+
+class NullCharacterMiddleware(Middleware):
+    """What the database cannot look for is the fault of who asked for it: 400 instead of 500."""
+
+    @contextmanager
+    def around(self, request: HttpRequest) -> Iterator[Finish]:
+        yield lambda response: response
+
+    def process_exception(self, request: HttpRequest, exception: Exception) -> None:
+        if is_null_refused(exception):
+            raise BadRequest(NULL_WORDS) from exception

@@ -235,3 +235,26 @@ def test_pages_ask_for_the_csrf_token(world: World) -> None:
     assert not wrong, "\n".join(wrong)
     assert fingerprint() == before
     assert Team.objects.count() == 2 and Location.objects.count() == 1 and ServerName.objects.count() == 1
+
+
+def test_a_null_character_is_nowhere_the_panels_fault(world: World, admin: Caller) -> None:
+    """PostgreSQL refuses it at whichever query it comes to; SQLite finds nothing."""
+    browser, null = session_of(world.admin), "a\0"
+    schedule = {
+        "name": "x",
+        "cron": "@daily",
+        "timezone": "UTC",
+        "suite": "http3-2019",
+        "preset": "short",
+        "host": null,
+    }
+    answers = [
+        browser.get("/benchmarks/suites/http3-2019/expected?host=%00"),
+        browser.get("/benchmarks/new?q=%00&scenario=%00"),
+        browser.get("/reports/schedules/new/scenario?q=%00"),
+        browser.post("/benchmarks/suites/http3-2019/start", {"host": null, "preset": "short"}),
+        browser.post("/benchmarks/new", {"scenario": null, "sites": [null]}),
+        browser.post("/reports/schedules/new/suite", schedule),
+        admin.post("schedules/", {"name": "x", "cron": "@daily", "kind": "suite", "host": null, "team": null}),
+    ]
+    assert {answer.status_code for answer in answers} <= {200, 400, 404, 422}
