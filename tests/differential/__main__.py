@@ -16,8 +16,9 @@ from pathlib import Path
 from random import Random
 
 from tests.differential.compare import Outcome, compared
+from tests.differential.logs import with_logs
 from tests.differential.requests import requests
-from tests.differential.servers import Refused, application, ask, both, nginx_version, write_files
+from tests.differential.servers import Refused, application, ask, both, nginx_version, wait_until_answered, write_files
 
 SITES = 8  # server blocks in a configuration
 
@@ -26,7 +27,11 @@ def one(root: Path, backend: int, chance: int, count: int) -> Outcome:
     """One configuration, `count` requests; `chance` alone says what they are."""
     random = Random(chance)
     with both(root, random, backend, SITES) as where:
-        found = compared(ask(where, list(requests(random, SITES, count))))
+        pairs = list(ask(where, list(requests(random, SITES, count))))
+        for each in where:
+            wait_until_answered(each)  # what came before is logged by then
+    # Both have ended: every line is written.
+    found = compared(with_logs(root, pairs))
     found.unexplained = [f"configuration {chance}: {what}" for what in found.unexplained]
     return found
 

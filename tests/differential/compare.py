@@ -96,5 +96,6 @@ def _plain(answer: Answer) -> Answer:
 
 
 def _text(value: str) -> str:
-    """The default root lies below each server's own prefix."""
+    """The default root lies below each server's own prefix, and each has an address of its own."""
+    value = value.replace("http://127.0.0.2:", "http://127.0.0.1:")
     return _PREFIX.sub("/html", _BOUNDARY.sub(b"B", value.encode("latin-1")).decode("latin-1"))

@@ -6,6 +6,7 @@ shown in it: most locations add a field that holds the variables a rewrite can c
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
@@ -18,7 +19,17 @@ FIELDS = (
     'add_header X-Seen "$uri|$args|$v|$w|$1|$2|$host|$server_name|$request_uri|$request_method|$is_args|$document_uri|'
     '$request_filename|$arg_q|$cookie_c|$http_x_own|len=$content_length|$scheme|$server_protocol"',
     # By itself: a map's regular expression changes $1 between nginx's two looks at one text ("no buffer space").
-    'add_header X-Mapped "$m|$split|$geo"',
+    'add_header X-Mapped "$m|$split|$geo|$net"',
+    'add_header X-More "$remote_addr|$remote_user|$realip_remote_addr|$proxy_protocol_addr|$proxy_protocol_server_port|'
+    "$query_string|$content_type|$http_host|$document_root|$https|rl=$request_length|$upstream_status|$slice_range|"
+    '$upstream_cache_status|$secure_link|$invalid_referer|$limit_req_status|$http_via|$status"',
+)
+# What the log says of each request; gzip's sizes are not told.
+LOG = (
+    "$http_x_number $status <$request> |rl=$request_length| $remote_addr $remote_user $uri|a=$args|$host|$upstream_status|"
+    "$upstream_cache_status|$upstream_response_length|$sent_http_location|$sent_http_content_type|$http_referer|"
+    "len=$content_length|$limit_req_status|$limit_conn_status|$request_completion|$request_method|$server_protocol|"
+    "$realip_remote_addr|$proxy_protocol_addr|$sent_http_etag|$sent_http_content_range"
 )
 
 
@@ -27,6 +38,7 @@ class Place:
     """What both servers find on this machine."""
 
     port: int
+    behind: int  # the port that wants the PROXY protocol
     backend: int
     www: str
 
@@ -51,9 +63,14 @@ def configuration(chance: Random, place: Place, sites: int) -> str:
     """The contents of an http block: shared parts, `sites` server blocks, and one that knows every variable."""
     shared = [
         f"map $uri $m {{ {pieces.pick(chance, pieces.MAPS)} }}",
+        f"geo $net {{ {pieces.pick(chance, pieces.NETS)} }}",
         f"geo $arg_ip $geo {{ {pieces.pick(chance, pieces.GEOS)} }}",
         'split_clients "$uri$args" $split { 30% a; 25.5% b; * c; }',
         *(line for line in pieces.HTTP_ONLY if chance.randrange(4) == 0),
+        f"log_format seen '{LOG}'; access_log log/seen.log seen;",
+        "charset_map koi8-r utf-8 { C1 D0B0; C2 D0B1; D7 D0B2; E1 D090; }",
+        "proxy_cache_path cache levels=1:2 keys_zone=c:1m inactive=1h;",
+        "limit_req_zone $arg_q zone=req:1m rate=1r/m; limit_conn_zone $server_name zone=con:1m;",
         f"upstream app {{ server 127.0.0.1:{place.backend}; {chance.choice(['', 'keepalive 4;'])} }}",
         # Only the variables' names matter here.
         f'server {{ listen 127.0.0.1:{place.port}; server_name ~^(?<w>known)(?<x>)$; set $v ""; }}',
@@ -71,7 +88,7 @@ def names(number: int) -> list[str]:
 def _server(site: Site) -> str:
     kinds = names(site.number)
     listed = [kinds[0], *site.chance.sample(kinds[1:], site.chance.randrange(len(kinds)))]
-    lines = [f"listen 127.0.0.1:{site.place.port};"]
+    lines = [f"listen 127.0.0.1:{site.place.port};", f"listen 127.0.0.1:{site.place.behind} proxy_protocol;"]
     lines.append("server_name " + " ".join(f'"{name}"' for name in listed) + ";")
     lines += [f"root {site.place.www};"] if site.chance.randrange(12) else []
     own = site.seldom(*pieces.SERVER_ONLY, of=3) + site.seldom(*pieces.SERVER_ONLY, of=5)
@@ -79,19 +96,24 @@ def _server(site: Site) -> str:
     lines += [f"{field} always;" for field in FIELDS] if site.chance.randrange(3) else []
     lines += _error_pages(site)
     lines += site.seldom(*pieces.REWRITES, of=5) + site.seldom(
-        *(line for line in pieces.IFS if "add_header" not in line), of=8
+        *(line for line in pieces.IFS if not any(word in line for word in pieces.NOT_IN_SERVERS)), of=8
     )
     lines += [location for name in _patterns(site, "/", 9) for location in _location(site, name, depth=0)]
     for name in ("@named", "@other"):
         lines += [f"location {name} {{", *_indented(_content(site, name, nested=False)), "}"]
     lines += _auth_check(site)
+    if any("ssi on" in line for line in lines):
+        # Pages of both get what is added in the middle of what is included.
+        lines = [line for line in lines if "addition_types" not in line and "_before_body" not in line]
     return "server {\n" + "\n".join(_indented(lines)) + "\n}"
 
 
 def _auth_check(site: Site) -> list[str]:
     """Where `auth_request` asks."""
     status = site.chance.choice([200, 204, 204, 401, 403, 500])
-    return ["location = /auth-check {", f"    internal; return {status};", "}"]
+    return ["location = /auth-check {", f"    internal; return {status};", "}",
+            "location = /mirror {", "    internal; proxy_pass http://app/mirrored; proxy_pass_request_body off;",
+            '    proxy_set_header Content-Length "";', "}"]  # fmt: skip
 
 
 def _patterns(site: Site, outer: str, most: int) -> list[str]:
@@ -134,7 +156,7 @@ def _content(site: Site, name: str, *, nested: bool) -> list[str]:
     if name.startswith("~"):
         lines = [_captured_alias(site, line) for line in lines]
         lines = [_without_uri(line) for line in lines]
-    if not any(line.startswith(("proxy_pass", "return", "try_files", "alias")) for line in lines):
+    if not any(line.startswith(("proxy_pass", "return", "try_files", "alias", "root")) for line in lines):
         lines += site.seldom(f"root {site.place.www}/other;", of=8)
     lines += _modifiers(site, of=7) + _error_pages(site, of=6)
     return lines + ([f"{field}{site.one_of(' always', '')};" for field in FIELDS] if site.chance.randrange(2) else [])
@@ -142,9 +164,7 @@ def _content(site: Site, name: str, *, nested: bool) -> list[str]:
 
 def _without_uri(line: str) -> str:
     """Where a prefix cannot be replaced, proxy_pass may have no path without variables."""
-    if line.startswith("proxy_pass http://app/") and "$" not in line:
-        return "proxy_pass http://app;"
-    return line
+    return re.sub(r"proxy_pass http://app/[^$;]*;", "proxy_pass http://app;", line)
 
 
 def _captured_alias(site: Site, line: str) -> str:
@@ -157,7 +177,10 @@ def _static(site: Site) -> list[str]:
     kinds = ["", "", "", f"alias {www}/a/;", f"alias {www}/;", "autoindex on;", "autoindex on;",
              "internal;", "empty_gif;", "index b.txt index.html;", "index /b.txt;", "index none.html a$args.html;",
              "autoindex on; autoindex_format json;", "autoindex on; autoindex_format xml;",
-             "gzip_static on;", "gzip_static always; gunzip on;", f"alias {www}$uri;"]  # fmt: skip
+             "gzip_static on;", "gzip_static always; gunzip on;", f"alias {www}$uri;",
+             "autoindex on; autoindex_format jsonp;", f"root {www}/$arg_q;", f"alias {www}/$arg_q;",
+             "index $cookie_c.html index.html;", "gzip_static on; gunzip on;", f"root {www}/a/..;",
+             f"alias {www}/a;", f"alias {www}/b.txt;"]  # fmt: skip
     return [line for line in [site.chance.choice(kinds)] if line]
 
 
@@ -180,7 +203,7 @@ def _conditions(site: Site) -> list[str]:
 def _proxied(site: Site) -> list[str]:
     way = pieces.pick(site.chance, pieces.PASSES)
     count = site.chance.randrange(0, 3)
-    more = site.chance.sample(pieces.PROXY, count)
+    more = [line for line in site.chance.sample(pieces.PROXY, count) if line.split()[0] not in way]
     kinds = {line.split()[0]: line for line in more}
     return [way, *kinds.values()]
 

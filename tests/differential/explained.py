@@ -8,9 +8,12 @@ from dataclasses import replace
 from email.utils import parsedate_to_datetime
 
 from tests.conformance.wire import Answer
+from tests.differential.logs import FIELD, SEPARATOR
 from tests.differential.servers import Pair, nginx_version
 
-_LENGTH = re.compile(r"\|len=\d*\|")
+_LENGTH = re.compile(r"\|(?:len|rl)=(?:\d*|-)\|")
+_TWO_HOSTS = re.compile(r"\|([^|, ]+), [^|, ]+\|")
+_READ = re.compile(r"\|rl=\d+\|")
 _UNMODIFIED = re.compile(rb"\r\nIf-Unmodified-Since: ([^\r]*)")
 _BAD_CHUNK = re.compile(rb"Transfer-Encoding: chunked\r\n(?:[^\r]+\r\n)*\r\n[^0-9a-fA-F]")
 
@@ -23,11 +26,63 @@ def _line_feed(pair: Pair) -> Pair:
     return replace(pair, nginx=_changed(pair.nginx, lambda value: value.replace("\n", " ")))
 
 
-def _chunked_length(pair: Pair) -> Pair:
-    if b"chunked" not in pair.sent.data.lower():
+def _body_length(pair: Pair) -> Pair:
+    if not re.search(rb"\r\ncontent-length: [1-9]|chunked", pair.sent.data.lower()):
         return pair
     nginx, gallop = (_changed(answer, lambda value: _LENGTH.sub("|", value)) for answer in (pair.nginx, pair.gallop))
     return replace(pair, nginx=nginx, gallop=gallop)
+
+
+def _refused_length(pair: Pair) -> Pair:
+    """Of what is a 400, whatever page then answers it."""
+    if "400" not in pair.nginx.headers.get(FIELD, "400") and pair.nginx.status != 400:
+        return pair
+    nginx, gallop = (
+        _changed(answer, lambda value: _READ.sub("|", _TWO_HOSTS.sub(r"|\1|", value)))
+        for answer in (pair.nginx, pair.gallop)
+    )
+    return replace(pair, nginx=nginx, gallop=gallop)
+
+
+def _empty_arguments(pair: Pair) -> Pair:
+    return replace(pair, nginx=_logged(pair.nginx, lambda line: line.replace("|a=|", "|a=-|")))
+
+
+def _given_up(pair: Pair) -> Pair:
+    """nginx does not come to the end of a 412."""
+    if pair.nginx.status != 412 and "412 <" not in pair.nginx.headers.get(FIELD, ""):
+        return pair
+    return replace(pair, gallop=_logged(pair.gallop, lambda line: line.replace("|OK|", "||")))
+
+
+def _logged(answer: Answer, change: Callable[[str], str]) -> Answer:
+    if FIELD not in answer.headers:
+        return answer
+    lines = [change(line) for line in answer.headers[FIELD].split(SEPARATOR)]
+    return Answer(answer.status, {**answer.headers, FIELD: SEPARATOR.join(lines)}, answer.body)
+
+
+def _ranges_of_changed(pair: Pair) -> Pair:
+    """Of an upstream's answer that a filter makes longer or shorter."""
+    if "accept-ranges" in pair.gallop.headers or "content-length" in pair.nginx.headers:
+        return pair
+    headers = {name: value for name, value in pair.nginx.headers.items() if name != "accept-ranges"}
+    return replace(pair, nginx=Answer(pair.nginx.status, headers, pair.nginx.body))
+
+
+def _cached_head(pair: Pair) -> Pair:
+    """A HEAD that becomes a GET for a cache: how much of the answer had come when it was logged."""
+    if pair.sent.method != "HEAD":
+        return pair
+    nginx, gallop = (
+        _logged(answer, lambda line: re.sub(r"\|(MISS|EXPIRED|BYPASS)\|\d+\|", r"|\1|", line))
+        for answer in (pair.nginx, pair.gallop)
+    )
+    return replace(pair, nginx=nginx, gallop=gallop)
+
+
+def _is_repeated(value: str, one: str) -> bool:
+    return bool(one) and set(value.split(", ")) == set(one.split(", ")) and len(value) > len(one)
 
 
 def _is_twice(value: str) -> bool:
@@ -41,7 +96,7 @@ def _range_fields(pair: Pair) -> Pair:
         return pair
     more = pair.nginx.headers
     same = all(
-        name in ("content-length", "date") or more.get(name, "").endswith(value) or _is_twice(more.get(name, ""))
+        name in ("content-length", "date", FIELD) or more.get(name, "").endswith(value) or _is_twice(more.get(name, ""))
         for name, value in pair.gallop.headers.items()
     )
     return replace(pair, nginx=Answer(416, pair.gallop.headers, pair.nginx.body)) if same else pair
@@ -49,7 +104,7 @@ def _range_fields(pair: Pair) -> Pair:
 
 def _asked_twice(pair: Pair) -> Pair:
     value = pair.gallop.headers.get("www-authenticate", "")
-    if not value or pair.nginx.headers.get("www-authenticate") != f"{value}, {value}":
+    if not _is_repeated(pair.nginx.headers.get("www-authenticate", ""), value):
         return pair
     return replace(pair, nginx=replace(pair.nginx, headers={**pair.nginx.headers, "www-authenticate": value}))
 
@@ -139,8 +194,13 @@ def _old_head(pair: Pair) -> Pair:
 
 # Each makes of a pair what it would be without that difference.
 RULES: dict[str, Callable[[Pair], Pair]] = {
+    "empty $args in a log": _empty_arguments,
     "line feeds in a field's value go out as blanks": _line_feed,
-    "$content_length of a chunked request": _chunked_length,
+    "$content_length of a chunked body, and how much of a body counts in $request_length": _body_length,
+    "$request_length of a request that is refused": _refused_length,
+    "a 412 is not complete": _given_up,
+    "a HEAD that fills a cache: $upstream_response_length": _cached_head,
+    "Accept-Ranges of an upstream's answer that a filter changes": _ranges_of_changed,
     "416 with the fields of the 200 that it would have been": _range_fields,
     "WWW-Authenticate of an error page that asks again": _asked_twice,
     "If-Unmodified-Since that is no date, or of what has none": _unmodified,

@@ -12,7 +12,8 @@ from tests.differential import pieces
 
 SEGMENTS = [
     "a", "b", "A", "AB", "x.gif", "img", "a b", "é", "b.txt", "empty", "c.txt", "index.html", "none", "app",
-    "page.html", "data.json", "noext", "other", "ssi.html", "style.css", ".hidden", "named",
+    "page.html", "data.json", "noext", "other", "ssi.html", "style.css", ".hidden", "named", "blocks.html",
+    "russian.txt", "russian.html", "big.txt", "mirror", "auth-check",
 ]  # fmt: skip
 Spell = Callable[[str], str]
 FORMS: list[Spell] = [
@@ -64,7 +65,10 @@ NAMED: list[tuple[str, list[str]]] = [
     ("Cookie", ["c=1", "a=1; c=2", "c", "c=1; c=2", "C=3", "x=c=4", ""]),
     ("Connection", ["close", "keep-alive", "Keep-Alive, x", "upgrade", "x, close", "CLOSE", ""]),
     ("Referer", ["http://x.test/", "http://good/", "x", "", "https://www.s1.test/a?b", "HTTP://X.TEST"]),
-    ("X-Forwarded-For", ["192.0.2.1", "a, b"]), ("Keep-Alive", ["5"]), ("Via", ["1.0 x"]), ("Via", ["1.1 y"]),
+    ("X-Forwarded-For", ["192.0.2.1", "a, b", "192.0.2.1, 127.0.0.1", "192.0.2.1, 10.0.0.1, 127.0.0.1", "::1", "",
+                         "[2001:db8::1]:80", "192.0.2.1:8080", "1.2.3.4,,5.6.7.8", "unix:", "10.0.0.1, x, 127.0.0.1"]),
+    ("X-Real-IP", ["192.0.2.9", "bad", "2001:db8::9", "1.2.3", "10.0.0.1:1", "[::1]"]), ("Accept-Charset", ["utf-8"]),
+    ("Cache-Control", ["no-cache", "max-age=0"]), ("Pragma", ["no-cache"]), ("Content-Encoding", ["gzip"]), ("Keep-Alive", ["5"]), ("Via", ["1.0 x"]), ("Via", ["1.1 y"]),
     ("Expect", ["100-continue", "100-CONTINUE", "nothing"]),
     ("User-Agent", ["x", "", "Mozilla/4.0 (compatible; MSIE 6.0; Windows NT)"]), ("X_Under", ["y"]),
     ("Under-Score_x", ["z"]), ("Content-Type", ["text/x", "application/x-www-form-urlencoded"]),
@@ -115,30 +119,60 @@ MALFORMED = [
     "GET {path} HTTP/1.1\r\nHost: {host}\r\nX-A\t: b\r\n\r\n", "GET {path} HTTP/1.1\r\n\r\nHost: {host}\r\n\r\n",
 ]  # fmt: skip
 
+SIGNATURE = b"\r\n\r\n\x00\r\nQUIT\n"
+# What goes before a request where the PROXY protocol is wanted, well formed and not.
+PREFACES = [
+    *[b"PROXY TCP4 192.0.2.1 198.51.100.1 1234 8443\r\n"] * 3,
+    b"PROXY TCP6 2001:db8::1 2001:db8::2 1 65535\r\n",
+    b"PROXY UNKNOWN\r\n",
+    b"PROXY UNKNOWN x y z\r\n",
+    b"PROXY TCP4 192.0.2.1 198.51.100.1 1234\r\n",
+    b"PROXY\r\n",
+    b"PROXY TCP4 192.0.2.1 198.51.100.1 70000 80\r\n",
+    b"PROXY TCP4 ::1 ::1 1 2\r\n",
+   
+    b"PROXY  TCP4 192.0.2.1 198.51.100.1 1 2\r\n",
+    b"PROXY TCP4 192.0.2.1 198.51.100.1 1 2\n",
+    b"proxy unknown\r\n",
+    SIGNATURE + b"\x21\x11\x00\x0c\xc0\x00\x02\x01\xc6\x33\x64\x01\x04\xd2\x20\xfb",
+    SIGNATURE + b"\x20\x00\x00\x00",
+    SIGNATURE + b"\x21\x11\x00\x04\xc0\x00\x02\x01",
+    SIGNATURE + b"\x31\x11\x00\x00",
+    b"",
+    SIGNATURE + b"\x21\x21\x00\x24" + bytes(range(1, 37)),
+    SIGNATURE + b"\x21\x31\x00\x00",
+    SIGNATURE + b"\x21\x11\x00\x10\xc0\x00\x02\x01\xc6\x33\x64\x01\x04\xd2\x20\xfb\x04\x00\x01x",
+]
+
 
 @dataclass(frozen=True)
 class Sent(Request):
-    """A request that is nothing but its bytes. `alone`: on a connection of its own that is read to its end."""
+    """A request that is nothing but its bytes. `alone`: on a connection of its own that is read to its end.
+
+    `number`: how the log names it; -1 when it does not. `preface`: goes out first, to the port that wants one.
+    """
 
     data: bytes = b""
     alone: bool = False
+    number: int = -1
+    preface: bytes = b""
 
     def encoded(self) -> bytes:
-        return self.data
+        return self.preface + self.data
 
     def __str__(self) -> str:
-        text = repr(self.data)
+        text = repr(self.encoded())
         return text if len(text) < 700 else f"{text[:700]}..."
 
 
 def requests(chance: Random, sites: int, count: int) -> Iterator[Sent]:
     """`count` requests to the `sites` blocks of a configuration."""
-    for _ in range(count):
+    for number in range(count):
         host = _host(chance, chance.randrange(sites))
         if chance.randrange(14) == 0:
             yield _malformed(chance, host)
         else:
-            yield _request(chance, host)
+            yield _request(chance, host, number)
 
 
 def _malformed(chance: Random, host: str) -> Sent:
@@ -151,7 +185,7 @@ def _malformed(chance: Random, host: str) -> Sent:
     return Sent("", head.split(" ")[0].strip(), None, "1.0", data=head.encode("latin-1"), alone=True)
 
 
-def _request(chance: Random, host: str) -> Sent:
+def _request(chance: Random, host: str, number: int) -> Sent:
     method = pieces.pick(chance, VERBS)
     target = pieces.pick(chance, TARGETS) if chance.randrange(40) == 0 else _path(chance, odd=True)
     if chance.randrange(60) == 0:
@@ -160,6 +194,7 @@ def _request(chance: Random, host: str) -> Sent:
     lines = [f"{method} {target} HTTP/{version}", f"Host: {host}"]
     if version == "1.0" and chance.randrange(3) == 0:
         del lines[1]
+    lines.append(f"X-Number: {number}")
     for _ in range(pieces.pick(chance, [0, 0, 0, 0, 1, 1, 2, 3])):
         name, values = NAMED[chance.randrange(len(NAMED))]
         lines.append(f"{name}: {pieces.pick(chance, values)}")
@@ -168,7 +203,12 @@ def _request(chance: Random, host: str) -> Sent:
         body = pieces.pick(chance, ["", "a=1", "x" * 300, "y" * 20_000])
         lines, body = _with_body(chance, lines, body, version)
     data = ("\r\n".join(lines) + "\r\n\r\n" + body).encode("latin-1")
-    return Sent(target, method, host, version, data=data)
+    if chance.randrange(25) == 0:
+        preface = pieces.pick(chance, PREFACES)
+        first, _, rest = data.partition(b"\r\n")
+        data = first + b"\r\nConnection: close\r\n" + rest
+        return Sent(target, method, host, version, data=data, alone=True, number=number, preface=preface)
+    return Sent(target, method, host, version, data=data, number=number)
 
 
 def _with_body(chance: Random, lines: list[str], body: str, version: str) -> tuple[list[str], str]:

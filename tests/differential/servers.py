@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import shutil
 import socket
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from random import Random
+from typing import NamedTuple
 
 from tests.conformance.wire import Answer, Broken, Connection, parsed
 from tests.differential import pieces
@@ -26,7 +28,15 @@ from tests.support.waiting import eventually
 CHANGED = 1_717_243_200  # of every file: 2024-06-01 12:00 UTC
 PASSWORDS = "ann:$apr1$saltsalt$yAAkm4libquA.ZWLHbSBq/\n"
 TIMEOUT_S = 20.0
-Address = tuple[str, int]
+
+
+class Address(NamedTuple):
+    """Where a server listens, and behind which port it wants the PROXY protocol."""
+
+    host: str
+    port: int
+    behind: int
+
 
 APPLICATION = r"""
 server {{
@@ -49,6 +59,14 @@ server {{
     location = /move {{ return 302 http://app/moved/x; }}
     location = /accel {{ add_header X-Accel-Redirect "/b.txt?accel=1"; return 200 "not this"; }}
     location = /gzip {{ add_header Content-Encoding gzip; alias {www}/b.txt.gz; }}
+    location /files/ {{ alias {www}/; default_type text/x-app; }}
+    location = /cached {{
+        add_header Cache-Control max-age=60; add_header Vary X-Own; add_header ETag '"up"'; add_header X-Seen $http_x_own;
+        return 200 "cached $args $http_x_own $http_if_none_match $request_method\n";
+    }}
+    location = /chunked {{ sub_filter text TEXT; sub_filter_types *; alias {www}/page.html; }}
+    location = /charset {{ default_type "text/html; charset=koi8-r"; return 200 "\xc1\xc2\n"; }}
+    location = /empty {{ return 200; }}
     location = /status/304 {{ return 304; }}
     location = /status/401 {{ add_header WWW-Authenticate "Basic realm=app" always; return 401 "app 401\n"; }}
     location = /status/404 {{ return 404 "app 404\n"; }}
@@ -109,7 +127,7 @@ def application(root: Path) -> Iterator[int]:
     text = APPLICATION.format(port=port, inner=free_port(), www=root / "www")
     (root / "app" / "conf.d" / "app.conf").write_text(text)
     with server:
-        _answers(("127.0.0.1", port))
+        wait_until_answered(Address("127.0.0.1", port, 0))
         yield port
 
 
@@ -119,8 +137,8 @@ def both(root: Path, chance: Random, backend: int, sites: int) -> Iterator[list[
 
     Raises Refused when only one of them takes it, or when none does: the generator means to make what is valid.
     """
-    port = free_port()
-    place = Place(port, backend, str(root / "www"))
+    port, behind = free_port(), free_port()
+    place = Place(port, behind, backend, str(root / "www"))
     text = configuration(chance, place, sites)
     servers: list[tuple[NginxInstance, Address]] = []
     for address, server in (
@@ -134,18 +152,25 @@ def both(root: Path, chance: Random, backend: int, sites: int) -> Iterator[list[
             own = f"server_product nginx/{nginx_version()};\n{own}"
         (server.root / "conf.d" / "site.conf").write_text(own)
         (server.root / "htpasswd").write_text(PASSWORDS)
-        servers.append((server, (address, port)))
+        shutil.rmtree(server.root / "cache", ignore_errors=True)
+        seen_log(root, server.root.name).unlink(missing_ok=True)
+        servers.append((server, Address(address, port, behind)))
     tests = [server.test() for server, _ in servers]
     if any(done.returncode for done in tests):
         raise Refused("\n".join(done.stderr for done in tests) + text)
     with ExitStack() as stack:
         for server, where in servers:
             stack.enter_context(server)
-            _answers(where)
+            wait_until_answered(where)
         yield [where for _, where in servers]
 
 
-def _answers(where: Address) -> None:
+def seen_log(root: Path, server: str) -> Path:
+    """Where a server wrote what it saw of each request."""
+    return root / server / "log" / "seen.log"
+
+
+def wait_until_answered(where: Address) -> None:
     def answered() -> bool:
         return (
             _alone(where, Sent("/", version="1.0", data=b"GET / HTTP/1.0\r\nHost: known\r\n\r\n", alone=True)).status
@@ -157,10 +182,10 @@ def _answers(where: Address) -> None:
 
 def ask(both: Sequence[Address], several: Sequence[Sent]) -> Iterator[Pair]:
     """Each request's two answers, over connections that stay open as long as the servers let them."""
-    connections = [Connection(port, address=address, timeout_s=TIMEOUT_S) for address, port in both]
+    connections = [Connection(where.port, address=where.host, timeout_s=TIMEOUT_S) for where in both]
     try:
         for sent in several:
-            first, second = (_ask(connection, sent) for connection in connections)
+            first, second = (_ask(*each, sent) for each in zip(both, connections, strict=True))
             yield Pair(sent, first, second)
             if 412 in (first.status, second.status):
                 # nginx drops the connection that it has promised to keep, and counts anew.
@@ -171,9 +196,9 @@ def ask(both: Sequence[Address], several: Sequence[Sent]) -> Iterator[Pair]:
             connection.close()
 
 
-def _ask(connection: Connection, sent: Sent) -> Answer:
+def _ask(where: Address, connection: Connection, sent: Sent) -> Answer:
     if sent.alone:
-        return _alone((connection.address, connection.port), sent)
+        return _alone(where, sent)
     try:
         return connection.ask(sent)
     except (TimeoutError, Broken) as why:
@@ -184,8 +209,9 @@ def _ask(connection: Connection, sent: Sent) -> Answer:
 def _alone(where: Address, sent: Sent) -> Answer:
     """On a connection of its own, read until the server closes it; an answer without a head is its bytes."""
     data = b""
+    port = where.behind if sent.preface else where.port
     try:
-        with socket.create_connection(where, timeout=TIMEOUT_S) as raw:
+        with socket.create_connection((where.host, port), timeout=TIMEOUT_S) as raw:
             raw.sendall(sent.encoded())
             with suppress(ConnectionResetError):  # closed with unread input; what came before it still counts
                 while more := raw.recv(65536):

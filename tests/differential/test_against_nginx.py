@@ -26,7 +26,7 @@ def test_generated_configurations_are_answered_as_nginx_answers_them() -> None:
 def test_a_number_makes_the_same_configuration_and_requests_again() -> None:
     def made(number: int) -> tuple[str, list[Sent]]:
         chance = Random(number)
-        return configuration(chance, Place(80, 81, "/www"), 8), list(requests(chance, 8, 50))
+        return configuration(chance, Place(80, 82, 81, "/www"), 8), list(requests(chance, 8, 50))
 
     assert made(7) == made(7)
     assert made(7) != made(8)

@@ -123,7 +123,8 @@ impl Builder {
 
     /// Applies the directives of one block.
     pub fn apply_all(&mut self, directives: &[Directive]) -> Result<()> {
-        directives.iter().try_for_each(|d| table::apply(self, d))
+        directives.iter().try_for_each(|d| table::apply(self, d))?;
+        table::check_once(directives)
     }
 
     /// Applies a block's directives in another context.

@@ -90,8 +90,12 @@ impl Pattern {
         &self.inner.named
     }
 
+    pub fn groups(&self) -> usize {
+        self.inner.regex.captures_len() - 1
+    }
+
     pub fn has_groups(&self) -> bool {
-        self.inner.regex.captures_len() > 1
+        self.groups() > 0
     }
 
     /// Matching errors (as PCRE's backtracking limit) count as no match.

@@ -1,6 +1,6 @@
 //! The reference of all directives, written from the directive table.
 
-use crate::table::{ctx, rows, Arity, Setter, Spec};
+use crate::table::{ctx, rows, Arity, Setter, Spec, Takes};
 use std::fmt::Write;
 
 const CONTEXTS: [(u32, &str); 9] = [
@@ -48,7 +48,17 @@ const NOTES: &[(&str, &str)] = &[
     ("gzip_hash", NO_EFFECT),
     ("gzip_no_buffer", NO_EFFECT),
     ("gzip_window", NO_EFFECT),
+    ("http2_idle_timeout", OBSOLETE),
+    ("http2_max_concurrent_pushes", OBSOLETE),
+    ("http2_max_field_size", OBSOLETE),
+    ("http2_max_header_size", OBSOLETE),
+    ("http2_max_requests", OBSOLETE),
+    ("http2_pool_size", NO_EFFECT),
+    ("http2_push", OBSOLETE),
+    ("http2_push_preload", OBSOLETE),
     ("http2_recv_buffer_size", NO_EFFECT),
+    ("http2_recv_timeout", OBSOLETE),
+    ("http2_streams_index_size", NO_EFFECT),
     ("http3_hq", NO_EFFECT),
     ("keepalive_min_timeout", NO_EFFECT),
     ("load_module", "Refused: there are no dynamic modules."),
@@ -173,6 +183,7 @@ const NOTES: &[(&str, &str)] = &[
     ("zstd_static", ZSTD),
     ("zstd_types", ZSTD),
 ];
+const OBSOLETE: &str = "Ignored with a warning, as in nginx.";
 const NO_EFFECT: &str = "Accepted, no effect.";
 const PURGE: &str = "As in nginx's commercial edition.";
 const BROTLI: &str = "Not nginx's own: as in the module ngx_brotli.";
@@ -204,10 +215,15 @@ fn arguments(spec: &Spec) -> String {
         Setter::ConfPath(_) => "file, relative to the configuration",
         Setter::TempPath(_) => "folder, relative to the prefix",
         Setter::Strings(_) => "words",
-        Setter::Fn(_) | Setter::Nothing if spec.block => {
-            return format!("{}, block", count(spec.arity))
+        Setter::Unused(Takes::Flag) => "`on` or `off`",
+        Setter::Unused(Takes::Size) => "size",
+        Setter::Unused(Takes::Num) => "number",
+        Setter::Unused(Takes::Msec) => "time",
+        Setter::Unused(Takes::Bufs) => "number, size",
+        Setter::Fn(_) if spec.block => return format!("{}, block", count(spec.arity)),
+        Setter::Fn(_) | Setter::Unused(Takes::Text) | Setter::Obsolete(_) => {
+            return count(spec.arity)
         }
-        Setter::Fn(_) | Setter::Nothing => return count(spec.arity),
     };
     kind.to_string()
 }
@@ -255,6 +271,7 @@ pub fn stray_notes() -> Vec<&'static str> {
 
 /// Directives that the table gives no effect but for which no note says so.
 pub fn silent_rows() -> Vec<&'static str> {
-    let silent = rows().filter(|s| matches!(s.set, Setter::Nothing) && note(s.name).is_empty());
+    let has_no_effect = |s: &Spec| matches!(s.set, Setter::Unused(_) | Setter::Obsolete(_));
+    let silent = rows().filter(|s| has_no_effect(s) && note(s.name).is_empty());
     silent.map(|spec| spec.name).collect()
 }

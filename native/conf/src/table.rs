@@ -61,8 +61,21 @@ pub enum Setter {
     /// Relative to the prefix; further arguments (folder levels) have no effect here.
     TempPath(Get<PathBuf>),
     Strings(Get<Arc<Vec<String>>>),
-    /// Accepted for compatibility; has no meaning in this server.
-    Nothing,
+    /// Accepted for compatibility; has no meaning in this server. What nginx refuses of it is refused.
+    Unused(Takes),
+    /// Has no meaning in nginx any more either, which warns; what is to be used instead.
+    Obsolete(Option<&'static str>),
+}
+
+/// What a directive without a meaning here takes.
+#[derive(Clone, Copy)]
+pub enum Takes {
+    Text,
+    Flag,
+    Size,
+    Num,
+    Msec,
+    Bufs,
 }
 
 #[derive(Clone, Copy)]
@@ -154,7 +167,16 @@ pub fn apply(b: &mut Builder, d: &Directive) -> Result<()> {
 fn set(b: &mut Builder, d: &Directive, spec: &Spec) -> Result<()> {
     let args = d.args();
     match spec.set {
-        Setter::Nothing => Ok(()),
+        Setter::Unused(takes) => check_unused(takes, d),
+        Setter::Obsolete(instead) => {
+            let advice = match instead {
+                Some(name) => format!("use the \"{name}\" directive instead"),
+                None => "ignored".to_string(),
+            };
+            let message = format!("the \"{}\" directive is obsolete, {advice}", d.name());
+            b.warn(message, &d.place);
+            Ok(())
+        }
         Setter::Fn(f) => f(b, d),
         Setter::Flag(get) => {
             let value = flag(d, &args[0])?;
@@ -163,17 +185,12 @@ fn set(b: &mut Builder, d: &Directive, spec: &Spec) -> Result<()> {
         Setter::Size(get) => parsed(get(b), values::parse_size(&args[0]), d),
         Setter::Num(get) => match values::parse_digits(&args[0]) {
             Some(n) => store(get(b), n, d),
-            None => Err(ConfError::at("invalid number", &d.place)),
+            None => Err(invalid_number(d)),
         },
         Setter::Msec(get) => parsed(get(b), values::parse_msec(&args[0]), d),
         Setter::Sec(get) => parsed(get(b), values::parse_sec(&args[0]), d),
         Setter::Str(get) => store(get(b), args[0].clone(), d),
-        Setter::Bufs(get) => {
-            let pair = values::parse_digits(&args[0])
-                .filter(|&n| n > 0)
-                .zip(values::parse_size(&args[1]));
-            parsed(get(b), pair.filter(|p| p.1 > 0), d)
-        }
+        Setter::Bufs(get) => parsed(get(b), buffers(args), d),
         Setter::Tmpl(get) => {
             let value = b.template(&args[0], &d.place)?;
             store(get(b), value, d)
@@ -187,6 +204,9 @@ fn set(b: &mut Builder, d: &Directive, spec: &Spec) -> Result<()> {
             store(get(b), path, d)
         }
         Setter::TempPath(get) => {
+            if !args[1..].iter().all(|level| is_level(level)) {
+                return Err(invalid_value(d));
+            }
             let path = b.path(&args[0]);
             store(get(b), path, d)
         }
@@ -196,6 +216,54 @@ fn set(b: &mut Builder, d: &Directive, spec: &Spec) -> Result<()> {
             Ok(())
         }
     }
+}
+
+fn check_unused(takes: Takes, d: &Directive) -> Result<()> {
+    let args = d.args();
+    let is_valid = match takes {
+        Takes::Text => true,
+        Takes::Flag => flag(d, &args[0]).map(|_| true)?,
+        Takes::Size => values::parse_size(&args[0]).is_some(),
+        Takes::Msec => values::parse_msec(&args[0]).is_some(),
+        Takes::Bufs => buffers(args).is_some(),
+        Takes::Num => match values::parse_digits(&args[0]) {
+            Some(_) => true,
+            None => return Err(invalid_number(d)),
+        },
+    };
+    if is_valid {
+        Ok(())
+    } else {
+        Err(invalid_value(d))
+    }
+}
+
+/// Refuses a directive without a meaning here where the block has it already.
+pub fn check_once(block: &[Directive]) -> Result<()> {
+    let mut seen: Vec<&str> = Vec::new();
+    for d in block {
+        let specs = index().get(d.name()).map_or(&[][..], Vec::as_slice);
+        if !specs.iter().any(|s| matches!(s.set, Setter::Unused(_))) {
+            continue;
+        }
+        if seen.contains(&d.name()) {
+            return Err(duplicate(d));
+        }
+        seen.push(d.name());
+    }
+    Ok(())
+}
+
+/// Number and size, neither of them 0.
+fn buffers(args: &[String]) -> Option<(u64, u64)> {
+    let number = values::parse_digits(&args[0]).filter(|&n| n > 0);
+    let size = values::parse_size(&args[1]).filter(|&n| n > 0);
+    number.zip(size)
+}
+
+/// How many characters a folder of temporary files takes of their names.
+fn is_level(text: &str) -> bool {
+    values::parse_digits(text).is_some_and(|n| (1..=9).contains(&n))
 }
 
 /// Stores a setting that may stand once per block.
@@ -214,6 +282,13 @@ pub fn duplicate(d: &Directive) -> ConfError {
 pub fn invalid_value(d: &Directive) -> ConfError {
     ConfError::at(
         format!("\"{}\" directive invalid value", d.name()),
+        &d.place,
+    )
+}
+
+pub fn invalid_number(d: &Directive) -> ConfError {
+    ConfError::at(
+        format!("\"{}\" directive invalid number", d.name()),
         &d.place,
     )
 }

@@ -169,7 +169,6 @@ async fn subrequest(ex: &mut Exchange) -> Verdict {
     match status {
         200..=299 => Verdict::Allow,
         401 => {
-            ex.response.remove_header("WWW-Authenticate");
             let fields = sub.response.headers.iter();
             let asks = fields.filter(|(n, _)| n.eq_ignore_ascii_case(b"www-authenticate"));
             ex.response.headers.extend(asks.cloned());

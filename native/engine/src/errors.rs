@@ -14,10 +14,12 @@ pub enum Page {
 
 /// Decides what answers a status.
 pub fn page(ex: &mut Exchange, code: u16) -> Page {
-    if code == 444 {
+    // These mean that nobody waits for an answer.
+    if matches!(code, 408 | 444 | 499) {
+        ex.response.status = code;
         return Page::Close;
     }
-    if matches!(code, 400 | 413 | 414 | 494..=497 | 500 | 501) {
+    if matches!(code, 400 | 413 | 414 | 495..=497 | 500 | 501) {
         ex.keepalive = false;
     }
     // Bad requests are not lingered over, except to let the answer through.

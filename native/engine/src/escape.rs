@@ -9,6 +9,8 @@ pub enum Use {
     Args,
     /// A path component: `?`, `#`, `%` and everything a browser could misread.
     Component,
+    /// A part of HTML that may stand in an attribute.
+    Html,
     /// A `Location` received from elsewhere: only what breaks the header.
     Location,
     /// A `Refresh` in HTML.
@@ -22,6 +24,7 @@ fn needs(c: u8, use_: Use) -> bool {
     match use_ {
         Use::Location => false,
         Use::Refresh => b"\"%'".contains(&c),
+        Use::Html => b"\"#%'<>\\^`{|}".contains(&c),
         Use::Uri => b"\"#%<>?\\^`{|}".contains(&c),
         Use::Args => b"\"#%&+;<>?\\^`{|}".contains(&c),
         Use::Component => !(c.is_ascii_alphanumeric() || b"-._~".contains(&c)),

@@ -138,18 +138,21 @@ fn delay_level(refused: Level) -> Level {
     }
 }
 
-/// Applies the limits of the location once for each request.
+/// Applies the limits of the location; each kind counts a request once, wherever it is sent then.
 pub async fn apply(ex: &mut Exchange) -> Flow {
     let conf = &ex.loc.conf;
-    if ex.limits_done || (conf.limit_req.is_none() && conf.limit_conn.is_none()) {
-        return Flow::Next;
+    let (by_requests, by_connections) = (conf.limit_req.is_some(), conf.limit_conn.is_some());
+    if by_requests && ex.limit_req_status.is_none() {
+        match requests(ex).await {
+            Flow::Next => {}
+            flow => return flow,
+        }
     }
-    ex.limits_done = true;
     // limit_conn counts after limit_req let the request pass.
-    match requests(ex).await {
-        Flow::Next => connections(ex),
-        flow => flow,
+    if by_connections && ex.limit_conn_status.is_none() {
+        return connections(ex);
     }
+    Flow::Next
 }
 
 /// Counts what a limit's zone did with a request.

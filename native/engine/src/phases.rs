@@ -103,6 +103,7 @@ fn read_target(ex: &mut Exchange) -> bool {
     ex.header_only = ex.head.method() == b"HEAD";
     if !ok {
         ex.uri.path.clear();
+        (ex.head.path, ex.head.target) = Default::default();
         read_no_fields(ex);
     }
     ok
@@ -112,6 +113,9 @@ fn read_target(ex: &mut Exchange) -> bool {
 fn read_no_fields(ex: &mut Exchange) {
     if ex.version() < Version::Http2 {
         ex.head.headers.clear();
+        let rest = &ex.head.buf[ex.head.line.end as usize..];
+        let end = memchr::memchr(b'\n', rest).map_or(rest.len(), |at| at + 1);
+        ex.request_length = u64::from(ex.head.line.end - ex.head.line.start) + end as u64;
     }
 }
 

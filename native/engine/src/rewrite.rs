@@ -153,15 +153,14 @@ fn holds(ex: &Exchange, cond: &Cond) -> bool {
 
 /// `return`: a redirect for its statuses, the text as the body otherwise.
 fn ret(ex: &mut Exchange, status: u16, text: Option<&Template>) -> Flow {
-    if status == 444 {
-        return Flow::Close;
-    }
     let Some(text) = text else {
         if status >= 400 || status == 0 {
             return Flow::Status(status);
         }
         return direct(ex, status, Vec::new());
     };
+    // The text may show it.
+    ex.response.status = status;
     let value = template::eval(ex, text);
     direct(ex, status, value)
 }
@@ -235,13 +234,13 @@ fn rewrite(ex: &mut Exchange, op: &Op, run: &mut Run) -> Next {
         return Next::Flow(Flow::Status(*status));
     }
     ex.internal = true;
-    if path.is_empty() {
-        ex.log(Level::Error, "the rewritten URI has a zero length");
-        return Next::Flow(Flow::Status(500));
-    }
     ex.uri.path = path;
     if let Some(args) = args {
         ex.uri.args = args;
+    }
+    if ex.uri.path.is_empty() {
+        ex.log(Level::Error, "the rewritten URI has a zero length");
+        return Next::Flow(Flow::Status(500));
     }
     ex.uri_changed = true;
     match flag {

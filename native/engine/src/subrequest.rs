@@ -33,7 +33,8 @@ pub fn child(parent: &Exchange, uri: Vec<u8>, args: Vec<u8>) -> Box<Exchange> {
     sub.started_wall = parent.started_wall;
     sub.depth = parent.depth + 1;
     sub.internal = true;
-    sub.limits_done = parent.limits_done;
+    sub.limit_req_status = parent.limit_req_status;
+    sub.limit_conn_status = parent.limit_conn_status;
     sub.uri.path = uri;
     sub.uri.args = args;
     sub.uri_changed = true;

@@ -103,3 +103,107 @@ fn error_pages_end_with_the_error_of_a_loop() {
         .get("/page", "")
         .contains("<title>401 Authorization Required</title>"));
 }
+
+/// A page of an index lies in another location than the request for it.
+#[test]
+fn each_kind_of_limit_counts_where_it_stands() {
+    let folder = Folder::new();
+    folder.write("html/index.html", "page");
+    let server = Server::start_in(
+        folder,
+        "limit_req_zone $uri zone=r:1m rate=100r/s; limit_conn_zone $server_name zone=c:1m;
+         log_format limits '$limit_req_status $limit_conn_status'; access_log limits.log limits;
+         server { listen 127.0.0.1:{port}; server_name localhost; root html;
+             location / { limit_req zone=r; } location = /index.html { limit_conn c 5; } }",
+    );
+    assert!(server.get("/", "").ends_with("page"));
+    server.wait_for("the line", |s| s.log("limits.log").contains('\n'));
+    assert_eq!(server.log("limits.log"), "PASSED PASSED\n");
+}
+
+#[test]
+fn a_rewrite_to_another_server_redirects_whatever_its_flag() {
+    let server = Server::start(
+        "server { listen 127.0.0.1:{port}; server_name localhost;
+             location /a { rewrite ^/a(.*)$ $scheme://other.test$1 last; }
+             location /b { rewrite ^/b(.*)$ https://other.test$1 break; } }",
+    );
+    assert!(server
+        .get("/a/x", "")
+        .contains("\r\nLocation: http://other.test/x\r\n"));
+    assert!(server
+        .get("/b/x", "")
+        .contains("\r\nLocation: https://other.test/x\r\n"));
+}
+
+#[test]
+fn the_log_shows_what_was_sent() {
+    let folder = Folder::new();
+    folder.write("html/empty", "x");
+    let server = Server::start_in(
+        folder,
+        "log_format sent '$status $request_completion|$sent_http_location|$sent_http_content_type|$request_length';
+         access_log sent.log sent; default_type text/plain;
+         server { listen 127.0.0.1:{port}; server_name localhost; root html;
+             location /way { return 301 /else; } location /shown { return 409 $status; }
+             location /none { error_page 404 =204 /empty; } location /left { return 499; }
+             location /late { return 408; } location /closed { return 444; } }",
+    );
+    assert!(server.get("/shown", "").ends_with("409"));
+    for left in ["/left", "/late", "/closed"] {
+        assert_eq!(server.get(left, ""), "");
+    }
+    let none = server.get("/none", "");
+    assert!(!none.contains("Content-Type"), "{none}");
+    server.get("/way", "");
+    server.raw("\r\nGET /way HTTP/1.1\r\nHost: localhost\r\nX : 1\r\n\r\n");
+    server.wait_for("the last line", |s| s.log("sent.log").lines().count() == 7);
+    let log = server.log("sent.log");
+    let words: Vec<&str> = log
+        .lines()
+        .map(|l| l.split('|').next().expect("one"))
+        .collect();
+    assert_eq!(
+        words,
+        ["409 OK", "499 ", "408 ", "444 ", "204 OK", "301 OK", "400 OK"]
+    );
+    let lines: Vec<&str> = log.lines().collect();
+    assert!(lines[4].starts_with("204 OK|-|-|"), "{log}");
+    assert!(
+        lines[5].contains("/else|text/html") && lines[5].contains("|http://"),
+        "{log}"
+    );
+    // The request line and Host: what came before the wrong field.
+    assert!(lines[6].ends_with("|36"), "{log}");
+}
+
+#[test]
+fn a_path_that_an_upstream_redirects_to_stays_a_path() {
+    let server = Server::start(
+        "server { listen 127.0.0.1:{port}; server_name localhost;
+             location / { proxy_pass http://127.0.0.1:{port}/own/; proxy_redirect /made/ /other/; }
+             location /own/ { absolute_redirect off; return 302 /kept/; }
+             location /own/made { absolute_redirect off; return 302 /made/; } }",
+    );
+    assert!(server.get("/x", "").contains("\r\nLocation: /kept/\r\n"));
+    let made = server.get("/made", "");
+    assert!(
+        made.contains("\r\nLocation: http://localhost:") && made.contains("/other/\r\n"),
+        "{made}"
+    );
+}
+
+#[test]
+fn a_password_is_asked_for_though_a_subrequest_refuses_too() {
+    let server = Server::start(
+        "server { listen 127.0.0.1:{port}; server_name localhost;
+             location / { satisfy any; auth_basic here; auth_basic_user_file /dev/null; auth_request /check; }
+             location = /check { return 401; } }",
+    );
+    let answer = server.get("/", "");
+    assert!(
+        answer.starts_with("HTTP/1.1 401 ")
+            && answer.contains("WWW-Authenticate: Basic realm=\"here\""),
+        "{answer}"
+    );
+}

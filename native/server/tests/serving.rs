@@ -289,6 +289,38 @@ fn configurations_are_refused_in_nginx_s_words() {
             "duplicate location \"/a\" in DIR/nginx.conf:3",
         ),
         (
+            "max_ranges x;",
+            "\"max_ranges\" directive invalid number in DIR/nginx.conf:3",
+        ),
+        (
+            "ssi_value_length x;",
+            "\"ssi_value_length\" directive invalid value in DIR/nginx.conf:3",
+        ),
+        (
+            "ssi_value_length 1; ssi_value_length 1;",
+            "\"ssi_value_length\" directive is duplicate in DIR/nginx.conf:3",
+        ),
+        (
+            "aio some;",
+            "\"aio\" directive invalid value in DIR/nginx.conf:3",
+        ),
+        (
+            "client_body_temp_path a 1 2 x;",
+            "\"client_body_temp_path\" directive invalid value in DIR/nginx.conf:3",
+        ),
+        (
+            "proxy_limit_rate x;",
+            "\"proxy_limit_rate\" directive invalid value in DIR/nginx.conf:3",
+        ),
+        (
+            "fastcgi_split_path_info ^(.+)$;",
+            "pattern \"^(.+)$\" must have 2 captures in DIR/nginx.conf:3",
+        ),
+        (
+            "if ($arg_a) { fastcgi_param A b; }",
+            "\"fastcgi_param\" directive is not allowed here in DIR/nginx.conf:3",
+        ),
+        (
             "location / { proxy_pass ftp://x; }",
             "invalid URL prefix in DIR/nginx.conf:3",
         ),
@@ -299,8 +331,14 @@ fn configurations_are_refused_in_nginx_s_words() {
             "{inner}: {said}"
         );
     }
-    let (accepted, said) = check(&http("root html;"));
+    let (accepted, said) = check(&http("root html; http2_push off; http2_recv_timeout 1s;"));
     assert!(accepted && said.contains("test is successful"), "{said}");
+    for words in [
+        "\"http2_push\" directive is obsolete, ignored in DIR/nginx.conf:3",
+        "\"http2_recv_timeout\" directive is obsolete, use the \"client_header_timeout\" directive instead",
+    ] {
+        assert!(said.contains(words), "{said}");
+    }
 }
 
 #[test]

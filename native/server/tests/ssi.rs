@@ -123,3 +123,30 @@ fn blocks_and_variables_take_answers() {
         .log("error.log")
         .contains("too big subrequest response"));
 }
+
+#[test]
+fn an_encoding_holds_for_the_echoes_behind_it() {
+    let echo = |more: &str| format!("<!--#echo var=\"arg_q\" default=\"(<'>)\"{more} -->");
+    let text = [
+        echo(""),
+        echo(" encoding=\"url\""),
+        echo(""),
+        echo(" encoding=\"none\""),
+    ];
+    let server = server(&[("page", &text.join(" "))]);
+    assert_eq!(
+        page(&server, "/page.html"),
+        "(&lt;'&gt;) (%3C%27%3E) (%3C%27%3E) (<'>)"
+    );
+}
+
+#[test]
+fn inclusions_that_say_two_things_are_errors() {
+    let server = server(&[(
+        "page",
+        "<!--#config errmsg=\"[bad]\" --><!--#include file=\"a.html\" wait=\"yes\" -->\
+         <!--#include file=\"a.html\" virtual=\"/a.html\" -->\
+         <!--#include virtual=\"/a.html\" wait=\"maybe\" --><!--#include virtual=\"/a.html\" wait=\"no\" -->",
+    )]);
+    assert_eq!(page(&server, "/page.html"), "[bad][bad][bad]<A>");
+}

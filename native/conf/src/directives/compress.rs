@@ -40,7 +40,12 @@ macro_rules! coding {
                 let value = choice(d, &d.args()[0], FIXED)?;
                 store(&mut $conf(b).fixed, value, d)
             }),
-            simple(concat!($prefix, "_buffers"), HSL, TWO, Setter::Nothing),
+            simple(
+                concat!($prefix, "_buffers"),
+                HSL,
+                TWO,
+                Setter::Unused(Takes::Bufs),
+            ),
         ]
     };
 }
@@ -55,7 +60,7 @@ pub const BROTLI: &[Spec] = coding!(brotli, "brotli", 0..=11);
 pub const ZSTD: &[Spec] = coding!(zstd, "zstd", 1..=22);
 
 fn level(d: &Directive, levels: std::ops::RangeInclusive<u64>) -> Result<u64> {
-    let level = parse_digits(&d.args()[0]).ok_or_else(|| ConfError::new("invalid number"))?;
+    let level = parse_digits(&d.args()[0]).ok_or_else(|| invalid_number(d))?;
     if !levels.contains(&level) {
         return Err(ConfError::new(format!(
             "value must be between {} and {}",

@@ -155,7 +155,14 @@ pub const TABLE: &[Spec] = &[
         ONE,
         Setter::Flag(|b| &mut b.loc().tcp_nodelay),
     ),
-    simple("aio", HSL, ONE, Setter::Str(|b| &mut b.loc().aio)),
+    with("aio", HSL, ONE, |b, d| {
+        let word = &d.args()[0];
+        let is_pool = word.strip_prefix("threads=").is_some_and(|p| !p.is_empty());
+        if !is_pool && !matches!(word.as_str(), "on" | "off" | "threads") {
+            return Err(invalid_value(d));
+        }
+        store(&mut b.loc().aio, word.clone(), d)
+    }),
     simple(
         "aio_write",
         HSL,
@@ -354,11 +361,17 @@ fn rate(
     d: &Directive,
     get: fn(&mut LocConf) -> &mut Option<crate::template::Template>,
 ) -> Result<()> {
+    let value = rate_value(b, d)?;
+    store(get(b.loc()), value, d)
+}
+
+/// Bytes in a second, known now or when a request asks.
+pub fn rate_value(b: &mut Builder, d: &Directive) -> Result<crate::template::Template> {
     let value = b.template(&d.args()[0], &d.place)?;
     if let Some(text) = value.as_literal() {
         parse_size(&String::from_utf8_lossy(text)).ok_or_else(|| invalid_value(d))?;
     }
-    store(get(b.loc()), value, d)
+    Ok(value)
 }
 
 fn location(b: &mut Builder, d: &Directive) -> Result<()> {

@@ -21,7 +21,7 @@ pub const TABLE: &[Spec] = &[
         Setter::Size(|b| &mut b.loc().gzip_min_length),
     ),
     with("gzip_comp_level", HSL, ONE, |b, d| {
-        let n = parse_digits(&d.args()[0]).ok_or_else(|| ConfError::new("invalid number"))?;
+        let n = parse_digits(&d.args()[0]).ok_or_else(|| invalid_number(d))?;
         if !(1..=9).contains(&n) {
             return Err(ConfError::new("value must be between 1 and 9"));
         }
@@ -51,18 +51,16 @@ pub const TABLE: &[Spec] = &[
     with("gzip_window", HSL, ONE, |b, d| {
         let size =
             parse_size(&d.args()[0]).filter(|n| n.is_power_of_two() && (512..=32768).contains(n));
-        let size =
-            size.ok_or_else(|| ConfError::new("must be 512, 1k, 2k, 4k, 8k, 16k, or 32k"))?;
+        let size = size.ok_or_else(|| must_be(d, "512, 1k, 2k, 4k, 8k, 16k, or 32k"))?;
         store(&mut b.loc().gzip_window, size, d)
     }),
     with("gzip_hash", HSL, ONE, |b, d| {
         let size =
             parse_size(&d.args()[0]).filter(|n| n.is_power_of_two() && (512..=131_072).contains(n));
-        let size = size
-            .ok_or_else(|| ConfError::new("must be 512, 1k, 2k, 4k, 8k, 16k, 32k, 64k, or 128k"))?;
+        let size = size.ok_or_else(|| must_be(d, "512, 1k, 2k, 4k, 8k, 16k, 32k, 64k, or 128k"))?;
         store(&mut b.loc().gzip_hash, size, d)
     }),
-    simple("postpone_gzipping", HSL, ONE, Setter::Nothing),
+    simple("postpone_gzipping", HSL, ONE, Setter::Unused(Takes::Size)),
     simple(
         "gzip_no_buffer",
         HSL,
@@ -94,6 +92,13 @@ pub const TABLE: &[Spec] = &[
     ),
     block("charset_map", HTTP, TWO, charset_map),
 ];
+
+fn must_be(d: &Directive, sizes: &str) -> ConfError {
+    match parse_size(&d.args()[0]) {
+        Some(_) => ConfError::new(format!("\"{}\" directive must be {sizes}", d.name())),
+        None => invalid_value(d),
+    }
+}
 
 /// Collects media types; `always` is in every such list, `*` means all.
 pub(super) fn types(

@@ -49,7 +49,7 @@ const LEVELS: &[(&str, LogLevel)] = &[
 ];
 
 fn status(b: &mut Builder, d: &Directive, get: fn(&mut LocConf) -> &mut Option<u64>) -> Result<()> {
-    let n = parse_digits(&d.args()[0]).ok_or_else(|| ConfError::new("invalid number"))?;
+    let n = parse_digits(&d.args()[0]).ok_or_else(|| invalid_number(d))?;
     if !(400..=599).contains(&n) {
         return Err(ConfError::new("value must be between 400 and 599"));
     }

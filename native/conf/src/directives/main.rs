@@ -53,11 +53,11 @@ pub const TABLE: &[Spec] = &[
         Ok(())
     }),
     with("load_module", MAIN, ONE, load_module),
-    simple("lock_file", MAIN, ONE, Setter::Nothing),
-    simple("timer_resolution", MAIN, ONE, Setter::Nothing),
-    simple("pcre_jit", MAIN, ONE, Setter::Nothing),
-    simple("thread_pool", MAIN, Arity(2, 3), Setter::Nothing),
-    simple("ssl_engine", MAIN, ONE, Setter::Nothing),
+    simple("lock_file", MAIN, ONE, Setter::Unused(Takes::Text)),
+    simple("timer_resolution", MAIN, ONE, Setter::Unused(Takes::Msec)),
+    simple("pcre_jit", MAIN, ONE, Setter::Unused(Takes::Flag)),
+    with("thread_pool", MAIN, Arity(2, 3), thread_pool),
+    simple("ssl_engine", MAIN, ONE, Setter::Unused(Takes::Text)),
     simple(
         "ssl_object_cache_inheritable",
         MAIN,
@@ -79,9 +79,19 @@ pub const TABLE: &[Spec] = &[
     ),
     with("use", EVENTS, ONE, use_method),
     with("debug_connection", EVENTS, ONE, debug_connection),
-    simple("accept_mutex", EVENTS, ONE, Setter::Nothing),
-    simple("accept_mutex_delay", EVENTS, ONE, Setter::Nothing),
-    simple("worker_aio_requests", EVENTS, ONE, Setter::Nothing),
+    simple("accept_mutex", EVENTS, ONE, Setter::Unused(Takes::Flag)),
+    simple(
+        "accept_mutex_delay",
+        EVENTS,
+        ONE,
+        Setter::Unused(Takes::Msec),
+    ),
+    simple(
+        "worker_aio_requests",
+        EVENTS,
+        ONE,
+        Setter::Unused(Takes::Num),
+    ),
     block("http", MAIN, NONE, http),
 ];
 
@@ -116,6 +126,31 @@ fn pid(b: &mut Builder, d: &Directive) -> Result<()> {
 fn error_log(b: &mut Builder, d: &Directive) -> Result<()> {
     let log = error_log_target(b, d)?;
     Arc::make_mut(b.main.error_log.get_or_insert_with(Arc::default)).push(log);
+    Ok(())
+}
+
+/// `name threads=N [max_queue=N]`: no effect.
+fn thread_pool(_: &mut Builder, d: &Directive) -> Result<()> {
+    let (name, parameters) = d.args().split_first().expect("arity checked");
+    let mut threads = None;
+    for word in parameters {
+        let invalid = |what: &str| ConfError::new(format!("invalid {what} \"{word}\""));
+        match word.split_once('=') {
+            Some(("threads", n)) => {
+                let n = parse_digits(n).filter(|&n| n > 0);
+                threads = Some(n.ok_or_else(|| invalid("threads value"))?);
+            }
+            Some(("max_queue", n)) => {
+                parse_digits(n).ok_or_else(|| invalid("max_queue value"))?;
+            }
+            _ => return Err(invalid("parameter")),
+        }
+    }
+    if threads.is_none() {
+        return Err(ConfError::new(format!(
+            "\"{name}\" must have \"threads\" parameter"
+        )));
+    }
     Ok(())
 }
 

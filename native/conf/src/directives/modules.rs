@@ -10,8 +10,18 @@ use std::sync::Arc;
 
 pub const TABLE: &[Spec] = &[
     with("valid_referers", SRV | LOC, MORE, valid_referers),
-    simple("referer_hash_max_size", SRV | LOC, ONE, Setter::Nothing),
-    simple("referer_hash_bucket_size", SRV | LOC, ONE, Setter::Nothing),
+    simple(
+        "referer_hash_max_size",
+        SRV | LOC,
+        ONE,
+        Setter::Unused(Takes::Num),
+    ),
+    simple(
+        "referer_hash_bucket_size",
+        SRV | LOC,
+        ONE,
+        Setter::Unused(Takes::Num),
+    ),
     simple(
         "secure_link",
         HSL,
@@ -26,7 +36,7 @@ pub const TABLE: &[Spec] = &[
     ),
     simple(
         "secure_link_secret",
-        LOC,
+        HSL,
         ONE,
         Setter::Str(|b| &mut b.loc().secure_link_secret),
     ),
@@ -86,10 +96,15 @@ pub const TABLE: &[Spec] = &[
     with("ssi_types", HSL, MORE, |b, d| {
         super::filters::types(b, d, |l| &mut l.ssi_types, "text/html")
     }),
-    simple("ssi_min_file_chunk", HSL, ONE, Setter::Nothing),
-    simple("ssi_value_length", HSL, ONE, Setter::Nothing),
-    simple("ssi_ignore_recycled_buffers", HSL, ONE, Setter::Nothing),
-    simple("gunzip_buffers", HSL, TWO, Setter::Nothing),
+    simple("ssi_min_file_chunk", HSL, ONE, Setter::Unused(Takes::Size)),
+    simple("ssi_value_length", HSL, ONE, Setter::Unused(Takes::Size)),
+    simple(
+        "ssi_ignore_recycled_buffers",
+        HSL,
+        ONE,
+        Setter::Unused(Takes::Flag),
+    ),
+    simple("gunzip_buffers", HSL, TWO, Setter::Unused(Takes::Bufs)),
     with("disable_symlinks", HSL, Arity(1, 2), disable_symlinks),
 ];
 

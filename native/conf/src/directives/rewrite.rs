@@ -48,11 +48,10 @@ fn rewrite(b: &mut Builder, d: &Directive) -> Result<()> {
         Some(text) => (text, false),
         None => (args[1].as_str(), true),
     };
-    let external = ["http://", "https://", "$scheme"]
-        .iter()
-        .any(|p| text.starts_with(p));
+    let external = is_external(text);
     let flag = match args.get(2).map(String::as_str) {
-        None if external => RewriteFlag::Redirect(302),
+        // Leads elsewhere, whatever was to be done here next.
+        None | Some("last" | "break") if external => RewriteFlag::Redirect(302),
         None => RewriteFlag::None,
         Some("last") => RewriteFlag::Last,
         Some("break") => RewriteFlag::Break,
@@ -74,6 +73,11 @@ fn rewrite(b: &mut Builder, d: &Directive) -> Result<()> {
     Ok(())
 }
 
+fn is_external(target: &str) -> bool {
+    let mut starts = ["http://", "https://", "$scheme"].iter();
+    starts.any(|start| target.starts_with(start))
+}
+
 fn ret(b: &mut Builder, d: &Directive) -> Result<()> {
     let args = d.args();
     let code = parse_digits(&args[0]);
@@ -85,13 +89,7 @@ fn ret(b: &mut Builder, d: &Directive) -> Result<()> {
             };
             (code as u16, text)
         }
-        (None, None)
-            if ["http://", "https://", "$scheme"]
-                .iter()
-                .any(|p| args[0].starts_with(p)) =>
-        {
-            (302, Some(b.template(&args[0], &d.place)?))
-        }
+        (None, None) if is_external(&args[0]) => (302, Some(b.template(&args[0], &d.place)?)),
         _ => {
             return Err(ConfError::new(format!(
                 "invalid return code \"{}\"",

@@ -122,7 +122,52 @@ pub const TABLE: &[Spec] = &[
         ONE,
         Setter::Num(|b| &mut b.srv().quic_active_connection_id_limit),
     ),
-    simple("quic_bpf", MAIN, ONE, Setter::Nothing),
+    simple(
+        "http2_idle_timeout",
+        HS,
+        ONE,
+        Setter::Obsolete(Some("keepalive_timeout")),
+    ),
+    simple(
+        "http2_max_concurrent_pushes",
+        HS,
+        ONE,
+        Setter::Obsolete(None),
+    ),
+    simple(
+        "http2_max_field_size",
+        HS,
+        ONE,
+        Setter::Obsolete(Some("large_client_header_buffers")),
+    ),
+    simple(
+        "http2_max_header_size",
+        HS,
+        ONE,
+        Setter::Obsolete(Some("large_client_header_buffers")),
+    ),
+    simple(
+        "http2_max_requests",
+        HS,
+        ONE,
+        Setter::Obsolete(Some("keepalive_requests")),
+    ),
+    simple("http2_pool_size", HS, ONE, Setter::Unused(Takes::Size)),
+    simple("http2_push", HSL, ONE, Setter::Obsolete(None)),
+    simple("http2_push_preload", HSL, ONE, Setter::Obsolete(None)),
+    simple(
+        "http2_recv_timeout",
+        HS,
+        ONE,
+        Setter::Obsolete(Some("client_header_timeout")),
+    ),
+    simple(
+        "http2_streams_index_size",
+        HS,
+        ONE,
+        Setter::Unused(Takes::Num),
+    ),
+    simple("quic_bpf", MAIN, ONE, Setter::Unused(Takes::Flag)),
 ];
 
 fn server(b: &mut Builder, d: &Directive) -> Result<()> {

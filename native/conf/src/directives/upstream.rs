@@ -56,7 +56,7 @@ pub const TABLE: &[Spec] = &[
         Ok(())
     }),
     with("keepalive_requests", UPS, ONE, |b, d| {
-        let n = parse_digits(&d.args()[0]).ok_or_else(|| ConfError::new("invalid number"))?;
+        let n = parse_digits(&d.args()[0]).ok_or_else(|| invalid_number(d))?;
         b.up().keepalive_requests = n;
         Ok(())
     }),

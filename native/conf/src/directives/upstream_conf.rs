@@ -30,7 +30,10 @@ macro_rules! shared {
             simple(concat!($prefix, "force_ranges"), HSL, ONE, Setter::Flag(|b| &mut b.$conf().force_ranges)),
             simple(concat!($prefix, "pass_request_headers"), HSL, ONE, Setter::Flag(|b| &mut b.$conf().pass_request_headers)),
             simple(concat!($prefix, "pass_request_body"), HSL, ONE, Setter::Flag(|b| &mut b.$conf().pass_request_body)),
-            simple(concat!($prefix, "limit_rate"), HSL, ONE, Setter::Tmpl(|b| &mut b.$conf().limit_rate)),
+            with(concat!($prefix, "limit_rate"), HSL, ONE, |b, d| {
+                let value = super::core_http::rate_value(b, d)?;
+                store(&mut b.$conf().limit_rate, value, d)
+            }),
             simple(concat!($prefix, "hide_header"), HSL, ONE, Setter::Strings(|b| &mut b.$conf().hide_headers)),
             simple(concat!($prefix, "pass_header"), HSL, ONE, Setter::Strings(|b| &mut b.$conf().pass_headers)),
             with(concat!($prefix, "ignore_headers"), HSL, MORE, |b, d| {
@@ -246,7 +249,7 @@ pub const FASTCGI: &[Spec] = shared!(
     "fastcgi_",
     [
         with("fastcgi_pass", LOC | LIF, ONE, fastcgi_pass),
-        with("fastcgi_param", HSLI, Arity(2, 3), |b, d| {
+        with("fastcgi_param", HSL, Arity(2, 3), |b, d| {
             let value = b.template(&d.args()[1], &d.place)?;
             let if_not_empty = match d.args().get(2).map(String::as_str) {
                 None => false,
@@ -269,6 +272,12 @@ pub const FASTCGI: &[Spec] = shared!(
         ),
         with("fastcgi_split_path_info", HSL, ONE, |b, d| {
             let pattern = b.pattern(&d.args()[0], false, &d.place)?;
+            if pattern.groups() != 2 {
+                return Err(ConfError::new(format!(
+                    "pattern \"{}\" must have 2 captures",
+                    d.args()[0]
+                )));
+            }
             store(&mut b.fastcgi().split_path_info, pattern, d)
         }),
         simple(

@@ -25,12 +25,16 @@ pub fn apply(ex: &mut Exchange) {
     };
     let source = source(ex);
     match source {
-        None => ex.response.charset = Some(wanted),
-        Some(source) if source.eq_ignore_ascii_case(&wanted) => {
-            ex.response.charset = Some(wanted);
-        }
+        None => name(ex, wanted),
+        Some(source) if source.eq_ignore_ascii_case(&wanted) => name(ex, wanted),
         Some(source) => convert(ex, &source, wanted),
     }
+}
+
+/// What `Content-Type` says; a redirect's says nothing, whatever becomes of its page.
+fn name(ex: &mut Exchange, wanted: Vec<u8>) {
+    let is_redirect = matches!(ex.response.status, 301 | 302);
+    ex.response.charset = (!is_redirect).then_some(wanted);
 }
 
 fn name_of(ex: &Exchange, name: &Option<CharsetName>) -> Option<Vec<u8>> {
@@ -43,7 +47,7 @@ fn destination(ex: &Exchange) -> Option<Vec<u8>> {
     let conf = &ex.loc.conf;
     let r = &ex.response;
     let kind = r.content_type.as_ref()?;
-    if ex.is_subrequest() || matches!(r.status, 301 | 302) {
+    if ex.is_subrequest() {
         return None;
     }
     if r.override_charset.is_some() {
@@ -90,9 +94,9 @@ fn convert(ex: &mut Exchange, source: &[u8], wanted: Vec<u8>) {
     };
     let recode = Recode::new(map, backwards);
     if recode.changes_length() {
-        super::body_changes(&mut ex.response);
+        super::length_changes(&mut ex.response);
     }
-    ex.response.charset = Some(wanted);
+    name(ex, wanted);
     ex.response.plain_file = None;
     if !ex.header_only {
         recode_body(ex, recode);

@@ -65,6 +65,10 @@ pub async fn apply(ex: &mut Exchange) -> Flow {
     if ex.response.gzip_vary && ex.loc.conf.gzip_vary == Some(true) {
         add_vary(ex);
     }
+    if ex.response.status == 204 {
+        ex.response.content_type = None;
+        ex.response.charset = None;
+    }
     Flow::Done
 }
 
@@ -116,13 +120,17 @@ fn bare_type(kind: &[u8]) -> Vec<u8> {
     bare.trim_ascii().to_ascii_lowercase()
 }
 
-/// A filter changes the body: its length is not known, ranges of it cannot be told, and what the
-/// entity tag names is no longer the same byte for byte.
+/// A filter changes the body: what the entity tag names is no longer the same byte for byte.
 fn body_changes(r: &mut Response) {
+    length_changes(r);
+    weaken(r);
+}
+
+/// The body's length is not known, and ranges of it cannot be told.
+fn length_changes(r: &mut Response) {
     r.content_length = None;
     r.allow_ranges = false;
     r.remove_header("Accept-Ranges");
-    weaken(r);
 }
 
 fn weaken(r: &mut Response) {

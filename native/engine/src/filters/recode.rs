@@ -96,6 +96,12 @@ impl Transform for Recode {
         match self {
             Recode::Bytes(table) => out.extend(data.iter().map(|c| table[usize::from(*c)])),
             Recode::ToUtf8(table) => {
+                let is_unknown = |c: &u8| *c < 0x80 || table[usize::from(*c)] == [UNKNOWN];
+                if data.iter().all(is_unknown) {
+                    // As in nginx: where there is nothing to convert, it stays what it is.
+                    out.extend_from_slice(data);
+                    return Ok(());
+                }
                 data.iter()
                     .for_each(|c| out.extend_from_slice(&table[usize::from(*c)]));
             }
@@ -108,12 +114,8 @@ impl Transform for Recode {
         Ok(())
     }
 
-    fn finish(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
-        if let Recode::FromUtf8 { held, .. } = self {
-            if !held.is_empty() {
-                out.push(UNKNOWN);
-            }
-        }
+    /// A character that the end cuts off is left out, as in nginx.
+    fn finish(&mut self, _: &mut Vec<u8>) -> io::Result<()> {
         Ok(())
     }
 }

@@ -98,7 +98,7 @@ fn check_folder(ex: &Exchange, folder: &std::path::Path) -> Option<Flow> {
                 Level::Error,
                 &format!("\"{}\" is not a directory", folder.display()),
             );
-            Some(Flow::Status(404))
+            Some(Flow::Status(500))
         }
         Err(e) if e.kind() == ErrorKind::PermissionDenied => Some(Flow::Status(403)),
         Err(_) => {

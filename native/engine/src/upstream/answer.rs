@@ -416,8 +416,10 @@ fn copy_field(ex: &mut Exchange, plan: &Plan<'_>, name: &[u8], value: Vec<u8>) {
         },
         b"etag" => ex.response.etag = Some(value),
         b"location" => {
-            let location = cookies::redirect(ex, plan, value);
-            if location.first() == Some(&b'/') || location.starts_with(b"http") {
+            let location = cookies::redirect(ex, plan, value.clone());
+            // A path becomes a whole URL where `proxy_redirect` made it, and else is the upstream's word.
+            let is_rewritten = location.first() == Some(&b'/') && location != value;
+            if is_rewritten || location.starts_with(b"http") {
                 ex.response.location = Some(location);
             } else {
                 add(ex, name, location);

@@ -2,6 +2,7 @@
 
 use super::filename;
 use crate::exchange::{Exchange, TlsInfo};
+use crate::phases::absolute_location;
 use crate::upstream::Attempt;
 use crate::{escape, template, time};
 use gallop_conf::vars::Builtin as B;
@@ -19,8 +20,12 @@ pub fn eval(ex: &Exchange, b: B, out: &mut Vec<u8>) -> bool {
         .unwrap_or(false)
 }
 
-/// The protocol as the client names it: any minor version is answered as 1.1.
+/// The protocol as the client names it: any minor version is answered as 1.1. Nothing, where there is
+/// no request line that could be read.
 fn protocol(ex: &Exchange) -> &[u8] {
+    if ex.version() < gallop_http::message::Version::Http2 && ex.head.buf.is_empty() {
+        return b"";
+    }
     let name = ex.version().name().as_bytes();
     let line = ex.head.text(ex.head.line).trim_ascii_end();
     match memchr::memrchr(b' ', line).map(|at| &line[at + 1..]) {
@@ -312,14 +317,20 @@ fn endpoint_port(out: &mut Vec<u8>, addr: Option<SocketAddr>) -> Option<bool> {
 fn response(ex: &Exchange, b: B, out: &mut Vec<u8>) -> Option<bool> {
     let r = &ex.response;
     match b {
-        B::Status => match (r.status, ex.error_status) {
-            (0, 0) => text(out, b"000"),
+        B::Status => match (ex.error_status, r.status) {
             (0, s) | (s, _) => show(out, format_args!("{s:03}")),
         },
         B::BytesSent => show(out, ex.bytes_sent),
         B::BodyBytesSent => show(out, ex.body_sent),
         B::RequestCompletion => text(out, if ex.complete { b"OK" } else { b"" }),
+        // Without content, nothing is said of it.
+        B::SentHttpContentType | B::SentHttpContentLength | B::SentHttpLastModified
+            if r.status == 204 && ex.bytes_sent > 0 =>
+        {
+            Some(false)
+        }
         B::SentHttpContentType => match &r.content_type {
+            Some(t) if t.is_empty() => Some(false),
             Some(t) => {
                 out.extend_from_slice(t);
                 if let Some(charset) = &r.charset {
@@ -338,7 +349,12 @@ fn response(ex: &Exchange, b: B, out: &mut Vec<u8>) -> Option<bool> {
             Some(t) => text(out, time::http_date(t).as_bytes()),
             None => Some(false),
         },
-        B::SentHttpLocation => some(out, r.location.as_deref()),
+        B::SentHttpLocation => match r.location.as_deref() {
+            // The log shows it as it was sent; fields that are made before, as it was set.
+            Some(set) if ex.bytes_sent > 0 => text(out, &absolute_location(ex, set)),
+            Some(set) => text(out, set),
+            None => Some(sent(ex, "location", out)),
+        },
         B::SentHttpConnection => match (r.status, ex.keepalive) {
             (101, _) => text(out, b"upgrade"),
             (_, true) => text(out, b"keep-alive"),

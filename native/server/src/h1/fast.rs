@@ -214,7 +214,7 @@ fn log<T>(asked: &Asked<'_, T>, head: &Head, entry: &fast::Prebuilt, len: usize)
     ex.bytes_sent = entry.bytes.len() as u64;
     ex.body_sent = (entry.bytes.len() - entry.head_len) as u64;
     ex.response.content_length = Some(ex.body_sent);
-    ex.request_length = len as u64;
+    ex.request_length = len as u64 - u64::from(ex.head.line.start);
     ex.complete = true;
     gallop_engine::log::access(&ex);
 }

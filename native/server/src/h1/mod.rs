@@ -402,13 +402,19 @@ impl<T: Transport> Driver<T> {
             .requests
             .fetch_add(1, Ordering::Relaxed);
         self.shared.consume(len);
-        ex.request_length = len as u64;
+        // Of a head that is refused, the lines before the wrong one; blank lines before any do not count.
+        let read = bad.map_or(len, |_| ex.head.buf.len());
+        ex.request_length = read.saturating_sub(ex.head.line.start as usize) as u64;
         ex.pipelined = self.pipelined;
         let _phase = Phase::new(&self.worker, |s| s.counters.writing);
         let refused = match bad {
             Some(error) => {
                 if ex.head.line.end as usize > ex.head.buf.len() {
                     ex.head.clear();
+                }
+                if ex.head.buf.is_empty() {
+                    // Who writes no request line may not know what came with 1.1 either.
+                    ex.head.version = Version::Http10;
                 }
                 ex.log(Level::Info, error.reason());
                 let known = ex.head.buf.is_empty() || gallop_engine::begin_refused(&mut ex);
@@ -423,7 +429,6 @@ impl<T: Transport> Driver<T> {
             ex.interim = Some(self.shared.clone());
         }
         let end = self.process(&mut ex, refused).await;
-        ex.complete = end.is_none() || matches!(end, Some(End::Linger));
         gallop_engine::finish(&mut ex);
         drop(_phase);
         match end {
@@ -521,6 +526,7 @@ impl<T: Transport> Driver<T> {
             );
             return Some(End::Close);
         }
+        ex.complete = true;
         if !ex.keepalive {
             gallop_engine::phases::settle(ex).await;
         }

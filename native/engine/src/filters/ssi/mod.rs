@@ -26,6 +26,13 @@ pub struct Shared {
     blocks: RefCell<HashMap<String, Vec<u8>>>,
 }
 
+#[derive(Clone, Copy)]
+enum Encoding {
+    None,
+    Url,
+    Entity,
+}
+
 const ERROR: &[u8] = b"[an error occurred while processing the directive]";
 /// Parts made before the client has taken the ones before them.
 const AHEAD: usize = 64;
@@ -65,6 +72,7 @@ pub fn apply(ex: &mut Exchange) {
         branches: Vec::new(),
         block: None,
         error: ERROR.to_vec(),
+        encoding: Encoding::Entity,
         failed: None,
     }));
 }
@@ -109,6 +117,8 @@ struct Ssi {
     branches: Vec<Branch>,
     block: Option<(String, Vec<u8>)>,
     error: Vec<u8>,
+    /// Of this `echo` and those after it.
+    encoding: Encoding,
     failed: Option<io::Error>,
 }
 
@@ -384,25 +394,24 @@ impl Ssi {
         if !value::variable(&self.ex, &self.shared, name, &mut text) {
             text = command.get("default").unwrap_or(b"(none)").to_vec();
         }
-        match command.get("encoding").unwrap_or(b"entity") {
-            b"none" => self.put(text),
-            b"url" => {
-                let mut out = Vec::new();
-                escape::escape(&text, Use::Component, &mut out);
-                self.put(out);
-            }
-            b"entity" => {
-                let mut out = Vec::new();
-                escape::html(&text, &mut out);
-                self.put(out);
-            }
-            other => {
-                let shown = String::from_utf8_lossy(other).into_owned();
-                self.fail(&format!(
-                    "unknown encoding \"{shown}\" in the \"echo\" command"
-                ));
+        match command.get("encoding") {
+            None => {}
+            Some(b"none") => self.encoding = Encoding::None,
+            Some(b"url") => self.encoding = Encoding::Url,
+            Some(b"entity") => self.encoding = Encoding::Entity,
+            Some(other) => {
+                let shown = String::from_utf8_lossy(other);
+                let message = format!("unknown encoding \"{shown}\" in the \"echo\" command");
+                self.ex.log(Level::Error, &message);
             }
         }
+        let mut out = Vec::new();
+        match self.encoding {
+            Encoding::None => out = text,
+            Encoding::Url => escape::escape(&text, Use::Html, &mut out),
+            Encoding::Entity => escape::html(&text, &mut out),
+        }
+        self.put(out);
     }
 
     fn set(&mut self, command: &Command) {
@@ -431,8 +440,9 @@ impl Ssi {
     }
 
     fn include(&mut self, command: &Command) {
-        let Some(target) = command.get("virtual").or_else(|| command.get("file")) else {
-            return self.fail("no parameter in \"include\" SSI command");
+        let (target, wait) = match inclusion(command) {
+            Ok(said) => said,
+            Err(why) => return self.fail(why),
         };
         let Some(uri) = value::evaluate(&self.ex, &self.shared, target) else {
             return self.fail("invalid variable in \"include\" SSI command");
@@ -459,11 +469,32 @@ impl Ssi {
         }
         let text = |name: &str| command.get(name).map(String::from_utf8_lossy);
         let include = Include {
-            wait: text("wait").is_some_and(|w| w == "yes"),
+            wait,
             stub: text("stub").map(|s| s.into_owned()),
         };
         self.parts
             .push_back(Part::Running(Running::new(sub), include));
+    }
+}
+
+/// What is included, and whether what follows waits for it; a file is always waited for.
+fn inclusion(command: &Command) -> Result<(&[u8], bool), &'static str> {
+    if command.get("set").is_some() && command.get("stub").is_some() {
+        return Err("\"set\" and \"stub\" cannot be used together in \"include\" SSI command");
+    }
+    match (
+        command.get("virtual"),
+        command.get("file"),
+        command.get("wait"),
+    ) {
+        (Some(_), Some(_), _) => Err("inclusion may be either virtual or file"),
+        (None, None, _) => Err("no parameter in \"include\" SSI command"),
+        (None, Some(_), Some(_)) => Err("\"wait\" cannot be used with file"),
+        (None, Some(file), None) => Ok((file, true)),
+        (Some(target), None, None) => Ok((target, false)),
+        (Some(target), None, Some(wait)) if wait.eq_ignore_ascii_case(b"no") => Ok((target, false)),
+        (Some(target), None, Some(wait)) if wait.eq_ignore_ascii_case(b"yes") => Ok((target, true)),
+        (Some(_), None, Some(_)) => Err("invalid value in the \"wait\" parameter"),
     }
 }
 
