@@ -22,12 +22,12 @@ FIELDS = (
     'add_header X-Mapped "$m|$split|$geo|$net"',
     'add_header X-More "$remote_addr|$remote_user|$realip_remote_addr|$proxy_protocol_addr|$proxy_protocol_server_port|'
     "$query_string|$content_type|$http_host|$document_root|$https|rl=$request_length|$upstream_status|$slice_range|"
-    '$upstream_cache_status|$secure_link|$invalid_referer|$limit_req_status|$http_via|$status"',
+    '$upstream_cache_status|$secure_link|$invalid_referer|$limit_req_status|$status"',
 )
 # What the log says of each request; gzip's sizes are not told.
 LOG = (
-    "$http_x_number $status <$request> |rl=$request_length| $remote_addr $remote_user $uri|a=$args|$host|$upstream_status|"
-    "$upstream_cache_status|$upstream_response_length|$sent_http_location|$sent_http_content_type|$http_referer|"
+    "$http_x_number $status <$request> |rl=$request_length| $remote_addr $remote_user $uri|a=$args|$host|"
+    "$upstream_status|$upstream_cache_status|$upstream_response_length|$sent_http_location|$sent_http_content_type|$http_referer|"
     "len=$content_length|$limit_req_status|$limit_conn_status|$request_completion|$request_method|$server_protocol|"
     "$realip_remote_addr|$proxy_protocol_addr|$sent_http_etag|$sent_http_content_range"
 )

@@ -13,6 +13,7 @@ from tests.differential.servers import Pair, nginx_version
 
 _LENGTH = re.compile(r"\|(?:len|rl)=(?:\d*|-)\|")
 _TWO_HOSTS = re.compile(r"\|([^|, ]+), [^|, ]+\|")
+_UPSTREAM_SIZE = re.compile(r"\|((?:\d{3}|-)\|(?:[A-Z]+|-))\|\d+\|")
 _READ = re.compile(r"\|rl=\d+\|")
 _UNMODIFIED = re.compile(rb"\r\nIf-Unmodified-Since: ([^\r]*)")
 _BAD_CHUNK = re.compile(rb"Transfer-Encoding: chunked\r\n(?:[^\r]+\r\n)*\r\n[^0-9a-fA-F]")
@@ -173,7 +174,10 @@ def _old_upstream(pair: Pair) -> Pair:
     """HTTP/1.1 became the version towards upstreams, and Connection: close left the requests."""
     if not _is_old():
         return pair
-    nginx, gallop = (_without_version(answer) for answer in (pair.nginx, pair.gallop))
+    nginx, gallop = (
+        _logged(_without_version(answer), lambda line: _UPSTREAM_SIZE.sub(r"|\1|", line))
+        for answer in (pair.nginx, pair.gallop)
+    )
     if pair.sent.method == "HEAD" or nginx.body != pair.nginx.body:
         gallop.headers["content-length"] = nginx.headers["content-length"] = ""
     return Pair(pair.sent, nginx, gallop)

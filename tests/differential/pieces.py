@@ -27,12 +27,14 @@ FILES = {
     'head=<!--#echo var="head" --><!--#elif expr="$arg_q" -->q<!--#else -->neither<!--#endif -->|'
     '<!--#include file="included.html" wait="yes" -->|<!--#nonsense -->|<!--#echo var="arg_q" encoding="url" -->|'
     '<!--#echo var="uri" encoding="entity" --><!--#set var="v2" value="a${arg_q}b" --><!--#echo var="v2" -->|'
-    '<!--#include virtual="/app/x?ssi" --><!-- plain --><!--# echo var=q --><!--#if expr="$arg_q != x" -->not<!--#endif -->',
+    '<!--#include virtual="/app/x?ssi" --><!-- plain --><!--# echo var=q -->'
+    '<!--#if expr="$arg_q != x" -->not<!--#endif -->',
     "russian.txt": "абв and more: абв", "russian.html": "<b>абвгд</b>",
 }  # fmt: skip
 
 PREFIXES = ["/", "/", "/a", "/a/", "/a/b", "/a/b/", "/img", "/img/", "/A", "/AB/", "/b.txt", "/x.gif", "/a b", "/a b/",
-            "/é", "/index.html", "/empty/", "/none", "/page.html", "/app", "/app/", "/a/x.gif", "/ssi.html", "/blocks.html", "/russian",
+            "/é", "/index.html", "/empty/", "/none", "/page.html", "/app", "/app/", "/a/x.gif", "/ssi.html",
+            "/blocks.html", "/russian",
             "/plus+", "/per%c", "/.", "/a//b"]  # fmt: skip
 REGEXES = [r"\.gif$", r"^/a", r"b", r"/a/(b|c)$", r"^/(a|b)/x", r"[ab]b$", r"a{1,2}/", r"^/A", r"(?<w>[a-z]+)\.gif$",
            r"^/$", r"/$", r"^/img/|b$", r" ", r"/(?!a)[^/]+$", r"\.(gif|jpg|txt)$", r"^/(?:a|img)/(.+)$", r"é", r"\d",
@@ -47,7 +49,8 @@ MAPS = [
 # By the client's address, which a field may name.
 NETS = [
     "proxy 127.0.0.0/8; default out; 192.0.2.0/24 test; 192.0.2.1 one; 10.0.0.0/8 ten; 2001:db8::/32 six;",
-    "proxy 127.0.0.0/8; proxy 10.0.0.0/8; proxy_recursive; default out; 192.0.2.0/24 test; 10.0.0.0/8 ten; 127.0.0.0/8 own;",
+    "proxy 127.0.0.0/8; proxy 10.0.0.0/8; proxy_recursive; default out; 192.0.2.0/24 test;"
+    " 10.0.0.0/8 ten; 127.0.0.0/8 own;",
     "ranges; default out; 192.0.2.0-192.0.2.255 test; 127.0.0.0-127.255.255.255 own; delete 127.0.0.0-127.255.255.255;",
     "default out; 127.0.0.0/8 own; 127.0.0.1/32 self; 192.0.2.0/24 $test;",
 ]
@@ -99,7 +102,8 @@ IFS = [
     'if ($uri ~ "(.)(.)$") { set $v "$2$1"; rewrite "^/(.{2}).*$" /$1 break; }', "if ($limit_rate) { return 507; }",
     'if ($args ~ "q=([^&]*)") { set $w $1; rewrite ^ /$w? last; }', "if (!-f $document_root$uri) { return 404 none; }",
     'if ($uri = /none) { return 302 "/was?$args"; }', "if ($remote_addr ~ ^192) { set $v far; return 403; }",
-    'if ($http_cookie ~* "c=([^;]+)(?:;|$)") { set $v $1; add_header X-Cookie $1; }', "if ($net != own) { return 403; }",
+    'if ($http_cookie ~* "c=([^;]+)(?:;|$)") { set $v $1; add_header X-Cookie $1; }',
+    "if ($net != own) { return 403; }",
     "if ($request_uri ~* ^/(?<w>[a-c])) { set $v $w$1; }", "if ($v = '') { set $v empty; }", "if ($x) { return 204; }",
     "if ($arg_q) { } ", "if (!-d $document_root/$arg_q) { set $v nodir; }", "if ($invalid_referer) { return 403; }",
 ]  # fmt: skip
@@ -132,7 +136,8 @@ PROXY = [
     "gunzip on;", "proxy_next_upstream http_503 http_404 non_idempotent;", "proxy_cache c; proxy_cache_valid any 1h;",
     "proxy_cache c; proxy_cache_valid 200 302 404 1h; proxy_cache_methods POST; proxy_cache_key $request_method$uri;",
     "proxy_cache c; proxy_cache_key $host$uri; proxy_cache_min_uses 2; proxy_cache_valid 1h;",
-    "proxy_cache c; proxy_cache_bypass $arg_q; proxy_no_cache $cookie_c; proxy_cache_valid any 1h; proxy_cache_lock on;",
+    "proxy_cache c; proxy_cache_bypass $arg_q; proxy_no_cache $cookie_c; proxy_cache_lock on;"
+    " proxy_cache_valid any 1h;",
     "proxy_cache c; proxy_ignore_headers Cache-Control Expires Set-Cookie Vary; proxy_cache_valid 1h;",
     "proxy_cache c; proxy_cache_convert_head off; proxy_cache_key $request_method$uri; proxy_cache_valid any 1h;",
     "proxy_cache c; proxy_cache_max_range_offset 3; proxy_cache_valid any 1h; proxy_cache_revalidate on;",
@@ -165,7 +170,8 @@ ACCESS = [
     "satisfy any; auth_request /auth-check; auth_basic x; auth_basic_user_file htpasswd;", "deny unix:; allow all;",
     "satisfy all; allow 127.0.0.1; deny all; auth_request /auth-check; auth_basic x; auth_basic_user_file htpasswd;",
     'secure_link_secret word; if ($secure_link = "") { return 403; } rewrite ^ /$secure_link break;',
-    'secure_link $arg_q,$arg_e; secure_link_md5 "s"; if ($secure_link = 0) { return 410; } set $v "$secure_link_expires";',
+    'secure_link $arg_q,$arg_e; secure_link_md5 "s"; if ($secure_link = 0) { return 410; }'
+    ' set $v "$secure_link_expires";',
     "valid_referers server_names none ~test; if ($invalid_referer) { return 403; }",
     'secure_link $arg_q; secure_link_md5 "s$uri"; if ($secure_link = "") { return 410; }',
 ]  # fmt: skip
@@ -178,7 +184,8 @@ MODIFIERS: list[list[str]] = [
      "add_header Vary X-Own;", "add_header Server own always;",
      "add_header Content-Type text/own;", "add_header Location /own always;", "add_header X-One $arg_q;"],
     ["charset utf-8;", "charset koi8-r;", "charset off;", "charset koi8-r; source_charset utf-8; charset_types *;",
-     "charset koi8-r; source_charset utf-8;", "source_charset koi8-r; charset utf-8; charset_types text/plain text/html;",
+     "charset koi8-r; source_charset utf-8;",
+     "source_charset koi8-r; charset utf-8; charset_types text/plain text/html;",
      "charset $net;"],
     ["default_type text/plain;", "default_type $arg_q;", 'default_type "";'],
     ["types { text/x-own txt gif; }", "types { }", "types { text/html html htm; image/x-g GIF; }"],
@@ -187,7 +194,8 @@ MODIFIERS: list[list[str]] = [
      "gzip on; gzip_proxied no-cache private auth; gzip_types text/x-app;", "gzip on; gzip_proxied no_etag expired;",
      "gzip on; gzip_min_length 0; gzip_types text/plain text/x-app text/css; gzip_proxied any;"],
     ["sub_filter text TEXT; sub_filter_once off;", "sub_filter root $uri; sub_filter_types *;",
-     "sub_filter </body> -END;", "sub_filter a A; sub_filter_once off; sub_filter_types *; sub_filter_last_modified on;",
+     "sub_filter </body> -END;",
+     "sub_filter a A; sub_filter_once off; sub_filter_types *; sub_filter_last_modified on;",
      "sub_filter '$arg_q' [$v]; sub_filter root ''; sub_filter_types text/plain text/x-app;",
      "sub_filter ab X; sub_filter abc Y; sub_filter bc Z; sub_filter_once off; sub_filter_types *;"],
     ["add_before_body /before.txt;", "add_after_body /after.txt; addition_types *;"],
@@ -199,7 +207,8 @@ MODIFIERS: list[list[str]] = [
     ["disable_symlinks on;"], ["msie_padding off;"], ["sendfile on;", "sendfile off;"], ["error_page 405 =200 $uri;"],
     ["keepalive_disable none;", "keepalive_requests 3;"], ["override_charset on;"],
     ["lingering_close always;", "lingering_close off;"], ["auth_delay 0;"],
-    ["set_real_ip_from 127.0.0.0/8; real_ip_header X-Forwarded-For;", "set_real_ip_from 0.0.0.0/0; real_ip_header X-Real-IP;",
+    ["set_real_ip_from 127.0.0.0/8; real_ip_header X-Forwarded-For;",
+     "set_real_ip_from 0.0.0.0/0; real_ip_header X-Real-IP;",
      "set_real_ip_from 127.0.0.0/8; set_real_ip_from 10.0.0.0/8; real_ip_header X-Forwarded-For; real_ip_recursive on;",
      "set_real_ip_from 127.0.0.1; real_ip_header proxy_protocol;", "set_real_ip_from unix:; set_real_ip_from ::/0;"],
     ["mirror /mirror;", "mirror /mirror; mirror_request_body off;", "mirror /none; mirror /b.txt;", "mirror off;"],
@@ -228,7 +237,8 @@ ERROR_PAGES = [
     "error_page 404 =410 /404.html;", "error_page 418 /404.html;", "error_page 404 /$arg_q;",
     "error_page 494 495 496 497 = /b.txt;", "error_page 404 =200 @named;", "error_page 404 = $arg_q;",
     "error_page 404 /404.html; error_page 403 = @other; error_page 500 =200 /b.txt; error_page 401 = @named;",
-    "error_page 500 502 503 504 =503 /app?$status;", "error_page 405 = @named;", "error_page 403 404 410 =404 /ssi.html;",
+    "error_page 500 502 503 504 =503 /app?$status;", "error_page 405 = @named;",
+    "error_page 403 404 410 =404 /ssi.html;",
     "error_page 401 402 403 405 410 416 429 500 503 599 /b.txt?$status;", "error_page 400 = @named;",
     "error_page 404 =204 /b.txt;", "error_page 404 =301 /moved;", "error_page 302 303 =404 /404.html;",
     "error_page 413 = @other;",

@@ -68,7 +68,8 @@ NAMED: list[tuple[str, list[str]]] = [
     ("X-Forwarded-For", ["192.0.2.1", "a, b", "192.0.2.1, 127.0.0.1", "192.0.2.1, 10.0.0.1, 127.0.0.1", "::1", "",
                          "[2001:db8::1]:80", "192.0.2.1:8080", "1.2.3.4,,5.6.7.8", "unix:", "10.0.0.1, x, 127.0.0.1"]),
     ("X-Real-IP", ["192.0.2.9", "bad", "2001:db8::9", "1.2.3", "10.0.0.1:1", "[::1]"]), ("Accept-Charset", ["utf-8"]),
-    ("Cache-Control", ["no-cache", "max-age=0"]), ("Pragma", ["no-cache"]), ("Content-Encoding", ["gzip"]), ("Keep-Alive", ["5"]), ("Via", ["1.0 x"]), ("Via", ["1.1 y"]),
+    ("Cache-Control", ["no-cache", "max-age=0"]), ("Pragma", ["no-cache"]), ("Content-Encoding", ["gzip"]),
+    ("Keep-Alive", ["5"]), ("Via", ["1.0 x"]), ("Via", ["1.1 y"]),
     ("Expect", ["100-continue", "100-CONTINUE", "nothing"]),
     ("User-Agent", ["x", "", "Mozilla/4.0 (compatible; MSIE 6.0; Windows NT)"]), ("X_Under", ["y"]),
     ("Under-Score_x", ["z"]), ("Content-Type", ["text/x", "application/x-www-form-urlencoded"]),
@@ -130,7 +131,6 @@ PREFACES = [
     b"PROXY\r\n",
     b"PROXY TCP4 192.0.2.1 198.51.100.1 70000 80\r\n",
     b"PROXY TCP4 ::1 ::1 1 2\r\n",
-   
     b"PROXY  TCP4 192.0.2.1 198.51.100.1 1 2\r\n",
     b"PROXY TCP4 192.0.2.1 198.51.100.1 1 2\n",
     b"proxy unknown\r\n",

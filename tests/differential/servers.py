@@ -61,7 +61,8 @@ server {{
     location = /gzip {{ add_header Content-Encoding gzip; alias {www}/b.txt.gz; }}
     location /files/ {{ alias {www}/; default_type text/x-app; }}
     location = /cached {{
-        add_header Cache-Control max-age=60; add_header Vary X-Own; add_header ETag '"up"'; add_header X-Seen $http_x_own;
+        add_header Cache-Control max-age=60; add_header Vary X-Own; add_header ETag '"up"';
+        add_header X-Seen $http_x_own;
         return 200 "cached $args $http_x_own $http_if_none_match $request_method\n";
     }}
     location = /chunked {{ sub_filter text TEXT; sub_filter_types *; alias {www}/page.html; }}
