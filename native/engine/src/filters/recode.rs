@@ -152,6 +152,6 @@ mod tests {
     #[test]
     fn what_the_charset_lacks_is_named_by_number() {
         let out = run(Recode::new(&koi(), true), &["ж!".as_bytes(), b"\xff\xd0"]);
-        assert_eq!(out, b"&#1078;!??");
+        assert_eq!(out, b"&#1078;!?", "the last one is cut off");
     }
 }
