@@ -20,6 +20,7 @@ MAX_REQUESTS = 1000
 # Headers that are different with every answer, or that say how and not what.
 _PASSING = {"date", "server", "connection", "keep-alive", "transfer-encoding", "content-length", "set-cookie", "age"}
 _TIMEOUT_S = 15.0
+METHODS = ("GET", "POST", "DELETE", "OPTIONS")  # those that may come without a body, and whose answers have one
 _CHUNK = 256 * 1024
 _START_BYTES = 120
 _READ = ("", "identity", "gzip")
@@ -54,11 +55,14 @@ def answer(asked: Dict[str, Any], standing: Optional[List[str]] = None) -> Dict[
         targets.require_own(targets.split_target(place)[0])
     elif place not in standing:
         raise Refusal("refused", "%s is no listener of the stand; refused" % place)
+    method = asked.get("method", "GET")
+    if method not in METHODS:
+        raise Refusal("refused", "%r is no method that answers are compared by: %s" % (method, ", ".join(METHODS)))
     connection = _Connection(asked)
     try:
         headers = {"Accept-Encoding": "gzip" if asked["gzip"] else "identity", "Connection": "close"}
         headers["Host"] = asked["host_header"]
-        connection.request("GET", asked["path"], headers=headers)
+        connection.request(method, asked["path"], headers=headers)
         response = connection.getresponse()
         encoding = response.headers.get("Content-Encoding", "")
         digest, size, start = hashlib.sha256(), 0, b""
@@ -116,6 +120,8 @@ def _decided(headers: Any) -> Dict[str, str]:
 
 def run(args: Dict[str, Any], emit: Callable[[Dict[str, Any]], None], cancelled: lean.Event) -> Dict[str, Any]:
     """{"requests": [{"address", "port", "host", "host_header", "path", "tls", "gzip"}]} -> {"answers": [...]}.
+
+    A request may name a "method" other than GET; its body is empty.
 
     With "stand" they are asked of that stand, from beside its servers: a slow link changes no answer.
     """

@@ -48,7 +48,10 @@ if urls then
   urls:close()
   local prepared, turn = {}, 0
   function init(_)
-    for i, path in ipairs(paths) do prepared[i] = wrk.format(nil, path) end
+    for i, line in ipairs(paths) do
+      local method, path = line:match("^(%u+) (.+)$")
+      prepared[i] = wrk.format(method, path or line, nil, method == "POST" and "" or nil)
+    end
   end
   function request()
     turn = turn % #prepared + 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from panel.benchmarks.arguments import method_and_path
 from panel.benchmarks.commands import Endpoint
 from panel.remote import pool
 from panel.remote.target import Target
@@ -16,7 +17,8 @@ SPARE_S = 30.0
 def answers_of(
     remote: Target, endpoint: Endpoint, paths: Sequence[str], *, gzip: bool, stand: str = ""
 ) -> list[dict[str, Any]]:
-    """One answer for each path, as agents/host/answers.py gives them; the same path is asked for once. `stand` is the
+    """One answer for each path, as agents/host/answers.py gives them; the same path is asked for once (with the
+    method that it may have before it, arguments.py). `stand` is the
     id of the stand it is in. Raises RemoteError."""
     common = {
         "address": endpoint.address,
@@ -27,8 +29,13 @@ def answers_of(
         "gzip": gzip,
     }
     different = list(dict.fromkeys(paths))
-    asked = {"requests": [{**common, "path": path} for path in different], "stand": stand}
+    asked = {"requests": [{**common, **_request(path)} for path in different], "stand": stand}
     with pool.session(remote) as agent:
         answers = agent.call("answers", asked, timeout=EACH_S * len(different) + SPARE_S)["answers"]
     by_path = dict(zip(different, answers, strict=True))
     return [by_path[path] for path in paths]
+
+
+def _request(entry: str) -> dict[str, str]:
+    method, path = method_and_path(entry)
+    return {"method": method, "path": path}

@@ -15,6 +15,10 @@ from panel.benchmarks.choices import Tool
 Value = int | bool | str | None
 Arguments = dict[str, Value]
 
+# Apart from GET, what a load may send where somebody asked for it: requests that are whole without a body. HEAD is not
+# among them: wrk and h2load (HTTP/1.1) wait for the body that its answer announces, siege sends it as GET. Nor are PUT
+# and PATCH, which are nothing without their body.
+OTHER_METHODS = ("POST", "DELETE", "OPTIONS")
 MAX_PATHS = 100
 MAX_PATH_LENGTH = 2000
 # RFC 3986 pchar, "/" and "?" without the characters that some tool, file or shell reads a meaning into.
@@ -80,6 +84,7 @@ class ToolForm:
     limits: str
     fields: tuple[Field, ...]
     max_paths: int = MAX_PATHS
+    methods: tuple[str, ...] = ("GET",)  # that it sends truly, in turn with others
 
     def field(self, name: str) -> Field | None:
         return next((field for field in self.fields if field.name == name), None)
@@ -109,6 +114,7 @@ TOOLS: dict[Tool, ToolForm] = {
             GZIP,
             DYNAMIC,
         ),
+        methods=("GET", *OTHER_METHODS),
     ),
     Tool.SIEGE: ToolForm(
         "siege: simulated users over a list of URLs, HTTP/1.1.",
@@ -200,8 +206,15 @@ def _protocol_errors(values: Arguments) -> dict[str, str]:
     return {}
 
 
-def clean_paths(tool: str, raw: Any) -> list[str]:
-    """URL paths, each beginning with one slash. ArgumentError({"paths": ...}) names the first that is wrong."""
+def method_and_path(entry: str) -> tuple[str, str]:
+    """What one of a load's paths asks for: `/` is by GET, `POST /` by that method."""
+    method, blank, path = entry.partition(" ")
+    return (method, path) if blank else ("GET", entry)
+
+
+def clean_paths(tool: str, raw: Any, *, with_methods: bool = False) -> list[str]:
+    """URL paths, each beginning with one slash; `with_methods` allows one that the tool can send before it, with a
+    blank between. ArgumentError({"paths": ...}) names the first that is wrong."""
     if not isinstance(raw, Sequence) or isinstance(raw, str) or not raw:
         raise ArgumentError({"paths": "Write at least one path, such as /."})
     most = TOOLS[Tool(tool)].max_paths if tool in Tool.values else MAX_PATHS
@@ -209,10 +222,16 @@ def clean_paths(tool: str, raw: Any) -> list[str]:
         few = f"{tool} asks for one URL only: leave one path, or choose another tool."
         raise ArgumentError({"paths": few if most == 1 else f"At most {most} paths."})
     for path in raw:
-        problem = _path_problem(path)
+        problem = _entry_problem(tool, path) if with_methods else _path_problem(path)
         if problem:
             raise ArgumentError({"paths": f"{str(path)[:80]!r}: {problem}"})
     return list(raw)
+
+
+def _entry_problem(tool: str, entry: Any) -> str:
+    method, path = method_and_path(entry) if isinstance(entry, str) else ("GET", entry)
+    able = TOOLS[Tool(tool)].methods if tool in Tool.values else ("GET",)
+    return _path_problem(path) if method in able else f"{tool} sends {', '.join(able)} only."
 
 
 def _path_problem(path: Any) -> str:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from panel.benchmarks.arguments import Arguments
+from panel.benchmarks.arguments import Arguments, method_and_path
 from panel.benchmarks.choices import Tool
 
 # ab allots memory for every request it might make; a run by time must still name their number.
@@ -142,9 +142,11 @@ def _wrk(values: Arguments, paths: list[str], endpoint: Endpoint) -> Command:
     argv += ["--timeout", f"{_ANSWER_TIMEOUT_S}s", "--latency", "-s", "{workdir}/wrk.lua"]
     argv += [] if values["keepalive"] else ["-H", "Connection: close"]
     argv += ["-H", "Accept-Encoding: gzip"] if values["gzip"] else []
-    argv += [endpoint.base_url + paths[0]]
+    method, path = method_and_path(paths[0])
+    argv += [endpoint.base_url + path]
     # One path needs no list; wrk then prepares its one request once and runs no script in the loop.
-    return Command(argv, {"urls": _lines(paths)} if len(paths) > 1 else {})
+    plain = len(paths) == 1 and method == "GET"
+    return Command(argv, {} if plain else {"urls": _lines(paths)})
 
 
 def _siege(values: Arguments, paths: list[str], endpoint: Endpoint, *, parser: bool) -> Command:

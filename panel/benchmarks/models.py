@@ -39,6 +39,10 @@ class Scenario(BaseModel):
     timeout_s = models.PositiveIntegerField(default=120, validators=[MinValueValidator(1), MaxValueValidator(3600)])
     allowed_error_percent = models.FloatField(default=0.0, validators=[MinValueValidator(0), MaxValueValidator(100)])
 
+    # Of a replay that was asked for other methods: `paths` may hold "POST /path". Never stored: scenarios, which the
+    # whole team may start on any of its sites, send GET.
+    keeps_methods = False
+
     class Meta:
         ordering = ["name"]
 
@@ -56,7 +60,7 @@ class Scenario(BaseModel):
                 for name, words in error.errors.items()
             ]
         try:
-            self.paths = clean_paths(self.tool, self.paths)
+            self.paths = clean_paths(self.tool, self.paths, with_methods=self.keeps_methods)
         except ArgumentError as error:
             found["paths"] = [ValidationError(words) for words in error.errors.values()]
         seconds = self.arguments.get("duration_s") if isinstance(self.arguments, dict) else None

@@ -24,7 +24,7 @@ from panel.trials.serializers import ReplaySerializer, SwitchInput, TrialInput, 
 from panel.websites.models import Site
 from panel.websites.selectors import sites_visible
 
-_REPLAY = ("queries", "concurrency", "duration_s", "rounds")
+_REPLAY = ("queries", "other_methods", "concurrency", "duration_s", "rounds")
 _TRUTH = {"true": True, "false": False}
 
 
@@ -45,7 +45,7 @@ class Trials(Resource):
     ordering_fields = ("id", "created_at")
     ordering = "-created_at"
     dry_run_actions = {"create", "cancel", "switch"}
-    parameters = {"replay": {"site", "queries"}}
+    parameters = {"replay": {"site", "queries", "other_methods"}}
 
     def rows(self) -> QuerySet[Trial]:
         return selectors.trials_visible(self.actor)
@@ -65,8 +65,8 @@ class Trials(Resource):
         installs = all_or_none(others, "pk", values["installs"], "/installs") if "installs" in values else list(others)
         services.require_trial(self.actor, site)
         replay = {name: values[name] for name in _REPLAY}
-        load, is_replay = services.load_chosen(actor=self.actor, site=site, choice=values["load"], **replay)
-        trial = services.trial_create(actor=self.actor, site=site, installs=installs, load=load, is_replay=is_replay)
+        chosen = services.load_chosen(actor=self.actor, site=site, choice=values["load"], **replay)
+        trial = services.trial_create(actor=self.actor, site=site, installs=installs, **chosen._asdict())
         fresh = self.rows().get(pk=trial.pk)
         return Response(TrialSerializer(fresh).data, status=202, headers={"Location": f"/api/v1/jobs/{trial.uuid}/"})
 
@@ -111,22 +111,30 @@ class Trials(Resource):
 
     @extend_schema(
         responses=ReplaySerializer,
-        parameters=[OpenApiParameter("site", str, required=True), OpenApiParameter("queries", bool)],
+        parameters=[
+            OpenApiParameter("site", str, required=True),
+            OpenApiParameter("queries", bool),
+            OpenApiParameter("other_methods", bool),
+        ],
     )
     @action(detail=False, methods=["get"], pagination_class=None, filter_backends=[])
     def replay(self, request: Request) -> Response:
         """What a replay of a site's access log would ask for, and how often."""
-        raw = request.query_params.get("queries", "false")
-        if raw not in _TRUTH:
-            raise parameter_error("queries", "Write true or false.")
-        found = services.replay_read(actor=self.actor, site=self._site(request), queries=_TRUTH[raw])
-        paths: list[dict[str, Any]] = [
-            {"path": path, "percent": percent} for path, percent in results.shares(found.paths)
-        ]
-        return Response({"requests": found.requests, "left_out": found.left_out, "paths": paths})
+        wanted = {name: _truth(request, name) for name in ("queries", "other_methods")}
+        found = services.replay_read(actor=self.actor, site=self._site(request), **wanted)
+        answer: dict[str, Any] = {"requests": found.requests, "left_out": sum(found.left_out.values())}
+        paths = [share._asdict() for share in results.shares(found.paths)]
+        return Response({**answer, "reasons": found.reasons, "paths": paths})
 
     def _site(self, request: Request) -> Site:
         site = sites_visible(self.actor).filter(name=request.query_params.get("site", "")).first()
         if site is None:
             raise Http404
         return site
+
+
+def _truth(request: Request, name: str) -> bool:
+    raw = request.query_params.get(name, "false")
+    if raw not in _TRUTH:
+        raise parameter_error(name, "Write true or false.")
+    return _TRUTH[raw]

@@ -39,14 +39,16 @@ def compare(copies: Sequence[Site], load: dict[str, Any], *, base_url: str, may_
     """
     paths = list(dict.fromkeys(load["paths"]))
     first = _answers(copies[0], paths, load["arguments"], base_url)
-    left_out = _failing(paths, first)
+    # Asked twice: a request that deletes something is answered with success only once.
+    again = _answers(copies[0], paths, load["arguments"], base_url)
+    left_out = _failing(paths, again) | _failing(paths, first)
     if left_out and not may_leave_out:
         raise NotComparable(next(iter(left_out.values())))
     kept = {path: answer for path, answer in zip(paths, first, strict=True) if path not in left_out}
     if not kept:
         raise NotComparable(_("The site answers nothing of what visitors asked for with success now."))
     names = list(kept)
-    again = _answers(copies[0], names, load["arguments"], base_url)
+    again = [answer for path, answer in zip(paths, again, strict=True) if path in kept]
     dynamic = _changing(kept, again) if not load["arguments"].get("dynamic") else set(kept)
     others = [_answers(copy, names, load["arguments"], base_url) for copy in copies[1:]]
     differences = ["", *(_differences(kept, dict(zip(names, own, strict=True)), dynamic) for own in others)]

@@ -215,7 +215,7 @@ class _Course:
         found = compare(sites, self.trial.load, base_url=self._base_url(), may_leave_out=self.trial.is_replay)
         arguments = {**self.trial.load["arguments"], "dynamic": found.dynamic}
         load = {**self.trial.load, "paths": found.paths, "arguments": arguments}
-        self._save(load=load, left_out=found.left_out)
+        self._save(load=load, left_out=[*self.trial.left_out, *found.left_out])
         for contender, difference in zip(standing, found.differences, strict=True):
             self._mark(contender, ContenderStatus.DIFFERENT if difference else ContenderStatus.SAME, difference)
 
@@ -244,6 +244,7 @@ class _Course:
         """Its targets are named by their servers, and asked for as the original is: the copies' own names and ports
         say nothing."""
         scenario = Scenario(team=self.trial.original.team, **self.trial.load)
+        scenario.keeps_methods = self.trial.is_replay
         title = f"{self.trial.original.name}: which server?"
         with transaction.atomic():
             run = benchmarks.run_create_once(

@@ -14,7 +14,7 @@ from panel.hosts.models import EngineInstall
 from panel.trials import selectors, services
 from panel.websites.models import Site
 
-OF_REPLAY = ("queries", "concurrency", "duration_s", "rounds")
+OF_REPLAY = ("queries", "other_methods", "concurrency", "duration_s", "rounds")
 
 
 class TrialForm(Form):
@@ -29,6 +29,15 @@ class TrialForm(Form):
         label=_("Replay with query strings"),
         required=False,
         help_text=_("They may hold secrets of visitors; without them each path is asked for as such."),
+    )
+    other_methods = forms.BooleanField(
+        label=_("Replay POST, DELETE and OPTIONS too"),
+        required=False,
+        help_text=_(
+            "This may change or delete data of the application: each is sent with an empty body, again and again, on "
+            "every server. Needs wrk on the host. HEAD cannot be sent in turn with others by any load tool, PUT and "
+            "PATCH mean nothing without their bodies: these are left out, and the result says how many."
+        ),
     )
     concurrency = forms.IntegerField(label=_("Connections at once"), initial=16, min_value=1, max_value=1000)
     duration_s = forms.IntegerField(label=_("Seconds of each round"), initial=10, min_value=1, max_value=600)
@@ -55,8 +64,8 @@ class TrialForm(Form):
             for name in OF_REPLAY:
                 del self.fields[name]
 
-    def frozen(self) -> tuple[dict[str, Any], bool]:
-        """The load as a trial takes it, and whether it is a replay. Raises what services.load_chosen raises."""
+    def frozen(self) -> services.Chosen:
+        """The load as a trial takes it. Raises what services.load_chosen raises."""
         data = self.cleaned_data
         replay = {name: data[name] for name in OF_REPLAY if name in data}
         return services.load_chosen(actor=self.user, site=self.site, choice=data["load"], **replay)

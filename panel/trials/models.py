@@ -34,7 +34,8 @@ class Trial(BaseModel):
     site = models.ForeignKey(Site, null=True, on_delete=models.SET_NULL, related_name="trials")
     load = models.JSONField()
     is_replay = models.BooleanField(default=False)  # the load came from the site's own access log
-    left_out = models.JSONField(default=list)  # paths of a replay that the site does not answer now, and how, in words
+    # Of a replay, in words: which lines of the log are not sent, and which paths the site does not answer now.
+    left_out = models.JSONField(default=list)
     status = models.CharField(max_length=12, choices=JobStatus.choices, default=JobStatus.QUEUED, db_index=True)
     phase = models.CharField(max_length=12, choices=TrialPhase.choices, default=TrialPhase.COPY)
     error = models.TextField(blank=True)

@@ -1,4 +1,4 @@
-"""From a site's own access log to the paths a load tool asks for, as often as visitors did. Pure.
+"""From a site's own access log to what a load tool asks for, as often as visitors did. Pure.
 
 Source: nginx's `combined` format, which is Apache's and gallop's too.
 """
@@ -10,54 +10,83 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-_LINE = re.compile(r'"(?P<method>[A-Z]+) (?P<target>/[^ "]*) HTTP/[0-9.]+" (?P<status>[0-9]{3}) ')
+from django.utils.translation import gettext as _
+
+from panel.benchmarks.arguments import OTHER_METHODS
+
+_LINE = re.compile(r'"(?P<method>[A-Z]{1,20}) (?P<target>/[^ "]*) HTTP/[0-9.]+" (?P<status>[0-9]{3}) ')
 _UNSAFE = re.compile(r"[^A-Za-z0-9._~:@!*+,=&/?%-]|%(?![0-9A-Fa-f]{2})")
-SAFE_METHODS = ("GET", "HEAD")
+_ANSWERED = ("200", "201", "202", "204", "206", "304")
+_BODIES = ("PUT", "PATCH")
 SLOTS = 100
 MAX_LENGTH = 1000
 
 
 @dataclass(frozen=True)
 class Replay:
-    """`paths` in the order to ask for them, each as often as its share; what was left out, and why."""
+    """`paths` as a load has them, in the order to ask for them, each as often as its share; `left_out`: how many lines,
+    by method where that is why, by "" where they were not answered with success or cannot be asked for."""
 
     paths: list[str]
     requests: int
-    left_out: int
+    left_out: dict[str, int]
+
+    @property
+    def reasons(self) -> list[str]:
+        """Why lines were left out, in words, the most frequent reason first."""
+        found = sorted(self.left_out.items(), key=lambda item: (-item[1], item[0]))
+        return [f"{_named(method)}: {count:,}. {_why(method)}" for method, count in found]
 
 
-def replay_of(lines: Iterable[str], *, queries: bool = False) -> Replay:
-    """What visitors got by GET and HEAD with 200, 206 or 304. No load tool mixes methods, so all of it is asked for by
-    GET; what may change something is never repeated: a log does not hold what was sent with it. Queries may hold
-    secrets: they are cut off unless asked for, and what then is the same path counts as such."""
+def replay_of(lines: Iterable[str], *, queries: bool = False, other_methods: bool = False) -> Replay:
+    """What visitors got with success by GET, and by OTHER_METHODS where asked for, which are sent without a body: a log
+    does not hold it. No request is sent by another method than the log's. Queries may hold secrets: they are cut off
+    unless asked for, and what then is the same request counts as such."""
     counts: Counter[str] = Counter()
-    left_out = 0
+    left_out: Counter[str] = Counter()
+    sent = ("GET", *OTHER_METHODS) if other_methods else ("GET",)
     for line in lines:
-        path = _path(line, queries)
-        if path:
-            counts[path] += 1
+        method, path = _request(line, queries)
+        if path and method in sent:
+            counts[path if method == "GET" else f"{method} {path}"] += 1
         elif line.strip():
-            left_out += 1
-    return Replay(_shares(counts), sum(counts.values()), left_out)
+            left_out[method if path else ""] += 1
+    return Replay(_shares(counts), sum(counts.values()), dict(left_out))
 
 
-def _path(line: str, queries: bool) -> str:
+def _request(line: str, queries: bool) -> tuple[str, str]:
+    """Method and path, the path "" when the line cannot be repeated by any method."""
     found = _LINE.search(line)
-    if not found or found["method"] not in SAFE_METHODS or found["status"] not in ("200", "206", "304"):
-        return ""
+    if not found or found["status"] not in _ANSWERED:
+        return "", ""
     path = found["target"] if queries else found["target"].partition("?")[0]
     usable = not _UNSAFE.search(path) and not path.startswith("//") and len(path) <= MAX_LENGTH
-    return path if usable else ""
+    known = found["method"] in ("GET", "HEAD", *OTHER_METHODS, *_BODIES)
+    return (found["method"], path) if usable and known else ("", "")
+
+
+def _named(method: str) -> str:
+    return _("Sent by %s") % method if method else _("Other lines")
+
+
+def _why(method: str) -> str:
+    if method == "HEAD":
+        return _("None of the load tools can send it in turn with others.")
+    if method in _BODIES:
+        return _("It means nothing without its body, which is not in a log.")
+    if method:
+        return _("Repeating it was not asked for: it may change the application's data.")
+    return _("Not answered with success, or not a request that can be repeated.")
 
 
 def _shares(counts: Counter[str]) -> list[str]:
     """SLOTS places for the most asked for, each at least once, spread evenly so that no path comes in one lump."""
     most = counts.most_common(SLOTS)
-    total = sum(count for _, count in most)
+    total = sum(count for _path, count in most)
     if not total:
         return []
     places: list[tuple[float, str]] = []
     for path, count in most:
         slots = max(1, round(count / total * SLOTS))
         places += [((index + 0.5) / slots, path) for index in range(slots)]
-    return [path for _, path in sorted(places)][:SLOTS]
+    return [path for _place, path in sorted(places)][:SLOTS]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.utils.translation import gettext as _
 
 from panel.benchmarks import pictures
 from panel.benchmarks import results as runs
+from panel.benchmarks.arguments import method_and_path
 from panel.benchmarks.models import Run, RunStatus
 from panel.benchmarks.statistics import Verdict
 from panel.benchmarks.summary import BY_NAME, Figure
@@ -183,9 +184,14 @@ def way_back(trial: Trial) -> Contender | None:
     return first if moved else None
 
 
-def shares(paths: Sequence[str]) -> list[tuple[str, int]]:
+class Share(NamedTuple):
+    method: str
+    path: str
+    percent: int
+
+
+def shares(paths: Sequence[str]) -> list[Share]:
     """Each path of a load with how many of a hundred requests ask for it, the most asked for first."""
     counted = {path: paths.count(path) for path in dict.fromkeys(paths)}
-    return sorted(
-        ((path, round(100 * count / len(paths))) for path, count in counted.items()), key=lambda item: -item[1]
-    )
+    found = (Share(*method_and_path(path), round(100 * count / len(paths))) for path, count in counted.items())
+    return sorted(found, key=lambda share: -share.percent)

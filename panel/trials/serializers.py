@@ -96,6 +96,11 @@ class TrialInput(StrictSerializer):
     )
     load = serializers.CharField(max_length=120)
     queries = Truth(default=False, help_text="Replay query strings too: they may hold secrets.")
+    other_methods = Truth(
+        default=False,
+        help_text="Replay POST, DELETE and OPTIONS too, with empty bodies, again and again on every server: this may "
+        "change or delete data of the application. Needs wrk on the host.",
+    )
     concurrency = serializers.IntegerField(default=16, min_value=1, max_value=1000)
     duration_s = serializers.IntegerField(default=10, min_value=1, max_value=600)
     rounds = serializers.IntegerField(default=6, min_value=3, max_value=30)
@@ -110,11 +115,13 @@ class SwitchInput(StrictSerializer):
 
 
 class ReplayShare(serializers.Serializer[Any]):
+    method = serializers.CharField()
     path = serializers.CharField()
     percent = serializers.IntegerField()
 
 
 class ReplaySerializer(serializers.Serializer[Any]):
     requests = serializers.IntegerField(help_text="Lines that can be repeated.")
-    left_out = serializers.IntegerField(help_text="Lines with another method, or not answered with success.")
+    left_out = serializers.IntegerField(help_text="Lines that are not repeated.")
+    reasons = serializers.ListField(child=serializers.CharField(), help_text="Why not, and how many for each reason.")
     paths = ReplayShare(many=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.core.exceptions import ValidationError
 from django.db import transaction
@@ -15,6 +15,7 @@ from panel.accounts.models import User
 from panel.accounts.permissions import Action, require
 from panel.audit.services import audit_record
 from panel.benchmarks import targets
+from panel.benchmarks.arguments import OTHER_METHODS, TOOLS, method_and_path
 from panel.benchmarks.choices import Tool
 from panel.benchmarks.models import Scenario
 from panel.benchmarks.quick import BY_SLUG
@@ -30,7 +31,7 @@ from panel.hosts.services import refuse_paused
 from panel.hosts.targets import target_for
 from panel.remote import pool
 from panel.trials.models import UNDER_WAY, Contender, ContenderStatus, Trial
-from panel.trials.replay import SAFE_METHODS, Replay, replay_of
+from panel.trials.replay import Replay, replay_of
 from panel.websites.logs import site_log_tail, site_logs
 from panel.websites.models import Site
 
@@ -46,13 +47,21 @@ MOST_SERVERS = 8
 # --- the load ---
 
 
+class Chosen(NamedTuple):
+    """A frozen load; whether it is a replay, and then which lines of the log are not in it, in words."""
+
+    load: dict[str, Any]
+    is_replay: bool
+    left_out: list[str]
+
+
 def load_of(scenario: Scenario) -> dict[str, Any]:
     """A scenario, frozen. Raises ValidationError when it could not be run."""
     scenario.full_clean(validate_unique=False)
     return {name: getattr(scenario, name) for name in LOAD_FIELDS}
 
 
-def replay_read(*, actor: User, site: Site, queries: bool = False) -> Replay:
+def replay_read(*, actor: User, site: Site, queries: bool = False, other_methods: bool = False) -> Replay:
     """What visitors asked for lately, from the site's own access log.
 
     ApplicationError when the site has no log of its own, or nothing in it can be replayed; PermissionDenied,
@@ -65,10 +74,11 @@ def replay_read(*, actor: User, site: Site, queries: bool = False) -> Replay:
             _("%s writes no access log of its own. Name one in its server block, or choose a scenario.") % site,
             field="load",
         )
-    found = replay_of(site_log_tail(actor, site, log, lines=REPLAY_LINES), queries=queries)
+    lines = site_log_tail(actor, site, log, lines=REPLAY_LINES)
+    found = replay_of(lines, queries=queries, other_methods=other_methods)
     if not found.paths:
-        words = _("Nothing in %(log)s can be replayed: only answered %(methods)s requests are.")
-        raise ApplicationError(words % {"log": log.path, "methods": " and ".join(SAFE_METHODS)}, field="load")
+        words = _("Nothing in %(log)s can be replayed. %(why)s")
+        raise ApplicationError(words % {"log": log.path, "why": " ".join(found.reasons)}, field="load")
     return found
 
 
@@ -77,27 +87,33 @@ def load_from_log(
     actor: User,
     site: Site,
     queries: bool = False,
+    other_methods: bool = False,
     concurrency: int = 16,
     duration_s: int = 10,
     rounds: int = 3,
-) -> dict[str, Any]:
+) -> Chosen:
     """The same as a load. Raises what `replay_read` does, ValidationError for values that cannot be run."""
-    found = replay_read(actor=actor, site=site, queries=queries)
+    found = replay_read(actor=actor, site=site, queries=queries, other_methods=other_methods)
     revision = _live(site)
     tls = any(listen.tls for block in spec_of(revision).blocks for listen in block.listens)
     name = _("Replay of %(requests)d requests to %(site)s") % {"requests": found.requests, "site": site}
     arguments = {"concurrency": concurrency, "duration_s": duration_s, "tls": tls}
-    tool = _replay_tool(revision.install.host)
+    tool = _replay_tool(revision.install.host, _methods(found.paths))
     values: dict[str, Any] = {"name": name[:120], "tool": tool, "paths": found.paths, "rounds": rounds}
-    return load_of(Scenario(**values, arguments=arguments, warmup_s=REPLAY_WARMUP_S, timeout_s=duration_s + 60))
+    scenario = Scenario(**values, arguments=arguments, warmup_s=REPLAY_WARMUP_S, timeout_s=duration_s + 60)
+    scenario.keeps_methods = other_methods
+    return Chosen(load_of(scenario), True, found.reasons)
 
 
-def load_chosen(*, actor: User, site: Site, choice: str, **replay: Any) -> tuple[dict[str, Any], bool]:
-    """The load that `choice` names, and whether it is a replay: "replay" (with what `load_from_log` takes),
-    "scenario:ID" or "quick:SLUG". Raises what those do, ApplicationError for any other."""
+def load_chosen(*, actor: User, site: Site, choice: str, **replay: Any) -> Chosen:
+    """The load that `choice` names: "replay" (with what `load_from_log` takes), "scenario:ID" or "quick:SLUG". Raises
+    what those do, ApplicationError for any other, and for other methods where it is no replay."""
     kind, _colon, key = choice.partition(":")
     if choice == REPLAY:
-        return load_from_log(actor=actor, site=site, **replay), True
+        return load_from_log(actor=actor, site=site, **replay)
+    if replay.get("other_methods"):
+        words = _("Only a replay has other methods. Leave this out, or choose the replay.")
+        raise ApplicationError(words, field="other_methods")
     scenario = None
     if kind == "quick" and key in BY_SLUG:
         scenario = Scenario(**BY_SLUG[key].values())
@@ -107,19 +123,26 @@ def load_chosen(*, actor: User, site: Site, choice: str, **replay: Any) -> tuple
         words = _("There is no load “%s” that you may see: write replay, scenario:ID or quick:SLUG.")
         raise ApplicationError(words % choice[:80], field="load")
     try:
-        return load_of(scenario), False
+        return Chosen(load_of(scenario), False, [])
     except ValidationError as error:
         raise ApplicationError(" ".join(error.messages), field="load") from error
 
 
-def _replay_tool(host: Host) -> Tool:
+def _methods(paths: Sequence[str]) -> set[str]:
+    return {method_and_path(path)[0] for path in paths}
+
+
+def _replay_tool(host: Host, methods: set[str]) -> Tool:
+    """The first that is there and sends all of `methods`."""
     with pool.session(target_for(host)) as agent:
         there = agent.call("fingerprint", {})["tools"]
-    for tool in REPLAY_TOOLS:
+    able = [tool for tool in REPLAY_TOOLS if methods <= set(TOOLS[tool].methods)]
+    for tool in able:
         if there.get(tool.value):
             return tool
-    words = _("No load tool that can replay a log is installed on %(host)s. Install one of %(tools)s there.")
-    raise ApplicationError(words % {"host": host, "tools": ", ".join(REPLAY_TOOLS)}, field="load")
+    words = _("No load tool that can replay %(methods)s is installed on %(host)s. Install one of %(tools)s.")
+    told = {"methods": ", ".join(sorted(methods)), "host": host, "tools": ", ".join(able)}
+    raise ApplicationError(words % told, field="other_methods" if methods & set(OTHER_METHODS) else "load")
 
 
 # --- a trial ---
@@ -133,9 +156,15 @@ def require_trial(actor: User, site: Site) -> None:
 
 @transaction.atomic
 def trial_create(
-    *, actor: User, site: Site, installs: Sequence[EngineInstall], load: dict[str, Any], is_replay: bool = False
+    *,
+    actor: User,
+    site: Site,
+    installs: Sequence[EngineInstall],
+    load: dict[str, Any],
+    is_replay: bool = False,
+    left_out: Sequence[str] = (),
 ) -> Trial:
-    """Queue a trial of a live site on its own server and `installs` of the same host.
+    """Queue a trial of a live site on its own server and `installs` of the same host; the rest as `Chosen` has it.
 
     Raises PermissionDenied, ApplicationError, Conflict when one of the site is under way.
     """
@@ -147,7 +176,7 @@ def trial_create(
     targets.endpoint(_live(site), load["arguments"])
     if Trial.objects.filter(site=site, status__in=UNDER_WAY).exists():
         raise Conflict(_("A trial of %s is under way already.") % site)
-    trial = Trial.objects.create(site=site, load=load, is_replay=is_replay, requested_by=actor)
+    trial = Trial.objects.create(site=site, load=load, is_replay=is_replay, left_out=list(left_out), requested_by=actor)
     for position, install in enumerate([own, *others]):
         Contender.objects.create(trial=trial, position=position, install=install, label=_label(install))
     labels = [_label(install) for install in [own, *others]]
@@ -157,8 +186,8 @@ def trial_create(
 
 
 def _told(load: dict[str, Any]) -> dict[str, Any]:
-    """For the audit trail, where visitors' paths do not belong."""
-    return {**load, "paths": len(load["paths"])}
+    """For the audit trail, where visitors' paths do not belong; by which methods they are asked for does."""
+    return {**load, "paths": len(load["paths"]), "methods": sorted(_methods(load["paths"]))}
 
 
 def _live(site: Site) -> Revision:

@@ -87,9 +87,9 @@ def site_trials(request: Request, name: str) -> HttpResponse:
 
 def _create(request: Request, site: Site, form: TrialForm) -> Trial:
     services.require_trial(request.user, site)
-    load, is_replay = form.frozen()
+    chosen = form.frozen()
     installs = list(form.cleaned_data["installs"])
-    return services.trial_create(actor=request.user, site=site, installs=installs, load=load, is_replay=is_replay)
+    return services.trial_create(actor=request.user, site=site, installs=installs, **chosen._asdict())
 
 
 def _remarks(site: Site, install: Any) -> list[str]:
@@ -111,7 +111,8 @@ def replay(request: Request, name: str) -> HttpResponse:
     site = site_get(request, name)
     context: dict[str, Any] = {}
     try:
-        found = services.replay_read(actor=request.user, site=site, queries=request.GET.get("queries") == "on")
+        wanted = {name: request.GET.get(name) == "on" for name in ("queries", "other_methods")}
+        found = services.replay_read(actor=request.user, site=site, **wanted)
     except ApplicationError as error:
         context["fault"] = error.message
     except PermissionDenied as error:

@@ -113,12 +113,14 @@ def before_comparing(monkeypatch: pytest.MonkeyPatch, happens: Callable[[], obje
     monkeypatch.setattr(execution, "compare", meanwhile)
 
 
-def logged(stand: Stand, targets: list[str], *, queries: bool = False) -> None:
+def logged(stand: Stand, targets: list[str], *, queries: bool = False, method: str = "GET") -> None:
     """Visitors' requests in the site's own access log, answered with success."""
     with stand.log.open("a") as sink:
         for number, target in enumerate(targets):
             query = f"?secret={number}" if queries else ""
-            sink.write(f'192.0.2.1 - - [21/Nov/2026:10:00:00 +0000] "GET {target}{query} HTTP/1.1" 200 5 "-" "x"\n')
+            sink.write(
+                f'192.0.2.1 - - [21/Nov/2026:10:00:00 +0000] "{method} {target}{query} HTTP/1.1" 200 5 "-" "x"\n'
+            )
 
 
 @contextmanager

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from panel.benchmarks.arguments import clean_paths
+from panel.benchmarks.arguments import ArgumentError, clean_paths
 from panel.trials.replay import SLOTS, replay_of
 
 
@@ -22,11 +23,44 @@ def test_paths_come_in_the_proportions_of_the_log_and_not_in_lumps() -> None:
     assert "/a.css" in found.paths[:4]
 
 
-def test_only_answered_safe_requests_are_repeated() -> None:
-    lines = [line("/order", "POST"), line("/gone", status=404), line("/away", status=301), "garbage", ""]
-    found = replay_of([*lines, line("/", "HEAD"), line("/cached", status=304)])
+MIXED = [
+    *(line("/"), line("/cached", status=304), line("/", "HEAD"), line("/doc", "PUT", 201), line("/doc", "DELETE", 204)),
+    *([line("/order?card=1", "POST")] * 2),
+    *(line("/gone", status=404), line("/login", "POST", 403), line("/", "PROPFIND", 200), "garbage", ""),
+]
+
+
+def test_only_answered_get_requests_are_repeated_unless_others_are_asked_for() -> None:
+    found = replay_of(MIXED)
     assert set(found.paths) == {"/", "/cached"}
-    assert found.left_out == 4
+    assert found.left_out == {"HEAD": 1, "PUT": 1, "DELETE": 1, "POST": 2, "": 4}
+    assert found.reasons[0].startswith("Other lines: 4. ")
+    assert "Sent by POST: 2. Repeating it was not asked for: it may change the application's data." in found.reasons
+    assert "Sent by HEAD: 1. None of the load tools can send it in turn with others." in found.reasons
+
+
+def test_other_methods_keep_their_name_and_weight_and_lose_their_query() -> None:
+    found = replay_of(MIXED, other_methods=True)
+    assert Counter(found.paths) == {"/": 20, "/cached": 20, "POST /order": 40, "DELETE /doc": 20}
+    assert found.left_out == {"HEAD": 1, "PUT": 1, "": 4}
+    assert clean_paths("wrk", found.paths, with_methods=True) == found.paths
+
+
+@pytest.mark.parametrize("tool", ["ab", "h2load", "siege"])
+def test_a_tool_that_cannot_send_a_method_is_never_given_it(tool: str) -> None:
+    with pytest.raises(ArgumentError, match=f"{tool} sends GET only"):
+        clean_paths(tool, ["POST /order"], with_methods=True)
+
+
+@pytest.mark.parametrize("entry", ["HEAD /", "PUT /doc", "POST //evil.example/", "POST  /", "post /", "POST /a b"])
+def test_what_cannot_be_sent_truly_is_refused(entry: str) -> None:
+    with pytest.raises(ArgumentError):
+        clean_paths("wrk", [entry], with_methods=True)
+
+
+def test_a_stored_scenario_never_sends_another_method() -> None:
+    with pytest.raises(ArgumentError, match="a path begins with /"):
+        clean_paths("wrk", ["POST /order"])
 
 
 def test_queries_are_cut_off_because_they_may_hold_secrets() -> None:
@@ -41,7 +75,8 @@ def test_a_target_that_names_another_host_is_left_out() -> None:
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=60), max_size=30), st.booleans())
 def test_whatever_stands_in_a_log_only_paths_that_a_tool_may_ask_for_come_out(texts: list[str], queries: bool) -> None:
-    found = replay_of([line("/" + text) for text in texts] + texts, queries=queries)
+    lines = [line("/" + text, method) for text in texts for method in ("GET", "POST")]
+    found = replay_of(lines + texts, queries=queries, other_methods=True)
     assert len(found.paths) <= SLOTS
     if found.paths:
-        assert clean_paths("h2load", found.paths) == found.paths
+        assert clean_paths("wrk", found.paths, with_methods=True) == found.paths
