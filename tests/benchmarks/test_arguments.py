@@ -191,6 +191,12 @@ def test_wrk_argv() -> None:
     assert built.input_files == {"urls": "/\n/b\n"}
 
 
+def test_a_single_request_by_another_method_is_given_to_wrk_with_it() -> None:
+    built = command(Tool.WRK, clean("wrk", {}), ["POST /b"], SITE)
+    assert built.argv[-1] == "http://a.example:8080/b"
+    assert built.input_files == {"urls": "POST /b\n"}
+
+
 def test_siege_argv() -> None:
     built = command(Tool.SIEGE, clean("siege", {"requests": 50, "concurrency": 5}), ["/"], SITE)
     head = ["siege", "-R", "{workdir}/siegerc", "-b", "-c", "5", "-r", "10"]

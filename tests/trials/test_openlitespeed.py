@@ -155,7 +155,7 @@ if source() is not None:
         four.log = four.machine.root / "lsws" / "log" / "shop.log"
         logged(four, ["/", "/index.html", "/gone"])
         owner = four.machine.people.owner
-        replay = services.load_from_log(actor=owner, site=four.site, duration_s=1, concurrency=2, rounds=1)
+        replay = services.load_from_log(actor=owner, site=four.site, duration_s=1, concurrency=2, rounds=1).load
         again = services.trial_create(actor=owner, site=four.site, installs=four.others, load=replay, is_replay=True)
         carried_out(again)
         assert again.status == JobStatus.SUCCEEDED, again.error

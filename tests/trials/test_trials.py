@@ -91,7 +91,7 @@ def test_the_winner_serves_the_site_in_one_step_and_the_way_back_is_another(stan
 def test_its_own_log_is_replayed_and_what_is_gone_is_left_out(stand: Stand) -> None:
     logged(stand, ["/?secret=1", "/", "/index.html", "/gone"])
     owner = stand.machine.people.owner
-    found = services.load_from_log(actor=owner, site=stand.site, duration_s=1, concurrency=2, rounds=1)
+    found = services.load_from_log(actor=owner, site=stand.site, duration_s=1, concurrency=2, rounds=1).load
     assert set(found["paths"]) == {"/", "/index.html", "/gone"}
     assert found["tool"] == "wrk"
     trial = services.trial_create(actor=owner, site=stand.site, installs=stand.others, load=found, is_replay=True)

@@ -1,0 +1,158 @@
+"""A replay of requests other than GET: an application behind the site tells what really arrived."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.urls import reverse
+
+from panel.audit.models import AuditEntry
+from panel.hosts.models import JobStatus
+from panel.remote import pool
+from panel.trials.models import Contender, Trial
+from panel.websites import services as websites
+from tests.api.caller import caller_of, pointers
+from tests.support.cast import signed_in
+from tests.trials.conftest import Stand, carried_out, logged
+
+pytestmark = pytest.mark.any_database
+
+Arrived = Counter[tuple[str, str, str]]
+
+
+class Application(BaseHTTPRequestHandler):
+    """Notes method, path and Content-Length of what arrives. The thing may be deleted once."""
+
+    protocol_version = "HTTP/1.1"
+    server: Applications
+
+    def do_GET(self) -> None:
+        arrived = (self.command, self.path, self.headers.get("Content-Length", "none"))
+        with self.server.lock:
+            self.server.arrived[arrived] += 1
+            gone = self.command == "DELETE" and self.server.arrived[arrived] > 1
+        self.send_response(404 if gone else 200)
+        self.send_header("Content-Type", "text/plain")
+        self.send_header("Content-Length", "2")
+        self.end_headers()
+        self.wfile.write(b"ok")
+
+    do_HEAD = do_POST = do_PUT = do_DELETE = do_GET
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+class Applications(ThreadingHTTPServer):
+    daemon_threads = True  # servers keep connections to it, which nobody waits for at the end
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Application)
+        self.lock = threading.Lock()
+        self.arrived: Arrived = Counter()
+
+
+@pytest.fixture
+def arrived(stand: Stand) -> Iterator[Arrived]:
+    """What arrives at the application below /app/ of the site, in whose log all methods stand."""
+    with Applications() as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        owner = stand.machine.people.owner
+        servers = [{"address": f"127.0.0.1:{server.server_port}"}]
+        upstream = websites.upstream_create(actor=owner, site=stand.site, name="app", servers=servers)
+        websites.location_create(actor=owner, block=stand.block, pattern="/app/", handler="proxy", upstream=upstream)
+        stand.machine.deploy(stand.site)
+        logged(stand, ["/app/read"] * 6)
+        for method, times in (("POST", 2), ("HEAD", 3), ("PUT", 1), ("DELETE", 1)):
+            logged(stand, [f"/app/{method.lower()}"] * times, method=method, queries=True)
+        yield server.arrived
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def without_wrk(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The host's agent finds every program but wrk."""
+    folder = stand.machine.root / "programs"
+    folder.mkdir()
+    for place in os.environ["PATH"].split(os.pathsep):
+        for program in Path(place).glob("*"):
+            if program.name != "wrk" and not (folder / program.name).is_symlink():
+                (folder / program.name).symlink_to(program)
+    pool.close()
+    monkeypatch.setenv("PATH", str(folder))
+
+
+def of_application(trial: Trial) -> set[str]:
+    """What is asked of it; the log also holds how the panel looked at the site itself when it was deployed."""
+    return set(trial.load["paths"]) - {"/"}
+
+
+def asked(stand: Stand, **values: Any) -> dict[str, Any]:
+    shape = {"load": "replay", "concurrency": 2, "duration_s": 1, "rounds": 3}
+    return {**shape, "installs": [stand.installs["native"].pk], **values}
+
+
+def test_other_methods_arrive_as_such_without_a_body_and_with_their_weight(stand: Stand, arrived: Arrived) -> None:
+    client = signed_in(stand.machine.people.owner)
+    page = reverse("websites:trials", args=["shop"])
+    assert "may change or delete data of the application" in client.get(page).content.decode()
+    preview = client.get(reverse("websites:trials_replay", args=["shop"]), {"other_methods": "on"}).content.decode()
+    assert "Sent by HEAD: 3." in preview and "/app/post" in preview and "secret" not in preview
+    answer = client.post(page, asked(stand, other_methods="on"))
+    assert answer.status_code == 302, answer.content
+    trial = carried_out(Trial.objects.get())
+    assert trial.status == JobStatus.SUCCEEDED, trial.error
+    assert of_application(trial) == {"/app/read", "POST /app/post"}
+    posts, reads = arrived[("POST", "/app/post", "0")], arrived[("GET", "/app/read", "none")]
+    assert posts > 20
+    assert 2 < reads / posts < 4, "three reads to each post, as in the log"
+    deletes = arrived[("DELETE", "/app/delete", "none")]
+    assert set(arrived) == {("POST", "/app/post", "0"), ("GET", "/app/read", "none"), ("DELETE", "/app/delete", "none")}
+    assert deletes == 2, "it was asked twice whether it can be repeated"
+    result = client.get(reverse("trials:detail", args=[trial.uuid])).content.decode()
+    for words in ("Sent by HEAD: 3.", "Sent by PUT: 1.", "DELETE /app/delete with status 404"):
+        assert words in result
+    audited = AuditEntry.objects.get(action="trial.create").after or {}
+    assert audited["load"]["methods"] == ["DELETE", "GET", "POST"]
+
+
+def test_without_being_asked_for_nothing_but_get_is_in_the_load(stand: Stand, arrived: Arrived) -> None:
+    caller = caller_of(stand.machine.people.owner)
+    seen = caller.get("trials/replay/?site=shop").json()  # type: ignore[attr-defined]
+    assert {share["method"] for share in seen["paths"]} == {"GET"}
+    assert seen["left_out"] == 7
+    assert "Sent by POST: 2. Repeating it was not asked for" in " ".join(seen["reasons"])
+    answer = caller.post("trials/", {"site": "shop", **asked(stand)})
+    assert answer.status_code == 202, answer.content
+    assert of_application(Trial.objects.get()) == {"/app/read"}
+    assert answer.json()["left_out"] == seen["reasons"]  # type: ignore[attr-defined]
+
+
+def test_where_no_tool_can_send_them_they_are_refused_at_their_field(
+    stand: Stand, arrived: Arrived, without_wrk: None
+) -> None:
+    caller = caller_of(stand.machine.people.owner)
+    answer = caller.post("trials/", {"site": "shop", **asked(stand, other_methods=True)})
+    assert answer.status_code == 422 and pointers(answer) == ["/other_methods"]
+    assert "Install one of wrk." in answer.content.decode()
+    assert caller.post("trials/", {"site": "shop", **asked(stand)}).status_code == 202
+    assert Trial.objects.get().load["tool"] == "h2load"
+
+
+def test_other_methods_are_for_replays_only(stand: Stand) -> None:
+    caller = caller_of(stand.machine.people.owner)
+    answer = caller.post("trials/", {"site": "shop", **asked(stand, load="quick:ab-keep-alive", other_methods=True)})
+    assert answer.status_code == 422 and pointers(answer) == ["/other_methods"]
+    scenario = {"name": "Orders", "tool": "wrk", "arguments": {"duration_s": 1}, "paths": ["POST /app/post"]}
+    refused = caller.post("scenarios/", scenario)
+    assert refused.status_code == 422 and pointers(refused) == ["/paths"]
+    assert not Contender.objects.exists()
