@@ -50,6 +50,7 @@ if urls then
   function init(_)
     for i, line in ipairs(paths) do
       local method, path = line:match("^(%u+) (.+)$")
+      -- A POST without content says so by Content-Length: 0 (RFC 9110, 8.6).
       prepared[i] = wrk.format(method, path or line, nil, method == "POST" and "" or nil)
     end
   end

@@ -17,9 +17,8 @@ SPARE_S = 30.0
 def answers_of(
     remote: Target, endpoint: Endpoint, paths: Sequence[str], *, gzip: bool, stand: str = ""
 ) -> list[dict[str, Any]]:
-    """One answer for each path, as agents/host/answers.py gives them; the same path is asked for once (with the
-    method that it may have before it, arguments.py). `stand` is the
-    id of the stand it is in. Raises RemoteError."""
+    """One answer for each path (which may have its method before it, arguments.py), as agents/host/answers.py gives
+    them; the same is asked for once. `stand` is the id of the stand it is in. Raises RemoteError."""
     common = {
         "address": endpoint.address,
         "port": endpoint.port,

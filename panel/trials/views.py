@@ -111,7 +111,7 @@ def replay(request: Request, name: str) -> HttpResponse:
     site = site_get(request, name)
     context: dict[str, Any] = {}
     try:
-        wanted = {name: request.GET.get(name) == "on" for name in ("queries", "other_methods")}
+        wanted = {box: request.GET.get(box) == "on" for box in ("queries", "other_methods")}
         found = services.replay_read(actor=request.user, site=site, **wanted)
     except ApplicationError as error:
         context["fault"] = error.message

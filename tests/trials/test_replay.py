@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from panel.benchmarks.arguments import ArgumentError, clean_paths
+from agents.host import answers
+from panel.benchmarks.arguments import TOOLS, ArgumentError, clean_paths
 from panel.trials.replay import SLOTS, replay_of
 
 
@@ -56,6 +57,10 @@ def test_a_tool_that_cannot_send_a_method_is_never_given_it(tool: str) -> None:
 def test_what_cannot_be_sent_truly_is_refused(entry: str) -> None:
     with pytest.raises(ArgumentError):
         clean_paths("wrk", [entry], with_methods=True)
+
+
+def test_agents_compare_answers_to_every_method_that_a_load_may_have() -> None:
+    assert {method for form in TOOLS.values() for method in form.methods} == set(answers.METHODS)
 
 
 def test_a_stored_scenario_never_sends_another_method() -> None:
