@@ -289,7 +289,9 @@ impl Meter {
         let at = self.layout.at(Section::Zone, index);
         let lasted = gallop_runtime::now_us().saturating_sub(done.since);
         self.mark(index);
-        self.add_at(at + class(done.status), 1);
+        // Statuses such as 444, which end a connection without an answer, are the log's alone.
+        let class = if done.sent == 0 { 0 } else { class(done.status) };
+        self.add_at(at + class, 1);
         self.add_at(at + zone::RECEIVED, done.received);
         self.add_at(at + zone::SENT, done.sent);
         self.add_at(at + zone::TIME, lasted);
