@@ -290,7 +290,11 @@ impl Meter {
         let lasted = gallop_runtime::now_us().saturating_sub(done.since);
         self.mark(index);
         // Statuses such as 444, which end a connection without an answer, are the log's alone.
-        let class = if done.sent == 0 { 0 } else { class(done.status) };
+        let class = if done.sent == 0 {
+            0
+        } else {
+            class(done.status)
+        };
         self.add_at(at + class, 1);
         self.add_at(at + zone::RECEIVED, done.received);
         self.add_at(at + zone::SENT, done.sent);
