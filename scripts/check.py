@@ -197,8 +197,8 @@ CHECKS: dict[str, Callable[[], None]] = {
 }
 
 # Checks that run two at a time, in this order: gallop's tests wait most of their time and the quick checks keep one CPU
-# busy at most; those of pages wait for the browser, and those of PostgreSQL for the servers that they start.
-TOGETHER = (("rust-tests", *LINT), ("postgres-tests", "browser-tests"))
+# busy at most. The other tests keep both busy: two such checks took longer beside each other than one after the other.
+TOGETHER = (("rust-tests", *LINT),)
 
 
 def main(names: list[str]) -> int:
