@@ -215,6 +215,7 @@ class StandRequest:
     fill: list[dict[str, Any]] = field(default_factory=list)  # {"path", "bytes"}: pages of that size
     folders: list[str] = field(default_factory=list)
     network: dict[str, int] | None = None  # agents/host/link.py LIMITS; {}: as fast as it goes; None: no namespaces
+    link: str = ""  # "tc netem" | "emulator"; "": the kernel's own where it has one, else the emulator
     programs: dict[str, dict[str, str]] = field(default_factory=dict)  # paddock-netem: {"source", "sha256"}, uploaded
     application: str = ""  # wordpress: copied, with a database in the stand, and filled (agents/host/wordpress.py)
     action: str = "start"

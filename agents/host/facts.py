@@ -20,10 +20,11 @@ LOAD_TOOLS = ("ab", "h2load", "wrk", "siege")
 
 def run(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, Any]:
     """{"hostname", "kernel", "machine", "os": {"id", "version", "name"}, "cpus", "cpu_model", "memory_bytes",
-    "python", "uid", "home", "gallop_base", "systemd", "namespaces", "tools": {name: path}, "applications": {name:
-    version, "" when anything of it is missing}, "lsphp": path, "engines": [...]}.
+    "python", "uid", "home", "gallop_base", "systemd", "namespaces", "netem", "tools": {name: path}, "lsphp": path,
+    "applications": {name: version, "" when anything of it is missing}, "engines": [...]}.
 
-    "engines" is what detect.engines gives.
+    "engines" is what detect.engines gives. "netem" is {"can", "why"}: whether the kernel can shape a link by `tc
+    netem`, and why not.
     "gallop_base" is where gallop is to live, "" for the usual places: the account's PADDOCK_GALLOP_BASE."""
     engines = detect.engines()
     return {
@@ -40,11 +41,19 @@ def run(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, An
         "gallop_base": os.environ.get("PADDOCK_GALLOP_BASE", ""),
         "systemd": detect.has_systemd(),
         "namespaces": namespace.is_supported(),
+        "netem": _netem(),
         "tools": {name: path for name, path in ((name, commands.find(name)) for name in LOAD_TOOLS) if path},
         "applications": {"wordpress": applications.version()},
         "lsphp": detect.lsphp(engines),
         "engines": engines,
     }
+
+
+def _netem() -> dict[str, Any]:
+    from agents.host import netem  # it starts programs, with what that imports
+
+    why = netem.probe()
+    return {"can": not why, "why": why}
 
 
 def distribution() -> dict[str, str]:

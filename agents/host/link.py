@@ -1,7 +1,8 @@
 """A link between two network namespaces: `near` is where the load comes from, `far` where the servers are.
 
-With a given bandwidth, delay and queue it is the bundled emulator, one process with a tun interface in each. When it
-or the keepers of the namespaces end, the kernel removes the interfaces with them.
+With a given bandwidth, delay and queue it is `tc netem` where the host's kernel has it (netem.py), else the bundled
+emulator: one process with a tun interface in each. When that or the keepers of the namespaces end, the kernel removes
+the interfaces with them.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import json
 import os
 import subprocess
 
-from agents.host import commands, netns, paths
+from agents.host import commands, netem, netns, paths
 from agents.host.errors import Refusal
 
 TYPE_CHECKING = False
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 PREFIX = "pdklink"
 NEAR, FAR = "10.77.0.1", "10.77.0.2"
+_NEAR_GATE, _FAR_GATE = "10.77.0.5", "10.77.0.6"  # of the wire between them
 # name -> least, greatest; the emulator takes them as they are.
 LIMITS = {
     "bandwidth_kbit": (8, 10_000_000),
@@ -31,26 +33,47 @@ LIMITS = {
 _MEASURE_S = 60.0
 
 
-def made(profile: Dict[str, Any], binary: str) -> Link:
-    """A link like `profile`; an empty one is as fast as the kernel, and leads nowhere else all the same."""
-    return Shaped(profile, binary) if profile else Direct()
+BY_KERNEL, BY_EMULATOR = "tc netem", "emulator"
+
+
+def made(profile: Dict[str, Any], binary: str, by: str = "") -> Link:
+    """A link like `profile`; an empty one is as fast as the kernel, and leads nowhere else all the same.
+
+    `by` is BY_EMULATOR, BY_KERNEL or "": the kernel where it can, else the emulator. `binary` is the emulator's; it
+    measures the kernel's links too."""
+    if by not in ("", BY_KERNEL, BY_EMULATOR):
+        raise Refusal("invalid", "a link is made by %r or %r, not by %r" % (BY_KERNEL, BY_EMULATOR, by))
+    if not profile:
+        return Direct()
+    argv = _arguments(profile)
+    _require_program(binary)
+    if by == BY_EMULATOR:
+        return Emulated(profile, binary, argv)
+    why = netem.probe()
+    if not why:
+        return Netem(profile, binary, argv)
+    if by == BY_KERNEL:
+        raise Refusal("missing", "this host cannot shape a link by tc netem: %s" % why)
+    return Emulated(profile, binary, argv, why)
 
 
 class Link:
     """Two namespaces, and what connects them."""
 
     def __init__(self) -> None:
-        self.near = netns.Keeper()
+        self._keepers: List[netns.Keeper] = []
         try:
-            self.far = netns.Keeper()
-            try:
-                self.connect()
-            except BaseException:
-                self.far.close()
-                raise
+            self.near, self.far = self.keeper(), self.keeper()
+            self.connect()
         except BaseException:
-            self.near.close()
+            self.close()
             raise
+
+    def keeper(self) -> netns.Keeper:
+        """One more namespace, as long as the link lives."""
+        made = netns.Keeper()
+        self._keepers.append(made)
+        return made
 
     def connect(self) -> None:
         raise NotImplementedError
@@ -60,11 +83,11 @@ class Link:
         return {}
 
     def namespaces(self) -> Set[str]:
-        return {self.near.name(), self.far.name()}
+        return {keeper.name() for keeper in self._keepers}
 
     def close(self) -> None:
-        self.far.close()
-        self.near.close()
+        for keeper in reversed(self._keepers):
+            keeper.close()
 
 
 class Direct(Link):
@@ -90,21 +113,56 @@ def _ip(arguments: List[str], inside: Optional[List[str]] = None) -> None:
 
 
 class Shaped(Link):
-    """The bundled emulator: exact rate, delay and drop-tail queue, the same on every kernel."""
+    """A link with a profile, which the emulator's program measures whoever carries it."""
 
-    def __init__(self, profile: Dict[str, Any], binary: str) -> None:
-        self._argv = _arguments(profile)
-        paths.check_shape(binary)
-        if not os.access(binary, os.X_OK):
-            raise Refusal("missing", "the link emulator %s is not there, or may not be run" % binary)
-        self.binary = binary
+    by = ""
+
+    def __init__(self, profile: Dict[str, Any], binary: str, argv: List[str], why: str = "") -> None:
+        self.profile, self.binary, self._argv, self._why = profile, binary, argv, why
         super().__init__()
-
-    def connect(self) -> None:
-        self.process = self._started(self._argv)
 
     def _places(self) -> List[str]:
         return ["--near=%s,%s0,%s" % (self.near.path, PREFIX, NEAR), "--far=%s,%s1,%s" % (self.far.path, PREFIX, FAR)]
+
+    def measure(self) -> Dict[str, Any]:
+        """The link's own precision, measured over it: {"rtt_us", "rate_kbit", ...} of the emulator's `check`; "by" is
+        what carries it, "why" it is not `tc netem` where that was tried."""
+        argv = [self.binary, "check", *self._places(), *self._argv]
+        try:
+            done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=_MEASURE_S, check=False)
+        except subprocess.TimeoutExpired:
+            raise Refusal("failed", "the link could not be measured in %g s" % _MEASURE_S) from None
+        if done.returncode != 0:
+            words = done.stderr.decode("utf-8", "replace").strip()
+            raise Refusal("failed", "the link could not be measured: %s" % words)
+        found: Dict[str, Any] = json.loads(done.stdout)
+        return dict(found, by=self.by, why=self._why)
+
+
+class Netem(Shaped):
+    """The kernel's own, between two virtual Ethernets."""
+
+    by = BY_KERNEL
+
+    def connect(self) -> None:
+        wire = self.keeper()
+        for first, here, second, there in ((0, self.near, 2, wire), (1, self.far, 3, wire)):
+            _ip(netem.pair(first, here, second, there))
+        netem.batch(self.near, "ip", netem.end(0, NEAR, 2, _NEAR_GATE, FAR))
+        netem.batch(self.far, "ip", netem.end(1, FAR, 3, _FAR_GATE, NEAR))
+        netem.batch(wire, "ip", netem.middle(2, _NEAR_GATE, 0, NEAR) + netem.middle(3, _FAR_GATE, 1, FAR))
+        netem.batch(wire, "tc", netem.qdiscs(PREFIX + "3", self.profile) + netem.qdiscs(PREFIX + "2", self.profile))
+        netem.forward(wire)
+
+
+class Emulated(Shaped):
+    """The bundled emulator: exact rate, delay and drop-tail queue, the same on every kernel."""
+
+    by = BY_EMULATOR
+    process: Optional[subprocess.Popen[bytes]] = None
+
+    def connect(self) -> None:
+        self.process = self._started(self._argv)
 
     def _started(self, argv: List[str]) -> subprocess.Popen[bytes]:
         process = subprocess.Popen(
@@ -122,25 +180,19 @@ class Shaped(Link):
             raise Refusal("failed", "the link could not be made: %s" % (words or "the emulator ended"))
         return process
 
-    def measure(self) -> Dict[str, Any]:
-        """The link's own precision, measured over it: {"rtt_us", "rate_kbit", ...} of the emulator's `check`."""
-        argv = [self.binary, "check", *self._places(), *self._argv]
-        try:
-            done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=_MEASURE_S, check=False)
-        except subprocess.TimeoutExpired:
-            raise Refusal("failed", "the link could not be measured in %g s" % _MEASURE_S) from None
-        if done.returncode != 0:
-            words = done.stderr.decode("utf-8", "replace").strip()
-            raise Refusal("failed", "the link could not be measured: %s" % words)
-        found: Dict[str, Any] = json.loads(done.stdout)
-        return found
-
     def close(self) -> None:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.communicate(timeout=5.0)
-        self.process.kill()
-        self.process.wait()
+        if self.process is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.communicate(timeout=5.0)
+            self.process.kill()
+            self.process.wait()
         super().close()
+
+
+def _require_program(binary: str) -> None:
+    paths.check_shape(binary)
+    if not os.access(binary, os.X_OK):
+        raise Refusal("missing", "the link emulator %s is not there, or may not be run" % binary)
 
 
 def _arguments(profile: Dict[str, Any]) -> List[str]:

@@ -80,7 +80,8 @@ class Stand:
         self.servers = [stand_servers.made(item, self.folder.path) for item in args.get("servers", [])]
         if args.get("network") is not None:
             emit({"state": "network"})
-            self.link = link.made(args["network"], self.folder.program("paddock-netem"))
+            by = str(args.get("link") or "")
+            self.link = link.made(args["network"], self.folder.program("paddock-netem"), by)
             self.namespaces |= self.link.namespaces()
         else:
             _require_free(self.listeners)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from panel.benchmarks.suites import links
 from panel.core.errors import ApplicationError
 
 _TRAITS = (("status", "status"), ("encoding", "content encoding"), ("type", "content type"), ("sha256", "body"))
@@ -81,6 +82,10 @@ def changes(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
             was, now = known.get(words, "none"), seen.get(words, "none")
             if was != now:
                 found.append(f"{words} of {host} changed from {was} to {now}")
+    if before.get("network") and after.get("network"):
+        was, now = (links.carrier(network["measured"]) for network in (before["network"], after["network"]))
+        if was != now:
+            found.append(f"what carried the link changed from {was} to {now}")
     for old, new in zip(before["targets"], after["targets"], strict=True):
         for key, words in (("revision", "the deployed revision"), ("version", "the server's version")):
             if old[key] != new[key]:

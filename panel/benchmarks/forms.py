@@ -265,6 +265,10 @@ def _link_fields() -> dict[str, forms.Field]:
         # Text, so that what is no number gets words, and the limits are told by the one check there is.
         fields[name] = kind(label=label, required=False, widget=forms.TextInput(attrs={"inputmode": "decimal"}))
     fields["queue_packets"].help_text = _("Empty: 1000.")
+    carriers = [(name, words[0].upper() + words[1:]) for name, words in links.CARRIERS.items()]
+    fields["link"] = forms.ChoiceField(
+        label=_("Links carried by"), choices=carriers, required=False, widget=forms.RadioSelect, initial=""
+    )
     return fields
 
 
@@ -287,6 +291,7 @@ def suite_choice(data: Mapping[str, Any]) -> Choice:
         data.get("application") or "",
         tuple(data.get("paths") or ()),
         _network(data),
+        data.get("link") or "",
     )
 
 

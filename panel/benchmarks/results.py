@@ -8,6 +8,7 @@ from panel.benchmarks import pictures, selectors, since, since_words
 from panel.benchmarks.charts import Chart
 from panel.benchmarks.measured import Measured
 from panel.benchmarks.models import Run
+from panel.benchmarks.suites import links
 from panel.benchmarks.summary import BY_NAME, FIGURES
 
 _BARS = ("throughput_rps", "cpu_per_1000")
@@ -33,6 +34,7 @@ def result(run: Run) -> dict[str, Any]:
         "labels": [target["label"] for target in targets],
         "different_hosts": len({target["host"] for target in run.fingerprint.get("targets", [])}) > 1,
         "hosts": run.fingerprint.get("hosts", {}),
+        "network": links.measured_words(run.fingerprint["network"]) if run.fingerprint.get("network") else "",
     }
 
 

@@ -136,6 +136,7 @@ def _plan(run: Run, rows: list[RunTarget], installs: list[EngineInstall], remote
         isolated=case.parser or any(setup.php == "lsphp-tcp" for setup in setups),
         ready_made=application.ready_made if application else "",
         uploads=uploads,
+        link=stand.get("link", ""),
     )
 
 

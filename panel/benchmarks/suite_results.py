@@ -9,7 +9,7 @@ from panel.benchmarks import pictures, selectors, suite_pictures, suite_tables
 from panel.benchmarks.charts import Chart
 from panel.benchmarks.models import Run, RunStatus, SuiteRun
 from panel.benchmarks.suite_tables import Outcome, Table
-from panel.benchmarks.suites import SUITES, choosing, published
+from panel.benchmarks.suites import SUITES, choosing, links, published
 from panel.benchmarks.suites.definitions import Case, Setup, Suite, speaking, stored_case
 
 
@@ -86,7 +86,8 @@ def result(row: SuiteRun) -> dict[str, Any]:
     for group, table in zip(groups, suite_tables.tables(suite, chosen, all_outcomes), strict=True):
         own = [runs[outcome.case.slug] for outcome in group if outcome.case.slug in runs]
         parts.append(Part(table, _charts(suite, chosen, group), remarks(own, group), own))
-    return {"parts": parts, "lines": found, **described(row), "hosts": _machine(row), "servers": _servers(row)}
+    machine = {"hosts": _machine(row), "servers": _servers(row), "links": _links(found)}
+    return {"parts": parts, "lines": found, **described(row), **machine}
 
 
 def described(row: SuiteRun) -> dict[str, Any]:
@@ -144,6 +145,12 @@ def _machine(row: SuiteRun) -> dict[str, Any]:
     run = row.runs.exclude(fingerprint={}).order_by("case").first()
     found: dict[str, Any] = run.fingerprint.get("hosts", {}) if run else {}
     return found
+
+
+def _links(found: list[Line]) -> list[str]:
+    """What the cases' links were measured to be, in words."""
+    measured = [(line.case, line.run.fingerprint.get("network")) for line in found if line.run]
+    return [f"{case.title}: {links.measured_words(network)}" for case, network in measured if network]
 
 
 def _servers(row: SuiteRun) -> list[str]:

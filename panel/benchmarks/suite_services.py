@@ -136,7 +136,7 @@ def _case_queue(row: SuiteRun, number: int) -> None:
         suite_run=row,
         case=number,
         title=f"{definition.title}: {case.title}"[:200],
-        parameters=_parameters(definition, case, row.choice.application),
+        parameters=_parameters(definition, case, row.choice),
         requested_by=row.requested_by,
         progress="Waiting for a worker",
     )
@@ -162,7 +162,8 @@ def _refused(run: Run, words: str) -> None:
     Run.objects.filter(pk=run.pk).update(status="failed", error=words, progress="", finished_at=timezone.now())
 
 
-def _parameters(definition: Suite, case: Case, application: str) -> dict[str, Any]:
+def _parameters(definition: Suite, case: Case, choice: Choice) -> dict[str, Any]:
+    stand = {"suite": definition.slug, "case": case.stored(), "application": choice.application, "link": choice.link}
     return {
         "name": case.title,
         "tool": case.tool.value,
@@ -173,7 +174,7 @@ def _parameters(definition: Suite, case: Case, application: str) -> dict[str, An
         "timeout_s": case.timeout_s,
         "allowed_error_percent": case.allowed_error_percent,
         "idle_s": case.idle_s,
-        "stand": {"suite": definition.slug, "case": case.stored(), "application": application},
+        "stand": stand,
     }
 
 

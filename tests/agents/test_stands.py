@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -13,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from agents.host import link, processes, stand_files, stand_servers
+from agents.host import link, netem, processes, stand_files, stand_servers
 from agents.host.errors import Refusal
 from agents.protocol import StandRequest, StandServer, plain
 from tests.agents.process import AgentError, AgentProcess
@@ -168,6 +169,75 @@ def test_load_goes_over_the_shaped_link_and_nowhere_else(agents: AgentProcess) -
     assert ended(agents)["left"] == []
 
 
+def kernels_answer() -> str:
+    """What the kernel says to a netem of its own, "" when it has it."""
+    argv = [tool("unshare"), "--net", "--", tool("tc"), "qdisc", "add", "dev", "lo", "root", "netem", "limit", "1"]
+    return subprocess.run(argv, capture_output=True, text=True, timeout=20, check=False).stderr.strip()
+
+
+@pytest.mark.parametrize("wanted", ["", link.BY_KERNEL, link.BY_EMULATOR])
+def test_the_kernel_shapes_the_link_where_it_can_and_else_the_emulator_with_the_kernels_words(
+    agents: AgentProcess, wanted: str
+) -> None:
+    refused = kernels_answer()
+    assert agents.call("facts")["netem"]["can"] is (refused == "")
+    network = {"bandwidth_kbit": 50_000, "rtt_us": 4_000, "jitter_us": 100, "queue_packets": 7}
+    request = stand(8080, address=link.FAR, network=network, programs=program(), link=wanted)
+    if refused and wanted == link.BY_KERNEL:
+        with pytest.raises(AgentError, match=re.escape(refused)):
+            agents.call("stand", request)
+        return
+    measured = up(agents, request)["network"]
+    by_kernel = not refused and wanted != link.BY_EMULATOR
+    assert measured["by"] == (link.BY_KERNEL if by_kernel else link.BY_EMULATOR)
+    assert (refused in measured["why"]) if refused and not wanted else (measured["why"] == "")
+    assert measured["rtt_us"]["min"] >= 3_800
+    assert measured["burst"] == [8, 8]
+    result = call(agents, "bench", {**ab(f"{link.FAR}:8080"), "stand": "stand-of-a-test"})
+    assert "Complete requests:      50" in result["stdout"]
+    assert ended(agents)["left"] == []
+
+
+def test_a_link_by_something_else_is_refused(agents: AgentProcess) -> None:
+    request = stand(8080, address=link.FAR, network={"rtt_us": 1}, programs=program(), link="ipfw")
+    with pytest.raises(AgentError, match="not by 'ipfw'"):
+        agents.call("stand", request)
+
+
+def test_each_way_is_a_bottleneck_with_its_queue_and_then_a_delay() -> None:
+    whole = {"bandwidth_kbit": 5000, "rtt_us": 20_000, "jitter_us": 500, "loss_ppm": 12_345, "queue_packets": 7}
+    assert netem.qdiscs("pdklink3", whole) == [
+        # One packet is sent while seven wait; lengths are those of IP packets.
+        "qdisc add dev pdklink3 root handle 1: netem limit 8 loss random 1.2345% rate 5000kbit -14",
+        # Jitter without a rate would let packets overtake each other.
+        "qdisc add dev pdklink3 parent 1:1 handle 2: netem limit 1000000 delay 10000.0us 500us rate 100gbit",
+    ]
+    assert netem.qdiscs("x", {"bandwidth_kbit": 1000, "rtt_us": 0, "loss_ppm": 5}) == [
+        "qdisc add dev x root handle 1: netem limit 1001 loss random 0.0005% rate 1000kbit -14"
+    ]
+    assert netem.qdiscs("x", {"rtt_us": 3}) == [
+        "qdisc add dev x root handle 1: netem limit 1000000",
+        "qdisc add dev x parent 1:1 handle 2: netem limit 1000000 delay 1.5us",
+    ]
+
+
+def test_packets_are_cut_before_the_queue_counts_them_and_nobody_asks_for_addresses_over_the_link() -> None:
+    assert netem.end(0, "10.77.0.1", 2, "10.77.0.5", "10.77.0.2") == [
+        "link set dev lo up",
+        "link set dev pdklink0 gso_max_segs 1",
+        "address add 10.77.0.1 peer 10.77.0.5/32 dev pdklink0",
+        "link set dev pdklink0 up",
+        "neighbour replace 10.77.0.5 lladdr 02:70:64:6b:00:02 dev pdklink0 nud permanent",
+        "route add 10.77.0.2 via 10.77.0.5 dev pdklink0 src 10.77.0.1",
+    ]
+    assert netem.middle(3, "10.77.0.6", 1, "10.77.0.2") == [
+        "link set dev pdklink3 gso_max_segs 1",
+        "address add 10.77.0.6 peer 10.77.0.2/32 dev pdklink3",
+        "link set dev pdklink3 up",
+        "neighbour replace 10.77.0.2 lladdr 02:70:64:6b:00:01 dev pdklink3 nud permanent",
+    ]
+
+
 def test_an_agent_that_is_killed_leaves_no_process_and_the_next_one_clears_up(
     agent_file: Path, tmp_path: Path, temporary: Path
 ) -> None:
@@ -290,4 +360,4 @@ def test_who_came_to_a_namespace_later_is_no_remnant() -> None:
 
 def test_profiles_have_limits() -> None:
     with pytest.raises(Refusal, match="bandwidth_kbit is 1; it must be a whole number from 8"):
-        link.Shaped({"bandwidth_kbit": 1}, str(netem_binary()))
+        link.made({"bandwidth_kbit": 1}, str(netem_binary()))

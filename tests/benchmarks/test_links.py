@@ -10,8 +10,9 @@ import pytest
 from django.urls import reverse
 
 from panel.accounts.models import User
+from panel.benchmarks import comparability
 from panel.benchmarks.models import Round, SuiteRun
-from panel.benchmarks.suites import SUITES
+from panel.benchmarks.suites import SUITES, links
 from panel.benchmarks.suites.choosing import Choice
 from panel.benchmarks.suites.definitions import Network
 from panel.core.errors import ApplicationError
@@ -91,6 +92,42 @@ def test_a_suite_runs_over_it_and_says_so(operator: User, servers: Host) -> None
     assert f"Over a link of your own instead of the suite's: {WORDS}" in text(client, asked["Location"])
     shown = caller_of(operator).get(f"suites/{row.uuid}/").json()  # type: ignore[attr-defined]
     assert shown["network"] == LINK
+    carried = f"carried by {links.carrier_words(run.fingerprint['network']['measured'])}"
+    for page in (asked["Location"], reverse("benchmarks:detail", args=[run.uuid])):
+        assert "Mbit/s there and " in text(client, page) and carried in text(client, page)
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.any_database
+def test_the_emulator_may_be_asked_for(operator: User, servers: Host) -> None:
+    program = caller_of(operator)
+    chosen = {"cases": ["keepalive"], "setups": ["gallop"], "network": LINK}
+    body = {"suite": "small-static-files", "preset": "short", "host": servers.name, **chosen}
+    refused = program.post("suites/", {**body, "link": "ipfw"})
+    assert refused.status_code == 422 and pointers(refused) == ["/link"]
+    assert program.post("suites/", {**body, "link": "emulator"}).status_code == 202
+    row = SuiteRun.objects.get()
+    (run,) = carried_out(row)
+    assert run.error == ""
+    assert (run.fingerprint["network"]["measured"]["by"], row.choice.link) == ("emulator", "emulator")
+
+
+def test_who_carried_a_link_is_said_with_the_reason_and_as_a_change() -> None:
+    burst = {"rtt_us": {"p50": 10_370, "p99": 12_090}, "burst": [400, 399]}
+    measured = {**burst, "rate_kbit": {"forward": 100_050.0, "backward": 99_520.0}}
+    asked = {"bandwidth_kbit": 100_000}
+    before = {"asked": asked, "measured": {**measured, "by": "emulator", "why": "Specified qdisc kind is unknown."}}
+    after = {"asked": asked, "measured": {**measured, "by": "tc netem", "why": ""}}
+    assert links.measured_words(before) == (
+        "round trip 10.37 ms (99 %: 12.09), 100.05 Mbit/s there and 99.52 back, 399 of a burst of 400 packets passed; "
+        "carried by the bundled emulator (the host cannot shape it by tc netem: Specified qdisc kind is unknown.)"
+    )
+    assert links.measured_words(after).endswith("passed; carried by tc netem")
+    rest: dict[str, Any] = {"hosts": {}, "targets": []}
+    assert comparability.changes({**rest, "network": before}, {**rest, "network": after}) == [
+        "what carried the link changed from emulator to tc netem"
+    ]
+    assert comparability.changes({**rest, "network": before}, {**rest, "network": before}) == []
 
 
 @pytest.mark.django_db

@@ -220,3 +220,18 @@ def test_nothing_is_done_on_get(admin: Client, people: Cast) -> None:
 )
 def test_filters(owner: Client, people: Cast, query: str, is_found: bool) -> None:
     assert ('href="/hosts/web-1/"' in text_of(owner.get(f"/hosts/?{query}"))) is is_found
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        ({"can": True, "why": ""}, "by tc netem"),
+        ({"can": False, "why": "Specified qdisc kind is unknown."}, "emulator; tc netem is refused: Specified qdisc"),
+    ],
+)
+def test_a_host_says_what_carries_links_there(
+    admin: Client, people: Cast, found: dict[str, object], words: str
+) -> None:
+    assert "Links with a profile" not in text_of(admin.get("/hosts/web-1/")), "nobody asked it yet"
+    Host.objects.filter(name="web-1").update(facts={"netem": found})
+    assert words in text_of(admin.get("/hosts/web-1/"))

@@ -1,4 +1,5 @@
-"""The link emulator's own precision: each profile set up between two network namespaces and measured over itself.
+"""The precision of links: each profile set up between two network namespaces and measured over itself, by the emulator
+and, where the kernel has it, by `tc netem`.
 
 Needs root. The round trip is that of 40 pings on the idle link; rates are of full packets, more of them than can pass;
 the burst is what the queue and the wire hold at once, of which nothing may be dropped.
@@ -8,7 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agents.host import link
+from agents.host import link, netem
 from tests.support.netem import netem_binary
 
 PROFILES = (
@@ -19,12 +20,20 @@ ROW = "| {:>6} | {:>5} | {:>5} | {:>9} | {:>8} | {:>9} | {:>9} | {:>9} |"
 
 
 def main(home: Path) -> None:
+    why = netem.probe()
+    for by in (link.BY_EMULATOR, *([] if why else [link.BY_KERNEL])):
+        print(f"\n{by}:\n")
+        _table(by)
+    if why:
+        print(f"\nNot by {link.BY_KERNEL}: {why}")
+
+
+def _table(by: str) -> None:
     print(ROW.format("Mbit/s", "ms", "queue", "RTT, p50", "p99", "there", "back", "burst"))
     print("|-------:|------:|------:|----------:|---------:|----------:|----------:|----------:|")
     for mbps, rtt_ms, queue in PROFILES:
-        made = link.made(
-            {"bandwidth_kbit": mbps * 1000, "rtt_us": rtt_ms * 1000, "queue_packets": queue}, str(netem_binary())
-        )
+        profile = {"bandwidth_kbit": mbps * 1000, "rtt_us": rtt_ms * 1000, "queue_packets": queue}
+        made = link.made(profile, str(netem_binary()), by)
         try:
             found = made.measure()
         finally:

@@ -27,13 +27,15 @@ from panel.core.errors import ApplicationError
 class Choice:
     """`cases` are ids of the publication (`small-multiplexed`), rows of it (`small-multiplexed-0`) or single cases.
 
-    `paths` are browsed instead of the application's own list. `network` takes the place of the cases' own links."""
+    `paths` are browsed instead of the application's own list. `network` takes the place of the cases' own links.
+    `link` is what carries them: links.CARRIERS."""
 
     cases: tuple[str, ...] = ()
     protocols: tuple[str, ...] = ()
     application: str = ""
     paths: tuple[str, ...] = ()
     network: Network | None = None
+    link: str = ""
 
     @property
     def is_part(self) -> bool:
@@ -44,18 +46,21 @@ class Choice:
         parts = {"cases": list(self.cases), "protocols": list(self.protocols)} if self.is_part else {}
         named = {"application": self.application} if self.application else {}
         paths = {"paths": list(self.paths)} if self.paths else {}
-        return {**parts, **named, **paths, **({"network": asdict(self.network)} if self.network else {})}
+        network = {"network": asdict(self.network)} if self.network else {}
+        return {**parts, **named, **paths, **network, **({"link": self.link} if self.link else {})}
 
     def settled(self, suite: Suite) -> Choice:
         """Equal for two that mean the same: in one order, the suite's own application by its name."""
         application = suite.application(self.application)
         named = application.slug if application else ""
-        return Choice(tuple(sorted(self.cases)), tuple(sorted(self.protocols)), named, self.paths, self.network)
+        cases, protocols = tuple(sorted(self.cases)), tuple(sorted(self.protocols))
+        return replace(self, cases=cases, protocols=protocols, application=named)
 
     def of(self, suite: Suite, preset: PresetName) -> tuple[Case, ...]:
         """Those cases of the preset that are chosen, on the application and over the link that are. ApplicationError
         for a name that the preset has not, for paths that cannot be asked for and for a link that cannot be made."""
         application = self._application(suite)
+        links.check_carrier(self.link)
         cases = self._picked(suite.cases(preset))
         if self.network is not None:
             cases = links.over(self.network, cases)
@@ -122,6 +127,7 @@ def stored_choice(data: dict[str, Any]) -> Choice:
         data.get("application", ""),
         tuple(data.get("paths", ())),
         stored_network(data.get("network")),
+        data.get("link", ""),
     )
 
 
@@ -183,6 +189,7 @@ def described(suite: Suite, preset: str, choice: Choice, servers: Sequence[str])
     found += [("Part", words)] if (words := choice.words(suite)) else []
     found += [("Application", words)] if (words := choice.application_words(suite)) else []
     found += [("Link", choice.network.words)] if choice.network else []
+    found += [("Link carried by", f"{links.CARRIERS[choice.link]}")] if choice.link else []
     return [*found, ("Servers", ", ".join(servers) or "all that the host has")]
 
 

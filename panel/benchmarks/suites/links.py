@@ -1,10 +1,12 @@
-"""Cases over a link of one's own instead of those that were published, and what a link alone makes of a load's time."""
+"""Cases over a link of one's own instead of those that were published, what carries links, what they turned out to be,
+and what a link alone makes of a load's time."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from panel.benchmarks.suites.definitions import PROTOCOLS, Case, Network
 from panel.core.errors import ApplicationError
@@ -18,6 +20,44 @@ LIMITS: dict[str, tuple[str, float, float]] = {
     "loss_percent": ("Loss (%)", 0, 30),
     "queue_packets": ("Queue (packets)", 1, 100_000),
 }
+
+# Values are agents/host/link.py's.
+EMULATOR, KERNEL = "emulator", "tc netem"
+CARRIERS = {"": "as the host has: tc netem, else the bundled emulator", EMULATOR: "the bundled emulator"}
+
+
+def check_carrier(link: str) -> None:
+    """ApplicationError for a name that is none of CARRIERS."""
+    if link not in CARRIERS:
+        words = f"A link is carried as the host has it, or by “{EMULATOR}”; “{link}” is neither."
+        raise ApplicationError(words, field="link")
+
+
+def carrier(measured: dict[str, Any]) -> str:
+    """What carried a link that was measured. Before agents told, there was nothing but the emulator."""
+    return str(measured.get("by") or EMULATOR)
+
+
+def carrier_words(measured: dict[str, Any]) -> str:
+    """The same, with the reason where the host has nothing else."""
+    if carrier(measured) != EMULATOR:
+        return carrier(measured)
+    why = measured.get("why")
+    return f"{CARRIERS[EMULATOR]} (the host cannot shape it by tc netem: {why})" if why else CARRIERS[EMULATOR]
+
+
+def measured_words(network: dict[str, Any]) -> str:
+    """What the link of a run (Run.fingerprint["network"]) was measured to be before the load, and what carried it."""
+    found = network["measured"]
+    rtt, burst = found["rtt_us"], found["burst"]
+    parts = [f"round trip {rtt['p50'] / 1000:.2f} ms (99 %: {rtt['p99'] / 1000:.2f})"]
+    if network["asked"].get("bandwidth_kbit"):
+        there, back = (found["rate_kbit"][way] / 1000 for way in ("forward", "backward"))
+        parts += [
+            f"{there:.2f} Mbit/s there and {back:.2f} back",
+            f"{burst[1]} of a burst of {burst[0]} packets passed",
+        ]
+    return f"{', '.join(parts)}; carried by {carrier_words(found)}"
 
 
 def over(network: Network, cases: Sequence[Case]) -> tuple[Case, ...]:

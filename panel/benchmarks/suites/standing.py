@@ -65,6 +65,7 @@ def plan(
     isolated: bool = False,
     ready_made: str = "",
     uploads: dict[str, dict[str, str]] | None = None,
+    link: str = "",
 ) -> Plan:
     """`programs` by engine, of the host's installs; `ready_made`: an application that the agent sets up. Ports are new
     in every plan."""
@@ -93,6 +94,7 @@ def plan(
         servers=servers,
         listeners=[place.endpoint.target for place in places],
         network=case.network.request() if case.network else ({} if isolated else None),
+        link=link,
         programs=uploads or {},
         application=ready_made,
     )

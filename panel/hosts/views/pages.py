@@ -103,8 +103,18 @@ def _facts(host: Host) -> list[tuple[str, Any]]:
         (_("Memory"), facts.get("memory_bytes") and bytes_iec(facts["memory_bytes"])),
         (_("Python"), facts.get("python")),
         (_("Load tools"), ", ".join(facts.get("tools", {}))),
+        (_("Links with a profile"), _links(facts.get("netem", {}))),
     ]
     return [(label, value) for label, value in found if value]
+
+
+def _links(netem: dict[str, Any]) -> str:
+    """What carries them in comparisons; "" before the host was asked."""
+    if not netem:
+        return ""
+    if netem["can"]:
+        return _("by tc netem")
+    return _("by the bundled emulator; tc netem is refused: %(why)s") % {"why": netem["why"]}
 
 
 @login_required
