@@ -26,16 +26,21 @@ def run_request(request: Request, emit: Emit, cancelled: lean.Event) -> dict[str
     steps = Steps(emit)
     with state.HostLock(), steps.streamed():
         with steps.step("lock"):
-            recover.repair()
-            left = state.open_transaction()
-            if left:
-                raise Refusal(
-                    "failed",
-                    "transaction %s, which was cut off, cannot be undone: see its status" % left,
-                    transaction=left,
-                )
+            if not state.is_settled():
+                _repair()
         faults.point("locked")
         known = state.Journal(request.ident).outcome()
         if known is not None:
             return known
         return Transaction(request, steps, cancelled).run()
+
+
+def _repair() -> None:
+    recover.repair()
+    left = state.open_transaction()
+    if left:
+        raise Refusal(
+            "failed",
+            "transaction %s, which was cut off, cannot be undone: see its status" % left,
+            transaction=left,
+        )

@@ -1,6 +1,6 @@
 """The agent's process: reads requests from its standard input, answers on its standard output.
 
-Every request runs in a thread of its own. The end of the input means that the panel is gone: what may be cancelled
+Every request has a thread to itself. The end of the input means that the panel is gone: what may be cancelled
 is, what must not be left half done comes to its end first, then the process exits.
 """
 
@@ -65,7 +65,8 @@ class Channel:
         cancelled = lean.Event()
         self._running[ident] = (operation, cancelled)
         self._ended = [known for known in self._ended if not known.is_set()]
-        self._ended.append(lean.start(self._run, ident, operation, args, cancelled))
+        start = lean.lend if operation in operations.LEAVES_THREAD else lean.start
+        self._ended.append(start(self._run, ident, operation, args, cancelled))
 
     def _cancel(self, ident: str, args: dict[str, Any]) -> None:
         running = self._running.get(str(args.get("id", "")))

@@ -4,7 +4,7 @@
 
 `args` is the request's, not checked yet. `emit` sends one event; it never raises, also when nobody listens any more.
 `cancelled` is set when the panel takes the request back or its channel closes. `run` returns the result, or raises
-`errors.Refusal`. Every call has a thread of its own.
+`errors.Refusal`. Every call has a thread to itself.
 """
 
 from __future__ import annotations
@@ -45,6 +45,10 @@ MODULES = {
 
 # A closing channel does not take these back: they come to their end, whole or undone.
 UNINTERRUPTED = frozenset({"apply", "recover", "rollback", "install", "service", "application"})
+
+# What a push asks for. These leave the thread that they run in as it was, so that the next may have it: the others may
+# enter a namespace.
+LEAVES_THREAD = frozenset({"hello", "drift", "apply", "recover", "status"})
 
 
 def find(name: str) -> Run | None:

@@ -219,6 +219,13 @@ def clear_torn() -> None:
 _seen_to: set[str] = set()  # the state folders that hold nothing older, as far as this process knows
 
 
+def is_settled() -> bool:
+    """Whether there is surely nothing to repair, by one look: what is open, torn or marked by an older agent is the file
+    `open`. Under the host's lock."""
+    root = folder()
+    return root in _seen_to and not os.path.lexists(root + "/open")
+
+
 def adopt_older() -> None:
     """Gives what agents before this layout left the names that it has now (older.py). Under the host's lock. Their
     mark is looked for each time, since another panel may still run such an agent."""

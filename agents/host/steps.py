@@ -57,7 +57,7 @@ class Outbox:
                 self._held.append(data)
             if self._given_up is None:
                 self._given_up = lean.Event()
-                lean.start(self._flush_later, self._given_up)
+                lean.lend(self._flush_later, self._given_up)
 
     def flush(self) -> None:
         """Sends what is held."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import _thread
 import ast
 import json
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -211,3 +214,40 @@ def test_an_event_is_waited_for_and_set_once() -> None:
     assert ended.wait(30)
     assert event.wait()
     assert event.is_set()
+
+
+def test_a_thread_is_lent_again_once_its_work_is_done() -> None:
+    lean._Lent.idle.clear()
+    threads, gate = [], lean.Event()
+
+    def note() -> None:
+        threads.append(_thread.get_ident())
+
+    def lent(*work: Callable[[], object]) -> None:
+        for ended in [lean.lend(item) for item in work]:
+            assert ended.wait(30)
+
+    def until_idle(count: int) -> None:
+        deadline = time.monotonic() + 30
+        while len(lean._Lent.idle) < count:
+            assert time.monotonic() < deadline
+            time.sleep(0.001)
+
+    for _ in range(3):
+        lent(note)
+        until_idle(1)
+    assert len(set(threads)) == 1
+    held = lean.lend(gate.wait)
+    lent(note)
+    gate.set()
+    assert held.wait(30)
+    assert len(set(threads)) == 2
+    until_idle(2)
+
+
+def test_what_may_enter_a_namespace_has_a_thread_that_ends_with_it() -> None:
+    modules = [operations.MODULES[name] for name in sorted(operations.LEAVES_THREAD)]
+    names = "; ".join(f"import {module}" for module in modules)
+    code = f"import sys; {names}; print('agents.host.netns' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=AGENTS.parent, check=True)
+    assert done.stdout == "False\n"

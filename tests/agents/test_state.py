@@ -33,3 +33,20 @@ def test_the_open_journal_belongs_to_one_transaction(tmp_path: Path, monkeypatch
     assert state.open_transaction() == "mine"
     assert [record["record"] for record in journal.records()] == ["begin"]
     assert state.Journal("other").records() == []
+
+
+def test_a_state_is_settled_once_it_was_looked_at_and_while_nothing_is_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PADDOCK_AGENT_STATE", str(tmp_path))
+    assert not state.is_settled()
+    state.adopt_older()
+    assert state.is_settled()
+    journal = state.Journal("mine")
+    journal.begin({"entries": []})
+    assert not state.is_settled()
+    journal.end({"outcome": "applied"})
+    journal.close()
+    assert state.is_settled()
+    (tmp_path / "open").write_text("torn")
+    assert not state.is_settled()
