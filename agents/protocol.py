@@ -204,9 +204,10 @@ class StandServer:
 class StandRequest:
     """Set up, hold until `end` (or until the channel closes), take down. Events: {"state": "files" | "network" |
     "server" | "up", ...}; "up" has {"folder", "servers": {name: {"pid"}}, "network": what the link measured,
-    "namespaces": those of the kernel that are the stand's own, "tick": when it was, by the host's clock}. Result:
-    {"left": what is still there, mostly nothing, "logs": {server: its last words}}. `left` asks the same after an agent
-    was lost: {"namespaces", "tick"} -> {"left", "removed": folders that it took away}."""
+    "namespaces": those of the kernel that are the stand's own, "tick": when it was, by the host's clock, "boot": of
+    which start of the host}. Result: {"left": what is still there, mostly nothing, "logs": {server: its last words}}.
+    `left` asks the same after an agent was lost: {"namespaces", "tick", "boot"} -> {"left", "boot": that of now,
+    "removed": folders that it took away}."""
 
     id: str
     files: list[dict[str, Any]]  # {"path", "text", "mode"}; /PADDOCK-STAND in a text is the stand's folder

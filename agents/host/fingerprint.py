@@ -9,7 +9,7 @@ import shutil
 import subprocess
 from typing import Any, Callable, Dict, List
 
-from agents.host import lean
+from agents.host import lean, processes
 from agents.host.targets import TOOLS
 
 # The option that prints it, and where the version stands in what is printed.
@@ -93,6 +93,7 @@ def run(args: Dict[str, Any], emit: Callable[[Dict[str, Any]], None], cancelled:
         "kernel": platform.release(),
         "machine": platform.machine(),
         "boot_id": _read("/proc/sys/kernel/random/boot_id"),
+        "boot": processes.boot(),
         "cpu_model": cpu_model(_read("/proc/cpuinfo")),
         "cpus": os.cpu_count() or 1,
         "cpus_usable": len(os.sched_getaffinity(0)),

@@ -48,6 +48,13 @@ def now() -> int:
     return int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))
 
 
+def boot() -> str:
+    """Another one after every start of the machine, and of the container: the kernel's boot id, and when the first
+    process began."""
+    ident = read("/proc/sys/kernel/random/boot_id").decode("ascii", "replace").strip()
+    return "%s/%d" % (ident, started(1))
+
+
 def program(pid: int) -> str:
     """The file name of what the process runs, "" when it cannot be seen; a replaced binary keeps its name."""
     try:

@@ -35,7 +35,7 @@ def run(args: Dict[str, Any], emit: Emit, cancelled: lean.Event) -> Dict[str, An
     """StandRequest (agents/protocol.py). `start` goes on until `end` is asked for; its result says what is left."""
     action = args.get("action")
     if action == "left":
-        return {"removed": stand_files.sweep(), "left": _left_after(args, cancelled)}
+        return {"removed": stand_files.sweep(), "left": _left_after(args, cancelled), "boot": processes.boot()}
     ident = str(args.get("id"))
     if not _ID.match(ident):
         raise Refusal("invalid", "a stand's id is 8 to 64 of a-z, 0-9 and -")
@@ -101,6 +101,7 @@ class Stand:
             "network": precision,
             "namespaces": sorted(self.namespaces),
             "tick": processes.now(),
+            "boot": processes.boot(),
         }
 
     def _application(self, name: str) -> Optional[wordpress.WordPress]:
@@ -174,10 +175,12 @@ def _require_free(listeners: List[str]) -> None:
 
 
 def _left_after(args: Dict[str, Any], cancelled: lean.Event) -> List[str]:
-    """What is left of a stand whose agent is gone; `namespaces` and `tick` as its `up` event named them. The first
-    process of a namespace lives as long as others in it, so that one which was up has one from before. What the kernel
-    is just ending is given a moment."""
+    """What is left of a stand whose agent is gone; `namespaces`, `tick` and `boot` as its `up` event named them. The
+    first process of a namespace lives as long as others in it, so that one which was up has one from before. What the
+    kernel is just ending is given a moment. After another start neither names nor times are those of then."""
     namespaces = {str(name) for name in args.get("namespaces", []) if _NAMESPACE.match(str(name))}
+    if args.get("boot", processes.boot()) != processes.boot():
+        namespaces = set()
     tick = int(args.get("tick") or processes.now())
     deadline = time.monotonic() + _ENDING_S
     while True:

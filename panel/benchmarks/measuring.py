@@ -10,7 +10,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from agents.protocol import BenchRequest
-from panel.benchmarks import comparability, selectors, stands, validity
+from panel.benchmarks import comparability, lost, selectors, stands, validity
 from panel.benchmarks.aims import Aim, site_aims
 from panel.benchmarks.answering import answers_of
 from panel.benchmarks.arguments import Arguments
@@ -23,6 +23,7 @@ from panel.benchmarks.suites.definitions import stored_case
 from panel.benchmarks.summary import summarize
 from panel.core.errors import ApplicationError
 from panel.remote import pool
+from panel.remote.errors import RemoteError
 
 SAMPLE_HZ = 5.0
 # Watched without load before and after each round, so that a picture shows where the load begins and ends.
@@ -54,6 +55,7 @@ class Measuring:
         self.network: dict[str, Any] = {}
         self.programs: dict[str, Any] = {}  # those that a stand brought along
         self.after: dict[str, Any] = {}
+        self.lost: Aim | None = None  # whose host did not answer any more
 
     # --- the whole ---
 
@@ -61,13 +63,23 @@ class Measuring:
         """Raises Cancelled, LostRun, or an ApplicationError that ends the run as failed."""
         if "stand" not in self.run.parameters:
             self.aims = site_aims(self.run)
-            self._measure_all()
+            self._measure_sites()
             return
         self._note("Setting up the servers")
-        with stands.standing(self.run, self._check) as stand:
+        with stands.standing(self.run, self._check, self._wait) as stand:
             self.aims, self.network = stand.aims, stand.network
             self.programs = {"programs": stand.programs} if stand.programs else {}
             self._measure_all()
+
+    def _measure_sites(self) -> None:
+        try:
+            self._measure_all()
+        except RemoteError as error:
+            if self.lost is None or not lost.is_loss(error):
+                raise
+            known = self.run.fingerprint.get("hosts", {}).get(self.lost.host, {})
+            asked = {"boot": known.get("boot", "")}
+            raise ApplicationError(lost.told(error, self.lost.remote, asked, self._wait)) from error
 
     def _measure_all(self) -> None:
         self._note("Looking at the hosts")
@@ -117,6 +129,9 @@ class Measuring:
         self._check()
         self._save(progress=progress)
 
+    def _wait(self) -> None:
+        self._note("Its host does not answer any more; it is waited for, ten minutes at most")
+
     def _check(self) -> None:
         row = Run.objects.filter(pk=self.run.pk, claimed_by=self.token, status=RunStatus.RUNNING)
         state = row.values_list("cancel_requested", flat=True).first()
@@ -135,8 +150,12 @@ class Measuring:
     # --- hosts ---
 
     def _call(self, aim: Aim, op: str, args: dict[str, Any], timeout: float, *, watch: bool = False) -> dict[str, Any]:
-        with pool.session(aim.remote) as agent:
-            return agent.call(op, args, on_event=(lambda event: self._check()) if watch else None, timeout=timeout)
+        try:
+            with pool.session(aim.remote) as agent:
+                return agent.call(op, args, on_event=(lambda event: self._check()) if watch else None, timeout=timeout)
+        except RemoteError:
+            self.lost = aim
+            raise
 
     def _fingerprint(self) -> dict[str, Any]:
         """Of every host and target; refuses targets that do not answer, or not alike."""

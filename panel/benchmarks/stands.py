@@ -15,6 +15,7 @@ from typing import Any
 
 from django.conf import settings as django_settings
 
+from panel.benchmarks import lost
 from panel.benchmarks.aims import Aim
 from panel.benchmarks.commands import BUNDLED
 from panel.benchmarks.models import Run, RunTarget
@@ -44,8 +45,9 @@ class Standing:
 
 
 @contextmanager
-def standing(run: Run, check: Callable[[], None]) -> Iterator[Standing]:
-    """`check` is called while the stand is set up; what it raises takes it down again."""
+def standing(run: Run, check: Callable[[], None], waiting: Callable[[], None]) -> Iterator[Standing]:
+    """`check` is called while the stand is set up, `waiting` while a host that was lost is waited for; what either
+    raises takes the stand down again."""
     rows = list(run.targets.select_related("install__host"))
     installs = [_install(row) for row in rows]
     host = installs[0].host
@@ -76,12 +78,13 @@ def standing(run: Run, check: Callable[[], None]) -> Iterator[Standing]:
         asked = plan.request.network
         programs = {name: brought["sha256"] for name, brought in plan.request.programs.items()}
         yield Standing(aims, {"asked": asked, "measured": up["network"]} if asked else {}, programs)
-    except OperationRefused as error:
-        # What became of the stand says more than that it is not there.
-        raise held.failure or error from error
     except RemoteError as error:
+        # What became of the stand says more than that it is not there (any more).
+        failure = error if lost.is_loss(error) else held.failure or error
+        if not isinstance(failure, RemoteError) or not lost.is_loss(failure):
+            raise failure from error
         held.end()
-        raise ApplicationError(f"{error.message} {held.remains()}") from error
+        raise ApplicationError(held.told(failure, waiting)) from error
     finally:
         held.end()
 
@@ -154,8 +157,7 @@ class _Held:
         self._events: SimpleQueue[dict[str, Any]] = SimpleQueue()
         self.failure: BaseException | None = None
         self.result: dict[str, Any] | None = None
-        self._namespaces: list[str] = []
-        self._tick = 0
+        self._known: dict[str, Any] = {}
         self._thread = threading.Thread(target=self._hold, args=(request,), name=f"stand {ident}", daemon=True)
         self._thread.start()
 
@@ -177,7 +179,7 @@ class _Held:
                     check()
                     continue
                 if event["state"] == "up":
-                    self._namespaces, self._tick = event["namespaces"], event["tick"]
+                    self._known = {name: event[name] for name in ("namespaces", "tick", "boot")}
                     return event
                 if event["state"] == "ended":
                     raise self.failure or ApplicationError("The host's agent ended the set-up. Run it again.")
@@ -197,19 +199,8 @@ class _Held:
             remains = "; ".join(self.result["left"])
             raise ApplicationError(f"After the run this was left on {self._remote.name}: {remains}.")
 
-    def remains(self) -> str:
-        """In words, what is left of the stand after the connection to its agent was lost: a new agent is asked."""
+    def told(self, error: RemoteError, waiting: Callable[[], None]) -> str:
+        """In words, what became of the stand after the connection to its agent was lost."""
         if self.result is not None:
-            return f"Nothing of the run is left on {self._remote.name}."
-        try:
-            with pool.session(self._remote) as agent:
-                asked = {"action": "left", "namespaces": self._namespaces, "tick": self._tick}
-                found = agent.call("stand", asked, timeout=60.0)["left"]
-        except RemoteError as error:
-            return (
-                f"What is left of the run on {self._remote.name} could not be asked ({error.message}); its servers end "
-                "with their agent, and the next run there removes their folder."
-            )
-        if not found:
-            return f"Nothing of the run is left on {self._remote.name}."
-        return f"This is left of the run on {self._remote.name}: {'; '.join(found)}."
+            return f"{error.message} {lost.left_words(self._remote.name, [])}"
+        return lost.told(error, self._remote, self._known, waiting)

@@ -253,7 +253,8 @@ def test_an_agent_that_is_killed_leaves_no_process_and_the_next_one_clears_up(
     following.env["TMPDIR"] = str(temporary)
     with following as agent:
         # The emulator and the keepers of its namespaces hold no lock; only the dead agent did.
-        assert agent.call("stand", {"action": "left"}) == {"removed": [told["folder"]], "left": []}
+        found = agent.call("stand", {"action": "left"})
+        assert found == {"removed": [told["folder"]], "left": [], "boot": told["boot"]}
     assert list(temporary.iterdir()) == []
 
 
@@ -338,6 +339,8 @@ def test_another_stand_with_the_number_of_a_lost_one_is_no_remnant_of_it(
             assert agent.call("stand", lost | {"tick": began - 1})["left"] == []
             (remnant,) = agent.call("stand", lost | {"tick": began})["left"]
             assert remnant.startswith(f"process {other.pid} (")
+            # After another start of the host, neither the number nor the time means anything.
+            assert agent.call("stand", lost | {"tick": began, "boot": "another/1"})["left"] == []
         finally:
             other.kill()
 

@@ -76,11 +76,11 @@ def carried_out(row: SuiteRun) -> list[Run]:
     return list(row.runs.order_by("case"))
 
 
-def ssh_host(sshd: SshServer) -> Host:
-    """The same machine, reached as another one is."""
+def ssh_host(sshd: SshServer, name: str = "there") -> Host:
+    """The same machine, reached as another one is; or one of tests/support/machines.py."""
     return Host.objects.create(
-        name="there",
-        address="127.0.0.1",
+        name=name,
+        address=sshd.address,
         port=sshd.port,
         username=sshd.username,
         private_key=sshd.private_key,

@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -24,9 +25,11 @@ from panel.benchmarks.choices import Tool
 from panel.benchmarks.models import Round, Run, RunStatus, SuiteStatus
 from panel.benchmarks.suite_services import suite_start
 from panel.benchmarks.suites import SUITES
+from panel.benchmarks.suites.definitions import Network
 from panel.hosts.models import Host
-from panel.remote import pool
+from panel.remote import links, pool, ssh
 from tests.benchmarks.suites import add_installs, carried_out, local_host, ssh_host
+from tests.support.machines import Machine, Switch
 from tests.support.sshd import SshServer
 from tests.support.waiting import eventually
 
@@ -99,7 +102,7 @@ def shortened(monkeypatch: pytest.MonkeyPatch, **changed: Any) -> None:
     """One case of the suite, one round of a few seconds: long enough to be met in the middle."""
     suite = SUITES[SLUG]
     arguments = {"concurrency": 2, "duration_s": 3}
-    case = replace(suite.short[0], arguments=arguments, rounds=1, idle_s=0.0, **changed)
+    case = replace(suite.short[0], **{"arguments": arguments, "rounds": 1, "idle_s": 0.0, **changed})
     monkeypatch.setitem(SUITES, SLUG, replace(suite, short=(case,)))
 
 
@@ -251,4 +254,39 @@ def test_a_host_that_goes_away(
         assert "connection to there was lost" in run.error
         assert run.error.endswith("Nothing of the run is left on there.")
         assert kept().error, "the round says how it ended"
+        pool.close()
+
+
+def test_a_host_that_is_restarted_in_the_middle(
+    operator: User, temporary: Path, server_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its power fails in the second round, and nobody hears of it. When it is back it is asked which start it is of."""
+    shortened(monkeypatch, rounds=2, warmup_s=0, network=Network(50, 2))
+    monkeypatch.setattr(ssh, "KEEPALIVE_S", 1)
+    monkeypatch.setattr(links, "IDLE_S", 0.5)
+    with Switch() as switch, Machine(server_root / "machine", switch, TMPDIR=str(temporary)) as machine:
+        host = ssh_host(machine.sshd)
+        add_installs(host)
+        inside: list[str] = []
+
+        def fail(first: int) -> None:
+            assert eventually(lambda: [pid for pid, name in below(temporary).items() if name == "ab" and pid != first])
+            inside.extend(below(temporary).values())
+            machine.crash()
+            time.sleep(2.0)
+            machine.boot()
+
+        with while_measuring(temporary, fail):
+            run = carried(operator, host)
+        assert {"ab", "nginx"} <= set(inside), "it was in the middle"
+        assert run.status == RunStatus.FAILED
+        assert "there was restarted in the middle of the run: it answered again" in run.error
+        assert f"{machine.boot_id[:8]} now" in run.error
+        assert run.error.endswith("Nothing of the run is left on there.")
+        rounds = {row.number: row for row in Round.objects.all()}
+        assert "Requests per second" in rounds[1].output, "what was measured until then is kept"
+        assert rounds[2].error
+        # A disk outlives a restart: what lay in temporary folders is taken away by the next agent.
+        assert not [path.name for path in temporary.iterdir() if "paddock-" in path.name]
+        assert machine.interfaces() == {"lo", "eth0"}
         pool.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import os
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
@@ -13,7 +14,7 @@ from tests.support.process import ServerProcess, tool
 
 CONFIG = """\
 Port {port}
-ListenAddress 127.0.0.1
+ListenAddress {address}
 HostKey {root}/host_key
 PidFile {root}/sshd.pid
 AuthorizedKeysFile {root}/authorized_keys
@@ -40,9 +41,10 @@ class SshServer:
     """`private_key` opens it as `username`; `host_key` is the line to pin ("ssh-ed25519 AAAA..."). `environment` is
     what its sessions find set, read at the next start."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, address: str = "127.0.0.1", inside: Sequence[str] = ()) -> None:
+        """`inside`: a command line that the server's own follows, to be run somewhere else."""
         root.mkdir(parents=True, exist_ok=True)
-        self.root = root
+        self.root, self.address = root, address
         self.port = free_port()
         self.username = getpass.getuser()
         make_key(root / "client_key")
@@ -53,7 +55,7 @@ class SshServer:
         # sshd wants its privilege separation folder to be there when it runs as root.
         if os.geteuid() == 0:
             Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
-        argv = [tool("sshd"), "-D", "-e", "-f", str(root / "sshd_config")]
+        argv = [*inside, tool("sshd"), "-D", "-e", "-f", str(root / "sshd_config")]
         self.process = ServerProcess(argv, root / "sshd.log")
 
     def new_host_key(self) -> None:
@@ -71,12 +73,19 @@ class SshServer:
         return (self.root / "client_key").read_text()
 
     def start(self) -> Self:
+        self.start_only()
+        self.wait()
+        return self
+
+    def start_only(self) -> None:
         environment = " ".join(f"{name}={value}" for name, value in self.environment.items())
-        config = CONFIG.format(port=self.port, root=self.root, environment=environment)
+        config = CONFIG.format(port=self.port, address=self.address, root=self.root, environment=environment)
         (self.root / "sshd_config").write_text(config)
         self.process.start()
-        self.process.wait_for_port(self.port)
-        return self
+
+    def wait(self) -> None:
+        """Until it listens."""
+        self.process.wait_for_port(self.port, address=self.address)
 
     def stop(self) -> None:
         self.process.stop()

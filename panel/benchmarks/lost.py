@@ -1,0 +1,66 @@
+"""A host that was lost in the middle of a run: whether it was restarted, and what of the run is left there."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from panel.remote import pool
+from panel.remote.errors import HostKeyChanged, HostKeyUnknown, OperationRefused, RemoteError
+from panel.remote.target import Target
+
+# A server's firmware takes minutes before its kernel begins.
+RETURN_S = 600.0
+LOOK_EVERY_S = 2.0
+_CALL_S = 60.0
+
+
+def is_loss(error: RemoteError) -> bool:
+    """An answer, though a refusal, is none."""
+    return not isinstance(error, OperationRefused)
+
+
+def told(error: RemoteError, remote: Target, asked: Mapping[str, Any], check: Callable[[], None]) -> str:
+    """What is to be said of the loss that `error` tells, by the host itself as soon as it answers again.
+
+    `asked`: what its agent said of the stand when it was up, {"namespaces", "tick", "boot"}, or the boot alone. `check`
+    is called while the host is waited for, ten minutes at most; what it raises ends the waiting."""
+    began = time.monotonic()
+    try:
+        found = _answer(remote, asked, check)
+    except RemoteError as silent:
+        return (
+            f"{error.message} What is left of the run on {remote.name} could not be asked ({silent.message}); its "
+            "servers end with their agent, and the next run there removes their folder."
+        )
+    before, now = str(asked.get("boot") or ""), str(found.get("boot") or "")
+    words = error.message
+    if before and now and before != now:
+        words = (
+            f"{remote.name} was restarted in the middle of the run: it answered again {time.monotonic() - began:.0f} s "
+            f"after it was missed, from another start (boot {before[:8]} before, {now[:8]} now)."
+        )
+    return f"{words} {left_words(remote.name, found['left'])}"
+
+
+def left_words(host: str, left: list[str]) -> str:
+    return (
+        f"This is left of the run on {host}: {'; '.join(left)}." if left else f"Nothing of the run is left on {host}."
+    )
+
+
+def _answer(remote: Target, asked: Mapping[str, Any], check: Callable[[], None]) -> dict[str, Any]:
+    """Of a new agent, when there is one. A host that is starting refuses connections, and logins too for a while."""
+    deadline = time.monotonic() + RETURN_S
+    while True:
+        try:
+            with pool.session(remote) as agent:
+                return agent.call("stand", {"action": "left", **asked}, timeout=_CALL_S)
+        except (OperationRefused, HostKeyChanged, HostKeyUnknown):
+            raise
+        except RemoteError:
+            if time.monotonic() > deadline:
+                raise
+        check()
+        time.sleep(LOOK_EVERY_S)
