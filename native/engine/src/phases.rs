@@ -255,21 +255,7 @@ fn has_duplicate(ex: &mut Exchange) -> bool {
 }
 
 /// Bytes that a host's name may have.
-const HOST: [bool; 256] = {
-    let mut table = [false; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        table[byte] = (byte as u8).is_ascii_alphanumeric();
-        byte += 1;
-    }
-    let marks = b"-._~!$&'()*+,;=%";
-    let mut i = 0;
-    while i < marks.len() {
-        table[marks[i] as usize] = true;
-        i += 1;
-    }
-    table
-};
+const HOST: [bool; 256] = gallop_http::token::alphanumeric_and(b"-._~!$&'()*+,;=%");
 
 /// A host without its port and last dot, as it was written, and the port; `None` if it is malformed.
 pub fn validate_host(text: &[u8]) -> Option<(&[u8], Option<u16>)> {

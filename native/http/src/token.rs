@@ -24,21 +24,23 @@ pub fn is_name<const N: usize>(name: &[u8], lower: &[u8; N]) -> bool {
     (0..N).fold(0, |all, at| all | differs(at)) == 0
 }
 
-const TCHAR: [bool; 256] = {
+const TCHAR: [bool; 256] = alphanumeric_and(b"!#$%&'*+-.^_`|~");
+
+/// A table by byte, true for ASCII letters and digits and for these marks.
+pub const fn alphanumeric_and(marks: &[u8]) -> [bool; 256] {
     let mut table = [false; 256];
     let mut byte = 0;
     while byte < 256 {
         table[byte] = (byte as u8).is_ascii_alphanumeric();
         byte += 1;
     }
-    let marks = b"!#$%&'*+-.^_`|~";
     let mut i = 0;
     while i < marks.len() {
         table[marks[i] as usize] = true;
         i += 1;
     }
     table
-};
+}
 
 #[cfg(test)]
 mod tests {

@@ -2,17 +2,10 @@
 //! otherwise is left to those who know every rule.
 
 use crate::message::{Header, Span};
+use crate::token::alphanumeric_and;
 
 /// Bytes of the names that everybody uses: letters, digits and `-`.
-const NAME: [bool; 256] = {
-    let mut table = [false; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        table[byte] = (byte as u8).is_ascii_alphanumeric() || byte as u8 == b'-';
-        byte += 1;
-    }
-    table
-};
+const NAME: [bool; 256] = alphanumeric_and(b"-");
 
 /// The field line at `start`, and where the next line begins. `None`: it is not whole, or it has more than
 /// a usual name, a colon, one blank or none, a value without controls or blanks around it, and CRLF.
