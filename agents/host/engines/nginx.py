@@ -45,13 +45,14 @@ class Server(Engine):
         signal reaches it, and then it has told all the old ones to leave (ngx_master_process_cycle). That there are
         new ones must follow from the reload: where one of the old has ended by itself it need not.
         """
-        if before.relieved or not _ready(before):  # mostly so: asked first, since it costs least
+        ready = [] if before.relieved else _ready(before)
+        if not ready:  # mostly so: asked first, since it costs least
             return False
         titles = {child: processes.title(child) for child in before.workers}
         if not all(titles.values()) or any(LEAVING in title for title in titles.values()):
             return False
         old = [child for child, title in titles.items() if WORKER in title and processes.parent(child) == before.pid]
-        if len(_ready(before)) < len(old):
+        if len(ready) < len(old):
             return False
         before.relieved = True
         try:
