@@ -108,10 +108,17 @@ def _files(source: ServerBlock, at: str) -> list[Node]:
             directive("AllowMethods", "GET", "HEAD", "POST"),
             directive("Require", "all", "granted"),
             # Not folders: a script that is their index file takes POST.
-            block("FilesMatch", ".", body=[directive("AllowMethods", "GET", "HEAD")], gap=False),
+            block("FilesMatch", ".", body=[directive("AllowMethods", "GET", "HEAD"), _default_type()], gap=False),
         ]
         lines.append(block("Directory", plain(folder, f"{at}/root"), body=body, gap=False))
     return lines
+
+
+def _default_type() -> Directive:
+    """What nginx's default_type says of files of unknown type: browsers would guess without it. Apache's DefaultType is
+    no more (https://httpd.apache.org/docs/2.4/mod/core.html#defaulttype); an answer 304 has no type."""
+    unknown = "expr=-z %{CONTENT_TYPE} && %{REQUEST_STATUS} != '304'"
+    return directive("Header", "setifempty", "Content-Type", "application/octet-stream", unknown)
 
 
 def _folders(source: ServerBlock) -> list[str]:

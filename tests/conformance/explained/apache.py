@@ -14,12 +14,6 @@ def _looks_for_methods_first(case: Case) -> bool:
     return refused and case.other.status == 405 and case.nginx.status in (301, 401, 403, 404)
 
 
-def _without_type(case: Case) -> bool:
-    unknown = case.nginx.headers.get("content-type") == "application/octet-stream"
-    same = case.nginx.status == case.other.status and case.nginx.body == case.other.body
-    return unknown and "content-type" not in case.other.headers and same
-
-
 def _same_path_otherwise_spelled(case: Case) -> bool:
     ours, theirs = (answer.body.decode("latin-1").split(" ", 2) for answer in (case.other, case.nginx))
     if len(ours) != 3 or len(theirs) != 3 or (ours[0], ours[2]) != (theirs[0], theirs[2]):
@@ -155,12 +149,6 @@ EXPLAINED = (
         "A method that files do not take is refused with 405 before the file is looked for; nginx may say 404, 403, "
         "401 or 301 where there is no file.",
         _looks_for_methods_first,
-    ),
-    Explained(
-        "unknown file type",
-        APACHE,
-        "A file whose suffix has no MIME type is sent without a Content-Type; nginx sends application/octet-stream.",
-        _without_type,
     ),
     Explained(
         "headers of a folder's redirect",
