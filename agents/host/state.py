@@ -220,8 +220,8 @@ _seen_to: set[str] = set()  # the state folders that hold nothing older, as far 
 
 
 def is_settled() -> bool:
-    """Whether there is surely nothing to repair, by one look: what is open, torn or marked by an older agent is the file
-    `open`. Under the host's lock."""
+    """Whether there is surely nothing to repair, by one look: what is open, torn or marked by an older agent is the
+    file `open`. Under the host's lock."""
     root = folder()
     return root in _seen_to and not os.path.lexists(root + "/open")
 
