@@ -169,6 +169,8 @@ class BenchRequest:
     outputs: list[str] = field(default_factory=list)  # files the tool writes, to be sent back whole
     idle_s: float = 0.0  # watch this long before and after the load too
     stand: str = ""  # the id of a stand: the target is one of its listeners, the load comes from its near side
+    # The load generator that was uploaded, {"source", "sha256"}, where argv begins with it and it is not a stand's.
+    program: dict[str, str] | None = None
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ MAX_REQUESTS = 1000
 # Headers that are different with every answer, or that say how and not what.
 _PASSING = {"date", "server", "connection", "keep-alive", "transfer-encoding", "content-length", "set-cookie", "age"}
 _TIMEOUT_S = 15.0
-METHODS = ("GET", "POST", "DELETE", "OPTIONS")  # those that may come without a body, and whose answers have one
+METHODS = targets.METHODS  # those that may come without a body
 _CHUNK = 256 * 1024
 _START_BYTES = 120
 _READ = ("", "identity", "gzip")
@@ -66,7 +66,7 @@ def answer(asked: Dict[str, Any], standing: Optional[List[str]] = None) -> Dict[
         response = connection.getresponse()
         encoding = response.headers.get("Content-Encoding", "")
         digest, size, start = hashlib.sha256(), 0, b""
-        for chunk in _content(response, encoding):
+        for chunk in _content(response, "" if method == "HEAD" else encoding):
             digest.update(chunk)
             size += len(chunk)
             start += chunk[: _START_BYTES - len(start)]

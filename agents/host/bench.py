@@ -15,7 +15,7 @@ import subprocess
 import tempfile
 import time
 
-from agents.host import latency, stand, targets
+from agents.host import install, latency, stand, targets
 from agents.host.errors import Refusal, no_space
 from agents.host.sample import Sampler
 from agents.host.targets import Request
@@ -79,13 +79,10 @@ def run(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, An
         if standing
         else targets.check(request)
     )
-    binary = _program(request.argv[0], standing)
-    if binary is None:
-        message = "%s is not installed on this host; install it, then run again" % request.argv[0]
-        raise Refusal("missing", message)
     # In a stand's folder it goes when the stand does, also when this agent is killed.
     workdir = tempfile.mkdtemp(prefix="paddock-bench-", dir=standing.folder.path if standing else None)
     try:
+        binary = _program(request, standing, workdir)
         try:
             _write_inputs(workdir, request)
         except OSError as error:
@@ -101,11 +98,23 @@ def run(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, An
         shutil.rmtree(workdir, ignore_errors=True)
 
 
-def _program(name: str, standing: stand.Stand | None) -> str | None:
-    """Where the load tool is: the host's own, or the one that came with the stand."""
+def _program(request: Request, standing: stand.Stand | None, workdir: str) -> str:
+    """Where the load tool is: the host's own, the one that came with the stand, or the one that came with the request,
+    copied to where nobody else can exchange it. Refusal where there is none."""
+    name = request.argv[0]
     if standing is not None and name == targets.BUNDLED:
         return standing.folder.program(name)
-    return shutil.which(name)
+    if request.program is not None and name == targets.BUNDLED:
+        path = os.path.join(workdir, "." + name)
+        try:
+            os.rename(install.checked_copy(request.program["source"], path, request.program["sha256"]), path)
+        except OSError as error:
+            raise no_space(error, workdir) from None
+        return path
+    found = shutil.which(name)
+    if found is None:
+        raise Refusal("missing", "%s is not installed on this host; install it, then run again" % name)
+    return found
 
 
 def _write_inputs(workdir: str, request: Request) -> None:

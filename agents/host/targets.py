@@ -18,7 +18,9 @@ from agents.host.errors import Refusal
 MAX_TIMEOUT_S = 2 * 3600.0
 MAX_IDLE_S = 60.0
 TOOLS = ("ab", "h2load", "wrk", "siege")
-BUNDLED = "gallop-load"  # uploaded with a stand, and run in one only
+BUNDLED = "gallop-load"  # uploaded with a stand or with the request; never one that lies about on the host
+# What may stand before a URL of BUNDLED's list (panel/benchmarks/arguments.py).
+METHODS = ("GET", "HEAD", "POST", "DELETE", "OPTIONS")
 # Options that would take a destination, a script or a configuration from elsewhere.
 _FORBIDDEN = {
     "ab": ("-X", "-P", "-p", "-u", "-g", "-E", "-B"),
@@ -52,6 +54,8 @@ class Request:
             self.outputs = [_text(name) for name in args.get("outputs", [])]
             self.idle_s = float(args.get("idle_s", 0.0))
             self.stand = _text(args.get("stand", ""))
+            program = args.get("program")
+            self.program = None if program is None else {key: _text(program[key]) for key in ("source", "sha256")}
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise Refusal("invalid", "not a benchmark request: %s: %s" % (type(error).__name__, error)) from None
         for name, value, high in (("timeout_s", self.timeout_s, MAX_TIMEOUT_S), ("idle_s", self.idle_s, MAX_IDLE_S)):
@@ -79,7 +83,8 @@ def check(request: Request, standing: list[str] | None = None, *, isolated: bool
     `isolated`: from where the load comes, nothing but the stand can be reached.
     """
     argv = request.argv
-    if not argv or argv[0] not in (*TOOLS, *([BUNDLED] if standing is not None else [])):
+    brought = standing is not None or request.program is not None
+    if not argv or argv[0] not in (*TOOLS, *([BUNDLED] if brought else [])):
         raise Refusal("refused", "%r is not a load tool; it must be one of %s" % (argv[:1], ", ".join(TOOLS)))
     if not request.allowed or request.target not in request.allowed:
         raise Refusal("refused", "%s is not a listener of a managed site on this host; refused" % request.target)
@@ -164,12 +169,19 @@ def _check_urls(request: Request, address: str, port: int) -> None:
     if not urls:
         raise Refusal("refused", "there is no URL to ask for")
     for url in urls:
-        host, url_port = _place(url)
+        host, url_port = _place(_without_method(url) if tool == BUNDLED else url)
         if tool in ("h2load", "wrk", BUNDLED):
             continue
         if url_port != port:
             raise Refusal("refused", "%r is not at %s" % (url, request.target))
         _require_same(host, address)
+
+
+def _without_method(line: str) -> str:
+    method, blank, url = line.partition(" ")
+    if blank and method not in METHODS:
+        raise Refusal("refused", "%r is no method that a load may have: %s" % (method, ", ".join(METHODS)))
+    return url if blank else line
 
 
 def _place(url: str) -> tuple[str, int]:

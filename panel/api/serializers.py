@@ -20,8 +20,8 @@ class StrictMixin:
         return fields
 
     def to_internal_value(self, data: Any) -> Any:
-        values = super().to_internal_value(data)  # type: ignore[misc]
         fields: dict[str, Any] = self.fields  # type: ignore[attr-defined]
+        values = super().to_internal_value(_with_truths_as_words(data, fields))  # type: ignore[misc]
         errors = {}
         for name in data:
             field = fields.get(name)
@@ -31,6 +31,17 @@ class StrictMixin:
         if errors:
             raise serializers.ValidationError(errors)
         return values
+
+
+def _with_truths_as_words(data: Any, fields: dict[str, Any]) -> Any:
+    """To Python true is the number 1; as a word no number's member takes it, and its own message says so."""
+    if not isinstance(data, dict):
+        return data
+    numbers = (serializers.IntegerField, serializers.FloatField, serializers.DecimalField)
+    return {
+        name: str(value) if isinstance(value, bool) and isinstance(fields.get(name), numbers) else value
+        for name, value in data.items()
+    }
 
 
 class StrictSerializer(StrictMixin, serializers.Serializer[Any]):

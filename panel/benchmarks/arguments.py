@@ -15,9 +15,10 @@ from panel.benchmarks.choices import Tool
 Value = int | bool | str | None
 Arguments = dict[str, Value]
 
-# Apart from GET, what a load may send where somebody asked for it: requests that are whole without a body. HEAD is not
-# among them: wrk and h2load (HTTP/1.1) wait for the body that its answer announces, siege sends it as GET. Nor are PUT
-# and PATCH, which are nothing without their body.
+# What changes nothing: a replay sends it as the log has it.
+SAFE_METHODS = ("GET", "HEAD")
+# What a replay may send besides where somebody asked for it: requests that are whole without a body. PUT and PATCH are
+# nothing without theirs.
 OTHER_METHODS = ("POST", "DELETE", "OPTIONS")
 MAX_PATHS = 100
 MAX_PATH_LENGTH = 2000
@@ -84,7 +85,9 @@ class ToolForm:
     limits: str
     fields: tuple[Field, ...]
     max_paths: int = MAX_PATHS
-    methods: tuple[str, ...] = ("GET",)  # that it sends truly, in turn with others
+    # That it sends truly, in turn with others. wrk and h2load (HTTP/1.1) wait for the body that an answer to HEAD
+    # announces, siege sends HEAD as GET; in h2load's place the panel's own load generator sends all (measuring.py).
+    methods: tuple[str, ...] = ("GET",)
 
     def field(self, name: str) -> Field | None:
         return next((field for field in self.fields if field.name == name), None)
@@ -98,9 +101,10 @@ TOOLS: dict[Tool, ToolForm] = {
         max_paths=1,
     ),
     Tool.H2LOAD: ToolForm(
-        "nghttp2's load generator: HTTP/1.1, HTTP/2, and HTTP/3 where the host's build speaks it.",
+        "nghttp2's load generator: HTTP/1.1, HTTP/2, and HTTP/3; where the host's build has none, the panel's own has.",
         "Every latency to the microsecond. Over HTTP/2 it does not reconnect when the server closes a connection.",
         (REQUESTS, DURATION, CONCURRENCY, THREADS, STREAMS, _protocol("h1", "h2", "h3"), TLS, RATE, GZIP, DYNAMIC),
+        methods=(*SAFE_METHODS, *OTHER_METHODS),
     ),
     Tool.WRK: ToolForm(
         "wrk: the least CPU per request, HTTP/1.1, a fixed time.",

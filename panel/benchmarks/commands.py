@@ -21,7 +21,7 @@ from panel.benchmarks.choices import Tool
 _AB_REQUESTS_PER_S = 100_000
 _AB_MOST_REQUESTS = 20_000_000
 _ANSWER_TIMEOUT_S = 30
-# The load generator of native/load, in stands where the host's h2load was built without HTTP/3.
+# The load generator of native/load, where the host's h2load was built without HTTP/3 or cannot send a method.
 BUNDLED = "gallop-load"
 
 
@@ -134,7 +134,9 @@ def _bundled(values: Arguments, paths: list[str], endpoint: Endpoint, threads: i
     argv += [f"--rps={values['rate_rps']}"] if values["rate_rps"] else []
     argv += ["-H", "accept-encoding: gzip"] if values["gzip"] else []
     argv += ["--json", "--connect-to", endpoint.target, "-i", "{workdir}/urls"]
-    return Command(argv, {"urls": _lines(endpoint.base_url + path for path in paths)})
+    asked = [method_and_path(path) for path in paths]
+    lines = (("" if method == "GET" else method + " ") + endpoint.base_url + path for method, path in asked)
+    return Command(argv, {"urls": _lines(lines)})
 
 
 def _wrk(values: Arguments, paths: list[str], endpoint: Endpoint) -> Command:

@@ -6,6 +6,7 @@ import signal
 from dataclasses import asdict
 from typing import Any
 
+from django.conf import settings
 from django.db.models import F
 from django.utils import timezone
 
@@ -13,7 +14,7 @@ from agents.protocol import BenchRequest
 from panel.benchmarks import comparability, lost, selectors, stands, validity
 from panel.benchmarks.aims import Aim, site_aims
 from panel.benchmarks.answering import answers_of
-from panel.benchmarks.arguments import Arguments
+from panel.benchmarks.arguments import Arguments, method_and_path
 from panel.benchmarks.choices import Tool
 from panel.benchmarks.commands import BUNDLED, Command, command
 from panel.benchmarks.measured import measured_json
@@ -22,6 +23,7 @@ from panel.benchmarks.parsers import Output, ParseError, parse
 from panel.benchmarks.suites.definitions import stored_case
 from panel.benchmarks.summary import summarize
 from panel.core.errors import ApplicationError
+from panel.hosts import programs
 from panel.remote import pool
 from panel.remote.errors import RemoteError
 
@@ -53,7 +55,8 @@ class Measuring:
         self.aims: list[Aim] = []
         self.bundled = 0  # threads of the panel's own load generator, where it stands in for h2load
         self.network: dict[str, Any] = {}
-        self.programs: dict[str, Any] = {}  # those that a stand brought along
+        self.programs: dict[str, Any] = {}  # those that came along: SHA-256 by name
+        self.uploaded: dict[str, dict[str, str]] = {}  # the load generator on each host outside of a stand
         self.after: dict[str, Any] = {}
         self.lost: Aim | None = None  # whose host did not answer any more
 
@@ -85,6 +88,7 @@ class Measuring:
         self._note("Looking at the hosts")
         before = self._fingerprint()
         self._require_tool(before)
+        before["hosts"] = {name: host | self.programs for name, host in before["hosts"].items()}
         self._save(fingerprint=before)
         rounds = self.run.parameters["rounds"]
         if self.run.parameters["warmup_s"]:
@@ -197,19 +201,30 @@ class Measuring:
             if self._needs_bundled(tool):
                 # More threads than CPUs would only take the server's from it.
                 self.bundled = min(int(self.arguments.get("threads") or 1), max(1, found["cpus_usable"] - 1))
-                continue
-            if tool is None:
+            elif tool is None:
                 raise ApplicationError(f"{self.tool} is not installed on {host}. Install it there, then run again.")
-            if self.arguments.get("protocol") == "h3" and not tool["h3"]:
-                raise ApplicationError(
-                    f"The {self.tool} on {host} ({tool['version']}) was built without HTTP/3. Install one that has it, "
-                    f"or choose HTTP/2."
-                )
+        if self.bundled and "stand" not in self.run.parameters:
+            self._bring_bundled()
 
     def _needs_bundled(self, tool: dict[str, Any] | None) -> bool:
-        """HTTP/3 in a stand, and the host's h2load cannot: the stand brought a load generator that can."""
-        in_stand = "stand" in self.run.parameters
-        return in_stand and self.arguments.get("protocol") == "h3" and not (tool and tool["h3"])
+        """HTTP/3 and the host's h2load cannot, or a method or a schedule that none keeps: by --rps h2load counts a late
+        request's latency from when it was sent, not from when it was due. All hosts of a run then have it: servers
+        asked by different tools would not be compared."""
+        if self.tool != Tool.H2LOAD:
+            return False
+        if self.arguments.get("protocol") == "h3" and not (tool and tool["h3"]):
+            return True
+        return bool(self.arguments.get("rate_rps")) or {method_and_path(path)[0] for path in self.paths} != {"GET"}
+
+    def _bring_bundled(self) -> None:
+        """To every host of the run; a stand brings its own along."""
+        for aim in self.aims:
+            if aim.host not in self.uploaded and aim.row.revision is not None:
+                host = aim.row.revision.install.host
+                with pool.session(aim.remote) as agent:
+                    brought = programs.upload(host, agent, settings.LOAD_BINARY, BUNDLED, "PADDOCK_LOAD")
+                self.uploaded[aim.host] = brought
+                self.programs = {"programs": {BUNDLED: brought["sha256"]}}
 
     # --- rounds ---
 
@@ -253,6 +268,7 @@ class Measuring:
             outputs=built.outputs,
             idle_s=float(self.run.parameters.get("idle_s", IDLE_S)) if idle else 0.0,
             stand=aim.stand,
+            program=self.uploaded.get(aim.host) if self.bundled else None,
         )
 
 

@@ -6,6 +6,8 @@ from typing import Any
 
 from panel.benchmarks import pictures, selectors, since, since_words
 from panel.benchmarks.charts import Chart
+from panel.benchmarks.choices import Tool
+from panel.benchmarks.commands import BUNDLED
 from panel.benchmarks.measured import Measured
 from panel.benchmarks.models import Run
 from panel.benchmarks.suites import links
@@ -32,10 +34,24 @@ def result(run: Run) -> dict[str, Any]:
         "verdicts": verdicts(run.summary),
         "charts": [chart for chart in drawn if chart is not None],
         "labels": [target["label"] for target in targets],
+        "stands_in": stands_in(run),
         "different_hosts": len({target["host"] for target in run.fingerprint.get("targets", [])}) > 1,
         "hosts": run.fingerprint.get("hosts", {}),
         "network": links.measured_words(run.fingerprint["network"]) if run.fingerprint.get("network") else "",
     }
+
+
+def stands_in(run: Run) -> bool:
+    """Whether the panel's own load generator measured in h2load's place."""
+    hosts = run.fingerprint.get("hosts", {}).values()
+    return run.parameters.get("tool") == Tool.H2LOAD and any(BUNDLED in host.get("programs", {}) for host in hosts)
+
+
+def tool_words(run: Run) -> str:
+    """The load tool, and whether its requests wait for answers."""
+    own = stands_in(run)
+    tool = f"{BUNDLED}, the panel's own, in place of h2load" if own else run.parameters["tool"]
+    return f"{tool} ({'open' if own and run.parameters['arguments'].get('rate_rps') else 'closed'} loop)"
 
 
 def figure_rows(targets: list[dict[str, Any]]) -> list[dict[str, Any]]:

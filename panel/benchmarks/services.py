@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
-from typing import Any
+from typing import Any, Literal
 
 from django.core.exceptions import ValidationError
 from django.db import transaction
@@ -136,10 +136,20 @@ def _frozen(scenario: Scenario) -> dict[str, Any]:
     return {name: getattr(scenario, name) for name in _FROZEN} | {"name": scenario.name}
 
 
+def repeated_as(run: Run) -> Literal["run", "suite", "trial"]:
+    """What is started again to measure this once more: the run itself, the suite that it is a case of, or the trial
+    whose copies of one site it measured, which are gone."""
+    if run.suite_run_id is not None:
+        return "suite"
+    sites = [target.site_id for target in run.targets.all()]
+    return "trial" if len(set(sites) - {None}) < len(sites) - sites.count(None) else "run"
+
+
 @transaction.atomic
 def run_repeat(*, actor: User, run: Run) -> Run:
     """The same parameters and sites once more, the sites as they are deployed now."""
-    if run.suite_run_id is not None:
+    what = repeated_as(run)
+    if what == "suite":
         raise Conflict("This run is part of a suite: start the suite again, so that its cases stay comparable.")
     rows = list(run.targets.select_related("site"))
     sites = [target.site for target in rows if target.site is not None]
@@ -147,7 +157,7 @@ def run_repeat(*, actor: User, run: Run) -> Run:
         raise ApplicationError(
             "A site of this run does not exist any more. Start a new run with others.", field="sites"
         )
-    if len({site.pk for site in sites}) < len(sites):
+    if what == "trial":
         raise ApplicationError(
             f"This run measured copies of {sites[0].name} that are gone. Try its servers again on the site's page.",
             field="sites",

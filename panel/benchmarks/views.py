@@ -165,6 +165,8 @@ def detail(request: Request, uuid: UUID) -> HttpResponse:
     """Its course while it runs; afterwards its result."""
     run = run_or_404(request, uuid)
     context = {"run": run, "crumbs": crumbs(), "may_benchmark": _may_steer(request, run)}
+    sites = [target.site for target in run.targets.select_related("site") if target.site is not None]
+    context |= {"repeated_as": services.repeated_as(run), "first_site": sites[0] if sites else None}
     if not run.is_ended:
         return render(request, "benchmarks/running.html", context | results.course(run))
     return render(request, "benchmarks/result.html", context | results.result(run))

@@ -182,7 +182,7 @@ def _facts(run: Run) -> list[list[str]]:
         if value is not None and value is not False
     )
     facts = [
-        ["Tool", f"{parameters['tool']} (closed loop)"],
+        ["Tool", results.tool_words(run)],
         ["Arguments", given],
         ["Paths", " ".join(parameters["paths"])],
         ["Rounds", f"{parameters['rounds']}, interleaved; warm-up {parameters['warmup_s']} s"],

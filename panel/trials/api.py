@@ -75,6 +75,14 @@ class Trials(Resource):
         services.trial_delete(actor=self.actor, trial=self.get_object())
         return Response(status=204)
 
+    @extend_schema(request=EmptySerializer, responses={202: TrialSerializer})
+    @action(detail=True, methods=["post"])
+    def repeat(self, request: Request, uuid: UUID | None = None) -> Response:
+        """The same load on the same servers once more, by the site as it is deployed now."""
+        trial = services.trial_repeat(actor=self.actor, trial=self.get_object())
+        fresh = self.rows().get(pk=trial.pk)
+        return Response(TrialSerializer(fresh).data, status=202, headers={"Location": f"/api/v1/jobs/{trial.uuid}/"})
+
     @extend_schema(request=EmptySerializer, responses=TrialSerializer)
     @action(detail=True, methods=["post"])
     def cancel(self, request: Request, uuid: UUID | None = None) -> Response:

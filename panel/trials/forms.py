@@ -35,8 +35,8 @@ class TrialForm(Form):
         required=False,
         help_text=_(
             "This may change or delete data of the application: each is sent with an empty body, again and again, on "
-            "every server. Needs wrk on the host. HEAD cannot be sent in turn with others by any load tool, PUT and "
-            "PATCH mean nothing without their bodies: these are left out, and the result says how many."
+            "every server. PUT and PATCH mean nothing without their bodies: these are left out, and the result says "
+            "how many."
         ),
     )
     concurrency = forms.IntegerField(label=_("Connections at once"), initial=16, min_value=1, max_value=1000)

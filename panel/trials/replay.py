@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from django.utils.translation import gettext as _
 
-from panel.benchmarks.arguments import OTHER_METHODS
+from panel.benchmarks.arguments import OTHER_METHODS, SAFE_METHODS
 
 _LINE = re.compile(r'"(?P<method>[A-Z]{1,20}) (?P<target>/[^ "]*) HTTP/[0-9.]+" (?P<status>[0-9]{3}) ')
 _UNSAFE = re.compile(r"[^A-Za-z0-9._~:@!*+,=&/?%-]|%(?![0-9A-Fa-f]{2})")
@@ -39,12 +39,12 @@ class Replay:
 
 
 def replay_of(lines: Iterable[str], *, queries: bool = False, other_methods: bool = False) -> Replay:
-    """What visitors got with success by GET, and by OTHER_METHODS where asked for, which are sent without a body: a log
-    does not hold it. No request is sent by another method than the log's. Queries may hold secrets: they are cut off
-    unless asked for, and what then is the same request counts as such."""
+    """What visitors got with success by GET and HEAD, and by OTHER_METHODS where asked for, which are sent without a
+    body: a log does not hold it. No request is sent by another method than the log's. Queries may hold secrets: they
+    are cut off unless asked for, and what then is the same request counts as such."""
     counts: Counter[str] = Counter()
     left_out: Counter[str] = Counter()
-    sent = ("GET", *OTHER_METHODS) if other_methods else ("GET",)
+    sent = (*SAFE_METHODS, *OTHER_METHODS) if other_methods else SAFE_METHODS
     for line in lines:
         method, path = _request(line, queries)
         if path and method in sent:
@@ -61,7 +61,7 @@ def _request(line: str, queries: bool) -> tuple[str, str]:
         return "", ""
     path = found["target"] if queries else found["target"].partition("?")[0]
     usable = not _UNSAFE.search(path) and not path.startswith("//") and len(path) <= MAX_LENGTH
-    known = found["method"] in ("GET", "HEAD", *OTHER_METHODS, *_BODIES)
+    known = found["method"] in (*SAFE_METHODS, *OTHER_METHODS, *_BODIES)
     return (found["method"], path) if usable and known else ("", "")
 
 
@@ -70,8 +70,6 @@ def _named(method: str) -> str:
 
 
 def _why(method: str) -> str:
-    if method == "HEAD":
-        return _("None of the load tools can send it in turn with others.")
     if method in _BODIES:
         return _("It means nothing without its body, which is not in a log.")
     if method:

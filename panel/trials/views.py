@@ -167,6 +167,16 @@ def cancel(request: Request, uuid: UUID) -> HttpResponse:
     return redirect("trials:detail", uuid)
 
 
+@require_POST
+def again(request: Request, uuid: UUID) -> HttpResponse:
+    trial = trial_or_404(request, uuid)
+    try:
+        uuid = services.trial_repeat(actor=request.user, trial=trial).uuid
+    except ApplicationError as error:
+        messages.error(request, error.message)
+    return redirect("trials:detail", uuid)
+
+
 @require_http_methods(["GET", "HEAD", "POST"])
 def delete(request: Request, uuid: UUID) -> HttpResponse:
     trial = trial_or_404(request, uuid)

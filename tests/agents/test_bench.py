@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import json
 import os
 import signal
 import subprocess
@@ -18,6 +19,7 @@ from typing import Any
 import pytest
 
 from tests.agents.process import AgentError, AgentProcess
+from tests.support.netem import load_binary
 from tests.support.nginx import NginxInstance
 from tests.support.ports import free_port
 from tests.support.waiting import eventually
@@ -308,3 +310,25 @@ def test_siege_begins_with_a_second_of_the_clock_it_counts_by(
         asked = request(target, [*argv, "-f", "{workdir}/urls"], input_files=files)
         result = agent.call("bench", asked)
         assert result["started_at"] % 1.0 < 0.5, result["started_at"]
+
+
+def test_the_panels_own_generator_is_run_as_it_was_announced_and_only_with_methods_of_a_load(
+    agent: AgentProcess, site: tuple[str, NginxInstance]
+) -> None:
+    target, _nginx = site
+    digest = hashlib.sha256(load_binary().read_bytes()).hexdigest()
+    argv = ["gallop-load", "--h1", "-n", "20", "--json", "--connect-to", target, "-i", "{workdir}/urls"]
+    brought = {"source": str(load_binary()), "sha256": digest}
+    urls = {"urls": "http://a.example:80/\nHEAD http://a.example:80/\n"}
+    result = agent.call("bench", request(target, argv, program=brought, input_files=urls))
+    assert json.loads(result["stdout"])["statuses"]["2xx"] == 20, result["stderr"]
+    with pytest.raises(AgentError, match="not the one that was announced"):
+        agent.call("bench", request(target, argv, program={**brought, "sha256": "0" * 64}, input_files=urls))
+    with pytest.raises(AgentError, match="is not a load tool"):
+        agent.call("bench", request(target, argv, input_files=urls))
+    with pytest.raises(AgentError, match="must be told --connect-to"):
+        elsewhere = [part.replace(target, "192.0.2.1:80") for part in argv]
+        agent.call("bench", request(target, elsewhere, program=brought, input_files=urls))
+    with pytest.raises(AgentError, match="no method that a load may have"):
+        hostile = {"urls": "PUT http://a.example/\n"}
+        agent.call("bench", request(target, argv, program=brought, input_files=hostile))

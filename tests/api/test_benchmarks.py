@@ -52,6 +52,8 @@ def test_scenarios_are_made_changed_and_deleted(owner: Caller) -> None:
         ({"paths": ["http://169.254.169.254/"]}, "/paths"),
         ({"paths": ["/a\r\nX: y"]}, "/paths"),
         ({"rounds": 0}, "/rounds"),
+        ({"rounds": True}, "/rounds"),
+        ({"allowed_error_percent": True}, "/allowed_error_percent"),
         ({"name": ""}, "/name"),
         ({"command": "ab -n 1"}, "/command"),
     ],

@@ -183,6 +183,7 @@ TWINS: dict[str, str] = {
     "trials:live": "GET jobs/{uuid}/",
     "trials:events": "GET jobs/{uuid}/events/",
     "trials:cancel": "POST trials/{uuid}/cancel/",
+    "trials:again": "POST trials/{uuid}/repeat/",
     "trials:delete": "DELETE trials/{uuid}/",
     "trials:switch": "POST trials/{uuid}/switch/",
     "trials:switch-plan": "POST trials/{uuid}/switch/",

@@ -86,6 +86,19 @@ def test_pages_are_asked_for_in_turn_and_read_whole(place: Place, tmp_path: Path
     assert 20 * 27_100 < found["bytes"] < 20 * 29_000
 
 
+@pytest.mark.parametrize("protocol", ["h1", "h2"])
+def test_each_url_is_asked_for_by_its_own_method(place: Place, tmp_path: Path, protocol: str) -> None:
+    """The body that an answer to HEAD announces is not waited for, and the next answer is not taken for it."""
+    urls = tmp_path / "urls"
+    lines = [f"HEAD {place.url(protocol, '/large', tls=True)}", place.url(protocol, "/", tls=True)]
+    urls.write_text("".join(f"{line}\n" for line in [*lines, f"POST {place.url(protocol, '/', tls=True)}"]))
+    options = place.arguments(protocol, "/", tls=True)[:3]
+    code, found, said = load("-n", "60", "-c", "2", "-m", "3", *options, "-i", str(urls))
+    assert (found["succeeded"], found["statuses"]["2xx"], found["statuses"]["4xx"]) == (40, 40, 20), said
+    assert (code, found["lost"]) == (1, 0), "nginx takes no POST to a file"
+    assert found["bytes"] < 40 * 1000, "no large body came"
+
+
 def test_an_open_loop_keeps_its_rate_and_counts_from_when_a_request_was_due(place: Place) -> None:
     code, found, said = load("--rate", "200", "-D", "1", "-c", "2", *place.arguments("h1", "/", tls=False))
     assert (code, found["open_loop"]) == (0, True), said

@@ -6,7 +6,9 @@ import threading
 from datetime import timedelta
 
 import pytest
+from django.conf import LazySettings
 from django.db import connection
+from django.urls import reverse
 from django.utils import timezone
 
 from panel.accounts.models import User
@@ -17,6 +19,8 @@ from panel.hosts.claims import Attempt
 from panel.hosts.locks import host_lock
 from panel.hosts.models import HostLock
 from tests.benchmarks.conftest import QUICK, Stand, deployed
+from tests.support.cast import signed_in
+from tests.support.netem import load_binary
 from tests.support.php import PhpFpm
 from tests.support.waiting import eventually
 
@@ -85,6 +89,23 @@ def test_every_tool(operator: User, stand: Stand, tool: str, arguments: dict[str
     assert counted.metrics["requests"] > 100
     assert counted.metrics["failed"] == 0
     assert run.summary["targets"][0]["figures"]["throughput_rps"]["rounds"] == 1
+
+
+@pytest.mark.any_database
+def test_a_rate_is_kept_by_the_panels_own_generator_and_the_page_says_so(
+    operator: User, stand: Stand, settings: LazySettings
+) -> None:
+    settings.LOAD_BINARY = load_binary()
+    arguments = {"requests": 40, "concurrency": 2, "rate_rps": 20}
+    values = {"tool": "h2load", "arguments": arguments, "paths": ["/"], "rounds": 1, "warmup_s": 0}
+    scenario = scenario_create(actor=operator, name="Paced", **values)
+    run = executed(run_create(actor=operator, scenario=scenario, sites=[stand.one]))
+    assert (run.status, run.error, run.reasons) == (RunStatus.FINISHED, "", [])
+    row = Round.objects.get(target__run=run)
+    assert row.argv[0] == "gallop-load" and '"open_loop":true' in row.output
+    assert row.metrics["requests"] == 40 and 0.9 < row.metrics["duration_s"] < 20, "40 at 2 x 20 /s"
+    page = signed_in(operator).get(reverse("benchmarks:detail", args=[run.uuid])).content.decode()
+    assert "gallop-load" in page and "open loop" in page and "closed loop" not in page
 
 
 @pytest.mark.any_database

@@ -19,8 +19,9 @@ from tests.support.ports import free_port
 
 
 def _by_http3(port: int) -> dict[str, int]:
-    """How the bundled load generator's requests over QUIC ended."""
-    argv = [str(load_binary()), "--h3", "--json", "-n", "5", "-c", "1", f"https://a.test:{port}/page"]
+    """How the bundled load generator's requests over QUIC ended, by GET and HEAD in turn."""
+    page = f"https://a.test:{port}/page"
+    argv = [str(load_binary()), "--h3", "--json", "-n", "5", "-c", "1", page, f"HEAD {page}"]
     argv += ["--connect-to", f"127.0.0.1:{port}"]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=120)
     return {kind: count for kind, count in json.loads(done.stdout)["statuses"].items() if count}

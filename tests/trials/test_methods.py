@@ -16,6 +16,7 @@ from django.urls import reverse
 from panel.audit.models import AuditEntry
 from panel.hosts.models import JobStatus
 from panel.remote import pool
+from panel.trials import services
 from panel.trials.models import Contender, Trial
 from panel.websites import services as websites
 from tests.api.caller import caller_of, pointers
@@ -42,7 +43,8 @@ class Application(BaseHTTPRequestHandler):
         self.send_header("Content-Type", "text/plain")
         self.send_header("Content-Length", "2")
         self.end_headers()
-        self.wfile.write(b"ok")
+        if self.command != "HEAD":
+            self.wfile.write(b"ok")
 
     do_HEAD = do_POST = do_PUT = do_DELETE = do_GET
 
@@ -78,14 +80,13 @@ def arrived(stand: Stand) -> Iterator[Arrived]:
         thread.join()
 
 
-@pytest.fixture
-def without_wrk(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The host's agent finds every program but wrk."""
+def without(stand: Stand, monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
+    """The host's agent finds every program but these."""
     folder = stand.machine.root / "programs"
     folder.mkdir()
     for place in os.environ["PATH"].split(os.pathsep):
         for program in Path(place).glob("*"):
-            if program.name != "wrk" and not (folder / program.name).is_symlink():
+            if program.name not in names and not (folder / program.name).is_symlink():
                 (folder / program.name).symlink_to(program)
     pool.close()
     monkeypatch.setenv("PATH", str(folder))
@@ -106,46 +107,75 @@ def test_other_methods_arrive_as_such_without_a_body_and_with_their_weight(stand
     page = reverse("websites:trials", args=["shop"])
     assert "may change or delete data of the application" in client.get(page).content.decode()
     preview = client.get(reverse("websites:trials_replay", args=["shop"]), {"other_methods": "on"}).content.decode()
-    assert "Sent by HEAD: 3." in preview and "POST /app/post<" in preview and "secret" not in preview
+    assert "HEAD /app/head<" in preview and "POST /app/post<" in preview and "secret" not in preview
     answer = client.post(page, asked(stand, other_methods="on"))
     assert answer.status_code == 302, answer.content
     trial = carried_out(Trial.objects.get())
     assert trial.status == JobStatus.SUCCEEDED, trial.error
-    assert of_application(trial) == {"/app/read", "POST /app/post"}
+    assert of_application(trial) == {"/app/read", "HEAD /app/head", "POST /app/post"}
     posts, reads = arrived[("POST", "/app/post", "0")], arrived[("GET", "/app/read", "none")]
     assert posts > 20
     assert 2 < reads / posts < 4, "three reads to each post, as in the log"
+    heads = arrived[("HEAD", "/app/head", "none")]
+    assert 1 < reads / heads < 3, "two reads to each HEAD, as in the log"
     deletes = arrived[("DELETE", "/app/delete", "none")]
-    assert set(arrived) == {("POST", "/app/post", "0"), ("GET", "/app/read", "none"), ("DELETE", "/app/delete", "none")}
+    assert {(method, path) for method, path, _ in arrived} == {
+        *(("POST", "/app/post"), ("GET", "/app/read"), ("HEAD", "/app/head"), ("DELETE", "/app/delete")),
+    }
     assert deletes == 2, "it was asked twice whether it can be repeated"
     result = client.get(reverse("trials:detail", args=[trial.uuid])).content.decode()
-    for words in ("Sent by HEAD: 3.", "Sent by PUT: 1.", "DELETE /app/delete with status 404"):
+    for words in ("Sent by PUT: 1.", "DELETE /app/delete with status 404"):
         assert words in result
+    assert trial.run is not None
+    run = client.get(reverse("benchmarks:detail", args=[trial.run.uuid])).content.decode()
+    assert "gallop-load" in run, "what stood in for h2load is named"
+    assert "Try the servers again" in run and f'href="{page}"' in run
+    assert reverse("benchmarks:again", args=[trial.run.uuid]) not in run, "its copies are gone: it would be refused"
     audited = AuditEntry.objects.get(action="trial.create").after or {}
-    assert audited["load"]["methods"] == ["DELETE", "GET", "POST"]
+    assert audited["load"]["methods"] == ["DELETE", "GET", "HEAD", "POST"]
 
 
-def test_without_being_asked_for_nothing_but_get_is_in_the_load(stand: Stand, arrived: Arrived) -> None:
+def test_without_being_asked_for_nothing_but_get_and_head_is_in_the_load(stand: Stand, arrived: Arrived) -> None:
     caller = caller_of(stand.machine.people.owner)
     seen = caller.get("trials/replay/?site=shop").json()  # type: ignore[attr-defined]
-    assert {share["method"] for share in seen["paths"]} == {"GET"}
-    assert seen["left_out"] == 7
+    assert {share["method"] for share in seen["paths"]} == {"GET", "HEAD"}
+    assert seen["left_out"] == 4
     assert "Sent by POST: 2. Repeating it was not asked for" in " ".join(seen["reasons"])
     answer = caller.post("trials/", {"site": "shop", **asked(stand)})
     assert answer.status_code == 202, answer.content
-    assert of_application(Trial.objects.get()) == {"/app/read"}
+    assert of_application(Trial.objects.get()) == {"/app/read", "HEAD /app/head"}
+    assert Trial.objects.get().load["tool"] == "h2load"
     assert answer.json()["left_out"] == seen["reasons"]  # type: ignore[attr-defined]
 
 
-def test_where_no_tool_can_send_them_they_are_refused_at_their_field(
-    stand: Stand, arrived: Arrived, without_wrk: None
+def test_a_log_of_get_is_replayed_by_wrk_and_without_a_tool_on_the_host_it_is_refused(
+    stand: Stand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caller = caller_of(stand.machine.people.owner)
-    answer = caller.post("trials/", {"site": "shop", **asked(stand, other_methods=True)})
-    assert answer.status_code == 422 and pointers(answer) == ["/other_methods"]
-    assert "Install one of wrk." in answer.content.decode()
+    logged(stand, ["/"] * 3)
     assert caller.post("trials/", {"site": "shop", **asked(stand)}).status_code == 202
-    assert Trial.objects.get().load["tool"] == "h2load"
+    assert Trial.objects.get().load["tool"] == "wrk"
+    without(stand, monkeypatch, "wrk", "h2load", "siege")
+    answer = caller.post("trials/", {"site": "shop", **asked(stand)})
+    assert answer.status_code == 422 and pointers(answer) == ["/load"]
+    assert "Install one of wrk, h2load, siege." in answer.content.decode()
+
+
+def test_a_trial_is_run_again_with_its_load_and_servers(stand: Stand) -> None:
+    client = signed_in(stand.machine.people.owner)
+    first = stand.queued()
+    services.trial_cancel(actor=stand.machine.people.owner, trial=first)
+    first = carried_out(first)
+    again = reverse("trials:again", args=[first.uuid])
+    assert again in client.get(reverse("trials:detail", args=[first.uuid])).content.decode()
+    answer = client.post(again)
+    second = Trial.objects.exclude(pk=first.pk).get()
+    assert answer.url == reverse("trials:detail", args=[second.uuid])  # type: ignore[attr-defined]
+    assert second.load == first.load
+    shown = [list(trial.contenders.values_list("install", flat=True)) for trial in (first, second)]
+    assert shown[0] == shown[1]
+    client.post(again)
+    assert Trial.objects.count() == 2, "one at a time"
 
 
 def test_other_methods_are_for_replays_only(stand: Stand) -> None:

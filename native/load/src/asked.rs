@@ -1,6 +1,6 @@
 //! What is asked for, in the bytes of each protocol, made once before the run.
 
-use crate::options::Options;
+use crate::options::{Options, Request};
 use gallop_http::h3::send;
 use gallop_http::hpack::{self, huffman, integer};
 use gallop_http::qpack;
@@ -10,41 +10,59 @@ pub const TABLE_SIZE: usize = 4096;
 /// Where the dynamic table begins (RFC 7541, section 2.3.3).
 const DYNAMIC: usize = 62;
 
-/// A whole HTTP/1.1 request for each path.
-pub fn h1(options: &Options) -> Vec<Vec<u8>> {
-    let one = |path: &String| {
-        let mut text = format!("GET {path} HTTP/1.1\r\nHost: {}\r\n", options.authority());
+/// A request of HTTP/1.1.
+pub struct Head {
+    pub bytes: Vec<u8>,
+    /// Its answer has no body.
+    pub is_head: bool,
+}
+
+/// A whole HTTP/1.1 request for each one requested.
+pub fn h1(options: &Options) -> Vec<Head> {
+    let one = |request: &Request| {
+        let Request { method, path } = request;
+        let mut text = format!(
+            "{method} {path} HTTP/1.1\r\nHost: {}\r\n",
+            options.authority()
+        );
         for (name, value) in options.more() {
             text += &format!("{name}: {value}\r\n");
         }
+        if request.says_empty() {
+            text += "content-length: 0\r\n";
+        }
         text += "\r\n";
-        text.into_bytes()
+        Head {
+            bytes: text.into_bytes(),
+            is_head: request.is_head(),
+        }
     };
-    options.paths.iter().map(one).collect()
+    options.requested.iter().map(one).collect()
 }
 
-/// A HEADERS frame of HTTP/3 for each path.
+/// A HEADERS frame of HTTP/3 for each one requested.
 pub fn h3(options: &Options) -> Vec<Vec<u8>> {
-    let one = |path: &String| {
+    let one = |request: &Request| {
         let mut section = Vec::new();
         qpack::encode_prefix(&mut section);
         let pseudo = [
-            (":method", "GET"),
+            (":method", request.method),
             (":scheme", options.scheme()),
             (":authority", options.authority()),
-            (":path", path),
+            (":path", &request.path),
         ];
-        for (name, value) in pseudo.into_iter().chain(options.more()) {
+        let empty = request.says_empty().then_some(("content-length", "0"));
+        for (name, value) in pseudo.into_iter().chain(options.more()).chain(empty) {
             qpack::encode_field(&mut section, name.as_bytes(), value.as_bytes());
         }
         let mut frame = Vec::new();
         send::push_head(&mut frame, &section);
         frame
     };
-    options.paths.iter().map(one).collect()
+    options.requested.iter().map(one).collect()
 }
 
-/// HTTP/2's field blocks, one for each path.
+/// HTTP/2's field blocks, one for each request.
 pub struct Blocks {
     /// The first on a connection: what all requests have in common goes into the dynamic table.
     pub first: Vec<Vec<u8>>,
@@ -59,9 +77,9 @@ type Field<'a> = (usize, &'a str, &'a str);
 
 pub fn h2(options: &Options) -> Blocks {
     let mut common: Vec<Field<'_>> = vec![(1, ":authority", options.authority())];
-    let sole = options.paths.len() == 1 && options.paths[0] != "/";
+    let sole = options.requested.len() == 1 && options.requested[0].path != "/";
     if sole {
-        common.push((4, ":path", &options.paths[0]));
+        common.push((4, ":path", &options.requested[0].path));
     }
     common.extend(
         options
@@ -74,11 +92,13 @@ pub fn h2(options: &Options) -> Blocks {
         .sum();
     let fits = size <= TABLE_SIZE;
     let build = |kind: Kind| {
-        let one = |path: &String| {
-            // :method GET, :scheme http or https.
-            let mut block = vec![0x82, if options.tls { 0x87 } else { 0x86 }];
+        let one = |request: &Request| {
+            let mut block = Vec::new();
+            push_method(&mut block, request.method);
+            // :scheme http or https.
+            block.push(if options.tls { 0x87 } else { 0x86 });
             if !sole {
-                push_path(&mut block, path);
+                push_path(&mut block, &request.path);
             }
             for (place, field) in common.iter().enumerate() {
                 match kind {
@@ -91,9 +111,12 @@ pub fn h2(options: &Options) -> Blocks {
                     _ => push_literal(&mut block, 0, 4, field),
                 }
             }
+            if request.says_empty() {
+                push_literal(&mut block, 0, 4, &(28, "content-length", "0"));
+            }
             block
         };
-        options.paths.iter().map(one).collect()
+        options.requested.iter().map(one).collect()
     };
     Blocks {
         first: build(Kind::First),
@@ -107,6 +130,14 @@ enum Kind {
     First,
     Again,
     Plain,
+}
+
+fn push_method(block: &mut Vec<u8>, method: &str) {
+    match method {
+        "GET" => block.push(0x82),
+        "POST" => block.push(0x83),
+        _ => push_literal(block, 0, 4, &(2, ":method", method)),
+    }
 }
 
 fn push_path(block: &mut Vec<u8>, path: &str) {
@@ -150,7 +181,8 @@ mod tests {
     use super::*;
 
     fn blocks(text: &str) -> Blocks {
-        h2(&crate::options::parse(text.split(' ').map(str::to_string)).unwrap())
+        let words = text.split(' ').map(|word| word.replacen('_', " ", 1));
+        h2(&crate::options::parse(words).unwrap())
     }
 
     fn fields(decoder: &mut hpack::Decoder, block: &[u8]) -> Vec<String> {
@@ -169,6 +201,8 @@ mod tests {
         for urls in [
             "http://127.0.0.1/x?y",
             "http://127.0.0.1/ http://127.0.0.1/b",
+            "POST_http://127.0.0.1/ http://127.0.0.1/b HEAD_http://127.0.0.1/c",
+            "POST_http://127.0.0.1/b",
         ] {
             let blocks = blocks(&format!("-H X-One:1 -H Accept-Encoding:gzip {urls}"));
             for path in 0..blocks.first.len() {
@@ -177,7 +211,11 @@ mod tests {
                 assert_eq!(first, fields(&mut decoder, &blocks.again[path]));
                 let mut plain = fields(&mut hpack::Decoder::new(0), &blocks.plain[path]);
                 assert_eq!(first, plain);
-                plain.retain(|field| !field.starts_with(':'));
+                let method = plain[0].strip_prefix(":method=").unwrap();
+                let posts = urls.split(' ').nth(path).unwrap().starts_with("POST_");
+                assert_eq!(method == "POST", posts);
+                assert_eq!(plain.last().unwrap() == "content-length=0", posts);
+                plain.retain(|field| !field.starts_with(':') && field != "content-length=0");
                 assert_eq!(
                     plain,
                     ["user-agent=gallop-load", "x-one=1", "accept-encoding=gzip"]

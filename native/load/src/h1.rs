@@ -1,5 +1,6 @@
 //! The client's side of an HTTP/1.1 connection, without its socket.
 
+use crate::asked::Head;
 use crate::plan::{Due, Plan};
 use gallop_http::h1::{parse_length, parse_response, ChunkDecoder, Decoded, ResponseHead};
 use std::collections::VecDeque;
@@ -18,9 +19,16 @@ enum Body {
     Close,
 }
 
+/// A request without an answer yet.
+struct Waiting {
+    since: Instant,
+    /// By HEAD: its answer has no body.
+    is_head: bool,
+}
+
 pub struct Client {
-    /// Requests without an answer yet, the oldest first.
-    waiting: VecDeque<Instant>,
+    /// The oldest first.
+    waiting: VecDeque<Waiting>,
     /// The beginning of a head.
     rest: Vec<u8>,
     body: Body,
@@ -53,9 +61,13 @@ impl Client {
         self.last && matches!(self.body, Body::Head)
     }
 
-    pub fn ask(&mut self, requests: &[Vec<u8>], due: Due, out: &mut Vec<u8>) {
-        out.extend_from_slice(&requests[due.number as usize % requests.len()]);
-        self.waiting.push_back(due.since);
+    pub fn ask(&mut self, requests: &[Head], due: Due, out: &mut Vec<u8>) {
+        let request = &requests[due.number as usize % requests.len()];
+        out.extend_from_slice(&request.bytes);
+        self.waiting.push_back(Waiting {
+            since: due.since,
+            is_head: request.is_head,
+        });
     }
 
     /// Takes in what came.
@@ -77,8 +89,8 @@ impl Client {
             input = &input[used..];
             if done {
                 self.body = Body::Head;
-                if let Some(since) = self.waiting.pop_front() {
-                    plan.answered(self.head.status, since, now);
+                if let Some(asked) = self.waiting.pop_front() {
+                    plan.answered(self.head.status, asked.since, now);
                 }
             }
         }
@@ -105,9 +117,9 @@ impl Client {
     }
 
     fn step_head(&mut self, input: &[u8]) -> Result<Option<(usize, bool)>, String> {
-        if self.waiting.is_empty() {
+        let Some(&Waiting { is_head, .. }) = self.waiting.front() else {
             return Err("an answer came to no request".into());
-        }
+        };
         if self.head.buf.is_empty() || !input.starts_with(&self.head.buf) {
             let parsed = parse_response(input, &mut self.head, true);
             match parsed.map_err(|_| "an answer does not begin like HTTP/1.1")? {
@@ -125,12 +137,17 @@ impl Client {
         if self.head.status < 200 {
             return Ok(Some((len, false)));
         }
-        self.last |= self.closes;
-        self.body = self.framing.clone();
+        self.body = if is_head {
+            Body::Length(0)
+        } else {
+            self.framing.clone()
+        };
+        self.last |= self.closes || matches!(self.body, Body::Close);
         Ok(Some((len, matches!(self.body, Body::Length(0)))))
     }
 
-    /// How the body ends (RFC 9112, section 6.3), and whether the connection does.
+    /// How the body of an answer to another method than HEAD ends (RFC 9112, section 6.3), and whether the head says
+    /// that the connection does.
     fn understand(&mut self) -> Result<(), String> {
         let head = &self.head;
         let says = |name: &str, word: &[u8]| {
@@ -148,17 +165,16 @@ impl Client {
         } else {
             Body::Close
         };
-        self.closes = says("connection", b"close")
-            || (head.minor == 0 && !says("connection", b"keep-alive"))
-            || matches!(self.framing, Body::Close);
+        self.closes =
+            says("connection", b"close") || (head.minor == 0 && !says("connection", b"keep-alive"));
         Ok(())
     }
 
     /// The connection has ended.
     pub fn ended(&mut self, plan: &mut Plan, now: Instant) {
         if matches!(self.body, Body::Close) {
-            if let Some(since) = self.waiting.pop_front() {
-                plan.answered(self.head.status, since, now);
+            if let Some(asked) = self.waiting.pop_front() {
+                plan.answered(self.head.status, asked.since, now);
             }
         }
         // What was pipelined behind an announced end was not looked at (RFC 9112, section 9.6).
@@ -183,6 +199,13 @@ mod tests {
         Plan::new(&options, 0, Instant::now())
     }
 
+    fn head(bytes: &[u8]) -> Head {
+        Head {
+            bytes: bytes.to_vec(),
+            is_head: bytes == b"HEAD",
+        }
+    }
+
     const ANSWERS: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc\
         HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 404 No\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n\
         HTTP/1.1 304 Not Modified\r\nContent-Length: 3\r\n\r\n\
@@ -194,7 +217,7 @@ mod tests {
             let (mut client, mut plan, mut out) = (Client::new(), plan(), Vec::new());
             for _ in 0..4 {
                 let due = plan.start(Instant::now()).unwrap();
-                client.ask(&[b"GET".to_vec()], due, &mut out);
+                client.ask(&[head(b"GET")], due, &mut out);
             }
             for piece in ANSWERS.chunks(size) {
                 client.take(piece, &mut plan, Instant::now()).unwrap();
@@ -207,11 +230,36 @@ mod tests {
     }
 
     #[test]
+    fn an_answer_to_head_has_no_body_whatever_it_says_and_the_connection_goes_on() {
+        let answers = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n\
+            HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc\
+            HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\
+            HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc\
+            HTTP/1.1 200 OK\r\n\r\n";
+        for size in 1..answers.len() {
+            let (mut client, mut plan, mut out) = (Client::new(), plan(), Vec::new());
+            for _ in 0..5 {
+                let due = plan.start(Instant::now()).unwrap();
+                client.ask(&[head(b"HEAD"), head(b"GET")], due, &mut out);
+            }
+            for piece in answers.chunks(size) {
+                client.take(piece, &mut plan, Instant::now()).unwrap();
+            }
+            assert_eq!(
+                (plan.succeeded, plan.failed),
+                (5, 0),
+                "pieces of {size} bytes"
+            );
+            assert!(client.has_room(1) && !client.is_over());
+        }
+    }
+
+    #[test]
     fn what_is_missing_when_the_connection_ends_is_lost() {
         let (mut client, mut plan, mut out) = (Client::new(), plan(), Vec::new());
         for _ in 0..2 {
             let due = plan.start(Instant::now()).unwrap();
-            client.ask(&[b"GET".to_vec()], due, &mut out);
+            client.ask(&[head(b"GET")], due, &mut out);
         }
         client
             .take(&ANSWERS[..40], &mut plan, Instant::now())
@@ -225,7 +273,7 @@ mod tests {
         let (mut client, mut plan, mut out) = (Client::new(), plan(), Vec::new());
         for _ in 0..3 {
             let due = plan.start(Instant::now()).unwrap();
-            client.ask(&[b"GET".to_vec()], due, &mut out);
+            client.ask(&[head(b"GET")], due, &mut out);
         }
         let last = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 1\r\n\r\nx";
         client.take(last, &mut plan, Instant::now()).unwrap();
@@ -242,7 +290,7 @@ mod tests {
         ] {
             let (mut client, mut plan) = (Client::new(), plan());
             let due = plan.start(Instant::now()).unwrap();
-            client.ask(&[Vec::new()], due, &mut Vec::new());
+            client.ask(&[head(b"")], due, &mut Vec::new());
             assert!(client
                 .take(wrong.as_bytes(), &mut plan, Instant::now())
                 .is_err());

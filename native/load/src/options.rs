@@ -5,6 +5,7 @@ use std::time::Duration;
 
 pub const HELP: &str = "Usage: gallop-load [OPTION]... URL...
 Asks for the URLs in turn, again and again. All are on one server. Certificates are not verified.
+A URL is asked for by GET, or by the method before it: 'HEAD https://...'; requests have no body.
 
   -n, --requests N      requests in all (default 1)
   -D, --duration TIME   go on for so long instead: seconds, or a number with s, m or h
@@ -13,7 +14,7 @@ Asks for the URLs in turn, again and again. All are on one server. Certificates 
                         HTTP/1.1 they are pipelined
   -t, --threads N       threads the connections are spread over (default 1)
   -H, --header 'Name: value'        another request field
-  -i, --input-file FILE URLs, one a line
+  -i, --input-file FILE URLs, one a line, each with its method before it where that is not GET
   --h1, --h2, --h3      the protocol (default: HTTP/3 for https://, HTTP/2 for http://)
   --alpn-list NAME, --npn-list NAME the same as h2load says it: http/1.1, h2, h3
   --rate N              open loop: N requests per second in all; latency counts from when a request was due
@@ -54,6 +55,28 @@ impl Protocol {
     }
 }
 
+/// What may stand before a URL. CONNECT and TRACE are no load.
+const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
+
+/// One of the requests that are sent in turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    pub method: &'static str,
+    pub path: String,
+}
+
+impl Request {
+    /// Its answer has no body, whatever the answer's fields say (RFC 9110, section 9.3.2).
+    pub fn is_head(&self) -> bool {
+        self.method == "HEAD"
+    }
+
+    /// A method whose content means something says that there is none (RFC 9110, section 8.6).
+    pub fn says_empty(&self) -> bool {
+        matches!(self.method, "POST" | "PUT" | "PATCH")
+    }
+}
+
 /// What to do.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -72,7 +95,7 @@ pub struct Options {
     pub tls: bool,
     /// Host, and port where the URL has one.
     pub host: String,
-    pub paths: Vec<String>,
+    pub requested: Vec<Request>,
     pub address: SocketAddr,
     pub json: bool,
 }
@@ -189,6 +212,21 @@ fn listed(file: &str) -> Result<Vec<String>, String> {
     Ok(lines.map(str::to_string).collect())
 }
 
+/// The method before a URL, and the URL.
+fn method(text: &str) -> Result<(&'static str, &str), String> {
+    let Some((name, url)) = text.split_once(' ') else {
+        return Ok(("GET", text));
+    };
+    let known = METHODS.into_iter().find(|method| *method == name);
+    let wrong = || {
+        format!(
+            "before a URL stands one of {}, not \"{name}\"",
+            METHODS.join(", ")
+        )
+    };
+    Ok((known.ok_or_else(wrong)?, url))
+}
+
 /// Scheme, authority and path.
 fn url(text: &str) -> Result<(bool, &str, &str), String> {
     let wrong = || format!("a URL begins with https:// or http://, not \"{text}\"");
@@ -210,15 +248,17 @@ fn url(text: &str) -> Result<(bool, &str, &str), String> {
 
 impl Raw {
     fn resolve(self) -> Result<Options, String> {
-        let first = self.urls.first().ok_or("no URL given")?;
+        let (_, first) = method(self.urls.first().ok_or("no URL given")?)?;
         let (tls, host, _) = url(first)?;
-        let mut paths = Vec::new();
+        let mut requested = Vec::new();
         for other in &self.urls {
+            let (method, other) = method(other)?;
             let (scheme, authority, path) = url(other)?;
             if (scheme, authority) != (tls, host) {
                 return Err(format!("{other} is on another server than {first}"));
             }
-            paths.push(path.to_string());
+            let path = path.to_string();
+            requested.push(Request { method, path });
         }
         let usual = if tls { Protocol::H3 } else { Protocol::H2 };
         let protocol = self.protocol.unwrap_or(usual);
@@ -249,7 +289,7 @@ impl Raw {
             tls,
             address: address(host, tls, self.connect_to)?,
             host: host.to_string(),
-            paths,
+            requested,
             fields: self.fields,
             json: self.json,
         })
@@ -322,8 +362,8 @@ mod tests {
             (10, 20, 3, 1)
         );
         assert_eq!(
-            (o.paths, o.rate, o.json),
-            (vec!["/x?y".to_string()], Some(50.0), true)
+            (o.requested[0].path.as_str(), o.rate, o.json),
+            ("/x?y", Some(50.0), true)
         );
         assert_eq!(o.address, ([127, 0, 0, 1], 8443).into());
         assert_eq!((o.protocol, o.tls), (Protocol::H3, true));
@@ -339,7 +379,7 @@ mod tests {
             (o.duration, o.rate),
             (Some(Duration::from_secs(300)), Some(40.0))
         );
-        assert_eq!((o.protocol, o.paths.len()), (Protocol::H2, 2));
+        assert_eq!((o.protocol, o.requested.len()), (Protocol::H2, 2));
         assert_eq!(o.patience, Duration::from_secs(7));
         let plain = options("--header=Host:b.example --h1 http://127.0.0.1").unwrap();
         assert_eq!((plain.authority(), plain.address.port()), ("b.example", 80));
@@ -352,6 +392,23 @@ mod tests {
             Protocol::H2
         );
         assert_eq!(options("https://[::1]:8080/").unwrap().server_name(), "::1");
+    }
+
+    #[test]
+    fn a_url_may_have_its_method_before_it() {
+        let urls = ["http://a/", "HEAD http://a/b", "POST http://a/c"].map(str::to_string);
+        let connect = ["--connect-to", "127.0.0.1:1"].map(str::to_string);
+        let found = parse(connect.into_iter().chain(urls)).unwrap().requested;
+        let pairs: Vec<_> = found.iter().map(|r| (r.method, r.path.as_str())).collect();
+        assert_eq!(pairs, [("GET", "/"), ("HEAD", "/b"), ("POST", "/c")]);
+        for (wrong, words) in [
+            ("CONNECT http://a/", "one of GET, HEAD"),
+            ("head http://a/", "not \"head\""),
+            ("HEAD  http://a/", "begins with"),
+        ] {
+            let said = parse([wrong.to_string()].into_iter()).unwrap_err();
+            assert!(said.contains(words), "{wrong}: {said}");
+        }
     }
 
     #[test]

@@ -20,7 +20,7 @@ const RETRY: Duration = Duration::from_millis(100);
 
 /// What is asked on every connection, in its protocol's bytes.
 enum Asked {
-    H1(Vec<Vec<u8>>),
+    H1(Vec<asked::Head>),
     H2(Blocks),
 }
 
