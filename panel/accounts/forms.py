@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import zoneinfo
 from typing import Any
 
 from django import forms
@@ -15,6 +14,7 @@ from django.utils.translation import gettext_lazy as _
 from panel.accounts.models import Role, SavedView, Scope, Team, Theme, User
 from panel.accounts.validators import validate_addresses, validate_line, validate_timezone, validate_username
 from panel.core.forms import Form
+from panel.core.zones import time_zones
 
 _NEW_PASSWORD = _("At least 12 characters. A few unrelated words are easy to remember and hard to guess.")
 
@@ -82,7 +82,7 @@ class SetupForm(_TwicePassword):
 
     def clean_timezone_name(self) -> str:
         name = str(self.cleaned_data["timezone_name"])
-        return name if name in zoneinfo.available_timezones() else "UTC"
+        return name if name in time_zones() else "UTC"
 
 
 class LoginForm(Form):
@@ -117,7 +117,7 @@ class PasswordForm(_TwicePassword):
 
 
 def timezone_choices() -> list[tuple[str, str]]:
-    return [(name, name.replace("_", " ")) for name in sorted(zoneinfo.available_timezones())]
+    return [(name, name.replace("_", " ")) for name in sorted(time_zones())]
 
 
 class ProfileForm(Form):

@@ -5,11 +5,12 @@ from __future__ import annotations
 import ipaddress
 import re
 import unicodedata
-import zoneinfo
 from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.utils.translation import gettext as _
+
+from panel.core.zones import time_zones
 
 _USERNAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._@+-]*[A-Za-z0-9])?")
 SCOPES = ("read", "sites", "deploy", "benchmark", "admin")
@@ -33,7 +34,7 @@ def validate_username(value: str) -> None:
 
 
 def validate_timezone(value: str) -> None:
-    if value not in zoneinfo.available_timezones():
+    if value not in time_zones():
         raise ValidationError(
             _("%(zone)s is not a time zone. Write one such as Europe/Vienna or UTC."),
             params={"zone": value},

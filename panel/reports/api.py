@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zoneinfo
 from typing import Any
 from uuid import UUID
 
@@ -21,6 +20,7 @@ from panel.api.problems import ApiError, parameter_error
 from panel.api.serializers import EmptySerializer
 from panel.benchmarks.selectors import runs_visible, scenarios_visible, suites_visible
 from panel.core.errors import ApplicationError
+from panel.core.zones import time_zones
 from panel.reports import cron, selectors, services
 from panel.reports.choices import Form
 from panel.reports.document import from_json, to_json
@@ -133,7 +133,7 @@ class Schedules(Resource):
     def dates(self, request: Request) -> Response:
         """The next five dates of an expression."""
         zone = request.query_params.get("timezone", "UTC")
-        if zone not in zoneinfo.available_timezones():
+        if zone not in time_zones():
             raise parameter_error("timezone", "Write a time zone such as Europe/Vienna or UTC.")
         expression = request.query_params.get("cron", "")[:120]
         try:

@@ -24,6 +24,7 @@ from panel.core.errors import ApplicationError
 from panel.core.forms import attempt, field_errors
 from panel.core.http import Request
 from panel.core.ui import Crumb, Tab
+from panel.core.zones import time_zones
 from panel.hosts.selectors import hosts_visible
 from panel.reports import cron, selectors, services
 from panel.reports.choices import OPEN, Kind
@@ -70,7 +71,7 @@ def dates(request: Request) -> HttpResponse:
 
 
 def _dates(expression: str, zone: str) -> dict[str, Any]:
-    if zone not in zoneinfo.available_timezones():
+    if zone not in time_zones():
         return {"fault": _("Choose a time zone.")}
     try:
         words = cron.explained(expression[:120])
