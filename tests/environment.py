@@ -68,7 +68,11 @@ UNUSED_MIDDLEWARE = "servestatic.middleware.ServeStaticMiddleware"
 def pytest_configure(config: pytest.Config) -> None:
     from django.conf import settings
 
+    from tests.support import migrated
+
     settings.MIDDLEWARE.remove(UNUSED_MIDDLEWARE)
+    if _worker:
+        migrated.install(HOME.parent, os.environ["PYTEST_XDIST_TESTRUNUID"])
     config.addinivalue_line("markers", "cluster: settings of cluster mode count here, though no database is asked for")
     config.addinivalue_line("markers", "any_database: about something else; tests/support/statements.py")
     if config.getoption("--take-down"):

@@ -6,22 +6,14 @@ from collections import Counter
 from typing import Any
 
 import pytest
-import schemathesis
 from django.test import Client
 from hypothesis import HealthCheck, Phase, given, settings
 from pytest_django.live_server_helper import LiveServer
-from schemathesis.checks import not_a_server_error
-from schemathesis.specs.openapi.checks import (
-    content_type_conformance,
-    response_schema_conformance,
-    status_code_conformance,
-)
 
 from tests.api.caller import caller_of
 from tests.security.conftest import session_of
 from tests.security.world import build
 
-CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 EXAMPLES = 4  # for each of more than a hundred operations
 TIMEOUT_S = 120  # of a machine with much to do; schemathesis itself gives an answer 10 s
 # Streams go on until their job ends; the walk in docs/api covers them.
@@ -29,6 +21,17 @@ LEFT_OUT = {"/api/v1/jobs/{uuid}/events/"}
 
 
 def test_every_operation_answers_as_the_schema_says(live_server: LiveServer) -> None:
+    # Here, since it takes a second, and each process of a parallel run imports all tests.
+    import schemathesis
+    from schemathesis.checks import not_a_server_error
+    from schemathesis.specs.openapi import checks
+
+    held = [
+        not_a_server_error,
+        checks.status_code_conformance,
+        checks.content_type_conformance,
+        checks.response_schema_conformance,
+    ]
     world = build()
     headers = {"Authorization": f"Bearer {caller_of(world.admin).plain}"}
     schema = schemathesis.openapi.from_url(f"{live_server.url}/api/v1/schema/", headers=headers, timeout=TIMEOUT_S)
@@ -50,7 +53,7 @@ def test_every_operation_answers_as_the_schema_says(live_server: LiveServer) -> 
         def call(case: Any) -> None:
             response = case.call(headers=headers, timeout=TIMEOUT_S)
             answers[response.status_code] += 1
-            case.validate_response(response, checks=CHECKS)
+            case.validate_response(response, checks=held)
 
         try:
             call()
