@@ -16,6 +16,8 @@ from tests.security.addresses import Address, addresses
 from tests.security.conftest import session_of
 from tests.security.world import World, build
 
+pytestmark = pytest.mark.any_database
+
 API = "/api/v1/"
 UNSAFE = {"POST", "PUT", "PATCH", "DELETE"}
 
@@ -289,14 +291,12 @@ def test_every_page_has_a_twin_or_a_reason() -> None:
     assert known <= there, f"there are no such pages: {sorted(known - there)}"
 
 
-@pytest.mark.any_database
 def test_every_twin_exists(schema: dict[str, Any]) -> None:
     there = operations(schema)
     wrong = [f"{name}: {twin}" for name, twins in TWINS.items() for twin in twins.split(", ") if twin not in there]
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.any_database
 def test_a_page_that_changes_something_has_a_twin_that_does(world: World) -> None:
     """Which pages take a POST is asked of them: as someone who may only look, so that nothing happens."""
     client, wrong, writing = session_of(world.viewer), [], 0
@@ -324,7 +324,6 @@ def form_classes() -> dict[str, type[forms.BaseForm]]:
     return found
 
 
-@pytest.mark.any_database
 def test_every_field_of_a_form_can_be_set_by_its_twin(schema: dict[str, Any]) -> None:
     there, wrong = operations(schema), []
     classes = {name: form for name, form in form_classes().items() if not name.endswith("FilterForm")}

@@ -32,6 +32,8 @@ from tests.support.ports import free_port
 from tests.support.sshd import SshServer
 from tests.support.waiting import eventually
 
+pytestmark = pytest.mark.any_database
+
 LISTENERS = """\
 indexFiles index.html
 listener Default {{

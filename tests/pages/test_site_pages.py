@@ -15,6 +15,8 @@ from panel.websites.models import Certificate, PhpPool, Site, Upstream
 from tests.pages.conftest import shop_definition
 from tests.support.cast import Cast
 
+pytestmark = pytest.mark.any_database
+
 TABS = (
     "",
     "blocks/",

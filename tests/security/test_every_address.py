@@ -11,6 +11,8 @@ from tests.security.addresses import API, PUBLIC, Address, addresses
 from tests.security.conftest import session_of
 from tests.security.world import HOST, NAME, SECRETS, World
 
+pytestmark = pytest.mark.any_database
+
 METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 # Addresses whose whole purpose is data of another kind than the world's.
 _LONG = {"accounts:self_check"}  # asks the workers and waits for them

@@ -17,6 +17,8 @@ from tests.security.addresses import addresses
 from tests.security.conftest import session_of
 from tests.security.world import World
 
+pytestmark = pytest.mark.any_database
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -40,7 +42,6 @@ def test_check_deploy_is_clean_in_production_settings(tmp_path: Path) -> None:
     assert done.returncode == 0 and "no issues" in done.stdout, done.stdout + done.stderr
 
 
-@pytest.mark.any_database
 def test_every_page_is_sent_with_a_strict_policy(world: World) -> None:
     client, wrong = session_of(world.admin), []
     for address in addresses():
