@@ -108,11 +108,19 @@ def live_revision(site: Site) -> Revision | None:
     return live_revisions([site]).get(site.pk)
 
 
-def live_revisions(sites: Iterable[Site]) -> dict[int, Revision]:
+def live_revisions(sites: Iterable[Site], read: Iterable[EngineInstall] = ()) -> dict[int, Revision]:
     """What stands of each site, by its id; a site that stands nowhere is left out. Their specs are read when asked
-    for."""
-    states = _live(sites).select_related("revision__install__host").defer("revision__spec")
-    return {state.site_id: state.revision for state in states if state.revision}
+    for. `read`: servers that were read just now, with their hosts; a revision on one of them has that."""
+    states = list(_live(sites).select_related("revision").defer("revision__spec"))
+    known = {install.pk: install for install in read}
+    missing = {state.revision.install_id for state in states if state.revision} - known.keys()
+    known |= EngineInstall.objects.select_related("host").in_bulk(list(missing)) if missing else {}
+    found = {}
+    for state in states:
+        if state.revision:
+            state.revision.install = known[state.revision.install_id]
+            found[state.site_id] = state.revision
+    return found
 
 
 def live_numbers(sites: Iterable[Site]) -> dict[int, int]:
@@ -124,13 +132,20 @@ def _live(sites: Iterable[Site]) -> QuerySet[SiteState]:
     return SiteState.objects.filter(site__in=[site.pk for site in sites], status__in=LIVE)
 
 
-def live_states(installs: Iterable[EngineInstall]) -> dict[int, list[SiteState]]:
-    """The sites that stand on each install now, by its id; by name."""
+def live_states(
+    installs: Iterable[EngineInstall], changes: Mapping[EngineInstall, Sequence[Change]] | None = None
+) -> dict[int, list[SiteState]]:
+    """The sites that stand on each install now, by its id; by name. Those that `changes` has for their own install are
+    left out."""
     found: dict[int, list[SiteState]] = {install.pk: [] for install in installs}
     rows = SiteState.objects.filter(status__in=LIVE, revision__install__in=found)
+    left_out = {(install.pk, change.site.pk) for install, part in (changes or {}).items() for change in part}
+    if left_out and left_out.issuperset(rows.values_list("revision__install", "site")):
+        return found  # as on hosts of one site each: nothing is read that is not needed
     for state in rows.select_related("site", "revision").order_by("site__name"):
         assert state.revision is not None
-        found[state.revision.install_id].append(state)
+        if (state.revision.install_id, state.site_id) not in left_out:
+            found[state.revision.install_id].append(state)
     return found
 
 
@@ -140,7 +155,7 @@ def plans_make(hosts: Mapping[Host, Sequence[Change]]) -> list[dict[str, Any]]:
     drafts = [_Draft(host, changes) for host, changes in hosts.items()]
     groups = {install: draft.changes for draft in drafts for install in draft.installs}
     needing = [install for install in groups if rendering.has_install_files(install.engine)]
-    entries = install_entries(groups, live_states(needing))
+    entries = install_entries(groups, live_states(needing, groups))
     taken = replaced([change for draft in drafts for change in draft.changes])
     for draft in drafts:
         draft.take([row for install in draft.installs for row in taken.get(install.pk, ())])
@@ -271,16 +286,15 @@ def _renames(files: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def install_records(
     groups: Mapping[EngineInstall, Sequence[Change]], live: Mapping[int, Sequence[SiteState]]
 ) -> dict[int, list[FileRecord]]:
-    """Each server's own files for all sites that will stand on it after its changes, stored. A main configuration
-    that the panel manages is not among them: it changes with the server (hosts.native), not with sites."""
+    """Each server's own files for all sites that will stand on it after its changes, stored. `live`: those that do
+    not change. A main configuration that the panel manages is not among them: it changes with the server
+    (hosts.native), not with sites."""
     made: dict[int, list[RenderedFile]] = {}
     for install, changes in groups.items():
         if not rendering.has_install_files(install.engine):
             made[install.pk] = []
             continue
-        changed = {change.site.pk for change in changes}
-        states = [state for state in live[install.pk] if state.site_id not in changed]
-        specs: list[SiteSpec] = [spec_of(state.revision) for state in states if state.revision]
+        specs: list[SiteSpec] = [spec_of(state.revision) for state in live[install.pk] if state.revision]
         specs += [spec_of(change.new) for change in changes if change.new and change.new.install_id == install.pk]
         specs.sort(key=lambda spec: spec.name)
         try:

@@ -34,8 +34,9 @@ def jobs_make(deployments: Sequence[Deployment]) -> list[Job]:
     wanted = {pk for deployment in deployments for pk in deployment.plan["installs"]}
     installs = EngineInstall.objects.select_related("host").in_bulk(list(wanted))
     drafts = [_Draft(row, [installs[pk] for pk in row.plan["installs"]], items[row.pk]) for row in deployments]
-    live = live_states(installs.values())
-    entries = install_entries({install: draft.changes for draft in drafts for install in draft.installs}, live)
+    groups = {install: draft.changes for draft in drafts for install in draft.installs}
+    live = live_states(installs.values(), groups)
+    entries = install_entries(groups, live)
     for draft in drafts:
         draft.add_install_files(entries)
     taking = is_taking_over([change for draft in drafts for change in draft.changes])
@@ -72,8 +73,7 @@ class _Draft:
         )
 
     def job(self, texts: dict[str, str], live: dict[int, list[SiteState]], taking: Collection[int]) -> Job:
-        changed = {item.site_id for item in self.items}
-        others = [state for install in self.installs for state in live[install.pk] if state.site_id not in changed]
+        others = [state for install in self.installs for state in live[install.pk]]
         probes = [
             probe
             for item in self.items

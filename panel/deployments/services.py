@@ -173,10 +173,8 @@ def hosts_plan(*, actor: User, hosts: Iterable[Host]) -> list[Deployment]:
 
 def _deploy_changes(actor: User, sites: Sequence[Site]) -> list[tuple[Host, Change]]:
     inputs = Inputs(site.pk for site in sites)
-    live, resting, placed = live_revisions(sites), resting_revisions(sites), []
-    for site in _check_sites(actor, sites):
-        assert site.install is not None
-        placed.append((site, site.install))
+    placed = [(site, site.install) for site in _check_sites(actor, sites) if site.install]
+    live, resting = live_revisions(sites, [install for _, install in placed]), resting_revisions(sites)
     frozen = frozen_now(placed)
     new = revisions_keep(actor=actor, sites=frozen)
     changes = []

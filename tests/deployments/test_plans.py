@@ -9,7 +9,8 @@ from django.test.utils import CaptureQueriesContext
 
 from panel.audit.models import AuditEntry
 from panel.core.errors import ApplicationError, Conflict
-from panel.deployments import services
+from panel.deployments import planning, services
+from panel.deployments.changes import Change
 from panel.deployments.models import (
     Blob,
     Deployment,
@@ -21,6 +22,7 @@ from panel.deployments.models import (
 )
 from panel.hosts.models import Engine, EngineInstall, Host, Layout
 from panel.websites import services as websites
+from panel.websites.models import Site
 from tests.deployments.made import carried_out, files, live, planned, shop
 from tests.support.cast import Cast, install
 
@@ -231,3 +233,21 @@ def test_a_listener_that_no_longer_fits_a_live_site_is_told_and_no_plan_is_made(
     server.save()
     with pytest.raises(ApplicationError, match="own listener Main has port 80 with TLS"):
         planned(people, other)
+
+
+def test_sites_that_change_are_left_out_on_their_own_server_alone(people: Cast) -> None:
+    """What another host's deployment takes over from this one stands here as long as this one's says nothing else."""
+    here, there = people.nginx, install(Host.objects.create(name="web-2", site_roots=["/srv/www"]), Engine.NGINX, "")
+    first, second = shop(people), shop(people, "blog")
+    live(people, first)
+    live(people, second)
+
+    def left(*changed: Site, **elsewhere: Site) -> list[str]:
+        changes = {here: [Change(site, None, None) for site in changed]}
+        changes |= {there: [Change(site, None, None) for site in elsewhere.values()]}
+        return [state.site.name for state in planning.live_states([here], changes)[here.pk]]
+
+    assert left() == ["blog", "shop"]
+    assert left(first) == ["blog"]
+    assert left(first, gone=second) == ["blog"]
+    assert left(first, second) == []
