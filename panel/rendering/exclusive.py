@@ -56,6 +56,11 @@ class Condition:
         """One expression for both, which finds its own at the same place and so keeps the captures."""
         return f"^{''.join(f'(?!{_anywhere(item)})' for item in self.but_not)}{_anywhere(self.own)}"
 
+    def to_the_end(self) -> str:
+        """The same, which takes the whole path."""
+        found = self.as_pattern()
+        return found if self.own.is_anchored and found.endswith("$") and not self.own.nocase else f"{found}(?s:.*)$"
+
     def below_root(self) -> str:
         """The same, for a section whose expression also sees targets as they came: it matches none without a first /.
 

@@ -107,16 +107,24 @@ def groups(engines: Sequence[Engine], batch: Sequence[Generated], root: Path) ->
 
 
 def known_departure(
-    engine: Engine, specs: Sequence[SiteSpec], install: InstallSpec, request: Request, beside: Beside, other: Answer
+    engine: Engine,
+    specs: Sequence[SiteSpec],
+    install: InstallSpec,
+    request: Request,
+    beside: Beside,
+    other: Answer,
+    before: Request | None = None,
 ) -> str:
-    """The name of the documented departure that the answer is, or nothing."""
+    """The name of the documented departure that the answer is, or nothing. `before`: the connection's request before
+    it."""
 
     def meets(asked: Request) -> Met:
         return met(specs, install, asked.host or "", specs[0].blocks[0].listens[0].port, asked.target)
 
     taken = beside.twins if engine.engine == "openlitespeed" else ()
     given = tuple((twin, answer, get, meets(twin.request)) for twin, answer, get in taken)
-    return explanation(engine.name, Case(request, beside.nginx, other, meets(request), given))
+    earlier = (before, meets(before)) if before is not None else None
+    return explanation(engine.name, Case(request, beside.nginx, other, meets(request), given, before=earlier))
 
 
 def departures(engines: Sequence[Engine], batch: Sequence[Generated], root: Path, port: int) -> Outcome:
@@ -142,11 +150,13 @@ def _compare(
     pairs: Iterable[tuple[Answer, Beside]],
 ) -> None:
     """`pairs`: the engine's answer and nginx's to each of the site's requests."""
+    before: Request | None = None
     for request, (answer, beside) in zip(item.requests, pairs, strict=True):
+        earlier, before = before, request
         found.compared += 1
         if not (what := difference(beside.nginx, answer)):
             continue
-        if name := known_departure(engine, specs, install, request, beside, answer):
+        if name := known_departure(engine, specs, install, request, beside, answer, earlier):
             found.known[f"{engine.name}: {name}"] += 1
         else:
             found.unexplained.append(Departure(engine.name, item.spec, request, what))

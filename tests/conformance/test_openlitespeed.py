@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from panel.rendering.explain import Request as Question
+from panel.rendering.explain import explain
+from panel.rendering.spec import Header, Listen, Location, ServerBlock, SiteSpec, Upstream, UpstreamServer
 from tests.conformance.concerned import Met
 from tests.conformance.explained import Case, explanation, fixed
 from tests.conformance.explained.twins import twins
@@ -62,6 +65,22 @@ def test_a_row_excuses_only_the_answer_that_it_says() -> None:
     assert not name(Answer(200, public, b"a"))
     assert not name(Answer(200, public, b"b"), *shown)
     assert not name(Answer(404, public, b"a"), *shown)
+
+
+def test_400_after_a_body_is_documented_only_where_it_was_longer_than_an_added_header() -> None:
+    page = b'<html style="height:100%">'
+
+    def name(body: str, *added: Header) -> str:
+        place = Location("", "/", "proxy", upstream="app", request_headers=added)
+        app = Upstream("app", (UpstreamServer("127.0.0.1:8000"),))
+        spec = SiteSpec("a", (ServerBlock((Listen(80),), locations=(place,)),), upstreams=(app,))
+        where = explain([spec], Question("http", "a.test", 80, "/"))
+        before = Request("/", "POST", body=body), Met(spec=spec, explained=where)
+        return explanation("openlitespeed", Case(Request("/"), Answer(200), Answer(400, {}, page), before=before))
+
+    assert name("x" * 20, Header("X-Own", "a")) == "after a body"
+    assert not name("x", Header("X-Own", "a"))
+    assert not name("x" * 20)
 
 
 def test_several_rows_make_one_answer() -> None:

@@ -108,6 +108,10 @@ class Interpolator:
         self.names = names
         self.uses_raw_uri = False
 
+    def of_the_rule(self) -> Interpolator:
+        """`$uri` is what the rule's pattern took, which is the whole path."""
+        return Interpolator(self.server_name, {**self.captures, "uri": "0"}, self.names)
+
     def in_expression(self, value: str, field: str) -> str:
         parts = variables.parse(value, field, captures=self.names)
         return "".join(

@@ -117,7 +117,9 @@ def rule(
 ) -> list[Directive]:
     """One rule: the location's expression, what it excludes, and further tests of files."""
     found: list[Directive] = []
-    if condition.alone and condition.but_not:
+    if condition.alone and any("$0" in subject for subject, _ in tests):
+        condition = Condition(exclusive.Expression(condition.to_the_end()), ())
+    elif condition.alone and condition.but_not:
         condition = Condition(exclusive.Expression(condition.as_pattern()), ())
     for item in condition.but_not:
         nocase = ["[NC]"] if item.nocase else []
@@ -176,9 +178,10 @@ def _try_files(
     missing: list[tuple[str, str]] = []
     found: list[Directive] = []
     comment = f"try_files of location {place.label}".replace("\n", " ")
+    names = words.of_the_rule() if condition.alone else words
     for number, item in enumerate(files):
         field = f"{at}/try_files/{number}"
-        subject = one_quote(file_of(place, item, root, words, field), field)
+        subject = one_quote(file_of(place, item, root, names, field), field)
         test = "-d" if item.endswith("/") else "-f"
         if item.rstrip("/") != "$uri":
             path = words.in_target(item, f"{at}/try_files/{number}")
@@ -224,7 +227,8 @@ def _no_folders(place: Place, condition: Condition, root: str, words: Interpolat
     if "$uri/" in place.location.try_files:
         return []
     field = f"{place.pointer}/try_files"
-    folder = one_quote(file_of(place, "$uri", root, words, field), field)
+    names = words.of_the_rule() if condition.alone else words
+    folder = one_quote(file_of(place, "$uri", root, names, field), field)
     comment = f"try_files of location {place.label}".replace("\n", " ")
     return rule(condition, [(folder, "-d")], "-", "[R=404,L]", place.pointer, comment)
 

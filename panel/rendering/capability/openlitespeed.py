@@ -206,6 +206,9 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
         missing("OpenLiteSpeed does not add headers to what PHP is asked", "none",
                 lambda context: context.owner.handler == "php"),
         differs("OpenLiteSpeed adds the header beside one of that name that the client sent", "both are passed on"),
+        differs("OpenLiteSpeed 1.9 takes the end of a body that came together with its request for the connection's "
+                "next request", "400 to what follows on that connection; leave this empty behind a proxy that shares "
+                "its connections among visitors", lambda context: context.owner.handler == "proxy"),
         missing("OpenLiteSpeed adds no headers to what is asked by a path that it has replaced", "none",
                 lambda context: _is_by_rule(context.owner)),
     ),

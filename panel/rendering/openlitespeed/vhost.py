@@ -12,12 +12,13 @@ from panel.rendering.errors import NotExpressible
 from panel.rendering.exclusive import Condition, Expression, conditions
 from panel.rendering.headers import check as check_headers
 from panel.rendering.locations import Locations, Place, locations_of
-from panel.rendering.openlitespeed import scripts, www
+from panel.rendering.openlitespeed import methods, scripts, www
 from panel.rendering.openlitespeed.apps import applications
 from panel.rendering.openlitespeed.cache import cached, module
 from panel.rendering.openlitespeed.context import context, header_line, prefixes_suffice, realm_name
 from panel.rendering.openlitespeed.hosts import folder, host_name, pool_app, upstream_app
 from panel.rendering.openlitespeed.quoting import path, value
+from panel.rendering.readers import Unreadable
 from panel.rendering.readers.openlitespeed import read
 from panel.rendering.spec import Header, InstallSpec, Location, ServerBlock, SiteSpec
 from panel.rendering.tree import Directive, Lines, Node, Raw, block, directive
@@ -159,7 +160,7 @@ def _php(found: Locations) -> list[Place]:
 
 def _rewrite(spec: SiteSpec, install: InstallSpec, number: int, found: Locations) -> list[Node]:
     source, rules = spec.blocks[number], list[Directive]()
-    root = document_root(spec, install, number)
+    root, refuses = document_root(spec, install, number), not _says_itself(source, "rewrite")
     server = source.names[0] if source.names else f"{spec.name}.invalid"
     for other, hosts in www.taken_over(spec.blocks, number):
         rules += _redirects_of(spec, other, hosts)
@@ -173,21 +174,49 @@ def _rewrite(spec: SiteSpec, install: InstallSpec, number: int, found: Locations
     if rewrites.are_used(source):
         rules += _rewritten(spec, source, found, chosen, server, number)
     for place, condition in chosen.items():
-        handlers.check(place.location, place.pointer)
-        rules += cached(place, condition)
-        if not _has_body(place.location):
-            words, fallback = rewriting.interpolator(place, server), _fixed_fallback(place, found)
-            rules += rewriting.rules(place, condition, root, words, ",QSD", fallback)
-        if place.location.handler == "proxy" and place.location.proxy_uri:
-            rules += _proxied(spec, place, condition)
-        if _php(found) and place.location.handler == "static" and place.location.match in ("=", "^~"):
-            rules += _no_scripts(place, condition)
+        rules += _of_place(spec, source, place, condition, found, root, server, refuses=refuses)
+    if refuses:
+        rules = [*methods.trace(source), *rules, *methods.rules(source, found, chosen, root)]
     if not rules:
         return []
     if any(RAW_URI in word for rule in rules for word in rule.args):
         rules = [*rewriting.RAW_URI_RULES, *rules]
     lines = Lines("rules", tuple(rewrite_line(rule) for rule in rules))
     return [block("rewrite", body=[directive("enable", 1), lines])]
+
+
+def _of_place(
+    spec: SiteSpec,
+    source: ServerBlock,
+    place: Place,
+    condition: Condition,
+    found: Locations,
+    root: str,
+    server: str,
+    *,
+    refuses: bool,
+) -> list[Directive]:
+    """`refuses`: methods that files do not take."""
+    handlers.check(place.location, place.pointer)
+    rules = cached(place, condition)
+    if not _has_body(place.location):
+        words, fallback = rewriting.interpolator(place, server), reach.by_fallback(place, found)
+        if refuses:
+            rules += methods.before_fallback(source, place, condition, root, fallback)
+        rules += rewriting.rules(place, condition, root, words, ",QSD", _fixed(fallback))
+    if place.location.handler == "proxy" and place.location.proxy_uri:
+        rules += _proxied(spec, place, condition)
+    if _php(found) and place.location.handler == "static" and place.location.match in ("=", "^~"):
+        rules += _no_scripts(place, condition)
+    return rules
+
+
+def _says_itself(source: ServerBlock, name: str) -> bool:
+    """Whether the block's raw directives have this block; what cannot be read is refused later."""
+    try:
+        return name in {item.name for item in read(source.snippet)}
+    except Unreadable:
+        return False
 
 
 def _rewritten(
@@ -239,9 +268,8 @@ def _for_hosts(line: Directive, hosts: str) -> list[Directive]:
     return [asked, line] if line.name == "RewriteRule" else [line]
 
 
-def _fixed_fallback(place: Place, found: Locations) -> Place | None:
+def _fixed(fallback: Place | None) -> Place | None:
     """Rules run once, so a fallback that is an answer by rule is that very answer."""
-    fallback = reach.by_fallback(place, found)
     return fallback if fallback is not None and fallback.location.handler == "return" else None
 
 

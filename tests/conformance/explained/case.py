@@ -14,7 +14,8 @@ from tests.conformance.wire import Answer, Request
 @dataclass(frozen=True)
 class Case:
     """`twins`: what nginx answers to each request that OpenLiteSpeed may take this for, to the same with GET, and
-    what it meets. `get`: the second, where `nginx` is the first."""
+    what it meets. `get`: the second, where `nginx` is the first. `before`: the request before it on the connection,
+    and what that met."""
 
     request: Request
     nginx: Answer
@@ -22,6 +23,7 @@ class Case:
     met: Met = field(default_factory=Met)
     twins: tuple[tuple[Twin, Answer, Answer, Met], ...] = ()
     get: Answer | None = None
+    before: tuple[Request, Met] | None = None
 
     @property
     def statuses(self) -> tuple[int, int]:

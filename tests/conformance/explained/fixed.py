@@ -27,6 +27,7 @@ _METHODS, _INDEX, _SERVER = (
 )
 _PAGE = "<!DOCTYPE html>"
 _CACHE = "OpenLiteSpeed keeps an answer also where the application says"
+_FALLBACK = "OpenLiteSpeed chooses the fallback before it asks who may come in"
 _STALE = "OpenLiteSpeed gives an expired answer only while another request"
 CASES: Mapping[str, Sequence[Otherwise]] = {
     "static": (Otherwise("folder without an index file", ("GET /empty/",), 404, "my 404"),),
@@ -60,11 +61,10 @@ CASES: Mapping[str, Sequence[Otherwise]] = {
         Otherwise(_INDEX, ("GET /manual/",), 200, "manual page"),
         Otherwise(_INDEX, ("GET /media/",), 200, "gif in root"),
     ),
-    "posted": (Otherwise(_METHODS, ("POST /to-docs",), 200, "docs home"),),
-    "methods": (
-        Otherwise(_METHODS, ("POST /found/a.txt", "OPTIONS /found/a.txt"), 200, "a"),
-        Otherwise(_METHODS, ("PUT /found/a.txt", "DELETE /found/a.txt", "TRACE /found/a.txt"), 501, _PAGE),
+    "rewrites": (
+        Otherwise("OpenLiteSpeed's fixed answers of status 2xx are files: only", ("GET /home",), 200, "home"),
     ),
+    "fallbacks": (Otherwise(_FALLBACK, ("GET /other/none",), 200, "GET /other/none"),),
     "paths": (Otherwise("absolute form", ("GET http://a.test/ab",), 200, "GET http://a.test/ab host=a.test "),),
     "fallbacks-after-access": (Otherwise(_METHODS, ("OPTIONS /photos/1999-me.jpg",), 200, "photo"),),
 }

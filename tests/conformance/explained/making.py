@@ -56,13 +56,26 @@ def methods(case: Case) -> Answer | None:
         return None if method in ("POST", "OPTIONS") else _error(case, 501)
     if case.nginx.status != 405 or case.get is None:
         return None
-    if method == "TRACE" and case.other.status == 200 and case.other.headers.get("x-app"):
-        return altered(case.get, body=re.sub(rb"\bGET\b", b"TRACE", case.get.body, count=1))
+    if case.other.status == 405:
+        refused = headers_of_rules(replace(case, nginx=_error(case, 405)))
+        where = case.other.headers.get("location", "")  # a path that was rewritten
+        moved = refused and case.met.path != case.path and where.endswith(case.met.path)
+        return altered(refused, location=where) if refused and moved else refused
     given = (*_SENT, 403) if case.other.status == 501 else _SENT  # the folder is there, if nothing that it shows
     if method in ("POST", "OPTIONS") or case.get.status not in given:
         return case.get
-    own = _own_headers(case) if method == "TRACE" else {}  # which nginx refuses before it looks at the location
-    return altered(_error(case, 501), cache_control=None, **own)
+    return altered(_error(case, 501), cache_control=None)
+
+
+def after_a_body(case: Case) -> Answer | None:
+    """The body of the request before is longer than the header line that was added to it."""
+    if case.before is None or case.other.status != 400:
+        return None
+    request, met = case.before
+    location = met.location
+    added = location.request_headers if location and location.handler == "proxy" else ()
+    length = sum(len(f"{header.name}: {header.value}\r\n") for header in added)
+    return _error(case, 400) if added and len(request.body) > length else None
 
 
 def folder_without_index(case: Case) -> Answer | None:
@@ -144,9 +157,12 @@ def _leads_to(case: Case, target: str) -> bool:
 def final_dots(case: Case) -> Answer | None:
     """`__` stands for the dots, where they are not said again."""
     path, mark, query = case.request.target.partition("?")
-    dotted = re.sub(r"/(_{1,2})$", lambda found: "/" + "." * len(found[1]), path)
-    leads = any(_leads_to(case, f"{name}/{mark}{query}") for name in (path, dotted))
-    if dotted == path or not leads:
+
+    def dotted(text: str) -> str:
+        return re.sub(r"/(_{1,2})$", lambda found: "/" + "." * len(found[1]), text)
+
+    leads = any(_leads_to(case, f"{name}/{mark}{query}") for name in (path, dotted(path), dotted(case.met.path)))
+    if dotted(path) == path or not leads:
         return None
     return altered(_error(case, 301), location=case.other.headers["location"], **_own_headers(case))
 
@@ -156,13 +172,6 @@ def of_no_file(case: Case) -> Answer | None:
     missing = case.other.status == 404 and re.search("%25[g-zG-Z]", case.request.target)
     refused = case.other.status in (403, 404) and "%3F" in case.request.target
     return _error(case, case.other.status) if missing or refused else None
-
-
-def unresolved(case: Case) -> Answer | None:
-    """The fallback instead of what the resolved path leads to."""
-    owners = [owner for owner in (case.met.location, case.met.block) if owner]
-    tries = any(owner.try_files for owner in owners)
-    return case.other if tries and re.search(r"/(\.\.|%2e%2e)/", case.request.target, re.I) else None
 
 
 def missing_script(case: Case) -> Answer | None:
@@ -269,7 +278,12 @@ def index_here(case: Case) -> Answer | None:
 
 def open_fallback(case: Case) -> Answer | None:
     """What the fallback answers, whoever may come in."""
-    return case.other if case.nginx.status in (401, 403) and case.other.status in _SENT else None
+    location = case.met.location
+    path = location.try_files[-1].partition("?")[0].removeprefix("/") if location and location.try_files else ""
+    if case.nginx.status not in (401, 403) or case.other.status not in _SENT or path not in FILES:
+        return None
+    own = case.other.body == FILES[path].encode() or f" file={path.rpartition('/')[2]} ".encode() in case.other.body
+    return case.other if own or not case.other.body else None
 
 
 def status_first(case: Case) -> Answer | None:
@@ -280,18 +294,36 @@ def status_first(case: Case) -> Answer | None:
 
 def path_as_it_came(case: Case) -> Answer | None:
     ours, theirs = (answer.headers.get("location", "") for answer in (case.other, case.nginx))
-    path = case.met.path.encode(errors="surrogateescape").decode("latin-1")
+    path = (
+        case.met.path.encode(errors="surrogateescape").decode("latin-1").partition("\n")[0]
+    )  # nginx's header ends there
     as_it_came = theirs.replace(path, case.request.target.partition("?")[0]) if path else theirs
     return altered(case.nginx, location=ours) if ours and _encoded(as_it_came) == _encoded(ours) else None
 
 
 def serves_files(case: Case) -> Answer | None:
     """A fixed answer that cannot be said: the location serves files."""
-    location = case.met.location
+    location, path = case.met.location, case.met.path.removeprefix("/")
     cannot = location is not None and location.handler == "return" and (location.return_code or 0) < 300
-    if not cannot or answers.is_file(location) or (case.other.status >= 500 and case.other.status != 501):  # type: ignore[arg-type]
+    if location is None or not cannot or answers.is_file(location):
         return None
-    return case.other
+    pages = {page.uri[1:] for page in (case.met.block.error_pages if case.met.block else ())}
+    folder = f"{path.rstrip('/')}/" if path.rstrip("/") else ""
+    texts = [FILES[name].encode() for name in (path, *_indexes(case, path), *pages) if name in FILES]
+    is_folder = any(name.startswith(folder) for name in FILES)
+    status, body, head = case.other.status, case.other.body, case.request.method == "HEAD"
+    if status in (200, 206, 304):
+        sent = path in FILES or (is_folder and path == folder)
+        return case.other if sent and (head or any(body in text for text in texts) or b" file=" in body) else None
+    if status == 301:
+        return case.other if is_folder and path != folder else None
+    missing = status in (403, 404, 405, 416, 501) and (head or _OWN in body or any(body == text for text in texts))
+    return case.other if missing else None
+
+
+def _indexes(case: Case, path: str) -> list[str]:
+    names = (case.met.block.index if case.met.block else ()) or ("index.html",)
+    return [f"{path}{name}" for name in names] if not path or path.endswith("/") else []
 
 
 def final_ampersand(case: Case) -> Answer | None:

@@ -86,9 +86,16 @@ COMPRESSION = Departs(
 )
 ROWS = (
     Departs(
+        "after a body",
+        "Where a location adds request headers, the end of a body that came together with its request is taken for the "
+        "connection's next request; what follows is answered with 400.",
+        making.after_a_body,
+    ),
+    Departs(
         "methods of files",
-        "Files are sent for POST and OPTIONS as for GET; other methods are answered with 501 where there is a file, "
-        "else as GET is, and with 400 where they are unknown. TRACE reaches applications. nginx answers all with 405.",
+        "A method that files do not take is refused without the site's headers, an unknown one with 400. Where a "
+        "location asks who may come in, and for error pages, files are sent for POST and OPTIONS as for GET; other "
+        "methods are answered with 501 where there is a file, else as GET is. nginx answers all with 405.",
         making.methods,
     ),
     Departs(
@@ -110,18 +117,6 @@ ROWS = (
     ),
     Departs("folder", "", making.final_dots),
     Departs("no file", "", making.of_no_file),
-    Departs(
-        "encoded line feed",
-        "In a path with %0A, $ in a location's expression matches at the very end only; on nginx also before a final "
-        "line feed.",
-        lambda case: case.other if "%0A" in case.request.target else None,
-    ),
-    Departs(
-        "dots of a fallback",
-        "A path with .. in it is looked for as it came before a fallback is chosen: where the folder before the dots "
-        "is not there, the fallback answers. nginx resolves it first.",
-        making.unresolved,
-    ),
     Departs(
         "missing script",
         "Whether a script is there is asked before who may come in, so that it is 404 where nginx answers 401 or 403; "

@@ -1,0 +1,171 @@
+"""Methods that files do not take, refused with 405 as nginx does: OpenLiteSpeed sends a file for POST and OPTIONS too.
+
+nginx refuses TRACE wherever it leads; the others once the location, and the fallback of its try_files, are known. A
+location that asks who may come in is left out: rules run before it asks, and nginx's 401 or 403 comes before the 405.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+from panel.rendering import exclusive, handlers, reach
+from panel.rendering.apache import rewriting
+from panel.rendering.apache.quoting import one_quote, rewrite_regex, target
+from panel.rendering.exclusive import Condition
+from panel.rendering.locations import Locations, Place
+from panel.rendering.openlitespeed import scripts
+from panel.rendering.spec import Location, ServerBlock
+from panel.rendering.tree import Directive, directive
+
+_OTHERS = directive("RewriteCond", "%{REQUEST_METHOD}", "!^(?:GET|HEAD)$", comment="Files take GET and HEAD")
+_NOT_POST = directive("RewriteCond", "%{REQUEST_METHOD}", "!=POST", "[OR]")
+_REFER_BACK = re.compile(r"\\[1-9]|\\g\{?-?\d|\(\?[&R\d]")
+
+
+@dataclass(frozen=True)
+class _Files:
+    """How the files of some locations are found: `name` in a rule's words, the index files that POST to a folder would
+    be given, and whether what is not there is 404 (`=404`), to a folder as well (`$uri =404`)."""
+
+    name: str
+    indexes: tuple[str, ...]
+    must_be: str = ""
+    alone: Place | None = None
+
+
+def trace(block: ServerBlock) -> list[Directive]:
+    """Refused whoever would answer."""
+    return [
+        directive("RewriteCond", "%{REQUEST_METHOD}", "=TRACE"),
+        directive("RewriteRule", f"^{_no_pages(block)}", "-", "[R=405,L]"),
+    ]
+
+
+def rules(block: ServerBlock, found: Locations, chosen: dict[Place, Condition], root: str) -> list[Directive]:
+    """For what no rule before has answered or led elsewhere: a rule for all files that are found in the same way."""
+    if any(_REFER_BACK.search(place.pattern) for place in found.regexes):
+        return []  # such an expression cannot stand among others
+    groups: dict[_Files, list[Place | None]] = {}  # None: what no location is for
+    for place in chosen:
+        if _refuses(place.location) and not _is_captured(place):
+            groups.setdefault(_files(block, found, place, root), []).append(place)
+    if not any(map(_is_all, chosen)):
+        groups.setdefault(_files(block, found, None, root), []).append(None)
+    lines: list[Directive] = []
+    for files, places in groups.items():
+        if any(not _fits(word) for word in (files.name, *files.indexes)):
+            continue  # a name that no rule can hold
+        rest = any(place is None or _is_all(place) for place in places)
+        pattern = _others(chosen, places) if rest else _these(chosen, places)
+        lines += _rule(files, f"^{_no_pages(block)}{pattern[1:]}")
+    return lines
+
+
+def before_fallback(
+    block: ServerBlock, place: Place, condition: Condition, root: str, fallback: Place | None
+) -> list[Directive]:
+    """Where the fallback of try_files is a file, it is refused instead; rules run only once."""
+    if fallback is None or not (_refuses(place.location) and _refuses(fallback.location)) or place.location.alias:
+        return []
+    lines = [_OTHERS]
+    if "$uri/" in place.location.try_files:
+        name = f"{target((place.location.root or root).rstrip('/'))}$0"
+        lines += [_NOT_POST, directive("RewriteCond", one_quote(name, f"{place.pointer}/try_files"), "!-d")]
+    pattern = f"^{_no_pages(block)}{_these({place: condition}, [place])[1:]}"
+    pattern = rewrite_regex(pattern, f"{place.pointer}/pattern")
+    return [*lines, directive("RewriteRule", pattern, "-", "[R=405,L]")]
+
+
+def _no_pages(block: ServerBlock) -> str:
+    """Error pages are asked for by the method of the request; a second refusal would be a second answer to it."""
+    pages = dict.fromkeys(page.uri.partition("?")[0] for page in block.error_pages if page.uri.startswith("/"))
+    return "".join(f"(?!{exclusive.quote(page)}$)" for page in pages)
+
+
+def _fits(name: str) -> bool:
+    return not ('"' in name and "'" in name) and "${" not in name and "\n" not in name
+
+
+def _refuses(source: Location) -> bool:
+    return source.handler == "static" and not handlers.asks_access(source)
+
+
+def _is_all(place: Place) -> bool:
+    return place.is_prefix and place.pattern == "/"
+
+
+def _is_captured(place: Place) -> bool:
+    """Its folder is made of parts of the path."""
+    return bool(place.location.alias) and place.is_regex
+
+
+def _files(block: ServerBlock, found: Locations, place: Place | None, root: str) -> _Files:
+    indexes = _indexes(block, found, place)
+    if place is None:
+        return _Files(f"{target(root.rstrip('/'))}$0", indexes)
+    source = place.location
+    tries = source.try_files
+    missing = tries and tries[-1] == "=404" and {item.rstrip("/") for item in tries[:-1]} == {"$uri"}
+    must_be = ("folder" if "$uri/" in tries else "file") if missing else ""
+    if source.alias:
+        name = target(source.alias) + ("$1" if place.is_prefix else "")
+        return _Files(name, indexes, must_be, alone=place)
+    return _Files(f"{target((source.root or root).rstrip('/'))}$0", indexes, must_be)
+
+
+def _indexes(block: ServerBlock, found: Locations, place: Place | None) -> tuple[str, ...]:
+    """Up to the first that is a script, or none where another location would answer them."""
+    others = reach.by_index(block, found).get(place, frozenset())
+    root = place.location.root if place else ""
+    if any(
+        not _refuses(other.location) or (other.location.root, other.location.alias) != (root, "")
+        for other in others
+        if other
+    ):
+        return ()
+    suffixes = {
+        suffix for item in found.places if item.location.handler == "php" for suffix in scripts.suffixes(item.location)
+    }
+    names: list[str] = []
+    for name in reach.index_names(block, place):
+        if name.rpartition(".")[2] in suffixes:
+            break
+        names.append(name)
+    return tuple(names)
+
+
+def _these(chosen: dict[Place, Condition], group: list[Place | None]) -> str:
+    """The whole path is the rule's $0; what follows an aliased prefix its $1."""
+    places = [place for place in group if place is not None]
+    if len(places) == 1 and places[0].location.alias:
+        return rewriting.with_rest(places[0], chosen[places[0]]).as_pattern()
+    return f"^(?={'|'.join(_bare(chosen[place]).as_pattern()[1:] for place in places)})(?s:.*)$"
+
+
+def _others(chosen: dict[Place, Condition], places: list[Place | None]) -> str:
+    """All paths but those of other locations; of these, rules have answered before what is refused or redirected."""
+    left = [place for place in chosen if place not in places and not _is_answered(place.location)]
+    return f"^{''.join(f'(?!{_bare(chosen[place]).as_pattern()[1:]})' for place in left)}(?s:.*)$"
+
+
+def _is_answered(source: Location) -> bool:
+    return source.handler == "return" and (source.return_code or 0) >= 300
+
+
+def _bare(condition: Condition) -> Condition:
+    """Without captures, so that it can stand among others."""
+    return replace(condition, own=replace(condition.own, text=exclusive.uncaptured(condition.own.text)))
+
+
+def _rule(files: _Files, pattern: str) -> list[Directive]:
+    name = files.name
+    tests = [_OTHERS, _NOT_POST]
+    last = [directive("RewriteCond", name, "-f")]
+    last += [directive("RewriteCond", f"{name}./{target(index)}", "-f") for index in files.indexes]
+    tests += [replace(test, args=(*test.args, "[OR]")) for test in last[:-1]] + last[-1:]
+    if files.must_be == "folder":
+        tests += [directive("RewriteCond", name, "-f", "[OR]"), directive("RewriteCond", name, "-d")]
+    elif files.must_be:
+        tests.append(directive("RewriteCond", name, "-f"))
+    return [*tests, directive("RewriteRule", rewrite_regex(pattern, "/locations"), "-", "[R=405,L]")]
