@@ -15,7 +15,14 @@ from django.db import connections, models, router, transaction
 from django.db.models.constants import OnConflict
 
 # Of these, text, numbers and None are what the database takes.
-_PLAIN = {models.CharField, models.TextField, models.PositiveIntegerField, models.IntegerField, models.ForeignKey}
+_PLAIN = {
+    models.CharField,
+    models.TextField,
+    models.PositiveIntegerField,
+    models.IntegerField,
+    models.ForeignKey,
+    models.OneToOneField,
+}
 _AT_ONCE = 500  # rows of one statement
 
 

@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from agents.protocol import ApplyResult, StepEvent
 from panel.audit.services import audit_record, audit_record_all, snapshot
+from panel.core.inserting import rows_insert
 from panel.deployments import steps
 from panel.deployments.guards import history_forget
 from panel.deployments.main_config import main_done
@@ -127,15 +128,12 @@ def _succeeded(ends: Sequence[End]) -> None:
     if not ends:
         return
     now = timezone.now()
-    InstallState.objects.bulk_create(
-        [
-            InstallState(install_id=install, files=files, updated_at=now)
-            for end in ends
-            for install, files in end.install_files.items()
-        ],
-        update_conflicts=True,
-        unique_fields=["install"],
-        update_fields=["files", "updated_at"],
+    rows_insert(
+        InstallState,
+        ["install", "main_files", "files", "updated_at"],
+        [(install, [], files, now) for end in ends for install, files in end.install_files.items()],
+        unique=["install"],
+        update=["files", "updated_at"],
     )
     deployments = {end.deployment.pk: end.deployment for end in ends}
     items = list(DeploymentItem.objects.filter(deployment__in=deployments))
@@ -180,14 +178,9 @@ def _states_set(items: Sequence[DeploymentItem], deployments: Mapping[int, Deplo
         if item.previous_id and not item.revision_id and deployments[item.deployment_id].kind == DeploymentKind.MOVE:
             continue  # taken off here after it was put up elsewhere: its state says where
         status = SiteStatus.LIVE if item.revision_id else SiteStatus.DISABLED
-        stands = {"revision_id": item.revision_id, "resting_id": item.rests_id}
-        states.append(SiteState(site_id=item.site_id, status=status, deployed_at=now, **stands))
-    SiteState.objects.bulk_create(
-        states,
-        update_conflicts=True,
-        unique_fields=["site"],
-        update_fields=["status", "revision", "resting", "deployed_at", "last_failure"],
-    )
+        states.append((item.site_id, status, item.revision_id, item.rests_id, now, None))
+    columns = ["status", "revision", "resting", "deployed_at", "last_failure"]
+    rows_insert(SiteState, ["site", *columns], states, unique=["site"], update=columns)
 
 
 def _drift_close(items: Sequence[DeploymentItem], deployments: Mapping[int, Deployment]) -> None:

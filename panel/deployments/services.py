@@ -17,6 +17,7 @@ from panel.accounts.models import User
 from panel.accounts.permissions import Action, require_each
 from panel.audit.services import audit_record_all
 from panel.core.errors import ApplicationError
+from panel.core.inserting import rows_insert
 from panel.deployments.changes import Change
 from panel.deployments.confirming import (
     ACTIVE,
@@ -112,18 +113,12 @@ def _plan_and_store(
             Deployment(host=host, kind=kind, batch=batch, plan=plan, requested_by=actor)
             for host, plan in zip(hosts, plans, strict=True)
         )
-        DeploymentItem.objects.bulk_create(
-            DeploymentItem(
-                deployment=row,
-                site=change.site,
-                revision=change.new,
-                previous=change.old,
-                rests=change.rests,
-                rested=change.rested,
-            )
+        items = [
+            [row.pk, *(part and part.pk for part in (change.site, change.new, change.old, change.rests, change.rested))]
             for row in rows
             for change in hosts[row.host]
-        )
+        ]
+        rows_insert(DeploymentItem, ["deployment", "site", "revision", "previous", "rests", "rested"], items)
         named = [(row, {"kind": kind, "sites": [change.site.name for change in hosts[row.host]]}) for row in rows]
         audit_record_all(actor=actor, action="deployment.plan", targets=[(row, None, after) for row, after in named])
     return rows

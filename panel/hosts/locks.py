@@ -15,10 +15,12 @@ from django.db import transaction
 from django.utils import timezone
 
 from panel.core.errors import ApplicationError
+from panel.core.inserting import rows_insert
 from panel.hosts.models import Host, HostLock
 
 LEASE = timedelta(seconds=120)
 POLL_S = 0.2
+_HELD = ("holder", "expires_at")
 
 
 class HostBusy(ApplicationError):
@@ -52,7 +54,8 @@ class HeldLocks:
                 rows = _locked(wanted)
             busy = {host: rows[host.pk].holder for host in wanted if not _is_free(rows[host.pk], wanted[host], now)}
             free = {host: holder for host, holder in wanted.items() if host not in busy}
-            _store(HostLock(host=host, holder=holder, expires_at=now + LEASE) for host, holder in free.items())
+            values = [(host.pk, holder, now + LEASE) for host, holder in free.items()]
+            rows_insert(HostLock, ["host", *_HELD], values, unique=["host"], update=_HELD)
         self._holders |= free
         return {host: HostBusy(host, holder) for host, holder in busy.items()}
 
@@ -109,9 +112,3 @@ def _locked(hosts: Collection[Host]) -> dict[int, HostLock]:
 
 def _is_free(row: HostLock, holder: str, now: datetime) -> bool:
     return row.holder in ("", holder) or row.expires_at is None or row.expires_at < now
-
-
-def _store(rows: Iterator[HostLock]) -> None:
-    HostLock.objects.bulk_create(
-        rows, update_conflicts=True, unique_fields=["host"], update_fields=["holder", "expires_at"]
-    )
