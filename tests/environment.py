@@ -37,6 +37,15 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "panel.settings")
 TOGETHER = {"tests/accounts/test_setup.py", "tests/browser/test_main_journey.py"}
 
 
+# Files that take longest come first, the longest before the others: what begins last is waited for by idle processes.
+LONGEST = [
+    "tests/browser/test_main_journey.py",
+    "tests/browser/test_every_page.py",
+    "tests/browser/test_trials.py",
+    "tests/browser/test_traffic.py",
+]
+
+
 # What pytest-django opens the database for.
 DATABASE_FIXTURES = {"db", "transactional_db", "live_server"}
 
@@ -88,6 +97,7 @@ def pytest_runtestloop() -> None:
 
 @pytest.hookimpl(trylast=True)  # the database fixtures of marked tests are known by then
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    items.sort(key=_rank)
     if not config.getoption("--cluster"):
         return
     chosen = [item for item in items if is_for_cluster(item)]
@@ -97,6 +107,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         chosen = [item for item in chosen if item.nodeid not in superfluous]
     config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
     items[:] = chosen
+
+
+def _rank(item: pytest.Item) -> int:
+    file = item.nodeid.partition("::")[0]
+    return LONGEST.index(file) if file in LONGEST else len(LONGEST)
 
 
 def is_for_cluster(item: pytest.Item) -> bool:
