@@ -30,6 +30,7 @@ def result(run: Run) -> dict[str, Any]:
     drawn += [pictures.over_time(rounds, 1), pictures.over_time(rounds, 2)]
     return {
         "rounds": selectors.rounds_brief(run),
+        "remarks": remarks(rounds),
         "figures": figure_rows(targets),
         "verdicts": verdicts(run.summary),
         "charts": [chart for chart in drawn if chart is not None],
@@ -39,6 +40,11 @@ def result(run: Run) -> dict[str, Any]:
         "hosts": run.fingerprint.get("hosts", {}),
         "network": links.measured_words(run.fingerprint["network"]) if run.fingerprint.get("network") else "",
     }
+
+
+def remarks(rounds: list[Measured]) -> list[str]:
+    """What was seen beside the figures, and in which round: requests that hung, pools that were full."""
+    return [f"{measured.label}, round {measured.number}: {words}" for measured in rounds for words in measured.remarks]
 
 
 def stands_in(run: Run) -> bool:

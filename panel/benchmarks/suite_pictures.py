@@ -46,7 +46,7 @@ def _rows(suite: Suite, setups: Sequence[Setup], outcome: Outcome) -> list[dict[
         for server in published.servers(suite.slug):
             value = printed_value(suite, case, server)
             if value is not None:
-                label = f"{server} {ELSEWHERE}"
+                label = f"{published.named(server)} {ELSEWHERE}"
                 rows.append(
                     {"group": place, "label": label, "published": True, "value": value, "low": None, "high": None}
                 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from panel.benchmarks import pictures, selectors, suite_pictures, suite_tables
+from panel.benchmarks import pictures, results, selectors, suite_pictures, suite_tables
 from panel.benchmarks.charts import Chart
 from panel.benchmarks.models import Run, RunStatus, SuiteRun
 from panel.benchmarks.suite_tables import Outcome, Table
@@ -135,8 +135,7 @@ def remarks(runs: list[Run], group: list[Outcome]) -> list[str]:
         )
         said += [f"{name}{failed}: {run.error}"] if run.status == RunStatus.FAILED else []
         said += [f"{name}{unsound}: {reason}" for reason in run.reasons]
-        for measured in outcome.rounds:
-            said += [f"{name}{measured.label}, round {measured.number}: {words}" for words in measured.remarks]
+        said += [f"{name}{words}" for words in results.remarks(outcome.rounds)]
     return list(dict.fromkeys(said))
 
 

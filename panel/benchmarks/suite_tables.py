@@ -136,7 +136,13 @@ def _rounds(suite: Suite, setups: Sequence[Setup], group: Sequence[Outcome]) -> 
     known = {setup.published for setup in setups}
     for server in printed.get("average", {}):
         if server not in known:
-            rows.append([Cell(server, detail=PUBLISHED), *[NONE] * (case.rounds + 3), *_printed(printed, server)])
+            rows.append(
+                [
+                    Cell(published.named(server), detail=PUBLISHED),
+                    *[NONE] * (case.rounds + 3),
+                    *_printed(printed, server),
+                ]
+            )
     head = ["Server", *(f"Round {number}" for number in range(1, case.rounds + 1)), "Average", "Rating"]
     head += ["Median, interval", "Published average", "Published rating"]
     return Table(case.source, case.title, head, rows, "Requests a second; rating: 100 x average / slowest average.")
@@ -170,7 +176,12 @@ def _grid(suite: Suite, setups: Sequence[Setup], group: Sequence[Outcome]) -> Ta
             )
         rows.append(cells)
     unit = BY_NAME[first.figure].unit
-    head = ["Link", "Protocol", *(setup.label for setup in setups), *(f"{name}, published" for name in servers)]
+    head = [
+        "Link",
+        "Protocol",
+        *(setup.label for setup in setups),
+        *(f"{published.named(name)}, published" for name in servers),
+    ]
     return Table(first.source, first.title.split(":")[0], head, rows, f"{BY_NAME[first.figure].label} in {unit}.", 2)
 
 

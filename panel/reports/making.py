@@ -122,6 +122,7 @@ def _figures(run: Run) -> Section:
     head = ["Figure", *(target["label"] for target in targets)]
     note = "Median of the rounds, and the interval that holds the true one as surely as the rounds can tell."
     remarks = [_verdict(words) for words in results.verdicts(run.summary)]
+    remarks += results.remarks(selectors.measured_rounds(run))
     return Section("Figures", [Table("Figures", head, rows, note)], remarks=remarks)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import html
 import io
 import json
 import re
@@ -17,6 +18,7 @@ from panel.benchmarks.models import Run, RunStatus, Scenario
 from panel.benchmarks.quick import QUICK
 from panel.benchmarks.services import run_create
 from panel.hosts.models import EngineInstall, Host
+from panel.reports import making
 from panel.websites.models import Site
 from panel.websites.services import site_update
 from tests.benchmarks.conftest import deployed, make_site
@@ -42,6 +44,16 @@ def second(team: Team, install: EngineInstall) -> Site:
 @pytest.fixture
 def run(operator: User, scenario: Scenario, site: Site, second: Site) -> Run:
     return finished_run(operator, scenario, [site, second])
+
+
+def test_a_result_tells_which_round_had_requests_that_hung(operator: User, run: Run) -> None:
+    hung = "Single requests hung: the longest took 8.1 s, the mean one 120 ms."
+    row = run.targets.get(position=1).rounds.get(number=2)
+    row.metrics["remarks"] = [hung]
+    row.save()
+    said = f"{row.target.label}, round 2: {hung}"
+    assert said in html.unescape(text(signed_in(operator), reverse("benchmarks:detail", args=[run.uuid])))
+    assert said in making.run_document(run, []).sections[0].remarks
 
 
 # --- empty pages name the next action ---

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
 import threading
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from django.conf import LazySettings
@@ -11,17 +13,19 @@ from django.db import connection
 from django.urls import reverse
 from django.utils import timezone
 
-from panel.accounts.models import User
+from panel.accounts.models import Team, User
 from panel.benchmarks import execution
 from panel.benchmarks.models import Round, Run, RunStatus, Scenario
 from panel.benchmarks.services import run_cancel, run_create, run_repeat, scenario_create
 from panel.hosts.claims import Attempt
 from panel.hosts.locks import host_lock
-from panel.hosts.models import HostLock
-from tests.benchmarks.conftest import QUICK, Stand, deployed
+from panel.hosts.models import EngineInstall, Host, HostLock, Layout
+from tests.benchmarks.conftest import QUICK, Stand, deployed, make_site
 from tests.support.cast import signed_in
+from tests.support.gallop import GallopInstance
 from tests.support.netem import load_binary
 from tests.support.php import PhpFpm
+from tests.support.ports import free_port
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -106,6 +110,35 @@ def test_a_rate_is_kept_by_the_panels_own_generator_and_the_page_says_so(
     assert row.metrics["requests"] == 40 and 0.9 < row.metrics["duration_s"] < 20, "40 at 2 x 20 /s"
     page = signed_in(operator).get(reverse("benchmarks:detail", args=[run.uuid])).content.decode()
     assert "gallop-load" in page and "open loop" in page and "closed loop" not in page
+
+
+@pytest.mark.any_database
+def test_a_site_is_measured_by_http3_whatever_h2load_the_host_has(
+    operator: User, host: Host, team: Team, server_root: Path, settings: LazySettings
+) -> None:
+    settings.LOAD_BINARY, settings.LOCAL_HOST_ROOT = load_binary(), server_root / "host"
+    port, server = free_port(), GallopInstance(server_root)
+    argv = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=quick.example"
+    files = ["-keyout", f"{server_root}/key.pem", "-out", f"{server_root}/cert.pem"]
+    subprocess.run([*argv.split(), *files], check=True, capture_output=True)
+    (server_root / "conf.d" / "site.conf").write_text(
+        f"server {{ listen 127.0.0.1:{port} ssl; listen 127.0.0.1:{port} quic reuseport; return 200 ok;\n"
+        f"  ssl_certificate {server_root}/cert.pem; ssl_certificate_key {server_root}/key.pem; }}\n"
+    )
+    values = {"engine": "native", "layout": Layout.CONF_D, "version": "0.1.0", "paths": server.paths}
+    site = make_site("quick", team, EngineInstall.objects.create(host=host, **values), port, tls=True)
+    site.blocks.get().listens.update(http3=True)
+    deployed(site)
+    arguments = {"requests": 100, "concurrency": 2, "streams": 5, "protocol": "h3", "tls": True}
+    load = {"tool": "h2load", "arguments": arguments, "paths": ["/"], "rounds": 1, "warmup_s": 0}
+    scenario = scenario_create(actor=operator, name="QUIC", **load)
+    with server:
+        run = executed(run_create(actor=operator, scenario=scenario, sites=[site]))
+    assert run.error == "", run.error
+    row = Round.objects.get(target__run=run)
+    speaks = run.fingerprint["hosts"]["here"]["tools"]["h2load"]["h3"]
+    assert row.argv[0] == ("h2load" if speaks else "gallop-load")
+    assert (row.metrics["requests"], row.metrics["failed"], row.metrics["non2xx"]) == (100, 0, 0)
 
 
 @pytest.mark.any_database

@@ -75,7 +75,7 @@ def test_small_static_files_by_one_click(operator: User, servers: Host) -> None:
         assert min(cells["Rating"].value for cells in ours) == 100
         assert ours[4]["Published rating"].value is None, "nobody published gallop"
     page = result_page(client, row)
-    for words in ("Shortened for a first look", "9,442", "Published average", "litespeed (published)", "dual Athlon"):
+    for words in ("Shortened for a first look", "9,442", "Published average", "LiteSpeed (published)", "dual Athlon"):
         assert words in page, words
     versions = {install.engine: install.version for install in servers.installs.all()}
     assert f"Apache, event {versions['apache']}; nginx {versions['nginx']}; gallop {versions['native']}" in page

@@ -35,6 +35,23 @@ def value(slug: str, case_id: str, row: int, server: str) -> float | None:
     return float(printed) if isinstance(printed, int | float) else None
 
 
+_NAMES = {
+    "openlitespeed": "OpenLiteSpeed",
+    "litespeed": "LiteSpeed",
+    "apache": "Apache",
+    "apache-prefork": "Apache, prefork",
+    "apache-worker": "Apache, worker",
+    "apache-event": "Apache, event",
+    "openlitespeed-tcp": "OpenLiteSpeed + lsphp over TCP",
+    "openlitespeed-socket": "OpenLiteSpeed + lsphp it starts",
+}
+
+
+def named(server: str) -> str:
+    """What people call a server of the publications."""
+    return _NAMES.get(server, server)
+
+
 def servers(slug: str) -> dict[str, str]:
     """Name -> version and settings, as the source gives them."""
     found: dict[str, str] = suite(slug)["servers"]
