@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -60,16 +61,19 @@ def test_small_static_files_by_one_click(operator: User, servers: Host) -> None:
     runs = carried_out(row)
     assert [run.error for run in runs] == ["", ""]
     assert row.status == SuiteStatus.FINISHED
+    # The kernel counts in ticks of 10 ms, which gallop takes for all of a round: a busy machine's may hold none.
+    cpu_s: Counter[str] = Counter()
     for counted in Round.objects.filter(target__run__in=runs):
         assert counted.metrics["non2xx"] == 0
         assert counted.metrics["requests"] == {0: 1_500, 1: 4_000}[counted.target.run.case]
-        assert counted.metrics["cpu_s"]["server"] > 0, counted.target.label
+        cpu_s[counted.target.label] += counted.metrics["cpu_s"]["server"]
+    assert len(cpu_s) >= 5 and min(cpu_s.values()) > 0, cpu_s
     for table in tables(row):
         names = [cells[0].text for cells in table.rows]
         has_openlitespeed = servers.installs.filter(engine="openlitespeed").exists()
         ours_named = ["Apache, prefork", "Apache, worker", "Apache, event", "nginx", "gallop"]
         ours_named += ["OpenLiteSpeed"] if has_openlitespeed else []
-        assert names == [*ours_named, "litespeed"]
+        assert names == [*ours_named, "LiteSpeed"]
         ours = [dict(zip(table.head, cells, strict=True)) for cells in table.rows[: len(ours_named)]]
         assert all(cells[f"Round {number}"].value for cells in ours for number in (1, 2, 3))
         assert min(cells["Rating"].value for cells in ours) == 100
