@@ -32,6 +32,9 @@ def _aims(case: Case, result: dict[str, dict[str, float]]) -> list[str]:
         ratio = result[aim.server]["ratio"]
         verdict = "reached" if ratio >= aim.factor else f"missed by {(aim.factor / ratio - 1) * 100:.0f} %"
         lines.append(f"- Aim: {aim.factor:.2f} of {aim.server}'s CPU per request; measured {ratio:.2f}: {verdict}.")
+        if aim.server != "limit" and "limit" in result:
+            most = ratio / result["limit"]["ratio"]
+            lines.append(f"- The limit program's ratio to {aim.server}: {most:.2f}; no server can reach much more.")
     return lines
 
 
@@ -73,7 +76,8 @@ def render(record: dict[str, Any], notes: str) -> str:
         "system, children included; a ratio is the median over rounds of the other's CPU per request divided by gallop's",
         "in the same round: above 1, gallop needs less. Requests per second are often the load tool's limit. Nothing that",
         "nginx does by default is switched off: Date, ETag, Last-Modified, timeouts. Access logs are off everywhere.",
-        "`limit` is a program that answers any request with prepared bytes by one read and one write.",
+        "`limit` is a program that answers any request with prepared bytes by one read and one write; with php-fpm and the",
+        "reverse proxy it passes them on unread, by one write and one read more, and answers with prepared bytes.",
         "",
         f"Machine: {record['machine']}. Measured {record['date']}.",
         "",

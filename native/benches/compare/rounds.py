@@ -44,7 +44,7 @@ class World:
         files = ["-keyout", str(self.key), "-out", str(self.certificate)]
         subprocess.run(["openssl", "req", "-x509", *curve, *names, *files], check=True, capture_output=True)
         self.key.chmod(0o644)
-        self.upstream = self._server("limit", "upstream", 0)
+        self.upstream = self._server("limit", "upstream", 0, "http1")
         assert self.upstream is not None
         self.upstream.start()
         self.php = self._php_fpm()
@@ -60,15 +60,14 @@ class World:
             raise RuntimeError("php-fpm is not installed")
         return subprocess.Popen([str(binary), "-F", "-y", str(conf)], stderr=subprocess.DEVNULL)
 
-    def _server(self, name: str, folder: str, upstream: int) -> Server | None:
+    def _server(self, name: str, folder: str, upstream: int, needs: str) -> Server | None:
         place = Place(self.folder / folder, self.root, self.certificate, self.key, upstream, self.folder / "fpm.sock")
-        return build(name, place)
+        return build(name, place, needs)
 
     def servers(self, needs: str) -> list[Server]:
         assert self.upstream is not None
-        found = [self._server(name, name, self.upstream.place.plain) for name in NAMES]
-        wanted = {needs, "limit"} if needs in {"http1", "close"} else {needs}
-        return [server for server in found if server is not None and server.speaks & wanted]
+        found = [self._server(name, name, self.upstream.place.plain, needs) for name in NAMES]
+        return [server for server in found if server is not None and needs in server.speaks]
 
     def close(self) -> None:
         self.php.terminate()

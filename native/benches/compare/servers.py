@@ -129,12 +129,22 @@ def _openlitespeed(place: Place) -> Server | None:
     return Server("openlitespeed", str(binary), [str(binary), "-d"], place, frozenset({"http1", "http3", "large"}), env)
 
 
-def build(name: str, place: Place) -> Server | None:
-    """The server of this name, or None where it is not installed."""
+def _limit(place: Place, needs: str) -> Server:
+    """The least that any server does for such cases: answers of its own, or requests passed on unread."""
+    kept, closed = f"127.0.0.1:{place.plain}:163", f"127.0.0.1:{place.tls}:163:close"
+    argv = {
+        "proxy": ["relay", kept, "http", f"127.0.0.1:{place.upstream}"],
+        "php": ["relay", f"127.0.0.1:{place.plain}:12", "fastcgi", str(place.php), f"{place.root}/hello.php"],
+    }.get(needs, ["limit", kept, closed])
+    argv[0] = str(RELEASE / argv[0])
+    return Server("limit", argv[0], argv, place, frozenset({"http1", "close", "proxy", "php"}))
+
+
+def build(name: str, place: Place, needs: str) -> Server | None:
+    """The server of this name for a case with these `needs`, or None where it is not installed."""
     place.folder.mkdir(parents=True, exist_ok=True)
     if name == "limit":
-        ports = [f"127.0.0.1:{place.plain}:163", f"127.0.0.1:{place.tls}:163:close"]
-        return Server(name, str(RELEASE / "limit"), [str(RELEASE / "limit"), *ports], place, frozenset({"limit"}))
+        return _limit(place, needs)
     if name == "gallop":
         binary = os.environ.get("COMPARE_GALLOP", str(RELEASE / "gallop"))
         speaks = BASE | {"http2", "http3", "php", "proxy", "site", "blocks"}

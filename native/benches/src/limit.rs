@@ -10,6 +10,8 @@ use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, RawFd};
 use std::process::ExitCode;
 
+mod answer;
+
 struct Port {
     listener: TcpListener,
     answer: Vec<u8>,
@@ -50,23 +52,9 @@ fn port(text: &str) -> Result<Port, String> {
     listener.set_nonblocking(true).map_err(|e| e.to_string())?;
     Ok(Port {
         listener,
-        answer: answer(size, close),
+        answer: answer::with_body(size, close),
         close,
     })
-}
-
-/// A head as nginx sends with a file, and a body.
-fn answer(size: usize, close: bool) -> Vec<u8> {
-    let connection = if close { "close" } else { "keep-alive" };
-    let head = format!(
-        "HTTP/1.1 200 OK\r\nServer: limit\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\n\
-         Content-Type: text/html\r\nContent-Length: {size}\r\n\
-         Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\nConnection: {connection}\r\n\
-         ETag: \"2ebcb071-a3\"\r\nAccept-Ranges: bytes\r\n\r\n"
-    );
-    let mut answer = head.into_bytes();
-    answer.resize(answer.len() + size, b'x');
-    answer
 }
 
 fn run() -> Result<(), String> {
