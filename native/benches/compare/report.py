@@ -34,7 +34,7 @@ def _aims(case: Case, result: dict[str, dict[str, float]]) -> list[str]:
         lines.append(f"- Aim: {aim.factor:.2f} of {aim.server}'s CPU per request; measured {ratio:.2f}: {verdict}.")
         if aim.server != "limit" and "limit" in result:
             most = ratio / result["limit"]["ratio"]
-            lines.append(f"- The limit program's ratio to {aim.server}: {most:.2f}; no server can reach much more.")
+            lines.append(f"- {aim.server} needs {most:.2f} of the limit program's CPU: no server can come to much more.")
     return lines
 
 
