@@ -209,7 +209,7 @@ class StandRequest:
     "namespaces": those of the kernel that are the stand's own, "tick": when it was, by the host's clock, "boot": of
     which start of the host}. Result: {"left": what is still there, mostly nothing, "logs": {server: its last words}}.
     `left` asks the same after an agent was lost: {"namespaces", "tick", "boot"} -> {"left", "boot": that of now,
-    "removed": folders that it took away}."""
+    "removed": folders that it took away}. `watch` samples {"trees", "hz"} until `watched` is asked for."""
 
     id: str
     files: list[dict[str, Any]]  # {"path", "text", "mode"}; /PADDOCK-STAND in a text is the stand's folder
@@ -219,6 +219,9 @@ class StandRequest:
     folders: list[str] = field(default_factory=list)
     network: dict[str, int] | None = None  # agents/host/link.py LIMITS; {}: as fast as it goes; None: no namespaces
     link: str = ""  # "tc netem" | "emulator"; "": the kernel's own where it has one, else the emulator
+    # Of two hosts: {"role": load | servers, "address": the other's, "word", "vni", "port"} (agents/host/peers.py). The
+    # load's stand has the network and no servers, the servers' stand no network.
+    peer: dict[str, Any] | None = None
     programs: dict[str, dict[str, str]] = field(default_factory=dict)  # paddock-netem: {"source", "sha256"}, uploaded
     application: str = ""  # wordpress: copied, with a database in the stand, and filled (agents/host/wordpress.py)
     action: str = "start"

@@ -82,6 +82,10 @@ class Link:
         """The link's own precision, {} where nothing was promised."""
         return {}
 
+    def lead(self, address: str, mtu: int) -> None:
+        """What is sent to that address goes over the link and on from `far`."""
+        netem.batch(self.near, "ip", ["route add %s via %s dev %s0 mtu %d" % (address, FAR, PREFIX, mtu)])
+
     def namespaces(self) -> Set[str]:
         return {keeper.name() for keeper in self._keepers}
 
@@ -95,19 +99,20 @@ class Direct(Link):
 
     def connect(self) -> None:
         near, far = str(self.near.process.pid), str(self.far.process.pid)
-        _ip(["link", "add", PREFIX + "0", "netns", near, "type", "veth", "peer", "name", PREFIX + "1", "netns", far])
+        ip(["link", "add", PREFIX + "0", "netns", near, "type", "veth", "peer", "name", PREFIX + "1", "netns", far])
         for keeper, name, address in ((self.near, PREFIX + "0", NEAR), (self.far, PREFIX + "1", FAR)):
             inside = ["nsenter", "--net=" + keeper.path, "--"]
-            _ip(["address", "add", address + "/30", "dev", name], inside)
-            _ip(["link", "set", name, "up"], inside)
-            _ip(["link", "set", "lo", "up"], inside)
+            ip(["address", "add", address + "/30", "dev", name], inside)
+            ip(["link", "set", name, "up"], inside)
+            ip(["link", "set", "lo", "up"], inside)
 
 
-def _ip(arguments: List[str], inside: Optional[List[str]] = None) -> None:
-    ip = commands.find("ip")
-    if not ip:
+def ip(arguments: List[str], inside: Optional[List[str]] = None) -> None:
+    """ip(8), in the host's own network or, with `nsenter` and its arguments before it, inside another."""
+    program = commands.find("ip")
+    if not program:
         raise Refusal("missing", "ip(8) is not installed on this host (package iproute2); install it, then run again")
-    done = commands.run((inside or []) + [ip] + arguments)
+    done = commands.run((inside or []) + [program] + arguments)
     if done.exit_code != 0:
         raise Refusal("failed", "the link could not be made: ip %s: %s" % (" ".join(arguments), done.output))
 
@@ -147,12 +152,17 @@ class Netem(Shaped):
     def connect(self) -> None:
         wire = self.keeper()
         for first, here, second, there in ((0, self.near, 2, wire), (1, self.far, 3, wire)):
-            _ip(netem.pair(first, here, second, there))
+            ip(netem.pair(first, here, second, there))
         netem.batch(self.near, "ip", netem.end(0, NEAR, 2, _NEAR_GATE, FAR))
         netem.batch(self.far, "ip", netem.end(1, FAR, 3, _FAR_GATE, NEAR))
         netem.batch(wire, "ip", netem.middle(2, _NEAR_GATE, 0, NEAR) + netem.middle(3, _FAR_GATE, 1, FAR))
         netem.batch(wire, "tc", netem.qdiscs(PREFIX + "3", self.profile) + netem.qdiscs(PREFIX + "2", self.profile))
         netem.forward(wire)
+        self._wire = wire
+
+    def lead(self, address: str, mtu: int) -> None:
+        netem.batch(self.near, "ip", ["route add %s via %s dev %s0 mtu %d" % (address, _NEAR_GATE, PREFIX, mtu)])
+        netem.batch(self._wire, "ip", ["route add %s via %s dev %s3" % (address, FAR, PREFIX)])
 
 
 class Emulated(Shaped):

@@ -14,7 +14,7 @@ import socket
 import threading
 import time
 
-from agents.host import link, processes, stand_files, stand_servers, wordpress
+from agents.host import link, peers, processes, sample, stand_files, stand_servers, wordpress
 from agents.host.errors import Refusal
 
 TYPE_CHECKING = False
@@ -44,8 +44,13 @@ def run(args: Dict[str, Any], emit: Emit, cancelled: lean.Event) -> Dict[str, An
         if stand is not None:
             stand.finished.set()
         return {"ended": stand is not None}
+    if action == "watch":
+        return find(ident).watch(args, cancelled)
+    if action == "watched":
+        find(ident).seen.set()
+        return {}
     if action != "start":
-        raise Refusal("invalid", "action is one of start, end, left")
+        raise Refusal("invalid", "action is one of start, watch, watched, end, left")
     return _start(ident, args, emit, cancelled)
 
 
@@ -62,6 +67,7 @@ class Stand:
         stand_files.check(args)
         self.ident = ident
         self.finished = threading.Event()
+        self.seen = threading.Event()
         self.listeners: List[str] = [str(item) for item in args.get("listeners", [])]
         self.folder = stand_files.Folder()
         self.servers: List[stand_servers.Server] = []
@@ -78,13 +84,8 @@ class Stand:
             emit({"state": "application"})
             application.lay()
         self.servers = [stand_servers.made(item, self.folder.path) for item in args.get("servers", [])]
-        if args.get("network") is not None:
-            emit({"state": "network"})
-            by = str(args.get("link") or "")
-            self.link = link.made(args["network"], self.folder.program("paddock-netem"), by)
-            self.namespaces |= self.link.namespaces()
-        else:
-            _require_free(self.listeners)
+        peer = peers.Peer(args["peer"]) if args.get("peer") else None
+        joined = self._connect(args, peer, emit)
         keeper = self.link.far if self.link else None
         for server in self.servers:
             emit({"state": "server", "name": server.name})
@@ -98,11 +99,29 @@ class Stand:
             "state": "up",
             "folder": self.folder.path,
             "servers": {server.name: {"pid": server.pid} for server in self.servers},
-            "network": precision,
+            "network": dict(precision, **joined),
             "namespaces": sorted(self.namespaces),
             "tick": processes.now(),
             "boot": processes.boot(),
         }
+
+    def _connect(self, args: Dict[str, Any], peer: Optional[peers.Peer], emit: Emit) -> Dict[str, Any]:
+        """Sets `link` up, where there is to be one; what was measured over both hosts, where there are two."""
+        if peer is not None and peer.role == "servers":
+            self.link = peers.Servers(peer)
+        elif args.get("network") is not None:
+            emit({"state": "network"})
+            by = str(args.get("link") or "")
+            self.link = link.made(args["network"], self.folder.program("paddock-netem"), by)
+        else:
+            _require_free(self.listeners)
+            return {}
+        self.namespaces |= self.link.namespaces()
+        if peer is None or peer.role == "servers":
+            return {}
+        peers.check_listeners(self.listeners)
+        emit({"state": "peer"})
+        return peers.join(self.link, peer)
 
     def _application(self, name: str) -> Optional[wordpress.WordPress]:
         if name not in ("", "wordpress"):
@@ -126,6 +145,18 @@ class Stand:
                 texts.append(processes.added({path: self._heard.get(path, 0) for path in sizes}))
                 self._heard.update(sizes)
         return "".join(texts)
+
+    def watch(self, args: Dict[str, Any], cancelled: lean.Event) -> Dict[str, Any]:
+        """Process trees of the servers until `watched` is asked for, while the load comes from another host:
+        {"samples", "cpu_s"} as of agents/host/sample.py, and "server_log"."""
+        trees = {str(name): [str(source) for source in sources] for name, sources in args.get("trees", {}).items()}
+        self.seen.clear()
+        sampler = sample.Sampler(trees, float(args.get("hz", 5.0)))
+        while not (self.seen.is_set() or self.finished.is_set() or cancelled.is_set()):
+            self.seen.wait(sampler.tick())
+        sampler.tick()
+        log = self.said([source for sources in trees.values() for source in sources])
+        return {"samples": sampler.samples, "cpu_s": sampler.cpu_s, "server_log": log}
 
     def close(self) -> List[str]:
         """Ends everything; returns what could not be ended, in words."""

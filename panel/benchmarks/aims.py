@@ -19,7 +19,8 @@ from panel.websites.models import Site
 @dataclass(frozen=True)
 class Aim:
     """`allowed` are the listeners the agent may be aimed at, `trees` where process trees begin, `server()` says what
-    stands there now: {"engine", "version", "workers", "revision", "digest"}. `stand` is the id of the stand it is in.
+    stands there now: {"engine", "version", "workers", "revision", "digest"}. `stand` is the id of the stand it is in,
+    `load` the host that the load comes from where that is another.
     """
 
     row: RunTarget
@@ -30,6 +31,11 @@ class Aim:
     trees: dict[str, list[str]]
     server: Callable[[], dict[str, Any]]
     stand: str = ""
+    load: Target | None = None
+
+    @property
+    def loaded_from(self) -> Target:
+        return self.load or self.remote
 
 
 def site_aims(run: Run) -> list[Aim]:

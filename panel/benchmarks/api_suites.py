@@ -46,7 +46,8 @@ class CaseSerializer(serializers.Serializer[Any]):
 class SuiteRunSerializer(serializers.ModelSerializer[SuiteRun]):
     """`shortened`: fewer and shorter rounds than were published. `part`: what was chosen of the suite, in words; empty
     for all of it. `application`: what was browsed, in words; empty in a suite of files. `network`: the link that was
-    chosen, null for the suite's own. `expected_s`: roughly how long all cases take, by the published figures."""
+    chosen, null for the suite's own. `load_from`: the host that the load came
+    from, empty for the servers' own. `expected_s`: roughly how long all cases take, by the published figures."""
 
     host = serializers.CharField(source="host_name", read_only=True)
     requested_by = serializers.CharField(source="requested_by.username", read_only=True, default=None, allow_null=True)
@@ -55,6 +56,7 @@ class SuiteRunSerializer(serializers.ModelSerializer[SuiteRun]):
     part = serializers.SerializerMethodField()
     application = serializers.SerializerMethodField()
     network = serializers.SerializerMethodField()
+    load_from = serializers.CharField(source="choice.load_from", read_only=True)
     expected_s = serializers.SerializerMethodField()
     setups = serializers.SerializerMethodField()
     cases = serializers.SerializerMethodField()
@@ -72,6 +74,7 @@ class SuiteRunSerializer(serializers.ModelSerializer[SuiteRun]):
                 "application",
                 "network",
                 "host",
+                "load_from",
                 "setups",
                 "left_out",
                 "status",

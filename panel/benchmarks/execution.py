@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from uuid import UUID
 
-from django.db.models import F
+from django.db.models import F, Q
 from django.utils import timezone
 
 from panel.benchmarks.measuring import Cancelled, LostRun, Measuring
@@ -39,8 +39,10 @@ def run_execute(uuid: UUID) -> Attempt:
 
 
 def _hosts(run: Run) -> list[Host]:
-    """Those of its targets."""
-    return list(Host.objects.filter(installs__in=run.targets.values("install")).distinct().order_by("pk"))
+    """Those of its targets, and the one that the load comes from."""
+    load = run.parameters.get("stand", {}).get("load_host")
+    found = Q(installs__in=run.targets.values("install")) | Q(pk=load)
+    return list(Host.objects.filter(found).distinct().order_by("pk"))
 
 
 def _carry_out(run: Run, claim: Claim) -> None:

@@ -22,6 +22,7 @@ from panel.benchmarks.suites import choosing, links
 from panel.benchmarks.suites.choosing import Choice
 from panel.benchmarks.suites.definitions import PROTOCOLS, Network, Suite
 from panel.core.forms import Form, LinesField
+from panel.hosts.models import Connection, Host
 from panel.websites.listing import site_tags, sites_tagged
 from panel.websites.models import Site
 
@@ -269,7 +270,18 @@ def _link_fields() -> dict[str, forms.Field]:
     fields["link"] = forms.ChoiceField(
         label=_("Links carried by"), choices=carriers, required=False, widget=forms.RadioSelect, initial=""
     )
+    fields["load_from"] = forms.ChoiceField(
+        label=_("Load from"),
+        choices=_load_hosts,
+        required=False,
+        help_text=_("Another host: the link lies between both, and is shaped there. Both are reached by SSH."),
+    )
     return fields
+
+
+def _load_hosts() -> list[tuple[str, Any]]:
+    hosts = Host.objects.exclude(connection=Connection.LOCAL).order_by("name")
+    return [("", _("the servers' own host")), *((name, name) for name in hosts.values_list("name", flat=True))]
 
 
 def _network(data: Mapping[str, Any]) -> Network | None:
@@ -292,6 +304,7 @@ def suite_choice(data: Mapping[str, Any]) -> Choice:
         tuple(data.get("paths") or ()),
         _network(data),
         data.get("link") or "",
+        data.get("load_from") or "",
     )
 
 

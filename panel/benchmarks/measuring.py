@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from django.conf import settings
@@ -105,7 +105,7 @@ class Measuring:
     def judge(self) -> list[str]:
         """Stores the summary; returns why the run must not be believed, nothing when it may."""
         rounds = selectors.measured_rounds(self.run)
-        hosts = self.run.fingerprint["hosts"].values()
+        hosts = [self.run.fingerprint["hosts"][aim.loaded_from.name] for aim in self.aims]
         parameters = self.run.parameters
         if self.bundled:
             parameters = {**parameters, "tool": BUNDLED, "arguments": {**self.arguments, "threads": self.bundled}}
@@ -165,8 +165,10 @@ class Measuring:
         """Of every host and target; refuses targets that do not answer, or not alike."""
         hosts: dict[str, Any] = {}
         for aim in self.aims:
-            if aim.host not in hosts:
-                hosts[aim.host] = self._call(aim, "fingerprint", {}, CALL_SPARE_S) | self.programs
+            for place in {aim.remote.name: aim.remote, aim.loaded_from.name: aim.loaded_from}.values():
+                if place.name not in hosts:
+                    found = self._call(replace(aim, remote=place), "fingerprint", {}, CALL_SPARE_S)
+                    hosts[place.name] = found | self.programs
         answers = [self._answers(aim) for aim in self.aims]
         if not self.run.fingerprint:
             labels = [aim.row.label for aim in self.aims]
@@ -175,6 +177,7 @@ class Measuring:
         return {
             "hosts": hosts,
             **({"network": self.network} if self.network else {}),
+            **({"load_from": self.aims[0].load.name} if self.aims[0].load else {}),
             "targets": [self._described(aim, own) for aim, own in zip(self.aims, answers, strict=True)],
         }
 
@@ -196,7 +199,8 @@ class Measuring:
         return answers_of(aim.remote, aim.endpoint, self.paths, gzip=gzip, stand=aim.stand)
 
     def _require_tool(self, fingerprint: dict[str, Any]) -> None:
-        for host, found in fingerprint["hosts"].items():
+        for host in dict.fromkeys(aim.loaded_from.name for aim in self.aims):
+            found = fingerprint["hosts"][host]
             tool = found["tools"].get(self.tool.value)
             if self._needs_bundled(tool):
                 # More threads than CPUs would only take the server's from it.
@@ -239,9 +243,9 @@ class Measuring:
         request = self._request(aim, built, seconds, idle=number > 0)
         timeout = request.timeout_s + 2 * request.idle_s + CALL_SPARE_S
         try:
-            result = self._call(aim, "bench", asdict(request), timeout, watch=True)
+            result = self._bench(aim, request, timeout)
             if self.tool == Tool.SIEGE and result["stopped"] == "timeout":
-                again = self._call(aim, "bench", asdict(request), timeout, watch=True)
+                again = self._bench(aim, request, timeout)
                 logged = result.get("server_log", "") + again.get("server_log", "")
                 result = {**again, "stderr": again["stderr"] + SIEGE_HUNG, "server_log": logged}
         except BaseException as error:
@@ -249,6 +253,22 @@ class Measuring:
             Round.objects.filter(pk=row.pk).update(error=words, finished_at=timezone.now())
             raise
         _keep(row, built.argv[0], result)
+
+    def _bench(self, aim: Aim, request: BenchRequest, timeout: float) -> dict[str, Any]:
+        """The load, and what its servers cost; on another host they are watched meanwhile, for the whole round."""
+        if aim.load is None:
+            return self._call(aim, "bench", asdict(request), timeout, watch=True)
+        asked = {"id": aim.stand, "trees": aim.trees, "hz": request.sample_hz}
+        with pool.session(aim.remote) as servers:
+            watching = servers.ask("stand", {"action": "watch", **asked})
+            try:
+                away = replace(aim, remote=aim.load)
+                result = self._call(away, "bench", asdict(replace(request, trees={})), timeout, watch=True)
+            finally:
+                servers.call("stand", {"action": "watched", "id": aim.stand}, timeout=CALL_SPARE_S)
+            seen = watching.result(timeout=CALL_SPARE_S)
+        costs = {name: {**seen[name], **result[name]} for name in ("samples", "cpu_s")}
+        return {**result, **costs, "server_log": seen["server_log"]}
 
     def _limit_s(self, warmup_s: float) -> float:
         """For a whole round; siege, when it hangs, is not waited for longer than its last answers may take."""

@@ -157,7 +157,8 @@ class SuiteChoiceSerializer(StrictSerializer):
     `small-multiplexed`, or one row of them, `small-multiplexed-0`) and `protocols` choose a part of the suite.
     `application` (of php-application-2020; without it the bundled shop) is what is browsed, `paths` a list of your own
     of its pages. `network` takes the place of the links of all cases, and puts cases without one behind it. Links are
-    carried by `tc netem` where the host's kernel has it, else by the bundled emulator; `link` asks for that one."""
+    carried by `tc netem` where the host's kernel has it, else by the bundled emulator; `link` asks for that one.
+    `load_from` is the host that the load comes from and links are shaped on, where that is not the servers' own."""
 
     setups = serializers.ListField(child=serializers.ChoiceField(choices=SETUPS), required=False, max_length=16)
     cases = serializers.ListField(child=serializers.CharField(max_length=80), required=False, max_length=64)
@@ -168,3 +169,4 @@ class SuiteChoiceSerializer(StrictSerializer):
     paths = serializers.ListField(child=serializers.CharField(max_length=2000), required=False, max_length=200)
     network = NetworkSerializer(required=False)
     link = serializers.ChoiceField(choices=[links.EMULATOR], required=False)
+    load_from = serializers.CharField(max_length=63, required=False)

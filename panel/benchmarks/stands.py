@@ -6,6 +6,7 @@ this worker, the connection or the agent does.
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -24,7 +25,7 @@ from panel.benchmarks.suites import standing as standings
 from panel.benchmarks.suites.definitions import Case, Content, Settings, stored_case
 from panel.core.errors import ApplicationError
 from panel.hosts import programs as programs_of_panel
-from panel.hosts.models import EngineInstall
+from panel.hosts.models import EngineInstall, Host
 from panel.hosts.targets import target_for
 from panel.remote import pool
 from panel.remote.errors import OperationRefused, RemoteError
@@ -50,17 +51,9 @@ def standing(run: Run, check: Callable[[], None], waiting: Callable[[], None]) -
     raises takes the stand down again."""
     rows = list(run.targets.select_related("install__host"))
     installs = [_install(row) for row in rows]
-    host = installs[0].host
-    remote = target_for(host)
-    for attempt in range(1, _ATTEMPTS + 1):
-        plan = _plan(run, rows, installs, remote)
-        held = _Held(remote, plan.request.id, standings.request_json(plan.request))
-        try:
-            up = held.up(check)
-            break
-        except OperationRefused as error:
-            if error.code != "busy" or attempt == _ATTEMPTS:
-                raise
+    host, load_host = installs[0].host, _load_host(run)
+    remote, load = target_for(host), target_for(load_host) if load_host else None
+    plan, held, ups = _set_up(run, rows, installs, [remote, *([load] if load else [])], check)
     try:
         aims = [
             Aim(
@@ -69,24 +62,81 @@ def standing(run: Run, check: Callable[[], None], waiting: Callable[[], None]) -
                 host=host.name,
                 endpoint=place.endpoint,
                 allowed=plan.request.listeners,
-                trees={tree: [_source(up, words)] for tree, words in place.trees.items()},
+                trees={tree: [_source(ups[0], words)] for tree, words in place.trees.items()},
                 server=_described(place, install),
                 stand=plan.request.id,
+                load=load,
             )
             for row, install, place in zip(rows, installs, plan.places, strict=True)
         ]
-        asked = plan.request.network
-        programs = {name: brought["sha256"] for name, brought in plan.request.programs.items()}
-        yield Standing(aims, {"asked": asked, "measured": up["network"]} if asked else {}, programs)
+        own = plan.load or plan.request
+        programs = {name: brought["sha256"] for name, brought in own.programs.items()}
+        yield Standing(aims, {"asked": own.network, "measured": ups[-1]["network"]} if own.network else {}, programs)
     except RemoteError as error:
-        # What became of the stand says more than that it is not there (any more).
-        failure = error if lost.is_loss(error) else held.failure or error
-        if not isinstance(failure, RemoteError) or not lost.is_loss(failure):
+        # What became of the stands says more than that one is not there (any more).
+        failed = [item.failure for item in held if isinstance(item.failure, RemoteError)]
+        failure = error if lost.is_loss(error) else next(iter(failed), error)
+        if not lost.is_loss(failure):
             raise failure from error
-        held.end()
-        raise ApplicationError(held.told(failure, waiting)) from error
+        _end(held)
+        raise ApplicationError(" ".join(_told(held, failure, waiting))) from error
     finally:
-        held.end()
+        _end(held)
+
+
+def _set_up(
+    run: Run, rows: list[RunTarget], installs: list[EngineInstall], remotes: list[Target], check: Callable[[], None]
+) -> tuple[standings.Plan, list[_Held], list[dict[str, Any]]]:
+    """The servers' stand and, where it is another host's, the load's; with what each said when it was up."""
+    for attempt in range(1, _ATTEMPTS + 1):
+        held: list[_Held] = []
+        plan = _plan(run, rows, installs, remotes)
+        requests = [plan.request, *([plan.load] if plan.load else [])]
+        try:
+            ups = []
+            for remote, request in zip(remotes, requests, strict=True):
+                held.append(_Held(remote, request.id, standings.request_json(request)))
+                ups.append(held[-1].up(check))
+            return plan, held, ups
+        except OperationRefused as error:
+            _end(held)
+            if error.code != "busy" or attempt == _ATTEMPTS:
+                raise
+        except BaseException:
+            _end(held)
+            raise
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _end(held: list[_Held]) -> None:
+    """Takes all down, the load's first. ApplicationError with everything that is left anywhere."""
+    remains = []
+    for item in reversed(held):
+        try:
+            item.end()
+        except ApplicationError as error:
+            remains.append(error.message)
+    if remains:
+        raise ApplicationError(" ".join(remains))
+
+
+def _told(held: list[_Held], error: RemoteError, waiting: Callable[[], None]) -> list[str]:
+    """What became of each host's part, the lost one's first."""
+    away = [item for item in held if item.result is None]
+    here = [item for item in held if item.result is not None]
+    told = [item.told(error, waiting) for item in away] or [error.message]
+    return told + [lost.left_words(item.name, []) for item in here]
+
+
+def _load_host(run: Run) -> Host | None:
+    """The managed host that the load comes from where it is another one than the servers'."""
+    pk = run.parameters["stand"].get("load_host")
+    if pk is None:
+        return None
+    found = Host.objects.filter(pk=pk).first()
+    if found is None:
+        raise ApplicationError("The host that the load was to come from is not managed any more. Start the suite anew.")
+    return found
 
 
 def _source(up: dict[str, Any], words: str) -> str:
@@ -106,24 +156,27 @@ def _described(place: standings.Place, install: EngineInstall) -> Callable[[], d
     return lambda: {**words, "digest": place.digest, "setup": place.setup.slug}
 
 
-def _plan(run: Run, rows: list[RunTarget], installs: list[EngineInstall], remote: Target) -> standings.Plan:
+def _plan(run: Run, rows: list[RunTarget], installs: list[EngineInstall], remotes: list[Target]) -> standings.Plan:
+    """`remotes`: the servers' host and, where the load comes from another, that one."""
     stand = run.parameters["stand"]
     suite = SUITES[stand["suite"]]
     case: Case = stored_case(stand["case"])
     application = suite.application(stand["application"]) if stand.get("application") else None
     content: Content = application.content if application else suite.content
     settings: Settings = suite.settings
-    with pool.session(remote) as agent:
+    load_host = _load_host(run)
+    with pool.session(remotes[0]) as agent:
         as_root = agent.identity["uid"] == 0
-        uploads = {}
+    with pool.session(remotes[-1]) as agent:
+        place, uploads = load_host or installs[0].host, {}
         if case.network:
             emulator = programs_of_panel.upload(
-                installs[0].host, agent, django_settings.NETEM_BINARY, "paddock-netem", "PADDOCK_NETEM"
+                place, agent, django_settings.NETEM_BINARY, "paddock-netem", "PADDOCK_NETEM"
             )
             uploads["paddock-netem"] = emulator
         if case.protocol == "h3":
             uploads[BUNDLED] = programs_of_panel.upload(
-                installs[0].host, agent, django_settings.LOAD_BINARY, BUNDLED, "PADDOCK_LOAD"
+                place, agent, django_settings.LOAD_BINARY, BUNDLED, "PADDOCK_LOAD"
             )
     programs = {install.engine: program(install) for install in installs}
     setups = [standings.able(suite.setup(row.setup), programs[row.engine]) for row in rows]
@@ -140,7 +193,16 @@ def _plan(run: Run, rows: list[RunTarget], installs: list[EngineInstall], remote
         ready_made=application.ready_made if application else "",
         uploads=uploads,
         link=stand.get("link", ""),
+        peers=standings.new_peers(*(_address(remote) for remote in remotes)) if load_host else None,
     )
+
+
+def _address(remote: Target) -> str:
+    """Where the other host finds it: where the panel does."""
+    try:
+        return str(socket.getaddrinfo(remote.address, None, type=socket.SOCK_DGRAM)[0][4][0])
+    except OSError as error:
+        raise ApplicationError(f"{remote.name} is not found at “{remote.address}”: {error.strerror}.") from error
 
 
 def program(install: EngineInstall) -> standings.Program:
@@ -153,7 +215,7 @@ class _Held:
     """The agent's `stand` request, waited for in a thread of its own."""
 
     def __init__(self, remote: Target, ident: str, request: dict[str, Any]) -> None:
-        self._remote, self._ident = remote, ident
+        self._remote, self._ident, self.name = remote, ident, remote.name
         self._events: SimpleQueue[dict[str, Any]] = SimpleQueue()
         self.failure: BaseException | None = None
         self.result: dict[str, Any] | None = None

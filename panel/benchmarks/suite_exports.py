@@ -36,6 +36,7 @@ def suite_json(row: SuiteRun) -> dict[str, Any]:
         "application": suite_results.described(row)["application"] or None,
         "title": row.title,
         "host": row.host_name,
+        "load_from": row.choice.load_from or None,
         "status": row.status,
         "left_out": row.left_out,
         "started_at": row.created_at.isoformat(),

@@ -102,6 +102,7 @@ def described(row: SuiteRun) -> dict[str, Any]:
         "part": part_words(row),
         "application": row.choice.application_words(suite),
         "network": row.choice.network.words if row.choice.network else "",
+        "load_from": row.choice.load_from,
     }
 
 

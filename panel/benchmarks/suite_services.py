@@ -24,6 +24,7 @@ from panel.benchmarks.suites.definitions import PRESETS, Application, Case, Setu
 from panel.core.errors import ApplicationError, Conflict
 from panel.hosts import preparing
 from panel.hosts.models import Connection, EngineInstall, Host, HostStatus
+from panel.hosts.selectors import hosts_visible
 from panel.hosts.services import refuse_paused
 
 
@@ -43,6 +44,7 @@ def suite_start(
         state = host.get_status_display().lower()
         raise ApplicationError(f"{host.name}: {state}. Check the host first.", field="host")
     refuse_paused([host])
+    _check_load_host(actor, host, choice)
     definition = SUITES[suite]
     choice = choice or Choice()
     taking = lineup(definition, PRESETS[PRESETS.index(preset)], host, setups, choice)
@@ -70,7 +72,28 @@ def _title(definition: Suite, choice: Choice, host: Host) -> str:
     named = choice.application or choice.paths
     parts = [definition.title, *([choice.application_words(definition)] if named else [])]
     parts += [f"over {choice.network.words}"] if choice.network else []
+    parts += [f"loaded from {choice.load_from}"] if choice.load_from else []
     return f"{', '.join(parts)}{', a part,' if choice.is_part else ''} on {host.name}"[:200]
+
+
+def _check_load_host(actor: User, host: Host, choice: Choice | None) -> None:
+    """The load comes from a managed host, ready and seen by who asks; it is aimed at the stand on `host` alone."""
+    if choice is None or not choice.load_from:
+        return
+    load = hosts_visible(actor).filter(name=choice.load_from).first()
+    if load is None:
+        raise ApplicationError(f"There is no host “{choice.load_from}” for the load to come from.", field="load_from")
+    if load == host:
+        words = f"{host.name} has the servers: choose another host for the load to come from, or none."
+        raise ApplicationError(words, field="load_from")
+    for item in (host, load):
+        if item.connection == Connection.LOCAL:
+            words = f"{item.name} is the panel's own machine, without an address that another host could reach it at."
+            raise ApplicationError(f"{words} Add it by SSH for a link between two hosts.", field="load_from")
+    if load.status != HostStatus.READY:
+        state = load.get_status_display().lower()
+        raise ApplicationError(f"{load.name}: {state}. Check the host first.", field="load_from")
+    refuse_paused([load])
 
 
 def _check_prepared(definition: Suite, host: Host, choice: Choice) -> None:
@@ -126,6 +149,7 @@ def suite_advance(row: SuiteRun) -> None:
 def _case_queue(row: SuiteRun, number: int) -> None:
     definition = SUITES[row.suite]
     case = stored_case(row.plan[number])
+    load = Host.objects.filter(name=row.choice.load_from).first() if row.choice.load_from else None
     installs = {item["slug"]: item["install"] for item in row.setups}
     setups = [
         definition.setup(item["slug"])
@@ -136,11 +160,14 @@ def _case_queue(row: SuiteRun, number: int) -> None:
         suite_run=row,
         case=number,
         title=f"{definition.title}: {case.title}"[:200],
-        parameters=_parameters(definition, case, row.choice),
+        parameters=_parameters(definition, case, row.choice, load),
         requested_by=row.requested_by,
         progress="Waiting for a worker",
     )
     run.save()
+    if row.choice.load_from and load is None:
+        _refused(run, f"{row.choice.load_from}, from which the load was to come, is not managed any more.")
+        return
     for position, setup in enumerate(setups):
         install = EngineInstall.objects.filter(pk=installs[setup.slug]).first()
         if install is None:
@@ -162,8 +189,15 @@ def _refused(run: Run, words: str) -> None:
     Run.objects.filter(pk=run.pk).update(status="failed", error=words, progress="", finished_at=timezone.now())
 
 
-def _parameters(definition: Suite, case: Case, choice: Choice) -> dict[str, Any]:
-    stand = {"suite": definition.slug, "case": case.stored(), "application": choice.application, "link": choice.link}
+def _parameters(definition: Suite, case: Case, choice: Choice, load: Host | None) -> dict[str, Any]:
+    stand: dict[str, Any] = {
+        "suite": definition.slug,
+        "case": case.stored(),
+        "application": choice.application,
+        "link": choice.link,
+    }
+    if load is not None:
+        stand["load_host"] = load.pk
     return {
         "name": case.title,
         "tool": case.tool.value,

@@ -55,6 +55,8 @@ class Machine:
         self._boot_id, self._plugged = root / "boot_id", root / "plugged"
         spaces = ["--pid", "--mount", "--net", "--ipc", "--fork", "--kill-child=KILL", "--mount-proc"]
         start = [tool("bash"), "-c", START, "machine", str(self._plugged), str(self._boot_id)]
+        # After a restart the same: who knew the machine's network card does not have to ask for it.
+        self._hardware = f"02:70:64:74:00:{number:02x}"
         self.boot_id = ""
         self.sshd = SshServer(root / "sshd", self.address, [tool("unshare"), *spaces, "--", *start])
         self.sshd.environment.update(environment)
@@ -76,7 +78,8 @@ class Machine:
         self.sshd.start_only()
         assert eventually(lambda: self.first_process)
         inside = [tool("nsenter"), "--target", f"{self.first_process}", "--net", "--", tool("ip")]
-        ip("link", "add", self.port, "type", "veth", "peer", "name", "eth0", "netns", f"{self.first_process}")
+        card = ["name", "eth0", "address", self._hardware, "netns", f"{self.first_process}"]
+        ip("link", "add", self.port, "type", "veth", "peer", *card)
         ip("link", "set", self.port, "master", self.switch.name, "up")
         for words in (f"address add {self.address}/24 dev eth0", "link set eth0 up", "link set lo up"):
             subprocess.run([*inside, *words.split()], check=True)

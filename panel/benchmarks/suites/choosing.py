@@ -28,7 +28,7 @@ class Choice:
     """`cases` are ids of the publication (`small-multiplexed`), rows of it (`small-multiplexed-0`) or single cases.
 
     `paths` are browsed instead of the application's own list. `network` takes the place of the cases' own links.
-    `link` is what carries them: links.CARRIERS."""
+    `link` is what carries them: links.CARRIERS. `load_from` is the name of the host that the load comes from."""
 
     cases: tuple[str, ...] = ()
     protocols: tuple[str, ...] = ()
@@ -36,6 +36,7 @@ class Choice:
     paths: tuple[str, ...] = ()
     network: Network | None = None
     link: str = ""
+    load_from: str = ""
 
     @property
     def is_part(self) -> bool:
@@ -47,7 +48,8 @@ class Choice:
         named = {"application": self.application} if self.application else {}
         paths = {"paths": list(self.paths)} if self.paths else {}
         network = {"network": asdict(self.network)} if self.network else {}
-        return {**parts, **named, **paths, **network, **({"link": self.link} if self.link else {})}
+        from_host = {"load_from": self.load_from} if self.load_from else {}
+        return {**parts, **named, **paths, **network, **({"link": self.link} if self.link else {}), **from_host}
 
     def settled(self, suite: Suite) -> Choice:
         """Equal for two that mean the same: in one order, the suite's own application by its name."""
@@ -128,6 +130,7 @@ def stored_choice(data: dict[str, Any]) -> Choice:
         tuple(data.get("paths", ())),
         stored_network(data.get("network")),
         data.get("link", ""),
+        data.get("load_from", ""),
     )
 
 
@@ -190,6 +193,7 @@ def described(suite: Suite, preset: str, choice: Choice, servers: Sequence[str])
     found += [("Application", words)] if (words := choice.application_words(suite)) else []
     found += [("Link", choice.network.words)] if choice.network else []
     found += [("Link carried by", f"{links.CARRIERS[choice.link]}")] if choice.link else []
+    found += [("Load from", choice.load_from)] if choice.load_from else []
     return [*found, ("Servers", ", ".join(servers) or "all that the host has")]
 
 

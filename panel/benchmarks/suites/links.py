@@ -57,6 +57,8 @@ def measured_words(network: dict[str, Any]) -> str:
             f"{there:.2f} Mbit/s there and {back:.2f} back",
             f"{burst[1]} of a burst of {burst[0]} packets passed",
         ]
+    if "whole_rtt_us" in found:
+        parts += [f"{found['whole_rtt_us']['p50'] / 1000:.2f} ms to the other host and back"]
     return f"{', '.join(parts)}; carried by {carrier_words(found)}"
 
 

@@ -6,6 +6,7 @@ import datetime
 import hashlib
 import json
 import random
+import secrets
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -21,6 +22,7 @@ from panel.websites.certificates import self_signed
 
 NAME = "stand.test"
 FAR = "10.77.0.2"  # agents/host/link.py
+PEER = "10.77.1.2"  # agents/host/peers.py
 PORTS = range(20_000, 32_000)  # below where Linux takes ports for connections from
 WWW = f"{mains.ROOT}/www"
 _TLS = TlsFiles("stand", f"{mains.ROOT}/tls/stand.crt", f"{mains.ROOT}/tls/stand.key")
@@ -37,6 +39,28 @@ class Program:
 
 
 @dataclass(frozen=True)
+class Peers:
+    """What two hosts of one run know of each other: their addresses, and what only they know."""
+
+    servers: str
+    load: str
+    word: str
+    vni: int
+    port: int
+
+    def request(self, role: str) -> dict[str, Any]:
+        """As the agent takes it (agents/host/peers.py)."""
+        other = self.servers if role == "load" else self.load
+        return {"role": role, "address": other, "word": self.word, "vni": self.vni, "port": self.port}
+
+
+def new_peers(servers: str, load: str) -> Peers:
+    """With a word, a tunnel's number and a port that nobody can guess."""
+    ports = range(32_000, 32_700)  # below where Linux takes ports for connections from
+    return Peers(servers, load, secrets.token_hex(16), 1 + secrets.randbelow((1 << 24) - 1), secrets.choice(ports))
+
+
+@dataclass(frozen=True)
 class Place:
     """One set-up in the stand: where it is asked, and which of the stand's servers are its process trees, or what in
     theirs (`openlitespeed/lsphp*`). `digest` tells its configuration, whatever port it was given, from another."""
@@ -49,8 +73,11 @@ class Place:
 
 @dataclass(frozen=True)
 class Plan:
+    """`request` is for the host of the servers."""
+
     request: StandRequest
     places: list[Place]
+    load: StandRequest | None = None  # that of the host which the load comes from, where it is another
 
 
 def plan(
@@ -66,11 +93,12 @@ def plan(
     ready_made: str = "",
     uploads: dict[str, dict[str, str]] | None = None,
     link: str = "",
+    peers: Peers | None = None,
 ) -> Plan:
     """`programs` by engine, of the host's installs; `ready_made`: an application that the agent sets up. Ports are new
     in every plan."""
     tls = bool(case.arguments.get("tls"))
-    address = FAR if case.network or isolated else "127.0.0.1"
+    address = PEER if peers else FAR if case.network or isolated else "127.0.0.1"
     files = _certificate() if tls else {}
     files |= {f"www/{name}": text for name, text in content.texts}
     servers: list[StandServer] = []
@@ -93,12 +121,16 @@ def plan(
         folders=["www", *(name for setup in setups for name in _folders(setup))],
         servers=servers,
         listeners=[place.endpoint.target for place in places],
-        network=case.network.request() if case.network else ({} if isolated else None),
+        network=case.network.request() if case.network else ({} if isolated or peers else None),
         link=link,
         programs=uploads or {},
         application=ready_made,
     )
-    return Plan(request, places)
+    if peers is None:
+        return Plan(request, places)
+    load = replace(request, files=[], fill=[], folders=[], servers=[], application="", peer=peers.request("load"))
+    alone = replace(request, network=None, link="", programs={}, peer=peers.request("servers"))
+    return Plan(alone, places, load)
 
 
 def _folders(setup: Setup) -> list[str]:

@@ -1,0 +1,164 @@
+"""A link between two hosts: the load comes from one, and is shaped there; the servers of a stand are on the other.
+
+    load host:     near ==link== gate --pdklink9--+
+                                                  | VXLAN (RFC 7348), by the hosts' own network
+    server host:   servers --pdklink9-------------+
+
+The gate is what is `far` of a link on one host. Its tunnel leads to the servers' namespace and nowhere else, so that
+what runs in `near` reaches nothing but the servers of that stand; and before any load, who is there must say the word
+that both stands were given. A host that holds no stand with that word cannot be aimed at. No address, route or rule of
+either host is changed, and the servers do not listen in its network.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import re
+import socket
+import threading
+import time
+
+from agents.host import link, netem, netns
+from agents.host.errors import Refusal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, Dict, List, Optional
+
+GATE, SERVERS = "10.77.1.1", "10.77.1.2"
+_TUNNEL = link.PREFIX + "9"
+# Of an Ethernet's 1500 VXLAN takes 50, and other tunnels on the way between hosts some more.
+MTU = 1400
+_WORD = re.compile(r"[0-9a-f]{32}\Z")
+_WORD_PORT = 9
+_ANSWER_S = 15.0
+_PINGS = 20
+
+
+class Peer:
+    """`role` is "load" or "servers"; `address` the other host's, `word` and the tunnel's `vni` and `port` those that
+    both stands of one run have."""
+
+    def __init__(self, args: Dict[str, Any]) -> None:
+        self.role, self.word = str(args.get("role")), str(args.get("word"))
+        if self.role not in ("load", "servers") or not _WORD.match(self.word):
+            raise Refusal("invalid", "a stand's peer is the load or the servers, and has a word of 32 hex digits")
+        try:
+            self.address = str(ipaddress.ip_address(str(args.get("address"))))
+        except ValueError:
+            raise Refusal("invalid", "the other host's address is %r, which is none" % args.get("address")) from None
+        self.vni = _number(args, "vni", 1, (1 << 24) - 1)
+        self.port = _number(args, "port", 1024, 65535)
+
+    def tunnel(self, keeper: netns.Keeper) -> List[str]:
+        """Arguments of ip(8): the tunnel's device in the namespace, its packets in the host's own network."""
+        place = ["name", _TUNNEL, "netns", "%d" % keeper.process.pid, "mtu", "%d" % MTU]
+        kind = ["type", "vxlan", "id", "%d" % self.vni, "remote", self.address, "dstport", "%d" % self.port]
+        return ["link", "add", *place, *kind]
+
+
+def _number(args: Dict[str, Any], name: str, low: int, high: int) -> int:
+    value = args.get(name)
+    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+        raise Refusal("invalid", "%s is %r; it must be a whole number from %d to %d" % (name, value, low, high))
+    return value
+
+
+class Servers(link.Link):
+    """The servers' end: one namespace with the tunnel in it, where the word is told."""
+
+    def __init__(self, peer: Peer) -> None:
+        self._peer = peer
+        self._telling: Optional[socket.socket] = None
+        super().__init__()
+
+    def connect(self) -> None:
+        link.ip(self._peer.tunnel(self.far))
+        commands = ["link set dev lo up", "address add %s/30 dev %s" % (SERVERS, _TUNNEL)]
+        commands += ["link set dev %s up" % _TUNNEL, "route add %s via %s dev %s" % (link.NEAR, GATE, _TUNNEL)]
+        netem.batch(self.far, "ip", commands)
+        self._telling = _within(self.far, lambda: socket.create_server((SERVERS, _WORD_PORT)))
+        threading.Thread(target=_tell, args=(self._telling, self._peer.word), daemon=True).start()
+
+    def close(self) -> None:
+        if self._telling is not None:
+            with contextlib.suppress(OSError):
+                self._telling.shutdown(socket.SHUT_RDWR)  # wakes who waits for the next
+            self._telling.close()
+        super().close()
+
+
+def _tell(listening: socket.socket, word: str) -> None:
+    while True:
+        try:
+            connection, _ = listening.accept()
+        except OSError:
+            return  # closed: the stand has ended
+        with connection:
+            connection.sendall(word.encode())
+
+
+def join(made: link.Link, peer: Peer) -> Dict[str, Any]:
+    """Leads what comes over the link, from its `far`, to the other host's servers. Refusal unless they say the word.
+    {"whole_rtt_us": {"min", "p50"}}: round trips from `near` to the servers, the hosts' own network included."""
+    link.ip(peer.tunnel(made.far))
+    commands = ["address add %s/30 dev %s" % (GATE, _TUNNEL), "link set dev %s up" % _TUNNEL]
+    netem.batch(made.far, "ip", commands)
+    netem.forward(made.far)
+    made.lead(SERVERS, MTU)
+    heard = _within(made.near, lambda: _heard(peer))
+    if heard != peer.word:
+        raise Refusal(
+            "refused", "who answers at %s is not the stand that this load is meant for; refused" % peer.address
+        )
+    times = sorted(_within(made.near, lambda: [_round_trip_us() for _ in range(_PINGS)]))
+    return {"whole_rtt_us": {"min": times[0], "p50": times[len(times) // 2]}}
+
+
+def check_listeners(listeners: List[str]) -> None:
+    """The load of two hosts is for what the tunnel leads to."""
+    for listener in listeners:
+        if listener.rpartition(":")[0] != SERVERS:
+            raise Refusal("refused", "%s is not where the servers of the other host's stand are; refused" % listener)
+
+
+def _heard(peer: Peer) -> str:
+    deadline = time.monotonic() + _ANSWER_S
+    while True:
+        try:
+            with socket.create_connection((SERVERS, _WORD_PORT), timeout=2.0) as connection:
+                return connection.makefile("rb").read(64).decode("ascii", "replace")
+        except OSError as error:
+            if time.monotonic() > deadline:
+                raise Refusal(
+                    "failed",
+                    "the servers' host does not answer at %s, UDP port %d (%s). Packets must pass between both hosts "
+                    "at that port, both ways; is it a firewall?" % (peer.address, peer.port, error),
+                ) from None
+            time.sleep(0.1)
+
+
+def _round_trip_us() -> int:
+    """Connecting takes exactly one."""
+    began = time.monotonic()
+    with socket.create_connection((SERVERS, _WORD_PORT), timeout=10.0):
+        return int((time.monotonic() - began) * 1e6)
+
+
+def _within(keeper: netns.Keeper, work: Callable[[], Any]) -> Any:
+    """What `work` returns or raises, in a thread that has entered the namespace."""
+    found: List[Any] = []
+    failed: List[BaseException] = []
+
+    def run() -> None:
+        try:
+            keeper.enter()
+            found.append(work())
+        except (OSError, Refusal) as error:
+            failed.append(error)
+
+    netem.inside(run)
+    if failed:
+        raise failed[0]
+    return found[0]
