@@ -7,11 +7,10 @@ import gc
 
 # Objects made and not freed before the youngest are looked through; Python's own is 700, which one page of the ORM's
 # rows reaches several times.
-YOUNG = 3_000
-# So many looks through the young before the old. A deployment to 50 hosts leaves 12,000 objects in circles (a site and
-# its parts name each other); with 10,000 and (3, 3) those of five stayed, 9 MB, and nothing was saved by it: all that
-# was there when the process began is looked through no more.
-OLD_AFTER = (2, 1)
+YOUNG = 5_000
+# So many looks through the young before the old. A deployment to 50 hosts, which leaves next to nothing in circles
+# (websites.freeze.parts_forget), then has the old looked through once in three times and not every time: 10 ms each.
+OLD_AFTER = (2, 3)
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # mallopt(3)
 LARGE_BYTES = 256 * 1024
 

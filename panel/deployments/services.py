@@ -172,6 +172,7 @@ def _deploy_changes(actor: User, sites: Sequence[Site]) -> list[tuple[Host, Chan
     live, resting = live_revisions(sites, [install for _, install in placed]), resting_revisions(sites)
     frozen = frozen_now(placed)
     new = revisions_keep(actor=actor, sites=frozen)
+    freeze.parts_forget(item.site for item in frozen)
     changes = []
     for item in frozen:
         pk, made_from = item.site.pk, inputs.digest(item.site, item.install)
