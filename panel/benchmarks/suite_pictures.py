@@ -23,9 +23,10 @@ def beside(suite: Suite, setups: Sequence[Setup], group: Sequence[Outcome]) -> C
         return None
     for row in rows:
         row["text"] = pictures.shown(figure, row["value"])
+    places = any(row["group"] for row in rows)
     table = Table(
-        ["Case", "Server", figure.label, "Interval"],
-        [[r["group"], r["label"], r["text"], pictures.interval_words(figure, r)] for r in rows],
+        [*(["Case"] if places else []), "Server", figure.label, "Interval"],
+        [[*([r["group"]] if places else []), r["label"], r["text"], pictures.interval_words(figure, r)] for r in rows],
     )
     told = "; ".join(f"{row['group']} {row['label']}: {row['text']}".strip() for row in rows)
     title = group[0].case.title.split(":")[0]

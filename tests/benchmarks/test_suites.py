@@ -81,6 +81,8 @@ def test_small_static_files_by_one_click(operator: User, servers: Host) -> None:
     page = result_page(client, row)
     for words in ("Shortened for a first look", "9,442", "Published average", "LiteSpeed (published)", "dual Athlon"):
         assert words in page, words
+    heads = [chart.table.head[0] for part in suite_results.result(row)["parts"] for chart in part.charts]
+    assert heads == ["Server", "Server"], "without links there is no case to name beside the servers"
     versions = {install.engine: install.version for install in servers.installs.all()}
     assert f"Apache, event {versions['apache']}; nginx {versions['nginx']}; gallop {versions['native']}" in page
     exported = json.loads(text(client, reverse("benchmarks:suite-json", args=[row.uuid])))

@@ -18,6 +18,7 @@ from panel.reports.document import Cell, Document, Picture, Section, Table
 _DEJAVU = Path("/usr/share/fonts/truetype/dejavu")
 _INK, _SOFT, _LINE, _WASH = "#1b1f2a", "#535b6b", "#e2e5ea", "#f1f3f6"
 _SCALE = 3.0
+_LEAST_BELOW = 90.0  # points: a title, a head and two rows
 _MOST_ROWS = 400  # of one table: the rest is in the other forms
 _MOST_BEHIND = 40
 _TONES = {"worse": "#b3261e", "failed": "#b3261e", "invalid": "#8a5300", "unsure": "#8a5300", "better": "#1b7340"}
@@ -118,7 +119,10 @@ def _top(sheet: _Sheet, document: Document) -> list[Any]:
 
 
 def _section(sheet: _Sheet, section: Section) -> list[Any]:
-    parts = [sheet.words(section.title, sheet.head)]
+    from reportlab.platypus import CondPageBreak
+
+    # A title is never alone at a page's end: what belongs to it begins on the same one.
+    parts: list[Any] = [CondPageBreak(_LEAST_BELOW), sheet.words(section.title, sheet.head)]
     parts += [sheet.words(line) for line in section.remarks]
     for table in section.tables:
         parts += _table(sheet, table)
