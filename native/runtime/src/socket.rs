@@ -1,6 +1,6 @@
 //! Stream sockets.
 
-use crate::address::{raw_inet, raw_unix};
+use crate::address::{raw_inet, raw_unix, RawAddress};
 use crate::io::IoFd;
 use crate::sys;
 use std::fs::File;
@@ -8,7 +8,7 @@ use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::task::{ready, Context, Poll};
 
 /// A connected stream socket.
@@ -247,29 +247,45 @@ pub type Started = (OwnedFd, io::Result<()>);
 /// # Errors
 /// No socket can be had, or `bind` is no address of this host.
 pub fn start_connect(to: &ConnectTo, bind: Option<SocketAddr>) -> io::Result<Started> {
-    let family = match to {
-        ConnectTo::Inet(SocketAddr::V4(_)) => libc::AF_INET,
-        ConnectTo::Inet(SocketAddr::V6(_)) => libc::AF_INET6,
-        ConnectTo::Unix(_) => libc::AF_UNIX,
-    };
-    let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-    // SAFETY: socket takes no pointers; the new descriptor is owned by nobody else.
-    let fd = unsafe { OwnedFd::from_raw_fd(sys::check(libc::socket(family, kind, 0))?) };
+    match to {
+        ConnectTo::Inet(address) => start_connect_inet(address, bind),
+        ConnectTo::Unix(path) => start_connect_unix(path),
+    }
+}
+
+/// As [`start_connect`], to a socket in the file system.
+pub fn start_connect_unix(path: &Path) -> io::Result<Started> {
+    let address = raw_unix(path)?;
+    let fd = new_socket(libc::AF_UNIX)?;
+    let result = connect_now(&fd, &address);
+    Ok((fd, result))
+}
+
+fn start_connect_inet(to: &SocketAddr, bind: Option<SocketAddr>) -> io::Result<Started> {
+    let fd = new_socket(match to {
+        SocketAddr::V4(_) => libc::AF_INET,
+        SocketAddr::V6(_) => libc::AF_INET6,
+    })?;
     if let Some(local) = bind {
         let (addr, len) = raw_inet(&local);
         // SAFETY: `addr` holds `len` bytes of a socket address.
         sys::check(unsafe { libc::bind(fd.as_raw_fd(), (&raw const addr).cast(), len) })?;
     }
-    let (addr, len) = match to {
-        ConnectTo::Inet(a) => raw_inet(a),
-        ConnectTo::Unix(p) => raw_unix(p)?,
-    };
+    let result = connect_now(&fd, &raw_inet(to));
+    // Answers are written whole; waiting for more would only delay them.
+    sys::set_option(fd.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_NODELAY, 1)?;
+    Ok((fd, result))
+}
+
+fn new_socket(family: i32) -> io::Result<OwnedFd> {
+    let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    // SAFETY: socket takes no pointers; the new descriptor is owned by nobody else.
+    Ok(unsafe { OwnedFd::from_raw_fd(sys::check(libc::socket(family, kind, 0))?) })
+}
+
+fn connect_now(fd: &OwnedFd, (addr, len): &RawAddress) -> io::Result<()> {
+    let addr: *const libc::sockaddr_storage = addr;
     // SAFETY: `addr` holds `len` bytes of a socket address.
-    let result =
-        sys::check(unsafe { libc::connect(fd.as_raw_fd(), (&raw const addr).cast(), len) });
-    if family != libc::AF_UNIX {
-        // Answers are written whole; waiting for more would only delay them.
-        sys::set_option(fd.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_NODELAY, 1)?;
-    }
-    Ok((fd, result.map(|_| ())))
+    sys::check(unsafe { libc::connect(fd.as_raw_fd(), addr.cast(), *len) })?;
+    Ok(())
 }

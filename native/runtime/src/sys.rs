@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 /// Turns a system call's result into an error by errno.
@@ -89,28 +90,33 @@ pub fn event_fd() -> io::Result<OwnedFd> {
     }
 }
 
+/// `recv` itself. The C library's is a point where a thread can be cancelled, which nobody does here; in a process
+/// with threads it notes that before and after each call, by two locked operations.
+fn receive(fd: RawFd, buf: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
+    let none = std::ptr::null_mut::<u8>();
+    let (at, len) = (buf.as_mut_ptr(), buf.len());
+    // SAFETY: the kernel writes at most `len` bytes at `at`, and is asked for no address.
+    let n = unsafe { libc::syscall(libc::SYS_recvfrom, fd, at, len, 0, none, none) };
+    counted(n)
+}
+
+fn counted(n: libc::c_long) -> io::Result<usize> {
+    usize::try_from(n).map_err(|_| io::Error::last_os_error())
+}
+
 pub fn read(fd: RawFd, buf: &mut [u8]) -> io::Result<usize> {
-    // SAFETY: the kernel writes at most buf.len() bytes into `buf`.
-    let n = unsafe { libc::recv(fd, buf.as_mut_ptr().cast(), buf.len(), 0) };
-    if n < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(n as usize)
-    }
+    // SAFETY: initialised bytes may be written over, and nothing else is written to them.
+    let buf = unsafe { &mut *(std::ptr::from_mut(buf) as *mut [MaybeUninit<u8>]) };
+    receive(fd, buf)
 }
 
 /// Reads up to `room` bytes behind what `buf` holds, into memory that is not cleared first.
 pub fn read_more(fd: RawFd, buf: &mut Vec<u8>, room: usize) -> io::Result<usize> {
     buf.reserve(room);
-    let spare = buf.spare_capacity_mut().as_mut_ptr();
-    // SAFETY: `reserve` made room for `room` bytes, and the kernel writes no more than that.
-    let n = unsafe { libc::recv(fd, spare.cast(), room, 0) };
-    if n < 0 {
-        return Err(io::Error::last_os_error());
-    }
+    let n = receive(fd, &mut buf.spare_capacity_mut()[..room])?;
     // SAFETY: the kernel initialised these bytes, which lie within the capacity.
-    unsafe { buf.set_len(buf.len() + n as usize) };
-    Ok(n as usize)
+    unsafe { buf.set_len(buf.len() + n) };
+    Ok(n)
 }
 
 /// Looks at what would be read next, without taking it.
@@ -124,15 +130,14 @@ pub fn peek(fd: RawFd, buf: &mut [u8]) -> io::Result<usize> {
     }
 }
 
+/// Sends by the call itself, see [`receive`].
 pub fn write(fd: RawFd, buf: &[u8], more: bool) -> io::Result<usize> {
     let flags = libc::MSG_NOSIGNAL | if more { libc::MSG_MORE } else { 0 };
-    // SAFETY: the kernel reads at most buf.len() bytes from `buf`.
-    let n = unsafe { libc::send(fd, buf.as_ptr().cast(), buf.len(), flags) };
-    if n < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(n as usize)
-    }
+    let none = std::ptr::null::<u8>();
+    let (at, len) = (buf.as_ptr(), buf.len());
+    // SAFETY: the kernel reads at most `len` bytes at `at`, and is given no address.
+    let n = unsafe { libc::syscall(libc::SYS_sendto, fd, at, len, flags, none, 0) };
+    counted(n)
 }
 
 pub fn write_vectored(fd: RawFd, bufs: &[io::IoSlice<'_>], more: bool) -> io::Result<usize> {

@@ -453,8 +453,9 @@ fn set_content_type(ex: &mut Exchange, value: Vec<u8>) {
 
 /// A media type, and its charset where that comes last.
 pub(super) fn split_charset(value: &[u8]) -> (&[u8], Option<&[u8]>) {
-    let mut words = value.windows(8);
-    let split = words.position(|w| w.eq_ignore_ascii_case(b"charset="));
+    let begins = |at: usize| value[at - 7..at].eq_ignore_ascii_case(b"charset");
+    let mut signs = memchr::memchr_iter(b'=', value).filter(|&at| at >= 7);
+    let split = signs.find(|&at| begins(at)).map(|at| at - 7);
     let split = split.filter(|&i| value[..i].trim_ascii_end().ends_with(b";"));
     let Some(at) = split.filter(|&i| !value[i + 8..].contains(&b';')) else {
         return (value, None);

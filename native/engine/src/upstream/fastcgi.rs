@@ -8,6 +8,7 @@ use crate::phases::Flow;
 use crate::template;
 use gallop_conf::model::{self, items, FastcgiPass, Level, UpConf};
 use gallop_http::fastcgi::{Begin, RequestWriter, Role};
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -85,22 +86,39 @@ pub fn write(ex: &Exchange, conf: &UpConf, writer: &mut RequestWriter) {
         keep_connection,
     });
     let params = items(&ex.loc.conf.fastcgi_params);
-    let mut value = Vec::new();
+    let mut scratch = SCRATCH.take();
     for param in params {
         let literal = param.value.as_literal();
         if literal.is_none() {
-            value.clear();
-            template::eval_into(ex, &param.value, &mut value);
+            scratch.value.clear();
+            template::eval_into(ex, &param.value, &mut scratch.value);
         }
-        let value = literal.unwrap_or(&value);
+        let value = literal.unwrap_or(&scratch.value);
         if !(param.if_not_empty && value.is_empty()) {
             writer.param(param.name.as_bytes(), value);
         }
     }
     if conf.pass_request_headers != Some(false) {
-        client_params(ex, writer);
+        client_params(ex, writer, &mut scratch);
     }
     writer.end_params();
+    if scratch.value.capacity() <= MAX_SCRATCH {
+        SCRATCH.set(scratch);
+    }
+}
+
+/// Memory that names and values are put together in.
+#[derive(Default)]
+struct Scratch {
+    name: Vec<u8>,
+    value: Vec<u8>,
+}
+
+/// A longer value's memory is not kept.
+const MAX_SCRATCH: usize = 16 * 1024;
+
+thread_local! {
+    static SCRATCH: Cell<Scratch> = Cell::default();
 }
 
 /// The parameter that a field becomes.
@@ -123,7 +141,7 @@ fn is_same(a: &[u8], b: &[u8]) -> bool {
 }
 
 /// `HTTP_*` for the client's fields; fields of one name are joined.
-fn client_params(ex: &Exchange, writer: &mut RequestWriter) {
+fn client_params(ex: &Exchange, writer: &mut RequestWriter, scratch: &mut Scratch) {
     let set = items(&ex.loc.conf.fastcgi_params);
     let own = super::request::own_conditions(ex);
     let passed = ex
@@ -132,19 +150,22 @@ fn client_params(ex: &Exchange, writer: &mut RequestWriter) {
         .filter(|(n, _)| !super::request::is_withheld(ex, n));
     let own = own.iter().map(|(n, v)| (n.as_bytes(), v.as_slice()));
     let fields = passed.chain(own);
-    let (mut key, mut joined) = (Vec::new(), Vec::new());
+    let Scratch {
+        name: key,
+        value: joined,
+    } = scratch;
     for (i, (name, value)) in fields.clone().enumerate() {
         let mut before = fields.clone().take(i);
         if before.any(|(n, _)| is_same(n, name)) {
             continue;
         }
-        param_name(name, &mut key);
-        if set.iter().any(|p| p.name.as_bytes() == key) {
+        param_name(name, key);
+        if set.iter().any(|p| p.name.as_bytes() == *key) {
             continue;
         }
         let mut more = fields.clone().skip(i + 1);
         if !more.any(|(n, _)| is_same(n, name)) {
-            writer.param(&key, value);
+            writer.param(key, value);
             continue;
         }
         let between: &[u8] = match &key[..] {
@@ -158,6 +179,6 @@ fn client_params(ex: &Exchange, writer: &mut RequestWriter) {
             joined.extend_from_slice(between);
             joined.extend_from_slice(value);
         }
-        writer.param(&key, &joined);
+        writer.param(key, joined);
     }
 }

@@ -27,7 +27,9 @@ use gallop_http::fastcgi::RequestWriter;
 use gallop_http::h1::parse_length;
 use gallop_http::message::{Head, Version};
 use gallop_http::token::is_name;
-use gallop_runtime::{coarse_ms, coarse_us, now_ms, start_connect, unix_time, ConnectTo, Sock};
+use gallop_runtime::{
+    coarse_ms, coarse_us, now_ms, start_connect, start_connect_unix, unix_time, ConnectTo, Sock,
+};
 use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
@@ -390,12 +392,14 @@ fn connection(
         // What lies under TLS, or another thing than a socket, is not waited for here.
         return conn.stream.sock().is_some().then_some(conn);
     }
-    let to = match &chosen.peer().addr {
-        PeerAddr::Unix(path) => ConnectTo::Unix(path.clone()),
-        addr @ PeerAddr::Inet(inet) if is_near(addr) => ConnectTo::Inet(*inet),
+    let started = match &chosen.peer().addr {
+        PeerAddr::Unix(path) => start_connect_unix(path),
+        addr @ PeerAddr::Inet(inet) if is_near(addr) => {
+            start_connect(&ConnectTo::Inet(*inet), None)
+        }
         PeerAddr::Inet(_) => return None,
     };
-    let (fd, result) = start_connect(&to, None).ok()?;
+    let (fd, result) = started.ok()?;
     // Within this machine it is connected all the same, unless its server is very busy.
     let under_way = |e: &io::Error| e.raw_os_error() == Some(libc::EINPROGRESS);
     if result.is_err_and(|e| is_unix(chosen) || !under_way(&e)) {
@@ -556,28 +560,22 @@ impl Flight {
 
     /// Counts and logs the request, and gives back what it used. `sent`: bytes of the answer.
     pub fn finish(
-        self: Box<Self>,
+        mut self: Box<Self>,
         worker: &Rc<Worker>,
         conn: &Rc<Conn>,
         mut framed: Framed,
         sent: usize,
     ) {
-        let mut flight = *self;
-        flight.chosen.succeeded();
+        self.chosen.succeeded();
         match framed.head.take() {
-            Some(head) => flight.log(worker, conn, &head, &framed, sent),
-            None => flight.count(worker, &framed, sent),
+            Some(head) => self.log(worker, conn, &head, &framed, sent),
+            None => self.count(worker, &framed, sent),
         }
-        let Flight {
-            recipe,
-            chosen,
-            conn,
-            head,
-            ..
-        } = flight;
-        if let Some(conn) = conn {
-            worker.pool.give(recipe.index, &chosen.group.conf, conn);
+        if let Some(conn) = self.conn.take() {
+            let conf = &self.chosen.group.conf;
+            worker.pool.give(self.recipe.index, conf, conn);
         }
+        let head = std::mem::take(&mut self.head);
         let mut heads = worker.desk.heads.borrow_mut();
         if heads.len() < SPARE_HEADS {
             heads.push(head);

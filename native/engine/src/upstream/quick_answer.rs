@@ -14,7 +14,6 @@ use gallop_http::h1::{parse_length, parse_response, ResponseHead};
 use gallop_http::token::is_name;
 use std::borrow::Cow;
 use std::cell::RefCell;
-use std::io::Write;
 
 /// What is to be known of an answer that was written.
 pub struct Framed {
@@ -54,6 +53,7 @@ pub enum Said {
 
 thread_local! {
     static HEAD: RefCell<ResponseHead> = RefCell::default();
+    static PARSER: RefCell<ResponseHeadParser> = RefCell::new(ResponseHeadParser::new(0));
 }
 
 /// What came for a request.
@@ -123,12 +123,27 @@ impl Answer<'_> {
     }
 
     fn fastcgi(&self, out: &mut Vec<u8>) -> Option<Said> {
-        let mut parser = ResponseHeadParser::new(self.limit());
-        let (head, body) = match records(self.input, &mut parser)? {
-            Records::Whole { head, body } => (head?, body),
-            Records::Part { head } => return Some(Said::Part { head }),
-        };
-        let text = |range: &std::ops::Range<usize>| &parser.bytes()[range.clone()];
+        PARSER.with_borrow_mut(|parser| {
+            parser.restart(self.limit());
+            let (head, body) = match records(self.input, parser)? {
+                Records::Whole { head, body } => (head?, body),
+                Records::Part { head } => return Some(Said::Part { head }),
+            };
+            let said = self.application(&head, &body, parser.bytes(), out);
+            parser.recycle(head);
+            said
+        })
+    }
+
+    /// An application's answer. `bytes`: what its head's ranges refer to.
+    fn application(
+        &self,
+        head: &fastcgi::ResponseHead,
+        body: &[u8],
+        bytes: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Option<Said> {
+        let text = |range: &std::ops::Range<usize>| &bytes[range.clone()];
         let fields = head.fields.iter().map(|(n, v)| (text(n), text(v)));
         let seen = Seen::of(fields.clone())?;
         let len = body.len() as u64;
@@ -145,9 +160,9 @@ impl Answer<'_> {
         self.head(&line, &seen, fields, out)?;
         let body_at = line.has_body().then_some(out.len());
         if seen.length.is_none() && self.request.form == Form::Lines {
-            chunked(&body, out);
+            chunked(body, out);
         } else {
-            out.extend_from_slice(&body);
+            out.extend_from_slice(body);
         }
         Some(Said::Answer(Framed {
             status: head.status,
@@ -158,7 +173,7 @@ impl Answer<'_> {
             head: self
                 .recipe
                 .is_logged
-                .then(|| Head::from_fastcgi(&head, parser.bytes())),
+                .then(|| Head::from_fastcgi(head, bytes)),
         }))
     }
 
@@ -223,12 +238,20 @@ fn entity(form: Form, line: &Line<'_>, seen: &Seen<'_>, out: &mut Vec<u8>) {
     }
 }
 
+/// What stands between a type and its charset.
+const CHARSET: &[u8] = b"; charset=";
+
 fn content_type(form: Form, value: &[u8], out: &mut Vec<u8>) {
     match split_charset(value) {
         (kind, None) => form.field(out, b"Content-Type", kind),
         (kind, Some(charset)) => {
-            let value = [kind, b"; charset=", charset].concat();
-            form.field(out, b"Content-Type", &value);
+            // As nearly all have it, it is passed on as it came.
+            let as_it_is = kind.len() + CHARSET.len() + charset.len() == value.len()
+                && value[kind.len()..].starts_with(CHARSET);
+            if as_it_is {
+                return form.field(out, b"Content-Type", value);
+            }
+            form.field(out, b"Content-Type", &[kind, CHARSET, charset].concat());
         }
     }
 }
@@ -274,12 +297,19 @@ fn records<'a>(input: &'a [u8], parser: &mut ResponseHeadParser) -> Option<Recor
 
 fn chunked(body: &[u8], out: &mut Vec<u8>) {
     if !body.is_empty() {
-        // Writing into a vector cannot fail.
-        let _ = write!(out, "{:x}\r\n", body.len());
+        hexadecimal(body.len(), out);
+        out.extend_from_slice(b"\r\n");
         out.extend_from_slice(body);
         out.extend_from_slice(b"\r\n");
     }
     out.extend_from_slice(b"0\r\n\r\n");
+}
+
+/// Appends a number as chunk sizes are written.
+fn hexadecimal(number: usize, out: &mut Vec<u8>) {
+    let digits = (usize::BITS - number.leading_zeros()).div_ceil(4).max(1);
+    let digit = |i| b"0123456789abcdef"[number >> (4 * i) & 15];
+    out.extend((0..digits).rev().map(digit));
 }
 
 /// Fields that have places of their own in an answer's head.
@@ -379,5 +409,50 @@ fn keeps(value: &[u8]) -> Option<bool> {
         10 if is_name(value, b"keep-alive") => Some(true),
         5 if is_name(value, b"close") => Some(false),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{content_type, hexadecimal, Form};
+
+    #[test]
+    fn chunk_sizes_are_written_as_the_formatter_does() {
+        for number in [
+            0,
+            1,
+            9,
+            15,
+            16,
+            255,
+            256,
+            0xfff,
+            0x1000,
+            65_535,
+            1 << 32,
+            usize::MAX,
+        ] {
+            let mut out = Vec::new();
+            hexadecimal(number, &mut out);
+            assert_eq!(String::from_utf8_lossy(&out), format!("{number:x}"));
+        }
+    }
+
+    #[test]
+    fn a_charset_is_passed_on_in_one_spelling() {
+        for (value, written) in [
+            ("text/html; charset=UTF-8", "text/html; charset=UTF-8"),
+            ("text/html;charset=UTF-8", "text/html; charset=UTF-8"),
+            ("text/html;  charset=UTF-8", "text/html; charset=UTF-8"),
+            ("text/html ;charset=UTF-8", "text/html; charset=UTF-8"),
+            ("text/html; Charset=UTF-8", "text/html; charset=UTF-8"),
+            ("text/html; charset=\"UTF-8\"", "text/html; charset=UTF-8"),
+            ("text/html; a=b", "text/html; a=b"),
+        ] {
+            let mut out = Vec::new();
+            content_type(Form::Lines, value.as_bytes(), &mut out);
+            let line = format!("Content-Type: {written}\r\n");
+            assert_eq!(String::from_utf8_lossy(&out), line, "{value}");
+        }
     }
 }

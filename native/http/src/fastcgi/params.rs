@@ -8,8 +8,12 @@ use super::Error;
 /// If a length does not fit in 31 bits, which no header that passed our own limits can reach.
 pub fn encode_param(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     out.reserve(8 + name.len() + value.len());
-    encode_length(out, name.len());
-    encode_length(out, value.len());
+    if name.len() < 0x80 && value.len() < 0x80 {
+        out.extend_from_slice(&[name.len() as u8, value.len() as u8]);
+    } else {
+        encode_length(out, name.len());
+        encode_length(out, value.len());
+    }
     out.extend_from_slice(name);
     out.extend_from_slice(value);
 }

@@ -3,6 +3,7 @@
 //! Applications end lines with LF or CRLF, both are taken. `Status` sets the status; without it the
 //! status is 302 when there is a `Location`, else 200, as nginx has it.
 
+use memchr::{memchr, memchr2};
 use std::ops::Range;
 
 /// Why a response head is refused.
@@ -94,6 +95,18 @@ impl ResponseHeadParser {
         Ok(None)
     }
 
+    /// Ready for another response, whose head may have `limit` bytes, in the memory that it has.
+    pub fn restart(&mut self, limit: usize) {
+        self.buffer.clear();
+        self.fields.clear();
+        (self.limit, self.line, self.status, self.location) = (limit, 0, None, false);
+    }
+
+    /// Takes back what the fields of a head lay in.
+    pub fn recycle(&mut self, head: ResponseHead) {
+        self.fields = head.fields;
+    }
+
     fn append(&mut self, piece: &[u8]) -> Result<(), HeadError> {
         if self.buffer.len() + piece.len() > self.limit {
             return Err(HeadError::TooBig);
@@ -132,20 +145,6 @@ impl ResponseHeadParser {
             fields: std::mem::take(&mut self.fields),
         }
     }
-
-    /// Ready for the next response.
-    pub fn reset(&mut self) {
-        let mut buffer = std::mem::take(&mut self.buffer);
-        buffer.clear();
-        *self = Self {
-            buffer,
-            ..Self::new(self.limit)
-        };
-    }
-}
-
-fn memchr(needle: u8, haystack: &[u8]) -> Option<usize> {
-    haystack.iter().position(|&b| b == needle)
 }
 
 fn split_field(head: &[u8], line: Range<usize>) -> Option<(Range<usize>, Range<usize>)> {
@@ -156,7 +155,7 @@ fn split_field(head: &[u8], line: Range<usize>) -> Option<(Range<usize>, Range<u
         && head[name.clone()]
             .iter()
             .all(|&b| crate::token::is_tchar(b));
-    let value_ok = head[value.clone()].iter().all(|&b| b != 0 && b != b'\r');
+    let value_ok = memchr2(0, b'\r', &head[value.clone()]).is_none();
     (name_ok && value_ok).then_some((name, value))
 }
 

@@ -207,13 +207,26 @@ fn a_malformed_head_is_refused() {
 #[test]
 fn a_parser_is_reused() {
     let mut parser = ResponseHeadParser::new(64);
-    for _ in 0..3 {
+    for limit in [64, 30, 64] {
+        let mut cut = &b"Location: /x\nStatus: 500\nA: "[..];
+        assert_eq!(parser.push(&mut cut), Ok(None));
+        parser.restart(limit);
         let mut first = &b"Status: 20"[..];
         assert_eq!(parser.push(&mut first), Ok(None));
         let mut second = &b"4\r\n\r\nrest"[..];
         let head = parser.push(&mut second).unwrap().unwrap();
         assert_eq!((head.status, second), (204, &b"rest"[..]));
-        parser.reset();
+        assert!(head.fields.is_empty());
+        parser.recycle(head);
+        parser.restart(limit);
+        let mut plain = &b"A: b\n\n"[..];
+        let head = parser.push(&mut plain).unwrap().unwrap();
+        assert_eq!((head.status, &head.fields[..]), (200, &[(0..1, 3..4)][..]));
+        parser.recycle(head);
+        parser.restart(limit);
+        let mut long = &[b'x'; 65][..];
+        assert_eq!(parser.push(&mut long), Err(HeadError::TooBig));
+        parser.restart(64);
     }
 }
 
