@@ -148,6 +148,7 @@ def test_wrong_values_are_told_beside_the_buttons_and_by_the_api(operator: User,
     for network, pointer in (
         ({"rtt_ms": 10}, "/network/bandwidth_mbps"),
         ({"bandwidth_mbps": "nan"}, "/network/bandwidth_mbps"),
+        ({"bandwidth_mbps": True}, "/network/bandwidth_mbps"),
         ({"bandwidth_mbps": 5, "rtt_ms": 4, "jitter_ms": 3}, "/network/jitter_ms"),
         ({"bandwidth_mbps": 5, "colour": 3}, "/network/colour"),
         ([5], "/network"),
