@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from panel.rendering.spec import AccessRule, ErrorPage, Listen, Location, Rewrite, ServerBlock, SiteSpec
+from panel.rendering.spec import AccessRule, ErrorPage, Header, Listen, Location, Rewrite, ServerBlock, SiteSpec
 from tests.conformance.expected import Expected, fixed, one
 from tests.conformance.world import World
 
@@ -278,7 +278,53 @@ def posts_to_rewritten_folders(world: World) -> tuple[SiteSpec, list[Expected]]:
     ]
 
 
+def beside_an_upstream(world: World) -> tuple[SiteSpec, list[Expected]]:
+    """What an upstream is asked for everything else leaves files and scripts alone, and keeps its own headers."""
+    spec = one(
+        world,
+        "beside",
+        Location("", "/", "proxy", upstream="app", headers=(Header("X-Place", "app"),)),
+        Location("", "/found/", "static"),
+        Location("~", r"\.php$", "php", php_pool="php"),
+    )
+    return spec, [
+        Expected("/x", 200, headers={"x-app": "echo", "x-place": "app"}),
+        Expected("/found/a.txt", 200, "a", {"x-app": "", "x-place": ""}),
+        Expected("/found/index.php", 200, "GET /found/index.php", {"x-place": ""}),
+    ]
+
+
+def folders_below(world: World) -> tuple[SiteSpec, list[Expected]]:
+    """A location's own headers and rules hold for no other location below it."""
+    closed = (AccessRule("deny", "all"),)
+    spec = one(
+        world,
+        "below",
+        Location("", "/", "static", headers=(Header("X-Place", "root"),), access_rules=closed),
+        Location("", "/found/", "static"),
+    )
+    return spec, [Expected("/docs/", 403), Expected("/found/a.txt", 200, "a", {"x-place": ""})]
+
+
+def statuses_alone(world: World) -> tuple[SiteSpec, list[Expected]]:
+    spec = one(
+        world,
+        "alone",
+        Location("=", "/none", "return", return_code=204),
+        Location("=", "/nothing", "return", return_code=200),
+    )
+    return spec, [
+        Expected("/none", 204, ""),
+        Expected("/none", 204, "", method="PUT"),
+        Expected("/nothing", 200),
+        Expected("/nothing", 200, method="POST", sent_body="a=1"),
+    ]
+
+
 SITES = (
+    beside_an_upstream,
+    folders_below,
+    statuses_alone,
     refused_once,
     index_files_elsewhere,
     posts_to_rewritten_folders,

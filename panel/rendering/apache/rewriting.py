@@ -206,7 +206,7 @@ def _answers_at_once(fallback: Place, *, alone: bool) -> bool:
     code = fallback.location.return_code or 0
     if code in handlers.REDIRECTS:
         return fallback.is_fixed
-    return alone and fallback.location.handler == "return" and code >= 300
+    return alone and fallback.location.handler == "return" and (code >= 300 or not fallback.location.return_value)
 
 
 def is_asked_anew(fallback: Place) -> bool:

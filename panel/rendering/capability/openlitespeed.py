@@ -18,6 +18,7 @@ from panel.rendering.spec import Location, ServerBlock
 
 _DECODED = "OpenLiteSpeed sends a rewritten path to an upstream decoded"
 _REFUSED = "such paths with blanks, control characters, %, ? or # are refused with 400"
+_NAMES = "OpenLiteSpeed names the rewritten path in a Location where it answers with a status alone"
 _INDEX_OF_FOLDER = "OpenLiteSpeed asks the folder's location who may have its index file, not this one"
 _SLASH_FIRST = "OpenLiteSpeed redirects to a folder's final / before it asks who may come in"
 _TWICE = "OpenLiteSpeed would answer some refused requests twice if they had a page"
@@ -153,10 +154,10 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
                 lambda context: context.owner.handler == "php"),
     ),
     "Location.return_code": (
-        missing("OpenLiteSpeed's fixed answers of status 2xx are files: only 200, with a text that never changes",
+        missing("OpenLiteSpeed's fixed answers of status 2xx are files: only 200 has a text, one that never changes",
                 "the location serves files; put one there",
-                lambda context: context.owner.handler == "return" and (context.owner.return_code or 0) < 300
-                and not answers.is_file(context.owner)),
+                lambda context: context.owner.handler == "return" and not answers.is_file(context.owner)
+                and not answers.is_rule(context.owner)),
         differs("OpenLiteSpeed's fixed answers are files", "as text/plain, with ranges, and GET, HEAD and POST only",
                 lambda context: answers.is_file(context.owner)),
         APACHE["Location.return_code"][1],
@@ -254,10 +255,12 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
     ),
     "ServerBlock.rewrites": (
         differs(_DECODED, _REFUSED, lambda context: _proxies(context.owner.locations)),
+        differs(_NAMES, "a Location that browsers take no notice of"),
     ),
     "Location.rewrites": (
         *APACHE["Location.rewrites"],
         differs(_DECODED, _REFUSED, lambda context: context.block is not None and _proxies(context.block.locations)),
+        differs(_NAMES, "a Location that browsers take no notice of"),
         differs("rewrites that lead in a circle end after ten rounds", "the last path is answered; nginx says 500"),
     ),
     "Location.access_rules": (

@@ -1,4 +1,4 @@
-"""Fixed answers of status 200: a file for each beside the virtual host's configuration, which its context names.
+"""Fixed answers of status 200 with a text: a file for each beside the virtual host's own, which its context names.
 
 OpenLiteSpeed has no directive for them. A context by regular expression whose `location` holds no capture leads every
 path to that one file (HttpReq::processMatchedURI in src/http/httpreq.cpp).
@@ -22,6 +22,11 @@ def is_file(source: Location) -> bool:
     except NotExpressible:
         return False
     return all(isinstance(part, str) for part in parts)
+
+
+def is_rule(source: Location) -> bool:
+    """Whether a rewrite rule gives the answer: a status alone, or a redirect."""
+    return source.handler == "return" and ((source.return_code or 0) >= 300 or not source.return_value)
 
 
 def text(place: Place) -> str:

@@ -7,6 +7,7 @@ other make that order immaterial.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from panel.rendering import checks, exclusive, expiry, handlers, snippets, variables
 from panel.rendering.errors import NotExpressible
@@ -24,8 +25,40 @@ from panel.rendering.tree import Lines, Node, Raw, block, directive
 
 
 def prefixes_suffice(found: Locations) -> bool:
-    """Whether prefix contexts choose as nginx does: they match whole path segments, and `/x/` is `/x` to them."""
-    return not found.exact and all(place.pattern.endswith("/") for place in found.prefixes)
+    """Whether prefix contexts choose as nginx does: they match whole path segments, and `/x/` is `/x` to them; and what
+    they say holds for the contexts below them too, for those by expression below `/`."""
+    if found.exact or not all(place.pattern.endswith("/") for place in found.prefixes):
+        return False
+    return not any(_hands_down(place, found) for place in found.prefixes)
+
+
+def _hands_down(place: Place, found: Locations) -> bool:
+    below = [other for other in found.prefixes if other is not place and other.pattern.startswith(place.pattern)]
+    if place.pattern == "/":
+        below += found.regexes
+    if place.location.handler in ("proxy", "deny") and any(map(_is_bare, below)):
+        return True
+    return bool(below) and _says_more(place.location)
+
+
+def _is_bare(place: Place) -> bool:
+    """Files where they are anyway, which no context of their own need say."""
+    return place.is_prefix and place.location.handler == "static" and not (place.location.root or place.location.alias)
+
+
+def _says_more(source: Location) -> bool:
+    """Than who answers, and from which folder."""
+    shown = source.index or source.headers or source.request_headers or source.expires or source.snippet
+    return bool(shown) or source.autoindex is not None or handlers.asks_access(source)
+
+
+def suffixes_suffice(found: Locations) -> bool:
+    """Whether scripts need no context: none by prefix would take them, or give them what is its own."""
+    return all(
+        place.location.handler == "return" or (_is_bare(place) and not _says_more(place.location))
+        for place in found.prefixes
+        if place.location.handler != "php"
+    )
 
 
 def context(
@@ -36,11 +69,16 @@ def context(
     everywhere: tuple[Header, ...],
     *,
     plain_prefix: bool,
+    plain_scripts: bool,
 ) -> list[Node]:
+    """`plain_prefix`, `plain_scripts`: whether prefixes and suffixes suffice."""
     source, at = place.location, place.pointer
     handlers.check(source, at)
     _check_asked(source, at)
     by_prefix = plain_prefix and place.is_prefix and source.handler != "return"
+    if source.handler == "return" and not answers.is_file(source) and not answers.is_rule(source):
+        place = replace(place, location=replace(source, handler="static"))  # what it cannot say is left to files
+        source = place.location
     body = [*_HANDLERS[source.handler](spec, place, by_prefix)]
     if source.handler not in ("deny", "return"):
         body += _access(source, at)
@@ -52,7 +90,7 @@ def context(
         body.append(Raw(snippets.require(source.snippet, install, f"{at}/snippet")))
     if not body or _is_rewritten(source) or (source.handler == "return" and not answers.is_file(source)):
         return []
-    if source == _plain_php(source) and (plain_prefix or not everywhere):
+    if source == _plain_php(source) and (plain_scripts if plain_prefix else not everywhere):
         return []  # the script handler's suffix says it all
     name = value(source.pattern, f"{at}/pattern") if by_prefix else f"exp:{_pattern(place, condition)}"
     return [block("context", value(name, f"{at}/pattern"), body=body)]

@@ -48,7 +48,7 @@ def rules(block: ServerBlock, found: Locations, chosen: dict[Place, Condition], 
         return []  # such an expression cannot stand among others
     groups: dict[_Files, list[Place | None]] = {}  # None: what no location is for
     for place in chosen:
-        if _refuses(place.location) and not _is_captured(place):
+        if _refuses(place.location) and not _is_captured(place) and not _is_page(block, place):
             groups.setdefault(_files(block, found, place, root), []).append(place)
     if not any(map(_is_all, chosen)):
         groups.setdefault(_files(block, found, None, root), []).append(None)
@@ -57,7 +57,8 @@ def rules(block: ServerBlock, found: Locations, chosen: dict[Place, Condition], 
         if any(not _fits(word) for word in (files.name, *files.indexes)):
             continue  # a name that no rule can hold
         rest = any(place is None or _is_all(place) for place in places)
-        pattern = _others(chosen, places) if rest else _these(chosen, places)
+        others = {place: chosen[place] for place in chosen if not _is_page(block, place)}
+        pattern = _others(others, places) if rest else _these(chosen, places)
         lines += _rule(files, f"^{_no_pages(block)}{pattern[1:]}")
     return lines
 
@@ -75,6 +76,10 @@ def before_fallback(
     pattern = f"^{_no_pages(block)}{_these({place: condition}, [place])[1:]}"
     pattern = rewrite_regex(pattern, f"{place.pointer}/pattern")
     return [*lines, directive("RewriteRule", pattern, "-", "[R=405,L]")]
+
+
+def _is_page(block: ServerBlock, place: Place) -> bool:
+    return place.location.match == "=" and any(page.uri == place.pattern for page in block.error_pages)
 
 
 def _no_pages(block: ServerBlock) -> str:

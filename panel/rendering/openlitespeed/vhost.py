@@ -12,15 +12,15 @@ from panel.rendering.errors import NotExpressible
 from panel.rendering.exclusive import Condition, Expression, conditions
 from panel.rendering.headers import check as check_headers
 from panel.rendering.locations import Locations, Place, locations_of
-from panel.rendering.openlitespeed import methods, scripts, www
+from panel.rendering.openlitespeed import answers, methods, scripts, www
 from panel.rendering.openlitespeed.apps import applications
 from panel.rendering.openlitespeed.cache import cached, module
-from panel.rendering.openlitespeed.context import context, header_line, prefixes_suffice, realm_name
+from panel.rendering.openlitespeed.context import context, header_line, prefixes_suffice, realm_name, suffixes_suffice
 from panel.rendering.openlitespeed.hosts import folder, host_name, pool_app, upstream_app
 from panel.rendering.openlitespeed.quoting import path, value
 from panel.rendering.readers import Unreadable
 from panel.rendering.readers.openlitespeed import read
-from panel.rendering.spec import Header, InstallSpec, Location, ServerBlock, SiteSpec
+from panel.rendering.spec import Header, InstallSpec, ServerBlock, SiteSpec
 from panel.rendering.tree import Directive, Lines, Node, Raw, block, directive
 
 ONCE = {"rewrite"}  # of several the first counts (XmlNode::getChild in src/util/xmlnode.cpp)
@@ -199,7 +199,7 @@ def _of_place(
     """`refuses`: methods that files do not take."""
     handlers.check(place.location, place.pointer)
     rules = cached(place, condition)
-    if not _has_body(place.location):
+    if place.location.handler != "return" or answers.is_rule(place.location):
         words, fallback = rewriting.interpolator(place, server), reach.by_fallback(place, found)
         if refuses:
             rules += methods.before_fallback(source, place, condition, root, fallback)
@@ -273,11 +273,6 @@ def _fixed(fallback: Place | None) -> Place | None:
     return fallback if fallback is not None and fallback.location.handler == "return" else None
 
 
-def _has_body(source: Location) -> bool:
-    """A fixed answer of status 200 cannot be said at all; others go out with the server's own text."""
-    return source.handler == "return" and (source.return_code or 0) < 300
-
-
 def _to_https(port: int) -> list[Directive]:
     host = "%{SERVER_NAME}" if port == 443 else f"%{{SERVER_NAME}}:{port}"
     target = f"https://{host}%{{ENV:{RAW_URI}}}"
@@ -312,13 +307,13 @@ def _headers(source: ServerBlock, at: str) -> tuple[Header, ...]:
 
 
 def _contexts(spec: SiteSpec, install: InstallSpec, found: Locations, everywhere: tuple[Header, ...]) -> list[Node]:
-    plain = prefixes_suffice(found)
+    plain, plain_scripts = prefixes_suffice(found), suffixes_suffice(found)
     nodes: list[Node] = []
     if everywhere and not any(place.is_prefix and place.pattern == "/" for place in found.places):
         lines = Lines("extraHeaders", tuple(header_line(item, "/headers") for item in everywhere))
         nodes.append(block("context", "/", body=[directive("allowBrowse", 1), lines]))
     for place, condition in conditions(found).items():
-        nodes += context(spec, install, place, condition, everywhere, plain_prefix=plain)
+        nodes += context(spec, install, place, condition, everywhere, plain_prefix=plain, plain_scripts=plain_scripts)
     return nodes
 
 

@@ -57,10 +57,7 @@ def methods(case: Case) -> Answer | None:
     if case.nginx.status != 405 or case.get is None:
         return None
     if case.other.status == 405:
-        refused = headers_of_rules(replace(case, nginx=_error(case, 405)))
-        where = case.other.headers.get("location", "")  # a path that was rewritten
-        moved = refused and case.met.path != case.path and where.endswith(case.met.path)
-        return altered(refused, location=where) if refused and moved else refused
+        return headers_of_rules(replace(case, nginx=_error(case, 405)))
     given = (*_SENT, 403) if case.other.status == 501 else _SENT  # the folder is there, if nothing that it shows
     if method in ("POST", "OPTIONS") or case.get.status not in given:
         return case.get
@@ -78,6 +75,20 @@ def after_a_body(case: Case) -> Answer | None:
     return _error(case, 400) if added and len(request.body) > length else None
 
 
+def above_final_dots(case: Case) -> Answer | None:
+    """`__` stands for the dots: POST to what they lead to is refused where the folder above has an index file."""
+    path = case.request.target.partition("?")[0]
+    dotted = case.request.method == "POST" and re.search(r"/__?$", path) and case.other.status == 405
+    return headers_of_rules(replace(case, nginx=_error(case, 405))) if dotted else None
+
+
+def line_feed(case: Case) -> Answer | None:
+    """The rules take it for the exact location's path, which is no file's."""
+    block, path = case.met.block, case.met.path
+    exact = {place.pattern for place in block.locations if place.match == "="} if block else set()
+    return _error(case, 404) if path.endswith("\n") and path[:-1] in exact and case.other.status == 404 else None
+
+
 def folder_without_index(case: Case) -> Answer | None:
     return _error(case, 404) if case.statuses in ((401, 404), (403, 404)) and _is_folder(case) else None
 
@@ -88,7 +99,7 @@ def _is_folder(case: Case) -> bool:
 
 def later_date(case: Case) -> Answer | None:
     later = any(name == "If-Modified-Since" and " 2100 " in value for name, value in case.request.headers)
-    if not later or case.nginx.status not in (200, 206) or "x-app" in case.nginx.headers:
+    if not later or case.nginx.status not in (200, 206) or case.other.status != 304 or "x-app" in case.nginx.headers:
         return None
     return altered(case.nginx, 304, b"", content_type=None, content_range=None)
 
@@ -171,7 +182,9 @@ def of_no_file(case: Case) -> Answer | None:
     """A % and letters that are no number; where a rule is about to answer it, also %3F."""
     missing = case.other.status == 404 and re.search("%25[g-zG-Z]", case.request.target)
     refused = case.other.status in (403, 404) and "%3F" in case.request.target
-    return _error(case, case.other.status) if missing or refused else None
+    pages = case.met.block.error_pages if case.met.block else ()
+    own = _own_headers(case) if any(case.other.status in page.codes for page in pages) else {}
+    return altered(_error(case, case.other.status), **own) if missing or refused else None
 
 
 def missing_script(case: Case) -> Answer | None:
@@ -221,7 +234,12 @@ def _own_headers(case: Case) -> dict[str, str]:
 def headers_of_rules(case: Case) -> Answer | None:
     """Answers that a rule gives have no headers of locations."""
     missing = {name: None for name in case.nginx.headers if name.startswith("x-") and name not in case.other.headers}
-    return Answer(case.nginx.status, {k: v for k, v in case.nginx.headers.items() if k not in missing}, case.nginx.body)
+    found = Answer(
+        case.nginx.status, {k: v for k, v in case.nginx.headers.items() if k not in missing}, case.nginx.body
+    )
+    where = case.other.headers.get("location", "")  # of a path that was rewritten
+    moved = "location" not in found.headers and case.met.path != case.path and where.endswith(case.met.path)
+    return altered(found, location=where) if where and moved else found
 
 
 def told_of_the_visitor(case: Case) -> Answer | None:
@@ -236,7 +254,11 @@ def _untold(body: bytes) -> bytes:
 
 
 def own_text(case: Case) -> Answer | None:
-    return _error(case, case.nginx.status) if case.nginx.status >= 400 else None
+    """The site's page is answered with the headers of its own location."""
+    if case.nginx.status < 400:
+        return None
+    error = _error(case, case.nginx.status)
+    return altered(error, **_own_headers(case)) if case.other.body and error.body == case.other.body else error
 
 
 def own_refusals(case: Case) -> Answer | None:
@@ -282,8 +304,10 @@ def open_fallback(case: Case) -> Answer | None:
     path = location.try_files[-1].partition("?")[0].removeprefix("/") if location and location.try_files else ""
     if case.nginx.status not in (401, 403) or case.other.status not in _SENT or path not in FILES:
         return None
-    own = case.other.body == FILES[path].encode() or f" file={path.rpartition('/')[2]} ".encode() in case.other.body
-    return case.other if own or not case.other.body else None
+    text, body, method = FILES[path].encode(), case.other.body, case.request.method
+    own = body in text if case.other.status == 206 else body == text
+    said = (f" file={path.rpartition('/')[2]} ".encode() in body, body.startswith(f"{method} /{path}".encode()))
+    return case.other if own or any(said) or not body else None
 
 
 def status_first(case: Case) -> Answer | None:

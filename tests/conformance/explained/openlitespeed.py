@@ -116,6 +116,12 @@ ROWS = (
         making.unsatisfied_range,
     ),
     Departs("folder", "", making.final_dots),
+    Departs("folder above", "", making.above_final_dots),
+    Departs(
+        "line feed after an exact path",
+        "A path that is an exact location's and %0A is taken by no other location; it is looked for as a file.",
+        making.line_feed,
+    ),
     Departs("no file", "", making.of_no_file),
     Departs(
         "missing script",
