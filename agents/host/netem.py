@@ -130,7 +130,7 @@ def batch(keeper: netns.Keeper, program: str, lines: List[str]) -> None:
     path = commands.find(program)
     if not path:
         raise Refusal(
-            "missing", "%s(8) is not installed on this host (package iproute2); install it, then run again" % program
+            "missing", "%s(8) is not installed on this host (package iproute2, or iproute and iproute-tc)" % program
         )
     argv = ["nsenter", "--net=" + keeper.path, "--", path, "-batch", "-"]
     try:

@@ -227,13 +227,14 @@ def test_filters(owner: Client, people: Cast, query: str, is_found: bool) -> Non
 @pytest.mark.parametrize(
     ("found", "words"),
     [
-        ({"can": True, "why": ""}, "by tc netem"),
-        ({"can": False, "why": "Specified qdisc kind is unknown."}, "emulator; tc netem is refused: Specified qdisc"),
+        ({"uid": 0, "netem": {"can": True, "why": ""}}, "by tc netem"),
+        ({"uid": 0, "netem": {"can": False, "why": "Not known."}}, "emulator; tc netem is refused: Not known."),
+        ({"uid": 1000, "netem": {"can": False, "why": "Not root."}}, "none: they need root"),
     ],
 )
 def test_a_host_says_what_carries_links_there(
     admin: Client, people: Cast, found: dict[str, object], words: str
 ) -> None:
     assert "Links with a profile" not in text_of(admin.get("/hosts/web-1/")), "nobody asked it yet"
-    Host.objects.filter(name="web-1").update(facts={"netem": found})
+    Host.objects.filter(name="web-1").update(facts=found)
     assert words in text_of(admin.get("/hosts/web-1/"))

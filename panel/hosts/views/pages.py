@@ -103,15 +103,18 @@ def _facts(host: Host) -> list[tuple[str, Any]]:
         (_("Memory"), facts.get("memory_bytes") and bytes_iec(facts["memory_bytes"])),
         (_("Python"), facts.get("python")),
         (_("Load tools"), ", ".join(facts.get("tools", {}))),
-        (_("Links with a profile"), _links(facts.get("netem", {}))),
+        (_("Links with a profile"), _links(facts)),
     ]
     return [(label, value) for label, value in found if value]
 
 
-def _links(netem: dict[str, Any]) -> str:
+def _links(facts: dict[str, Any]) -> str:
     """What carries them in comparisons; "" before the host was asked."""
+    netem = facts.get("netem", {})
     if not netem:
         return ""
+    if facts.get("uid"):
+        return _("none: they need root on the host")
     if netem["can"]:
         return _("by tc netem")
     return _("by the bundled emulator; tc netem is refused: %(why)s") % {"why": netem["why"]}
