@@ -16,7 +16,7 @@ PROFILES = (
     *((5, 20, 7), (5, 20, 1000), (10, 100, 1000), (10, 20, 1000), (100, 100, 1000), (100, 20, 1000)),
     *((100, 10, 1000), (200, 10, 1000), (1000, 10, 1000), (1000, 0, 1000)),
 )
-ROW = "| {:>6} | {:>5} | {:>5} | {:>9} | {:>8} | {:>9} | {:>9} | {:>9} |"
+ROW = "| {:>6} | {:>5} | {:>5} | {:>9} | {:>9} | {:>8} | {:>9} | {:>9} | {:>9} |"
 
 
 def main(home: Path) -> None:
@@ -29,8 +29,8 @@ def main(home: Path) -> None:
 
 
 def _table(by: str) -> None:
-    print(ROW.format("Mbit/s", "ms", "queue", "RTT, p50", "p99", "there", "back", "burst"))
-    print("|-------:|------:|------:|----------:|---------:|----------:|----------:|----------:|")
+    print(ROW.format("Mbit/s", "ms", "queue", "least RTT", "p50", "p99", "there", "back", "burst"))
+    print("|-------:|------:|------:|----------:|----------:|---------:|----------:|----------:|----------:|")
     for mbps, rtt_ms, queue in PROFILES:
         profile = {"bandwidth_kbit": mbps * 1000, "rtt_us": rtt_ms * 1000, "queue_packets": queue}
         made = link.made(profile, str(netem_binary()), by)
@@ -40,5 +40,5 @@ def _table(by: str) -> None:
             made.close()
         rtt, rate, burst = found["rtt_us"], found["rate_kbit"], found["burst"]
         ways = (f"{rate[way] / 1000:.2f}" for way in ("forward", "backward"))
-        pings = (f"{rtt[share] / 1000:.2f}" for share in ("p50", "p99"))
+        pings = (f"{rtt[share] / 1000:.2f}" for share in ("min", "p50", "p99"))
         print(ROW.format(mbps, rtt_ms, queue, *pings, *ways, f"{burst[1]}/{burst[0]}"), flush=True)
