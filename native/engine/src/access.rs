@@ -152,10 +152,10 @@ async fn subrequest(ex: &mut Exchange) -> Verdict {
         return Verdict::Skip;
     };
     let (path, args) = match uri.split_once('?') {
-        Some((path, args)) => (path, args),
-        None => (uri.as_str(), ""),
+        Some((path, args)) => (path, Some(args.as_bytes().to_vec())),
+        None => (uri.as_str(), None),
     };
-    let mut sub = phases::subrequest(ex, path.as_bytes().to_vec(), args.as_bytes().to_vec()).await;
+    let mut sub = phases::subrequest(ex, path.as_bytes().to_vec(), args).await;
     // The answer's body means nothing here, but an upstream's connection can be used again.
     let drained = sub.response.body.collect(1 << 20).await;
     let status = sub.response.status;

@@ -182,6 +182,9 @@ pub trait RequestBody {
     /// The next bytes, `None` at the end.
     fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, BodyError>>;
 
+    /// Bytes that `poll_data` took so far, those of framing too where it is written into the stream.
+    fn consumed(&self) -> u64;
+
     /// Whether the body was read to its end.
     fn is_ended(&self) -> bool;
 
@@ -198,6 +201,10 @@ pub struct NoBody;
 impl RequestBody for NoBody {
     fn poll_data(&mut self, _: &mut Context<'_>) -> Poll<Result<Option<Bytes>, BodyError>> {
         Poll::Ready(Ok(None))
+    }
+
+    fn consumed(&self) -> u64 {
+        0
     }
 
     fn is_ended(&self) -> bool {

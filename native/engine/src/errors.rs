@@ -8,7 +8,7 @@ use gallop_conf::model::{items, ErrorPage, Tokens};
 pub enum Page {
     Answered,
     Close,
-    Internal { uri: Vec<u8>, args: Vec<u8> },
+    Internal { uri: Vec<u8>, args: Option<Vec<u8>> },
     Named(String),
 }
 
@@ -63,9 +63,10 @@ fn send_page(ex: &mut Exchange, page: &ErrorPage, code: u16) -> Page {
     if target.first() == Some(&b'/') {
         let split = memchr::memchr(b'?', &target);
         let (uri, args) = match split {
-            Some(i) => (target[..i].to_vec(), target[i + 1..].to_vec()),
-            // Without arguments of its own the page gets none of the request's.
-            None => (target, Vec::new()),
+            Some(i) => (target[..i].to_vec(), Some(target[i + 1..].to_vec())),
+            // Without arguments of its own the page gets none of the request's. What holds variables
+            // is taken apart only now, as in nginx, and has them then, if empty.
+            None => (target, page.target.as_literal().is_none().then(Vec::new)),
         };
         if ex.head.method() != b"HEAD" {
             let method = ex.head.store(b"GET");
@@ -145,7 +146,6 @@ fn builtin(ex: &mut Exchange, code: u16) -> Page {
 /// A page that leads on, for browsers that lose cookies on redirects.
 fn refresh(ex: &mut Exchange) -> Page {
     let target = ex.response.location.take().unwrap_or_default();
-    let target = crate::phases::absolute_location(ex, &target);
     let mut html = b"<html><head><meta http-equiv=\"Refresh\" content=\"0; URL=".to_vec();
     crate::escape::escape(&target, crate::escape::Use::Refresh, &mut html);
     html.extend_from_slice(b"\"></head><body></body></html>\r\n");

@@ -151,6 +151,13 @@ impl Received {
     }
 }
 
+/// `$limit_req_status` and `$limit_conn_status`.
+#[derive(Clone, Copy, Default)]
+pub struct Limited {
+    pub requests: Option<&'static str>,
+    pub connections: Option<&'static str>,
+}
+
 /// A user variable's value; `None` inside: not found.
 pub type Value = Option<Rc<[u8]>>;
 
@@ -235,8 +242,8 @@ pub struct Exchange {
     pub bytes_sent: u64,
     pub body_sent: u64,
     pub limit_rate: Cell<Option<u64>>,
-    pub limit_req_status: Option<&'static str>,
-    pub limit_conn_status: Option<&'static str>,
+    /// What the limits said; shared with subrequests, as in nginx.
+    pub limited: Rc<Cell<Limited>>,
     pub fastcgi_path_info: Option<Vec<u8>>,
     pub fastcgi_script_name: Option<Vec<u8>>,
     pub expect_continue: bool,
@@ -305,8 +312,7 @@ impl Exchange {
             bytes_sent: 0,
             body_sent: 0,
             limit_rate: Cell::new(None),
-            limit_req_status: None,
-            limit_conn_status: None,
+            limited: Rc::default(),
             fastcgi_path_info: None,
             fastcgi_script_name: None,
             expect_continue: false,
@@ -439,6 +445,17 @@ impl Exchange {
     }
 
     pub async fn next_body(&mut self) -> Result<Option<Bytes>, BodyError> {
-        poll_fn(|cx| self.source.poll_data(cx)).await
+        poll_fn(|cx| self.poll_body(cx)).await
+    }
+
+    /// As the body's own `poll_data`; what is read counts as part of the request.
+    pub fn poll_body(
+        &mut self,
+        cx: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Result<Option<Bytes>, BodyError>> {
+        let before = self.source.consumed();
+        let polled = self.source.poll_data(cx);
+        self.request_length += self.source.consumed() - before;
+        polled
     }
 }

@@ -2,6 +2,7 @@
 //! short time before the file is looked at anew, so that a change shows at once to a person.
 
 use crate::conn::Conn;
+use crate::uri::ParsedUri;
 use gallop_conf::model::{Location, Server, VerifyClient};
 use hashbrown::HashMap;
 use std::fs::Metadata;
@@ -49,8 +50,9 @@ pub struct Prebuilt {
     pub head_len: usize,
     pub path: PathBuf,
     pub mark: FileMark,
-    /// Host of the request, for the log.
+    /// Host and URI of the request, for the log.
     pub host: String,
+    pub uri: ParsedUri,
     checked: u64,
     date: u64,
 }
@@ -125,6 +127,7 @@ impl FastCache {
             path,
             mark,
             host,
+            uri,
         } = entry;
         self.entries.insert(
             key,
@@ -137,6 +140,7 @@ impl FastCache {
                 path,
                 mark,
                 host,
+                uri,
                 checked: now_ms,
                 date: u64::MAX,
             },
@@ -154,6 +158,7 @@ pub struct NewEntry {
     pub path: PathBuf,
     pub mark: FileMark,
     pub host: String,
+    pub uri: ParsedUri,
 }
 
 /// Whether answers of a location depend on nothing but host and target.

@@ -1,6 +1,6 @@
 //! limit_req and limit_conn.
 
-use crate::exchange::Exchange;
+use crate::exchange::{Exchange, Limited};
 use crate::metrics::Section;
 use crate::phases::Flow;
 use crate::template;
@@ -142,14 +142,14 @@ fn delay_level(refused: Level) -> Level {
 pub async fn apply(ex: &mut Exchange) -> Flow {
     let conf = &ex.loc.conf;
     let (by_requests, by_connections) = (conf.limit_req.is_some(), conf.limit_conn.is_some());
-    if by_requests && ex.limit_req_status.is_none() {
+    if by_requests && ex.limited.get().requests.is_none() {
         match requests(ex).await {
             Flow::Next => {}
             flow => return flow,
         }
     }
     // limit_conn counts after limit_req let the request pass.
-    if by_connections && ex.limit_conn_status.is_none() {
+    if by_connections && ex.limited.get().connections.is_none() {
         return connections(ex);
     }
     Flow::Next
@@ -187,10 +187,10 @@ fn connections(ex: &mut Exchange) -> Flow {
             let outcome = if dry { "REJECTED_DRY_RUN" } else { "REJECTED" };
             note(ex, Section::LimitConn, limit.zone, outcome);
             if dry {
-                ex.limit_conn_status = Some("REJECTED_DRY_RUN");
+                note_conn(ex, "REJECTED_DRY_RUN");
                 return Flow::Next;
             }
-            ex.limit_conn_status = Some("REJECTED");
+            note_conn(ex, "REJECTED");
             ex.guards.clear();
             return Flow::Status(loc.conf.limit_conn_status.unwrap_or(503) as u16);
         }
@@ -201,7 +201,7 @@ fn connections(ex: &mut Exchange) -> Flow {
             key,
         }));
         note(ex, Section::LimitConn, limit.zone, "PASSED");
-        ex.limit_conn_status = Some("PASSED");
+        note_conn(ex, "PASSED");
     }
     Flow::Next
 }
@@ -225,14 +225,14 @@ async fn requests(ex: &mut Exchange) -> Flow {
                 refused,
                 &format!("limiting requests{mark}, excess: {shown} by zone \"{zone}\""),
             );
-            ex.limit_req_status = Some(if dry { "REJECTED_DRY_RUN" } else { "REJECTED" });
+            note_req(ex, if dry { "REJECTED_DRY_RUN" } else { "REJECTED" });
             if dry {
                 return Flow::Next;
             }
             Flow::Status(loc.conf.limit_req_status.unwrap_or(503) as u16)
         }
         Verdict::Pass { delay: 0, .. } => {
-            ex.limit_req_status = Some("PASSED");
+            note_req(ex, "PASSED");
             Flow::Next
         }
         Verdict::Pass {
@@ -246,7 +246,7 @@ async fn requests(ex: &mut Exchange) -> Flow {
                 delay_level(refused),
                 &format!("delaying request{mark}, excess: {shown}, by zone \"{zone}\""),
             );
-            ex.limit_req_status = Some(if dry { "DELAYED_DRY_RUN" } else { "DELAYED" });
+            note_req(ex, if dry { "DELAYED_DRY_RUN" } else { "DELAYED" });
             if !dry {
                 sleep(delay).await;
             }
@@ -317,6 +317,22 @@ fn take_places(ex: &Exchange, limits: &[LimitReq], dry: bool) -> Verdict {
         zone: worst.1,
         excess: worst.2,
     }
+}
+
+fn note_req(ex: &Exchange, requests: &'static str) {
+    let requests = Some(requests);
+    ex.limited.set(Limited {
+        requests,
+        ..ex.limited.get()
+    });
+}
+
+fn note_conn(ex: &Exchange, connections: &'static str) {
+    let connections = Some(connections);
+    ex.limited.set(Limited {
+        connections,
+        ..ex.limited.get()
+    });
 }
 
 #[cfg(test)]

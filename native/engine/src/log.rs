@@ -1,8 +1,13 @@
 //! Log files, the error log and the access log.
 
 use crate::exchange::Exchange;
+use crate::worker::Worker;
 use crate::{escape, log_cache, template, time};
-use gallop_conf::model::{AccessTarget, ErrorLog, Escape, Level, LogTarget, Syslog};
+use gallop_conf::model::{
+    items, AccessTarget, ErrorLog, Escape, Level, Location, LogTarget, Syslog,
+};
+use gallop_conf::template::{Part, Template};
+use gallop_conf::vars::{Builtin, Prefix, VarKind};
 use hashbrown::HashMap;
 use std::cell::RefCell;
 use std::fs::{File, OpenOptions};
@@ -295,6 +300,54 @@ pub fn access(ex: &Exchange) {
             write_line(ex, log, &mut line);
         });
     }
+}
+
+/// Whether lines of a location tell what a request equal to the first does not have when it is answered
+/// from memory: fields of the answer, captures, variables that were set on the way.
+pub fn tells_of_answer(worker: &Worker, location: &Location) -> bool {
+    let formats = &worker.http().log_formats;
+    let told = |t: &Template| is_of_answer(worker, t, 8);
+    items(&location.conf.access_log).iter().any(|log| {
+        let name = match &log.target {
+            AccessTarget::Fixed(_) => None,
+            AccessTarget::Variable(name) => Some(name),
+        };
+        let format = &formats[log.format].template;
+        told(format) || log.condition.as_ref().is_some_and(told) || name.is_some_and(told)
+    })
+}
+
+/// `depth`: of maps that look at maps.
+fn is_of_answer(worker: &Worker, template: &Template, depth: u8) -> bool {
+    use Builtin as B;
+    let source = |t: &Template| depth == 0 || is_of_answer(worker, t, depth - 1);
+    template.parts.iter().any(|part| match part {
+        Part::Lit(_) => false,
+        Part::Capture(_) => true,
+        Part::Var(id) => match &worker.shared.config.vars.get(*id).kind {
+            VarKind::Undefined => false,
+            VarKind::Assigned => true,
+            VarKind::Builtin(b) => matches!(
+                b,
+                B::SentHttpCacheControl
+                    | B::SentHttpConnection
+                    | B::SentHttpContentType
+                    | B::SentHttpKeepAlive
+                    | B::SentHttpLastModified
+                    | B::SentHttpLink
+                    | B::SentHttpLocation
+                    | B::SentHttpTransferEncoding
+            ),
+            VarKind::Prefixed(prefix, _) => {
+                matches!(prefix, Prefix::SentHttp | Prefix::SentTrailer)
+            }
+            VarKind::Map(map) => map.computed || source(&map.source),
+            VarKind::Geo(geo) => geo.source.as_ref().is_some_and(source),
+            VarKind::SplitClients(split) => {
+                source(&split.source) || split.parts.iter().any(|(_, t)| source(t))
+            }
+        },
+    })
 }
 
 fn write_line(ex: &Exchange, log: &gallop_conf::model::AccessLog, line: &mut Vec<u8>) {

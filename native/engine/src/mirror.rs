@@ -19,7 +19,7 @@ pub async fn start(ex: &mut Exchange) -> Flow {
         }
     }
     for target in targets {
-        let mut sub = subrequest::child(ex, target.as_bytes().to_vec(), ex.uri.args.clone());
+        let mut sub = subrequest::child(ex, target.as_bytes().to_vec(), ex.uri.own_args());
         let method = sub.head.store(ex.method());
         sub.head.method = method;
         sub.header_only = true;

@@ -23,7 +23,7 @@ pub enum Flow {
     /// Process this URI as if it had been asked for.
     Internal {
         uri: Vec<u8>,
-        args: Vec<u8>,
+        args: Option<Vec<u8>>,
     },
     Named(String),
     /// Close the connection without an answer.
@@ -98,7 +98,13 @@ fn read_target(ex: &mut Exchange) -> bool {
     let merge = ex.server.conf.merge_slashes.unwrap_or(true);
     let mut parsed = std::mem::take(&mut ex.uri);
     let connect = ex.head.method() == b"CONNECT";
-    let ok = connect || uri::parse(ex.head.text(ex.head.path), merge, &mut parsed);
+    // A name and a port are no path; as in nginx they ask for the root.
+    let target = if connect {
+        b"/"
+    } else {
+        ex.head.text(ex.head.path)
+    };
+    let ok = uri::parse(target, merge, &mut parsed);
     ex.uri = parsed;
     ex.header_only = ex.head.method() == b"HEAD";
     if !ok {
@@ -212,10 +218,11 @@ pub(crate) fn choose_server(ex: &mut Exchange) -> Result<(), &'static str> {
         ex.set_captures(host.as_bytes(), groups, pattern);
     }
     ex.loc = ex.server.root.clone();
+    let duplicate = has_duplicate(ex);
     if several {
         return Err("client sent duplicate host header");
     }
-    if has_duplicate(ex) {
+    if duplicate {
         return Err("client sent duplicate header line");
     }
     Ok(())
@@ -237,21 +244,36 @@ pub(crate) fn once(name: &[u8]) -> Option<usize> {
     }
 }
 
+/// Whether a field comes again that may come only once. As in nginx no line behind it is read, and a
+/// second host is none.
 fn has_duplicate(ex: &mut Exchange) -> bool {
+    const HOST: usize = 9;
+    let http1 = ex.version() < Version::Http2;
+    let number = |name: &[u8]| match name.len() {
+        4 if http1 && is_name(name, b"host") => Some(HOST),
+        14 if http1 && is_name(name, b"content-length") => Some(10),
+        17 if http1 && is_name(name, b"transfer-encoding") => Some(11),
+        _ => once(name),
+    };
     let mut seen = 0u32;
-    let fields = ex.head.iter().enumerate();
-    let mut fields = fields.filter_map(|(at, (name, _))| Some((at, once(name)?)));
-    let second = fields.find_map(|(at, i)| {
+    let mut fields = ex.head.iter().enumerate();
+    let second = fields.find_map(|(at, (name, _))| {
+        let i = number(name)?;
         let twice = seen & (1 << i) != 0;
         seen |= 1 << i;
-        twice.then_some(at)
+        twice.then_some((at, i == HOST))
     });
     drop(fields);
-    // Fields behind it are not read.
-    second.is_some_and(|at| {
-        ex.head.headers.truncate(at + 1);
-        true
-    })
+    let Some((at, is_host)) = second else {
+        return false;
+    };
+    if http1 {
+        let end = ex.head.headers[at].value.end as usize;
+        let rest = memchr::memchr(b'\n', &ex.head.buf[end..]).map_or(0, |i| i + 1);
+        ex.request_length = (end + rest) as u64 - u64::from(ex.head.line.start);
+    }
+    ex.head.headers.truncate(at + usize::from(!is_host));
+    true
 }
 
 /// Bytes that a host's name may have.
@@ -320,16 +342,26 @@ pub async fn run(ex: &mut Exchange, refused: Option<u16>) -> bool {
         start = match flow {
             Flow::Close => return false,
             Flow::Next => Start::Status(404),
-            Flow::Done => match filters::apply(ex).await {
-                Flow::Done => return true,
-                Flow::Status(status) => Start::Status(status),
-                _ => return false,
-            },
-            Flow::Status(status) => match errors::page(ex, status) {
-                errors::Page::Answered => match filters::apply(ex).await {
+            Flow::Done => match ex.source.discard_ready() {
+                Err(status) => {
+                    ex.response = Response::default();
+                    Start::Status(status)
+                }
+                Ok(()) => match filters::apply(ex).await {
                     Flow::Done => return true,
+                    Flow::Status(status) => Start::Status(status),
                     _ => return false,
                 },
+            },
+            Flow::Status(status) => match errors::page(ex, status) {
+                errors::Page::Answered => {
+                    // Whatever is wrong with the body, the request is refused already.
+                    ex.keepalive &= ex.source.discard_ready().is_ok();
+                    match filters::apply(ex).await {
+                        Flow::Done => return true,
+                        _ => return false,
+                    }
+                }
                 errors::Page::Close => return false,
                 errors::Page::Internal { uri, args } => internal(ex, uri, args),
                 errors::Page::Named(name) => named(ex, &name),
@@ -340,7 +372,7 @@ pub async fn run(ex: &mut Exchange, refused: Option<u16>) -> bool {
     }
 }
 
-fn internal(ex: &mut Exchange, uri: Vec<u8>, args: Vec<u8>) -> Start {
+fn internal(ex: &mut Exchange, uri: Vec<u8>, args: Option<Vec<u8>>) -> Start {
     ex.redirects_left -= 1;
     if ex.redirects_left == 0 {
         let shown = String::from_utf8_lossy(&uri).into_owned();
@@ -355,7 +387,7 @@ fn internal(ex: &mut Exchange, uri: Vec<u8>, args: Vec<u8>) -> Start {
         return Start::Status(500);
     }
     ex.uri.path = uri;
-    ex.uri.args = args;
+    ex.uri.set_args(args);
     ex.uri_changed = true;
     ex.internal = true;
     ex.location_valid = true;
@@ -388,6 +420,12 @@ fn named(ex: &mut Exchange, name: &str) -> Start {
     }
     ex.internal = true;
     keep_fields(ex);
+    if ex.uri.path.is_empty() {
+        // Of a target that is none.
+        let message = format!("empty URI in redirect to named location \"{name}\"");
+        ex.log(Level::Error, &message);
+        return Start::Status(500);
+    }
     match ex.server.root.children.named(name) {
         Some(location) => Start::Named(location.clone()),
         None => {
@@ -395,7 +433,6 @@ fn named(ex: &mut Exchange, name: &str) -> Start {
                 Level::Error,
                 &format!("could not find named location \"{name}\""),
             );
-            ex.error_page = true;
             Start::Status(500)
         }
     }
@@ -410,6 +447,12 @@ async fn from_server(ex: &mut Exchange) -> Flow {
             rewrite::Outcome::Flow(flow) => return flow,
         }
     }
+    located(ex).await
+}
+
+/// From the choice of a location on, which its rewrite rules may ask for anew.
+async fn located(ex: &mut Exchange) -> Flow {
+    let root = ex.server.root.clone();
     loop {
         if let Some(flow) = choose_location(ex) {
             return flow;
@@ -422,20 +465,28 @@ async fn from_server(ex: &mut Exchange) -> Flow {
             rewrite::Outcome::Flow(flow) => return flow,
             rewrite::Outcome::Continue { uri_changed: false } => break,
             rewrite::Outcome::Continue { uri_changed: true } => {
-                ex.redirects_left -= 1;
-                if ex.redirects_left == 0 {
-                    let uri = String::from_utf8_lossy(&ex.uri.path).into_owned();
-                    let message = "rewrite or internal redirection cycle while processing";
-                    ex.log(Level::Error, &format!("{message} \"{uri}\""));
-                    ex.redirects_left = 1;
-                    ex.error_page = true;
-                    return Flow::Status(500);
+                if let Some(flow) = rewritten(ex) {
+                    return flow;
                 }
-                ex.loc = root.clone();
             }
         }
     }
     after_rewrite(ex).await
+}
+
+/// A location's rules have made another URI: too often for one request?
+fn rewritten(ex: &mut Exchange) -> Option<Flow> {
+    ex.redirects_left -= 1;
+    if ex.redirects_left == 0 {
+        let uri = String::from_utf8_lossy(&ex.uri.path).into_owned();
+        let message = "rewrite or internal redirection cycle while processing";
+        ex.log(Level::Error, &format!("{message} \"{uri}\""));
+        ex.redirects_left = 1;
+        ex.error_page = true;
+        return Some(Flow::Status(500));
+    }
+    ex.loc = ex.server.root.clone();
+    None
 }
 
 /// From the rewrite rules of a location that is given, not chosen.
@@ -447,34 +498,9 @@ async fn from_location(ex: &mut Exchange) -> Flow {
             rewrite::Outcome::Flow(flow) => return flow,
             rewrite::Outcome::Continue { uri_changed: false } => {}
             rewrite::Outcome::Continue { uri_changed: true } => {
-                let (uri, args) = (ex.uri.path.clone(), ex.uri.args.clone());
-                return Box::pin(async move {
-                    ex.uri.path = uri;
-                    ex.uri.args = args;
-                    ex.loc = ex.server.root.clone();
-                    from_chosen(ex).await
-                })
-                .await;
-            }
-        }
-    }
-    after_rewrite(ex).await
-}
-
-/// As [`from_server`] without the server's rewrite rules.
-async fn from_chosen(ex: &mut Exchange) -> Flow {
-    if let Some(flow) = choose_location(ex) {
-        return flow;
-    }
-    let location = ex.loc.clone();
-    if !location.ops.is_empty() && !std::ptr::eq(&*location, &*ex.server.root) {
-        match rewrite::run(ex, &location).await {
-            rewrite::Outcome::Flow(flow) => return flow,
-            rewrite::Outcome::Continue { uri_changed: false } => {}
-            rewrite::Outcome::Continue { uri_changed: true } => {
-                return Flow::Internal {
-                    uri: ex.uri.path.clone(),
-                    args: ex.uri.args.clone(),
+                return match rewritten(ex) {
+                    Some(flow) => flow,
+                    None => located(ex).await,
                 };
             }
         }
@@ -565,15 +591,15 @@ async fn after_rewrite(ex: &mut Exchange) -> Flow {
             flow => return flow,
         }
     }
-    match mirror::start(ex).await {
-        Flow::Next => {}
-        flow => return flow,
-    }
     if let Some(rule) = ex.loc.try_files.clone() {
         match handlers::try_files(ex, &rule) {
             Flow::Next => {}
             flow => return flow,
         }
+    }
+    match mirror::start(ex).await {
+        Flow::Next => {}
+        flow => return flow,
     }
     content(ex).await
 }
@@ -623,7 +649,7 @@ pub async fn content(ex: &mut Exchange) -> Flow {
 }
 
 /// Runs a request of the server's own and gives it back with its answer unsent.
-pub async fn subrequest(parent: &Exchange, uri: Vec<u8>, args: Vec<u8>) -> Box<Exchange> {
+pub async fn subrequest(parent: &Exchange, uri: Vec<u8>, args: Option<Vec<u8>>) -> Box<Exchange> {
     let mut sub = crate::subrequest::child(parent, uri, args);
     Box::pin(run(&mut sub, None)).await;
     sub

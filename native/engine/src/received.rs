@@ -48,7 +48,6 @@ pub async fn read(ex: &mut Exchange) -> Result<(), Flow> {
             None => memory.extend_from_slice(&data),
         }
     }
-    ex.request_length += total;
     ex.received = Some(match file {
         None => Received::Memory(Bytes::from(memory)),
         Some((file, path)) => {
@@ -70,12 +69,11 @@ pub async fn read_ready(ex: &mut Exchange) -> Result<(), Flow> {
     let limit = ex.loc.conf.client_body_buffer_size.unwrap_or(16 * 1024) as usize;
     let mut early: Vec<u8> = Vec::new();
     while early.len() < limit {
-        let next = poll_fn(|cx| Poll::Ready(ex.source.poll_data(cx))).await;
+        let next = poll_fn(|cx| Poll::Ready(ex.poll_body(cx))).await;
         match next {
             Poll::Pending => break,
             Poll::Ready(Ok(Some(data))) => early.extend_from_slice(&data),
             Poll::Ready(Ok(None)) => {
-                ex.request_length += early.len() as u64;
                 ex.received = Some(Received::Memory(Bytes::from(early)));
                 return Ok(());
             }

@@ -95,7 +95,10 @@ fn run_ops(ex: &mut Exchange, location: &Arc<Location>, ops: &[Op], run: &mut Ru
 pub fn set(ex: &mut Exchange, var: VarId, value: &[u8]) {
     let shared = ex.worker.shared.clone();
     match shared.config.vars.get(var).kind {
-        VarKind::Builtin(Builtin::Args) => ex.uri.args = value.to_vec(),
+        VarKind::Builtin(Builtin::Args) => {
+            ex.uri.set_args(Some(value.to_vec()));
+            ex.uri_changed = true;
+        }
         VarKind::Builtin(Builtin::LimitRate) => {
             let text = String::from_utf8_lossy(value);
             if let Some(rate) = parse_size(&text) {
@@ -166,6 +169,9 @@ fn ret(ex: &mut Exchange, status: u16, text: Option<&Template>) -> Flow {
 }
 
 fn direct(ex: &mut Exchange, status: u16, value: Vec<u8>) -> Flow {
+    if let Err(status) = ex.source.discard_ready() {
+        return Flow::Status(status);
+    }
     if matches!(status, 301 | 302 | 303 | 307 | 308) {
         ex.response.location = Some(value);
         return Flow::Status(status);
@@ -212,6 +218,7 @@ fn rewrite(ex: &mut Exchange, op: &Op, run: &mut Run) -> Next {
     let redirect = matches!(flag, RewriteFlag::Redirect(_));
     let (mut path, args) = replace(ex, replacement, redirect);
     let mut args = args;
+    let mut dropped = false;
     if *add_args && !ex.uri.args.is_empty() {
         match &mut args {
             Some(args) => {
@@ -223,7 +230,7 @@ fn rewrite(ex: &mut Exchange, op: &Op, run: &mut Run) -> Next {
             None => args = Some(ex.uri.args.clone()),
         }
     } else if !*add_args && args.is_none() {
-        args = Some(Vec::new());
+        dropped = true;
     }
     if let RewriteFlag::Redirect(status) = flag {
         if let Some(args) = args.filter(|a| !a.is_empty()) {
@@ -235,8 +242,10 @@ fn rewrite(ex: &mut Exchange, op: &Op, run: &mut Run) -> Next {
     }
     ex.internal = true;
     ex.uri.path = path;
-    if let Some(args) = args {
-        ex.uri.args = args;
+    match args {
+        Some(args) => ex.uri.set_args(Some(args)),
+        None if dropped => ex.uri.args.clear(),
+        None => {}
     }
     if ex.uri.path.is_empty() {
         ex.log(Level::Error, "the rewritten URI has a zero length");

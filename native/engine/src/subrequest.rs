@@ -12,7 +12,7 @@ use std::task::{Context, Poll};
 pub const MAX_DEPTH: u8 = 50;
 
 /// A request for `uri` that shares the parent's connection, fields, variables and received body.
-pub fn child(parent: &Exchange, uri: Vec<u8>, args: Vec<u8>) -> Box<Exchange> {
+pub fn child(parent: &Exchange, uri: Vec<u8>, args: Option<Vec<u8>>) -> Box<Exchange> {
     let mut sub = Exchange::new(parent.worker.clone(), parent.conn.clone());
     sub.head = parent.head.clone();
     sub.server = parent.server.clone();
@@ -33,10 +33,9 @@ pub fn child(parent: &Exchange, uri: Vec<u8>, args: Vec<u8>) -> Box<Exchange> {
     sub.started_wall = parent.started_wall;
     sub.depth = parent.depth + 1;
     sub.internal = true;
-    sub.limit_req_status = parent.limit_req_status;
-    sub.limit_conn_status = parent.limit_conn_status;
+    sub.limited = parent.limited.clone();
     sub.uri.path = uri;
-    sub.uri.args = args;
+    sub.uri.set_args(args);
     sub.uri_changed = true;
     let method = sub.head.store(b"GET");
     sub.head.method = method;
@@ -45,7 +44,7 @@ pub fn child(parent: &Exchange, uri: Vec<u8>, args: Vec<u8>) -> Box<Exchange> {
 
 /// The same request once more, in the same location.
 pub fn same(parent: &Exchange) -> Box<Exchange> {
-    let mut sub = child(parent, Vec::new(), Vec::new());
+    let mut sub = child(parent, Vec::new(), None);
     sub.head.method = parent.head.method;
     sub.loc = parent.loc.clone();
     sub.uri = parent.uri.clone();
@@ -59,10 +58,10 @@ pub fn same(parent: &Exchange) -> Box<Exchange> {
 /// As [`child`], for a URI that may carry arguments.
 pub fn of_uri(parent: &Exchange, uri: &[u8]) -> Box<Exchange> {
     let (path, args) = match memchr::memchr(b'?', uri) {
-        Some(i) => (&uri[..i], &uri[i + 1..]),
-        None => (uri, &b""[..]),
+        Some(i) => (&uri[..i], Some(uri[i + 1..].to_vec())),
+        None => (uri, None),
     };
-    child(parent, path.to_vec(), args.to_vec())
+    child(parent, path.to_vec(), args)
 }
 
 /// A subrequest that is being answered.

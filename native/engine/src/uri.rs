@@ -8,8 +8,22 @@ pub struct ParsedUri {
     /// Decoded, without dot segments; always starts with a slash.
     pub path: Vec<u8>,
     pub args: Vec<u8>,
+    /// The arguments are a value, though it may be empty: something has set them.
+    pub has_args: bool,
     /// The path held escapes, or a plus: captures are escaped again when used in arguments.
     pub quoted: bool,
+}
+
+impl ParsedUri {
+    /// Replaces the arguments; `None` where a URI has none.
+    pub fn set_args(&mut self, args: Option<Vec<u8>>) {
+        self.has_args = args.is_some();
+        self.args = args.unwrap_or_default();
+    }
+
+    pub fn own_args(&self) -> Option<Vec<u8>> {
+        self.has_args.then(|| self.args.clone())
+    }
 }
 
 /// Decodes and normalises `target` into `out` (its buffers are reused). `false`: the request is
@@ -17,6 +31,7 @@ pub struct ParsedUri {
 pub fn parse(target: &[u8], merge_slashes: bool, out: &mut ParsedUri) -> bool {
     out.path.clear();
     out.args.clear();
+    out.has_args = false;
     out.quoted = false;
     if is_plain(target) {
         out.path.extend_from_slice(target);
@@ -34,6 +49,8 @@ pub fn parse(target: &[u8], merge_slashes: bool, out: &mut ParsedUri) -> bool {
                 let rest = &target[i..];
                 let end = memchr::memchr(b'#', rest).unwrap_or(rest.len());
                 out.args.extend_from_slice(&rest[..end]);
+                // As in nginx, which notices a lone question mark only by what follows.
+                out.has_args = !rest.is_empty();
                 break;
             }
             b'#' => break,
@@ -119,13 +136,13 @@ fn end_segment(path: &mut Vec<u8>) -> bool {
 
 /// Path (unescaped) and arguments of a URI that came from an answer; `None` if it leads out of the
 /// root.
-pub fn split_unsafe(uri: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
+pub fn split_unsafe(uri: &[u8]) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
     let (path, args) = match memchr::memchr(b'?', uri) {
-        Some(i) => (&uri[..i], &uri[i + 1..]),
-        None => (uri, &b""[..]),
+        Some(i) => (&uri[..i], Some(uri[i + 1..].to_vec())),
+        None => (uri, None),
     };
     let path = crate::escape::unescape(path);
-    (!path.is_empty() && !is_unsafe(&path)).then(|| (path, args.to_vec()))
+    (!path.is_empty() && !is_unsafe(&path)).then_some((path, args))
 }
 
 /// Whether a file path built from outside leaves its folder (as `X-Accel-Redirect`).

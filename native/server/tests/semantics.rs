@@ -207,3 +207,221 @@ fn a_password_is_asked_for_though_a_subrequest_refuses_too() {
         "{answer}"
     );
 }
+
+#[test]
+fn arguments_that_were_set_are_logged_though_they_are_empty() {
+    let server = Server::start(
+        "log_format args '$request_uri [$args]'; access_log args.log args;
+         server { listen 127.0.0.1:{port}; server_name localhost;
+             location / { return 204; } location /cut { rewrite ^ /? last; } location /set { set $args ''; return 204; }
+             location /with { rewrite ^ /? break; return 204; } location /own { rewrite ^ /?$1 break; return 204; }
+             location /try { try_files /none /; } error_page 402 /; error_page 403 $uri; recursive_error_pages on;
+             location = /page { return 402; } location = /named { if ($args = x) { return 403; } return 204; } }",
+    );
+    let asked = [
+        ("/", "-"),
+        ("/?", "-"),
+        ("/?a", "a"),
+        ("/?#x", ""),
+        ("/cut", "-"),
+        ("/cut?a", ""),
+        ("/set", ""),
+        ("/with", "-"),
+        ("/own", ""),
+        ("/try", ""),
+        ("/page?a", "-"),
+        ("/named?x", ""),
+    ];
+    for (uri, _) in asked {
+        server.get(uri, "");
+    }
+    let expected: Vec<String> = asked.map(|(uri, args)| format!("{uri} [{args}]")).into();
+    server.wait_for("all lines", |s| {
+        s.log("args.log").lines().count() == asked.len()
+    });
+    let log = server.log("args.log");
+    assert_eq!(log.lines().collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn a_rewrite_in_a_named_location_counts_as_one_more_turn() {
+    let server = Server::start(
+        "log_format where '$uri'; access_log where.log where;
+         server { listen 127.0.0.1:{port}; server_name localhost; recursive_error_pages on;
+             error_page 404 = @again; location / { return 404; } location @again { rewrite ^ /x$uri last; } }",
+    );
+    assert!(server.get("/a", "").starts_with("HTTP/1.1 500 "));
+    server.wait_for("the line", |s| s.log("where.log").ends_with('\n'));
+    assert_eq!(server.log("where.log"), "/x/x/x/x/x/a\n");
+}
+
+#[test]
+fn a_named_location_that_is_missing_has_the_page_of_a_500() {
+    let server = Server::start(
+        "server { listen 127.0.0.1:{port}; server_name localhost; error_page 500 /sorry;
+             location / { try_files /none @none; } location = /sorry { return 200 sorry; } }",
+    );
+    let answer = server.get("/", "");
+    assert!(
+        answer.starts_with("HTTP/1.1 500 ") && answer.ends_with("sorry"),
+        "{answer}"
+    );
+}
+
+#[test]
+fn the_length_of_an_upstreams_answer_counts_the_framing_of_chunks() {
+    let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
+    let (upstream, _) = crate::site::upstream(vec![chunked.into()]);
+    let server = Server::start(&format!(
+        "log_format length '$upstream_response_length'; access_log length.log length;
+         server {{ listen 127.0.0.1:{{port}}; location / {{ proxy_pass http://127.0.0.1:{upstream}; }} }}"
+    ));
+    assert!(server.get("/", "").contains("abc"));
+    server.wait_for("the line", |s| s.log("length.log").ends_with('\n'));
+    assert_eq!(server.log("length.log"), "13\n");
+}
+
+/// The second answer comes from memory.
+#[test]
+fn an_answer_from_memory_is_logged_as_the_first_was() {
+    let folder = Folder::new();
+    folder.write("html/index.html", "index");
+    folder.write("html/a.txt", "a");
+    let server = Server::start_in(
+        folder,
+        "log_format all '$request_uri $uri|$1|$n|$sent_http_content_type|$sent_http_etag|$loud';
+         log_format short '$uri'; map $sent_http_last_modified $loud { '' no; default yes; }
+         types { text/plain txt; text/html html; }
+         server { listen 127.0.0.1:{port}; server_name localhost; root html;
+             location / { access_log all.log all; access_log short.log short; }
+             location ~ /(?<n>a)(.)txt { access_log all.log all; } }",
+    );
+    for uri in ["/", "/a.txt", "/?b"] {
+        for _ in 0..3 {
+            assert!(server.get(uri, "").starts_with("HTTP/1.1 200 "));
+        }
+    }
+    server.wait_for("all lines", |s| s.log("all.log").lines().count() == 9);
+    let log = server.log("all.log");
+    let lines: Vec<&str> = log.lines().collect();
+    for same in lines.chunks(3) {
+        assert!(same.iter().all(|line| *line == same[0]), "{log}");
+        assert!(same[0].ends_with("\\x22|yes"), "{log}");
+    }
+    assert!(lines[0].starts_with("/ /index.html|"), "{log}");
+    assert!(
+        lines[3].starts_with("/a.txt /a.txt|a|a|text/plain|"),
+        "{log}"
+    );
+    assert_eq!(server.log("short.log"), "/index.html\n".repeat(6));
+}
+
+#[test]
+fn a_chunked_body_counts_as_it_was_read_or_thrown_away() {
+    let (upstream, _) = crate::site::upstream(vec![
+        "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok".into(),
+    ]);
+    let server = Server::start(&format!(
+        "log_format sizes '$request_length $content_length'; access_log sizes.log sizes;
+         server {{ listen 127.0.0.1:{{port}}; location / {{ return 200 $content_length; }}
+             location = /own {{ return 402 own; }} error_page 400 /own;
+             location /none {{ return 404; }} location /way {{ return 302 /; }} location /up {{ proxy_pass http://127.0.0.1:{upstream}; }} }}"
+    ));
+    let head = |path: &str| {
+        format!("POST {path} HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n")
+    };
+    let ask = |path: &str, body: &str| server.raw(&format!("{}{body}", head(path)));
+    let body = "3;x=y\r\nabc\r\n0\r\nT: t\r\n\r\n";
+    assert!(ask("/up", body).ends_with("ok"));
+    assert!(ask("/", body).ends_with("\r\n\r\n0"));
+    // Malformed: a 400 with its own page, unless the request was refused already.
+    assert!(ask("/", "x\r\n\r\n").ends_with("own"));
+    assert!(ask("/none", "x\r\n\r\n").starts_with("HTTP/1.1 404 "));
+    assert!(ask("/way", "x\r\n\r\n").ends_with("own"));
+    server.wait_for("all lines", |s| s.log("sizes.log").lines().count() == 5);
+    let log = server.log("sizes.log");
+    let lines: Vec<&str> = log.lines().take(2).collect();
+    let read = head("/up").len() + body.len();
+    assert_eq!(
+        lines,
+        [format!("{read} 3"), format!("{} 0", head("/").len())]
+    );
+}
+
+#[test]
+fn lines_behind_one_that_came_before_do_not_count() {
+    let server = Server::start(
+        "log_format seen '$request_length $http_host $uri'; access_log seen.log seen;
+         server { listen 127.0.0.1:{port}; server_name localhost; }",
+    );
+    let start = "POST /a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n";
+    let heads = [
+        format!("{start}Content-Length: 1\r\n"),
+        format!("{start}Host: other\r\n"),
+        format!("{start}If-Match: *\r\nIf-Match: *\r\n"),
+    ];
+    for head in &heads {
+        let answer = server.raw(&format!("{head}X-Behind: it\r\n\r\nx"));
+        assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
+    }
+    server.raw("CONNECT x:80 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    server.wait_for("all lines", |s| s.log("seen.log").lines().count() == 4);
+    let log = server.log("seen.log");
+    let lines: Vec<&str> = log.lines().collect();
+    for (line, head) in lines.iter().zip(&heads) {
+        assert_eq!(**line, format!("{} localhost /a", head.len()), "{head}");
+    }
+    assert!(lines[3].ends_with(" localhost /"), "{log}");
+}
+
+#[test]
+fn arguments_that_were_set_reach_the_upstream_with_the_uri_as_it_is_now() {
+    let answer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nAccept-Ranges: bytes\r\n\r\nok";
+    let (upstream, requests) = crate::site::upstream(vec![answer.into()]);
+    let server = Server::start(&format!(
+        "proxy_cache_path cache keys_zone=c:1m;
+         server {{ listen 127.0.0.1:{{port}}; max_ranges 0; proxy_buffering off; proxy_cache c; proxy_cache_valid 1h;
+             location / {{ set $args own; proxy_pass http://127.0.0.1:{upstream}; }} }}"
+    ));
+    let answer = server.get("/%61/../%62?x", "");
+    assert!(
+        answer.ends_with("ok") && !answer.contains("Accept-Ranges"),
+        "{answer}"
+    );
+    let request = requests.recv().expect("a request");
+    assert!(request.starts_with("GET /b?own HTTP/1."), "{request}");
+}
+
+#[test]
+fn files_are_tried_before_a_request_is_mirrored() {
+    let server = Server::start(
+        "server { listen 127.0.0.1:{port}; server_name localhost; client_max_body_size 1;
+             location / { mirror /mirror; try_files /none =404; } location /mirror { return 204; } }",
+    );
+    let head =
+        "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n";
+    let answer = server.raw(&format!("{head}3\r\nabc\r\n0\r\n\r\n"));
+    assert!(answer.starts_with("HTTP/1.1 404 "), "{answer}");
+}
+
+#[test]
+fn a_target_that_is_none_leads_to_no_named_location() {
+    let server = Server::start(
+        "server { listen 127.0.0.1:{port}; server_name localhost; error_page 400 = @there;
+             location @there { return 402; } }",
+    );
+    let answer = server.raw("GET /../x HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    assert!(answer.starts_with("HTTP/1.1 500 "), "{answer}");
+    let answer = server.raw("GET /x HTTP/1.1\r\nHost: localhost\r\nX : 1\r\n\r\n");
+    assert!(answer.starts_with("HTTP/1.1 402 "), "{answer}");
+}
+
+#[test]
+fn a_page_that_leads_on_names_the_location_as_it_was_written() {
+    let server = Server::start(
+        "server { listen 127.0.0.1:{port}; server_name localhost; msie_refresh on;
+             location / { return 302 /else; } }",
+    );
+    let answer = server.get("/", "User-Agent: Mozilla/4.0 (compatible; MSIE 6.0)\r\n");
+    assert!(answer.contains("URL=/else\""), "{answer}");
+}

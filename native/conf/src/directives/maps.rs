@@ -50,6 +50,7 @@ fn map(b: &mut Builder, d: &Directive) -> Result<()> {
             ("volatile", []) => map.volatile = true,
             (key, [value]) => {
                 let value = b.template(value, &entry.place)?;
+                map.computed |= value.as_literal().is_none();
                 if key == "default" {
                     if seen_default {
                         return Err(ConfError::at(

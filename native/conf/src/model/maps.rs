@@ -10,6 +10,8 @@ use std::sync::Arc;
 #[derive(Debug, Default)]
 pub struct Map {
     pub source: Template,
+    /// Some result has variables.
+    pub computed: bool,
     /// Keys are lower case.
     pub exact: HashMap<Box<[u8]>, Template>,
     /// With `hostnames`: `*.example.com` by the reversed suffix rule of server names.

@@ -85,7 +85,7 @@ pub fn find(ex: &mut Exchange) -> Flow {
 fn redirect(ex: &Exchange, uri: Vec<u8>) -> Flow {
     Flow::Internal {
         uri,
-        args: ex.uri.args.clone(),
+        args: ex.uri.own_args(),
     }
 }
 

@@ -47,6 +47,6 @@ pub fn find(ex: &mut Exchange) -> Flow {
     uri.extend_from_slice(&names[chosen as usize]);
     Flow::Internal {
         uri,
-        args: ex.uri.args.clone(),
+        args: ex.uri.own_args(),
     }
 }

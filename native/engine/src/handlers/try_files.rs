@@ -37,6 +37,8 @@ pub fn try_files(ex: &mut Exchange, rule: &TryFiles) -> Flow {
                 Some(i) => (target[..i].to_vec(), target[i + 1..].to_vec()),
                 None => (target, Vec::new()),
             };
+            // As in nginx the arguments are a value, be it an empty one.
+            let args = Some(args);
             Flow::Internal { uri, args }
         }
     }

@@ -198,8 +198,10 @@ pub async fn apply(
             _ => {}
         }
     }
-    let fetch = fetch.filter(|f| !body.is_unbuffered() && f.allows(&conf, &head));
+    let fetch = fetch.filter(|f| f.allows(&conf, &head));
+    // As in nginx, an answer that is only not kept because it is not buffered has its ranges made here.
     let ranges = fetch.is_some() || conf.force_ranges == Some(true);
+    let fetch = fetch.filter(|_| !body.is_unbuffered());
     ex.response.judged = fetch.is_none();
     ex.response.single_range = ranges;
     copy_head(ex, plan, &head, ranges);

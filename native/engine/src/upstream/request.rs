@@ -65,8 +65,9 @@ impl HttpRequest {
         };
         let mut out = Vec::with_capacity(512);
         match &conf.method {
+            // What a cache is filled with is asked for as such, whatever the method is else.
+            _ if self.as_get => out.extend_from_slice(b"GET"),
             Some(t) => template::eval_into(ex, t, &mut out),
-            None if self.as_get => out.extend_from_slice(b"GET"),
             None => out.extend_from_slice(ex.method()),
         }
         head(ex, conf, &self.uri, &self.host, length, &mut out);

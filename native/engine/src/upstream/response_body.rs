@@ -523,14 +523,18 @@ impl BodyStream for UpstreamBody {
             if std::mem::take(&mut self.pending_flush) {
                 return Poll::Ready(Some(Ok(Chunk::Flush)));
             }
+            let before = self.input.len();
             let data = match self.decoder.take(&mut self.input) {
                 Ok(data) => data,
                 Err(e) => return Poll::Ready(Some(Err(e))),
             };
+            // The framing of chunks counts, as in nginx.
+            let used = match &self.decoder {
+                Decoder::Http { .. } => before - self.input.len(),
+                Decoder::Fastcgi { .. } => data.len(),
+            };
+            self.times.length.set(self.times.length.get() + used as u64);
             if !data.is_empty() {
-                self.times
-                    .length
-                    .set(self.times.length.get() + data.len() as u64);
                 self.pending_flush = self.flush;
                 if self.decoder.is_ended() {
                     self.finish();

@@ -454,7 +454,7 @@ impl Outgoing {
         let mut piece: Vec<u8> = Vec::new();
         let mut ended = false;
         while !ended && (piece.len() as u64) < FILE_STEP {
-            match ex.source.poll_data(cx) {
+            match ex.poll_body(cx) {
                 Poll::Pending if piece.is_empty() => return Poll::Pending,
                 Poll::Pending => break,
                 Poll::Ready(Ok(Some(data))) => piece.extend_from_slice(&data),

@@ -63,7 +63,7 @@ fn request(ex: &Exchange, b: B, out: &mut Vec<u8>) -> Option<bool> {
         B::RequestUri => text(out, ex.unparsed_uri()),
         B::Args | B::QueryString => {
             text(out, &ex.uri.args);
-            Some(!ex.uri.args.is_empty())
+            Some(ex.uri.has_args)
         }
         B::IsArgs => text(out, if ex.uri.args.is_empty() { b"" } else { b"?" }),
         B::RequestMethod => text(out, ex.method()),
@@ -91,9 +91,12 @@ fn request(ex: &Exchange, b: B, out: &mut Vec<u8>) -> Option<bool> {
         B::Https => text(out, if ex.tls { b"on" } else { b"" }),
         B::ContentLength => match ex.head.get("content-length") {
             Some(v) => text(out, v),
+            // Of a chunked body, what was read; nothing is left of one that was thrown away.
             None => match &ex.received {
-                Some(body) if ex.chunked => show(out, body.len()),
-                _ => Some(false),
+                _ if !ex.chunked => Some(false),
+                Some(body) => show(out, body.len()),
+                None if ex.source.is_ended() => show(out, 0),
+                None => Some(false),
             },
         },
         B::ContentType => Some(joined(ex, "content-type", out)),
@@ -286,8 +289,8 @@ fn connection(ex: &Exchange, b: B, out: &mut Vec<u8>) -> Option<bool> {
             let now = wall as i64 / 1000;
             text(out, date(ex, now, Some(time::zone_offset(now))).as_bytes())
         }
-        B::LimitReqStatus => some(out, ex.limit_req_status.map(str::as_bytes)),
-        B::LimitConnStatus => some(out, ex.limit_conn_status.map(str::as_bytes)),
+        B::LimitReqStatus => some(out, ex.limited.get().requests.map(str::as_bytes)),
+        B::LimitConnStatus => some(out, ex.limited.get().connections.map(str::as_bytes)),
         B::Http2 => match ex.version() {
             gallop_http::message::Version::Http2 => text(out, if ex.tls { b"h2" } else { b"h2c" }),
             _ => text(out, b""),

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use gallop_engine::{BodyError, RequestBody};
 use gallop_http::h1::{BodyFraming, ChunkDecoder, Decoded};
 use std::rc::Rc;
-use std::task::{ready, Context, Poll};
+use std::task::{ready, Context, Poll, Waker};
 
 enum State {
     Length(u64),
@@ -17,6 +17,8 @@ enum State {
 pub struct Source<T> {
     shared: Rc<Shared<T>>,
     state: State,
+    /// Bytes taken by those who read the body, framing included.
+    consumed: u64,
     /// Bytes of `100 Continue` still to be sent before the body is read.
     interim: &'static [u8],
 }
@@ -34,6 +36,7 @@ impl<T: Transport> Source<T> {
         Source {
             shared,
             state,
+            consumed: 0,
             interim,
         }
     }
@@ -64,8 +67,12 @@ impl<T: Transport> Source<T> {
                             Decoded::End { consumed } => (consumed, Bytes::new(), true),
                         })
                     });
-                    let (consumed, data, end) = step
-                        .map_err(|_| BodyError::Status(400, "client sent invalid chunked body"))?;
+                    let Ok((consumed, data, end)) = step else {
+                        // Nothing behind it can be told apart.
+                        self.state = State::Ended;
+                        let reason = "client sent invalid chunked body";
+                        return Err(BodyError::Status(400, reason));
+                    };
                     if end {
                         self.state = State::Ended;
                     }
@@ -73,6 +80,7 @@ impl<T: Transport> Source<T> {
                 }
             };
             shared.consume(consumed);
+            self.consumed += consumed as u64;
             if !data.is_empty() {
                 return Ok(Some(data));
             }
@@ -126,16 +134,30 @@ impl<T: Transport> RequestBody for Source<T> {
         }
     }
 
+    fn consumed(&self) -> u64 {
+        self.consumed
+    }
+
     fn is_ended(&self) -> bool {
         matches!(self.state, State::Ended)
     }
 
     fn discard_ready(&mut self) -> Result<(), u16> {
-        while self.shared.has_unread() && !self.is_ended() {
+        // Once more than this has come, the answer goes first.
+        const MOST: u64 = 1 << 20;
+        let mut cx = Context::from_waker(Waker::noop());
+        let start = self.consumed;
+        while !self.is_ended() && self.consumed - start < MOST {
+            if !self.shared.has_unread() {
+                match self.shared.poll_read_more(&mut cx) {
+                    Poll::Ready(Ok(n)) if n > 0 => {}
+                    _ => return Ok(()),
+                }
+            }
             match self.take() {
                 Err(BodyError::Status(status, _)) => return Err(status),
-                Err(_) | Ok(None) => return Ok(()),
-                Ok(Some(_)) => {}
+                Err(_) => return Ok(()),
+                Ok(_) => {}
             }
         }
         Ok(())

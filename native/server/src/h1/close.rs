@@ -17,7 +17,7 @@ pub async fn discard_body(ex: &mut Exchange) -> bool {
     );
     let limit = now_ms() + total;
     loop {
-        match timeout(idle, ex.next_body()).await {
+        match timeout(idle, poll_fn(|cx| ex.source.poll_data(cx))).await {
             Ok(Ok(Some(_))) if now_ms() < limit => {}
             Ok(Ok(None)) => return true,
             _ => return false,

@@ -209,7 +209,7 @@ fn log<T>(asked: &Asked<'_, T>, head: &Head, entry: &fast::Prebuilt, len: usize)
     ex.server = entry.server.clone();
     ex.loc = entry.location.clone();
     ex.host.clone_from(&entry.host);
-    gallop_engine::uri::parse(head.text(head.path), true, &mut ex.uri);
+    ex.uri.clone_from(&entry.uri);
     ex.response.status = 200;
     ex.bytes_sent = entry.bytes.len() as u64;
     ex.body_sent = (entry.bytes.len() - entry.head_len) as u64;
@@ -239,6 +239,9 @@ pub fn remember(ex: &Exchange, bytes: &[u8], head_len: usize, date_at: Option<us
     if !fast::is_plain(&ex.server, &ex.loc) || ex.response.gzip_vary || simple.close && lingers {
         return;
     }
+    if gallop_engine::log::tells_of_answer(&ex.worker, &ex.loc) {
+        return;
+    }
     let Ok(meta) = std::fs::metadata(&path) else {
         return;
     };
@@ -257,6 +260,7 @@ pub fn remember(ex: &Exchange, bytes: &[u8], head_len: usize, date_at: Option<us
         path,
         mark,
         host: ex.host.clone(),
+        uri: ex.uri.clone(),
     };
     ex.worker.fast.borrow_mut().put(at, entry, coarse_ms());
 }

@@ -504,14 +504,6 @@ impl<T: Transport> Driver<T> {
                 return Some(End::Close);
             }
         }
-        if let Err(status) = ex.source.discard_ready() {
-            ex.response = Default::default();
-            ex.error_page = true;
-            ex.keepalive = false;
-            if !matches!(self.run_engine(ex, Some(status)).await, Ran::Answer) {
-                return Some(End::Close);
-            }
-        }
         if ex.response.upgrade.is_some() {
             send::upgrade(&self.shared, ex).await;
             return Some(End::Close);

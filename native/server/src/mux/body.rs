@@ -61,6 +61,7 @@ pub struct QueuedBody {
     stream: u64,
     /// A `100 Continue` that invites the body, until there is no need any more.
     interim: Option<Vec<u8>>,
+    consumed: u64,
 }
 
 impl QueuedBody {
@@ -71,6 +72,7 @@ impl QueuedBody {
             mux,
             stream,
             interim,
+            consumed: 0,
         }
     }
 }
@@ -83,6 +85,7 @@ impl RequestBody for QueuedBody {
         if let Some(data) = self.queue.chunks.borrow_mut().pop_front() {
             self.interim = None;
             self.mux.released(self.stream, data.len());
+            self.consumed += data.len() as u64;
             return Poll::Ready(Ok(Some(data)));
         }
         if self.queue.ended.get() {
@@ -104,6 +107,10 @@ impl RequestBody for QueuedBody {
             return Err(400);
         }
         Ok(())
+    }
+
+    fn consumed(&self) -> u64 {
+        self.consumed
     }
 
     fn is_ended(&self) -> bool {

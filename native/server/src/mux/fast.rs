@@ -9,6 +9,7 @@ use bytes::Bytes;
 use gallop_conf::model::{items, Location, Server};
 use gallop_engine::fast::{self, is_plain, FileMark, Origin};
 use gallop_engine::metrics::Done;
+use gallop_engine::uri::ParsedUri;
 use gallop_engine::{Conn, Exchange, Worker};
 use gallop_http::h3::send;
 use gallop_http::head::RequestHead;
@@ -42,6 +43,7 @@ struct Answer {
     server: Arc<Server>,
     location: Arc<Location>,
     host: String,
+    uri: ParsedUri,
     path: PathBuf,
     mark: FileMark,
     checked: u64,
@@ -226,10 +228,10 @@ pub fn log(worker: &Rc<Worker>, conn: &Rc<Conn>, coding: Coding, head: &RequestH
         ex.server = answer.server.clone();
         ex.loc = answer.location.clone();
         ex.host.clone_from(&answer.host);
+        ex.uri.clone_from(&answer.uri);
         ex.body_sent = answer.body.len() as u64;
         ex.bytes_sent = ex.body_sent + answer.section.len() as u64;
     });
-    parse_uri(&mut ex);
     ex.response.status = 200;
     ex.response.content_length = Some(ex.body_sent);
     ex.request_length = head.size() as u64;
@@ -254,12 +256,6 @@ fn count(worker: &Worker, coding: Coding, head: &RequestHead) {
             since: coarse_us(),
         });
     });
-}
-
-fn parse_uri(ex: &mut Exchange) {
-    let mut uri = std::mem::take(&mut ex.uri);
-    gallop_engine::uri::parse(ex.head.text(ex.head.path), true, &mut uri);
-    ex.uri = uri;
 }
 
 /// Whether a request is one whose answer may be prebuilt.
@@ -289,7 +285,10 @@ pub fn remember(
     {
         return;
     }
-    if !is_simple(&ex.head) || !is_plain(&ex.server, &ex.loc) {
+    if !is_simple(&ex.head)
+        || !is_plain(&ex.server, &ex.loc)
+        || gallop_engine::log::tells_of_answer(&ex.worker, &ex.loc)
+    {
         return;
     }
     let authority = match ex.head.text(ex.head.authority) {
@@ -314,6 +313,7 @@ pub fn remember(
         server: ex.server.clone(),
         location: ex.loc.clone(),
         host: ex.host.clone(),
+        uri: ex.uri.clone(),
         path,
         mark: FileMark::of(&meta),
         checked: coarse_ms(),
