@@ -14,6 +14,8 @@ from tests.differential.servers import Pair, nginx_version
 _LENGTH = re.compile(r"\|(?:len|rl)=(?:\d*|-)\|")
 _TWO_HOSTS = re.compile(r"\|([^|, ]+), [^|, ]+\|")
 _UPSTREAM_SIZE = re.compile(r"\|((?:\d{3}|-)\|(?:[A-Z]+|-))\|\d+\|")
+_ETAG = re.compile(r"\|(-|[^|]*)\|-$")  # the last but one of a log's line
+_SENT_ON = re.compile(rb"len=\d*/|(?<=body=)(?:a=1|x{300}|y{20000})(?=\n)")
 _READ = re.compile(r"\|rl=\d+\|")
 _UNMODIFIED = re.compile(rb"\r\nIf-Unmodified-Since: ([^\r]*)")
 _BAD_CHUNK = re.compile(rb"Transfer-Encoding: chunked\r\n(?:[^\r]+\r\n)*\r\n[^0-9a-fA-F]")
@@ -36,7 +38,8 @@ def _body_length(pair: Pair) -> Pair:
 
 def _refused_length(pair: Pair) -> Pair:
     """Of what is a 400, whatever page then answers it."""
-    if "400" not in pair.nginx.headers.get(FIELD, "400") and pair.nginx.status != 400:
+    refused = pair.nginx.status == 400 or "400 <" in pair.nginx.headers.get(FIELD, "")
+    if not refused and not (pair.sent.number < 0 and pair.sent.alone):
         return pair
     nginx, gallop = (
         _changed(answer, lambda value: _READ.sub("|", _TWO_HOSTS.sub(r"|\1|", value)))
@@ -45,13 +48,17 @@ def _refused_length(pair: Pair) -> Pair:
     return replace(pair, nginx=nginx, gallop=gallop)
 
 
-def _empty_arguments(pair: Pair) -> Pair:
-    return replace(pair, nginx=_logged(pair.nginx, lambda line: line.replace("|a=|", "|a=-|")))
+def _undefined_arguments(pair: Pair) -> Pair:
+    """nginx copies a pointer that nothing has set, where a URI with variables or of try_files has none."""
+    if "|a=-|" not in pair.nginx.headers.get(FIELD, ""):
+        return pair
+    return replace(pair, gallop=_logged(pair.gallop, lambda line: line.replace("|a=|", "|a=-|")))
 
 
 def _given_up(pair: Pair) -> Pair:
-    """nginx does not come to the end of a 412."""
-    if pair.nginx.status != 412 and "412 <" not in pair.nginx.headers.get(FIELD, ""):
+    """nginx does not come to the end of a 412, unless it throws a body away meanwhile."""
+    line = pair.nginx.headers.get(FIELD, "")
+    if (pair.nginx.status != 412 and "412 <" not in line) or "|OK|" in line:
         return pair
     return replace(pair, gallop=_logged(pair.gallop, lambda line: line.replace("|OK|", "||")))
 
@@ -72,8 +79,8 @@ def _ranges_of_changed(pair: Pair) -> Pair:
 
 
 def _cached_head(pair: Pair) -> Pair:
-    """A HEAD that becomes a GET for a cache: how much of the answer had come when it was logged."""
-    if pair.sent.method != "HEAD":
+    """Where a cache is filled and no body sent: how much of the answer had come when it was logged."""
+    if pair.sent.method != "HEAD" and pair.nginx.status not in (304, 412):
         return pair
     nginx, gallop = (
         _logged(answer, lambda line: re.sub(r"\|(MISS|EXPIRED|BYPASS)\|\d+\|", r"|\1|", line))
@@ -97,7 +104,9 @@ def _range_fields(pair: Pair) -> Pair:
         return pair
     more = pair.nginx.headers
     same = all(
-        name in ("content-length", "date", FIELD) or more.get(name, "").endswith(value) or _is_twice(more.get(name, ""))
+        name in ("content-length", "date", FIELD)
+        or f", {value}, " in f", {more.get(name, '')}, "
+        or _is_twice(more.get(name, ""))
         for name, value in pair.gallop.headers.items()
     )
     return replace(pair, nginx=Answer(416, pair.gallop.headers, pair.nginx.body)) if same else pair
@@ -134,6 +143,8 @@ def _validators(pair: Pair) -> Pair:
     if not pair.nginx.status == pair.gallop.status == 304:
         return pair
     kept = {name: value for name, value in pair.gallop.headers.items() if name in ("etag", "last-modified")}
+    if tag := _ETAG.search(pair.gallop.headers.get(FIELD, "")):
+        kept[FIELD] = _ETAG.sub(lambda _: tag[0], pair.nginx.headers[FIELD])
     return replace(pair, nginx=Answer(304, {**pair.nginx.headers, **kept}))
 
 
@@ -158,11 +169,96 @@ def _charset(pair: Pair) -> Pair:
     )
 
 
+def _without(found: re.Match[bytes]) -> bytes:
+    return b"len=/" if found[0].startswith(b"len=") else b""
+
+
 def _subrequest_length(pair: Pair) -> Pair:
-    body = pair.nginx.body.replace(b"len=0/", b"len=/")
-    gallop = pair.gallop.body.replace(b"len=0/", b"len=/")
-    fits = body == gallop and body.count(b"len=") > 1 and b"Content-Length: 0" in pair.sent.data
-    return replace(pair, nginx=Answer(pair.nginx.status, pair.nginx.headers, pair.gallop.body)) if fits else pair
+    """Of a page's parts that an upstream makes; nginx has thrown the client's body away by then."""
+    if b"Content-Length: " not in pair.sent.data and b"chunked" not in pair.sent.data:
+        return pair
+    nginx, gallop = (_SENT_ON.sub(_without, answer.body) for answer in (pair.nginx, pair.gallop))
+    if nginx == pair.nginx.body or nginx != gallop or b"len=/" not in pair.gallop.body:
+        return pair
+    return replace(pair, nginx=Answer(pair.nginx.status, pair.nginx.headers, pair.gallop.body))
+
+
+def _listed_above(pair: Pair) -> Pair:
+    """The folder `a`, by an alias without a slash at its end: nginx takes the last letter for one."""
+    listed = re.search(rb'[^.\w/]index\.html"', pair.gallop.body) and b"style.css" not in pair.gallop.body
+    if not listed or b"style.css" not in pair.nginx.body:
+        return pair
+    length = {name: value for name, value in pair.gallop.headers.items() if name == "content-length"}
+    return replace(pair, nginx=Answer(pair.nginx.status, {**pair.nginx.headers, **length}, pair.gallop.body))
+
+
+def _empty_body(pair: Pair) -> Pair:
+    """Of an upstream's 304 that stands for an error page."""
+    nginx, gallop = pair.nginx, pair.gallop
+    empty = nginx.body == gallop.body == b"" and nginx.headers.get("transfer-encoding") == "chunked"
+    if not empty or nginx.status == 304 or gallop.headers.get("content-length") != "0":
+        return pair
+    headers = {name: value for name, value in nginx.headers.items() if name != "transfer-encoding"}
+    return replace(pair, nginx=Answer(nginx.status, {**headers, "content-length": "0"}))
+
+
+def _refused_body(pair: Pair) -> Pair:
+    """An upstream makes the page for a request whose length is told in two ways."""
+    both = b"Content-Length: 1\r\nTransfer-Encoding: chunked" in pair.sent.data
+    plain = pair.nginx.body.replace(b"len=1/", b"len=/").replace(b"body=0\n", b"body=\n")
+    if not both or plain != pair.gallop.body:
+        return pair
+    length = {name: value for name, value in pair.gallop.headers.items() if name == "content-length"}
+    return replace(pair, nginx=Answer(pair.nginx.status, {**pair.nginx.headers, **length}, plain))
+
+
+def _no_host(pair: Pair) -> Pair:
+    """Of a line whose target has no host nginx still knows method and path."""
+    line = pair.sent.encoded()[len(pair.sent.preface) :].partition(b"\r\n")[0]
+    if not re.fullmatch(rb"\w+ \w+:// HTTP/1\.\d", line):
+        return pair
+    same = pair.nginx.status == pair.gallop.status and pair.nginx.body == pair.gallop.body
+    return replace(pair, nginx=pair.gallop) if same else pair
+
+
+def _index_variables(pair: Pair) -> Pair:
+    """The second look for an index, below an error page's URI, is still for a name too long to be one."""
+    arguments = pair.sent.data.partition(b"\r\n")[0].partition(b"?")[2]
+    if len(arguments) > 255 and pair.nginx.status == 404 and pair.gallop.status == 403:
+        return replace(pair, nginx=pair.gallop)
+    return pair
+
+
+def _invalid_utf8(pair: Pair) -> Pair:
+    """What no character begins with takes the byte behind it away in nginx."""
+    kind = pair.gallop.headers.get("content-type", "")
+    if not kind.endswith("charset=koi8-r") or not re.search(rb"[\x80-\xff]|%[89a-fA-F]", pair.sent.data):
+        return pair
+    first, *others = pair.gallop.body.split(b"?")
+    either = (b"(?:" + re.escape(piece) + b"|" + re.escape(piece[1:]) + b")" for piece in others)
+    if not re.fullmatch(rb"\?".join([re.escape(first), *either]), pair.nginx.body):
+        return pair
+    return replace(pair, nginx=Answer(pair.nginx.status, pair.nginx.headers, pair.gallop.body))
+
+
+def _first_only(values: list[str]) -> Callable[[str], str]:
+    joined, first = (f"|{value}|" for value in (", ".join(values), values[0] or "-"))
+    return lambda text: text.replace(joined, first)
+
+
+def _old_doubled(pair: Pair) -> Pair:
+    """Of a field that comes twice the variable had the first one's value."""
+    if not _is_old():
+        return pair
+    lines = [
+        line.split(b": ", 1) for line in pair.sent.data.partition(b"\r\n\r\n")[0].split(b"\r\n")[1:] if b": " in line
+    ]
+    nginx, gallop = pair.nginx, pair.gallop
+    for name in {name for name, _ in lines}:
+        values = [value.strip(b" \t").decode("latin-1") for other, value in lines if other == name]
+        if len(values) > 1:
+            nginx, gallop = (_changed(answer, _first_only(values)) for answer in (nginx, gallop))
+    return replace(pair, nginx=nginx, gallop=gallop)
 
 
 def _is_old() -> bool:
@@ -191,19 +287,19 @@ def _without_version(answer: Answer) -> Answer:
 def _old_head(pair: Pair) -> Pair:
     """Hosts and CONNECT are looked at more closely since."""
     odd = pair.sent.method == "CONNECT" or re.search(
-        rb"\nHost: (?:[^\r]*:x|\[[^\]\r]*|[^\r]*[@,/*\x80-\xff][^\r]*)\r", pair.sent.data
+        rb"\nHost: (?:[^\r]*:[0-9]*[^0-9\r][^\r]*|\[[^\]\r]*|[^\r]*[@,/*\x80-\xff][^\r]*)\r", pair.sent.data
     )
     return replace(pair, nginx=pair.gallop) if odd and pair.gallop.status == 400 and _is_old() else pair
 
 
 # Each makes of a pair what it would be without that difference.
 RULES: dict[str, Callable[[Pair], Pair]] = {
-    "empty $args in a log": _empty_arguments,
+    "arguments of a URI that has none: not a value in every build of nginx": _undefined_arguments,
     "line feeds in a field's value go out as blanks": _line_feed,
     "$content_length of a chunked body, and how much of a body counts in $request_length": _body_length,
     "$request_length of a request that is refused": _refused_length,
     "a 412 is not complete": _given_up,
-    "a HEAD that fills a cache: $upstream_response_length": _cached_head,
+    "an answer without a body that fills a cache: $upstream_response_length": _cached_head,
     "Accept-Ranges of an upstream's answer that a filter changes": _ranges_of_changed,
     "416 with the fields of the 200 that it would have been": _range_fields,
     "WWW-Authenticate of an error page that asks again": _asked_twice,
@@ -212,9 +308,16 @@ RULES: dict[str, Callable[[Pair], Pair]] = {
     "304 with the validators that a filter of all types takes away": _validators,
     "a line break that a variable puts into a request to an upstream": _split_line,
     "a chunked body that is malformed and came with its head": _bad_chunk,
-    "the length of the client's body in a subrequest to an upstream": _subrequest_length,
     "an older nginx: version towards upstreams": _old_upstream,
     "an older nginx: hosts and CONNECT": _old_head,
+    "the length of the client's body in a subrequest to an upstream": _subrequest_length,
+    "an older nginx: a field that comes twice": _old_doubled,
+    "the body of a request that is refused, and its error page's upstream": _refused_body,
+    "what is known of a target without a host": _no_host,
+    "a folder of one letter, listed by an alias without a slash": _listed_above,
+    "how the end of an empty body is told": _empty_body,
+    "variables in an index, looked at again for an error page": _index_variables,
+    "a byte behind invalid UTF-8": _invalid_utf8,
     "X-Accel-Charset that no directive names": _charset,
 }
 

@@ -36,4 +36,7 @@ def _with(answer: Answer, lines: list[str]) -> Answer:
     """A parallel subrequest's line may come before or behind its request's."""
     if not lines:
         return answer
+    if answer.status == 0:
+        # Sent again over a new connection; which of them a server has kept open is its own affair.
+        lines = list(dict.fromkeys(lines))
     return Answer(answer.status, {**answer.headers, FIELD: SEPARATOR.join(sorted(lines))}, answer.body)

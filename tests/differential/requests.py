@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from random import Random
@@ -206,6 +207,9 @@ def _request(chance: Random, host: str, number: int) -> Sent:
     if chance.randrange(25) == 0:
         preface = pieces.pick(chance, PREFACES)
         first, _, rest = data.partition(b"\r\n")
+        # Read to the connection's end: nothing may ask to keep it.
+        fields, end, after = rest.partition(b"\r\n\r\n")
+        rest = re.sub(rb"(?m)^Connection: [^\r]*\r\n", b"", fields + b"\r\n") + end[2:] + after
         data = first + b"\r\nConnection: close\r\n" + rest
         return Sent(target, method, host, version, data=data, alone=True, number=number, preface=preface)
     return Sent(target, method, host, version, data=data, number=number)

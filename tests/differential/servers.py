@@ -186,6 +186,10 @@ def ask(both: Sequence[Address], several: Sequence[Sent]) -> Iterator[Pair]:
     connections = [Connection(where.port, address=where.host, timeout_s=TIMEOUT_S) for where in both]
     try:
         for sent in several:
+            if any(_has_ended(connection) for connection in connections):
+                # Against its word, as nginx after a 412 that an error page replaced: both count anew.
+                for connection in connections:
+                    connection.close()
             first, second = (_ask(*each, sent) for each in zip(both, connections, strict=True))
             yield Pair(sent, first, second)
             if 412 in (first.status, second.status):
@@ -195,6 +199,18 @@ def ask(both: Sequence[Address], several: Sequence[Sent]) -> Iterator[Pair]:
     finally:
         for connection in connections:
             connection.close()
+
+
+def _has_ended(connection: Connection) -> bool:
+    """Whether the server has closed a connection that it had promised to keep."""
+    if connection._socket is None:
+        return False
+    try:
+        return not connection._socket.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
 
 
 def _ask(where: Address, connection: Connection, sent: Sent) -> Answer:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from random import Random
 
+import pytest
+
 from tests.conformance.wire import Answer
 from tests.differential.__main__ import run
 from tests.differential.compare import Outcome, compared, difference
 from tests.differential.configs import Place, configuration
 from tests.differential.explained import explained
+from tests.differential.logs import FIELD
 from tests.differential.requests import Sent, requests
 from tests.differential.servers import Pair
 
@@ -55,3 +58,79 @@ def test_an_explanation_explains_its_own_difference_only() -> None:
     assert explained(pair, difference) == "line feeds in a field's value go out as blanks"
     pair = Pair(sent, Answer(200, {"x": "a\nb", "y": "1"}), Answer(200, {"x": "a b", "y": "2"}))
     assert explained(pair, difference) == ""
+
+
+GET = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+LINE = (
+    "200 <GET / HTTP/1.1> |rl=9| 127.0.0.1 - /|a=%s|a|-|-|-|-|text/html|-|len=%s|-|-|%s|GET|HTTP/1.1|127.0.0.1|-|%s|-"
+)
+
+
+def _logged(status: int, arguments: str = "-", length: str = "-", done: str = "OK", tag: str = "-") -> Answer:
+    return Answer(status, {FIELD: LINE % (arguments, length, done, tag)})
+
+
+# What was sent, what nginx and gallop answered, and what is otherwise the same but no rule's business.
+ONLY_THEIR_OWN = [
+    (GET, _logged(200, "-"), _logged(200, ""), _logged(200, "x")),
+    (GET, _logged(412, done=""), _logged(412), _logged(412, "x")),
+    (GET, _logged(304, tag="-"), _logged(304, tag='"t"'), _logged(304, "x", tag='"t"')),
+    (
+        b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n",
+        _logged(200, length="8192"),
+        _logged(200),
+        _logged(404),
+    ),
+    (
+        b"GET /?q=\xe9 HTTP/1.1\r\nHost: a\r\n\r\n",
+        Answer(200, {"content-type": "text/html; charset=koi8-r"}, b"a?b"),
+        Answer(200, {"content-type": "text/html; charset=koi8-r"}, b"a? b"),
+        Answer(200, {"content-type": "text/html; charset=koi8-r"}, b"a? cb"),
+    ),
+    (
+        b"GET http:// HTTP/1.1\r\nHost: a\r\n\r\n",
+        Answer(400, {"x-seen": "/"}, b"x"),
+        Answer(400, {"x-seen": ""}, b"x"),
+        Answer(404, {"x-seen": ""}, b"x"),
+    ),
+    (
+        b"GET /?" + b"x" * 300 + b" HTTP/1.1\r\nHost: a\r\n\r\n",
+        Answer(404),
+        Answer(403),
+        Answer(500),
+    ),
+    (
+        b"GET / HTTP/1.1\r\nHost: a\r\nRange: bytes=-0\r\n\r\n",
+        Answer(416, {"x-a": "200, 416", "x-b": "200"}),
+        Answer(416, {"x-a": "416"}),
+        Answer(416, {"x-a": "200, 417"}),
+    ),
+    (
+        b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\na=1",
+        Answer(200, {}, b"x len=0/ body=\n"),
+        Answer(200, {}, b"x len=/ body=\n"),
+        Answer(200, {}, b"y len=/ body=\n"),
+    ),
+    (
+        GET,
+        Answer(404, {"transfer-encoding": "chunked"}),
+        Answer(404, {"content-length": "0"}),
+        Answer(404, {"content-length": "1"}),
+    ),
+    (
+        GET,
+        Answer(200, {}, b'<a href="a/">a/</a> <a href="style.css">'),
+        Answer(200, {}, b'<a href="b/">b/</a> <a href="index.html">'),
+        Answer(200, {}, b'<a href="b/">b/</a>'),
+    ),
+]
+
+
+@pytest.mark.parametrize(("data", "nginx", "gallop", "other"), ONLY_THEIR_OWN)
+def test_each_rule_leaves_other_differences_alone(data: bytes, nginx: Answer, gallop: Answer, other: Answer) -> None:
+    sent = Sent("/", method=data.split(b" ")[0].decode(), data=data)
+    assert explained(Pair(sent, nginx, gallop), difference)
+    assert not explained(Pair(sent, nginx, other), difference)
+    is_of_its_target = not data.startswith((b"GET / ", b"POST / "))
+    if is_of_its_target:
+        assert not explained(Pair(Sent("/", data=GET), nginx, gallop), difference)
