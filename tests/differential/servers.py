@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import select
 import shutil
 import socket
 import subprocess
@@ -203,12 +204,10 @@ def ask(both: Sequence[Address], several: Sequence[Sent]) -> Iterator[Pair]:
 
 def _has_ended(connection: Connection) -> bool:
     """Whether the server has closed a connection that it had promised to keep."""
-    if connection._socket is None:
+    if connection._socket is None or not select.select([connection._socket], [], [], 0)[0]:
         return False
     try:
-        return not connection._socket.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
-    except BlockingIOError:
-        return False
+        return not connection._socket.recv(1, socket.MSG_PEEK)
     except OSError:
         return True
 
