@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from urllib.parse import unquote
 
 from panel.rendering import expiry
 from panel.rendering.openlitespeed import answers
@@ -59,6 +60,7 @@ def methods(case: Case) -> Answer | None:
     if case.other.status == 405:
         return headers_of_rules(replace(case, nginx=_error(case, 405)))
     given = (*_SENT, 403) if case.other.status == 501 else _SENT  # the folder is there, if nothing that it shows
+    given += (301, 302, 308) if _is_folder(case) and case.other.status == 501 else ()  # nor whose its index file is
     if method in ("POST", "OPTIONS") or case.get.status not in given:
         return case.get
     return altered(_error(case, 501), cache_control=None)
@@ -85,8 +87,10 @@ def above_final_dots(case: Case) -> Answer | None:
 def line_feed(case: Case) -> Answer | None:
     """The rules take it for the exact location's path, which is no file's."""
     block, path = case.met.block, case.met.path
-    exact = {place.pattern for place in block.locations if place.match == "="} if block else set()
-    return _error(case, 404) if path.endswith("\n") and path[:-1] in exact and case.other.status == 404 else None
+    exact = {place.pattern: place for place in block.locations if place.match == "="} if block else {}
+    place = exact.get(path[:-1]) if path.endswith("\n") else None
+    status = 403 if place and place.handler == "deny" else 404
+    return _error(case, status) if place and case.other.status == status else None
 
 
 def folder_without_index(case: Case) -> Answer | None:
@@ -101,7 +105,8 @@ def later_date(case: Case) -> Answer | None:
     later = any(name == "If-Modified-Since" and " 2100 " in value for name, value in case.request.headers)
     if not later or case.nginx.status not in (200, 206) or case.other.status != 304 or "x-app" in case.nginx.headers:
         return None
-    return altered(case.nginx, 304, b"", content_type=None, content_range=None)
+    short = {} if "cache-control" in case.other.headers else {"cache_control": None, "expires": None}
+    return altered(case.nginx, 304, b"", content_type=None, content_range=None, **short)
 
 
 def own_ranges(case: Case) -> Answer | None:
@@ -238,7 +243,7 @@ def headers_of_rules(case: Case) -> Answer | None:
         case.nginx.status, {k: v for k, v in case.nginx.headers.items() if k not in missing}, case.nginx.body
     )
     where = case.other.headers.get("location", "")  # of a path that was rewritten
-    moved = "location" not in found.headers and case.met.path != case.path and where.endswith(case.met.path)
+    moved = "location" not in found.headers and case.met.path != case.path and unquote(where).endswith(case.met.path)
     return altered(found, location=where) if where and moved else found
 
 

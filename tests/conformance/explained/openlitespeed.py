@@ -119,7 +119,8 @@ ROWS = (
     Departs("folder above", "", making.above_final_dots),
     Departs(
         "line feed after an exact path",
-        "A path that is an exact location's and %0A is taken by no other location; it is looked for as a file.",
+        "A path that is an exact location's and %0A is taken by no other location: it is looked for as a file, or "
+        "refused where that location refuses.",
         making.line_feed,
     ),
     Departs("no file", "", making.of_no_file),
