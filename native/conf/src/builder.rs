@@ -76,6 +76,8 @@ pub struct HttpNode {
     pub cache_uses: Vec<(String, String, Place)>,
     /// Zones named before they are declared: index, kind, place of the first use.
     pub zone_uses: Vec<(usize, &'static str, Place)>,
+    /// Zones of upstream groups of which one says the size.
+    pub sized_zones: hashbrown::HashSet<String>,
     /// Something shows what is counted.
     pub is_metered: bool,
     pub status_socket: Option<Listen>,

@@ -7,6 +7,7 @@ use crate::locations::LocTree;
 use crate::model::*;
 use crate::names::{ServerName, VirtualHosts};
 use crate::parser::{self, Directive, Source, SourceFile};
+use crate::relations;
 use hashbrown::HashMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -72,6 +73,13 @@ fn finish(mut b: Builder, files: Vec<SourceFile>) -> Result<Config> {
         None => None,
     };
     b.vars.check()?;
+    let sockets = http.as_ref().map_or(0, |http| http.listeners.len() as u64);
+    let connections = b.main.worker_connections.unwrap_or(512);
+    if connections < sockets + 1 {
+        return Err(ConfError::new(format!(
+            "{connections} worker_connections are not enough for {sockets} listening sockets"
+        )));
+    }
     Ok(Config {
         main: b.main,
         http,
@@ -99,6 +107,7 @@ fn finish_http(b: &mut Builder, mut node: HttpNode, mut locs: Vec<LocNode>) -> R
         }
     }
     crate::directives::cache::check(&node)?;
+    check_upstream_zones(&node)?;
     resolve_upstreams(&mut node.upstreams)?;
     give_resolvers(&mut node.upstreams, &top)?;
     if top.access_log.is_none() {
@@ -118,13 +127,13 @@ fn finish_http(b: &mut Builder, mut node: HttpNode, mut locs: Vec<LocNode>) -> R
     let mut listens = Vec::new();
     let mut zones = Zones::default();
     if let Some(own) = crate::directives::status::server(&mut node) {
-        let (server, names, at) = finish_server(own, &SrvConf::default(), &Arc::default());
+        let (server, names, at) = finish_server(own, &SrvConf::default(), &Arc::default())?;
         let server = Arc::new(server);
         listens.extend(at.into_iter().map(|l| (l, server.clone(), names.clone())));
     }
     for server in node.servers {
         let zone = zones.of(&server);
-        let (mut server, names, at) = finish_server(server, &node.conf, &top);
+        let (mut server, names, at) = finish_server(server, &node.conf, &top)?;
         server.zone = Some(zone);
         let server = Arc::new(server);
         listens.extend(at.into_iter().map(|l| (l, server.clone(), names.clone())));
@@ -176,6 +185,21 @@ impl ConfError {
         self.place = None;
         self
     }
+}
+
+/// A group's zone has its size from that group or from another.
+fn check_upstream_zones(node: &HttpNode) -> Result<()> {
+    let zones = node
+        .upstreams
+        .iter()
+        .filter_map(|group| group.zone.as_ref());
+    for name in zones {
+        if !node.sized_zones.contains(name) {
+            let message = format!("zero size shared memory zone \"{name}\"");
+            return Err(ConfError::new(message));
+        }
+    }
+    Ok(())
 }
 
 /// Gives groups that no upstream block declares their addresses.
@@ -247,8 +271,9 @@ fn give_resolvers(upstreams: &mut [Upstream], top: &LocConf) -> Result<()> {
 
 type Finished = (Server, Arc<Vec<ServerName>>, Vec<Listen>);
 
-fn finish_server(mut node: ServerNode, outer: &SrvConf, top: &Arc<LocConf>) -> Finished {
+fn finish_server(mut node: ServerNode, outer: &SrvConf, top: &Arc<LocConf>) -> Result<Finished> {
     node.conf.inherit(outer);
+    relations::check_server(&node.conf, &node.place)?;
     // An unnamed server answers requests that have no name.
     if node.names.is_empty() {
         node.names.push(ServerName::Exact("".into()));
@@ -258,7 +283,8 @@ fn finish_server(mut node: ServerNode, outer: &SrvConf, top: &Arc<LocConf>) -> F
         let port = if is_root() { 80 } else { 8000 };
         node.listens.push(default_listen(port, &node));
     }
-    let root = Arc::new(finish_location(node.root, top));
+    relations::check_location(top, &node.place)?;
+    let root = Arc::new(finish_location(node.root, top)?);
     let names = Arc::new(node.names);
     let server = Server {
         name: node.first_name.unwrap_or_default(),
@@ -268,7 +294,7 @@ fn finish_server(mut node: ServerNode, outer: &SrvConf, top: &Arc<LocConf>) -> F
         zone: None,
         place: node.place,
     };
-    (server, names, node.listens)
+    Ok((server, names, node.listens))
 }
 
 fn is_root() -> bool {
@@ -289,33 +315,33 @@ fn default_listen(port: u16, node: &ServerNode) -> Listen {
     }
 }
 
-fn finish_location(mut node: LocNode, outer: &Arc<LocConf>) -> Location {
+fn finish_location(mut node: LocNode, outer: &Arc<LocConf>) -> Result<Location> {
     let conf = settings(&mut node, outer);
+    if !Arc::ptr_eq(&conf, outer) {
+        relations::check_location(&conf, &node.place)?;
+    }
     let handler = node.handler.clone();
     let nameless = |mut inner: LocNode| {
         // An `if` keeps the handler of the location around it unless it has its own.
         if inner.handler.is_none() {
             inner.handler = handler.clone();
         }
-        Arc::new(finish_location(inner, &conf))
+        finish_location(inner, &conf).map(Arc::new)
     };
-    let ifs = node.ifs.into_iter().map(nameless).collect();
-    let limit_except = node.limit_except.map(|(methods, inner)| {
-        let mut inner = *inner;
-        if inner.handler.is_none() {
-            inner.handler = handler.clone();
-        }
-        (methods, Arc::new(finish_location(inner, &conf)))
-    });
+    let ifs = node.ifs.into_iter().map(nameless).collect::<Result<_>>()?;
+    let limit_except = match node.limit_except {
+        Some((methods, inner)) => Some((methods, nameless(*inner)?)),
+        None => None,
+    };
     let children = node.children.into_iter().map(|mut inner| {
         // What lies within an internal location is as internal.
         inner.internal = inner.internal.or(node.internal);
-        Arc::new(finish_location(inner, &conf))
+        finish_location(inner, &conf).map(Arc::new)
     });
-    let children = LocTree::build(children.collect());
+    let children = LocTree::build(children.collect::<Result<_>>()?);
     let passes = matches!(node.handler, Some(Handler::Proxy(_) | Handler::Fastcgi(_)));
     let plain = matches!(node.kind, LocKind::Prefix { .. } | LocKind::Exact);
-    Location {
+    Ok(Location {
         auto_redirect: passes && plain && node.name.ends_with('/'),
         name: node.name,
         kind: node.kind,
@@ -327,7 +353,7 @@ fn finish_location(mut node: LocNode, outer: &Arc<LocConf>) -> Location {
         internal: node.internal.unwrap_or(false),
         limit_except,
         children,
-    }
+    })
 }
 
 /// A location's settings: its own over those around it.
@@ -366,12 +392,12 @@ fn is_taken_over(handler: Option<&Handler>, outer: &LocConf) -> bool {
 /// takes nothing over from the other.
 fn merge_secure_link(inner: &mut LocConf, outer: &LocConf) {
     let new_form = inner.secure_link.is_some() || inner.secure_link_md5.is_some();
+    // An empty secret stands for the new form, which is inherited with its own directives.
+    let secret = |conf: &LocConf| conf.secure_link_secret.clone().filter(|s| !s.is_empty());
     if inner.secure_link_secret.is_none() && !new_form {
-        inner
-            .secure_link_secret
-            .clone_from(&outer.secure_link_secret);
+        inner.secure_link_secret = secret(outer);
     }
-    if inner.secure_link_secret.is_some() {
+    if secret(inner).is_some() {
         // An empty template: set, but to nothing.
         inner.secure_link.get_or_insert_default();
         inner.secure_link_md5.get_or_insert_default();

@@ -26,6 +26,18 @@ impl std::fmt::Debug for Pattern {
     }
 }
 
+/// What nginx says of an expression that cannot be compiled; `offset` is where in it.
+fn refused(source: &str, error: &str, offset: Option<usize>) -> String {
+    // The library's own words stand behind the place.
+    let words = error.rsplit(": ").next().unwrap_or(error);
+    let rest = offset.and_then(|at| source.get(at..));
+    let at = match rest.filter(|rest| !rest.is_empty()) {
+        Some(rest) => format!(" at \"{rest}\""),
+        None => String::new(),
+    };
+    format!("pcre2_compile() failed: {words} in \"{source}\"{at}")
+}
+
 impl Pattern {
     pub fn compile(
         source: &str,
@@ -38,10 +50,8 @@ impl Pattern {
             .jit_if_available(true)
             .build(source)
             .map_err(|e| {
-                ConfError::at(
-                    format!("pcre2_compile() failed: {e} in \"{source}\""),
-                    place,
-                )
+                let message = refused(source, &e.to_string(), e.offset());
+                ConfError::at(message, place)
             })?;
         let mut named = Vec::new();
         for (i, name) in regex.capture_names().iter().enumerate() {

@@ -76,6 +76,9 @@ pub enum Takes {
     Num,
     Msec,
     Bufs,
+    /// The size of a pool of memory.
+    Pool,
+    PowerOfTwo,
 }
 
 #[derive(Clone, Copy)]
@@ -178,6 +181,7 @@ fn set(b: &mut Builder, d: &Directive, spec: &Spec) -> Result<()> {
             Ok(())
         }
         Setter::Fn(f) => f(b, d),
+        Setter::Flag(get) if get(b).is_some() => Err(duplicate(d)),
         Setter::Flag(get) => {
             let value = flag(d, &args[0])?;
             store(get(b), value, d)
@@ -226,16 +230,38 @@ fn check_unused(takes: Takes, d: &Directive) -> Result<()> {
         Takes::Size => values::parse_size(&args[0]).is_some(),
         Takes::Msec => values::parse_msec(&args[0]).is_some(),
         Takes::Bufs => buffers(args).is_some(),
-        Takes::Num => match values::parse_digits(&args[0]) {
-            Some(_) => true,
-            None => return Err(invalid_number(d)),
-        },
+        Takes::Pool => pool_size(d).map(|_| true)?,
+        Takes::Num | Takes::PowerOfTwo => {
+            let n = values::parse_digits(&args[0]).ok_or_else(|| invalid_number(d))?;
+            if matches!(takes, Takes::PowerOfTwo) && !n.is_power_of_two() {
+                let message = format!("\"{}\" directive must be a power of two", d.name());
+                return Err(ConfError::new(message));
+            }
+            true
+        }
     };
     if is_valid {
         Ok(())
     } else {
         Err(invalid_value(d))
     }
+}
+
+/// Bytes of the smallest pool, and what pools are multiples of.
+const SMALLEST_POOL: u64 = 112;
+const POOL_ALIGNMENT: u64 = 16;
+
+/// What nginx takes as the size of a pool of memory.
+pub fn pool_size(d: &Directive) -> Result<u64> {
+    let size = values::parse_size(&d.args()[0]).ok_or_else(|| invalid_value(d))?;
+    let problem = if size < SMALLEST_POOL {
+        format!("the pool size must be no less than {SMALLEST_POOL}")
+    } else if size % POOL_ALIGNMENT != 0 {
+        format!("the pool size must be a multiple of {POOL_ALIGNMENT}")
+    } else {
+        return Ok(size);
+    };
+    Err(ConfError::new(problem))
 }
 
 /// Refuses a directive without a meaning here where the block has it already.
@@ -273,6 +299,30 @@ pub fn store<T>(slot: &mut Option<T>, value: T, d: &Directive) -> Result<()> {
     }
     *slot = Some(value);
     Ok(())
+}
+
+/// Adds to bits that several directives of a block may give, as nginx's do.
+pub fn add_bits(slot: &mut Option<u32>, bits: u32) -> Result<()> {
+    *slot = Some(slot.unwrap_or(0) | bits);
+    Ok(())
+}
+
+/// Adds to values of which several directives of a block may give more, as nginx's do.
+pub fn add_values<T: Clone>(slot: &mut Option<Arc<Vec<T>>>, values: &[T]) -> Result<()> {
+    Arc::make_mut(slot.get_or_insert_with(Arc::default)).extend_from_slice(values);
+    Ok(())
+}
+
+/// The text of a file that is read with the configuration.
+pub fn read_file(path: &std::path::Path) -> Result<Vec<u8>> {
+    std::fs::read(path).map_err(|e| {
+        let call = match e.kind() {
+            std::io::ErrorKind::IsADirectory => "read",
+            _ => "open",
+        };
+        let error = crate::parser::os_error(&e);
+        ConfError::new(format!("{call}() \"{}\" failed ({error})", path.display()))
+    })
 }
 
 pub fn duplicate(d: &Directive) -> ConfError {

@@ -55,7 +55,7 @@ macro_rules! builtins {
 }
 
 builtins! {
-    AncientBrowser = "ancient_browser", Args = "args", BinaryRemoteAddr = "binary_remote_addr",
+    Args = "args", BinaryRemoteAddr = "binary_remote_addr",
     BodyBytesSent = "body_bytes_sent", BytesSent = "bytes_sent", Connection = "connection",
     ConnectionRequests = "connection_requests", ConnectionTime = "connection_time",
     ConnectionsActive = "connections_active", ConnectionsReading = "connections_reading",
@@ -98,6 +98,9 @@ builtins! {
     SslClientVerify = "ssl_client_verify", SslCurve = "ssl_curve", SslCurves = "ssl_curves",
     SslEarlyData = "ssl_early_data", SslProtocol = "ssl_protocol", SslServerName = "ssl_server_name",
     SslSessionId = "ssl_session_id", SslSessionReused = "ssl_session_reused",
+    SslEchStatus = "ssl_ech_status", SslEchOuterServerName = "ssl_ech_outer_server_name",
+    SslSigalgs = "ssl_sigalgs", TcpinfoRtt = "tcpinfo_rtt", TcpinfoRttvar = "tcpinfo_rttvar",
+    TcpinfoSndCwnd = "tcpinfo_snd_cwnd", TcpinfoRcvSpace = "tcpinfo_rcv_space",
     SslSigalg = "ssl_sigalg", SslClientSigalg = "ssl_client_sigalg",
     Status = "status", TimeIso8601 = "time_iso8601", TimeLocal = "time_local",
     UpstreamAddr = "upstream_addr", UpstreamBytesReceived = "upstream_bytes_received",

@@ -154,6 +154,7 @@ pub fn store_place(b: &mut Builder, d: &Directive) -> Result<StorePlace> {
     match d.args()[0].as_str() {
         "off" => Ok(StorePlace::Off),
         "on" => Ok(StorePlace::On),
+        "" => Err(ConfError::new("empty path")),
         word => {
             let base = b.prefix.clone();
             Ok(StorePlace::Path(b.path_template(word, &base, &d.place)?))

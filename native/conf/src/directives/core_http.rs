@@ -315,7 +315,7 @@ pub const TABLE: &[Spec] = &[
         "types_hash_bucket_size",
         HSL,
         ONE,
-        Setter::Size(|b| &mut b.loc().types_hash_bucket_size),
+        Setter::Num(|b| &mut b.loc().types_hash_bucket_size),
     ),
     simple(
         "variables_hash_max_size",
@@ -343,8 +343,7 @@ pub const TABLE: &[Spec] = &[
     ),
     with("early_hints", HSL, MORE, |b, d| {
         let values: Result<Vec<_>> = d.args().iter().map(|a| b.template(a, &d.place)).collect();
-        let values = values?;
-        store(&mut b.loc().early_hints, Arc::new(values), d)
+        add_values(&mut b.loc().early_hints, &values?)
     }),
     with("resolver", HSL | UPS, MORE, resolver),
     with("resolver_timeout", HSL | UPS, ONE, |b, d| {

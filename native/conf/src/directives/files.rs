@@ -210,6 +210,7 @@ fn open_file_cache(b: &mut Builder, d: &Directive) -> Result<()> {
         max: 0,
         inactive: 60_000,
     };
+    let mut off = false;
     for word in d.args() {
         let invalid =
             || ConfError::new(format!("invalid \"open_file_cache\" parameter \"{word}\""));
@@ -218,9 +219,12 @@ fn open_file_cache(b: &mut Builder, d: &Directive) -> Result<()> {
                 cache.max = parse_digits(n).filter(|&n| n > 0).ok_or_else(invalid)?;
             }
             Some(("inactive", t)) => cache.inactive = parse_msec(t).ok_or_else(invalid)?,
-            None if word == "off" => return store(&mut b.loc().open_file_cache, None, d),
+            None if word == "off" => off = true,
             _ => return Err(invalid()),
         }
+    }
+    if off {
+        return store(&mut b.loc().open_file_cache, None, d);
     }
     if cache.max == 0 {
         return Err(ConfError::new(

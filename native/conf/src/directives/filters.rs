@@ -35,7 +35,7 @@ pub const TABLE: &[Spec] = &[
     ),
     with("gzip_proxied", HSL, MORE, |b, d| {
         let bits = bitmask(d, proxied::NAMES)?;
-        store(&mut b.loc().gzip_proxied, bits, d)
+        add_bits(&mut b.loc().gzip_proxied, bits)
     }),
     with("gzip_http_version", HSL, ONE, |b, d| {
         let value = choice(d, &d.args()[0], &[("1.0", 1000), ("1.1", 1001)])?;
@@ -161,7 +161,12 @@ fn charset_map(b: &mut Builder, d: &Directive) -> Result<()> {
         d.args()[1].to_ascii_lowercase(),
     );
     if from == to {
-        return Err(ConfError::new("\"charset_map\" between the same charsets"));
+        let message = format!(
+            "\"charset_map\" between the same charsets \"{}\" and \"{}\"",
+            d.args()[0],
+            d.args()[1]
+        );
+        return Err(ConfError::new(message));
     }
     if charset_route(&b.http().charset_maps, &from, &to).is_some() {
         return Err(ConfError::new(format!(

@@ -17,7 +17,7 @@ pub const TABLE: &[Spec] = &[
     }),
     with("access_log", HSLI | LMT, MORE, access_log),
     with("log_format", HTTP, TWO_OR_MORE, log_format),
-    with("open_log_file_cache", HSL, MORE, open_log_file_cache),
+    with("open_log_file_cache", HSL, Arity(1, 4), open_log_file_cache),
 ];
 
 fn open_log_file_cache(b: &mut Builder, d: &Directive) -> Result<()> {
@@ -27,6 +27,7 @@ fn open_log_file_cache(b: &mut Builder, d: &Directive) -> Result<()> {
         valid: 60_000,
         min_uses: 1,
     };
+    let mut off = false;
     for word in d.args() {
         let invalid = || {
             let message = format!("invalid \"open_log_file_cache\" parameter \"{word}\"");
@@ -44,9 +45,12 @@ fn open_log_file_cache(b: &mut Builder, d: &Directive) -> Result<()> {
             Some(("min_uses", n)) => cache.min_uses = number(n)?,
             Some(("inactive", t)) => cache.inactive = time(t)?,
             Some(("valid", t)) => cache.valid = time(t)?,
-            None if word == "off" => return store(&mut b.loc().open_log_file_cache, None, d),
+            None if word == "off" => off = true,
             _ => return Err(invalid()),
         }
+    }
+    if off {
+        return store(&mut b.loc().open_log_file_cache, None, d);
     }
     if cache.max == 0 {
         let message = "\"open_log_file_cache\" must have \"max\" parameter";

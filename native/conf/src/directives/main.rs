@@ -41,7 +41,7 @@ pub const TABLE: &[Spec] = &[
         Setter::Msec(|b| &mut b.main.worker_shutdown_timeout),
     ),
     with("worker_priority", MAIN, ONE, worker_priority),
-    with("worker_cpu_affinity", MAIN, MORE, |_, _| Ok(())),
+    with("worker_cpu_affinity", MAIN, MORE, cpu_affinity),
     simple(
         "working_directory",
         MAIN,
@@ -57,7 +57,7 @@ pub const TABLE: &[Spec] = &[
     simple("timer_resolution", MAIN, ONE, Setter::Unused(Takes::Msec)),
     simple("pcre_jit", MAIN, ONE, Setter::Unused(Takes::Flag)),
     with("thread_pool", MAIN, Arity(2, 3), thread_pool),
-    simple("ssl_engine", MAIN, ONE, Setter::Unused(Takes::Text)),
+    with("ssl_engine", MAIN, ONE, ssl_engine),
     simple(
         "ssl_object_cache_inheritable",
         MAIN,
@@ -100,21 +100,42 @@ fn user(b: &mut Builder, d: &Directive) -> Result<()> {
     store(&mut b.main.user, (args[0].clone(), args.get(1).cloned()), d)
 }
 
+/// Masks of processors, or `auto` with one at most: checked, no effect.
+fn cpu_affinity(_: &mut Builder, d: &Directive) -> Result<()> {
+    let masks = match d.args() {
+        [auto] if auto == "auto" => return Ok(()),
+        [auto, mask] if auto == "auto" => std::slice::from_ref(mask),
+        masks => masks,
+    };
+    for mask in masks {
+        if let Some(c) = mask.chars().rev().find(|c| !matches!(c, '0' | '1' | ' ')) {
+            let message = format!("invalid character \"{c}\" in \"worker_cpu_affinity\"");
+            return Err(ConfError::new(message));
+        }
+    }
+    Ok(())
+}
+
+fn ssl_engine(_: &mut Builder, d: &Directive) -> Result<()> {
+    Err(ConfError::new(format!(
+        "ssl_engine is not supported: gallop does TLS with rustls and AWS-LC, which have no engines; remove \"{}\"",
+        d.args()[0]
+    )))
+}
+
 fn worker_processes(b: &mut Builder, d: &Directive) -> Result<()> {
     let value = match d.args()[0].as_str() {
         "auto" => Workers::Auto,
         word => match parse_digits(word).filter(|n| (1..=1024).contains(n)) {
             Some(n) => Workers::Count(n),
-            None => return Err(ConfError::new("invalid number")),
+            None => return Err(invalid_value(d)),
         },
     };
     store(&mut b.main.worker_processes, value, d)
 }
 
 fn worker_priority(b: &mut Builder, d: &Directive) -> Result<()> {
-    let nice: i32 = d.args()[0]
-        .parse()
-        .map_err(|_| ConfError::new("invalid number"))?;
+    let nice: i32 = d.args()[0].parse().map_err(|_| invalid_number(d))?;
     store(&mut b.main.worker_priority, nice, d)
 }
 

@@ -3,11 +3,13 @@
 use crate::builder::Builder;
 use crate::cidr::Cidr;
 use crate::error::{ConfError, Result};
+use crate::geo::Entries;
 use crate::model::*;
 use crate::parser::Directive;
 use crate::table::{ctx::*, *};
 use crate::template::{variable_name, Template};
 use crate::vars::VarKind;
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 pub const TABLE: &[Spec] = &[
@@ -131,102 +133,92 @@ fn geo(b: &mut Builder, d: &Directive) -> Result<()> {
         default: Arc::from(&b""[..]),
         ..Geo::default()
     };
+    let (mut entries, mut by_range) = (Entries::default(), false);
     for entry in d.block.iter().flatten() {
         no_block(entry)?;
-        geo_entry(&mut geo, entry)?;
+        match (entry.name(), entry.args()) {
+            ("ranges", []) if by_range || entries.is_empty() => by_range = true,
+            ("ranges", []) => {
+                let message =
+                    "the \"ranges\" directive must be the first directive inside \"geo\" block";
+                return Err(ConfError::at(message, &entry.place));
+            }
+            ("volatile", []) => geo.volatile = true,
+            ("proxy_recursive", []) => geo.proxy_recursive = true,
+            ("default", [text]) => geo.default = entries.value(text),
+            ("proxy", [text]) => geo.proxies.push(network(text, entry)?),
+            (_, [_]) if by_range => geo_range(b, &mut entries, entry)?,
+            (_, [_]) => geo_net(b, &mut entries, entry)?,
+            _ => {
+                let message = "invalid number of the geo parameters";
+                return Err(ConfError::at(message, &entry.place));
+            }
+        }
     }
-    // The narrowest network wins; later ones replace equal ones.
-    geo.nets.sort_by_key(|(net, _)| match net {
-        Cidr::Net { prefix, v6, .. } => std::cmp::Reverse((*v6, *prefix)),
-        Cidr::Unix => std::cmp::Reverse((false, 255)),
-    });
+    geo.addresses = entries.lay_out(by_range);
     b.vars
         .define(&name, VarKind::Geo(Arc::new(geo)), &d.place)?;
     Ok(())
 }
 
-fn geo_entry(geo: &mut Geo, entry: &Directive) -> Result<()> {
-    let value = |v: &str| -> Arc<[u8]> { v.as_bytes().into() };
-    let network = |text: &str| -> Result<Cidr> {
-        Cidr::parse(text)
-            .ok_or_else(|| ConfError::at(format!("invalid network \"{text}\""), &entry.place))
-    };
-    match (entry.name(), entry.args()) {
-        ("ranges", []) => {
-            if !geo.nets.is_empty() {
-                let message =
-                    "the \"ranges\" directive must be the first directive inside \"geo\" block";
-                return Err(ConfError::at(message, &entry.place));
-            }
-            geo.by_range = true;
+fn network(text: &str, entry: &Directive) -> Result<Cidr> {
+    let net = Cidr::parse(text).filter(|net| *net != Cidr::Unix);
+    net.ok_or_else(|| ConfError::at(format!("invalid network \"{text}\""), &entry.place))
+}
+
+/// `NETWORK value` or `delete NETWORK`.
+fn geo_net(b: &mut Builder, entries: &mut Entries, entry: &Directive) -> Result<()> {
+    let (text, value) = (entry.name(), &entry.args()[0]);
+    if text == "delete" {
+        if !entries.delete_net(&network(value, entry)?) {
+            b.warn(format!("no network \"{value}\" to delete"), &entry.place);
         }
-        ("volatile", []) => geo.volatile = true,
-        ("proxy_recursive", []) => geo.proxy_recursive = true,
-        ("default", [v]) => geo.default = value(v),
-        ("proxy", [net]) => geo.proxies.push(network(net)?),
-        ("delete", [net]) if geo.by_range => {
-            let range = parse_range(net, entry)?;
-            geo.ranges.retain(|(a, z, _)| (*a, *z) != range);
+        return Ok(());
+    }
+    let net = network(text, entry)?;
+    let new = entries.value(value);
+    if let Some(old) = entries.add_net(&net, new) {
+        b.warn(duplicate_of("network", text, value, &old), &entry.place);
+    }
+    Ok(())
+}
+
+/// `FIRST-LAST value` or `delete FIRST-LAST`.
+fn geo_range(b: &mut Builder, entries: &mut Entries, entry: &Directive) -> Result<()> {
+    let (text, value) = (entry.name(), &entry.args()[0]);
+    if text == "delete" {
+        let (first, last) = parse_range(value, entry)?;
+        if !entries.delete_range(first, last) {
+            let message = format!("no address range \"{value}\" to delete");
+            b.warn(message, &entry.place);
         }
-        ("delete", [net]) => {
-            let net = network(net)?;
-            geo.nets.retain(|(n, _)| *n != net);
-        }
-        (range, [v]) if geo.by_range => {
-            let (first, last) = parse_range(range, entry)?;
-            carve(geo, first, last);
-            let at = geo.ranges.partition_point(|(a, _, _)| *a < first);
-            geo.ranges.insert(at, (first, last, value(v)));
-        }
-        (net, [v]) => {
-            let net = network(net)?;
-            geo.nets.retain(|(n, _)| *n != net);
-            geo.nets.push((net, value(v)));
-        }
-        _ => {
-            return Err(ConfError::at(
-                "invalid number of the geo parameters",
-                &entry.place,
-            ))
+        return Ok(());
+    }
+    let (first, last) = parse_range(text, entry)?;
+    let new = entries.value(value);
+    match entries.add_range(first, last, &new) {
+        Ok(None) => {}
+        Ok(Some(old)) => b.warn(duplicate_of("range", text, value, &old), &entry.place),
+        Err((start, end)) => {
+            let (start, end) = (Ipv4Addr::from(start), Ipv4Addr::from(end));
+            let message = format!("range \"{text}\" overlaps \"{start}-{end}\"");
+            return Err(ConfError::at(message, &entry.place));
         }
     }
     Ok(())
 }
 
-fn parse_range(text: &str, entry: &Directive) -> Result<(std::net::IpAddr, std::net::IpAddr)> {
-    let invalid = || ConfError::at(format!("invalid range \"{text}\""), &entry.place);
-    let (a, z) = text.split_once('-').ok_or_else(invalid)?;
-    let (a, z): (std::net::Ipv4Addr, std::net::Ipv4Addr) = (
-        a.parse().map_err(|_| invalid())?,
-        z.parse().map_err(|_| invalid())?,
-    );
-    if a > z {
-        return Err(invalid());
-    }
-    Ok((a.into(), z.into()))
+fn duplicate_of(what: &str, text: &str, value: &str, old: &[u8]) -> String {
+    let old = String::from_utf8_lossy(old);
+    format!("duplicate {what} \"{text}\", value: \"{value}\", old value: \"{old}\"")
 }
 
-/// Cuts `first..=last` out of the ranges declared before, so that the later one holds.
-fn carve(geo: &mut Geo, first: std::net::IpAddr, last: std::net::IpAddr) {
-    use std::net::IpAddr;
-    let step = |ip: IpAddr, by: i64| match ip {
-        IpAddr::V4(v4) => IpAddr::from(((i64::from(u32::from(v4)) + by) as u32).to_be_bytes()),
-        other => other,
-    };
-    let mut kept = Vec::with_capacity(geo.ranges.len() + 1);
-    for (a, z, v) in geo.ranges.drain(..) {
-        if z < first || a > last {
-            kept.push((a, z, v));
-            continue;
-        }
-        if a < first {
-            kept.push((a, step(first, -1), v.clone()));
-        }
-        if z > last {
-            kept.push((step(last, 1), z, v));
-        }
-    }
-    geo.ranges = kept;
+fn parse_range(text: &str, entry: &Directive) -> Result<(u32, u32)> {
+    let address = |text: &str| text.parse::<Ipv4Addr>().ok().map(u32::from);
+    let both = text.split_once('-');
+    let both = both.and_then(|(a, z)| Some((address(a)?, address(z)?)));
+    both.filter(|(first, last)| first <= last)
+        .ok_or_else(|| ConfError::at(format!("invalid range \"{text}\""), &entry.place))
 }
 
 fn split_clients(b: &mut Builder, d: &Directive) -> Result<()> {

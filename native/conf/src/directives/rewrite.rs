@@ -44,6 +44,9 @@ fn emit(b: &mut Builder, op: Op) {
 fn rewrite(b: &mut Builder, d: &Directive) -> Result<()> {
     let args = d.args();
     let pattern = b.pattern(&args[0], false, &d.place)?;
+    if args[1].is_empty() {
+        return Err(ConfError::new("empty replacement"));
+    }
     let (text, add_args) = match args[1].strip_suffix('?') {
         Some(text) => (text, false),
         None => (args[1].as_str(), true),

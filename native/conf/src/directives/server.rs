@@ -8,6 +8,9 @@ use crate::parser::Directive;
 use crate::table::{ctx::*, *};
 use crate::values::parse_size;
 
+/// Bytes of a frame that nginx keeps between two reads.
+const HTTP2_STATE: u64 = 16;
+
 pub const TABLE: &[Spec] = &[
     block("server", HTTP, NONE, server),
     with("listen", SRV, MORE, listen),
@@ -28,18 +31,14 @@ pub const TABLE: &[Spec] = &[
         TWO,
         Setter::Bufs(|b| &mut b.srv().large_client_header_buffers),
     ),
-    simple(
-        "connection_pool_size",
-        HS,
-        ONE,
-        Setter::Size(|b| &mut b.srv().connection_pool_size),
-    ),
-    simple(
-        "request_pool_size",
-        HS,
-        ONE,
-        Setter::Size(|b| &mut b.srv().request_pool_size),
-    ),
+    with("connection_pool_size", HS, ONE, |b, d| {
+        let size = pool_size(d)?;
+        store(&mut b.srv().connection_pool_size, size, d)
+    }),
+    with("request_pool_size", HS, ONE, |b, d| {
+        let size = pool_size(d)?;
+        store(&mut b.srv().request_pool_size, size, d)
+    }),
     simple(
         "ignore_invalid_headers",
         HS,
@@ -72,9 +71,10 @@ pub const TABLE: &[Spec] = &[
         Setter::Num(|b| &mut b.srv().http2_max_concurrent_streams),
     ),
     with("http2_chunk_size", HSL, ONE, |b, d| {
-        let size = parse_size(&d.args()[0])
-            .filter(|&n| n > 0)
-            .ok_or_else(|| invalid_value(d))?;
+        let size = parse_size(&d.args()[0]).ok_or_else(|| invalid_value(d))?;
+        if size == 0 {
+            return Err(ConfError::new("the http2 chunk size cannot be zero"));
+        }
         store(&mut b.loc().http2_chunk_size, size, d)
     }),
     simple(
@@ -83,12 +83,14 @@ pub const TABLE: &[Spec] = &[
         ONE,
         Setter::Size(|b| &mut b.srv().http2_body_preread_size),
     ),
-    simple(
-        "http2_recv_buffer_size",
-        HTTP,
-        ONE,
-        Setter::Size(|b| &mut b.srv().http2_recv_buffer_size),
-    ),
+    with("http2_recv_buffer_size", HTTP, ONE, |b, d| {
+        let size = parse_size(&d.args()[0]).ok_or_else(|| invalid_value(d))?;
+        if size <= HTTP2_STATE {
+            let message = format!("\"{}\" directive value is too small", d.name());
+            return Err(ConfError::new(message));
+        }
+        store(&mut b.srv().http2_recv_buffer_size, size, d)
+    }),
     simple("http3", HS, ONE, Setter::Flag(|b| &mut b.srv().http3)),
     simple("http3_hq", HS, ONE, Setter::Flag(|b| &mut b.srv().http3_hq)),
     simple(
@@ -110,12 +112,19 @@ pub const TABLE: &[Spec] = &[
         Setter::Flag(|b| &mut b.srv().quic_retry),
     ),
     simple("quic_gso", HS, ONE, Setter::Flag(|b| &mut b.srv().quic_gso)),
-    simple(
-        "quic_host_key",
-        HS,
-        ONE,
-        Setter::ConfPath(|b| &mut b.srv().quic_host_key),
-    ),
+    with("quic_host_key", HS, ONE, |b, d| {
+        if b.srv().quic_host_key.is_some() {
+            return Err(duplicate(d));
+        }
+        let path = b.conf_path(&d.args()[0]);
+        let key = read_file(&path)?;
+        if key.is_empty() {
+            let message = format!("\"{}\" zero key size", path.display());
+            return Err(ConfError::new(message));
+        }
+        b.srv().quic_host_key = Some(key.into());
+        Ok(())
+    }),
     simple(
         "quic_active_connection_id_limit",
         HS,
@@ -152,7 +161,7 @@ pub const TABLE: &[Spec] = &[
         ONE,
         Setter::Obsolete(Some("keepalive_requests")),
     ),
-    simple("http2_pool_size", HS, ONE, Setter::Unused(Takes::Size)),
+    simple("http2_pool_size", HS, ONE, Setter::Unused(Takes::Pool)),
     simple("http2_push", HSL, ONE, Setter::Obsolete(None)),
     simple("http2_push_preload", HSL, ONE, Setter::Obsolete(None)),
     simple(
@@ -165,7 +174,7 @@ pub const TABLE: &[Spec] = &[
         "http2_streams_index_size",
         HS,
         ONE,
-        Setter::Unused(Takes::Num),
+        Setter::Unused(Takes::PowerOfTwo),
     ),
     simple("quic_bpf", MAIN, ONE, Setter::Unused(Takes::Flag)),
 ];

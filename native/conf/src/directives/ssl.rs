@@ -6,6 +6,7 @@ use crate::model::*;
 use crate::parser::Directive;
 use crate::table::{ctx::*, *};
 use crate::values::{parse_digits, parse_sec, parse_size};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Bytes of the smallest shared memory.
@@ -22,19 +23,18 @@ pub const TABLE: &[Spec] = &[
         push(&mut b.srv().ssl_certificate_key, file);
         Ok(())
     }),
-    simple(
-        "ssl_password_file",
-        HS,
-        ONE,
-        Setter::ConfPath(|b| &mut b.srv().ssl_password_file),
-    ),
+    with("ssl_password_file", HS, ONE, |b, d| {
+        let is_known = b.srv().ssl_password_file.is_some();
+        let path = password_file(b, d, is_known)?;
+        store(&mut b.srv().ssl_password_file, path, d)
+    }),
     with("ssl_certificate_cache", HS, Arity(1, 3), |b, d| {
         let cache = certificate_cache(d)?;
         store(&mut b.srv().ssl_certificate_cache, cache, d)
     }),
     with("ssl_protocols", HS, MORE, |b, d| {
         let protocols = protocols(d)?;
-        store(&mut b.srv().ssl_protocols, protocols, d)
+        add_values(&mut b.srv().ssl_protocols, &protocols)
     }),
     simple(
         "ssl_ciphers",
@@ -189,6 +189,16 @@ pub fn certificate(b: &mut Builder, d: &Directive) -> Result<crate::template::Te
     b.path_template(word, &base, &d.place)
 }
 
+/// A file of passwords, which must be there to be read.
+pub fn password_file(b: &mut Builder, d: &Directive, is_known: bool) -> Result<PathBuf> {
+    if is_known {
+        return Err(duplicate(d));
+    }
+    let path = b.conf_path(&d.args()[0]);
+    read_file(&path)?;
+    Ok(path)
+}
+
 /// How long certificates that variables name are kept; `None`: not at all.
 pub fn certificate_cache(d: &Directive) -> Result<Option<CertificateCache>> {
     let mut cache = CertificateCache {
@@ -196,10 +206,11 @@ pub fn certificate_cache(d: &Directive) -> Result<Option<CertificateCache>> {
         inactive: 10_000,
         valid: 60_000,
     };
+    let mut off = false;
     for arg in d.args() {
         let bad = || invalid_parameter(d, arg);
         match arg.split_once('=').unwrap_or((arg, "")) {
-            ("off", "") => return Ok(None),
+            ("off", "") => off = true,
             ("max", v) => {
                 cache.max = parse_digits(v).filter(|&n| n > 0).ok_or_else(bad)?;
             }
@@ -207,6 +218,9 @@ pub fn certificate_cache(d: &Directive) -> Result<Option<CertificateCache>> {
             ("valid", v) => cache.valid = 1000 * parse_sec(v).ok_or_else(bad)?,
             _ => return Err(bad()),
         }
+    }
+    if off {
+        return Ok(None);
     }
     if cache.max == 0 {
         return Err(ConfError::new(format!(

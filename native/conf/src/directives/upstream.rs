@@ -6,7 +6,10 @@ use crate::listen::resolve;
 use crate::model::*;
 use crate::parser::Directive;
 use crate::table::{ctx::*, *};
-use crate::values::{parse_digits, parse_msec};
+use crate::values::{parse_digits, parse_msec, parse_size};
+
+/// Eight pages.
+const SMALLEST_ZONE: u64 = 8 * 4096;
 
 pub const TABLE: &[Spec] = &[
     block("upstream", HTTP, ONE, upstream),
@@ -68,10 +71,7 @@ pub const TABLE: &[Spec] = &[
         b.up().keepalive_time = parse_msec(&d.args()[0]).ok_or_else(|| invalid_value(d))?;
         Ok(())
     }),
-    with("zone", UPS, Arity(1, 2), |b, d| {
-        b.up().zone = Some(d.args()[0].clone());
-        Ok(())
-    }),
+    with("zone", UPS, Arity(1, 2), zone),
 ];
 
 fn upstream(b: &mut Builder, d: &Directive) -> Result<()> {
@@ -95,6 +95,24 @@ fn upstream(b: &mut Builder, d: &Directive) -> Result<()> {
         return Err(ConfError::new(format!("no servers in upstream \"{name}\"")));
     }
     b.http().upstreams[index] = group;
+    Ok(())
+}
+
+/// Name and bytes; groups may share a zone, of which one then says the size.
+fn zone(b: &mut Builder, d: &Directive) -> Result<()> {
+    let name = &d.args()[0];
+    if name.is_empty() {
+        return Err(ConfError::new("invalid zone name \"\""));
+    }
+    if let Some(size) = d.args().get(1) {
+        let bytes = parse_size(size);
+        let bytes = bytes.ok_or_else(|| ConfError::new(format!("invalid zone size \"{size}\"")))?;
+        if bytes < SMALLEST_ZONE {
+            return Err(ConfError::new(format!("zone \"{name}\" is too small")));
+        }
+        b.http().sized_zones.insert(name.clone());
+    }
+    b.up().zone = Some(name.clone());
     Ok(())
 }
 

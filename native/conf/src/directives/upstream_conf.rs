@@ -42,7 +42,7 @@ macro_rules! shared {
             }),
             with(concat!($prefix, "next_upstream"), HSL, MORE, |b, d| {
                 let bits = bitmask(d, next::NAMES)?;
-                store(&mut b.$conf().next_upstream, bits, d)
+                add_bits(&mut b.$conf().next_upstream, bits)
             }),
             simple(concat!($prefix, "next_upstream_tries"), HSL, ONE, Setter::Num(|b| &mut b.$conf().next_upstream_tries)),
             simple(concat!($prefix, "next_upstream_timeout"), HSL, ONE, Setter::Msec(|b| &mut b.$conf().next_upstream_timeout)),
@@ -58,11 +58,11 @@ macro_rules! shared {
             simple(concat!($prefix, "cache_key"), HSL, ONE, Setter::Tmpl(|b| &mut b.$conf().cache_key)),
             with(concat!($prefix, "cache_bypass"), HSL, MORE, |b, d| {
                 let values = cache::templates(b, d)?;
-                store(&mut b.$conf().cache_bypass, values, d)
+                add_values(&mut b.$conf().cache_bypass, &values)
             }),
             with(concat!($prefix, "no_cache"), HSL, MORE, |b, d| {
                 let values = cache::templates(b, d)?;
-                store(&mut b.$conf().no_cache, values, d)
+                add_values(&mut b.$conf().no_cache, &values)
             }),
             with(concat!($prefix, "cache_purge"), HSL, MORE, |b, d| {
                 let values = cache::templates(b, d)?;
@@ -76,13 +76,15 @@ macro_rules! shared {
             simple(concat!($prefix, "cache_max_range_offset"), HSL, ONE, Setter::Size(|b| &mut b.$conf().cache_max_range_offset)),
             with(concat!($prefix, "cache_use_stale"), HSL, MORE, |b, d| {
                 let bits = bitmask(d, next::STALE_NAMES)?;
-                let bits = if bits & next::OFF != 0 { 0 } else { bits };
-                store(&mut b.$conf().cache_use_stale, bits, d)
+                let slot = &mut b.$conf().cache_use_stale;
+                let bits = slot.unwrap_or(0) | bits;
+                *slot = Some(if bits & next::OFF != 0 { next::OFF } else { bits });
+                Ok(())
             }),
             with(concat!($prefix, "cache_methods"), HSL, MORE, |b, d| {
                 // GET and HEAD are always among them.
                 let bits = bitmask(d, cache_methods::NAMES)? | cache_methods::GET | cache_methods::HEAD;
-                store(&mut b.$conf().cache_methods, bits, d)
+                add_bits(&mut b.$conf().cache_methods, bits)
             }),
             simple(concat!($prefix, "cache_lock"), HSL, ONE, Setter::Flag(|b| &mut b.$conf().cache_lock)),
             simple(concat!($prefix, "cache_lock_timeout"), HSL, ONE, Setter::Msec(|b| &mut b.$conf().cache_lock_timeout)),
@@ -114,7 +116,10 @@ pub const PROXY: &[Spec] = shared!(
                 value,
                 if_not_empty: false,
             };
-            push(&mut b.proxy().set_headers, param);
+            let first = param.name.eq_ignore_ascii_case("host");
+            let list = b.proxy().set_headers.get_or_insert_with(Arc::default);
+            let at = if first { 0 } else { list.len() };
+            Arc::make_mut(list).insert(at, param);
             Ok(())
         }),
         simple(
@@ -158,7 +163,7 @@ pub const PROXY: &[Spec] = shared!(
             false,
             |u| &mut u.cookie_path
         )),
-        with("proxy_cookie_flags", HSL, MORE, cookie_flags),
+        with("proxy_cookie_flags", HSL, Arity(1, 4), cookie_flags),
         simple(
             "proxy_ssl_name",
             HSL,
@@ -203,12 +208,11 @@ pub const PROXY: &[Spec] = shared!(
             let path = super::ssl::certificate(b, d)?;
             store(&mut b.proxy().ssl_certificate_key, path, d)
         }),
-        simple(
-            "proxy_ssl_password_file",
-            HSL,
-            ONE,
-            Setter::ConfPath(|b| &mut b.proxy().ssl_password_file)
-        ),
+        with("proxy_ssl_password_file", HSL, ONE, |b, d| {
+            let is_known = b.proxy().ssl_password_file.is_some();
+            let path = super::ssl::password_file(b, d, is_known)?;
+            store(&mut b.proxy().ssl_password_file, path, d)
+        }),
         simple(
             "proxy_ssl_session_reuse",
             HSL,
@@ -217,7 +221,7 @@ pub const PROXY: &[Spec] = shared!(
         ),
         with("proxy_ssl_protocols", HSL, MORE, |b, d| {
             let protocols = super::ssl::protocols(d)?;
-            store(&mut b.proxy().ssl_protocols, protocols, d)
+            add_values(&mut b.proxy().ssl_protocols, &protocols)
         }),
         simple(
             "proxy_ssl_ciphers",
@@ -320,17 +324,12 @@ fn ignored_headers(d: &Directive) -> Result<Vec<String>> {
 
 fn bind(b: &mut Builder, d: &Directive) -> Result<BindAddr> {
     let args = d.args();
-    if args[0] == "off" {
+    if args == ["off"] {
         return Ok(BindAddr {
             addr: None,
             transparent: false,
         });
     }
-    let transparent = match args.get(1).map(String::as_str) {
-        None => false,
-        Some("transparent") => true,
-        Some(other) => return Err(invalid_parameter(d, other)),
-    };
     let addr = b.template(&args[0], &d.place)?;
     if let Some(text) = addr.as_literal() {
         let text = String::from_utf8_lossy(text).into_owned();
@@ -339,6 +338,11 @@ fn bind(b: &mut Builder, d: &Directive) -> Result<BindAddr> {
             return Err(ConfError::new(format!("invalid address \"{text}\"")));
         }
     }
+    let transparent = match args.get(1).map(String::as_str) {
+        None => false,
+        Some("transparent") => true,
+        Some(other) => return Err(invalid_parameter(d, other)),
+    };
     Ok(BindAddr {
         addr: Some(addr),
         transparent,
@@ -480,7 +484,19 @@ fn fastcgi_pass(b: &mut Builder, d: &Directive) -> Result<()> {
     Ok(())
 }
 
+/// `off` stands alone: nothing before it and nothing after.
+fn check_off(rules: &List<RedirectRule>, d: &Directive) -> Result<()> {
+    let rules = items(rules);
+    let is_off = matches!(rules.first(), Some(RedirectRule::Off));
+    match d.args() {
+        [word] if word == "off" && !rules.is_empty() => Err(duplicate(d)),
+        _ if is_off => Err(duplicate(d)),
+        _ => Ok(()),
+    }
+}
+
 fn proxy_redirect(b: &mut Builder, d: &Directive) -> Result<()> {
+    check_off(&b.proxy().redirect, d)?;
     let args = d.args();
     let rule = match args {
         [word] if word == "off" => RedirectRule::Off,
@@ -538,6 +554,7 @@ fn cookie_rule(
     domain: bool,
     get: fn(&mut UpConf) -> &mut List<RedirectRule>,
 ) -> Result<()> {
+    check_off(get(b.proxy()), d)?;
     let rule = match d.args() {
         [word] if word == "off" => RedirectRule::Off,
         // Domains match in any case, and their leading dots do not count.
@@ -575,16 +592,19 @@ pub const COOKIE_FLAGS: &[&str] = &[
 
 fn cookie_flags(b: &mut Builder, d: &Directive) -> Result<()> {
     let (name, flags) = d.args().split_first().expect("arity checked");
-    if name == "off" && flags.is_empty() {
-        b.proxy().cookie_flags.get_or_insert_with(Arc::default);
-        return Ok(());
+    let known = &mut b.proxy().cookie_flags;
+    if known.as_ref().is_some_and(|all| all.is_empty()) {
+        return Err(duplicate(d));
     }
+    if flags.is_empty() {
+        return match name.as_str() {
+            "off" => store(known, Arc::default(), d),
+            _ => Err(invalid_parameter(d, name)),
+        };
+    }
+    // What is no flag does nothing: nginx looks at them when a cookie comes, as variables may give them.
     let mut templates = Vec::new();
     for flag in flags {
-        let known = COOKIE_FLAGS.iter().any(|k| k.eq_ignore_ascii_case(flag));
-        if !known && !flag.contains('$') {
-            return Err(ConfError::new(format!("invalid parameter \"{flag}\"")));
-        }
         templates.push(b.template(flag, &d.place)?);
     }
     let name = match name.strip_prefix('~') {

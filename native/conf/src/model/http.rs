@@ -199,7 +199,8 @@ inherited! {
         http3_stream_buffer_size: u64,
         quic_retry: bool,
         quic_gso: bool,
-        quic_host_key: PathBuf,
+        /// What the keys of tokens and stateless resets are made of.
+        quic_host_key: Arc<[u8]>,
         quic_active_connection_id_limit: u64,
         quic_bpf: bool,
         ssl: bool,

@@ -1,10 +1,10 @@
 //! Variables computed from others: map, geo, split_clients; and the zones of limits.
 
 use crate::cidr::Cidr;
+use crate::geo::Addresses;
 use crate::pattern::Pattern;
 use crate::template::Template;
 use hashbrown::HashMap;
-use std::net::IpAddr;
 use std::sync::Arc;
 
 #[derive(Debug, Default)]
@@ -28,10 +28,7 @@ pub struct Geo {
     /// The address looked at; `$remote_addr` when unset.
     pub source: Option<Template>,
     pub default: Arc<[u8]>,
-    pub nets: Vec<(Cidr, Arc<[u8]>)>,
-    /// With `ranges`: sorted, not overlapping.
-    pub ranges: Vec<(IpAddr, IpAddr, Arc<[u8]>)>,
-    pub by_range: bool,
+    pub addresses: Addresses,
     pub proxies: Vec<Cidr>,
     pub proxy_recursive: bool,
     pub volatile: bool,

@@ -2,7 +2,6 @@
 
 use crate::exchange::Exchange;
 use crate::template;
-use gallop_conf::cidr::unmap;
 use gallop_conf::model::{Geo, Map, SplitClients};
 use std::net::IpAddr;
 
@@ -54,21 +53,8 @@ pub fn geo(ex: &Exchange, geo: &Geo) -> Vec<u8> {
         }
     };
     let address = through_proxies(ex, geo, address);
-    if geo.by_range {
-        let Some(ip) = address.map(unmap) else {
-            return geo.default.to_vec();
-        };
-        let i = geo.ranges.partition_point(|(first, _, _)| *first <= ip);
-        let hit = i
-            .checked_sub(1)
-            .map(|i| &geo.ranges[i])
-            .filter(|(_, last, _)| *last >= ip);
-        return hit.map_or(geo.default.to_vec(), |(_, _, v)| v.to_vec());
-    }
-    // A unix-domain peer counts as the address 255.255.255.255.
-    let ip = address.or(Some(IpAddr::from([255, 255, 255, 255])));
-    let hit = geo.nets.iter().find(|(net, _)| net.contains(ip));
-    hit.map_or(geo.default.to_vec(), |(_, v)| v.to_vec())
+    let value = geo.addresses.find(address).unwrap_or(&geo.default);
+    value.to_vec()
 }
 
 /// The address `X-Forwarded-For` tells, if it comes from a trusted proxy.

@@ -1,0 +1,79 @@
+//! What nginx refuses is refused, in its words: most of these were found by giving both servers every
+//! directive with many arguments.
+
+use gallop_conf::load_text;
+use std::path::Path;
+
+/// What is said of directives in a place: an error without its line, or nothing.
+fn said(place: &str, directives: &str) -> String {
+    let text = match place {
+        "main" => format!("{directives}\nevents {{}}\nhttp {{ server {{ listen 81; }} }}"),
+        "http" => format!("events {{}}\nhttp {{ {directives} server {{ listen 81; }} }}"),
+        "server" => format!("events {{}}\nhttp {{ server {{ listen 81; {directives} }} }}"),
+        "upstream" => {
+            format!("events {{}}\nhttp {{ upstream u {{ server 127.0.0.1; {directives} }} }}")
+        }
+        _ => {
+            format!("events {{}}\nhttp {{ server {{ listen 81; location / {{ {directives} }} }} }}")
+        }
+    };
+    match load_text(Path::new("/nowhere"), "conf", &text) {
+        Ok(_) => String::new(),
+        Err(error) => error.message,
+    }
+}
+
+#[test]
+fn in_nginxs_words() {
+    for (place, directives, want) in [
+        ("server", "connection_pool_size 100;", "the pool size must be no less than 112"),
+        ("server", "request_pool_size 4097;", "the pool size must be a multiple of 16"),
+        ("server", "connection_pool_size 16k;", "the \"large_client_header_buffers\" size must be equal to or greater than \"connection_pool_size\""),
+        ("server", "large_client_header_buffers 4 256;", "the \"large_client_header_buffers\" size must be equal to or greater than \"connection_pool_size\""),
+        ("http", "http2_recv_buffer_size 16;", "\"http2_recv_buffer_size\" directive value is too small"),
+        ("server", "http2_streams_index_size 3;", "\"http2_streams_index_size\" directive must be a power of two"),
+        ("server", "http2_chunk_size 0;", "the http2 chunk size cannot be zero"),
+        ("server", "ssl_certificate a.pem;", "no \"ssl_certificate_key\" is defined for certificate \"a.pem\""),
+        ("server", "ssl_password_file none;", "open() \"/nowhere/none\" failed (2: No such file or directory)"),
+        ("server", "quic_host_key none;", "open() \"/nowhere/none\" failed (2: No such file or directory)"),
+        ("server", "quic_host_key /dev/null;", "\"/dev/null\" zero key size"),
+        ("server", "ssl_certificate_cache off on;", "invalid parameter \"on\""),
+        ("location", "proxy_ssl_password_file none;", "open() \"/nowhere/none\" failed (2: No such file or directory)"),
+        ("location", "proxy_buffers 1 4k;", "there must be at least 2 \"proxy_buffers\""),
+        ("location", "proxy_buffer_size 16k;", "\"proxy_busy_buffers_size\" must be less than the size of all \"proxy_buffers\" minus one buffer"),
+        ("location", "proxy_buffer_size 16k; proxy_buffers 4 16k;", ""),
+        ("http", "proxy_busy_buffers_size 1k;", "\"proxy_busy_buffers_size\" must be equal to or greater than the maximum of the value of \"proxy_buffer_size\" and one of the \"proxy_buffers\""),
+        ("location", "fastcgi_temp_file_write_size 1k;", "\"fastcgi_temp_file_write_size\" must be equal to or greater than the maximum of the value of \"fastcgi_buffer_size\" and one of the \"fastcgi_buffers\""),
+        ("location", "fastcgi_max_temp_file_size 1k;", "\"fastcgi_max_temp_file_size\" must be equal to zero to disable temporary files usage or must be equal to or greater than the maximum of the value of \"fastcgi_buffer_size\" and one of the \"fastcgi_buffers\""),
+        ("location", "fastcgi_max_temp_file_size 0;", ""),
+        ("location", "proxy_bind off transparent;", "invalid address \"off\""),
+        ("location", "proxy_store '';", "empty path"),
+        ("location", "proxy_cookie_flags a;", "invalid parameter \"a\""),
+        ("location", "proxy_cookie_flags a b c d e;", "invalid number of arguments in \"proxy_cookie_flags\" directive"),
+        ("location", "proxy_cookie_flags off; proxy_cookie_flags a secure;", "\"proxy_cookie_flags\" directive is duplicate"),
+        ("location", "proxy_cookie_path /a /b; proxy_cookie_path off;", "\"proxy_cookie_path\" directive is duplicate"),
+        ("location", "proxy_redirect off; proxy_redirect /a /b;", "\"proxy_redirect\" directive is duplicate"),
+        ("location", "proxy_no_cache $a; set $a 1; proxy_no_cache $uri;", ""),
+        ("location", "proxy_next_upstream error; proxy_next_upstream timeout;", ""),
+        ("location", "gzip_proxied expired; gzip_proxied auth;", ""),
+        ("location", "open_file_cache off on;", "invalid \"open_file_cache\" parameter \"on\""),
+        ("location", "rewrite a '';", "empty replacement"),
+        ("location", "types_hash_bucket_size 1k;", "\"types_hash_bucket_size\" directive invalid number"),
+        ("location", "rewrite ~^( /;", "pcre2_compile() failed: missing closing parenthesis in \"~^(\""),
+        ("location", "rewrite a[ /;", "pcre2_compile() failed: missing terminating ] for character class in \"a[\""),
+        ("location", "rewrite a)b /;", "pcre2_compile() failed: unmatched closing parenthesis in \"a)b\" at \")b\""),
+        ("upstream", "zone a;", "zero size shared memory zone \"a\""),
+        ("upstream", "zone a 16k;", "zone \"a\" is too small"),
+        ("upstream", "zone a 64x;", "invalid zone size \"64x\""),
+        ("upstream", "zone a 64k;", ""),
+        ("main", "worker_cpu_affinity 0102;", "invalid character \"2\" in \"worker_cpu_affinity\""),
+        ("main", "worker_cpu_affinity auto 0101;", ""),
+        ("main", "worker_priority x;", "\"worker_priority\" directive invalid number"),
+        ("main", "worker_processes x;", "\"worker_processes\" directive invalid value"),
+        ("main", "daemon on; daemon maybe;", "\"daemon\" directive is duplicate"),
+        ("http", "geo $a { ranges; 10.0.0.0-10.0.0.9 x; 10.0.0.5-10.0.0.15 y; }", "range \"10.0.0.5-10.0.0.15\" overlaps \"10.0.0.0-10.0.0.9\""),
+        ("http", "geo $a { 10.0.0.0/8 x; ranges; }", "the \"ranges\" directive must be the first directive inside \"geo\" block"),
+    ] {
+        assert_eq!(said(place, directives), want, "{directives}");
+    }
+}
