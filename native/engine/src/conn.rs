@@ -5,6 +5,7 @@ use crate::exchange::{ProxyProtocol, TlsInfo};
 use gallop_conf::model::{Endpoint, Server};
 use std::cell::Cell;
 use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::os::fd::RawFd;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -18,6 +19,8 @@ pub struct Conn {
     /// Milliseconds (monotonic).
     pub started: u64,
     learnt: Option<Box<Learnt>>,
+    /// The socket's descriptor; none of QUIC.
+    socket: Option<RawFd>,
 }
 
 /// What the beginning of a connection told, where it is more than plain requests.
@@ -36,6 +39,7 @@ pub struct Ends<'a> {
     pub local: Option<SocketAddr>,
     /// The unix socket it came through.
     pub unix: Option<&'a Path>,
+    pub socket: Option<RawFd>,
 }
 
 impl Conn {
@@ -51,6 +55,7 @@ impl Conn {
             requests: Cell::new(0),
             started: gallop_runtime::coarse_ms(),
             learnt: None,
+            socket: ends.socket,
         }
     }
 
@@ -64,6 +69,7 @@ impl Conn {
             requests: self.requests.clone(),
             started: self.started,
             learnt: self.learnt.clone(),
+            socket: self.socket,
         }
     }
 
@@ -90,6 +96,12 @@ impl Conn {
 
     pub fn sni_server(&self) -> Option<&Arc<Server>> {
         self.learnt.as_ref()?.sni_server.as_ref()
+    }
+
+    /// For what the kernel knows of the connection: a number only, which another socket may have once this
+    /// connection is over.
+    pub fn socket(&self) -> Option<RawFd> {
+        self.socket
     }
 
     /// `None` on unix sockets.

@@ -29,6 +29,9 @@ pub struct TlsInfo {
     /// What the client offered, joined by colons.
     pub ciphers: String,
     pub curve: String,
+    /// The groups and the codes of the signatures that the client offered, joined by colons.
+    pub curves: String,
+    pub sigalgs: String,
     /// OpenSSL's names of the signatures, the server's and the client's; empty for none.
     pub sigalg: &'static str,
     pub client_sigalg: &'static str,

@@ -158,6 +158,10 @@ impl RequestHead {
             version.name().as_bytes(),
         ];
         head.line = head.store(&line.concat());
+        // Applications and `$http_host` look for the name where HTTP/1 has it.
+        if let (Some(authority), None) = (self.authority, self.host) {
+            head.push_header(b"host", self.text(authority));
+        }
         let is_cookie = |name: &[u8]| name == b"cookie";
         for (name, value) in self.fields().filter(|(name, _)| !is_cookie(name)) {
             head.push_header(name, value);
@@ -424,7 +428,8 @@ mod tests {
         );
         assert_eq!(head.text(head.authority), b"example.org");
         assert_eq!(head.get("cookie"), Some(&b"a=1; b=2"[..]));
-        assert_eq!(head.headers.len(), 2);
+        assert_eq!(head.get("host"), Some(&b"example.org"[..]));
+        assert_eq!(head.headers.len(), 3);
     }
 
     #[test]

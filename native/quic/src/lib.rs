@@ -32,4 +32,4 @@ pub use ecn::Ecn;
 pub use endpoint::{Counts, Datagram, Endpoint, Event, Key, Options, Output, Transmit};
 pub use error::{Error, Reason};
 pub use streams::End;
-pub use token::random;
+pub use token::{random, secret_of};

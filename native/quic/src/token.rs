@@ -72,6 +72,14 @@ fn address(remote: SocketAddr, with_port: bool) -> Vec<u8> {
     bytes
 }
 
+/// What tokens are made from, where a file that several servers have says it.
+pub fn secret_of(key: &[u8]) -> [u8; 32] {
+    let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, key);
+    let mut secret = [0; 32];
+    secret.copy_from_slice(digest.as_ref());
+    secret
+}
+
 impl Tokens {
     /// With keys from `secret`. `resets`: also those of stateless resets, so that whoever has the secret can
     /// reset the connections of all.

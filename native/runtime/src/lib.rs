@@ -14,7 +14,9 @@ pub use address::{raw_inet, raw_unix, write_inet};
 pub use executor::{spawn, yield_now, Handle, Runtime, TaskId};
 pub use io::{read_behind, IoFd};
 pub use shared::SharedCells;
-pub use socket::{connect, start_connect, start_connect_unix, ConnectTo, Sock, Started};
+pub use socket::{
+    connect, start_connect, start_connect_unix, tcp_info, ConnectTo, Sock, Started, TcpInfo,
+};
 pub use sync::{race, Either, Notify, Watch};
 pub use sys::{append_file, check, hang_up, send_file, set_option, Epoll, Listening};
 pub use timer::{

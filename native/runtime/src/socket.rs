@@ -289,3 +289,29 @@ fn connect_now(fd: &OwnedFd, (addr, len): &RawAddress) -> io::Result<()> {
     sys::check(unsafe { libc::connect(fd.as_raw_fd(), addr.cast(), *len) })?;
     Ok(())
 }
+/// What the kernel knows of a TCP connection: times in microseconds, a window in segments, a space in bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TcpInfo {
+    pub rtt: u32,
+    pub rttvar: u32,
+    pub snd_cwnd: u32,
+    pub rcv_space: u32,
+}
+
+/// `None` where the descriptor is no TCP socket.
+pub fn tcp_info(fd: RawFd) -> Option<TcpInfo> {
+    // SAFETY: numbers only, for which all zeroes is a value.
+    let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
+    let mut len = size_of::<libc::tcp_info>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `len` bytes into `info`; a descriptor that is none is an error.
+    let got = unsafe {
+        let place = (&raw mut info).cast();
+        libc::getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_INFO, place, &raw mut len)
+    };
+    (got == 0).then_some(TcpInfo {
+        rtt: info.tcpi_rtt,
+        rttvar: info.tcpi_rttvar,
+        snd_cwnd: info.tcpi_snd_cwnd,
+        rcv_space: info.tcpi_rcv_space,
+    })
+}

@@ -5,7 +5,7 @@ use crate::h2;
 use crate::idle::Idle;
 use crate::tls::{
     client as handshaking, describe, session_id, sigalg_name, Alpn, HandshakeError, Hello, Secure,
-    Store, TlsStream,
+    Store, TlsStream, SESSION_ID,
 };
 use crate::transport::{Plain, Transport};
 use crate::worker::{Busy, ConnectionCount};
@@ -236,13 +236,13 @@ async fn shake(
     let Some(context) = tls.context(endpoint, server, alpn) else {
         return Err(hello.reject());
     };
-    let ciphers = hello.ciphers();
+    let offered = hello.offered();
     let client = || {
-        let known = gallop_engine::exchange::TlsInfo {
+        let mut known = gallop_engine::exchange::TlsInfo {
             server_name: hello.server_name().unwrap_or_default(),
-            ciphers: ciphers.clone(),
             ..Default::default()
         };
+        offered.clone().put(&mut known);
         handshaking(conn.moved(conn.peer()), server, known)
     };
     let context = context.for_client(client);
@@ -255,8 +255,9 @@ async fn shake(
             info.client_verify = format!("FAILED:{reason}");
         }
     }
-    info.ciphers = ciphers;
-    info.session_id = session_id(session);
+    offered.put(&mut info);
+    let exported = session.export_keying_material([0; 32], SESSION_ID, None);
+    info.session_id = session_id(exported.unwrap_or_default());
     let signed = stream.signed();
     (info.sigalg, info.client_sigalg) = (sigalg_name(signed.own), sigalg_name(signed.client));
     Ok((stream, named, info))

@@ -350,7 +350,13 @@ fn connection(worker: &Worker, listener: &Listener, sock: &Sock, peer: Option<So
     };
     let id = &worker.shared.next_connection;
     let endpoint = listener.endpoint_for(local.map(|a| a.ip())).clone();
-    let ends = Ends { peer, local, unix };
+    let socket = Some(sock.raw());
+    let ends = Ends {
+        peer,
+        local,
+        unix,
+        socket,
+    };
     Conn::new(id.fetch_add(1, Ordering::Relaxed), endpoint, ends)
 }
 

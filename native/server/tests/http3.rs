@@ -100,6 +100,62 @@ fn an_address_is_validated_first_where_it_shall_be() {
     assert_eq!(client.answer(id).status, "204");
 }
 
+/// What HTTP/1 tells by `Host` and TLS over TCP by the client's hello is told here too.
+#[test]
+fn the_host_and_what_the_client_offers_are_variables() {
+    let site = Site::start(
+        "location / { return 200 \"$http_host|$ssl_ciphers|$ssl_curves|$ssl_sigalgs|$ssl_session_id|$tcpinfo_rtt|\"; }",
+        |_| {},
+    );
+    let mut client = site.client();
+    let id = client.get("/");
+    let body = String::from_utf8(client.answer(id).body).unwrap();
+    let told: Vec<&str> = body.split('|').collect();
+    assert!(told[0].starts_with("example.org"), "{body}");
+    assert!(told[1].contains("TLS_AES_128_GCM_SHA256"), "{body}");
+    assert!(told[2].contains("prime256v1"), "{body}");
+    assert!(told[3].contains("0x0403"), "{body}");
+    assert_eq!((told[4].len(), told[5]), (64, ""), "{body}");
+}
+
+/// `quic_host_key`: a token from before a restart, or from another server, shows where the client is.
+#[test]
+fn who_has_the_host_key_knows_tokens_that_another_server_gave() {
+    let own = rcgen::generate_simple_self_signed(vec!["example.org".to_string()]).unwrap();
+    let port = free_port();
+    let start = |host_key: &str| {
+        let http = format!(
+            "server {{ listen 127.0.0.1:{port} quic; ssl_certificate %%/cert.pem;
+             ssl_certificate_key %%/key.pem; quic_retry on; quic_host_key %%/host.key;
+             location / {{ status format=prometheus; }} }}"
+        );
+        Server::start(&http, |folder| {
+            std::fs::write(folder.join("cert.pem"), own.cert.pem()).unwrap();
+            std::fs::write(folder.join("key.pem"), own.signing_key.serialize_pem()).unwrap();
+            std::fs::write(folder.join("host.key"), host_key).unwrap();
+        })
+    };
+    let retries = |client: Client| {
+        let mut client = Site::ready(client);
+        let id = client.get("/");
+        let text = String::from_utf8(client.answer(id).body).unwrap();
+        let mut lines = text.lines();
+        let count = lines.find_map(|l| l.strip_prefix("gallop_quic_retries_total "));
+        (count.unwrap().parse::<u64>().unwrap(), client.config)
+    };
+    let server = start("one key");
+    let (without_token, config) = retries(Client::connect(port, own.cert.der().clone()));
+    assert!(without_token > 0);
+    drop(server);
+    let server = start("one key");
+    let (same_key, config) = retries(Client::connect_again(port, config, "example.org"));
+    assert_eq!(same_key, 0);
+    drop(server);
+    let _server = start("another key");
+    let (other_key, _) = retries(Client::connect_again(port, config, "example.org"));
+    assert!(other_key > 0);
+}
+
 #[test]
 fn connections_and_what_became_of_them_are_counted() {
     let site = Site::start(

@@ -394,6 +394,53 @@ fn authorities_are_asked_about_the_certificates_of_clients() {
     }
 }
 
+/// As [`verified`], over HTTP/3: status and body.
+fn verified_by_quic(authority: &Authority, port: u16, name: &str) -> (String, String) {
+    let chain = CertificateDer::from_pem_slice(authority.read(&format!("{name}.own")).as_bytes());
+    let key = PrivateKeyDer::from_pem_slice(authority.read(&format!("{name}.key")).as_bytes());
+    let own = Some((chain.unwrap(), key.unwrap()));
+    let mut client = Client::connect_as(port, authority.der(), "site.example", own);
+    client.run("the handshake", |client| client.connected);
+    let id = client.get("/");
+    let answer = client.answer(id);
+    (
+        answer.status.clone(),
+        String::from_utf8(answer.body.clone()).unwrap(),
+    )
+}
+
+#[test]
+fn requests_over_http3_wait_for_what_authorities_say_of_the_client() {
+    let authority = Authority::new();
+    for name in ["site.example", "good", "revoked"] {
+        authority.issue(name, "site");
+    }
+    authority.revoke("revoked");
+    let responder = authority.respond();
+    let port = free_port();
+    let (pair, trusted) = (authority.pair("site.example"), authority.path("ca.pem"));
+    let server = Server::start(
+        &format!(
+            "server {{ listen 127.0.0.1:{port} quic; server_name site.example; {pair}
+             ssl_verify_client on; ssl_client_certificate {trusted}; ssl_ocsp on;
+             error_page 400 /said; location = /said {{ internal; return 403 $ssl_client_verify; }}
+             location / {{ return 200 $ssl_client_verify; }} }}"
+        ),
+        |_| {},
+    );
+    let is = |status: &str, body: &str| (status.to_string(), body.to_string());
+    let good = verified_by_quic(&authority, port, "good");
+    assert_eq!(good, is("200", "SUCCESS"), "{}", server.errors());
+    let revoked = verified_by_quic(&authority, port, "revoked");
+    assert_eq!(revoked, is("403", "FAILED:certificate revoked"));
+    drop(responder);
+    let unknown = verified_by_quic(&authority, port, "good");
+    assert_eq!(
+        unknown,
+        is("403", "FAILED:certificate status request failed")
+    );
+}
+
 #[test]
 fn certificates_of_clients_without_a_responder_are_refused() {
     let authority = Authority::new();
@@ -446,11 +493,6 @@ fn what_cannot_be_asked_is_an_error_of_the_configuration() {
             "ssl",
             "ssl_ocsp leaf; ssl_verify_client optional_no_ca;",
             "\"ssl_ocsp\" is incompatible with \"ssl_verify_client optional_no_ca\"",
-        ),
-        (
-            "quic",
-            "ssl_ocsp on;",
-            "\"ssl_ocsp\" is not supported where \"listen ... quic\" is",
         ),
     ] {
         let verify = match more.contains("ssl_verify_client") {

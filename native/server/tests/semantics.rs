@@ -425,3 +425,43 @@ fn a_page_that_leads_on_names_the_location_as_it_was_written() {
     let answer = server.get("/", "User-Agent: Mozilla/4.0 (compatible; MSIE 6.0)\r\n");
     assert!(answer.contains("URL=/else\""), "{answer}");
 }
+
+#[test]
+fn a_location_inherits_secure_link_beside_its_own_settings() {
+    let server = Server::start(
+        "server { listen 127.0.0.1:{port}; server_name localhost;
+             secure_link $arg_h,$arg_e; secure_link_md5 secret;
+             location / { add_header X-Own 1; return 200 \"[$secure_link][$secure_link_expires]\"; } }",
+    );
+    // base64url(md5("secret"))
+    let link = "/?h=Xr4ilOzQ4PCOq3aQ0qbuaQ&e=4102444800";
+    assert!(server.get(link, "").ends_with("[1][4102444800]"));
+    assert!(server
+        .get("/?h=x&e=4102444800", "")
+        .ends_with("[][4102444800]"));
+}
+
+#[test]
+fn the_kernels_figures_of_a_connection_are_variables() {
+    let server = Server::start(
+        "server { listen 127.0.0.1:{port}; server_name localhost;
+             return 200 \"$tcpinfo_rtt $tcpinfo_rttvar $tcpinfo_snd_cwnd $tcpinfo_rcv_space\"; }",
+    );
+    let answer = server.get("/", "");
+    let body = answer.rsplit("\r\n").next().unwrap_or_default();
+    let figures: Vec<u32> = body.split(' ').filter_map(|n| n.parse().ok()).collect();
+    assert!(figures.len() == 4 && figures[2] > 0, "{answer}");
+}
+
+#[test]
+fn the_log_tells_of_trailers_and_of_the_coding_that_was_used() {
+    let server = Server::start(
+        "log_format f \"$status [$sent_http_transfer_encoding] [$sent_trailer_x]\"; access_log seen.log f;
+         server { listen 127.0.0.1:{port}; server_name localhost;
+             location / { add_trailer X y; return 200 body; } location /none { return 204; } }",
+    );
+    server.get("/", "");
+    server.get("/none", "");
+    server.wait_for("the log", |s| s.log("seen.log").lines().count() == 2);
+    assert_eq!(server.log("seen.log"), "200 [chunked] [y]\n204 [] []\n");
+}

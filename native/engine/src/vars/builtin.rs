@@ -6,6 +6,7 @@ use crate::phases::absolute_location;
 use crate::upstream::Attempt;
 use crate::{escape, template, time};
 use gallop_conf::vars::Builtin as B;
+use gallop_runtime::TcpInfo;
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::Ordering;
@@ -272,6 +273,10 @@ fn connection(ex: &Exchange, b: B, out: &mut Vec<u8>) -> Option<bool> {
         B::ProxyProtocolPort => endpoint_port(out, pp.and_then(|p| p.source)),
         B::ProxyProtocolServerAddr => endpoint_ip(out, pp.and_then(|p| p.destination)),
         B::ProxyProtocolServerPort => endpoint_port(out, pp.and_then(|p| p.destination)),
+        B::TcpinfoRtt => tcp(ex, out, |info| info.rtt),
+        B::TcpinfoRttvar => tcp(ex, out, |info| info.rttvar),
+        B::TcpinfoSndCwnd => tcp(ex, out, |info| info.snd_cwnd),
+        B::TcpinfoRcvSpace => tcp(ex, out, |info| info.rcv_space),
         B::Pid => show(out, std::process::id()),
         B::Pipe => text(out, if ex.pipelined { b"p" } else { b"." }),
         B::NginxVersion => text(out, env!("CARGO_PKG_VERSION").as_bytes()),
@@ -300,6 +305,14 @@ fn connection(ex: &Exchange, b: B, out: &mut Vec<u8>) -> Option<bool> {
             _ => text(out, b""),
         },
         _ => None,
+    }
+}
+
+/// What the kernel knows of the client's connection; nothing where that is none of TCP.
+fn tcp(ex: &Exchange, out: &mut Vec<u8>, pick: fn(&TcpInfo) -> u32) -> Option<bool> {
+    match ex.conn.socket().and_then(gallop_runtime::tcp_info) {
+        Some(info) => show(out, pick(&info)),
+        None => Some(false),
     }
 }
 
@@ -369,7 +382,7 @@ fn response(ex: &Exchange, b: B, out: &mut Vec<u8>) -> Option<bool> {
         },
         B::SentHttpTransferEncoding => {
             let chunked = r.content_length.is_none()
-                && r.status >= 200
+                && !matches!(r.status, 100..=199 | 204 | 304)
                 && ex.version() == gallop_http::message::Version::Http11;
             some(out, chunked.then_some(&b"chunked"[..]))
         }
@@ -479,6 +492,10 @@ fn tls(ex: &Exchange, b: B, out: &mut Vec<u8>) -> Option<bool> {
         B::SslCipher => filled(out, &tls.cipher),
         B::SslCiphers => filled(out, &tls.ciphers),
         B::SslCurve => filled(out, &tls.curve),
+        B::SslCurves => filled(out, &tls.curves),
+        B::SslSigalgs => filled(out, &tls.sigalgs),
+        // There is no Encrypted Client Hello here.
+        B::SslEchStatus | B::SslEchOuterServerName => Some(false),
         B::SslSigalg => filled(out, tls.sigalg),
         B::SslClientSigalg => filled(out, tls.client_sigalg),
         B::SslAlpnProtocol => filled(out, &tls.alpn),

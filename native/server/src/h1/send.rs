@@ -116,7 +116,6 @@ pub async fn response<T: Transport>(shared: &Rc<Shared<T>>, ex: &mut Exchange) -
         return out.finish(ex).await;
     }
     let result = out.body(ex, &mut body, framing).await;
-    ex.response.trailers.clear();
     if let Err(e) = result {
         // What came before the error is good, unless the body itself turned out to be none.
         if e.kind() != io::ErrorKind::InvalidData {

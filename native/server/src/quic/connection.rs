@@ -2,6 +2,7 @@
 
 mod sending;
 
+use super::tls::Handshake;
 use super::Hub;
 use crate::idle::Idle;
 use crate::mux::passing::{self, Passed, Streamed};
@@ -62,6 +63,16 @@ impl StreamState {
     }
 }
 
+/// What authorities say of the client's certificates (`ssl_ocsp`).
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Judgement {
+    /// The handshake, with which the certificates come, is under way.
+    Awaited,
+    Asked,
+    /// Why they are to be refused, if they are; or nobody is asked.
+    Over(Option<&'static str>),
+}
+
 pub struct Connection {
     hub: Rc<Hub>,
     key: Key,
@@ -75,6 +86,7 @@ pub struct Connection {
     /// Our control stream, and our QPACK decoder stream once it has something to say.
     control: Cell<Option<u64>>,
     decoder: Cell<Option<u64>>,
+    judgement: Cell<Judgement>,
     /// Streams to read on.
     resumed: RefCell<Vec<u64>>,
     /// What came behind field sections that wait for the QPACK table; true: the stream ends there.
@@ -101,6 +113,10 @@ impl Connection {
             peer: Cell::new(hub.endpoint.borrow().origin(key)),
             control: Cell::new(None),
             decoder: Cell::new(None),
+            judgement: Cell::new(match hub.inquires {
+                true => Judgement::Awaited,
+                false => Judgement::Over(None),
+            }),
             resumed: RefCell::default(),
             held: RefCell::default(),
             timed: RefCell::default(),
@@ -117,6 +133,7 @@ impl Connection {
                     tls.early_data.set(false);
                 }
                 self.open_control();
+                self.inquire();
             }
             Event::Readable(stream) => self.read(stream, now),
             Event::Writable(stream) => self.write_on(stream),
@@ -136,9 +153,11 @@ impl Connection {
             None => {}
         }
         self.release_held(now);
-        let resumed = std::mem::take(&mut *self.resumed.borrow_mut());
-        for stream in resumed {
-            self.read(stream, now);
+        if self.is_judged() {
+            let resumed = std::mem::take(&mut *self.resumed.borrow_mut());
+            for stream in resumed {
+                self.read(stream, now);
+            }
         }
         self.say_instructions();
         let h3 = self.h3.borrow();
@@ -156,6 +175,31 @@ impl Connection {
         self.follow_client();
     }
 
+    /// Asks about the client's certificates, where that is wanted; requests wait for what is said.
+    fn inquire(self: &Rc<Self>) {
+        if self.judgement.get() != Judgement::Awaited {
+            return;
+        }
+        let handshake = self.hub.endpoint.borrow().handshake(self.key);
+        let handshake = handshake.and_then(|data| data.downcast::<Handshake>().ok());
+        let Some((inquiry, shown)) = handshake.and_then(|known| known.inquiry) else {
+            return self.judgement.set(Judgement::Over(None));
+        };
+        self.judgement.set(Judgement::Asked);
+        let connection = Rc::downgrade(self);
+        gallop_runtime::spawn(async move {
+            let refused = inquiry.refuses(&shown).await;
+            if let Some(connection) = connection.upgrade() {
+                connection.judgement.set(Judgement::Over(refused));
+                connection.hub.touch(connection.key);
+            }
+        });
+    }
+
+    fn is_judged(&self) -> bool {
+        matches!(self.judgement.get(), Judgement::Over(_))
+    }
+
     /// Requests from now on are of the address where the client is now.
     fn follow_client(&self) {
         let now = self.hub.endpoint.borrow().remote(self.key);
@@ -171,6 +215,9 @@ impl Connection {
     /// Whether every request was answered and every answer has arrived; only our control stream is
     /// left. To close earlier would throw away what is on its way.
     fn is_idle(&self) -> bool {
+        if self.judgement.get() == Judgement::Asked {
+            return false;
+        }
         let answered = self.streams.borrow().is_empty() && self.h3.borrow().open_requests() == 0;
         let ours = 1 + usize::from(self.decoder.get().is_some());
         answered && self.hub.endpoint.borrow_mut().unacknowledged(self.key) <= ours
@@ -302,6 +349,13 @@ impl Connection {
     }
 
     fn read(self: &Rc<Self>, stream: u64, now: Instant) {
+        if !self.is_judged() {
+            let mut resumed = self.resumed.borrow_mut();
+            if !resumed.contains(&stream) {
+                resumed.push(stream);
+            }
+            return;
+        }
         let mut chunks = Vec::new();
         loop {
             if self.is_lost() || self.is_full(stream) {
@@ -666,8 +720,11 @@ impl Connection {
             ListenAddr::Unix(_) => None,
         };
         let handshake = endpoint.handshake(self.key);
-        let tls = handshake.and_then(|data| data.downcast::<TlsInfo>().ok());
-        let tls = tls.map_or_else(TlsInfo::default, |info| *info);
+        let handshake = handshake.and_then(|data| data.downcast::<Handshake>().ok());
+        let mut tls = handshake.map_or_else(TlsInfo::default, |known| known.info);
+        if let Judgement::Over(Some(reason)) = self.judgement.get() {
+            tls.client_verify = format!("FAILED:{reason}");
+        }
         let served = hub
             .listener
             .endpoint_for(local.map(|addr| addr.ip()))
@@ -679,6 +736,7 @@ impl Connection {
             peer: self.peer.get(),
             local,
             unix: None,
+            socket: None,
         };
         let conn = Conn::new(id.fetch_add(1, Ordering::Relaxed), served, ends);
         conn.with_tls(tls, server)

@@ -48,6 +48,8 @@ struct Hub {
     connections: RefCell<Vec<Option<Rc<Connection>>>>,
     shared: RefCell<h3::Shared>,
     config: h3::Config,
+    /// Authorities may have to be asked about clients' certificates.
+    inquires: bool,
     task: RefCell<Option<Waker>>,
     touched: Cell<bool>,
 }
@@ -101,7 +103,10 @@ fn options(server: &Server, label: Option<u8>, ecn: bool) -> Options {
         ecn,
         handshake: Duration::from_millis(header.clamp(1000, MAX_HANDSHAKE_MS)),
         label: label.unwrap_or(0),
-        secret: secret(),
+        secret: match &conf.quic_host_key {
+            Some(key) => gallop_quic::secret_of(key),
+            None => secret(),
+        },
         // Without steering a packet may come to a thread that does not have its connection.
         steered: label.is_some(),
         unix_ms: unix_ms(),
@@ -155,6 +160,7 @@ pub async fn serve(
         config: h3_config(&listener.endpoint.hosts.default),
         worker,
         idle,
+        inquires: tls.inquires(&listener.endpoint),
         listener,
         endpoint: RefCell::new(endpoint),
         connections: RefCell::default(),

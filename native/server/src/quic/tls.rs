@@ -1,8 +1,10 @@
 //! TLS of QUIC connections (RFC 9001): rustls, set up by the server block that the name in the
 //! client's hello chooses.
 
-use crate::tls::{describe, Context, ContextsByName, TlsError};
+use crate::tls::{describe, session_id, Context, ContextsByName, Inquiry, Offered, TlsError};
+use gallop_engine::exchange::TlsInfo;
 use gallop_quic::{alert, initial_suite, Error};
+use rustls::pki_types::CertificateDer;
 use rustls::quic::{DirectionalKeys, KeyChange, ServerConnection, Suite, Version};
 use rustls::server::Acceptor;
 use rustls::AlertDescription;
@@ -44,8 +46,17 @@ impl gallop_quic::Tls for Tls {
             tls: self,
             params,
             state: State::Hello(Vec::new()),
+            offered: Offered::default(),
+            id: gallop_quic::random(),
         })
     }
+}
+
+/// What a handshake came to.
+pub struct Handshake {
+    pub info: TlsInfo,
+    /// Whom to ask about the certificates that the client has shown, which are good otherwise.
+    pub inquiry: Option<(Arc<Inquiry>, Vec<CertificateDer<'static>>)>,
 }
 
 enum State {
@@ -58,6 +69,9 @@ struct Session {
     tls: Arc<Tls>,
     params: Vec<u8>,
     state: State,
+    offered: Offered,
+    /// What `$ssl_session_id` shows: sessions of QUIC export no secrets.
+    id: [u8; 32],
 }
 
 /// Whether the hello's message is there as long as it says to be.
@@ -68,9 +82,9 @@ fn is_whole(hello: &[u8]) -> bool {
     }
 }
 
-/// The name in a whole hello, lower case. What is wrong with a hello is found out by the connection
-/// that is made for it.
-fn server_name(hello: &[u8]) -> Option<String> {
+/// The name in a whole hello, lower case, and what the client offers. What is wrong with a hello is found out
+/// by the connection that is made for it.
+fn read_hello(hello: &[u8]) -> Option<(Option<String>, Offered)> {
     let mut acceptor = Acceptor::default();
     for piece in hello.chunks(MAX_RECORD) {
         let len = (piece.len() as u16).to_be_bytes();
@@ -81,8 +95,9 @@ fn server_name(hello: &[u8]) -> Option<String> {
         }
     }
     let accepted = acceptor.accept().ok()??;
-    let name = accepted.client_hello().server_name()?.to_ascii_lowercase();
-    Some(name)
+    let hello = accepted.client_hello();
+    let name = hello.server_name().map(str::to_ascii_lowercase);
+    Some((name, Offered::new(&hello)))
 }
 
 impl Session {
@@ -109,7 +124,9 @@ impl gallop_quic::Session for Session {
             return Ok(());
         }
         let hello = std::mem::take(hello);
-        let Some(context) = self.tls.contexts.choose(server_name(&hello).as_deref()) else {
+        let (name, offered) = read_hello(&hello).unwrap_or_default();
+        self.offered = offered;
+        let Some(context) = self.tls.contexts.choose(name.as_deref()) else {
             return Err(alert(AlertDescription::UnrecognisedName, "name rejected"));
         };
         let params = std::mem::take(&mut self.params);
@@ -141,10 +158,20 @@ impl gallop_quic::Session for Session {
         self.chosen()?.0.params()
     }
 
-    /// A `TlsInfo`.
+    /// A [`Handshake`].
     fn describe(&self) -> Option<Box<dyn Any>> {
         let (session, context) = self.chosen()?;
-        Some(Box::new(describe(session, session.server_name(), context)))
+        let mut info = describe(session, session.server_name(), context);
+        self.offered.clone().put(&mut info);
+        info.session_id = session_id(self.id);
+        let inquiry = context.ocsp.clone();
+        let shown = session.peer_certificates();
+        let shown = shown.filter(|_| info.client_verify == "SUCCESS");
+        let inquiry = inquiry.zip(shown.map(|all| {
+            let owned = all.iter().map(|der| der.clone().into_owned());
+            owned.collect()
+        }));
+        Some(Box::new(Handshake { info, inquiry }))
     }
 }
 
@@ -160,8 +187,8 @@ mod tests {
 
     #[test]
     fn what_is_no_hello_names_nobody() {
-        assert_eq!(server_name(&[]), None);
-        assert_eq!(server_name(&[1, 0, 0, 2, 9, 9]), None);
-        assert_eq!(server_name(&[0xff; 40_000]), None);
+        assert!(read_hello(&[]).is_none());
+        assert!(read_hello(&[1, 0, 0, 2, 9, 9]).is_none());
+        assert!(read_hello(&[0xff; 40_000]).is_none());
     }
 }

@@ -4,7 +4,8 @@ use super::x509::Certificate;
 use super::{Context, Judge, Verdict};
 use gallop_engine::exchange::TlsInfo;
 use rustls::pki_types::{CertificateDer, UnixTime};
-use rustls::{CipherSuite, CommonState, HandshakeKind, ProtocolVersion, ServerConnection};
+use rustls::server::ClientHello;
+use rustls::{CipherSuite, CommonState, HandshakeKind, ProtocolVersion};
 use std::cell::Cell;
 
 /// Describes a finished handshake.
@@ -75,24 +76,100 @@ fn openssl_name(name: &str) -> String {
         .replace('_', "-")
 }
 
-/// OpenSSL's names of the suites that a client offers, joined by colons; numbers for those that have no
-/// name here.
-pub fn offered(suites: &[CipherSuite]) -> String {
-    let name = |suite: &CipherSuite| match format!("{suite:?}") {
+/// What a client offers, joined by colons: OpenSSL's names of suites and groups, codes of signatures and of
+/// what has no name here.
+#[derive(Clone, Debug, Default)]
+pub struct Offered {
+    pub ciphers: String,
+    pub curves: String,
+    pub sigalgs: String,
+}
+
+impl Offered {
+    pub fn new(hello: &ClientHello<'_>) -> Self {
+        let groups = hello.named_groups().unwrap_or_default();
+        let schemes = hello.signature_schemes();
+        Self {
+            ciphers: joined(hello.cipher_suites(), suite_name),
+            curves: joined(groups, |group| {
+                let code = u16::from(*group);
+                let known = GROUPS.iter().find(|(known, _)| *known == code);
+                known.map_or_else(|| format!("0x{code:04x}"), |(_, name)| (*name).to_string())
+            }),
+            sigalgs: joined(schemes, |scheme| format!("0x{:04x}", u16::from(*scheme))),
+        }
+    }
+
+    /// Adds itself to what is known of a handshake.
+    pub fn put(self, info: &mut TlsInfo) {
+        (info.ciphers, info.curves, info.sigalgs) = (self.ciphers, self.curves, self.sigalgs);
+    }
+}
+
+/// Groups of TLS (RFC 8446, section 4.2.7) by OpenSSL's names.
+const GROUPS: [(u16, &str); 16] = [
+    (19, "prime192v1"),
+    (21, "secp224r1"),
+    (22, "secp256k1"),
+    (23, "prime256v1"),
+    (24, "secp384r1"),
+    (25, "secp521r1"),
+    (26, "brainpoolP256r1"),
+    (27, "brainpoolP384r1"),
+    (28, "brainpoolP512r1"),
+    (29, "X25519"),
+    (30, "X448"),
+    (256, "ffdhe2048"),
+    (257, "ffdhe3072"),
+    (258, "ffdhe4096"),
+    (259, "ffdhe6144"),
+    (260, "ffdhe8192"),
+];
+
+fn joined<T>(all: &[T], name: impl Fn(&T) -> String) -> String {
+    all.iter().map(name).collect::<Vec<_>>().join(":")
+}
+
+fn suite_name(suite: &CipherSuite) -> String {
+    let code = u16::from(*suite);
+    match format!("{suite:?}") {
         known if known.starts_with("TLS") => {
             let name = openssl_name(&known);
             name.strip_prefix("RSA-").unwrap_or(&name).to_string()
         }
-        _ => format!("0x{:04x}", u16::from(*suite)),
-    };
-    suites.iter().map(name).collect::<Vec<_>>().join(":")
+        _ => match OLD_SUITES.iter().find(|(known, _)| *known == code) {
+            Some((_, name)) => (*name).to_string(),
+            None => format!("0x{code:04x}"),
+        },
+    }
 }
 
-/// An identifier of the connection's session. No two connections have the same: in TLS 1.3 a session
-/// that is resumed goes on as a new one.
-pub fn session_id(session: &ServerConnection) -> String {
-    let made = session.export_keying_material([0; 32], b"EXPERIMENTAL session id", None);
-    let bytes: [u8; 32] = made.unwrap_or_default();
+/// Suites that rustls has no names of and clients with OpenSSL still offer.
+const OLD_SUITES: [(u16, &str); 16] = [
+    (0x0033, "DHE-RSA-AES128-SHA"),
+    (0x0039, "DHE-RSA-AES256-SHA"),
+    (0x0067, "DHE-RSA-AES128-SHA256"),
+    (0x006b, "DHE-RSA-AES256-SHA256"),
+    (0x009c, "AES128-GCM-SHA256"),
+    (0x009d, "AES256-GCM-SHA384"),
+    (0x009e, "DHE-RSA-AES128-GCM-SHA256"),
+    (0x009f, "DHE-RSA-AES256-GCM-SHA384"),
+    (0x00ff, "TLS_EMPTY_RENEGOTIATION_INFO_SCSV"),
+    (0xc09c, "AES128-CCM"),
+    (0xc09d, "AES256-CCM"),
+    (0xc09e, "DHE-RSA-AES128-CCM"),
+    (0xc09f, "DHE-RSA-AES256-CCM"),
+    (0xc0ac, "ECDHE-ECDSA-AES128-CCM"),
+    (0xc0ad, "ECDHE-ECDSA-AES256-CCM"),
+    (0xccaa, "DHE-RSA-CHACHA20-POLY1305"),
+];
+
+/// The label of the secret that [`session_id`] is made of.
+pub const SESSION_ID: &[u8] = b"EXPERIMENTAL session id";
+
+/// An identifier of the connection's session, over TCP from what it exports under [`SESSION_ID`]. No two connections
+/// have the same: in TLS 1.3 a session that is resumed goes on as a new one.
+pub fn session_id(bytes: [u8; 32]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

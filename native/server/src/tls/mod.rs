@@ -26,8 +26,9 @@ mod x509;
 
 pub use certificates::Source;
 pub use context::{Alpn, Context, Sessions, Settings};
-pub use info::{describe, offered, session_id};
+pub use info::{describe, session_id, Offered, SESSION_ID};
 pub use named::{client, on_this_thread};
+pub use ocsp::Inquiry;
 pub use sigalg::name as sigalg_name;
 pub use store::{ContextsByName, Store};
 pub use stream::{HandshakeError, Hello, TlsStream};

@@ -110,7 +110,7 @@ impl Store {
         }
         let mut settings = settings(&server.conf, &self.base).map_err(at)?;
         settings.stapling = self.stapler(server).map_err(at)?;
-        settings.ocsp = self.inquiry(server, quic).map_err(at)?;
+        settings.ocsp = self.inquiry(server).map_err(at)?;
         let mut warnings = Vec::new();
         let pairs = Arc::new(Choice::load(&settings, &mut warnings).map_err(at)?);
         self.warnings.append(&mut warnings);
@@ -172,7 +172,7 @@ impl Store {
         }))
     }
 
-    fn inquiry(&mut self, server: &Server, quic: bool) -> Result<Option<Arc<Inquiry>>> {
+    fn inquiry(&mut self, server: &Server) -> Result<Option<Arc<Inquiry>>> {
         let conf = &server.conf;
         let asked = conf.ssl_ocsp.unwrap_or(Ocsp::Off);
         let verify = conf.ssl_verify_client.unwrap_or(VerifyClient::Off);
@@ -181,9 +181,6 @@ impl Store {
         }
         if verify == VerifyClient::OptionalNoCa {
             return error("\"ssl_ocsp\" is incompatible with \"ssl_verify_client optional_no_ca\"");
-        }
-        if quic {
-            return error("\"ssl_ocsp\" is not supported where \"listen ... quic\" is");
         }
         let zone = conf.ssl_ocsp_cache.as_ref().and_then(Option::as_ref);
         let cache = zone.map(|(name, bytes)| {
@@ -225,6 +222,15 @@ impl Store {
 }
 
 impl Store {
+    /// Whether authorities may have to be asked about the certificates of a listener's clients.
+    pub fn inquires(&self, endpoint: &Endpoint) -> bool {
+        let servers = endpoint.hosts.servers();
+        let mut contexts = servers
+            .into_iter()
+            .filter_map(|server| self.context(endpoint, server, Alpn::Http3));
+        contexts.any(|context| context.ocsp.is_some())
+    }
+
     /// The contexts of a QUIC listener.
     ///
     /// # Errors

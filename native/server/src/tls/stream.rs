@@ -1,7 +1,7 @@
 //! A TLS connection over a non-blocking socket.
 
 use super::sigalg::Noted;
-use super::{offered, Context as TlsContext};
+use super::{Context as TlsContext, Offered};
 use gallop_runtime::Sock;
 use rustls::server::{Accepted, Acceptor};
 use rustls::{ConnectionCommon, ServerConnection, SideData};
@@ -108,9 +108,9 @@ impl Hello {
             .map(str::to_ascii_lowercase)
     }
 
-    /// The ciphers the client offers, as `$ssl_ciphers` shows them.
-    pub fn ciphers(&self) -> String {
-        offered(self.accepted.client_hello().cipher_suites())
+    /// What the client offers.
+    pub fn offered(&self) -> Offered {
+        Offered::new(&self.accepted.client_hello())
     }
 
     /// Refuses the name the client asks for.

@@ -27,6 +27,7 @@ pub struct Answer {
 }
 
 pub struct Client {
+    pub config: ClientConfig,
     socket: UdpSocket,
     receiver: Receiver,
     sender: Sender,
@@ -74,10 +75,15 @@ impl Client {
     pub fn connect_with(port: u16, mut tls: rustls::ClientConfig, name: &str) -> Self {
         tls.alpn_protocols = vec![b"h3".to_vec()];
         let config = ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).unwrap()));
+        Self::connect_again(port, config, name)
+    }
+
+    /// With what another connection has kept for later ones.
+    pub fn connect_again(port: u16, config: ClientConfig, name: &str) -> Self {
         let mut endpoint = Endpoint::new(Arc::new(EndpointConfig::default()), None, true, None);
         let remote = ([127, 0, 0, 1], port).into();
         let (handle, quic) = endpoint
-            .connect(Instant::now(), config, remote, name)
+            .connect(Instant::now(), config.clone(), remote, name)
             .unwrap();
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket
@@ -85,6 +91,7 @@ impl Client {
             .unwrap();
         let marks = prepare(socket.as_raw_fd(), Ipv4Addr::LOCALHOST.into()).unwrap();
         Self {
+            config,
             socket,
             receiver: Receiver::default(),
             sender: Sender::marking(marks),
