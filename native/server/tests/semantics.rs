@@ -463,5 +463,5 @@ fn the_log_tells_of_trailers_and_of_the_coding_that_was_used() {
     server.get("/", "");
     server.get("/none", "");
     server.wait_for("the log", |s| s.log("seen.log").lines().count() == 2);
-    assert_eq!(server.log("seen.log"), "200 [chunked] [y]\n204 [] []\n");
+    assert_eq!(server.log("seen.log"), "200 [chunked] [y]\n204 [-] [-]\n");
 }
