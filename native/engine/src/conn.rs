@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn a_connection_costs_little() {
-        assert!(size_of::<Conn>() <= 72, "{} bytes", size_of::<Conn>());
+        assert!(size_of::<Conn>() <= 80, "{} bytes", size_of::<Conn>());
     }
 
     #[test]

@@ -399,7 +399,7 @@ fn verified_by_quic(authority: &Authority, port: u16, name: &str) -> (String, St
     let chain = CertificateDer::from_pem_slice(authority.read(&format!("{name}.own")).as_bytes());
     let key = PrivateKeyDer::from_pem_slice(authority.read(&format!("{name}.key")).as_bytes());
     let own = Some((chain.unwrap(), key.unwrap()));
-    let mut client = Client::connect_as(port, authority.der(), "site.example", own);
+    let mut client = Client::connect_as(port, authority.der(), "example.org", own);
     client.run("the handshake", |client| client.connected);
     let id = client.get("/");
     let answer = client.answer(id);
@@ -412,16 +412,16 @@ fn verified_by_quic(authority: &Authority, port: u16, name: &str) -> (String, St
 #[test]
 fn requests_over_http3_wait_for_what_authorities_say_of_the_client() {
     let authority = Authority::new();
-    for name in ["site.example", "good", "revoked"] {
+    for name in ["example.org", "good", "revoked"] {
         authority.issue(name, "site");
     }
     authority.revoke("revoked");
     let responder = authority.respond();
     let port = free_port();
-    let (pair, trusted) = (authority.pair("site.example"), authority.path("ca.pem"));
+    let (pair, trusted) = (authority.pair("example.org"), authority.path("ca.pem"));
     let server = Server::start(
         &format!(
-            "server {{ listen 127.0.0.1:{port} quic; server_name site.example example.org; {pair}
+            "server {{ listen 127.0.0.1:{port} quic; server_name example.org; {pair}
              ssl_verify_client on; ssl_client_certificate {trusted}; ssl_ocsp on;
              location / {{ return 200 $ssl_client_verify; }} }}"
         ),
