@@ -35,10 +35,9 @@ from tests.support.redis import Redis  # noqa: E402
 
 PYTHON = sys.executable
 BIN = Path(PYTHON).parent
-# The tests wait for servers about four tenths of their time: one process more than CPUs fills it.
-PROCESSES = str(max(2, os.cpu_count() or 2) + 1)
-# Those of PostgreSQL longer: most are deployments and runs.
-CLUSTER_PROCESSES = str(max(2, os.cpu_count() or 2) + 2)
+# The tests wait for servers about half of their time, those of PostgreSQL longer: most are deployments and runs.
+PROCESSES = str(max(2, os.cpu_count() or 2) + 2)
+CLUSTER_PROCESSES = str(max(2, os.cpu_count() or 2) + 3)
 RUST_THREADS = str(3 * max(2, os.cpu_count() or 2))  # gallop's wait four fifths of theirs
 UNSTEADY = "==> UNSTEADY: "
 MAX_UNSTEADY = 3  # more failures in one check are not chance
