@@ -35,9 +35,8 @@ from tests.support.redis import Redis  # noqa: E402
 
 PYTHON = sys.executable
 BIN = Path(PYTHON).parent
-# The tests wait for servers about half of their time, those of PostgreSQL longer: most are deployments and runs.
+# The tests wait for servers about half of their time.
 PROCESSES = str(max(2, os.cpu_count() or 2) + 2)
-CLUSTER_PROCESSES = str(max(2, os.cpu_count() or 2) + 3)
 RUST_THREADS = str(3 * max(2, os.cpu_count() or 2))  # gallop's wait four fifths of theirs
 UNSTEADY = "==> UNSTEADY: "
 MAX_UNSTEADY = 3  # more failures in one check are not chance
@@ -170,7 +169,7 @@ def postgres_tests() -> None:
         env = {"PADDOCK_DATABASE_URL": postgres.url, "PADDOCK_REDIS_URL": redis.url}
         # Those that know no database ran on SQLite already, and what some send is sent by others as well.
         chosen = ["--cluster", *([f"--said-in={SQL}"] if SQL.exists() else [])]
-        pytest("-n", CLUSTER_PROCESSES, "--dist", "loadscope", *chosen, "--ignore=tests/browser", env=env)
+        pytest("-n", PROCESSES, "--dist", "loadscope", *chosen, "--ignore=tests/browser", env=env)
 
 
 def browser_tests() -> None:

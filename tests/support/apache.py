@@ -28,6 +28,13 @@ TypesConfig /etc/mime.types
 LogFormat "%h %l %u %t \\"%r\\" %>s %O \\"%{{Referer}}i\\" \\"%{{User-Agent}}i\\"" combined
 CustomLog {root}/log/access.log combined
 StartServers 1
+# By Apache's own numbers more would come for some seconds, of the old configuration in the middle of a reload.
+<IfModule mpm_prefork_module>
+    MinSpareServers 1
+</IfModule>
+<IfModule !mpm_prefork_module>
+    MinSpareThreads 1
+</IfModule>
 Timeout 30
 KeepAlive On
 <Directory />

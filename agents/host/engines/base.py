@@ -38,8 +38,9 @@ class Generation:
     def __init__(self, pid: int) -> None:
         self.pid = pid
         self.relieved = False
-        self.workers = processes.children(pid) if pid else frozenset()
         self.logs = processes.error_logs(pid) if pid else {}
+        # Last, just before the server is told: one that starts in between would pass for new.
+        self.workers = processes.children(pid) if pid else frozenset()
 
 
 class Engine:
