@@ -20,7 +20,11 @@ WIDE: Any = {"width": 1280, "height": 900}
 NARROW: Any = {"width": 320, "height": 800}  # less than any phone
 # What no reader should meet: Django's empty choice and own words, a value without its words, a template that printed
 # nothing.
-RAW = re.compile(r"---------|^None$|\{'|\['|&lt;|<\w+ object|__|This field is required|Select a valid|Enter a ", re.M)
+# A token may hold two underscores, too, but not between a name's words alone.
+NAME = r"(?<![\w-])(?:__)?[a-z_]*[a-z]__(?:[a-z_]*)(?![\w-])"
+RAW = re.compile(
+    rf"---------|^None$|\{{'|\['|&lt;|<\w+ object|{NAME}|This field is required|Select a valid|Enter a ", re.M
+)
 
 _SAID = """(found) => found.violations.map(
     (item) => item.id + " " + item.nodes.map((node) => node.target.join(" ")).slice(0, 3).join("; "))"""
