@@ -78,3 +78,17 @@ fn in_nginxs_words() {
         assert_eq!(said(place, directives), want, "{directives}");
     }
 }
+
+#[test]
+fn a_pipe_of_passwords_is_left_to_who_needs_them() {
+    let pipe = std::env::temp_dir().join(format!("gallop-passwords-{}", std::process::id()));
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.expect("mkfifo").success());
+    let (said_it, heard) = std::sync::mpsc::channel();
+    let directive = format!("ssl_password_file {};", pipe.display());
+    std::thread::spawn(move || said_it.send(said("server", &directive)));
+    // Who opens it waits for somebody to write.
+    let answer = heard.recv_timeout(std::time::Duration::from_secs(10));
+    std::fs::remove_file(&pipe).unwrap();
+    assert_eq!(answer.as_deref(), Ok(""));
+}

@@ -340,14 +340,16 @@ fn requests_without_end_are_refused() {
             let mut socket = site.connect();
             socket.write_all(begin.as_bytes()).expect("sent");
             let flooding = flood(&socket, piece.as_bytes());
-            // The refusal; or the connection is reset, and it was lost.
+            // The refusal; or the connection is reset, and it was lost. What comes after a refusal is read
+            // and thrown away for a while (lingering_close), however much that is.
             let mut answer = [0; 10];
-            if socket.read_exact(&mut answer).is_ok() {
+            let is_refused = socket.read_exact(&mut answer).is_ok();
+            if is_refused {
                 assert_eq!(&answer, b"HTTP/1.1 4", "{begin:?}");
             }
             let _ = socket.shutdown(Shutdown::Both);
             let sent = flooding.join().expect("the flood ends");
-            assert!(sent < FLOOD, "{begin:?} was borne");
+            assert!(is_refused || sent < FLOOD, "{begin:?} was borne");
         });
     }
 }

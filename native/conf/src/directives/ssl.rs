@@ -6,6 +6,7 @@ use crate::model::*;
 use crate::parser::Directive;
 use crate::table::{ctx::*, *};
 use crate::values::{parse_digits, parse_sec, parse_size};
+use std::os::unix::fs::FileTypeExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -179,7 +180,6 @@ pub const TABLE: &[Spec] = &[
 ];
 
 /// `data:` holds the text itself; everything else is a file, possibly with variables.
-/// `data:` and the text itself, or a path.
 pub fn certificate(b: &mut Builder, d: &Directive) -> Result<crate::template::Template> {
     let word = &d.args()[0];
     if word.starts_with("data:") {
@@ -189,13 +189,15 @@ pub fn certificate(b: &mut Builder, d: &Directive) -> Result<crate::template::Te
     b.path_template(word, &base, &d.place)
 }
 
-/// A file of passwords, which must be there to be read.
+/// A file of passwords, which must be there to be read. A pipe gives its words once, to whoever needs them.
 pub fn password_file(b: &mut Builder, d: &Directive, is_known: bool) -> Result<PathBuf> {
     if is_known {
         return Err(duplicate(d));
     }
     let path = b.conf_path(&d.args()[0]);
-    read_file(&path)?;
+    if !std::fs::metadata(&path).is_ok_and(|found| found.file_type().is_fifo()) {
+        read_file(&path)?;
+    }
     Ok(path)
 }
 
