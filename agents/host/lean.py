@@ -52,6 +52,13 @@ class Event:
 
 def start(work: Callable[..., None], *args: Any) -> Event:
     """Runs `work` in a thread that keeps no process alive; the event says that it has ended."""
+    run, ended = _told(work, *args)
+    _thread.start_new_thread(run, ())
+    return ended
+
+
+def _told(work: Callable[..., None], *args: Any) -> tuple[Callable[[], None], Event]:
+    """What does `work`, and the event that it sets at the end, however that comes."""
     ended = Event()
 
     def run() -> None:
@@ -60,8 +67,7 @@ def start(work: Callable[..., None], *args: Any) -> Event:
         finally:
             ended.set()
 
-    _thread.start_new_thread(run, ())
-    return ended
+    return run, ended
 
 
 class _Lent:
@@ -95,14 +101,7 @@ class _Lent:
 def lend(work: Callable[..., None], *args: Any) -> Event:
     """What `start` does, in a thread that may have done other work and will do other: for what leaves a thread as it
     found it. Who enters a namespace needs one that ends with it."""
-    ended = Event()
-
-    def run() -> None:
-        try:
-            work(*args)
-        finally:
-            ended.set()
-
+    run, ended = _told(work, *args)
     try:
         _Lent.idle.pop().give(run)
     except IndexError:

@@ -66,9 +66,16 @@ def _failed(record: dict[str, Any], case: str) -> list[str]:
     return [*lines, ""] if lines else []
 
 
-def render(record: dict[str, Any], notes: str) -> str:
-    cases = record["cases"]
-    lines = [
+BLOCKS = {
+    "test": ("`-t`, s", 1.0),
+    "start": ("start, s", 1.0),
+    "reload": ("reload, s", 1.0),
+    "memory": ("memory, MB", float(MB)),
+}
+
+
+def _head(record: dict[str, Any]) -> list[str]:
+    return [
         "# What the comparison measured",
         "",
         "Written by `make compare` (native/benches/compare). In one call, round by round, every server answers the same",
@@ -84,31 +91,39 @@ def render(record: dict[str, Any], notes: str) -> str:
         *[f"- {name}: {text}" for name, text in record["versions"].items()],
         "",
     ]
+
+
+def _million(record: dict[str, Any]) -> list[str]:
+    result = record["cases"]["million"]
+    title = "One million HTTP/3 requests, 100 connections x 10 streams"
+    peak = result["gallop"]["peak_rss"]
+    verdict = "reached" if peak < MILLION_AIM else f"missed by {(peak / MILLION_AIM - 1) * 100:.0f} %"
+    return [
+        *_plain_table(title, result, {"peak_rss": ("peak RSS, MB", MB)}),
+        *_failed(record, "million"),
+        f"- Aim: under 28 MB; measured {peak / MB:.1f} MB: {verdict}.",
+        "",
+    ]
+
+
+def _halved(record: dict[str, Any], case: str, title: str, columns: dict[str, tuple[str, float]]) -> list[str]:
+    """A case in which gallop is to need at most half of every column."""
+    result = record["cases"][case]
+    return [*_plain_table(title, result, columns), *_failed(record, case), *_half(result, list(columns))]
+
+
+def render(record: dict[str, Any], notes: str) -> str:
+    cases = record["cases"]
+    lines = _head(record)
     for case in CASES:
         if case.name in cases:
             lines += _table(case, cases[case.name])
             lines += _failed(record, case.name)
     if "million" in cases:
-        result = cases["million"]
-        title = "One million HTTP/3 requests, 100 connections x 10 streams"
-        lines += _plain_table(title, result, {"peak_rss": ("peak RSS, MB", MB)})
-        peak = result["gallop"]["peak_rss"]
-        verdict = "reached" if peak < MILLION_AIM else f"missed by {(peak / MILLION_AIM - 1) * 100:.0f} %"
-        lines += _failed(record, "million")
-        lines += [f"- Aim: under 28 MB; measured {peak / MB:.1f} MB: {verdict}.", ""]
+        lines += _million(record)
     if "idle" in cases:
         title = "10,000 idle keep-alive connections"
-        lines += _plain_table(title, cases["idle"], {"idle": ("memory they hold, MB", MB)})
-        lines += _failed(record, "idle")
-        lines += _half(cases["idle"], ["idle"])
+        lines += _halved(record, "idle", title, {"idle": ("memory they hold, MB", MB)})
     if "blocks" in cases:
-        columns = {
-            "test": ("`-t`, s", 1.0),
-            "start": ("start, s", 1.0),
-            "reload": ("reload, s", 1.0),
-            "memory": ("memory, MB", float(MB)),
-        }
-        lines += _plain_table("10,000 server blocks", cases["blocks"], columns)
-        lines += _failed(record, "blocks")
-        lines += _half(cases["blocks"], list(columns))
+        lines += _halved(record, "blocks", "10,000 server blocks", BLOCKS)
     return "\n".join(lines) + "\n" + notes
