@@ -30,7 +30,8 @@ def check(operation: HostOperation) -> dict[str, Any]:
         except RemoteError as error:
             Host.objects.filter(pk=host.pk).update(status_detail=error.message)  # trusted or not, as it is by now
             raise
-        return {"offered_host_key": host.offered_host_key}
+        if host.offered_host_key or not host.host_key:
+            return {"offered_host_key": host.offered_host_key}
     try:
         with pool.session(target_for(host)) as agent:
             facts = agent.call("facts", timeout=FACTS_TIMEOUT_S)

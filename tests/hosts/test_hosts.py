@@ -99,6 +99,46 @@ def test_a_changed_key_stops_everything_until_somebody_decides(host: Host, admin
     assert host.status == HostStatus.READY
 
 
+def test_the_trusted_key_seen_again_ends_the_stop(host: Host, admin: User, sshd: SshServer) -> None:
+    """Another machine stood at the address for a while: nothing is left to decide when the right one answers again."""
+    host_offer_key(actor=admin, host=host)
+    host = host_trust_key(actor=admin, host=host, confirmed=selectors.offered_fingerprint(host))
+    files = [sshd.root / "host_key", sshd.root / "host_key.pub"]
+    right = [file.read_text() for file in files]
+    sshd.stop()
+    sshd.new_host_key()
+    sshd.start()
+    run(host, admin)
+    assert (host.status, bool(host.offered_host_key)) == (HostStatus.KEY_CHANGED, True)
+    sshd.stop()
+    for file, text in zip(files, right, strict=True):
+        file.write_text(text)
+    sshd.start()
+    operation = run(host, admin)
+    assert (operation.status, operation.error) == (JobStatus.SUCCEEDED, "")
+    assert (host.status, host.status_detail, host.offered_host_key) == (HostStatus.READY, "", "")
+    assert host.facts["cpus"] >= 1
+
+
+def test_a_host_at_another_address_is_checked_there_and_the_old_one_forgotten(
+    host: Host, admin: User, sshd: SshServer
+) -> None:
+    """Neither the error nor the key of the machine at the old address is shown any longer."""
+    right = host.port
+    Host.objects.filter(pk=host.pk).update(port=1, offered_host_key=sshd.host_key)
+    operation_execute(host.operations.get().uuid)
+    host.refresh_from_db()
+    assert "127.0.0.1:1" in host.status_detail
+    host = host_update(actor=admin, host=host, port=right)
+    assert (host.status_detail, host.offered_host_key) == ("", "")
+    waiting = host.operations.get(status=JobStatus.QUEUED)
+    operation_execute(waiting.uuid)
+    host.refresh_from_db()
+    assert (host.status_detail, host.offered_host_key) == ("", sshd.host_key)
+    host_update(actor=admin, host=host, name="web-2", port=right)
+    assert not host.operations.filter(status=JobStatus.QUEUED).exists(), "nothing about the way there changed"
+
+
 def test_a_host_that_is_down_says_so_with_its_endpoint(host: Host, admin: User, sshd: SshServer) -> None:
     host_offer_key(actor=admin, host=host)
     host = host_trust_key(actor=admin, host=host, confirmed=selectors.offered_fingerprint(host))

@@ -29,7 +29,9 @@ from panel.remote import pool, ssh
 from panel.remote.keys import fingerprint, parse_key_line
 
 SECRETS = frozenset({"private_key", "password", "sudo_password"})
-MEMBERS = frozenset({"name", "address", "port", "username", "use_sudo", "layout", "site_roots", "tags"}) | SECRETS
+PLACE = frozenset({"address", "port"})
+WAY = PLACE | SECRETS | {"username", "use_sudo"}  # how the host is reached
+MEMBERS = frozenset({"name", "layout", "site_roots", "tags"}) | WAY
 
 
 def host_create(*, actor: User, name: str, address: str, username: str, **values: Any) -> Host:
@@ -47,17 +49,27 @@ def host_create(*, actor: User, name: str, address: str, username: str, **values
 
 
 def host_update(*, actor: User, host: Host, expected_version: int | None = None, **values: Any) -> Host:
-    """Changes a host. Its pinned key stays: another machine at the new address is noticed before anything is sent."""
-    old_name = Host.objects.values_list("name", flat=True).get(pk=host.pk)
-    store(
-        actor=actor,
-        instance=host,
-        action="host.update",
-        values=values,
-        members=MEMBERS,
-        expected_version=expected_version,
-    )
-    transaction.on_commit(lambda: pool.forget(old_name), robust=True)
+    """Changes a host. Its pinned key stays: another machine at the new address is noticed before anything is sent.
+
+    One that is reached another way is checked at once; what was found out at the old address is forgotten.
+    """
+    old = Host.objects.get(pk=host.pk)
+    with transaction.atomic():
+        store(
+            actor=actor,
+            instance=host,
+            action="host.update",
+            values=values,
+            members=MEMBERS,
+            expected_version=expected_version,
+        )
+        changed = {name for name in WAY & set(values) if getattr(old, name) != getattr(host, name)}
+        if changed & PLACE:
+            host.offered_host_key = host.status_detail = ""
+            host.save(update_fields=["offered_host_key", "status_detail"])
+        if changed and host.connection == Connection.SSH:
+            operation_request(actor=actor, host=host, kind=OperationKind.CHECK)
+    transaction.on_commit(lambda: pool.forget(old.name), robust=True)
     return host
 
 
@@ -116,7 +128,8 @@ def _joined(losses: list[str]) -> str:
 def host_offer_key(*, actor: User | None, host: Host) -> Host:
     """Asks the host for its key, without authenticating, and keeps it to be compared and confirmed.
 
-    Raises RemoteError when it does not answer; what is pinned stays pinned until `host_trust_key`.
+    Raises RemoteError when it does not answer; what is pinned stays pinned until `host_trust_key`. One that shows the
+    pinned key again, after another was seen at its address, is ready again.
     """
     if actor is not None:
         require(actor, Action.ADMINISTER)
@@ -129,8 +142,11 @@ def host_offer_key(*, actor: User | None, host: Host) -> Host:
         row.offered_host_key = "" if offered == row.host_key else offered
         if row.offered_host_key and row.host_key:
             row.status = HostStatus.KEY_CHANGED
-        row.save(update_fields=["offered_host_key", "status", "updated_at"])
-    host.refresh_from_db(fields=["host_key", "offered_host_key", "status", "updated_at"])
+        else:
+            row.status_detail = ""  # it has answered since
+            row.status = HostStatus.READY if row.host_key else row.status
+        row.save(update_fields=["offered_host_key", "status", "status_detail", "updated_at"])
+    host.refresh_from_db(fields=["host_key", "offered_host_key", "status", "status_detail", "updated_at"])
     return host
 
 

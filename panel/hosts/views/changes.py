@@ -21,7 +21,7 @@ from panel.core.http import Request
 from panel.core.ui import Crumb
 from panel.hosts import selectors, services
 from panel.hosts.forms import HostForm
-from panel.hosts.models import EngineInstall, Host, OperationKind
+from panel.hosts.models import EngineInstall, Host, JobStatus, OperationKind
 from panel.hosts.views.bulk import KINDS, PAUSING, paused_words
 from panel.hosts.views.common import administered
 
@@ -85,9 +85,15 @@ def edit(request: Request, name: str) -> HttpResponse:
                 ),
             )
             if changed is not None:
-                messages.success(request, _("Saved. Check the host to see whether it can be reached this way."))
+                messages.success(request, _saved_words(changed))
                 return redirect("hosts:detail", changed.name)
     return _form_page(request, form, Host.objects.get(pk=host.pk))
+
+
+def _saved_words(host: Host) -> str:
+    if host.operations.filter(kind=OperationKind.CHECK, status__in=[JobStatus.QUEUED, JobStatus.RUNNING]).exists():
+        return _("Saved. The panel now looks whether the machine can be reached this way.")
+    return _("Saved.")
 
 
 @login_required

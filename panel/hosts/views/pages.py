@@ -74,13 +74,15 @@ def host_list(request: Request) -> HttpResponse:
 def _live_context(request: Request, host: Host) -> dict[str, Any]:
     """What changes while work goes on: the page shows it and asks for it again until the work has ended."""
     operations = list(host.operations.select_related("requested_by")[:10])
+    installs = list(host.installs.select_related("state"))
     return {
         "host": host,
         "pinned": selectors.pinned_fingerprint(host),
         "offered": selectors.offered_fingerprint(host),
         "operations": operations,
         "is_busy": any(item.status in UNFINISHED for item in operations),
-        "installs": host.installs.select_related("state"),
+        "installs": installs,
+        "has_gallop": any(install.engine == Engine.NATIVE for install in installs),
         "others": _others(host),
         "facts": _facts(host),
         "may_administer": may(request.user, Action.ADMINISTER),
@@ -103,7 +105,7 @@ def _facts(host: Host) -> list[tuple[str, Any]]:
         (_("Memory"), facts.get("memory_bytes") and bytes_iec(facts["memory_bytes"])),
         (_("Python"), facts.get("python")),
         (_("Load tools"), ", ".join(facts.get("tools", {}))),
-        (_("Links with a profile"), _links(facts)),
+        (_("Shaped links"), _links(facts)),
     ]
     return [(label, value) for label, value in found if value]
 
