@@ -21,7 +21,9 @@ def limits(field: models.Field[Any, Any]) -> str:
 
 
 def number_between(low: float | None, high: float | None, *, is_whole: bool) -> str:
-    """What to write where a number is asked for; None where there is no limit."""
+    """What to write where a number is asked for; None where there is no limit. What only a database's column sets as
+    one is beyond anything that somebody would write."""
+    high = None if high is not None and high >= 2**31 - 1 else high
     if low is None and high is None:
         return _("Write a whole number.") if is_whole else _("Write a number.")
     limits = {"low": low, "high": high}

@@ -33,6 +33,10 @@ def _name_of(character: str) -> str:
     return str(_NAMES.get(character, "")) or unicodedata.name(character, f"U+{ord(character):04X}")
 
 
+_ONE_LINE = gettext_lazy("This contains %(what)s, which no server setting can hold. Write it on one line, without it.")
+_LINES = gettext_lazy("This contains %(what)s, which no server's file can hold. Take it out.")
+
+
 def refuse_control_characters(value: str, allowed: str = "") -> None:
     """Line breaks, NUL and their like would end one directive and begin another."""
     for character in value:
@@ -40,7 +44,7 @@ def refuse_control_characters(value: str, allowed: str = "") -> None:
             continue
         if unicodedata.category(character) in {"Cc", "Zl", "Zp", "Cs"}:
             raise ValidationError(
-                _("This contains %(what)s, which no server setting can hold. Write it on one line, without it."),
+                _LINES if allowed else _ONE_LINE,
                 params={"what": _name_of(character)},
                 code="control_character",
             )

@@ -196,6 +196,18 @@ def test_raw_directives_are_for_administrators(owner: Client, admin: Client, sho
     assert "client_body_buffer_size 128k;" in text_of(owner.get("/sites/shop/blocks/"))
 
 
+def test_raw_directives_of_several_lines_as_a_browser_sends_them(admin: Client, shop: Site) -> None:
+    url = f"/sites/shop/snippets/+new/?block={block_of(shop).pk}"
+    answer = admin.post(url, {"engine": "nginx", "text": "etag off;\r\nif_modified_since off;\r\n"})
+    assert answer.status_code == 302, text_of(answer)
+    snippet = RawSnippet.objects.get()
+    assert snippet.text == "etag off;\nif_modified_since off;"
+    again = {"engine": "nginx", "text": "etag off;\r\nmax_ranges 0;", "version": snippet.row_version}
+    assert admin.post(f"/sites/shop/snippets/{snippet.pk}/", again).status_code == 302
+    snippet.refresh_from_db()
+    assert snippet.text == "etag off;\nmax_ranges 0;"
+
+
 def test_a_dangerous_directive_is_refused(admin: Client, shop: Site) -> None:
     url = f"/sites/shop/snippets/+new/?block={block_of(shop).pk}"
     answer = admin.post(url, {"engine": "nginx", "text": "include /etc/passwd;"})

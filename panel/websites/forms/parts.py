@@ -84,6 +84,11 @@ class SnippetForm(PartForm[RawSnippet]):
         engine.choices = [("", _("Choose a server")), *Engine.choices]
         engine.disabled = bool(self.instance.pk)
 
+    def clean_text(self) -> str:
+        """Browsers end the lines of a text area with a carriage return and a line feed."""
+        text: str = self.cleaned_data["text"]
+        return text.replace("\r\n", "\n")
+
 
 _PEM = {
     "rows": 8,
