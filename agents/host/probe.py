@@ -72,6 +72,8 @@ def _until(probe: dict[str, Any], is_right: Any, wanted: str) -> tuple[int, str]
         if time.monotonic() + pause > deadline:
             wanted = str(probe["status"]) if probe["status"] is not None and "before" not in wanted else wanted
             answer = "answers %d" % status if status else "does not answer (%s)" % problem
+            if status in (502, 504):
+                answer += " (what it passes requests on to does not answer: start that, or choose another health page)"
             return status, "%s %s; wanted: %s" % (describe(probe), answer, wanted)
         time.sleep(pause)
         pause *= 2

@@ -10,7 +10,7 @@ A plan is stored as JSON with its deployment:
                    "keep_owner",                                       true: a file of the host's own
                    "old_sha256", "expect", "found_sha256", "diff",
                    "renamed_from", "renamed_to"}],                     "", or where the same text was, or goes
-     "warnings": [{"site", "where", "text", "nearest"}],     what the server cannot say, and what stands instead
+     "warnings": [{"site", "where", "place", "text", "nearest"}],  what the server cannot say, what stands instead
      "drifted":  [path],            edited on the host since the last deployment
      "checked":  bool, "unchecked": why the host could not be asked,
      "after":    {...}}             what services do with the rows when it is confirmed or has succeeded
@@ -34,7 +34,7 @@ from panel.deployments.rendered import FileRecord, blobs_keep, contents, records
 from panel.deployments.replacing import Taken, replaced
 from panel.deployments.resting import resting_records
 from panel.hosts.models import EngineInstall, Host, HostStatus
-from panel.rendering.capabilities import differences
+from panel.rendering.capabilities import differences, place
 from panel.rendering.errors import NotExpressible
 from panel.rendering.spec import RenderedFile, SiteSpec
 from panel.websites import freeze
@@ -373,8 +373,8 @@ def plan_file(entry: Entry, texts: dict[str, str]) -> dict[str, Any]:
 
 
 def secret_words(digest: str) -> str:
-    """What stands for a private key wherever its text would be shown."""
-    return f"(private key, sha256 {digest})" if digest else ""
+    """What stands for a private key or a password file wherever its text would be shown."""
+    return f"(secret, sha256 {digest})" if digest else ""
 
 
 def link_words(mark: str) -> str:
@@ -393,10 +393,11 @@ def shown(record: FileRecord | None, texts: dict[str, str]) -> str:
 def _warnings(change: Change, pins: dict[tuple[int, int], list[PinnedFile]]) -> list[dict[str, str]]:
     if change.new is None:
         return []
-    install = change.new.install
+    install, spec = change.new.install, spec_of(change.new)
     lines = [
         {"site": change.site.name, "where": item.field.lstrip("/"), "text": item.what, "nearest": item.nearest}
-        for item in differences(spec_of(change.new), freeze.install_spec(install))
+        | {"place": place(spec, item.field)}
+        for item in differences(spec, freeze.install_spec(install))
     ]
     return lines + [_pin_line(change.site, pin) for pin in pins.get((change.site.pk, install.pk), ())]
 

@@ -74,6 +74,25 @@ class Difference:
     nearest: str
 
 
+def place(spec: SiteSpec, field: str) -> str:
+    """The part of the site that a difference's `field` points into, in words; "" for the site as a whole."""
+    parts = field.strip("/").split("/")
+    words: list[str] = []
+    if parts[0] == "blocks" and len(parts) > 1:
+        block = spec.blocks[int(parts[1])]
+        words.append(f"server block {int(parts[1]) + 1}")
+        if len(parts) > 3 and parts[2] == "locations":
+            location = block.locations[int(parts[3])]
+            words.append(" ".join(filter(None, ("location", location.match, location.pattern))))
+        elif len(parts) > 3 and parts[2] == "listens":
+            words.append(f"port {block.listens[int(parts[3])].port}")
+    elif parts[0] == "upstreams" and len(parts) > 1:
+        words.append(f"upstream {spec.upstreams[int(parts[1])].name}")
+    elif parts[0] == "php_pools" and len(parts) > 1:
+        words.append(f"PHP pool {spec.php_pools[int(parts[1])].name}")
+    return ", ".join(words)
+
+
 def differences(spec: SiteSpec, install: InstallSpec) -> list[Difference]:
     """Every departure from what the site says, in the order of its fields; empty when the engine says all of it."""
     found = list(_walk(spec, "", None, spec, install))

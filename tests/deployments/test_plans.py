@@ -69,7 +69,7 @@ def test_keys_appear_only_as_their_sum(people: Cast) -> None:
     deployment = planned(people, shop(people, certificate=certificate))
     assert "PRIVATE KEY" not in str(deployment.plan)
     (key,) = [file for file in deployment.plan["files"] if file["path"].endswith(".key")]
-    assert f"(private key, sha256 {key['sha256']})" in key["diff"]
+    assert f"(secret, sha256 {key['sha256']})" in key["diff"]
     assert key["mode"] == 0o600
     assert Blob.objects.get(pk=key["sha256"]).is_secret
 
@@ -197,6 +197,7 @@ def test_what_the_server_cannot_say_is_in_the_plan(people: Cast) -> None:
     )
     warnings = planned(people, site).plan["warnings"]
     assert any("rate_limit" in line["where"] and line["nearest"] for line in warnings)
+    assert {line["place"] for line in warnings} == {"server block 1, location /"}
 
 
 def test_cancelled_plans_are_gone_running_ones_end_by_themselves(people: Cast) -> None:

@@ -21,7 +21,7 @@ Notes = dict[str, list[str]]
 
 def words(difference: Difference, install: EngineInstall) -> str:
     """One remark: what the server does otherwise, and what is rendered instead."""
-    nearest = f" {difference.nearest}" if difference.nearest else ""
+    nearest = f"; instead: {difference.nearest}" if difference.nearest else ""
     return f"{install.get_engine_display()}: {difference.what}{nearest}"
 
 
