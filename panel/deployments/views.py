@@ -25,7 +25,7 @@ from panel.core.ui import Crumb
 from panel.deployments import caches, selectors, services, stream
 from panel.deployments.forms import FilterForm
 from panel.deployments.main_config import main_plan
-from panel.deployments.models import Deployment, DeploymentKind, DeploymentStatus
+from panel.deployments.models import Deployment, DeploymentKind, DeploymentStatus, Drift
 from panel.deployments.planning import live_revision
 from panel.hosts.models import EngineInstall
 from panel.hosts.selectors import hosts_visible
@@ -44,13 +44,28 @@ def site_or_404(request: Request, name: str) -> Site:
     return get_object_or_404(sites_visible(request.user), name=name)
 
 
+def place_words(place: str) -> str:
+    """A fault's place, shop/blocks/0/locations/1/root, as its reader knows it; the field is named by the fault."""
+    parts = {"blocks": _("server block"), "locations": _("location"), "upstreams": _("upstream")}
+    parts["php_pools"] = _("PHP pool")
+    words: list[str] = []
+    names = place.split("/") if "/" in place else []
+    for name, number in zip(names, [*names[1:], ""], strict=True):
+        if name in parts and number.isdecimal():
+            words.append(f"{parts[name]} {int(number) + 1}")
+    if names and names[0] not in parts:
+        words.insert(0, names[0])
+    return ", ".join(words)
+
+
 def refused(request: Request, error: Exception, back: str) -> HttpResponse:
     """A service's refusal as messages on the page it came from; nothing was changed."""
     if isinstance(error, ValidationError):
         words = error.message_dict if hasattr(error, "error_dict") else {"": error.messages}
         for place, texts in words.items():
             for text in texts:
-                messages.error(request, f"{place}: {text}" if place else text)
+                named = place_words(place)
+                messages.error(request, f"{named}: {text}" if named else text)
     else:
         messages.error(request, error.message if isinstance(error, ApplicationError) else str(error))
     return redirect(back)
@@ -135,7 +150,17 @@ def detail(request: Request, uuid: UUID) -> HttpResponse:
     if is_plan:
         rising = {item.site_id: item.site for row in batch for item in row.items.all() if item.revision_id}
         context["findings"] = lines_of(request.user, rising.values())
+        context["also_edited"] = _also_edited(request, batch)
     return render(request, "deployments/plan.html" if is_plan else "deployments/detail.html", context)
+
+
+def _also_edited(request: Request, batch: list[Deployment]) -> list[Drift]:
+    """Files of the same servers that were edited too and that this plan leaves alone: the reload brings them to life,
+    and a site that answers otherwise then stops the deployment."""
+    installs = {item.site.install_id for row in batch for item in row.items.all()}
+    planned = {(row.host_id, file["path"]) for row in batch for file in row.plan.get("files", [])}
+    found = selectors.drifts_visible(request.user).filter(install__in=installs)
+    return [drift for drift in found if (drift.install.host_id, drift.path) not in planned]
 
 
 def _live_html(deployment: Deployment) -> str:

@@ -189,6 +189,28 @@ def test_overwriting_plans_what_was_deployed_last(people: Cast) -> None:
     assert deployment.items.get().revision == SiteState.objects.get().revision
 
 
+def test_a_plan_tells_what_else_was_edited_on_its_server(people: Cast) -> None:
+    """The reload that the plan ends in brings it to life."""
+    row = found_drift(people)
+    assert row.site is not None
+    client = signed_in(people.owner)
+    said = "This plan leaves these files alone"
+    other = client.get(url("detail", planned(people, shop(people, "other")).uuid)).content.decode()
+    assert said in other and url("drift-detail", row.pk) in other
+    own = client.get(url("detail", planned(people, row.site).uuid)).content.decode()
+    assert said not in own
+
+
+def test_a_move_that_is_refused_says_where_and_keeps_the_choice(people: Cast) -> None:
+    site = shop(people)
+    live(people, site)
+    live(people, shop(people, "other"))
+    answer = signed_in(people.owner).post("/sites/shop/server/", {"install": people.apache.pk}, follow=True)
+    page = answer.content.decode()
+    assert "server block 1: *:80 is taken by nginx" in page
+    assert f'<option value="{people.apache.pk}" selected>' in page
+
+
 def test_administrators_have_a_worker_check_a_host(people: Cast) -> None:
     assert signed_in(people.owner).post(url("drift-check"), {"host": "web-1"}).status_code == 403
     page = signed_in(people.admin).post(url("drift-check"), {"host": "web-1"}, follow=True).content.decode()

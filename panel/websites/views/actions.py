@@ -39,14 +39,14 @@ def site_is_there(site: Site) -> bool:
 def server(request: Request, name: str) -> HttpResponse:
     """Choose the server of a draft, or plan the move of a live site to another one."""
     site = site_get(request, name, Action.CHANGE)
-    form = SiteServerForm(request.POST or None, initial={"install": site.install_id})
+    form = SiteServerForm(request.POST or None, initial={"install": request.GET.get("install") or site.install_id})
     is_live, is_there = site_is_live(site), site_is_there(site)
     if request.method == "POST" and form.is_valid():
         install = form.cleaned_data["install"]
         if is_there and install is None:
             form.add_error("install", _("The files of this site lie on its host: choose the server to move it to."))
         elif is_there:
-            back = reverse("websites:server", args=[site.name])
+            back = f"{reverse('websites:server', args=[site.name])}?install={install.pk}"
             return planned(request, lambda: deployments.site_move(actor=request.user, site=site, install=install), back)
         elif attempt(form, lambda: services.site_install_set(actor=request.user, site=_fresh(site), install=install)):
             words = {"site": site, "server": install or _("no server yet")}
