@@ -80,6 +80,25 @@ class Plan:
     load: StandRequest | None = None  # that of the host which the load comes from, where it is another
 
 
+@dataclass(frozen=True)
+class _Ground:
+    """What all set-ups of one stand have in common."""
+
+    settings: Settings
+    address: str
+    tls: bool
+    as_root: bool
+
+
+@dataclass(frozen=True)
+class _Lot:
+    """One set-up's part of a stand."""
+
+    place: Place
+    files: dict[str, str]
+    servers: list[StandServer]
+
+
 def plan(
     ident: str,
     case: Case,
@@ -97,40 +116,59 @@ def plan(
 ) -> Plan:
     """`programs` by engine, of the host's installs; `ready_made`: an application that the agent sets up. Ports are new
     in every plan."""
-    tls = bool(case.arguments.get("tls"))
     address = PEER if peers else FAR if case.network or isolated else "127.0.0.1"
-    files = _certificate() if tls else {}
-    files |= {f"www/{name}": text for name, text in content.texts}
-    servers: list[StandServer] = []
-    if ready_made:
-        files |= mains.mariadb(as_root=as_root)
-        servers.append(StandServer(mains.DATABASE, "mariadb", f"{mains.DATABASE}.sock"))
-    places = []
-    ports = random.sample(PORTS, 2 * len(setups))
-    for setup, port, php_port in zip(setups, ports[::2], ports[1::2], strict=True):
-        program = programs[setup.engine]
-        made = partial(_files, setup, settings, program, address, tls=tls, as_root=as_root)
-        files |= made(port, php_port)
-        endpoint = Endpoint(address, port, NAME if tls else address, tls)
-        places.append(_place(setup, endpoint, _digest(made(PORTS.start, PORTS.start + 1))))
-        servers += _servers(places[-1], program, f"{address}:{php_port}")
+    ground = _Ground(settings, address, bool(case.arguments.get("tls")), as_root)
+    lots = _lots(setups, programs, ground)
     request = StandRequest(
         id=ident,
-        files=[{"path": path, "text": text} for path, text in files.items()],
+        files=[{"path": path, "text": text} for path, text in _texts(lots, ground, content, ready_made).items()],
         fill=[{"path": f"www/{name}", "bytes": size} for name, size in (*content.sizes, *case.sizes)],
         folders=["www", *(name for setup in setups for name in _folders(setup))],
-        servers=servers,
-        listeners=[place.endpoint.target for place in places],
+        servers=[*_databases(ready_made), *(server for lot in lots for server in lot.servers)],
+        listeners=[lot.place.endpoint.target for lot in lots],
         network=case.network.request() if case.network else ({} if isolated or peers else None),
         link=link,
         programs=uploads or {},
         application=ready_made,
     )
-    if peers is None:
-        return Plan(request, places)
+    places = [lot.place for lot in lots]
+    return _between(request, places, peers) if peers else Plan(request, places)
+
+
+def _between(request: StandRequest, places: list[Place], peers: Peers) -> Plan:
+    """The servers on one host; on the other nothing but the link and the load."""
     load = replace(request, files=[], fill=[], folders=[], servers=[], application="", peer=peers.request("load"))
     alone = replace(request, network=None, link="", programs={}, peer=peers.request("servers"))
     return Plan(alone, places, load)
+
+
+def _lots(setups: list[Setup], programs: dict[str, Program], ground: _Ground) -> list[_Lot]:
+    ports = random.sample(PORTS, 2 * len(setups))
+    return [
+        _lot(setup, programs[setup.engine], ground, *own)
+        for setup, *own in zip(setups, ports[::2], ports[1::2], strict=True)
+    ]
+
+
+def _lot(setup: Setup, program: Program, ground: _Ground, port: int, php_port: int) -> _Lot:
+    made = partial(_files, setup, program, ground)
+    endpoint = Endpoint(ground.address, port, NAME if ground.tls else ground.address, ground.tls)
+    place = _place(setup, endpoint, _digest(made(PORTS.start, PORTS.start + 1)))
+    return _Lot(place, made(port, php_port), _servers(place, program, f"{ground.address}:{php_port}"))
+
+
+def _texts(lots: list[_Lot], ground: _Ground, content: Content, ready_made: str) -> dict[str, str]:
+    """{path below the stand: text} of all files that are not only of a size."""
+    files = _certificate() if ground.tls else {}
+    files |= {f"www/{name}": text for name, text in content.texts}
+    files |= mains.mariadb(as_root=ground.as_root) if ready_made else {}
+    for lot in lots:
+        files |= lot.files
+    return files
+
+
+def _databases(ready_made: str) -> list[StandServer]:
+    return [StandServer(mains.DATABASE, "mariadb", f"{mains.DATABASE}.sock")] if ready_made else []
 
 
 def _folders(setup: Setup) -> list[str]:
@@ -138,27 +176,17 @@ def _folders(setup: Setup) -> list[str]:
     return [*own, mains.pool(setup)] if setup.php == "lsphp-tcp" else own
 
 
-def _files(
-    setup: Setup,
-    settings: Settings,
-    program: Program,
-    address: str,
-    port: int,
-    php_port: int,
-    *,
-    tls: bool,
-    as_root: bool,
-) -> dict[str, str]:
+def _files(setup: Setup, program: Program, ground: _Ground, port: int, php_port: int) -> dict[str, str]:
     """All that one set-up is configured with."""
     has_fpm = setup.php_children and setup.php == "fpm"
-    pool = mains.php_fpm(setup, as_root=as_root) if has_fpm else {}
+    pool = mains.php_fpm(setup, as_root=ground.as_root) if has_fpm else {}
     lsphp = {
         "fpm": None,
-        "lsphp-tcp": mains.Lsphp(address=f"{address}:{php_port}"),
+        "lsphp-tcp": mains.Lsphp(address=f"{ground.address}:{php_port}"),
         "lsphp-started": mains.Lsphp(program=program.lsphp),
     }[setup.php]
-    main = mains.main(setup, settings, as_root=as_root, lsphp=lsphp)
-    return main | _site(setup, program, address, port, tls=tls) | pool
+    main = mains.main(setup, ground.settings, as_root=ground.as_root, lsphp=lsphp)
+    return main | _site(setup, program, ground.address, port, tls=ground.tls) | pool
 
 
 def _digest(files: dict[str, str]) -> str:
