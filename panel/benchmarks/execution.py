@@ -12,6 +12,7 @@ from uuid import UUID
 from django.db.models import F, Q
 from django.utils import timezone
 
+from panel.benchmarks import lost
 from panel.benchmarks.measuring import Cancelled, LostRun, Measuring
 from panel.benchmarks.models import Run, RunStatus
 from panel.core.errors import ApplicationError
@@ -19,6 +20,7 @@ from panel.hosts import claims
 from panel.hosts.claims import Attempt, Claim
 from panel.hosts.locks import HostBusy, host_locks
 from panel.hosts.models import Host
+from panel.hosts.targets import target_for
 
 logger = logging.getLogger(__name__)
 
@@ -74,12 +76,30 @@ def _end(claim: Claim, status: RunStatus, *, error: str = "", reasons: list[str]
     )
 
 
-def orphans_end() -> int:
-    """Ends runs whose worker is gone; returns how many. The agent ends the tool when the worker's channel closes."""
+def orphans_end() -> list[UUID]:
+    """Ends runs whose worker is gone; which. The agent ends tool and servers when the worker's channel closes."""
     words = "The panel's worker ended in the middle of this run. What was measured until then is kept; run it again."
-    return claims.orphans(Run).update(
-        status=RunStatus.FAILED, error=words, progress="", finished_at=timezone.now(), row_version=F("row_version") + 1
-    )
+    ended = {"status": RunStatus.FAILED, "error": words, "progress": "", "finished_at": timezone.now()}
+    return [
+        uuid
+        for uuid in claims.orphans(Run).values_list("uuid", flat=True)
+        if claims.orphans(Run).filter(uuid=uuid).update(**ended, row_version=F("row_version") + 1)
+    ]
+
+
+def orphan_ask(uuid: UUID) -> Attempt:
+    """Adds to such a run what the agents of its hosts find left of it, while nothing else is done there."""
+    run = Run.objects.get(uuid=uuid)
+    hosts = _hosts(run)
+    stands = run.fingerprint.get("stands", {})
+    try:
+        with host_locks(dict.fromkeys(hosts, f"benchmark {uuid}")):
+            words = [lost.left_now(target_for(host), stands.get(host.name, {})) for host in hosts]
+    except HostBusy:
+        return Attempt.BUSY
+    error = " ".join([run.error, *words])
+    Run.objects.filter(pk=run.pk).update(error=error, row_version=F("row_version") + 1)
+    return Attempt.DONE
 
 
 def waiting() -> list[UUID]:

@@ -30,10 +30,7 @@ def told(error: RemoteError, remote: Target, asked: Mapping[str, Any], check: Ca
     try:
         found = _answer(remote, asked, check)
     except RemoteError as silent:
-        return (
-            f"{error.message} What is left of the run on {remote.name} could not be asked ({silent.message}); its "
-            "servers end with their agent, and the next run there removes their folder."
-        )
+        return f"{error.message} {_silent_words(remote, silent)}"
     before, now = str(asked.get("boot") or ""), str(found.get("boot") or "")
     words = error.message
     if before and now and before != now:
@@ -42,6 +39,23 @@ def told(error: RemoteError, remote: Target, asked: Mapping[str, Any], check: Ca
             f"after it was missed, from another start (boot {before[:8]} before, {now[:8]} now)."
         )
     return f"{words} {left_words(remote.name, found['left'])}"
+
+
+def left_now(remote: Target, asked: Mapping[str, Any]) -> str:
+    """What its agent finds left of a run whose worker is gone; `asked` as of `told`. In words, whatever happens."""
+    try:
+        with pool.session(remote) as agent:
+            found = agent.call("stand", {"action": "left", **asked}, timeout=_CALL_S)
+    except RemoteError as silent:
+        return _silent_words(remote, silent)
+    return left_words(remote.name, found["left"])
+
+
+def _silent_words(remote: Target, silent: RemoteError) -> str:
+    return (
+        f"What is left of the run on {remote.name} could not be asked ({silent.message}); its servers end with their "
+        "agent, and the next run there removes their folder."
+    )
 
 
 def left_words(host: str, left: list[str]) -> str:

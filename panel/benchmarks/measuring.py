@@ -56,6 +56,7 @@ class Measuring:
         self.bundled = 0  # threads of the panel's own load generator, where it stands in for h2load
         self.network: dict[str, Any] = {}
         self.programs: dict[str, Any] = {}  # those that came along: SHA-256 by name
+        self.stands: dict[str, dict[str, Any]] = {}  # by host, what its agent asks for to tell what is left
         self.uploaded: dict[str, dict[str, str]] = {}  # the load generator on each host outside of a stand
         self.after: dict[str, Any] = {}
         self.lost: Aim | None = None  # whose host did not answer any more
@@ -70,7 +71,7 @@ class Measuring:
             return
         self._note("Setting up the servers")
         with stands.standing(self.run, self._check, self._wait) as stand:
-            self.aims, self.network = stand.aims, stand.network
+            self.aims, self.network, self.stands = stand.aims, stand.network, stand.known
             self.programs = {"programs": stand.programs} if stand.programs else {}
             self._measure_all()
 
@@ -89,7 +90,7 @@ class Measuring:
         before = self._fingerprint()
         self._require_tool(before)
         before["hosts"] = {name: host | self.programs for name, host in before["hosts"].items()}
-        self._save(fingerprint=before)
+        self._save(fingerprint={**before, **({"stands": self.stands} if self.stands else {})})
         rounds = self.run.parameters["rounds"]
         if self.run.parameters["warmup_s"]:
             for aim in self.aims:

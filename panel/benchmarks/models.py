@@ -133,7 +133,8 @@ class Run(BaseModel):
     status = models.CharField(max_length=12, choices=RunStatus.choices, default=RunStatus.QUEUED, db_index=True)
     reasons = models.JSONField(default=list)  # why invalid, in words
     error = models.TextField(blank=True)
-    fingerprint = models.JSONField(default=dict)  # kernel, CPUs, tool version, per target: server, version, content
+    # kernel, CPUs, tool version; per target: server, version, content; per stand: how agents know what is left of it
+    fingerprint = models.JSONField(default=dict)
     summary = models.JSONField(default=dict)  # statistics derived from the rounds, stored for lists
     progress = models.CharField(max_length=200, blank=True)
     cancel_requested = models.BooleanField(default=False)

@@ -38,11 +38,12 @@ _ATTEMPTS = 4  # ports are chosen here and may be taken there
 @dataclass(frozen=True)
 class Standing:
     """`network` is what the link was asked to be and what was measured over it, `programs` the SHA-256 of those that
-    were brought along, by name."""
+    were brought along, by name. `known`: what each host's agent said of its part, by which it tells what is left."""
 
     aims: list[Aim]
     network: dict[str, Any] = field(default_factory=dict)
     programs: dict[str, str] = field(default_factory=dict)
+    known: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
 @contextmanager
@@ -71,7 +72,8 @@ def standing(run: Run, check: Callable[[], None], waiting: Callable[[], None]) -
         ]
         own = plan.load or plan.request
         programs = {name: brought["sha256"] for name, brought in own.programs.items()}
-        yield Standing(aims, {"asked": own.network, "measured": ups[-1]["network"]} if own.network else {}, programs)
+        network = {"asked": own.network, "measured": ups[-1]["network"]} if own.network else {}
+        yield Standing(aims, network, programs, {item.name: item.known for item in held})
     except RemoteError as error:
         # What became of the stands says more than that one is not there (any more).
         failed = [item.failure for item in held if isinstance(item.failure, RemoteError)]
@@ -219,7 +221,7 @@ class _Held:
         self._events: SimpleQueue[dict[str, Any]] = SimpleQueue()
         self.failure: BaseException | None = None
         self.result: dict[str, Any] | None = None
-        self._known: dict[str, Any] = {}
+        self.known: dict[str, Any] = {}
         self._thread = threading.Thread(target=self._hold, args=(request,), name=f"stand {ident}", daemon=True)
         self._thread.start()
 
@@ -241,7 +243,7 @@ class _Held:
                     check()
                     continue
                 if event["state"] == "up":
-                    self._known = {name: event[name] for name in ("namespaces", "tick", "boot")}
+                    self.known = {name: event[name] for name in ("namespaces", "tick", "boot")}
                     return event
                 if event["state"] == "ended":
                     raise self.failure or ApplicationError("The host's agent ended the set-up. Run it again.")
@@ -265,4 +267,4 @@ class _Held:
         """In words, what became of the stand after the connection to its agent was lost."""
         if self.result is not None:
             return f"{error.message} {lost.left_words(self._remote.name, [])}"
-        return lost.told(error, self._remote, self._known, waiting)
+        return lost.told(error, self._remote, self.known, waiting)

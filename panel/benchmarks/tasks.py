@@ -10,6 +10,7 @@ from panel.benchmarks import execution, suite_services
 from panel.hosts.claims import Attempt
 
 BUSY_RETRY_S = 2
+ASK_RETRY_S = 20
 
 
 @shared_task
@@ -23,9 +24,17 @@ def run(uuid: str) -> None:
 
 
 @shared_task
+def ask_left(uuid: str) -> None:
+    """What is left of a run whose worker died, when its hosts have time to say it."""
+    if execution.orphan_ask(UUID(uuid)) == Attempt.BUSY:
+        ask_left.apply_async((uuid,), countdown=ASK_RETRY_S)
+
+
+@shared_task
 def sweep() -> None:
     """End what a dead worker left, and wake workers for everything that waits."""
-    execution.orphans_end()
+    for uuid in execution.orphans_end():
+        ask_left.delay(str(uuid))
     suite_services.suites_advance()
     for uuid in execution.waiting():
         run.delay(str(uuid))

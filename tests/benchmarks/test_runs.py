@@ -248,14 +248,14 @@ def test_a_run_is_carried_out_once(operator: User, scenario: Scenario, stand: St
     run = run_create(actor=operator, scenario=scenario, sites=[stand.one])
     Run.objects.filter(pk=run.pk).update(status=RunStatus.RUNNING, claimed_by="another", heartbeat_at=timezone.now())
     assert execution.run_execute(run.uuid) == Attempt.NOTHING
-    assert execution.orphans_end() == 0
+    assert execution.orphans_end() == []
 
 
 def test_a_run_whose_worker_died_ends_as_failed(operator: User, scenario: Scenario, stand: Stand) -> None:
     run = run_create(actor=operator, scenario=scenario, sites=[stand.one])
     long_ago = timezone.now() - timedelta(minutes=5)
     Run.objects.filter(pk=run.pk).update(status=RunStatus.RUNNING, claimed_by="gone", heartbeat_at=long_ago)
-    assert execution.orphans_end() == 1
+    assert execution.orphans_end() == [run.uuid]
     run.refresh_from_db()
     assert run.status == RunStatus.FAILED
     assert "worker ended in the middle" in run.error

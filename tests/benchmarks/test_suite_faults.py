@@ -13,19 +13,23 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.conf import LazySettings
+from django.db import connections
+from django.utils import timezone
 
 from panel.accounts.models import User
-from panel.benchmarks import measuring
+from panel.benchmarks import execution, measuring
 from panel.benchmarks.choices import Tool
 from panel.benchmarks.models import Round, Run, RunStatus, SuiteStatus
-from panel.benchmarks.suite_services import suite_start
+from panel.benchmarks.suite_services import suite_advance, suite_start
 from panel.benchmarks.suites import SUITES
 from panel.benchmarks.suites.definitions import Network
+from panel.hosts.claims import Attempt
 from panel.hosts.models import Host
 from panel.remote import links, pool, ssh
 from tests.benchmarks.suites import add_installs, carried_out, local_host, ssh_host
@@ -184,6 +188,44 @@ def test_servers_that_die(operator: User, here: Host, temporary: Path, monkeypat
     assert run.status == RunStatus.FAILED
     assert "nginx ended in the middle of the run" in run.error
     assert kept().finished_at is not None, "what the tool made of it is kept"
+
+
+def test_a_worker_that_is_killed(operator: User, here: Host, temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process of its own is the worker. What it leaves, its agent takes down; the next worker asks and says it."""
+    shortened(monkeypatch, network=Network(50, 2))
+    row = suite_start(actor=operator, suite=SLUG, preset="short", host=here, setups=["nginx"])
+    suite_advance(row)
+    run = row.runs.get()
+    seen: list[str] = []
+
+    def cut(tool: int) -> None:
+        seen.extend(below(temporary).values())
+        os.kill(parent(parent(tool)), signal.SIGKILL)
+
+    for open_one in connections.all():  # neither a connection nor a pool of them may be shared with a child
+        open_one.close()
+        getattr(open_one, "close_pool", lambda: None)()
+    worker = os.fork()
+    if worker == 0:  # it never comes back from here
+        execution.run_execute(run.uuid)
+        os._exit(1)
+    with while_measuring(temporary, cut):
+        _, status = os.waitpid(worker, 0)
+    assert os.WTERMSIG(status) == signal.SIGKILL
+    assert {"ab", "nginx"} <= set(seen), "it was in the middle"
+    assert execution.orphans_end() == [], "its heartbeat is young yet"
+    long_ago = timezone.now() - timedelta(minutes=5)
+    Run.objects.filter(pk=run.pk).update(heartbeat_at=long_ago)
+    assert execution.orphans_end() == [run.uuid]
+    assert execution.orphan_ask(run.uuid) == Attempt.DONE
+    run.refresh_from_db()
+    assert run.status == RunStatus.FAILED
+    assert run.error.startswith("The panel's worker ended in the middle of this run.")
+    assert run.error.endswith("Nothing of the run is left on here.")
+    assert set(run.fingerprint["stands"]) == {"here"} and run.fingerprint["stands"]["here"]["namespaces"]
+    suite_advance(row)
+    row.refresh_from_db()
+    assert row.status == SuiteStatus.FINISHED, "the suite goes on without it"
 
 
 @pytest.fixture
