@@ -3,6 +3,9 @@
 Short presets of all three unless told otherwise. `--full` runs the full ones; `--cases`, `--only` and `--servers`
 choose a part, which its results say; `--program nginx=/path` compares another build. `--keep FOLDER` writes what people
 would download: the page as it is shown, JSON and CSV. How long it takes is printed first.
+
+`--load-from namespaces` makes two machines of namespaces here, one for the load and one for the servers, with the link
+between them. `--on root@192.0.2.8 --load-from root@192.0.2.7` takes real hosts, by SSH with a key, known already.
 """
 
 from __future__ import annotations
@@ -12,13 +15,17 @@ import os
 import shutil
 import sys
 import tempfile
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from tests.benchmarks.places import Places
     from tests.benchmarks.suites import Wanted
 
 SLUGS = ("http3-2019", "small-static-files", "php-application-2020")
+NAMESPACES = "namespaces"
+SSH = Path("~/.ssh").expanduser()
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -34,7 +41,7 @@ def _program(text: str) -> tuple[str, str]:
     return engine, path
 
 
-def main(arguments: list[str]) -> int:
+def _asked(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
     parser.add_argument("suites", nargs="*", metavar="SUITE", help=", ".join(SLUGS))
     parser.add_argument("--full", action="store_true")
@@ -43,32 +50,58 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--servers", type=_names, default=(), help="set-ups: nginx,gallop,apache,...")
     parser.add_argument("--application", default="", help="of php-application-2020: shop, wordpress")
     parser.add_argument("--program", type=_program, action="append", default=[], help="nginx=/path/to/another/nginx")
+    parser.add_argument("--load-from", default="", metavar="WHERE", help=f"{NAMESPACES}, or [USER@]ADDRESS[:PORT]")
+    parser.add_argument("--on", default="", metavar="WHERE", help="[USER@]ADDRESS[:PORT] of the host of the servers")
+    parser.add_argument("--identity", type=Path, default=SSH / "id_ed25519", help="the private key that opens them")
+    parser.add_argument("--known-hosts", type=Path, default=SSH / "known_hosts", help="the keys they are known by")
     parser.add_argument("--keep", type=Path, help="a folder for page, JSON and CSV")
     asked = parser.parse_args(arguments)
     for slug in asked.suites:
         if slug not in SLUGS:
             parser.error(f"there is no suite {slug}; there are: {', '.join(SLUGS)}")
+    if asked.load_from not in ("", NAMESPACES) and not asked.on:
+        parser.error("a load from another host needs --on, the host of the servers")
+    if asked.on and asked.load_from == NAMESPACES:
+        parser.error(f"--on is a host of its own; --load-from {NAMESPACES} makes both here")
+    if asked.on and asked.program:
+        parser.error("--program is of this machine; with --on, the servers are those that the host has")
+    return asked
+
+
+def main(arguments: list[str]) -> int:
+    asked = _asked(arguments)
     home = Path(tempfile.mkdtemp(prefix="paddock-suites-"))
     home.chmod(0o755)
     os.environ |= {"PADDOCK_HOME": str(home / "panel"), "PADDOCK_STATIC_MANIFEST": "0", "TMPDIR": str(home)}
     os.environ.setdefault("PADDOCK_LOG_LEVEL", "WARNING")
     os.environ["DJANGO_SETTINGS_MODULE"] = "panel.settings"
     try:
-        return _run(asked)
+        return _run(asked, home)
     finally:
         shutil.rmtree(home, ignore_errors=True)
 
 
-def _wanted(asked: argparse.Namespace) -> list[Wanted]:
+def _wanted(asked: argparse.Namespace, load: str) -> list[Wanted]:
     from panel.benchmarks.suites.choosing import Choice
     from tests.benchmarks.suites import Wanted
 
-    choice = Choice(asked.cases, asked.only, asked.application)
+    choice = Choice(asked.cases, asked.only, asked.application, load_from=load)
     preset = "full" if asked.full else "short"
     return [Wanted(slug, preset, asked.servers, choice, asked.keep) for slug in asked.suites or SLUGS]
 
 
-def _run(asked: argparse.Namespace) -> int:
+def _places(asked: argparse.Namespace, home: Path) -> AbstractContextManager[Places]:
+    from tests.benchmarks import places
+
+    if asked.on:
+        keys = places.Keys(asked.identity, asked.known_hosts)
+        load = places.Address.of(asked.load_from) if asked.load_from else None
+        return places.between_hosts(places.Address.of(asked.on), load, keys)
+    programs = dict(asked.program)
+    return places.between_namespaces(home, programs) if asked.load_from else places.here(programs)
+
+
+def _run(asked: argparse.Namespace, home: Path) -> int:
     """0 when every case ended with figures, valid or not."""
     import django
 
@@ -80,16 +113,17 @@ def _run(asked: argparse.Namespace) -> int:
     from tests.benchmarks import suites
 
     call_command("migrate", verbosity=0)
-    actor, host = suites.administrator(), suites.local_host()
-    suites.add_installs(host, dict(asked.program))
+    actor = suites.administrator()
     failed = 0
     try:
-        for wanted in _wanted(asked):
-            failed += suites.run_and_print(actor, host, wanted)
+        with _places(asked, home) as where:
+            try:
+                for wanted in _wanted(asked, where.load):
+                    failed += suites.run_and_print(actor, where.servers, wanted)
+            finally:
+                pool.close()
     except ApplicationError as error:
         sys.exit(error.message)
-    finally:
-        pool.close()
     return min(failed, 1)
 
 

@@ -6,6 +6,7 @@ import re
 import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from django.urls import reverse
 
@@ -52,11 +53,14 @@ def _built(engine: str, binary: str) -> tuple[str, list[str]]:
 
 
 def local_host() -> Host:
-    """With what a check of it would find of applications."""
-    facts = {"applications": {"wordpress": applications.version()}, "lsphp": lsphp()}
     return Host.objects.create(
-        name="here", connection=Connection.LOCAL, status=HostStatus.READY, layout=Layout.CONF_D, facts=facts
+        name="here", connection=Connection.LOCAL, status=HostStatus.READY, layout=Layout.CONF_D, facts=facts()
     )
+
+
+def facts() -> dict[str, Any]:
+    """What a check of this machine would find of applications."""
+    return {"applications": {"wordpress": applications.version()}, "lsphp": lsphp()}
 
 
 def lsphp() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -22,12 +23,14 @@ from panel.benchmarks.suites import SUITES
 from panel.benchmarks.suites.choosing import Choice
 from panel.benchmarks.suites.definitions import Network
 from panel.core.errors import ApplicationError
-from panel.hosts.models import Host
+from panel.hosts.models import EngineInstall, Host, HostStatus
 from panel.hosts.targets import target_for
 from panel.remote import links, pool, ssh
 from panel.remote.errors import OperationRefused
 from tests.api.caller import caller_of, pointers
-from tests.benchmarks.suites import add_installs, carried_out, ssh_host
+from tests.benchmarks import __main__ as command
+from tests.benchmarks import places
+from tests.benchmarks.suites import add_installs, carried_out, facts, ssh_host
 from tests.benchmarks.test_suite_faults import below
 from tests.support.machines import Machine, Switch
 from tests.support.waiting import eventually
@@ -110,6 +113,98 @@ def test_quic_goes_over_it_as_tcp_does(operator: User, two: Two, monkeypatch: py
     assert run.error == ""
     (counted,) = run.targets.get().rounds.all()
     assert (counted.error, counted.metrics["requests"], counted.metrics["failed"]) == ("", 50, 0)
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.any_database
+def test_wordpress_is_browsed_from_the_other_host(operator: User, two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its database stays with the servers; nothing of either is left, which the fixture looks at."""
+    suite = SUITES["php-application-2020"]
+    (case,) = (item for item in suite.short if item.slug == "app-php-only")
+    # Few at once: on a busy machine a page of WordPress takes a second.
+    case = replace(case, rounds=1, network=Network(50, 10), arguments={**case.arguments, "concurrency": 2})
+    applications = tuple(replace(item, short_warmup_s=0, short_duration_s=3) for item in suite.applications)
+    monkeypatch.setitem(SUITES, suite.slug, replace(suite, short=(case,), applications=applications))
+    Host.objects.filter(pk=two.servers.pk).update(facts=facts())
+    two.servers.refresh_from_db()
+    choice = Choice(load_from=two.load.name, application="wordpress", paths=("/", "/?p=101"))
+    row = suite_start(
+        actor=operator,
+        suite=suite.slug,
+        preset="short",
+        host=two.servers,
+        setups=["gallop-fpm"],
+        choice=choice,
+    )
+    (run,) = carried_out(row)
+    assert run.error == ""
+    counted = run.targets.get().rounds.get(number=1)
+    assert (counted.error, counted.metrics["failed"], counted.metrics["non2xx"]) == ("", 0, 0), counted.output
+    assert counted.metrics["bytes"] > 10_000 and counted.metrics["cpu_s"]["application"] > 0
+    assert {"server", "application", "tool"} <= set(counted.metrics["cpu_s"])
+
+
+def forget() -> None:
+    """As on a panel that knows no host yet."""
+    EngineInstall.objects.all().delete()
+    Host.objects.all().delete()
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.any_database
+def test_hosts_named_on_the_command_line_are_checked_and_known_by_their_keys(two: Two, server_root: Path) -> None:
+    """`python -m tests.benchmarks --on ... --load-from ...`."""
+    forget()
+    servers, load = (machine.sshd for machine in reversed(two.machines))
+    keys = places.Keys(server_root / "identity", server_root / "known_hosts")
+    # One key opens both.
+    keys.identity.write_text(servers.private_key)
+    (load.root / "authorized_keys").write_text((servers.root / "authorized_keys").read_text())
+    keys.known_hosts.write_text(f"[{servers.address}]:{servers.port} {servers.host_key}\n")
+    named = [places.Address.of(f"{sshd.username}@{sshd.address}:{sshd.port}") for sshd in (servers, load)]
+    unknown = pytest.raises(ApplicationError, match=r"is not in .*known_hosts. Log in there once with ssh")
+    with unknown, places.between_hosts(named[0], named[1], keys):
+        pass
+    forget()
+    with keys.known_hosts.open("a") as file:
+        file.write(f"[{load.address}]:{load.port} {load.host_key}\n")
+    with places.between_hosts(named[0], named[1], keys) as where:
+        assert (where.servers.host_key, where.load) == (servers.host_key, "load")
+        assert where.servers.status == HostStatus.READY and where.servers.facts["uid"] == os.geteuid()
+        assert where.servers.installs.filter(engine="nginx").exists(), "found as a check finds it"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--load-from root@192.0.2.7", "a load from another host needs --on"),
+        ("--on 192.0.2.8 --load-from namespaces", "makes both here"),
+        ("--on 192.0.2.8 --program nginx=/usr/sbin/nginx", "those that the host has"),
+        ("http2-2019", "there is no suite http2-2019"),
+    ],
+)
+def test_a_command_that_contradicts_itself_is_refused(
+    words: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as refused:
+        command.main(words.split())
+    assert refused.value.code == 2
+    assert said in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("root@192.0.2.8", ("192.0.2.8", "root", 22)),
+        ("ann@a.example:2222", ("a.example", "ann", 2222)),
+        ("ann@[2001:db8::1]:2222", ("2001:db8::1", "ann", 2222)),
+        ("ann@2001:db8::1", ("2001:db8::1", "ann", 22)),
+    ],
+)
+def test_an_address_is_written_as_for_ssh(text: str, address: tuple[str, str, int]) -> None:
+    assert places.Address.of(text) == places.Address(*address)
+    with pytest.raises(ApplicationError, match="is not"):
+        places.Address.of(f"{text}:no-port]" if "[" in text else "ann@")
 
 
 @pytest.mark.django_db(transaction=True)
