@@ -162,9 +162,9 @@ def _times(reach: float) -> list[float]:
     return sorted([1.0, *(steps[place] for place in within for steps in (below, above))])
 
 
-def over_time(names: list[str], values: Rows) -> Spec:
-    """A chart for each target: lines through {"target", "series", "t", "value"}, {"target", "from", "to"} shaded.
-    What is measured stands in the chart's title."""
+def over_time(targets: list[str], names: list[str], values: Rows) -> Spec:
+    """A chart for each of `targets`, in this order: lines through {"target", "series", "t", "value"},
+    {"target", "from", "to"} shaded. What is measured stands in the chart's title."""
     x = _quantity("t", axis={"title": "Seconds; the load is shaded", "tickCount": 8})
     y = _quantity("value", axis={"title": None, "tickCount": 4})
     layers = [
@@ -181,7 +181,7 @@ def over_time(names: list[str], values: Rows) -> Spec:
     ]
     return {
         "data": {"values": values},
-        "facet": {"row": {"field": "target", "type": "nominal", "header": {"labelOrient": "top"}, "sort": None}},
+        "facet": {"row": {"field": "target", "type": "nominal", "header": {"labelOrient": "top"}, "sort": targets}},
         "spacing": 18,
         "spec": {"width": _INNER, "height": 130, "layer": layers},
     }

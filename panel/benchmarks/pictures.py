@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -28,11 +29,13 @@ def shown(figure: Figure, value: float | None) -> str:
 
 
 def bare(figure: Figure, value: float | None) -> str:
-    """Without its unit; bytes as MiB. Of a time of seconds nobody reads microseconds."""
+    """Without its unit; bytes as MiB. Of a time of seconds nobody reads microseconds, nor thousandths of the whole."""
     if figure.unit == "bytes" and value is not None:
         return number(value / _MIB)
     if figure.unit == "ms" and value is not None and value >= 10:
         return number(value, 0 if value >= 1000 else 1)
+    if figure.name == "availability_percent" and value == 100:
+        return "100"
     return number(value, figure.digits)
 
 
@@ -67,6 +70,7 @@ def sure(found: dict[str, Any]) -> str:
     return "–" if found["confidence"] is None else f"{100 * found['confidence']:.0f} %"
 
 
+_MOST_SAMPLES = 120
 MARKED = (50, 90, 99, 99.9, 99.99)
 
 
@@ -140,12 +144,28 @@ def _samples_of(rounds: Iterable[Measured], column: int) -> list[dict[str, Any]]
         {
             "target": measured.label,
             "series": words,
-            "t": sample[0],
-            "value": round(sample[column] / (1 if column == 1 else _MIB), 2),
+            "t": at,
+            "value": round(value / (1 if column == 1 else _MIB), 2),
         }
         for measured in rounds
         for tree, words in _TREES.items()
-        for sample in measured.samples.get(tree, [])
+        for at, value in thinned(measured.samples.get(tree, []), column)
+    ]
+
+
+def thinned(samples: Sequence[Sequence[float]], column: int) -> list[tuple[float, float]]:
+    """(second, value). More than people can see or read become one for each second, or for as many as keep them below
+    _MOST_SAMPLES: the mean CPU, the most memory."""
+    if len(samples) <= _MOST_SAMPLES:
+        return [(sample[0], sample[column]) for sample in samples]
+    step = math.ceil((samples[-1][0] - samples[0][0]) / _MOST_SAMPLES)
+    own: dict[int, list[Sequence[float]]] = {}
+    for sample in samples:
+        own.setdefault(int(sample[0] // step), []).append(sample)
+    join = statistics.fmean if column == 1 else max
+    return [
+        (round(statistics.fmean(sample[0] for sample in part), 2), join([sample[column] for sample in part]))
+        for part in own.values()
     ]
 
 
@@ -165,7 +185,7 @@ def over_time(rounds: Iterable[Measured], column: int) -> Chart | None:
     ]
     names = [words for words in _TREES.values() if any(value["series"] == words for value in values)]
     unit = "CPU (%; 100 is one CPU)" if cpu else "Resident memory (MiB)"
-    spec = drawings.over_time(names, values + bands)
+    spec = drawings.over_time([measured.label for measured in chosen], names, values + bands)
     what = "CPU" if cpu else "Memory"
     peaks = "; ".join(
         f"{m.label}: server at most {number(max(s[column] for s in m.samples['server']) / (1 if cpu else _MIB), 1)}"

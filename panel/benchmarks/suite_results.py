@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from panel.benchmarks import pictures, results, selectors, suite_pictures, suite_tables
+from panel.benchmarks import pictures, results, selectors, suite_pictures, suite_ratios, suite_tables
 from panel.benchmarks.charts import Chart
 from panel.benchmarks.models import Run, RunStatus, SuiteRun
 from panel.benchmarks.suite_tables import Outcome, Table
@@ -87,7 +87,8 @@ def result(row: SuiteRun) -> dict[str, Any]:
         own = [runs[outcome.case.slug] for outcome in group if outcome.case.slug in runs]
         parts.append(Part(table, _charts(suite, chosen, group), remarks(own, group), own))
     machine = {"hosts": _machine(row), "servers": _servers(row), "links": _links(found)}
-    return {"parts": parts, "lines": found, **described(row), **machine}
+    glance = suite_ratios.glance(chosen, all_outcomes)
+    return {"glance": glance, "parts": parts, "lines": found, **described(row), **machine}
 
 
 def described(row: SuiteRun) -> dict[str, Any]:

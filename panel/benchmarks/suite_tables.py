@@ -21,12 +21,14 @@ PUBLISHED = "published"
 
 @dataclass(frozen=True)
 class Cell:
-    """`detail` is the interval, or why there is no value. `published`: other people's figure."""
+    """`detail` is the interval, or why there is no value. `published`: other people's figure. `link`: where on the
+    same page there is more of it."""
 
     text: str
     value: float | None = None
     detail: str = ""
     published: bool = False
+    link: str = ""
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,8 @@ def figure_cell(name: str, figures: dict[str, Any], words: str = "", *, unit: bo
     figure = BY_NAME[name]
     said = pictures.shown if unit else pictures.bare
     interval = ""
-    if found["low"] is not None:
+    # Rounds that all read alike need not be said to.
+    if found["low"] is not None and len({pictures.bare(figure, found[end]) for end in ("low", "value", "high")}) > 1:
         interval = f"{pictures.bare(figure, found['low'])} to {said(figure, found['high'])}"
     detail = ", ".join(part for part in (interval, words) if part)
     return Cell(said(figure, found["value"]), found["value"], detail)

@@ -119,8 +119,31 @@ def test_a_drawing_that_breaks_the_policy_is_refused(drawn: str, monkeypatch: py
         charts.svg({"fresh": drawn}, "x.")
 
 
+@pytest.mark.parametrize("column", [1, 2])
+def test_pictures_over_time_stand_in_the_order_of_the_targets(column: int) -> None:
+    chart = pictures.over_time(measured(), column)
+    assert chart is not None
+    said = re.findall(r"<text[^>]*>(shop \(nginx|shop-apache|&lt;script)", chart.svg)
+    assert said == ["shop (nginx", "shop-apache", "&lt;script"]
+
+
+@pytest.mark.parametrize(("seconds", "step"), [(80, 1), (500, 5)])
+def test_a_long_rounds_samples_become_one_for_each_so_many_seconds(seconds: int, step: int) -> None:
+    samples = [[count / 5, float(count % 5), float(count)] for count in range(5 * seconds)]
+    cpu, memory = (pictures.thinned(samples, column) for column in (1, 2))
+    assert len(cpu) == len(memory) == seconds // step <= 121
+    assert {value for _, value in cpu} == {2.0}, "of CPU the mean, so that nothing is lost of the whole"
+    assert memory[0] == (round(step / 2 - 0.1, 2), 5.0 * step - 1), "of memory the most"
+    assert pictures.thinned(samples[:50], 1) == [(sample[0], sample[1]) for sample in samples[:50]]
+
+
 def test_the_median_round_is_the_one_shown_over_time() -> None:
     assert [measured.number for measured in pictures.median_rounds(measured())] == [2, 2, 2]
+
+
+@pytest.mark.parametrize(("percent", "words"), [(100.0, "100 %"), (99.9985, "99.999 %"), (99.5, "99.500 %")])
+def test_a_thousandth_is_said_of_what_was_not_available(percent: float, words: str) -> None:
+    assert pictures.shown(BY_NAME["availability_percent"], percent) == words
 
 
 @pytest.mark.parametrize(

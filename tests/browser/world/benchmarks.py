@@ -14,9 +14,10 @@ from panel.benchmarks.measured import measured_json
 from panel.benchmarks.models import Run, RunTarget, Scenario
 from panel.benchmarks.parsers import Output, parse
 from panel.benchmarks.summary import summarize
-from panel.hosts.models import EngineInstall
+from panel.hosts.models import EngineInstall, Host
 from panel.websites.models import Site
 from tests.benchmarks.made import recorded, rounds_make
+from tests.benchmarks.taken import suite_row
 from tests.browser.world.hosts import LONG_HOST
 from tests.security.world import KEY
 
@@ -75,4 +76,19 @@ def build(owner: User, sites: list[Site], servers: list[EngineInstall]) -> list[
     )
     compared = "&".join(f"run={run.uuid}" for run in done)
     found = [reverse("benchmarks:detail", args=[run.uuid]) for run in (*done, going)]
-    return [*found, f"{reverse('benchmarks:compare')}?{compared}"]
+    return [*found, f"{reverse('benchmarks:compare')}?{compared}", *_suites(owner, servers[0].host)]
+
+
+def _suites(owner: User, host: Host) -> list[str]:
+    """One of every kind of table, as they were measured: a load's rounds, a grid of links with cases that are not to be
+    believed, PHP with its pictures; one that goes on, and two side by side."""
+    rows = [
+        suite_row(name, owner, host)
+        for name in ("small-static-files/openlitespeed", "http3-2019/files", "http3-2019/openlitespeed")
+    ]
+    rows.append(suite_row("php-application-2020/wordpress-files", owner, host))
+    going = suite_row("http3-2019/million-h3", owner, host, status="running", finished_at=None)
+    going.runs.update(status="running", progress="Round 2 of 3: gallop, 200 Mbit/s, 10 ms")
+    paths = [reverse("benchmarks:suite", args=[row.uuid]) for row in (*rows, going)]
+    paths.append(f"{reverse('benchmarks:suite-compare')}?suite={rows[1].uuid}&suite={rows[2].uuid}")
+    return paths

@@ -1,0 +1,53 @@
+"""Whether the servers of a suite differ at all: each case's throughput against that of its first server. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from panel.benchmarks import pictures
+from panel.benchmarks.suite_tables import NONE, Cell, Outcome, Table
+from panel.benchmarks.suites.definitions import Setup
+
+_FIGURE = "throughput_rps"
+_NOTE = "Throughput, in times that of the case's first server, by rounds measured in turns; below it its interval."
+
+
+def glance(setups: Sequence[Setup], outcomes: Sequence[Outcome]) -> Table | None:
+    """One row for each case that has ratios, leading to its part of the page; None when nothing was compared."""
+    compared = [outcome for outcome in outcomes if outcome.summary.get("ratios")]
+    if not compared:
+        return None
+    rows = [[Cell(item.case.title, link=f"#part-{item.case.source}"), *_cells(item, setups)] for item in compared]
+    return Table("glance", "What it shows", ["Case", *(setup.label for setup in setups)], rows, _note(compared))
+
+
+def _cells(outcome: Outcome, setups: Sequence[Setup]) -> list[Cell]:
+    ratios = {ratio["label"]: ratio["figures"].get(_FIGURE) for ratio in outcome.summary["ratios"]}
+    first = outcome.summary["ratios"][0]["baseline"]
+    return [
+        Cell("1", 1.0, "compared with")
+        if setup.label == first
+        else _ratio(ratios.get(setup.label), outcome.words if setup.label in ratios else "")
+        for setup in setups
+    ]
+
+
+def _ratio(found: dict[str, Any] | None, words: str) -> Cell:
+    """`words`: why it must not be believed."""
+    if found is None:
+        return Cell(words) if words else NONE
+    if found["verdict"] == "too_few":
+        return Cell("–", found["value"], "too few rounds")
+    times = f"{pictures.number(found['value'], 2)} times"
+    interval = f"{pictures.number(found['low'], 2)} to {pictures.number(found['high'], 2)}"
+    same = found["verdict"] == "no_difference"
+    detail = ", ".join(part for part in (interval, words) if part)
+    return Cell("no difference shown" if same else times, found["value"], detail)
+
+
+def _note(compared: Sequence[Outcome]) -> str:
+    """With how sure the intervals are, which follows from the number of rounds."""
+    found = [ratio["figures"].get(_FIGURE) for outcome in compared for ratio in outcome.summary["ratios"]]
+    sure = dict.fromkeys(pictures.sure(item) for item in found if item and item["confidence"] is not None)
+    return f"{_NOTE} Intervals are {' or '.join(sure)} sure." if sure else _NOTE

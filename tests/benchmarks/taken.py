@@ -1,0 +1,68 @@
+"""Suites that were run once, from the JSON that was taken away of them (docs/results/): rows again as they were."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+from panel.accounts.models import User
+from panel.benchmarks.models import Round, Run, RunTarget, SuiteRun
+from panel.benchmarks.suites import SUITES
+from panel.hosts.models import Host
+
+RESULTS = Path(__file__).parents[2] / "docs" / "results"
+
+
+def suite_row(name: str, owner: User, host: Host, **changed: Any) -> SuiteRun:
+    """Of docs/results/{name}.json.gz, on a host that has all of its servers."""
+    data = json.loads(gzip.decompress((RESULTS / f"{name}.json.gz").read_bytes()))
+    row = SuiteRun.objects.create(
+        requested_by=owner,
+        host=host,
+        host_name=host.name,
+        chosen=data["part"] or {},
+        setups=_setups(data),
+        position=len(data["runs"]),
+        **{name: data[name] for name in ("suite", "preset", "title", "plan", "left_out", "status", "finished_at")}
+        | changed,
+    )
+    for case, run in enumerate(data["runs"]):
+        _run(row, case, run)
+    return row
+
+
+def _setups(data: dict[str, Any]) -> list[dict[str, Any]]:
+    """Those that took part, with what they were asked by."""
+    by_label = {setup.label: setup for setup in SUITES[data["suite"]].setups}
+    found: dict[str, dict[str, Any]] = {}
+    for run in data["runs"]:
+        for target in run["targets"]:
+            setup = by_label[target["label"]]
+            own = found.setdefault(setup.slug, {"slug": setup.slug, "label": setup.label, "protocols": []})
+            own["protocols"].append(run["parameters"]["arguments"].get("protocol", "h1"))
+    return [found[setup.slug] for setup in by_label.values() if setup.slug in found]
+
+
+def _run(row: SuiteRun, case: int, data: dict[str, Any]) -> None:
+    kept = ("title", "status", "reasons", "error", "started_at", "finished_at", "parameters", "fingerprint", "summary")
+    run = Run.objects.create(
+        suite_run=row, case=case, requested_by=row.requested_by, **{name: data[name] for name in kept}
+    )
+    slugs = {setup["label"]: setup["slug"] for setup in row.setups}
+    assert row.host
+    installs = {install.engine: install for install in row.host.installs.all()}
+    targets = {
+        target["position"]: RunTarget.objects.create(
+            run=run, setup=slugs[target["label"]], install=installs[target["engine"]], **target
+        )
+        for target in data["targets"]
+    }
+    Round.objects.bulk_create(
+        Round(
+            target=targets[item["target"]],
+            **{name: value for name, value in item.items() if name not in ("target", "warm_up")},
+        )
+        for item in data["rounds"]
+    )

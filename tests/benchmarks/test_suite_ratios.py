@@ -1,0 +1,58 @@
+"""What a suite's page says of its servers at its top: real differences, none shown, and what must not be believed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from panel.benchmarks.measured import Measured
+from panel.benchmarks.suite_ratios import glance
+from panel.benchmarks.suite_tables import Outcome, figure_cell
+from panel.benchmarks.suites import SUITES
+from panel.benchmarks.summary import summarize
+from tests.benchmarks.test_charts import measured
+
+SUITE = SUITES["small-static-files"]
+SETUPS = [SUITE.setup(slug) for slug in ("nginx", "gallop", "openlitespeed")]
+# Of rounds: in times the first server's.
+SPEEDS = {"nginx": (1.0, 1.0, 1.0), "gallop": (1.5, 1.49, 1.51), "OpenLiteSpeed": (0.9, 1.1, 1.02)}
+
+
+def outcome(status: str = "finished", rounds: int = 3, labels: int = 3) -> Outcome:
+    found: list[Measured] = []
+    for item in measured():
+        label = list(SPEEDS)[item.target]
+        if item.number <= rounds and item.target < labels and item.metrics:
+            speed = 1000 * SPEEDS[label][item.number - 1]
+            found.append(replace(item, label=label, metrics=replace(item.metrics, throughput_rps=speed)))
+    return Outcome(SUITE.full[0], status, summarize(found, {}), found)
+
+
+def test_each_case_says_what_differs_from_its_first_server() -> None:
+    table = glance(SETUPS, [outcome()])
+    assert table is not None
+    assert table.head == ["Case", "nginx", "gallop", "OpenLiteSpeed"]
+    (case, first, faster, same) = table.rows[0]
+    assert (case.text, case.link) == (SUITE.full[0].title, f"#part-{SUITE.full[0].source}")
+    assert (first.text, first.detail) == ("1", "compared with")
+    assert faster.text == "1.50 times" and faster.detail.startswith("1.4") and faster.value == pytest.approx(1.5)
+    assert same.text == "no difference shown" and " to " in same.detail
+    assert "sure." in table.note
+
+
+def test_what_must_not_be_believed_says_so_and_what_is_not_known_is_not_made_up() -> None:
+    invalid = glance(SETUPS, [outcome("invalid")])
+    assert invalid is not None and invalid.rows[0][2].detail.endswith(", invalid")
+    few = glance(SETUPS, [outcome(rounds=2)])
+    assert few is not None and (few.rows[0][2].text, few.rows[0][2].detail) == ("–", "too few rounds")
+    two = glance(SETUPS, [outcome(labels=2)])
+    assert two is not None and two.rows[0][3].text == "–"
+    assert glance(SETUPS, [outcome(labels=1), Outcome(SUITE.full[1], "failed")]) is None
+
+
+def test_rounds_that_read_alike_are_not_followed_by_an_interval() -> None:
+    figures = {"availability_percent": {"value": 100.0, "low": 100.0, "high": 100.0}}
+    assert figure_cell("availability_percent", figures, unit=True).detail == ""
+    figures["availability_percent"]["low"] = 99.2
+    assert figure_cell("availability_percent", figures, unit=True).detail == "99.200 to 100 %"
