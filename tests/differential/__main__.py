@@ -1,8 +1,8 @@
-"""`python -m tests.differential [--configurations N] [--requests N] [--chance N]`: gallop beside the real nginx.
+"""`python -m tests.differential [--of KIND] [--configurations N] [--requests N] [--chance N]`: gallop beside nginx.
 
 Each configuration holds several server blocks and is asked that many requests. Prints every difference that no rule
-explains and ends with 1 when there is one. DIFFERENTIAL_NGINX names another nginx than the system's; `--write` puts the
-figures into docs/results/differential.md.
+explains and ends with 1 when there is one. DIFFERENTIAL_NGINX names another nginx than the system's. Kinds: sites
+(everything), levels (what a level takes over from the one around it), variables (every variable).
 """
 
 from __future__ import annotations
@@ -12,22 +12,43 @@ import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
+from tests.differential import levels, variables
 from tests.differential.compare import Outcome, compared
+from tests.differential.configs import Place, configuration
 from tests.differential.logs import with_logs
-from tests.differential.requests import requests
+from tests.differential.requests import Sent, requests
 from tests.differential.servers import Refused, application, ask, both, nginx_version, wait_until_answered, write_files
 
 SITES = 8  # server blocks in a configuration
 
 
-def one(root: Path, backend: int, chance: int, count: int) -> Outcome:
+@dataclass(frozen=True)
+class Kind:
+    """What makes a configuration, and so many requests for it."""
+
+    configuration: Callable[[Random, Place], str]
+    requests: Callable[[Random, int], Iterator[Sent]]
+
+
+KINDS = {
+    "sites": Kind(
+        lambda chance, place: configuration(chance, place, SITES), lambda chance, count: requests(chance, SITES, count)
+    ),
+    "levels": Kind(levels.levels, levels.asked),
+    "variables": Kind(variables.shown, variables.asked),
+}
+
+
+def one(root: Path, backend: int, chance: int, count: int, kind: str) -> Outcome:
     """One configuration, `count` requests; `chance` alone says what they are."""
     random = Random(chance)
-    with both(root, random, backend, SITES) as where:
-        pairs = list(ask(where, list(requests(random, SITES, count))))
+    with both(root, backend, lambda place: KINDS[kind].configuration(random, place)) as where:
+        pairs = list(ask(where, list(KINDS[kind].requests(random, count))))
         for each in where:
             wait_until_answered(each)  # what came before is logged by then
     # Both have ended: every line is written.
@@ -36,7 +57,9 @@ def one(root: Path, backend: int, chance: int, count: int) -> Outcome:
     return found
 
 
-def run(first: int, configurations: int, count: int, *, tell: bool = False, keep: bool = False) -> Outcome:
+def run(
+    first: int, configurations: int, count: int, *, kind: str = "sites", tell: bool = False, keep: bool = False
+) -> Outcome:
     """`configurations` of them, from the number `first` on. `keep`: the last one's folder stays and is named."""
     root = Path(tempfile.mkdtemp(prefix="pd-"))
     root.chmod(0o755)
@@ -45,7 +68,7 @@ def run(first: int, configurations: int, count: int, *, tell: bool = False, keep
         write_files(root / "www")
         with application(root) as backend:
             for number in range(first, first + configurations):
-                found = _tried(root, backend, number, count)
+                found = _tried(root, backend, number, count, kind)
                 whole.add(found)
                 if tell:
                     _tell(number, whole, found)
@@ -57,9 +80,9 @@ def run(first: int, configurations: int, count: int, *, tell: bool = False, keep
     return whole
 
 
-def _tried(root: Path, backend: int, number: int, count: int) -> Outcome:
+def _tried(root: Path, backend: int, number: int, count: int, kind: str) -> Outcome:
     try:
-        return one(root, backend, number, count)
+        return one(root, backend, number, count, kind)
     except Refused as why:
         return Outcome(unexplained=[f"configuration {number} is refused: {why}"])
 
@@ -73,13 +96,15 @@ def _tell(number: int, whole: Outcome, found: Outcome) -> None:
 
 def main(given: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.differential")
+    parser.add_argument("--of", choices=sorted(KINDS), default="sites", dest="kind")
     parser.add_argument("--configurations", type=int, default=100)
     parser.add_argument("--requests", type=int, default=1000, help="to each configuration")
     parser.add_argument("--chance", type=int, default=1, help="the first configuration's number")
     parser.add_argument("--keep", action="store_true", help="leave the last configuration and its logs where they are")
     options = parser.parse_args(given)
     began = time.monotonic()
-    whole = run(options.chance, options.configurations, options.requests, tell=True, keep=options.keep)
+    count = (options.chance, options.configurations, options.requests)
+    whole = run(*count, kind=options.kind, tell=True, keep=options.keep)
     for name, times in whole.known.most_common():
         print(f"    {times:6} {name}")
     print(f"    statuses: {dict(sorted(whole.statuses.items()))}")

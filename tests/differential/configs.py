@@ -14,6 +14,7 @@ from random import Random
 from tests.differential import pieces
 
 Maker = Callable[["Site"], list[str]]
+MAKES_SUBREQUESTS = ("mirror /", "auth_request /", "_body /", "ssi on")
 
 FIELDS = (
     'add_header X-Seen "$uri|$args|$v|$w|$1|$2|$host|$server_name|$request_uri|$request_method|$is_args|$document_uri|'
@@ -105,6 +106,9 @@ def _server(site: Site) -> str:
     if any("ssi on" in line for line in lines):
         # Pages of both get what is added in the middle of what is included.
         lines = [line for line in lines if "addition_types" not in line and "_before_body" not in line]
+    if any(word in line for word in MAKES_SUBREQUESTS for line in lines):
+        # These end a subrequest; in nginx the whole connection.
+        lines = [re.sub(r"\breturn (408|444|499);", "return 410;", line).replace("=444", "=404") for line in lines]
     return "server {\n" + "\n".join(_indented(lines)) + "\n}"
 
 
@@ -191,6 +195,8 @@ def _returns(site: Site) -> list[str]:
 def _rewrites(site: Site) -> list[str]:
     count = site.chance.randrange(1, 4)
     lines = [pieces.pick(site.chance, pieces.REWRITES) for _ in range(count)]
+    if lines.count("rewrite_log on;") > 1:  # which may stand once
+        lines = [*dict.fromkeys(lines)]
     return lines + site.seldom(*pieces.RETURNS, of=3)
 
 

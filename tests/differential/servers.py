@@ -8,17 +8,16 @@ import select
 import shutil
 import socket
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from random import Random
 from typing import NamedTuple
 
 from tests.conformance.wire import Answer, Broken, Connection, parsed
 from tests.differential import pieces
-from tests.differential.configs import Place, configuration
+from tests.differential.configs import Place
 from tests.differential.requests import Sent
 from tests.support.gallop import GallopInstance
 from tests.support.nginx import NginxInstance
@@ -107,6 +106,11 @@ def nginx_version() -> str:
     return done.stderr.partition("nginx/")[2].split()[0]
 
 
+def is_old() -> bool:
+    """Whether nginx is a release before the one that gallop follows."""
+    return tuple(map(int, nginx_version().split("."))) < (1, 31)
+
+
 def write_files(www: Path) -> None:
     """The site's files, all of one age."""
     for name, text in pieces.FILES.items():
@@ -134,14 +138,14 @@ def application(root: Path) -> Iterator[int]:
 
 
 @contextmanager
-def both(root: Path, chance: Random, backend: int, sites: int) -> Iterator[list[Address]]:
-    """Where nginx and gallop serve the generated configuration: on one port, which redirects name.
+def both(root: Path, backend: int, make: Callable[[Place], str]) -> Iterator[list[Address]]:
+    """Where nginx and gallop serve the configuration that is made: on one port, which redirects name.
 
     Raises Refused when only one of them takes it, or when none does: the generator means to make what is valid.
     """
     port, behind = free_port(), free_port()
     place = Place(port, behind, backend, str(root / "www"))
-    text = configuration(chance, place, sites)
+    text = make(place)
     servers: list[tuple[NginxInstance, Address]] = []
     for address, server in (
         ("127.0.0.1", NginxInstance(root / "nginx")),

@@ -26,6 +26,12 @@ def test_generated_configurations_are_answered_as_nginx_answers_them() -> None:
     assert len(whole.statuses) > 10, "the requests reach many kinds of answers"
 
 
+def test_levels_take_over_what_they_do_in_nginx() -> None:
+    whole = run(1, 2, 120, kind="levels")
+    assert not whole.unexplained, "\n".join(whole.unexplained[:20])
+    assert whole.compared == 240
+
+
 def test_a_number_makes_the_same_configuration_and_requests_again() -> None:
     def made(number: int) -> tuple[str, list[Sent]]:
         chance = Random(number)
@@ -110,6 +116,12 @@ ONLY_THEIR_OWN = [
         Answer(200, {}, b"x len=0/ body=\n"),
         Answer(200, {}, b"x len=/ body=\n"),
         Answer(200, {}, b"y len=/ body=\n"),
+    ),
+    (
+        GET,
+        Answer(200, {"content-length": "12"}, b"stubbe|b|bad"),
+        Answer(200, {"content-length": "13"}, b"stubbed|b|bad"),
+        Answer(200, {"content-length": "13"}, b"stubbed|b|sad"),
     ),
     (
         GET,

@@ -1,0 +1,120 @@
+"""Differences between releases of nginx before 1.31 and the one that gallop follows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+from tests.conformance.wire import Answer
+from tests.differential.changes import changed, logged
+from tests.differential.servers import Pair, is_old
+
+_UPSTREAM_SIZE = re.compile(r"\|((?:\d{3}|-)\|(?:[A-Z]+|-))\|\d+\|")
+
+
+def _first_only(values: list[str]) -> Callable[[str], str]:
+    joined, first = (f"|{value}|" for value in (", ".join(values), values[0]))
+    return lambda text: text.replace(joined, first)
+
+
+def _old_doubled(pair: Pair) -> Pair:
+    """Of a field that comes twice the variable had the first one's value."""
+    if not is_old():
+        return pair
+    lines = [
+        line.split(b": ", 1) for line in pair.sent.data.partition(b"\r\n\r\n")[0].split(b"\r\n")[1:] if b": " in line
+    ]
+    nginx, gallop = pair.nginx, pair.gallop
+    for name in {name for name, _ in lines}:
+        values = [value.strip(b" \t").decode("latin-1") for other, value in lines if other == name]
+        if len(values) > 1:
+            if nginx.status == gallop.status == 400:
+                # It was malformed, before it could be too large.
+                return replace(pair, nginx=pair.gallop)
+            nginx, gallop = (changed(answer, _first_only(values)) for answer in (nginx, gallop))
+            if name.lower() == b"user-agent":
+                nginx, gallop = (_without_padding(answer) for answer in (nginx, gallop))
+    return replace(pair, nginx=nginx, gallop=gallop)
+
+
+def _without_padding(answer: Answer) -> Answer:
+    """Which browsers get is looked up by what they are called."""
+    body = answer.body.replace(b"<!-- a padding to disable MSIE and Chrome friendly error page -->\r\n", b"")
+    return Answer(answer.status, {**answer.headers, "content-length": ""}, body)
+
+
+def _old_upstream(pair: Pair) -> Pair:
+    """HTTP/1.1 became the version towards upstreams, and Connection: close left the requests."""
+    if not is_old():
+        return pair
+    nginx, gallop = (
+        logged(_without_version(answer), lambda line: _UPSTREAM_SIZE.sub(r"|\1|", line))
+        for answer in (pair.nginx, pair.gallop)
+    )
+    if nginx.status == gallop.status == 416:
+        nginx, gallop = (
+            changed(answer, lambda value: re.sub(r"bytes \*/\d+$", "", value)) for answer in (nginx, gallop)
+        )
+    if pair.sent.method == "HEAD" or nginx.body != pair.nginx.body:
+        gallop.headers["content-length"] = nginx.headers["content-length"] = ""
+    return Pair(pair.sent, nginx, gallop)
+
+
+def _without_version(answer: Answer) -> Answer:
+    body = answer.body.replace(b" HTTP/1.0 host=", b" HTTP/1.1 host=").replace(b"conn=close ", b"conn= ")
+    return Answer(answer.status, dict(answer.headers), body)
+
+
+def _old_head(pair: Pair) -> Pair:
+    """Hosts are looked at more closely since; CONNECT is not allowed, where it was malformed."""
+    if pair.sent.method == "CONNECT" and pair.nginx.status == 400 and pair.gallop.status == 405 and is_old():
+        return replace(pair, nginx=pair.gallop)
+    odd = pair.sent.method == "CONNECT" or re.search(
+        rb"\nHost: (?:[^\r]*:[0-9]*[^0-9\r][^\r]*|\[[^\]\r]*|[^\r]*[@,/*\x80-\xff][^\r]*)\r", pair.sent.data
+    )
+    return replace(pair, nginx=pair.gallop) if odd and pair.gallop.status == 400 and is_old() else pair
+
+
+def _old_bracket(pair: Pair) -> Pair:
+    """Addresses in brackets without a port were none."""
+    if not is_old() or b": [::1]\r\n" not in pair.sent.data:
+        return pair
+    known = "::1" in str(pair.gallop.headers) and "::1" not in str(pair.nginx.headers)
+    return replace(pair, nginx=pair.gallop) if known else pair
+
+
+def _old_ranges(pair: Pair) -> Pair:
+    headers = pair.gallop.headers
+    if not is_old() or headers.get("content-encoding") != "gzip" or "accept-ranges" in pair.nginx.headers:
+        return pair
+    without = {name: value for name, value in headers.items() if name != "accept-ranges"}
+    return replace(pair, gallop=Answer(pair.gallop.status, without, pair.gallop.body))
+
+
+def _old_escapes(pair: Pair) -> Pair:
+    """What a request line is not to have went on to an upstream as it came."""
+    if not is_old() or not re.search(rb'["<>\\^`{|}]', pair.nginx.body):
+        return pair
+    body = re.sub(rb"%(22|3C|3E|5C|5E|60|7B|7C|7D)", lambda found: bytes.fromhex(found[1].decode()), pair.gallop.body)
+    return replace(pair, gallop=Answer(pair.gallop.status, {**pair.gallop.headers}, body))
+
+
+def _old_host(pair: Pair) -> Pair:
+    """A request to an upstream that is set to have no Host had none."""
+    if not is_old() or b" host= " not in pair.nginx.body:
+        return pair
+    body = re.sub(rb" host=[\w.:]+ ", b" host= ", pair.gallop.body)
+    return replace(pair, gallop=Answer(pair.gallop.status, {**pair.gallop.headers}, body))
+
+
+# Each makes of a pair what it would be without that difference.
+OLDER: dict[str, Callable[[Pair], Pair]] = {
+    "an older nginx: a request without Host to an upstream": _old_host,
+    "an older nginx: characters in the path to an upstream": _old_escapes,
+    "an older nginx: version towards upstreams": _old_upstream,
+    "an older nginx: hosts and CONNECT": _old_head,
+    "an older nginx: addresses in brackets": _old_bracket,
+    "an older nginx: a field that comes twice": _old_doubled,
+    "an older nginx: ranges of files that lie there compressed": _old_ranges,
+}
