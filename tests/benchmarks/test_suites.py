@@ -178,7 +178,7 @@ def test_a_part_of_a_suite_is_chosen_and_says_so(operator: User, servers: Host) 
     start = reverse("benchmarks:suite-start", args=["http3-2019"])
     wanted = {"cases": ["small-multiplexed", "file-10mb"], "protocols": ["h3"], "setups": ["gallop", "nginx"]}
     buttons = text(client, reverse("benchmarks:suite-expected", args=["http3-2019"]) + "?" + urlencode(wanted, True))
-    assert "6 cases, about " in buttons and "There is no case “file-10mb” in this preset" in buttons
+    assert "6 cases, about " in buttons and "There is no case “One file of 10 MB” (file-10mb) in this preset" in buttons
     assert client.post(start, {"host": servers.name, "preset": "full", **wanted}).status_code == 302
     row = SuiteRun.objects.get()
     slugs = [case["slug"] for case in row.plan]

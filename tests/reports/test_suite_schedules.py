@@ -91,7 +91,7 @@ def test_what_a_preset_has_not_is_refused_at_its_field(client: Client, form: dic
     wrong = form | {"suite": "http3-2019", "cases": ["file-1gb"]}
     answer = client.post(NEW, wrong)
     page = answer.content.decode()
-    assert answer.status_code == 422 and "There is no case “file-1gb” in this preset" in page
+    assert answer.status_code == 422 and "There is no case “One file of 1 GB” (file-1gb) in this preset" in page
     assert 'aria-invalid="true"' in page and not Schedule.objects.exists()
     assert client.post(NEW, wrong | {"preset": "full"}).status_code == 302
     unknown = client.post(NEW, form | {"setups": ["caddy"]}).content.decode()

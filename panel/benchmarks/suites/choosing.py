@@ -63,7 +63,7 @@ class Choice:
         for a name that the preset has not, for paths that cannot be asked for and for a link that cannot be made."""
         application = self._application(suite)
         links.check_carrier(self.link)
-        cases = self._picked(suite.cases(preset))
+        cases = self._picked(suite, suite.cases(preset))
         if self.network is not None:
             cases = links.over(self.network, cases)
         if self.paths and not any(case.browses for case in cases):
@@ -83,11 +83,12 @@ class Choice:
             raise ApplicationError(f"The suite has no application “{self.application}”; {there}.", field="application")
         return found
 
-    def _picked(self, cases: tuple[Case, ...]) -> tuple[Case, ...]:
+    def _picked(self, suite: Suite, cases: tuple[Case, ...]) -> tuple[Case, ...]:
         for name in self.cases:
             if not any(name in _names(case) for case in cases):
-                known = ", ".join(dict.fromkeys(case.source for case in cases))
-                raise ApplicationError(f"There is no case “{name}” in this preset; there are {known}.", field="cases")
+                known = ", ".join(dict.fromkeys(_called(suite, case.source) for case in cases))
+                words = f"There is no case {_called(suite, name)} in this preset; there are {known}."
+                raise ApplicationError(words, field="cases")
         for name in self.protocols:
             if not any(case.protocol == name for case in cases):
                 known = ", ".join(protocols(cases))
@@ -171,6 +172,12 @@ def title(suite: Suite, name: str) -> str:
         return case.group
     # A row of a published table is several cases, one for each protocol.
     return case.title if name == case.slug else case.title.removesuffix(f", {PROTOCOLS[case.protocol]}")
+
+
+def _called(suite: Suite, name: str) -> str:
+    """As people call it, and as programs do."""
+    words = title(suite, name)
+    return f"“{name}”" if words == name else f"“{words}” ({name})"
 
 
 def protocols(cases: Iterable[Case]) -> list[str]:
