@@ -21,11 +21,13 @@ LOAD_TOOLS = ("ab", "h2load", "wrk", "siege")
 def run(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, Any]:
     """{"hostname", "kernel", "machine", "os": {"id", "version", "name"}, "cpus", "cpu_model", "memory_bytes",
     "python", "uid", "home", "gallop_base", "systemd", "namespaces", "netem", "tools": {name: path}, "lsphp": path,
-    "applications": {name: version, "" when anything of it is missing}, "engines": [...]}.
+    "applications": {name: version, "" when anything of it is missing}, "default_servers": [...], "engines": [...]}.
 
-    "engines" is what detect.engines gives. "netem" is {"can", "why"}: whether the kernel can shape a link by `tc
-    netem`, and why not.
+    "engines" is what detect.engines gives, "default_servers" what defaults.default_servers does. "netem" is {"can",
+    "why"}: whether the kernel can shape a link by `tc netem`, and why not.
     "gallop_base" is where gallop is to live, "" for the usual places: the account's PADDOCK_GALLOP_BASE."""
+    from agents.host import defaults
+
     engines = detect.engines()
     return {
         "hostname": platform.node(),
@@ -45,6 +47,7 @@ def run(args: dict[str, Any], emit: Emit, cancelled: lean.Event) -> dict[str, An
         "tools": {name: path for name, path in ((name, commands.find(name)) for name in LOAD_TOOLS) if path},
         "applications": {"wordpress": applications.version()},
         "lsphp": detect.lsphp(engines),
+        "default_servers": defaults.default_servers(engines),
         "engines": engines,
     }
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
+from django.core.exceptions import ValidationError
+
 from panel.accounts.models import User
 from panel.accounts.permissions import Action, require
 from panel.core.errors import ApplicationError
 from panel.hosts.models import EngineInstall
 from panel.rendering.lint import Finding, Socket, findings
-from panel.websites import freeze
+from panel.websites import freeze, lines
 from panel.websites.models import Listen, Site
 from panel.websites.services import site_define, site_export
 
@@ -23,10 +27,29 @@ def site_findings(site: Site, install: EngineInstall | None = None) -> list[Find
 
 
 def _defaults(site: Site, install: EngineInstall) -> set[Socket]:
-    """Where another enabled site of the server is the default server already, or another block of this one."""
+    """Where another enabled site of the server is the default server already, another block of this one, or what a
+    file of the host's own says, as Debian's nginx comes with: a second one would be refused."""
     rows = Listen.objects.filter(default_server=True, block__site__install=install, block__site__enabled=True)
     own = Listen.objects.filter(default_server=True, block__site=site)
-    return set((rows | own).order_by().values_list("address", "port"))
+    return set((rows | own).order_by().values_list("address", "port")) | _of_the_host(install)
+
+
+def _of_the_host(install: EngineInstall) -> set[Socket]:
+    """As the last check of the host found them."""
+    found = set()
+    for item in install.host.facts.get("default_servers", []):
+        if item["main_config"] == install.paths.get("main_config"):
+            with suppress(ValidationError):  # a socket in the file system
+                listen = lines.listens_from_text(
+                    item["listen"] if ":" in item["listen"] else _with_port(item["listen"])
+                )
+                found |= {(row["address"], row["port"]) for row in listen}
+    return found
+
+
+def _with_port(place: str) -> str:
+    """A listen of nginx that names only one of both: a port, or an address, which is then port 80's."""
+    return place if place.isdecimal() else f"{place}:80"
 
 
 def finding_mend(

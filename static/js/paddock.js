@@ -52,7 +52,12 @@
   document.addEventListener("click", async (event) => {
     const button = event.target.closest("[data-copy]");
     if (!button) return;
-    await navigator.clipboard.writeText(button.dataset.copy || $(button.dataset.copyFrom).textContent);
+    const text = (button.dataset.copy || $(button.dataset.copyFrom).textContent).trim();
+    if (!navigator.clipboard) { // over plain HTTP browsers offer none: the text is selected, to be copied by hand
+      window.getSelection().selectAllChildren($(button.dataset.copyFrom || "[data-copy]"));
+      return;
+    }
+    await navigator.clipboard.writeText(text);
     const label = $("span", button) || button;
     const before = label.textContent;
     label.textContent = button.dataset.copied;

@@ -13,7 +13,7 @@ from panel.hosts.models import EngineInstall
 from panel.websites import services
 from panel.websites.models import Certificate, PhpPool, Site, Upstream
 from tests.pages.conftest import shop_definition
-from tests.support.cast import Cast
+from tests.support.cast import Cast, signed_in
 
 pytestmark = pytest.mark.any_database
 
@@ -238,3 +238,12 @@ def test_a_clone_gets_its_server_and_port_in_one_step(owner: Client, people: Cas
     done = owner.post("/sites/shop/clone/", given | {"domains": "two.example", "port": "8099"})
     assert done.status_code == 302, done.content.decode()
     assert Site.objects.get(name="shop-2").install == people.apache
+
+
+def test_what_is_missing_leads_only_those_to_the_editor_who_may_use_it(people: Cast, shop: Site) -> None:
+    block = shop.blocks.get()
+    services.block_update(actor=people.owner, block=block, listens=[{"port": 443, "tls": True}])
+    editor = f'href="/sites/shop/blocks/{block.pk}/"'
+    assert editor in text_of(signed_in(people.owner).get("/sites/shop/"))
+    page = text_of(signed_in(people.viewer).get("/sites/shop/"))
+    assert "Before it can be deployed" in page and editor not in page

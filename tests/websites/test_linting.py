@@ -10,6 +10,7 @@ from django.core.exceptions import PermissionDenied
 from django.test import Client
 
 from panel.core.errors import ApplicationError
+from panel.hosts.models import Host
 from panel.rendering.lint import Finding
 from panel.websites import linting
 from panel.websites.models import RawSnippet, Site
@@ -271,3 +272,22 @@ def test_over_the_api(people: Cast) -> None:
     assert owner.post("sites/shop/mend/", wanted).status_code == 200
     assert owner.get("sites/shop/findings/").json() == []
     assert owner.post("sites/shop/mend/", wanted).status_code == 422
+
+
+def test_a_default_server_of_the_hosts_own_files_is_no_missing_one(people: Cast) -> None:
+    """Debian's nginx brings one along; making a site a second one would be refused."""
+    shop = site(people, listens=[{"port": 80}, {"port": 80, "address": "::"}, {"port": 8080}])
+    assert [code for code, _where in codes(linting.site_findings(shop))] == ["no-default-server"] * 3
+    main = people.nginx.paths["main_config"]
+    found = [{"main_config": main, "path": "/etc/nginx/sites-enabled/default", "listen": "80"}]
+    found += [{**found[0], "listen": "[::]:80"}, {**found[0], "listen": "unix:/run/nginx.sock"}]
+    found.append({**found[0], "listen": "8080", "main_config": "/opt/other/nginx.conf"})
+    Host.objects.filter(pk=people.nginx.host_id).update(facts={"default_servers": found})
+    assert [finding.where for finding in linting.site_findings(Site.objects.get())] == ["blocks/0/listens/2"]
+
+
+def test_a_missing_default_server_is_said_once_of_a_port(people: Cast) -> None:
+    data = site_export(site(people, listens=[{"port": 80}]))
+    data["blocks"].append(block(listens=[{"port": 80}], names=["www.shop.example"]))
+    shop = site_define(actor=people.admin, data=data, site=Site.objects.get())
+    assert [finding.where for finding in linting.site_findings(shop)] == ["blocks/0/listens/0"]

@@ -19,9 +19,11 @@ def findings(spec: SiteSpec, install: InstallSpec, defaults: Collection[Socket] 
     """In the order of their places. `defaults` are the (address, port) that other sites of the server are the default
     server of."""
     found: list[Finding] = []
+    known = set(defaults)
     for number, block in enumerate(spec.blocks):
         where = f"blocks/{number}"
-        found += model.of_block(block, where, defaults)
+        found += model.of_block(block, where, known)
+        known |= {(listen.address, listen.port) for listen in block.listens}  # said once of a socket
         found += rewrites.of(block, block, where)
         found += expressions.of_block(block, where)
         found += raw.of_block(block, where, install.engine)
