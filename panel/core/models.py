@@ -22,6 +22,10 @@ def _faults(check: Callable[[], None], found: words.Found) -> words.Found:
     return found
 
 
+def _is_stored(row: models.Model | None) -> bool:
+    return row is not None and row.pk is not None and not row._state.adding
+
+
 def version_bump(instance: BaseModel, expected: int | None) -> None:
     """Counts one change; with `expected`, only if nobody made another since. Conflict otherwise."""
     rows = type(instance)._base_manager.filter(pk=instance.pk)
@@ -43,8 +47,14 @@ class CheckedModel(models.Model):
         abstract = True
 
     def clean_fields(self, exclude: Collection[str] | None = None) -> None:
+        """A row that was given as an object is not looked for again: a query for each key of each row."""
+        given = {
+            field.name
+            for field in self._meta.concrete_fields
+            if isinstance(field, models.ForeignKey) and _is_stored(field.get_cached_value(self, default=None))
+        }
         try:
-            super().clean_fields(exclude=exclude)
+            super().clean_fields(exclude=given.union(exclude or ()))
         except ValidationError as error:
             raise ValidationError(words.of_fields(self, error.error_dict)) from error
 
@@ -65,11 +75,19 @@ class CheckedModel(models.Model):
         validate_unique: bool = True,
         validate_constraints: bool = True,
     ) -> None:
+        """As Django's, which would look at every field once more: a query for each key that leads to another row."""
+        excluded = set(exclude or ())
         try:
-            self.clean_fields(exclude=set(exclude or ()))
+            self.clean_fields(exclude=excluded)
         except ValidationError as error:
-            raise self._with_the_rest(error.error_dict, set(exclude or ()), validate_unique) from error
-        super().full_clean(exclude, validate_unique, validate_constraints)
+            raise self._with_the_rest(error.error_dict, excluded, validate_unique) from error
+        found = _faults(self.clean, {})
+        if validate_unique:
+            found = _faults(lambda: self.validate_unique(exclude=excluded | set(found)), found)
+        if validate_constraints:
+            found = _faults(lambda: self.validate_constraints(exclude=excluded | set(found)), found)
+        if found:
+            raise ValidationError(found)
 
     def _with_the_rest(self, found: words.Found, exclude: set[str], unique: bool) -> ValidationError:
         """What is wrong with fields, together with what else can be said of those that are right."""
