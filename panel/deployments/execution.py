@@ -107,6 +107,7 @@ class _Batch:
 
     def run(self, rows: Sequence[Deployment]) -> None:
         """Each of `rows` ends, or is released."""
+        host_agent.connect_soon(row.host for row in rows)  # while their requests are made
         jobs = self._prepared(rows)
         jobs = self._begun(jobs)
         if not jobs:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from agents import protocol
-from panel.hosts.models import EngineInstall, Host
+from panel.hosts.models import EngineInstall, Host, HostStatus
 from panel.hosts.targets import engine_control, target_for
 from panel.remote import pool
 from panel.remote.client import Asked, Heard
@@ -18,6 +19,7 @@ ASK_TIMEOUT_S = 20.0
 ANSWERS_TIMEOUT_S = 120.0
 # How long a page waits for a host to say what lies there, before it shows the plan without that.
 LOOK_TIMEOUT_S = 8.0
+CONNECTED_SOON = 64  # hosts; each has a thread until it is reached
 
 OnEvent = Callable[[dict[str, Any]], None]
 
@@ -40,6 +42,13 @@ def _call(host: Host, operation: str, args: dict[str, Any], timeout_s: float, on
 def is_ready(host: Host) -> bool:
     """Whether it can be asked without waiting for a connection. Conflict as in target_for."""
     return pool.is_ready(target_for(host))
+
+
+def connect_soon(hosts: Iterable[Host]) -> None:
+    """Begins to connect to the first of those that are about to be asked, so that they are reached while other work is
+    done."""
+    ready = dict.fromkeys(target_for(host) for host in hosts if host.status == HostStatus.READY)
+    pool.prepare(islice(ready, CONNECTED_SOON))
 
 
 def apply(host: Host, request: protocol.ApplyRequest, on_event: OnEvent) -> protocol.ApplyResult:

@@ -18,6 +18,7 @@ from panel.accounts.permissions import Action, require_each
 from panel.audit.services import audit_record_all
 from panel.core.errors import ApplicationError
 from panel.core.inserting import rows_insert
+from panel.deployments import host_agent
 from panel.deployments.changes import Change
 from panel.deployments.confirming import (
     ACTIVE,
@@ -169,6 +170,7 @@ def hosts_plan(*, actor: User, hosts: Iterable[Host]) -> list[Deployment]:
 def _deploy_changes(actor: User, sites: Sequence[Site]) -> list[tuple[Host, Change]]:
     inputs = Inputs(site.pk for site in sites)
     placed = [(site, site.install) for site in _check_sites(actor, sites) if site.install]
+    host_agent.connect_soon(install.host for _, install in placed)  # while they are frozen and rendered
     live, resting = live_revisions(sites, [install for _, install in placed]), resting_revisions(sites)
     frozen = frozen_now(placed)
     new = revisions_keep(actor=actor, sites=frozen)

@@ -12,8 +12,8 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -65,6 +65,7 @@ class _Entry:
     connecting: threading.Lock = field(default_factory=threading.Lock)
     client: AgentClient | None = None
     borrowed: int = 0
+    failed: tuple[float, RemoteError] | None = None  # when the last attempt to connect did, and how
 
 
 class Pool:
@@ -80,9 +81,10 @@ class Pool:
     @contextmanager
     def session(self, target: Target) -> Iterator[Session]:
         """Borrows the connection to `target`, which is made when there is none. Raises RemoteError."""
+        asked_at = time.monotonic()
         entry = self._entry(target)
         try:
-            yield Session(self._client(target, entry))
+            yield Session(self._client(target, entry, asked_at))
         finally:
             with self._lock:
                 entry.borrowed -= 1
@@ -93,6 +95,17 @@ class Pool:
             entry = self._entries.get(target) if self._owner == os.getpid() else None
         client = entry.client if entry is not None else None
         return client is not None and client.is_open and _is_fresh(client)
+
+    def prepare(self, targets: Iterable[Target]) -> None:
+        """Begins to connect to those that are not connected, and waits for none. What goes wrong is told to whoever
+        opens a session meanwhile."""
+        for target in targets:
+            if not self.is_ready(target):
+                threading.Thread(target=self._connect_only, args=(target,), name="connecting", daemon=True).start()
+
+    def _connect_only(self, target: Target) -> None:
+        with suppress(RemoteError), self.session(target):
+            pass
 
     def forget(self, name: str) -> None:
         """Closes whatever is open to the host of that name (its address, key or secret changed)."""
@@ -121,14 +134,20 @@ class Pool:
                 self._sweeper.start()
             return entry
 
-    def _client(self, target: Target, entry: _Entry) -> AgentClient:
+    def _client(self, target: Target, entry: _Entry, asked_at: float) -> AgentClient:
         with entry.connecting:
+            if entry.failed and entry.failed[0] > asked_at:  # that attempt was waited for: one more would end alike
+                raise entry.failed[1]
             client = entry.client
             if client is not None and not self._is_usable(client):
                 client.close()
                 client = None
             if client is None:
-                client = entry.client = AgentClient(target.name, self._connect(target))
+                try:
+                    client = entry.client = AgentClient(target.name, self._connect(target))
+                except RemoteError as error:
+                    entry.failed = time.monotonic(), error
+                    raise
             return client
 
     @staticmethod
@@ -170,5 +189,6 @@ def _is_fresh(client: AgentClient) -> bool:
 _pool = Pool()
 session = _pool.session
 is_ready = _pool.is_ready
+prepare = _pool.prepare
 forget = _pool.forget
 close = _pool.close

@@ -12,10 +12,12 @@ from pathlib import Path
 import pytest
 
 from panel.remote import bundle
-from panel.remote.errors import CallTimeout, ConnectionLost, OperationRefused, RemoteError
+from panel.remote.errors import CallTimeout, ConnectionLost, HostUnreachable, OperationRefused, RemoteError
+from panel.remote.links import Link
 from panel.remote.pool import Pool
 from panel.remote.target import Target
 from tests.support.sshd import SshServer
+from tests.support.waiting import eventually
 
 
 @pytest.mark.parametrize("which", ["target", "local"])
@@ -134,6 +136,45 @@ def test_a_host_that_does_not_answer_is_named_with_its_endpoint(pool: Pool, targ
     assert unreachable.value.code == "host_unreachable"
     assert f"127.0.0.1:{sshd.port}" in unreachable.value.message
     assert unreachable.value.retry
+
+
+def test_a_connection_that_was_begun_before_is_the_one_that_is_used(pool: Pool, target: Target) -> None:
+    pool.prepare([target])
+    with pool.session(target) as agent:
+        pid = agent.identity["pid"]
+    pool.prepare([target])
+    assert pool.is_ready(target)
+    with pool.session(target) as agent:
+        assert agent.identity["pid"] == pid
+
+
+def test_who_waits_for_a_connection_that_fails_is_told_and_tries_no_second_one(local: Target) -> None:
+    """A host that swallows packets would else be waited for twice as long; whoever comes later tries again."""
+    attempts, goes_on = [], threading.Event()
+
+    def connect(target: Target) -> Link:
+        attempts.append(target)
+        assert goes_on.wait(60)
+        raise HostUnreachable(target.name, "203.0.113.1:22", "it does not answer")
+
+    pool = Pool(connect)
+    pool.prepare([local])
+    assert eventually(lambda: len(attempts) == 1)
+    told: list[HostUnreachable] = []
+
+    def wait() -> None:
+        with pytest.raises(HostUnreachable) as raised, pool.session(local):
+            pass
+        told.append(raised.value)
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    assert eventually(lambda: pool._entries[local].borrowed == 2)
+    goes_on.set()
+    waiting.join()
+    assert len(told) == len(attempts) == 1
+    wait()
+    assert len(attempts) == 2
 
 
 def test_idle_connections_are_closed_and_their_agents_end(pool: Pool, local: Target) -> None:
