@@ -1,8 +1,8 @@
 """gallop-load beside h2load: the same load on the same nginx, in turns, by HTTP/1.1 and HTTP/2, in clear and over TLS.
 
 What makes them comparable is that neither is the bottleneck: a link of given bandwidth and delay is (native/netem), so
-that both must come to what the link allows. A tool that used more than 90 % of a CPU in a case is named: its figures
-there are its own speed. Needs root.
+that both must come to what the link allows. Two connections do not fill it with files of 1 MB, eight do. A tool that
+used more than 90 % of a CPU in a case is named: its figures there are its own speed. Needs root.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ CASES = (
     Case("HTTP/2, small page, 4 connections, 10 streams", "-n 8000 -c 4 -m 10 {h2}", "clear2"),
     Case("HTTP/2, TLS, small page, 5 connections, 10 streams", "-n 10000 -c 5 -m 10 {h2}", "tls"),
     Case("HTTP/2, TLS, small page, 10 connections, for 2 s", "-D 2 -c 10 {h2}", "tls"),
-    Case("HTTP/1.1, files of 1 MB, 2 connections", "-n 50 -c 2 {h1}", "plain", "/1mb"),
-    Case("HTTP/1.1, TLS, files of 1 MB, 2 connections", "-n 50 -c 2 {h1}", "tls", "/1mb"),
-    Case("HTTP/2, TLS, files of 1 MB, 2 connections", "-n 50 -c 2 {h2}", "tls", "/1mb"),
+    Case("HTTP/1.1, files of 1 MB, 8 connections", "-n 80 -c 8 {h1}", "plain", "/1mb"),
+    Case("HTTP/1.1, TLS, files of 1 MB, 8 connections", "-n 80 -c 8 {h1}", "tls", "/1mb"),
+    Case("HTTP/2, TLS, files of 1 MB, 8 connections", "-n 80 -c 8 {h2}", "tls", "/1mb"),
 )
 
 
