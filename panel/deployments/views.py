@@ -25,7 +25,7 @@ from panel.core.ui import Crumb
 from panel.deployments import caches, selectors, services, stream
 from panel.deployments.forms import FilterForm
 from panel.deployments.main_config import main_plan
-from panel.deployments.models import Deployment, DeploymentKind, DeploymentStatus, Drift
+from panel.deployments.models import Deployment, DeploymentKind, DeploymentStatus, Drift, StepStatus
 from panel.deployments.planning import live_revision
 from panel.hosts.models import EngineInstall
 from panel.hosts.selectors import hosts_visible
@@ -141,7 +141,7 @@ def detail(request: Request, uuid: UUID) -> HttpResponse:
         "changed": sum(file["action"] != "keep" for row in batch for file in row.plan.get("files", [])),
         "main_returns": not (deployment.plan.get("after", {}).get("main") or {}).get("files"),
         "row_rests": any(line.get("rests") for row in batch for line in row.plan.get("sites", [])),
-        "steps": deployment.steps.all(),
+        **_course(deployment),
         "sites": sites,
         "may_try_again": deployment.status in _MAY_TRY_AGAIN
         and deployment.kind == DeploymentKind.DEPLOY
@@ -163,9 +163,16 @@ def _also_edited(request: Request, batch: list[Deployment]) -> list[Drift]:
     return [drift for drift in found if (drift.install.host_id, drift.path) not in planned]
 
 
+def _course(deployment: Deployment) -> dict[str, object]:
+    """The steps so far; and whether it was a site's answer that stopped it, which is told in the agent's words, not in
+    those of the server."""
+    steps = list(deployment.steps.all())
+    is_probe = any(step.name == "probe" and step.status == StepStatus.FAILED for step in steps)
+    return {"steps": steps, "by_answer": is_probe}
+
+
 def _live_html(deployment: Deployment) -> str:
-    context = {"deployment": deployment, "steps": list(deployment.steps.all())}
-    return render_to_string("deployments/live.html", context)
+    return render_to_string("deployments/live.html", {"deployment": deployment, **_course(deployment)})
 
 
 @require_safe

@@ -66,6 +66,11 @@ def test_failure_shows_the_servers_own_words_escaped(people: Cast) -> None:
     page = signed_in(people.owner).get(url("detail", deployment.uuid)).content.decode()
     assert "nginx: [emerg] unknown directive &quot;&lt;script&gt;&quot;" in page
     assert "nginx -t" in page
+    assert "The server&#x27;s own words" in page or "The server's own words" in page
+    deployment.steps.update(name="probe", status="failed")
+    page = signed_in(people.owner).get(url("detail", deployment.uuid)).content.decode()
+    assert "A site did not answer as it should" in page
+    assert "own words" not in page, "they are the agent's"
 
 
 def test_a_failure_leads_on_to_the_draft_and_to_another_plan(people: Cast) -> None:
