@@ -83,6 +83,14 @@ def _add(parts: list[Part], part: Part) -> None:
         parts.append(part)
 
 
+def names(value: str, captures: frozenset[str] = frozenset()) -> set[str]:
+    """The variables in a value; none where it cannot be read, which is said when it is written."""
+    try:
+        return {part.name for part in parse(value, "", captures=captures) if isinstance(part, Variable)}
+    except NotExpressible:
+        return set()
+
+
 def captures_of(pattern: str) -> frozenset[str]:
     """The names of a regular expression's named groups, `(?<name>`, `(?P<name>` and `(?'name'`."""
     return frozenset(re.findall(r"\(\?P?[<']([A-Za-z_][A-Za-z0-9_]*)[>']", pattern))

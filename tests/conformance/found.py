@@ -87,6 +87,60 @@ def fixed_answers(world: World) -> tuple[SiteSpec, list[Expected]]:
     ]
 
 
+def headers_of_rules(world: World) -> tuple[SiteSpec, list[Expected]]:
+    """Headers of answers that no file gives, with variables and what is an escape elsewhere."""
+
+    def go(path: str, code: int, value: str, *headers: Header) -> Location:
+        return Location("=", path, "return", return_code=code, return_value=value, headers=headers)
+
+    asked = Header("X-One", "$host $scheme $request_method $request_uri $http_x_own")
+    spec = one(
+        world,
+        "headers-of-rules",
+        go("/away", 302, "$scheme://x.test$request_uri", asked, Header("X-Two", "100% of it")),
+        go("/gone", 410, "", Header("X-Two", "\\")),
+        go("/nothing", 204, "", Header("X-Two", "q\"uo'te")),
+        Location("", "/found/", "static", try_files=("$uri", "/gone"), headers=(Header("X-One", "$args"),)),
+        headers=(Header("X-Two", "the block's"),),
+    )
+    said = {"x-one": "a.test http GET /away?q=%20 mine", "x-two": "100% of it"}
+    return spec, [
+        Expected("/away?q=%20", 302, headers={**said, "location": "http://x.test/away?q=%20"}, sent={"X-Own": "mine"}),
+        Expected("/gone", 410, headers={"x-two": "\\"}),
+        Expected("/nothing", 204, headers={"x-two": "q\"uo'te"}),
+        Expected("/found/none", 410, headers={"x-two": "\\", "x-one": ""}),
+        Expected("/found/a.txt?a=1", 200, "a", {"x-two": "the block's", "x-one": "a=1"}),
+    ]
+
+
+def access_and_another_path(world: World) -> tuple[SiteSpec, list[Expected]]:
+    """Access is asked, and headers are given, where an upstream is asked by another path too."""
+    nobody = (AccessRule("deny", "127.0.0.1"),)
+    own = (Header("X-One", "ours"),)
+    spec = one(
+        world,
+        "another-path",
+        Location("", "/open/", "proxy", upstream="app", proxy_uri="/v2/", headers=own),
+        Location("", "/closed/", "proxy", upstream="app", proxy_uri="/v2/", access_rules=nobody, headers=own),
+    )
+    return spec, [
+        Expected("/open/a%20b?q=1", 200, headers={"x-one": "ours", "x-app": "echo"}),
+        Expected("/closed/a", 403, headers={"x-one": "ours", "x-app": ""}),
+    ]
+
+
+def malformed_paths(world: World) -> tuple[SiteSpec, list[Expected]]:
+    """No part of such a path is a file's name."""
+    spec = one(world, "malformed", Location("", "/found/", "static"))
+    return spec, [
+        Expected("/found/a.txt%", 400),
+        Expected("/found/a.txt%0", 400),
+        Expected("/found/a.txt%zz", 400),
+        Expected("/found/a.txt?%zz%00", 200, "a"),
+        Expected("/found/a.txt%00.html", 400, otherwise={"apache": 404}),
+    ]
+
+
 def redirects_name_the_port(world: World) -> tuple[SiteSpec, list[Expected]]:
     spec = one(world, "ports", Location("=", "/go", "return", return_code=301, return_value="/there"))
     where = f"http://a.test:{world.port}"
@@ -331,6 +385,9 @@ SITES = (
     methods_of_files,
     fallback_to_an_upstream,
     fixed_answers,
+    headers_of_rules,
+    access_and_another_path,
+    malformed_paths,
     redirects_name_the_port,
     paths_for_applications,
     fallbacks,

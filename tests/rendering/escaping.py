@@ -88,6 +88,8 @@ def _like(engine: str, field: str, value: str) -> str:
         return plain
     if field == "return body" and not _is_text(value):
         return "$host"
+    if field == "return url" and "uri" in variables.names(value):
+        return "$uri"  # only a rule of the virtual host can say the path
     if "prefix" in field and value.endswith("/"):
         return plain + "/"  # a prefix context; without the final / it is a regular expression
     return plain

@@ -150,6 +150,6 @@ def test_a_second_rewrite_block_is_refused_where_openlitespeed_would_take_no_not
     install = InstallSpec("openlitespeed", "vhosts", "/usr/local/lsws/conf", "/usr/local/lsws/logs", "1.9.1")
     block = ServerBlock((Listen(80),), ("a.example",), root="/srv/a", snippet=again)
     assert "RewriteRule ^/a$" in render(SiteSpec("a", (block,)), install)[0].text
-    place = Location("", "/old/", "return", return_code=301, return_value="/new/")
+    place = Location("", "/old/", "static", try_files=("$uri", "/new"))
     with pytest.raises(NotExpressible, match="holds a block rewrite"):
         render(SiteSpec("a", (replace(block, locations=(place,)),)), install)

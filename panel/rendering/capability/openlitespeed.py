@@ -11,7 +11,7 @@ from panel.rendering.capability.apache import APACHE
 from panel.rendering.errors import NotExpressible
 from panel.rendering.handlers import asks_access
 from panel.rendering.locations import locations_of
-from panel.rendering.openlitespeed import answers, scripts
+from panel.rendering.openlitespeed import answers, formats, ruled, scripts
 from panel.rendering.openlitespeed.vhost import REFUSALS
 from panel.rendering.rewriting import redirects
 from panel.rendering.spec import Location, ServerBlock
@@ -89,10 +89,12 @@ def _ends_in_status(owner: Location | ServerBlock) -> bool:
     return bool(owner.try_files) and owner.try_files[-1].startswith("=")
 
 
-def _is_by_rule(location: Location) -> bool:
-    """Whether a rewrite rule answers all or some of it, before a context is chosen."""
+def _is_by_rule(location: Location, inside: ServerBlock | None) -> bool:
+    """Whether a rule of the virtual host answers all or some of it, before a context is chosen."""
     if any(redirects(item) for item in location.rewrites) or _ends_in_status(location):
         return True
+    if inside is not None and ruled.is_here(location, inside):
+        return any(item.flag == "break" for item in location.rewrites)
     if location.handler == "proxy":
         return bool(location.proxy_uri) or any(item.flag == "break" for item in location.rewrites)
     return location.handler == "return" and not answers.is_file(location)
@@ -211,7 +213,7 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
                 "next request", "400 to what follows on that connection; leave this empty behind a proxy that shares "
                 "its connections among visitors", lambda context: context.owner.handler == "proxy"),
         missing("OpenLiteSpeed adds no headers to what is asked by a path that it has replaced", "none",
-                lambda context: _is_by_rule(context.owner)),
+                lambda context: _is_by_rule(context.owner, context.block)),
     ),
     "Location.websocket": (
         missing("OpenLiteSpeed upgrades by prefix only", "a location that begins with a path",
@@ -221,12 +223,15 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
     "Location.expires": (
         differs("OpenLiteSpeed says public with the times of files", "Cache-Control: public, max-age=N",
                 lambda context: context.owner.handler in ("static", "php") or answers.is_file(context.owner)),
-        differs("OpenLiteSpeed has no times in the past",
-                "Cache-Control: no-cache without an Expires, with errors too",
-                lambda context: context.owner.expires.startswith(("-", "epoch"))),
+        differs("OpenLiteSpeed gives times in the past with errors too", "Cache-Control: no-cache with them as well",
+                lambda context: context.owner.expires.startswith(("-", "epoch"))
+                and context.owner.handler != "return"),
+        differs("OpenLiteSpeed gives a fixed answer no Expires", "Cache-Control: max-age=N alone",
+                lambda context: context.owner.expires[:1].isdigit() and context.owner.handler == "return"
+                and not answers.is_file(context.owner)),
         missing("OpenLiteSpeed gives times only to files",
-                "none with redirects, errors, and what PHP and upstreams answer",
-                lambda context: context.owner.handler in ("php", "proxy") or _is_by_rule(context.owner)),
+                "none with redirects by rewriting, errors, and what PHP and upstreams answer",
+                lambda context: context.owner.handler in ("php", "proxy") or _is_by_rule(context.owner, context.block)),
         missing("OpenLiteSpeed redirects to the final / before it looks at the location",
                 "no times and headers of the location with that redirect",
                 lambda context: context.owner.handler != "return"),
@@ -285,17 +290,24 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
     ),
     "Location.headers": (
         missing("OpenLiteSpeed gives such an answer without headers", "the answer without them",
-                lambda context: _is_by_rule(context.owner)),
+                lambda context: _is_by_rule(context.owner, context.block)),
     ),
     "ServerBlock.headers": (
         differs("OpenLiteSpeed gives such headers only with what a location's context answers",
                 "none with redirects and errors that are fixed, and what a rule hands to an upstream",
-                lambda context: any(map(_is_by_rule, context.owner.locations))
+                lambda context: any(_is_by_rule(place, context.owner) for place in context.owner.locations)
                 or any(map(redirects, context.owner.rewrites)) or _ends_in_status(context.owner)),
     ),
     "Header.value": (
-        missing("OpenLiteSpeed has no variables in headers", "a fixed value",
-                lambda context: any(isinstance(part, variables.Variable) for part in _parts(context.owner.value))),
+        missing("OpenLiteSpeed has no variables in what it asks an upstream", "a fixed value",
+                lambda context: bool(variables.names(context.owner.value)) and _is_of_request(context)),
+        missing("OpenLiteSpeed's headers hold no variable that may have a line break in it, nor these",
+                "a fixed value, or $host, $request_uri, $args, $http_...",
+                lambda context: context.block is not None and not _is_of_request(context) and not all(
+                    formats.is_sayable(name, context.block) for name in variables.names(context.owner.value))),
+        differs("OpenLiteSpeed sends a header also where its variables are empty", "an empty header",
+                lambda context: bool(context.owner.value) and not _is_of_request(context)
+                and all(isinstance(part, variables.Variable) for part in _parts(context.owner.value))),
     ),
     "ErrorPage.codes": (
         missing(_TWICE, "its own text for 401 and 403",
@@ -320,8 +332,14 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
 }  # fmt: skip
 
 
+def _is_of_request(context: Context) -> bool:
+    """Whether the header is sent to an upstream."""
+    places = context.block.locations if context.block else ()
+    return any(header is context.owner for place in places for header in place.request_headers)
+
+
 def _parts(value: str) -> tuple[variables.Part, ...]:
     try:
         return variables.parse(value, "")
-    except ValueError:
-        return ()
+    except NotExpressible:
+        return ("",)

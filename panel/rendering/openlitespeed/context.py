@@ -15,12 +15,12 @@ from panel.rendering.exclusive import Condition
 from panel.rendering.headers import check as check_headers
 from panel.rendering.headers import merged
 from panel.rendering.locations import Locations, Place
-from panel.rendering.openlitespeed import answers
+from panel.rendering.openlitespeed import answers, ruled
 from panel.rendering.openlitespeed.apps import balances
+from panel.rendering.openlitespeed.formats import header_line, request_header_line
 from panel.rendering.openlitespeed.hosts import upstream_app
-from panel.rendering.openlitespeed.quoting import header as header_value
 from panel.rendering.openlitespeed.quoting import path, value
-from panel.rendering.spec import Header, InstallSpec, Location, SiteSpec
+from panel.rendering.spec import Header, InstallSpec, Location, ServerBlock, SiteSpec
 from panel.rendering.tree import Lines, Node, Raw, block, directive
 
 
@@ -74,21 +74,24 @@ def context(
     """`plain_prefix`, `plain_scripts`: whether prefixes and suffixes suffice."""
     source, at = place.location, place.pointer
     handlers.check(source, at)
-    _check_asked(source, at)
-    by_prefix = plain_prefix and place.is_prefix and source.handler != "return"
+    inside = spec.blocks[int(at.split("/")[2])]
+    _check_asked(source, inside, at)
+    variables.parse(source.return_value, f"{at}/return_value", captures=handlers.captures(source))
+    is_ruled = ruled.is_here(source, inside)
+    by_prefix = plain_prefix and place.is_prefix and source.handler != "return" and not is_ruled
     if source.handler == "return" and not answers.is_file(source) and not answers.is_rule(source):
         place = replace(place, location=replace(source, handler="static"))  # what it cannot say is left to files
         source = place.location
-    body = [*_HANDLERS[source.handler](spec, place, by_prefix)]
+    body = [*(ruled.body(spec, place) if is_ruled else _HANDLERS[source.handler](spec, place, by_prefix))]
     if source.handler not in ("deny", "return"):
         body += _access(source, at)
-    if source.handler != "deny":
+    if source.handler != "deny" and not is_ruled:
         body += _expires(source, at)
-    if lines := _headers(source, at, everywhere):
+    if lines := _headers(spec, source, at, everywhere):
         body.append(Lines("extraHeaders", lines))
     if source.snippet:
         body.append(Raw(snippets.require(source.snippet, install, f"{at}/snippet")))
-    if not body or _is_rewritten(source) or (source.handler == "return" and not answers.is_file(source)):
+    if not body or (not is_ruled and _is_by_rule(source)):
         return []
     if source == _plain_php(source) and (plain_scripts if plain_prefix else not everywhere):
         return []  # the script handler's suffix says it all
@@ -96,12 +99,13 @@ def context(
     return [block("context", value(name, f"{at}/pattern"), body=body)]
 
 
-def _check_asked(source: Location, at: str) -> None:
-    """What a rule hands to an upstream never comes to a context, which is what asks who may come in."""
+def _check_asked(source: Location, inside: ServerBlock, at: str) -> None:
+    """What a virtual host's rule hands to an upstream never comes to a context, which asks who may come in."""
     breaks = any(item.flag == "break" for item in source.rewrites)
-    if source.handler == "proxy" and (source.proxy_uri or breaks) and handlers.asks_access(source):
+    replaced = source.proxy_uri and not ruled.proxies_here(source, inside)
+    if source.handler == "proxy" and (replaced or breaks) and handlers.asks_access(source):
         field = "access_rules" if source.access_rules else "basic_auth"
-        other = "another path for the upstream" if source.proxy_uri else "a rewrite that ends in break"
+        other = "another path for the upstream, and / alone before it" if replaced else "a rewrite that ends in break"
         raise NotExpressible(
             f"{at}/{field}",
             f"OpenLiteSpeed would not ask this: the location has {other}, and such requests reach the upstream before "
@@ -116,8 +120,9 @@ def _plain_php(source: Location) -> Location:
     )
 
 
-def _is_rewritten(source: Location) -> bool:
-    return source.handler == "proxy" and bool(source.proxy_uri)
+def _is_by_rule(source: Location) -> bool:
+    """Whether a rule of the virtual host answers."""
+    return bool(source.proxy_uri) if source.handler == "proxy" else answers.is_rule(source)
 
 
 def _pattern(place: Place, condition: Condition) -> str:
@@ -198,9 +203,7 @@ def _deny(spec: SiteSpec, place: Place, by_prefix: bool) -> list[Node]:
 
 def _fixed(spec: SiteSpec, place: Place, by_prefix: bool) -> list[Node]:
     """Other answers than files are rewrite rules."""
-    source = place.location
-    variables.parse(source.return_value, f"{place.pointer}/return_value", captures=handlers.captures(source))
-    return answers.body(place) if answers.is_file(place.location) else []
+    return answers.body(place) if answers.is_file(place.location) else []  # else by a rule of the virtual host
 
 
 _HANDLERS = {"static": _static, "php": _static, "proxy": _proxy, "return": _fixed, "deny": _deny}
@@ -238,30 +241,23 @@ def _expires(source: Location, at: str) -> list[Node]:
     return [directive("enableExpires", 1), directive("expiresDefault", f"{'M' if found.modified else 'A'}{seconds}")]
 
 
-def _headers(source: Location, at: str, everywhere: tuple[Header, ...]) -> tuple[str, ...]:
+def _headers(spec: SiteSpec, source: Location, at: str, everywhere: tuple[Header, ...]) -> tuple[str, ...]:
     """The block's headers too: a context's own take the place of those around it."""
     check_headers(source.headers, f"{at}/headers")
     check_headers(source.request_headers, f"{at}/request_headers")
     lines: list[str] = []
+    is_fixed = source.handler == "return" and not answers.is_file(source)
+    is_error = is_fixed and source.return_code not in ruled.PLAIN
     for header, number in merged(everywhere, source.headers):
+        if is_error and not header.always:
+            continue
         field = f"{at}/headers" if number is None else f"{at}/headers/{number}/value"
-        lines.append(header_line(header, field))
-    if source.expires and expiry.parse(source.expires, f"{at}/expires").no_cache:
-        lines.append("Header set Cache-Control no-cache")
+        lines.append(header_line(header, field, spec, int(at.split("/")[2])))
+    if is_fixed:
+        lines += ruled.times(source, at)
+    elif source.expires and expiry.parse(source.expires, f"{at}/expires").no_cache:
+        lines += ruled.dated(expiry.NEVER)
     for number, header in enumerate(source.request_headers):
         field = f"{at}/request_headers/{number}/value"
-        lines.append(f"RequestHeader set {header.name} {header_value(literal(header.value, field), field)}")
+        lines.append(request_header_line(header, field))
     return tuple(lines)
-
-
-def header_line(header: Header, field: str) -> str:
-    """Of an answer. Its value is a format, in which %% is a percent sign; a request header's is none."""
-    text = literal(header.value, field).replace("%", "%%")
-    return f"Header set {header.name} {header_value(text, field)}"
-
-
-def literal(text: str, field: str) -> str:
-    parts = variables.parse(text, field)
-    if any(isinstance(part, variables.Variable) for part in parts):
-        raise NotExpressible(field, "OpenLiteSpeed has no variables in headers; use a fixed value")
-    return value("".join(str(part) for part in parts), field)

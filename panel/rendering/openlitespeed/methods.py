@@ -1,4 +1,5 @@
-"""Methods that files do not take, refused with 405 as nginx does: OpenLiteSpeed sends a file for POST and OPTIONS too.
+"""Requests that nothing answers: malformed paths, and methods that files do not take, refused with 405 as nginx does:
+OpenLiteSpeed sends a file for POST and OPTIONS too.
 
 nginx refuses TRACE wherever it leads; the others once the location, and the fallback of its try_files, are known. A
 location that asks who may come in is left out: rules run before it asks, and nginx's 401 or 403 comes before the 405.
@@ -14,7 +15,7 @@ from panel.rendering.apache import rewriting
 from panel.rendering.apache.quoting import one_quote, rewrite_regex, target
 from panel.rendering.exclusive import Condition
 from panel.rendering.locations import Locations, Place
-from panel.rendering.openlitespeed import scripts
+from panel.rendering.openlitespeed import ruled, scripts
 from panel.rendering.spec import Location, ServerBlock
 from panel.rendering.tree import Directive, directive
 
@@ -34,9 +35,11 @@ class _Files:
     alone: Place | None = None
 
 
-def trace(block: ServerBlock) -> list[Directive]:
-    """Refused whoever would answer."""
+def refused(block: ServerBlock) -> list[Directive]:
+    """Whoever would answer: paths that nginx does not take either (OpenLiteSpeed ends them at %00), and TRACE."""
     return [
+        directive("RewriteCond", "%{THE_REQUEST}", r"^\S+ [^ ?#]*%(?:00|(?![0-9A-Fa-f]{2}))"),
+        directive("RewriteRule", f"^{_no_pages(block)}", "-", "[R=400,L]"),
         directive("RewriteCond", "%{REQUEST_METHOD}", "=TRACE"),
         directive("RewriteRule", f"^{_no_pages(block)}", "-", "[R=405,L]"),
     ]
@@ -58,7 +61,7 @@ def rules(block: ServerBlock, found: Locations, chosen: dict[Place, Condition], 
             continue  # a name that no rule can hold
         rest = any(place is None or _is_all(place) for place in places)
         others = {place: chosen[place] for place in chosen if not _is_page(block, place)}
-        pattern = _others(others, places) if rest else _these(chosen, places)
+        pattern = _others(block, others, places) if rest else _these(chosen, places)
         lines += _rule(files, f"^{_no_pages(block)}{pattern[1:]}")
     return lines
 
@@ -148,14 +151,14 @@ def _these(chosen: dict[Place, Condition], group: list[Place | None]) -> str:
     return f"^(?={'|'.join(_bare(chosen[place]).as_pattern()[1:] for place in places)})(?s:.*)$"
 
 
-def _others(chosen: dict[Place, Condition], places: list[Place | None]) -> str:
+def _others(block: ServerBlock, chosen: dict[Place, Condition], places: list[Place | None]) -> str:
     """All paths but those of other locations; of these, rules have answered before what is refused or redirected."""
-    left = [place for place in chosen if place not in places and not _is_answered(place.location)]
+    left = [place for place in chosen if place not in places and not _is_answered(block, place.location)]
     return f"^{''.join(f'(?!{_bare(chosen[place]).as_pattern()[1:]})' for place in left)}(?s:.*)$"
 
 
-def _is_answered(source: Location) -> bool:
-    return source.handler == "return" and (source.return_code or 0) >= 300
+def _is_answered(block: ServerBlock, source: Location) -> bool:
+    return source.handler == "return" and (source.return_code or 0) >= 300 and not ruled.is_here(source, block)
 
 
 def _bare(condition: Condition) -> Condition:

@@ -16,15 +16,15 @@ _CONDITION = re.compile(r"(?:^|[ \t])env=", re.I)
 _VARIABLE = re.compile(r"\$(SERVER_ROOT|VH_NAME|VH_ROOT|VH_DOMAIN|DOC_ROOT)", re.I)
 
 
-def value(text: str, field: str) -> str:
-    """`text` when a line can carry it exactly."""
+def value(text: str, field: str, *, among_lines: bool = False) -> str:
+    """`text` when a line can carry it exactly. `among_lines`: of a value of several, which are not joined."""
     if text != text.strip(" \t") or not text:
         raise NotExpressible(field, "OpenLiteSpeed drops blanks at both ends of a value, and empty ones; remove them")
     if "\n" in text or "\r" in text:
         raise NotExpressible(field, "OpenLiteSpeed's values are one line; remove the line break")
     if text.endswith("{"):
         raise NotExpressible(field, "OpenLiteSpeed reads a { at the end of a line as the start of a block; remove it")
-    if text.endswith("\\"):
+    if text.endswith("\\") and not among_lines:
         raise NotExpressible(field, "OpenLiteSpeed joins a line that ends in \\ with the next one; remove it")
     if "<<<" in text:
         raise NotExpressible(field, "OpenLiteSpeed reads <<< as the start of several lines; remove it")
@@ -48,13 +48,13 @@ def header(text: str, field: str) -> str:
     if _CONDITION.search(text):
         raise NotExpressible(field, "OpenLiteSpeed reads env= in a header's value as a condition; use another value")
     if not (text.startswith(('"', "'")) or text.split()[-1:] == ["early"]):
-        return value(text, field)
+        return value(text, field, among_lines=True)
     mark = next((mark for mark in ('"', "'") if mark not in text), "")
     if not mark:
         raise NotExpressible(
             field, "OpenLiteSpeed has no way to write a header's value that needs quotes and has both kinds in it"
         )
-    return value(f"{mark}{text}{mark}", field)
+    return value(f"{mark}{text}{mark}", field, among_lines=True)
 
 
 def line(directive: Directive) -> str:

@@ -12,10 +12,11 @@ from panel.rendering.errors import NotExpressible
 from panel.rendering.exclusive import Condition, Expression, conditions
 from panel.rendering.headers import check as check_headers
 from panel.rendering.locations import Locations, Place, locations_of
-from panel.rendering.openlitespeed import answers, methods, scripts, www
+from panel.rendering.openlitespeed import answers, methods, ruled, scripts, www
 from panel.rendering.openlitespeed.apps import applications
 from panel.rendering.openlitespeed.cache import cached, module
-from panel.rendering.openlitespeed.context import context, header_line, prefixes_suffice, realm_name, suffixes_suffice
+from panel.rendering.openlitespeed.context import context, prefixes_suffice, realm_name, suffixes_suffice
+from panel.rendering.openlitespeed.formats import header_line, rules_for, says_raw_uri, server_name, with_schemes
 from panel.rendering.openlitespeed.hosts import folder, host_name, pool_app, upstream_app
 from panel.rendering.openlitespeed.quoting import path, value
 from panel.rendering.readers import Unreadable
@@ -36,11 +37,11 @@ _SPOKEN = {(False, False): "HTTP/1.1", (True, False): "HTTP/2", (False, True): "
 def host(spec: SiteSpec, install: InstallSpec, number: int) -> tuple[Node, ...]:
     source, at = spec.blocks[number], f"/blocks/{number}"
     found = locations_of(source, at)
-    everywhere = _headers(source, at)
+    everywhere = _headers(spec, number)
     nodes = [*_files(spec, install, source, number), *_logs(source, install, at), *_error_pages(source, at)]
     nodes += [*_tls(source, at), *_realms(found), *applications(spec, source), *_scripts(spec, found)]
     nodes += [*module(spec, found), *_rewrite(spec, install, number, found)]
-    nodes += _contexts(spec, install, found, everywhere)
+    nodes += _contexts(spec, install, number, found, everywhere)
     nodes += _websockets(spec, found)
     if source.snippet:
         text = snippets.require(source.snippet, install, f"{at}/snippet")
@@ -161,7 +162,7 @@ def _php(found: Locations) -> list[Place]:
 def _rewrite(spec: SiteSpec, install: InstallSpec, number: int, found: Locations) -> list[Node]:
     source, rules = spec.blocks[number], list[Directive]()
     root, refuses = document_root(spec, install, number), not _says_itself(source, "rewrite")
-    server = source.names[0] if source.names else f"{spec.name}.invalid"
+    server = server_name(spec, number)
     for other, hosts in www.taken_over(spec.blocks, number):
         rules += _redirects_of(spec, other, hosts)
     if source.redirect_to_https:
@@ -176,11 +177,13 @@ def _rewrite(spec: SiteSpec, install: InstallSpec, number: int, found: Locations
     for place, condition in chosen.items():
         rules += _of_place(spec, source, place, condition, found, root, server, refuses=refuses)
     if refuses:
-        rules = [*methods.trace(source), *rules, *methods.rules(source, found, chosen, root)]
+        rules = [*methods.refused(source), *rules, *methods.rules(source, found, chosen, root)]
+    rules = with_schemes(rules, source)
+    rules = [*rules_for(source, rules), *rules]
+    if any(RAW_URI in word for rule in rules for word in rule.args) or says_raw_uri(source):
+        rules = [*rewriting.RAW_URI_RULES, *rules]
     if not rules:
         return []
-    if any(RAW_URI in word for rule in rules for word in rule.args):
-        rules = [*rewriting.RAW_URI_RULES, *rules]
     lines = Lines("rules", tuple(rewrite_line(rule) for rule in rules))
     return [block("rewrite", body=[directive("enable", 1), lines])]
 
@@ -199,12 +202,13 @@ def _of_place(
     """`refuses`: methods that files do not take."""
     handlers.check(place.location, place.pointer)
     rules = cached(place, condition)
-    if place.location.handler != "return" or answers.is_rule(place.location):
+    is_ruled = ruled.is_here(place.location, source)
+    if not is_ruled and (place.location.handler != "return" or answers.is_rule(place.location)):
         words, fallback = rewriting.interpolator(place, server), reach.by_fallback(place, found)
         if refuses:
             rules += methods.before_fallback(source, place, condition, root, fallback)
-        rules += rewriting.rules(place, condition, root, words, ",QSD", _fixed(fallback))
-    if place.location.handler == "proxy" and place.location.proxy_uri:
+        rules += rewriting.rules(place, condition, root, words, ",QSD", _fixed(fallback, source))
+    if place.location.handler == "proxy" and place.location.proxy_uri and not is_ruled:
         rules += _proxied(spec, place, condition)
     if _php(found) and place.location.handler == "static" and place.location.match in ("=", "^~"):
         rules += _no_scripts(place, condition)
@@ -268,9 +272,11 @@ def _for_hosts(line: Directive, hosts: str) -> list[Directive]:
     return [asked, line] if line.name == "RewriteRule" else [line]
 
 
-def _fixed(fallback: Place | None) -> Place | None:
-    """Rules run once, so a fallback that is an answer by rule is that very answer."""
-    return fallback if fallback is not None and fallback.location.handler == "return" else None
+def _fixed(fallback: Place | None, source: ServerBlock) -> Place | None:
+    """The virtual host's rules run once, so a fallback that is an answer by one of them is that very answer."""
+    if fallback is None or fallback.location.handler != "return" or ruled.is_here(fallback.location, source):
+        return None
+    return fallback
 
 
 def _to_https(port: int) -> list[Directive]:
@@ -297,20 +303,23 @@ def _no_scripts(place: Place, condition: Condition) -> list[Directive]:
     return rewriting.rule(replace(condition, own=own), [], "-", "[F,L]", place.pointer)
 
 
-def _headers(source: ServerBlock, at: str) -> tuple[Header, ...]:
+def _headers(spec: SiteSpec, number: int) -> tuple[Header, ...]:
+    source, at = spec.blocks[number], f"/blocks/{number}"
     check_headers(source.headers, f"{at}/headers")
-    for number, header in enumerate(source.headers):
-        header_line(header, f"{at}/headers/{number}/value")
+    for n, header in enumerate(source.headers):
+        header_line(header, f"{at}/headers/{n}/value", spec, number)
     if source.hsts_max_age_s is not None and any(listen.tls for listen in source.listens):
         return (*source.headers, Header("Strict-Transport-Security", f"max-age={source.hsts_max_age_s}"))
     return source.headers
 
 
-def _contexts(spec: SiteSpec, install: InstallSpec, found: Locations, everywhere: tuple[Header, ...]) -> list[Node]:
+def _contexts(
+    spec: SiteSpec, install: InstallSpec, number: int, found: Locations, everywhere: tuple[Header, ...]
+) -> list[Node]:
     plain, plain_scripts = prefixes_suffice(found), suffixes_suffice(found)
     nodes: list[Node] = []
     if everywhere and not any(place.is_prefix and place.pattern == "/" for place in found.places):
-        lines = Lines("extraHeaders", tuple(header_line(item, "/headers") for item in everywhere))
+        lines = Lines("extraHeaders", tuple(header_line(item, "/headers", spec, number) for item in everywhere))
         nodes.append(block("context", "/", body=[directive("allowBrowse", 1), lines]))
     for place, condition in conditions(found).items():
         nodes += context(spec, install, place, condition, everywhere, plain_prefix=plain, plain_scripts=plain_scripts)

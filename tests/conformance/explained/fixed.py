@@ -31,10 +31,8 @@ _FALLBACK = "OpenLiteSpeed chooses the fallback before it asks who may come in"
 _STALE = "OpenLiteSpeed gives an expired answer only while another request"
 CASES: Mapping[str, Sequence[Otherwise]] = {
     "static": (Otherwise("folder without an index file", ("GET /empty/",), 404, "my 404"),),
-    "refusals": (
-        Otherwise("folder without an index file", ("GET /empty/",), 404, "my 404"),
-        Otherwise("malformed path", ("GET /%zz",), 404, "my 404"),
-    ),
+    "refusals": (Otherwise("folder without an index file", ("GET /empty/",), 404, "my 404"),),
+    "headers": (Otherwise("OpenLiteSpeed sends it with errors", ("GET /missing",), 404),),
     "php": (Otherwise("settings reach only LSAPI", ("GET /info.php",), 200, "/info.php|"),),
     "guide-hosts": (Otherwise("final dot", ("GET /",), 200, "org"),),
     "guide-wildcards": (

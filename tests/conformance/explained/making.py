@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from panel.rendering import expiry
 from panel.rendering.openlitespeed import answers
@@ -15,6 +15,7 @@ from tests.conformance.wire import Answer
 _OWN = b'<html style="height:100%">'  # its own page, as far as pages are compared
 _METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE")
 _SITES = ("x-one", "x-two", "x-a", "x-b", "x-place")
+_PLAIN = "/!$&'()*+,;=:@~[]|{}^`<>\\"
 _SENT = (200, 206, 304, 416)
 
 
@@ -159,7 +160,8 @@ def folders_redirect(case: Case) -> Answer | None:
 
 def slash_first(case: Case) -> Answer | None:
     path, mark, query = case.request.target.removeprefix(f"http://{case.request.host}").partition("?")
-    leads = any(_leads_to(case, f"{name}/{mark}{query}") for name in (path, case.met.path))
+    names = (path, case.met.path, quote(case.met.path, safe=_PLAIN, errors="surrogateescape"))
+    leads = any(_leads_to(case, f"{name}/{mark}{query}") for name in names)
     if case.nginx.status not in (401, 403, 405) or not leads:
         return None
     return altered(_error(case, 301), location=case.other.headers["location"])
@@ -207,12 +209,18 @@ def public(case: Case) -> Answer | None:
 
 
 def past(case: Case) -> Answer | None:
-    """`no-cache` without a date, with errors too."""
-    location = case.met.location
-    times = location.expires if location else ""
-    if not times or not expiry.parse(times, "/").no_cache:
+    """With errors too."""
+    never, control = expiry.NEVER
+    times = [place.expires for place in (case.met.location, *case.met.leads) if place and place.expires]
+    said = case.other.headers.get("expires"), case.other.headers.get("cache-control")
+    if said != expiry.NEVER or not any(expiry.parse(item, "/").no_cache for item in times):
         return None
-    return altered(case.nginx, cache_control="no-cache", expires=None)
+    return altered(case.nginx, cache_control=control, expires=never)
+
+
+def no_date(case: Case) -> Answer | None:
+    """The time of a fixed answer by its age alone."""
+    return altered(case.nginx, expires=None) if "expires" not in case.other.headers else None
 
 
 def no_times(case: Case) -> Answer | None:
@@ -254,6 +262,13 @@ def told_of_the_visitor(case: Case) -> Answer | None:
     return altered(case.nginx, body=case.other.body) if same else None
 
 
+def unasked(case: Case) -> Answer | None:
+    """The application is told the client's own header, or none."""
+    client = dict(case.request.headers).get("X-Own", "-").encode()
+    body = re.sub(rb" own=.*?(?= body=|$)", b" own=" + client, case.nginx.body)
+    return altered(case.nginx, body=body) if case.nginx.headers.get("x-app") == "echo" else None
+
+
 def _untold(body: bytes) -> bytes:
     return re.sub(rb" (?:ip|proto)=\S+", b"", body).lower()
 
@@ -270,9 +285,10 @@ def own_refusals(case: Case) -> Answer | None:
     """With the location's own headers, which nginx's page has not."""
     if case.nginx.status not in (401, 403):
         return None
-    location, kept = case.met.location, case.nginx.headers
-    error = _error(case, case.nginx.status)
-    own = {header.name.lower(): header.value for header in location.headers} if location else {}
+    kept, error = case.nginx.headers, _error(case, case.nginx.status)
+    places = [place for place in (case.met.location, *case.met.leads) if place]
+    names = {header.name.lower() for place in places for header in place.headers}
+    own = {name: value for name, value in case.other.headers.items() if name in names}
     own |= {"www-authenticate": kept["www-authenticate"]} if "www-authenticate" in kept else {}
     return Answer(error.status, error.headers | own, error.body)
 
@@ -300,6 +316,7 @@ def index_here(case: Case) -> Answer | None:
     names = ("index.php", "index.html", "b.txt")
     body, head = case.other.body, case.request.method == "HEAD"
     is_one = any(body in FILES[name].encode() for name in FILES if name.rpartition("/")[2] in names) if body else True
+    is_one |= case.statuses == (416, 416)
     return case.other if head or is_one or b" file=index.php " in body else None
 
 
@@ -307,7 +324,11 @@ def open_fallback(case: Case) -> Answer | None:
     """What the fallback answers, whoever may come in."""
     location = case.met.location
     path = location.try_files[-1].partition("?")[0].removeprefix("/") if location and location.try_files else ""
-    if case.nginx.status not in (401, 403) or case.other.status not in _SENT or path not in FILES:
+    if case.nginx.status not in (401, 403) or path not in FILES:
+        return None
+    if case.other.status in (405, 501) and case.request.method not in ("GET", "HEAD"):
+        return altered(_error(case, case.other.status), **_own_headers(case))
+    if case.other.status not in _SENT:
         return None
     text, body, method = FILES[path].encode(), case.other.body, case.request.method
     own = body in text if case.other.status == 206 else body == text
@@ -326,7 +347,8 @@ def path_as_it_came(case: Case) -> Answer | None:
     path = (
         case.met.path.encode(errors="surrogateescape").decode("latin-1").partition("\n")[0]
     )  # nginx's header ends there
-    as_it_came = theirs.replace(path, case.request.target.partition("?")[0]) if path else theirs
+    before, found, after = theirs.rpartition(path) if path else ("", "", theirs)
+    as_it_came = before + (case.request.target.partition("?")[0] if found else "") + after
     return altered(case.nginx, location=ours) if ours and _encoded(as_it_came) == _encoded(ours) else None
 
 

@@ -167,9 +167,11 @@ ROWS = (
     Departs("rewrites in a circle", "", making.circle, "rewrites that lead in a circle"),
     Departs("times of fixed answers", "", making.no_times, "OpenLiteSpeed gives times only to files"),
     Departs("public", "", making.public, "OpenLiteSpeed says public"),
-    Departs("times in the past", "", making.past, "OpenLiteSpeed has no times in the past"),
+    Departs("times without a date", "", making.no_date, "OpenLiteSpeed gives a fixed answer no Expires"),
+    Departs("times in the past", "", making.past, "OpenLiteSpeed gives times in the past with errors too"),
     Departs("realm with other answers", "", making.realm, "OpenLiteSpeed names the realm"),
     Departs("headers of errors", "", making.always, "OpenLiteSpeed sends it with errors"),
+    Departs("headers that are not added", "", making.unasked, "OpenLiteSpeed adds no headers to what is asked"),
     Departs(
         "headers for an upstream",
         "",

@@ -65,17 +65,6 @@ TAKEN = (
         _path(lambda path: path.replace("#", "%23")),
     ),
     Taken(
-        "encoded NUL",
-        "A path ends at %00; nginx refuses it with 400.",
-        _path(lambda path: path.partition("%00")[0]),
-    ),
-    Taken(
-        "malformed path",
-        "A % that begins no %XX is a letter of the path, and where it is followed by letters the path is that of no "
-        "file; nginx refuses it with 400.",
-        _path(lambda path: re.sub("%(?![0-9A-Fa-f]{2})", "%25", path)),
-    ),
-    Taken(
         "final dot segment",
         "A path that ends in /.. or /. is not resolved: it is redirected to with a final / where it leads to a folder, "
         "and else looked for as any other name.",

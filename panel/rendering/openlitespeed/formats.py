@@ -1,0 +1,129 @@
+"""The values of an answer's headers: formats, in which `%{NAME}e` is a variable of the server or of rewrite rules.
+
+Source: HttpReq::createHeaderValue and RequestVars::parseBuiltIn (src/http). A request header's value is none of them.
+What could hold a line break (a path, a capture of it) is refused: it would stand in the answer's head as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+
+from panel.rendering import handlers, variables
+from panel.rendering.apache.quoting import RAW_URI
+from panel.rendering.errors import NotExpressible
+from panel.rendering.openlitespeed.quoting import header as quoted
+from panel.rendering.spec import Header, ServerBlock, SiteSpec
+from panel.rendering.tree import Directive, directive
+from panel.rendering.variables import Variable
+
+SCHEME = "PADDOCK_SCHEME"
+_SERVERS = {
+    "host": "SERVER_NAME",
+    "args": "QUERY_STRING",
+    "query_string": "QUERY_STRING",
+    "remote_addr": "REMOTE_ADDR",
+    "remote_port": "REMOTE_PORT",
+    "request_method": "REQUEST_METHOD",
+}
+_UNKNOWN_SCHEME = re.compile(r"(?<!\\)((?:\\\\)*)%\{REQUEST_SCHEME\}")
+
+
+def header_line(header: Header, field: str, spec: SiteSpec, number: int) -> str:
+    """Of an answer of block `number`."""
+    parts = variables.parse(header.value, field)
+    text = "".join(
+        part.replace("%", "%%") if isinstance(part, str) else _reference(part, field, spec, number) for part in parts
+    )
+    return f"Header set {header.name} {quoted(text, field)}"
+
+
+def request_header_line(header: Header, field: str) -> str:
+    parts = variables.parse(header.value, field)
+    if not all(isinstance(part, str) for part in parts):
+        raise NotExpressible(field, "OpenLiteSpeed has no variables in what it asks an upstream; use a fixed value")
+    return f"RequestHeader set {header.name} {quoted(''.join(map(str, parts)), field)}"
+
+
+def server_name(spec: SiteSpec, number: int) -> str:
+    """`$server_name` of a block."""
+    names = spec.blocks[number].names
+    return names[0] if names else f"{spec.name}.invalid"
+
+
+def is_sayable(name: str, source: ServerBlock) -> bool:
+    """Whether an answer's header can hold the variable."""
+    if name == "server_port":
+        return len({listen.port for listen in source.listens}) == 1
+    return name in (*_SERVERS, "scheme", "server_name", "request_uri") or name.startswith("http_")
+
+
+def _reference(part: Variable, field: str, spec: SiteSpec, number: int) -> str:
+    source = spec.blocks[number]
+    if not is_sayable(part.name, source):
+        raise NotExpressible(
+            field,
+            f"OpenLiteSpeed's headers cannot hold ${part.name}; use a fixed value, or what can hold no line break: "
+            "$host, $scheme, $request_uri, $args, $request_method, $remote_addr, or a request's header ($http_...)",
+        )
+    if part.name == "server_port":
+        return str(source.listens[0].port)
+    if part.name == "server_name":
+        return server_name(spec, number).replace("%", "%%")
+    if part.name == "scheme":
+        return _scheme(source) or f"%{{{SCHEME}}}e"
+    if part.name == "request_uri":
+        return f"%{{{RAW_URI}}}e"
+    return f"%{{{_SERVERS.get(part.name) or _kept_as(part.name)}}}e"
+
+
+def _scheme(source: ServerBlock) -> str:
+    """ "" where the block is asked both ways."""
+    schemes = {"https" if listen.tls else "http" for listen in source.listens}
+    return schemes.pop() if len(schemes) == 1 else ""
+
+
+def _kept_as(name: str) -> str:
+    return f"PADDOCK_{name.upper()}"
+
+
+def with_schemes(rules: list[Directive], source: ServerBlock) -> list[Directive]:
+    """The rules with `$scheme` in this server's words: it has no REQUEST_SCHEME, and one unknown word drops all."""
+    said = _scheme(source) or f"%{{ENV:{SCHEME}}}"
+
+    def known(word: str) -> str:
+        return _UNKNOWN_SCHEME.sub(rf"\g<1>{said}", word)
+
+    return [replace(rule, args=tuple(map(known, rule.args))) for rule in rules]
+
+
+def rules_for(source: ServerBlock, rules: Iterable[Directive]) -> list[Directive]:
+    """What keeps the variables that headers, and these rules, say."""
+    names = _said(source)
+    asked = any(f"%{{ENV:{SCHEME}}}" in word for rule in rules for word in rule.args)
+    found: list[Directive] = []
+    if asked or ("scheme" in names and not _scheme(source)):
+        found += [
+            directive("RewriteRule", "^", "-", f"[E={SCHEME}:http]"),
+            directive("RewriteCond", "%{HTTPS}", "=on"),
+            directive("RewriteRule", "^", "-", f"[E={SCHEME}:https]"),
+        ]
+    for name in sorted(names):
+        if name.startswith("http_"):
+            found.append(directive("RewriteCond", f"%{{HTTP:{name[5:].replace('_', '-')}}}", "^(.*)$"))
+            found.append(directive("RewriteRule", "^", "-", f"[E={_kept_as(name)}:%1]"))
+    return found
+
+
+def says_raw_uri(source: ServerBlock) -> bool:
+    """Whether the path as it came has to be kept."""
+    return "request_uri" in _said(source)
+
+
+def _said(source: ServerBlock) -> set[str]:
+    """The variables in headers, and in fixed answers, of which contexts may give some."""
+    every = [*source.headers, *(header for place in source.locations for header in place.headers)]
+    headers = [variables.names(header.value) for header in every]
+    fixed = [variables.names(place.return_value, handlers.captures(place)) for place in source.locations]
+    return set().union(*headers, *fixed)

@@ -1,0 +1,99 @@
+"""Contexts whose one rule answers: fixed answers, and upstreams that are asked by another path.
+
+Unlike the virtual host's rules, which answer before a context is chosen, they answer with the context's headers and
+after its access rules; where there are none of either, a rule of the virtual host says it shorter. A context's rules
+see the path without its rewrite base, which ends in `/` and is not `/`; a context by expression without a base cuts off
+what its `location` says, here all of the path (RewriteEngine::processRuleSet, HttpReq::stripRewriteBase in src/http).
+So nothing that a rule has to take out of the path fits here.
+"""
+
+from __future__ import annotations
+
+from panel.rendering import exclusive, expiry, handlers, variables
+from panel.rendering.apache import rewriting
+from panel.rendering.apache.quoting import line, rewrite_regex
+from panel.rendering.exclusive import Condition, Expression
+from panel.rendering.locations import Place
+from panel.rendering.openlitespeed import answers
+from panel.rendering.openlitespeed.formats import server_name, with_schemes
+from panel.rendering.openlitespeed.hosts import upstream_app
+from panel.rendering.openlitespeed.quoting import value
+from panel.rendering.spec import Location, ServerBlock, SiteSpec
+from panel.rendering.tree import Directive, Lines, Node, block, directive
+
+_OF_PATHS = {"uri", "document_root", "request_filename"}
+# The statuses that nginx gives times to, and headers that errors do not have.
+PLAIN = (200, 201, 204, 206, 301, 302, 303, 304, 307, 308)
+
+
+def answers_here(source: Location, inside: ServerBlock) -> bool:
+    """Whether the location is a fixed answer that repeats no part of the path, and has headers."""
+    captures = handlers.captures(source)
+    names = variables.names(source.return_value, captures)
+    if not answers.is_rule(source) or any(name in captures | _OF_PATHS or name.isdigit() for name in names):
+        return False
+    return _says_more(source, inside) or bool(source.expires and source.return_code in PLAIN)
+
+
+def proxies_here(source: Location, inside: ServerBlock) -> bool:
+    """Whether the location's path for its upstream has to be made here, and can."""
+    replaced = source.handler == "proxy" and bool(source.proxy_uri) and _base(source) != "/"
+    return replaced and (_says_more(source, inside) or bool(source.expires))
+
+
+def is_here(source: Location, inside: ServerBlock) -> bool:
+    return answers_here(source, inside) or proxies_here(source, inside)
+
+
+def _says_more(source: Location, inside: ServerBlock) -> bool:
+    everywhere = inside.headers or inside.hsts_max_age_s is not None
+    return bool(everywhere or source.headers or source.request_headers) or handlers.asks_access(source)
+
+
+def body(spec: SiteSpec, place: Place) -> list[Node]:
+    """What makes it such a context; headers and access are like any other's."""
+    nothing = [directive("location", "/"), directive("allowBrowse", 0)]
+    inside: list[Node] = [directive("enable", 1)]
+    if place.location.handler == "proxy":
+        nothing.append(directive("addDefaultCharset", "off"))
+        inside.append(directive("base", value(_base(place.location), f"{place.pointer}/pattern")))
+        rules = _proxied(spec, place)
+    else:
+        rules = _answered(spec, place)
+    inside.append(Lines("rules", tuple(line(rule) for rule in rules)))
+    return [*nothing, block("rewrite", body=inside, gap=False)]
+
+
+def times(source: Location, at: str) -> list[str]:
+    """`expires` of a fixed answer, as header lines: a date that would have to be reckoned is left out."""
+    if not source.expires or source.return_code not in PLAIN:
+        return []
+    found = expiry.parse(source.expires, f"{at}/expires")
+    if found.kind == "off":
+        return []
+    if found.no_cache or found.kind == "max":
+        return dated(expiry.NEVER if found.no_cache else expiry.FOREVER)
+    return [f"Header set Cache-Control max-age={found.seconds}"]
+
+
+def dated(times: tuple[str, str]) -> list[str]:
+    """The header lines of Expires and Cache-Control."""
+    return [f"Header set Cache-Control {times[1]}", f"Header set Expires {times[0]}"]
+
+
+def _base(source: Location) -> str:
+    return source.pattern[: source.pattern.rindex("/") + 1]
+
+
+def _answered(spec: SiteSpec, place: Place) -> list[Directive]:
+    number = int(place.pointer.split("/")[2])
+    words = rewriting.interpolator(place, server_name(spec, number))
+    rules = rewriting.rules(place, Condition(Expression("^"), ()), "", words, ",QSD")
+    return with_schemes(rules, spec.blocks[number])
+
+
+def _proxied(spec: SiteSpec, place: Place) -> list[Directive]:
+    source, at = place.location, place.pointer
+    rest = exclusive.quote(source.pattern.removeprefix(_base(source)))
+    url = f"http://{upstream_app(spec, source, at)}{source.proxy_uri}$1"
+    return [directive("RewriteRule", rewrite_regex(f"^{rest}(?s:(.*))$", f"{at}/pattern"), url, "[P,L]")]
