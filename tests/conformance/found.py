@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from panel.rendering.spec import AccessRule, ErrorPage, Header, Listen, Location, Rewrite, ServerBlock, SiteSpec
 from tests.conformance.expected import Expected, fixed, one
 from tests.conformance.world import World
@@ -116,16 +118,13 @@ def headers_of_rules(world: World) -> tuple[SiteSpec, list[Expected]]:
 def access_and_another_path(world: World) -> tuple[SiteSpec, list[Expected]]:
     """Access is asked, and headers are given, where an upstream is asked by another path too."""
     nobody = (AccessRule("deny", "127.0.0.1"),)
-    own = (Header("X-One", "ours"),)
-    spec = one(
-        world,
-        "another-path",
-        Location("", "/open/", "proxy", upstream="app", proxy_uri="/v2/", headers=own),
-        Location("", "/closed/", "proxy", upstream="app", proxy_uri="/v2/", access_rules=nobody, headers=own),
-    )
+    app = Location("", "/open/", "proxy", upstream="app", proxy_uri="/v2/", headers=(Header("X-One", "ours"),))
+    closed, short = replace(app, pattern="/closed/", access_rules=nobody), replace(app, pattern="/short", headers=())
+    spec = one(world, "another-path", app, closed, short)
     return spec, [
         Expected("/open/a%20b?q=1", 200, headers={"x-one": "ours", "x-app": "echo"}),
         Expected("/closed/a", 403, headers={"x-one": "ours", "x-app": ""}),
+        Expected("/short%0A", 200, headers={"x-one": "", "x-app": "echo"}),
     ]
 
 

@@ -172,7 +172,8 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
                 lambda context: _answers_itself(context.owner) and (context.owner.return_code or 0) >= 400),
     ),
     "Location.handler": (
-        differs("PHP runs by its suffix anywhere in a virtual host", "paths ending in .php are refused here",
+        differs("PHP runs by its suffix anywhere in a virtual host",
+                "paths ending in .php are refused here, without headers",
                 lambda context: context.owner.handler == "static" and context.owner.match in ("=", "^~")
                 and _runs_php(context)),
         differs("PHP runs by its suffix here too", "what ends in .php runs, where nginx sends the file as it is",

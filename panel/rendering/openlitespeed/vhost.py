@@ -289,7 +289,7 @@ def _proxied(spec: SiteSpec, place: Place, condition: Condition) -> list[Directi
     """A replaced prefix is a rewrite: proxy contexts pass the path as it came."""
     source, at = place.location, place.pointer
     text = condition.own.text
-    own = Expression(f"{text[:-1]}()$" if source.match == "=" else f"{text}(.*)$")
+    own = Expression(f"{text[:-1]}()$" if source.match == "=" else f"{text}(?s:(.*))$")
     url = f"http://{upstream_app(spec, source, at)}{source.proxy_uri}$1"
     return rewriting.rule(replace(condition, own=own), [], url, "[P,L]", at)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from tests.conformance.differing import difference, server_page
-from tests.conformance.explained import making
+from tests.conformance.explained import making, upstreams
 from tests.conformance.explained.case import Case
 from tests.conformance.explained.twins import TAKEN, Twin
 from tests.conformance.wire import Answer
@@ -92,6 +92,11 @@ ROWS = (
         making.after_a_body,
     ),
     Departs(
+        "%00 after a page",
+        "An error page's own path with %00 after it is answered with the page; nginx refuses it with 400.",
+        making.page_itself,
+    ),
+    Departs(
         "methods of files",
         "A method that files do not take is refused without the site's headers, an unknown one with 400. Where a "
         "location asks who may come in, and for error pages, files are sent for POST and OPTIONS as for GET; other "
@@ -171,16 +176,22 @@ ROWS = (
     Departs("times in the past", "", making.past, "OpenLiteSpeed gives times in the past with errors too"),
     Departs("realm with other answers", "", making.realm, "OpenLiteSpeed names the realm"),
     Departs("headers of errors", "", making.always, "OpenLiteSpeed sends it with errors"),
-    Departs("headers that are not added", "", making.unasked, "OpenLiteSpeed adds no headers to what is asked"),
+    Departs(
+        "paths that are made anew",
+        "Where an upstream is asked by another path, quotation marks and letters above ASCII are encoded in it, and a "
+        "backslash is not; nginx does the reverse.",
+        upstreams.made_anew,
+    ),
+    Departs("headers that are not added", "", upstreams.unasked, "OpenLiteSpeed adds no headers to what is asked"),
     Departs(
         "headers for an upstream",
         "",
-        making.told_of_the_visitor,
+        upstreams.told_of_the_visitor,
         "OpenLiteSpeed chooses the headers that tell an upstream",
     ),
-    Departs("rewritten paths for an upstream", "", making.letters, "OpenLiteSpeed sends a rewritten path"),
+    Departs("rewritten paths for an upstream", "", upstreams.letters, "OpenLiteSpeed sends a rewritten path"),
     Departs("rewritten paths that are refused", "", making.unsendable, "OpenLiteSpeed sends a rewritten path"),
-    Departs("answers that are kept", "", making.kept, "OpenLiteSpeed's cache module"),
+    Departs("answers that are kept", "", upstreams.kept, "OpenLiteSpeed's cache module"),
     Departs("scripts that are refused", "", making.refuses_scripts, "PHP runs by its suffix anywhere"),
     Departs(
         "scripts by their suffix",
