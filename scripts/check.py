@@ -167,7 +167,7 @@ def sqlite_tests() -> None:
 def postgres_tests() -> None:
     with home() as folder, Postgres(folder / "postgres") as postgres, Redis(folder / "redis") as redis:
         env = {"PADDOCK_DATABASE_URL": postgres.url, "PADDOCK_REDIS_URL": redis.url}
-        # Those that know no database ran on SQLite already, and what some send is sent by others as well.
+        # Those that know no database ran on SQLite already, and what some with servers send is sent by others as well.
         chosen = ["--cluster", *([f"--said-in={SQL}"] if SQL.exists() else [])]
         pytest("-n", PROCESSES, "--dist", "loadscope", *chosen, "--ignore=tests/browser", env=env)
 

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support import emptying
+from tests.support import emptying, rendered
 
 emptying.install()
+rendered.install()
 
 # One set of generated values for everybody, so that a change is judged by what it did. HYPOTHESIS_PROFILE=explore looks
 # for new ones.

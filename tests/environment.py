@@ -6,6 +6,7 @@ Loaded by `-p tests.environment` (pyproject.toml), which comes before pytest-dja
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import shutil
 import tempfile
@@ -46,6 +47,7 @@ LONGEST = [
 ]
 
 
+SERVERS_FIXTURE = "server_root"  # the folder of each server that a test starts
 # What pytest-django opens the database for.
 DATABASE_FIXTURES = {"db", "transactional_db", "live_server"}
 
@@ -83,13 +85,16 @@ def pytest_configure(config: pytest.Config) -> None:
     if _worker:
         migrated.install(HOME.parent, os.environ["PYTEST_XDIST_TESTRUNUID"])
     config.addinivalue_line("markers", "cluster: settings of cluster mode count here, though no database is asked for")
-    config.addinivalue_line("markers", "any_database: about something else; tests/support/statements.py")
+    config.addinivalue_line("markers", "any_database: about the servers that it starts; tests/support/statements.py")
     if config.getoption("--take-down"):
         config.pluginmanager.register(TakingDown(Path(config.getoption("--take-down"))))
 
 
 @pytest.hookimpl(tryfirst=True)  # also where it is only told what others run
 def pytest_runtestloop() -> None:
+    # What is logged pytest keeps for those that fail; on the console each line would be written a second time.
+    root = logging.getLogger()
+    root.handlers = [handler for handler in root.handlers if type(handler) is not logging.StreamHandler]
     gc.freeze()
     gc.set_threshold(*GARBAGE)
     gc.enable()
@@ -121,7 +126,9 @@ def is_for_cluster(item: pytest.Item) -> bool:
 
 
 def is_for_any_database(item: pytest.Item) -> bool:
-    return any(item.iter_markers("any_database"))
+    """Only of tests that start servers: all that such a test does takes seconds, and most of it asks no database."""
+    marked = any(item.iter_markers("any_database"))
+    return marked and SERVERS_FIXTURE in getattr(item, "fixturenames", ())
 
 
 class TakingDown:

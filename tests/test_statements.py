@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.environment import SERVERS_FIXTURE, is_for_any_database
 from tests.support.statements import Recorder, said_by_others, shape
 
 
@@ -72,3 +73,11 @@ def test_what_is_sent_while_the_tables_are_made_is_nobodys(tmp_path: Path) -> No
     send(recorder, "SELECT a")
     recorder.write(tmp_path / "gw0.json")
     assert [len(said) for said in json.loads((tmp_path / "gw0.json").read_text()).values()] == [1]
+
+
+@pytest.mark.any_database
+def test_the_mark_counts_only_for_a_test_that_starts_servers(request: pytest.FixtureRequest) -> None:
+    item = request.node
+    assert not is_for_any_database(item)
+    item.fixturenames.append(SERVERS_FIXTURE)
+    assert is_for_any_database(item)

@@ -16,8 +16,6 @@ from tests.security.addresses import Address, addresses
 from tests.security.conftest import session_of
 from tests.security.world import World, build
 
-pytestmark = pytest.mark.any_database
-
 API = "/api/v1/"
 UNSAFE = {"POST", "PUT", "PATCH", "DELETE"}
 

@@ -25,7 +25,7 @@ from tests.benchmarks.conftest import deployed, make_site
 from tests.benchmarks.made import finished_run
 from tests.support.cast import signed_in
 
-pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
+pytestmark = pytest.mark.django_db
 
 
 def text(client: Client, url: str, status: int = 200) -> str:

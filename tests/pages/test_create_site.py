@@ -10,8 +10,6 @@ from django.test import Client
 from panel.websites.models import Certificate, Location, Site
 from tests.support.cast import Cast
 
-pytestmark = pytest.mark.any_database
-
 URL = "/sites/+new/"
 
 

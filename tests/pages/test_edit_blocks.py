@@ -11,8 +11,6 @@ from django.test import Client
 
 from panel.websites.models import Location, RawSnippet, ServerBlock, Site
 
-pytestmark = pytest.mark.any_database
-
 
 def block_of(site: Site) -> ServerBlock:
     return site.blocks.get()

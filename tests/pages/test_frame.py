@@ -15,8 +15,6 @@ from tests.security import world
 from tests.security.addresses import addresses
 from tests.support.cast import signed_in
 
-pytestmark = pytest.mark.any_database
-
 TEMPLATES = Path(__file__).resolve().parents[2] / "templates"
 
 

@@ -15,8 +15,6 @@ from panel.remote.keys import key_line
 from panel.websites.models import Site
 from tests.support.cast import Cast
 
-pytestmark = pytest.mark.any_database
-
 NEW = "/hosts/+new/"
 SECRET = "correct horse battery staple"
 

@@ -15,8 +15,6 @@ from panel.websites.models import Certificate, PhpPool, Site, Upstream
 from tests.pages.conftest import shop_definition
 from tests.support.cast import Cast, signed_in
 
-pytestmark = pytest.mark.any_database
-
 TABS = (
     "",
     "blocks/",

@@ -13,8 +13,6 @@ from panel.websites.models import Location, Site
 from tests.pages.conftest import shop_definition
 from tests.support.cast import Cast
 
-pytestmark = pytest.mark.any_database
-
 URL = "/sites/shop/explain/"
 
 

@@ -15,8 +15,6 @@ from panel.reports.services import report_create
 from panel.websites.models import Site
 from tests.reports.conftest import History, at, end_run, ended_suite
 
-pytestmark = pytest.mark.any_database
-
 
 def client_of(user: User) -> Client:
     client = Client()

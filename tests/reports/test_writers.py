@@ -21,8 +21,6 @@ from panel.reports.document import Cell, Document, Picture, Section, Table, from
 from panel.reports.writers import WRITERS
 from tests.reports.conftest import History
 
-pytestmark = pytest.mark.any_database
-
 TEXT = "{urn:oasis:names:tc:opendocument:xmlns:text:1.0}p"
 TABLE = "{urn:oasis:names:tc:opendocument:xmlns:table:1.0}"
 OFFICE = "{urn:oasis:names:tc:opendocument:xmlns:office:1.0}"

@@ -13,11 +13,8 @@ from pytest_django import Settings
 
 from panel.accounts.models import User
 from panel.core.network import client_address
-from tests.security.addresses import addresses
 from tests.security.conftest import session_of
 from tests.security.world import World
-
-pytestmark = pytest.mark.any_database
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -40,30 +37,6 @@ def test_check_deploy_is_clean_in_production_settings(tmp_path: Path) -> None:
         timeout=120,
     )
     assert done.returncode == 0 and "no issues" in done.stdout, done.stdout + done.stderr
-
-
-def test_every_page_is_sent_with_a_strict_policy(world: World) -> None:
-    client, wrong = session_of(world.admin), []
-    for address in addresses():
-        if address.name == "accounts:self_check":
-            continue
-        response = client.get(address.path)
-        policy = response.headers.get("Content-Security-Policy", "")
-        if "script-src 'self'" not in policy or "unsafe" in policy or "frame-ancestors 'none'" not in policy:
-            wrong.append(f"{address}: {policy}")
-        for header, value in (
-            ("X-Content-Type-Options", "nosniff"),
-            ("X-Frame-Options", "DENY"),
-            ("Referrer-Policy", "same-origin"),
-        ):
-            if response.headers.get(header) != value:
-                wrong.append(f"{address}: {header} is {response.headers.get(header)}")
-        if not response.headers.get("X-Request-Id"):
-            wrong.append(f"{address}: no request id")
-        text = b"" if response.streaming else response.content
-        if response["Content-Type"].startswith("text/html") and (b"<script>" in text or b" style=" in text):
-            wrong.append(f"{address}: inline script or style")
-    assert not wrong, "\n".join(wrong)
 
 
 @pytest.mark.parametrize("header", ["Host", "X-Forwarded-Host"])

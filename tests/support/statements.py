@@ -1,7 +1,7 @@
 """Which SQL the tests send: what a test says to SQLite that others say too need not be said to PostgreSQL twice.
 
-Only tests marked `any_database` are left out so. They are about something else (what load tools measure, what servers
-do with a file, what a page shows and to whom); one that sends a statement of its own runs all the same.
+Only tests marked `any_database` that start servers are left out so. They are about those (what load tools measure, what
+servers do with a file); one that sends a statement of its own runs all the same.
 """
 
 from __future__ import annotations

@@ -23,8 +23,6 @@ from tests.benchmarks.conftest import deployed, make_site
 from tests.benchmarks.made import finished_run
 from tests.support.cast import Cast, cast, install, signed_in
 
-pytestmark = pytest.mark.any_database
-
 
 @pytest.fixture
 def people(db: None) -> Cast:

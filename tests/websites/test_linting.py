@@ -18,8 +18,6 @@ from panel.websites.services import site_define, site_export
 from tests.api.caller import caller_of
 from tests.support.cast import Cast, signed_in
 
-pytestmark = pytest.mark.any_database
-
 PHP = {"match": "~", "pattern": r"\.php$", "handler": "php", "php_pool": "php"}
 
 
