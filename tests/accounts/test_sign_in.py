@@ -36,6 +36,24 @@ def test_right_password_opens_the_dashboard(client: Client, people: Cast) -> Non
     assert client.get("/account/").status_code == 200
 
 
+def test_a_form_that_is_sent_after_the_session_ended_is_said_to_be_lost(client: Client, people: Cast) -> None:
+    page = "/sites/+new/"
+    answer = client.post(page, {"name": "shop"}, follow=True, HTTP_REFERER=f"http://testserver{page}")
+    assert "what you sent was not saved" in answer.content.decode()
+    answer = client.get(page, follow=True, HTTP_REFERER="http://testserver/sites/")
+    assert "what you sent was not saved" not in answer.content.decode()
+
+
+def test_parts_of_pages_are_never_the_page_for_signing_in(client: Client, people: Cast) -> None:
+    """What a page asks for again and again leads there as a whole; a form that is being filled in is left alone."""
+    asked = {"HTTP_HX_REQUEST": "true", "HTTP_HX_CURRENT_URL": "http://testserver/hosts/web-1/"}
+    answer = client.get("/hosts/web-1/live/", follow=True, HTTP_HX_TARGET="host-live", **asked)
+    assert answer.content == b""
+    assert answer["HX-Redirect"] == "/login/?next=%2Fhosts%2Fweb-1%2F&ended=1"
+    answer = client.post("/sites/+new/", {"_field": "name"}, follow=True, HTTP_HX_TARGET="id_name-error", **asked)
+    assert (answer.status_code, answer.content) == (204, b"")
+
+
 def test_name_is_good_in_any_case(client: Client, people: Cast) -> None:
     assert sign_in(client, "ADA") == 302
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from typing import cast
+from urllib.parse import unquote, urlencode, urlsplit
 
 from axes.handlers.proxy import AxesProxyHandler
 from django.contrib import messages
@@ -25,6 +26,7 @@ from panel.accounts.services.sessions import session_mark
 from panel.accounts.sudo import second_factor_passed, sudo_check
 from panel.accounts.views.common import form_status, submit
 from panel.audit.services import audit_record
+from panel.core.http import Request
 
 BACKEND = "django.contrib.auth.backends.ModelBackend"
 _PENDING = "second_factor_pending"
@@ -78,6 +80,8 @@ def setup(request: HttpRequest, secret: str) -> HttpResponse:
 def sign_in(request: HttpRequest) -> HttpResponse:
     if request.user.is_authenticated:
         return redirect(safe_next(request, reverse("dashboard")))
+    if request.headers.get("HX-Request") and request.method == "GET":
+        return _ended(cast(Request, request))
     form = LoginForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         user = authenticate(request, **form.cleaned_data)
@@ -90,8 +94,25 @@ def sign_in(request: HttpRequest) -> HttpResponse:
             request.session[_PENDING] = {"user": user.pk, "at": int(time.time()), "next": target}
             return redirect("accounts:code")
         form.add_error(None, _(_WRONG))
-    context = {"form": form, "next": safe_next(request, ""), "is_set_up": User.objects.exists()}
+    target = safe_next(request, "")
+    context = {"form": form, "next": target, "is_set_up": User.objects.exists(), "is_cut": _is_cut(request, target)}
     return render(request, "accounts/login.html", context, status=form_status(form))
+
+
+def _ended(request: Request) -> HttpResponse:
+    """For a part of a page that was asked for when the session had ended: this page is no such part. A form that is
+    being filled in is left as it is; any other page leads here as a whole."""
+    if (request.htmx.target or "").endswith("-error"):
+        return HttpResponse(status=204)
+    query = urlencode({"next": request.htmx.current_url_abs_path or "/", "ended": "1"})
+    return HttpResponse(headers={"HX-Redirect": f"{reverse('accounts:login')}?{query}"})
+
+
+def _is_cut(request: HttpRequest, target: str) -> bool:
+    """Whether a form was sent after its session had ended: a page that leads to itself was left by its own form."""
+    came_from = urlsplit(request.META.get("HTTP_REFERER", "")).path
+    is_own = bool(target) and unquote(came_from) == unquote(urlsplit(target).path)
+    return is_own and request.method == "GET" and "ended" not in request.GET
 
 
 def _pending_user(request: HttpRequest) -> User | None:
