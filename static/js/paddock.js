@@ -105,11 +105,17 @@
     const answer = event.detail.xhr;
     say(`${texts().refused} ${answer.status} ${answer.statusText}`);
   });
+  let ended = false;
   document.addEventListener("htmx:beforeSwap", (event) => {
     const login = document.body.dataset.loginPath;
     const answer = event.detail.xhr.responseURL;
     if (login && answer && new URL(answer).pathname === login && location.pathname !== login) {
       event.detail.shouldSwap = false; // the session ended: the page itself leads to the login
+      if (event.detail.xhr.status === 204) { // asked by a form that is being filled in: what was written stays
+        if (!ended) say(texts().ended, "warn");
+        ended = true;
+        return;
+      }
       leaving = true;
       location.reload();
     }
@@ -158,22 +164,23 @@
     if (!leaving && [...guarded.keys()].some(isDirty)) event.preventDefault();
   });
 
-  // --- a form that led to the question for the password is filled in again on the way back; secrets are not kept ---
+  // --- a form that led to signing in, or to the question for the password, is filled in again on the way back; secrets are not kept ---
   const SENT = "paddock-sent";
   const here = () => location.pathname + location.search;
+  const isDoor = (path) => path === document.body.dataset.confirmPath || path.startsWith(document.body.dataset.loginPath);
   const isKept = (control) => control.name && !["password", "file", "hidden", "submit", "button"].includes(control.type) && !control.matches("[data-secret]");
   document.addEventListener("submit", (event) => {
     const form = event.target;
-    if (form.method !== "post" || !form.closest("main") || location.pathname === document.body.dataset.confirmPath) return;
+    if (form.method !== "post" || !form.closest("main") || isDoor(location.pathname)) return;
     const values = [...form.elements].filter(isKept).map((control) => [control.name, control.value, control.checked === true]);
     sessionStorage.setItem(SENT, JSON.stringify({ page: here(), action: form.getAttribute("action"), values }));
   });
   function refill() {
-    if (location.pathname === document.body.dataset.confirmPath) return; // its way on leads back
+    if (isDoor(location.pathname)) return; // its way on leads back
     const sent = JSON.parse(sessionStorage.getItem(SENT) || "null");
     sessionStorage.removeItem(SENT);
     const from = document.referrer && new URL(document.referrer);
-    if (!sent || sent.page !== here() || !from || from.origin !== location.origin || from.pathname !== document.body.dataset.confirmPath) return;
+    if (!sent || sent.page !== here() || !from || from.origin !== location.origin || !isDoor(from.pathname)) return;
     const forms = [...document.querySelectorAll("main form[method=post]")].filter((form) => form.getAttribute("action") === sent.action);
     const ofPage = forms.flatMap((form) => [...form.elements]).filter(isKept);
     let changed = false;

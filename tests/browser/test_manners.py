@@ -200,6 +200,29 @@ def test_what_was_typed_is_there_again_after_the_password(
     page.context.close()
 
 
+def test_what_was_written_is_there_again_after_signing_in_anew(
+    browser: Browser, live_server: Any, people: Cast, shop: Site
+) -> None:
+    """The session may end while somebody writes: the form stays, says so, and nothing but secrets is lost."""
+    people.admin.set_password("quiet harbour lamp 9")
+    people.admin.save()
+    client = signed_in(people.admin)
+    page = page_of(browser, live_server.url, client)
+    page.goto(f"/sites/shop/blocks/{shop.blocks.get().pk}/locations/+new/")
+    client.session.flush()
+    page.fill("[name=pattern]", "/kept/")
+    expect(page.locator("#messages")).to_contain_text("Your session has ended")
+    expect(page.locator("[name=pattern]")).to_have_value("/kept/")
+    page.click("main form button.primary")
+    expect(page.locator("main")).to_contain_text("what you sent was not saved")
+    page.fill("[name=username]", people.admin.username)
+    page.fill("[name=password]", "quiet harbour lamp 9")
+    page.click("main form button.primary")
+    expect(page.locator("[name=pattern]")).to_have_value("/kept/")
+    expect(page.locator("#messages")).to_contain_text("send it once more")
+    page.context.close()
+
+
 def test_many_boxes_are_narrowed_by_words_and_what_is_ticked_stays(page: Page) -> None:
     for number in range(14):
         Team.objects.create(name=f"Customer {number}", slug=f"customer-{number}")
