@@ -3,7 +3,7 @@
 use crate::error::{Error, Reason};
 use crate::packet::{KEY_PHASE, LONG, SAMPLE_END, TAG};
 use rustls::quic::{DirectionalKeys, HeaderProtectionKey, Keys, PacketKey, PacketKeySet, Secrets};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Packets after which keys are changed, far below what AES-GCM allows (RFC 9001, section 6.6).
 const PACKETS_PER_KEY: u64 = 1 << 22;
@@ -214,9 +214,9 @@ impl OneRtt {
 
     /// Forgets old keys in time (RFC 9001, section 6.5).
     #[inline]
-    pub fn forget_old(&mut self, now: Instant, keep: std::time::Duration) {
+    pub fn forget_old(&mut self, now: Instant, keep: impl FnOnce() -> Duration) {
         if let Some((_, until)) = &mut self.previous {
-            if *until.get_or_insert(now + keep) <= now {
+            if *until.get_or_insert_with(|| now + keep()) <= now {
                 self.previous = None;
             }
         }

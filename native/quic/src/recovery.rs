@@ -208,7 +208,7 @@ impl SentPackets {
         now: Instant,
         acked: u64,
         delay: Duration,
-        long: Option<Duration>,
+        long: impl Fn() -> Option<Duration>,
         out: &mut Outcome,
     ) -> Option<Instant> {
         let mut run: Option<Instant> = None;
@@ -227,7 +227,7 @@ impl SentPackets {
                     }
                     self.settle(index, State::Lost, out);
                     let start = *run.get_or_insert(sent.at);
-                    out.persistent |= long.is_some_and(|long| sent.at - start > long);
+                    out.persistent |= long().is_some_and(|long| sent.at - start > long);
                 }
                 _ => {}
             }
@@ -308,7 +308,7 @@ mod tests {
         packets.acked(0..4, &mut out).unwrap();
         assert_eq!(numbers(&out), [1, 2, 0, 3]);
         assert_eq!(packets.acked(4..6, &mut out), Err(NeverSent));
-        packets.detect(now, 3, DELAY, None, &mut Outcome::default());
+        packets.detect(now, 3, DELAY, || None, &mut Outcome::default());
         assert_eq!(
             (packets.base, packets.next(), packets.contents.len()),
             (4, 5, 1)
@@ -321,9 +321,9 @@ mod tests {
         let now = Instant::now();
         let (mut packets, mut out) = (sent(5, now), Outcome::default());
         packets.acked(3..4, &mut Outcome::default()).unwrap();
-        let next = packets.detect(now, 3, DELAY, None, &mut out);
+        let next = packets.detect(now, 3, DELAY, || None, &mut out);
         assert_eq!((numbers(&out), next), (vec![0], Some(now + DELAY)));
-        let next = packets.detect(now + DELAY, 3, DELAY, None, &mut out);
+        let next = packets.detect(now + DELAY, 3, DELAY, || None, &mut out);
         assert_eq!((numbers(&out), next), (vec![0, 1, 2], None));
         assert!(!out.persistent);
     }
@@ -335,7 +335,7 @@ mod tests {
         packets.push(now + 20 * DELAY, 1000, true, false);
         packets.push(now + 21 * DELAY, 1000, true, false);
         packets.acked(2..3, &mut Outcome::default()).unwrap();
-        packets.detect(now + 23 * DELAY, 2, DELAY, Some(10 * DELAY), &mut out);
+        packets.detect(now + 23 * DELAY, 2, DELAY, || Some(10 * DELAY), &mut out);
         assert!(out.persistent && out.packets.len() == 2);
     }
 

@@ -14,6 +14,8 @@ pub struct Rtt {
     smoothed: Option<Duration>,
     variation: Duration,
     min: Duration,
+    /// What follows from these, asked for several times with each packet.
+    probe_timeout: Duration,
 }
 
 impl Default for Rtt {
@@ -23,6 +25,7 @@ impl Default for Rtt {
             smoothed: None,
             variation: INITIAL / 2,
             min: Duration::MAX,
+            probe_timeout: INITIAL + INITIAL / 2 * 4,
         }
     }
 }
@@ -32,6 +35,11 @@ impl Rtt {
     pub fn update(&mut self, ack_delay: Duration, measured: Duration) {
         self.latest = measured;
         self.min = self.min.min(measured);
+        self.smooth(ack_delay, measured);
+        self.probe_timeout = self.get() + (4 * self.variation).max(GRANULARITY);
+    }
+
+    fn smooth(&mut self, ack_delay: Duration, measured: Duration) {
         let Some(smoothed) = self.smoothed else {
             self.smoothed = Some(measured);
             self.variation = measured / 2;
@@ -58,7 +66,7 @@ impl Rtt {
 
     /// Without the peer's delay, when a probe is due after the last packet (RFC 9002, section 6.2.1).
     pub fn probe_timeout(&self) -> Duration {
-        self.get() + (4 * self.variation).max(GRANULARITY)
+        self.probe_timeout
     }
 
     /// How much earlier than an acknowledged packet one must have been sent to be lost (section 6.1.2).
@@ -83,8 +91,13 @@ mod tests {
         rtt.update(ms(20), ms(140));
         assert_eq!(rtt.get(), (7 * ms(100) + ms(120)) / 8);
         assert_eq!(rtt.loss_delay(), ms(140) + ms(140) / 8);
+        let variation = (3 * ms(50) + ms(20)) / 4;
+        assert_eq!(rtt.probe_timeout(), rtt.get() + 4 * variation);
         // A delay that would make it shorter than the shortest is not believed.
         rtt.update(ms(90), ms(110));
         assert!(rtt.get() > ms(102));
+        // However even round trips are, a timer has its granularity.
+        (0..100).for_each(|_| rtt.update(ms(0), ms(100)));
+        assert_eq!(rtt.probe_timeout(), rtt.get() + GRANULARITY);
     }
 }

@@ -95,7 +95,7 @@ impl Connection {
         let Some(len) = keys.open(number, head, payload) else {
             return self.unreadable(now, is_reset);
         };
-        keys.forget_old(now, 3 * self.path.rtt.probe_timeout());
+        keys.forget_old(now, || 3 * self.path.rtt.probe_timeout());
         packet.truncate(payload_at + len);
         let packet = Packet {
             level: Level::Data,
@@ -317,7 +317,13 @@ impl Connection {
     /// Something came, or went out for the first time since: the connection lives on.
     pub(super) fn extend_idle(&mut self, now: Instant) {
         // Not before lost packets could have been repeated (RFC 9000, section 10.1).
-        let least = 3 * self.path.rtt.probe_timeout();
-        self.idle_at = Some(now + self.idle.max(least));
+        // As a rule they are much shorter, which whole seconds show without working it out for each packet.
+        let probe = self.path.rtt.probe_timeout();
+        let wait = if probe.as_secs() == 0 && self.idle.as_secs() >= 3 {
+            self.idle
+        } else {
+            self.idle.max(3 * probe)
+        };
+        self.idle_at = Some(now + wait);
     }
 }

@@ -157,10 +157,12 @@ impl Connection {
 
     fn losses(&mut self, now: Instant, level: Level, outcome: &mut Outcome) {
         let delay = self.path.rtt.loss_delay();
-        let long = self.path.rtt.is_known().then(|| {
+        let (rtt, max_ack_delay) = (&self.path.rtt, self.max_ack_delay());
+        let long = || {
             // RFC 9002, section 7.6.1.
-            3 * (self.path.rtt.probe_timeout() + self.max_ack_delay())
-        });
+            let known = rtt.is_known();
+            known.then(|| 3 * (rtt.probe_timeout() + max_ack_delay))
+        };
         let space = &mut self.spaces[level as usize];
         let Some(acked) = space.largest_acked else {
             return;
@@ -241,7 +243,10 @@ impl Connection {
                 Level::Data => base + self.max_ack_delay(),
                 _ => base,
             };
-            let due = at + wait * backoff;
+            let due = match self.probe_timeouts {
+                0 => at + wait,
+                _ => at + wait * backoff,
+            };
             if earliest.is_none_or(|(first, _)| due < first) {
                 earliest = Some((due, level));
             }
