@@ -225,6 +225,8 @@ pub struct Endpoint {
     last_reset: Option<Instant>,
     active: VecDeque<Key>,
     timers: BinaryHeap<Reverse<(Instant, Key)>>,
+    /// The last datagram of this turn, if those that follow may go out in one message with it, and its size.
+    row: Option<(Transmit, usize)>,
     counts: Counts,
 }
 
@@ -269,6 +271,7 @@ impl Endpoint {
             last_reset: None,
             active: VecDeque::new(),
             timers: BinaryHeap::new(),
+            row: None,
             counts: Counts::default(),
         }
     }
@@ -512,7 +515,10 @@ impl Endpoint {
 
     /// A connection to look at: take its events, then call [`Endpoint::transmit`].
     pub fn next_active(&mut self) -> Option<Key> {
-        let key = self.active.pop_front()?;
+        let Some(key) = self.active.pop_front() else {
+            self.row = None;
+            return None;
+        };
         if let Some(entry) = self.entry(key) {
             entry.active = false;
         }
@@ -539,6 +545,7 @@ impl Endpoint {
     /// call again once it was flushed.
     pub fn transmit(&mut self, key: Key, now: Instant, out: &mut impl Output) -> bool {
         loop {
+            let row = self.row;
             let Some(entry) = self.entry(key) else {
                 return true;
             };
@@ -547,11 +554,17 @@ impl Endpoint {
                 return false;
             }
             let segments = (MAX_SEND / entry.quic.mtu()).clamp(1, MAX_SEGMENTS);
-            let Some(transmit) = entry.quic.transmit(now, segments, out.buffer()) else {
+            let buffer = out.buffer();
+            let alike = row.filter(|(last, _)| last.remote == entry.quic.remote());
+            let alike = alike.map(|(_, size)| size);
+            let Some(transmit) = entry.quic.transmit(now, segments, alike, buffer) else {
                 break;
             };
+            let size = buffer.len();
             let more = entry.quic.may_send_more(now);
             out.push(transmit);
+            let goes_on = transmit.segment.is_none() && (alike.is_none_or(|alike| size >= alike));
+            self.row = goes_on.then_some((transmit, size));
             if !more {
                 break;
             }

@@ -3,8 +3,8 @@
 #[allow(dead_code)]
 mod common;
 
-use bytes::BytesMut;
-use common::{address, client_config, pattern, Link, World};
+use bytes::{Bytes, BytesMut};
+use common::{address, client_config, pattern, Link, Sent, World};
 use gallop_quic::{Datagram, Ecn, Event, Options};
 use std::time::Duration;
 
@@ -237,4 +237,45 @@ fn a_handshake_that_does_not_end_is_given_up() {
     world.run_out();
     assert_eq!(world.server.take_counts().handshakes, 0);
     assert!(world.now - began < Duration::from_secs(15));
+}
+
+/// Sizes of the datagrams that bring streams of these lengths, one after the other.
+fn sizes(world: &mut World, lengths: &[usize]) -> Vec<usize> {
+    let mut out = Sent::default();
+    for len in lengths {
+        let stream = world.server.open_uni(0).unwrap();
+        let mut data = [Bytes::from(pattern(3, *len))];
+        assert_eq!(world.server.write(0, stream, &mut data), Some(*len));
+        world.server.activate(0);
+        assert_eq!(world.server.next_active(), Some(0));
+        assert!(world.server.transmit(0, world.now, &mut out));
+    }
+    assert_eq!(world.server.next_active(), None);
+    out.queue.iter().map(|(_, data)| data.len()).collect()
+}
+
+#[test]
+fn datagrams_of_a_turn_that_are_nearly_as_long_are_made_so() {
+    let mut world = world();
+    exchange(&mut world, 1000);
+    let found = sizes(&mut world, &[300, 295, 292, 291, 300, 302]);
+    let first = found[0];
+    // The fourth ends a message of the kernel's, which begins another with the next.
+    let wanted = [first, first, first, first - 9, first, first + 2];
+    assert_eq!(found, wanted);
+    // Another turn: nothing goes out together with what went before.
+    assert_eq!(sizes(&mut world, &[295, 294]), [first - 5, first - 5]);
+    exchange(&mut world, 50_000);
+}
+
+#[test]
+fn nothing_is_filled_up_where_datagrams_go_out_one_by_one() {
+    let options = Options {
+        gso: false,
+        ..Options::default()
+    };
+    let mut world = World::with(7, Link::default(), &options, client_config());
+    exchange(&mut world, 1000);
+    let found = sizes(&mut world, &[300, 295]);
+    assert_eq!(found[1], found[0] - 5);
 }

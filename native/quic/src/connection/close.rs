@@ -132,7 +132,7 @@ impl Connection {
     ) -> Option<Transmit> {
         self.path.on_received(from.bytes);
         self.fail(now, error);
-        self.transmit(now, 1, out)
+        self.transmit(now, 1, None, out)
     }
 
     fn tell_closed(&mut self) {

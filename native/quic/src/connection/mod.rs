@@ -128,6 +128,8 @@ pub struct Connection {
     paced_until: Option<Instant>,
     /// What is being written goes out marked with ECT(0).
     marking: bool,
+    /// Bytes of the datagram before, which one that is hardly shorter is filled up to.
+    alike: Option<usize>,
     handshake_done_due: bool,
     new_token: Vec<u8>,
     new_token_due: bool,
@@ -190,6 +192,7 @@ impl Connection {
             idle_extended: false,
             paced_until: None,
             marking: false,
+            alike: None,
             handshake_done_due: false,
             new_token: Vec::new(),
             new_token_due: false,

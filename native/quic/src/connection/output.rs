@@ -18,6 +18,9 @@ const MIN_ROOM: usize = MAX_LONG + TAG + frame::ACK_ROOM;
 const FULL: usize = 1200;
 /// We announce no exponent: delays are told in units of 8 microseconds (RFC 9000, section 18.2).
 const ACK_DELAY_EXPONENT: u32 = 3;
+/// Bytes that a datagram is filled up with at most to be as long as the one before: what acknowledgements of a client
+/// that leaves out packet numbers differ by, and numbers that have become longer.
+const MAX_FILLING: usize = 8;
 /// Packet numbers between those that are left out, at least.
 const SKIP_EVERY: u64 = 128;
 
@@ -28,13 +31,16 @@ pub fn first_skip() -> u64 {
 
 impl Connection {
     /// Appends what is to be sent to `out`, which is empty, as up to `segments` datagrams of one
-    /// size for one address; `None` when there is nothing.
+    /// size for one address; `None` when there is nothing. `alike`: bytes of the datagram that goes there before
+    /// these; datagrams of a size can be told to the kernel together.
     pub fn transmit(
         &mut self,
         now: Instant,
         segments: usize,
+        alike: Option<usize>,
         out: &mut Vec<u8>,
     ) -> Option<Transmit> {
+        self.alike = alike.filter(|_| self.config.gso);
         let result = match self.state {
             State::Open => self.transmit_open(now, segments, out),
             _ => Ok(None),
@@ -283,6 +289,12 @@ impl Connection {
             let full = (bounds.start + FULL - TAG).min(end);
             eliciting |= out.len() < full;
             out.resize(out.len().max(full), 0);
+        }
+        if let Some(alike) = self.alike.filter(|_| eliciting && level == Level::Data) {
+            let full = (bounds.start + alike).min(bounds.end).saturating_sub(TAG);
+            if full.saturating_sub(out.len()) <= MAX_FILLING {
+                out.resize(out.len().max(full), 0);
+            }
         }
         self.seal(now, level, out, (at, length_at, number), eliciting)
     }
