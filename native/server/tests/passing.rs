@@ -5,7 +5,7 @@ use crate::site::{self, Server};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::Arc;
@@ -644,18 +644,23 @@ fn said(text: &str) -> Script {
 
 /// A FastCGI application that does what the last word of `SCRIPT` stands for.
 pub fn application(path: &Path) {
-    let listener = UnixListener::bind(path).expect("a socket");
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o777);
-    std::fs::set_permissions(path, mode).expect("open to all");
+    let listener = open_to_all(path);
     std::thread::spawn(move || {
         for stream in listener.incoming() {
-            let Ok(stream) = stream else { return };
-            std::thread::spawn(move || serve_fastcgi(stream));
+            let Ok(mut stream) = stream else { return };
+            std::thread::spawn(move || serve_fastcgi(&mut stream));
         }
     });
 }
 
-fn serve_fastcgi(mut stream: UnixStream) {
+fn open_to_all(path: &Path) -> UnixListener {
+    let listener = UnixListener::bind(path).expect("a socket");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+    std::fs::set_permissions(path, mode).expect("open to all");
+    listener
+}
+
+fn serve_fastcgi(stream: &mut UnixStream) {
     let mut request = Vec::new();
     let mut buffer = [0; 4096];
     let ending = record(5, b"");
@@ -665,7 +670,7 @@ fn serve_fastcgi(mut stream: UnixStream) {
             _ => return,
         }
     }
-    follow(&mut stream, &fastcgi_script(&request));
+    follow(stream, &fastcgi_script(&request));
 }
 
 fn fastcgi_script(request: &[u8]) -> Script {
@@ -728,6 +733,44 @@ fn both_ways_give_the_same_answer_whatever_an_application_sends() {
         let slow = ask(&server, "slow", word, fields);
         assert!(quick.starts_with("HTTP/1.1 "), "{word}: {quick}");
         assert_eq!(joined(&quick), joined(&slow), "{word}");
+    }
+}
+
+/// php-fpm closes its side when it has said all, and waits for the other.
+#[test]
+fn an_application_that_waits_for_the_end_finds_it() {
+    let folder = site::Folder::new();
+    let socket = folder.0.join("app.sock");
+    let listener = open_to_all(&socket);
+    let (ends, found) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.expect("a connection");
+            let patience = Some(Duration::from_secs(5));
+            stream.set_read_timeout(patience).expect("a limit");
+            serve_fastcgi(&mut stream);
+            stream
+                .shutdown(Shutdown::Write)
+                .expect("closed on this side");
+            let end = stream.read(&mut [0; 1]);
+            ends.send(end.map_err(|e| e.kind())).expect("somebody asks");
+        }
+    });
+    let server = Server::start_in(
+        folder,
+        &format!(
+            "server {{ listen 127.0.0.1:{{port}};
+               location ~ ^/quick/(.*)$ {{ fastcgi_pass unix:{}; fastcgi_param WORD $1.; }} }}",
+            site::path(&socket)
+        ),
+    );
+    let mut client = server.connect();
+    // The second is more than the quick way is for.
+    for word in ["plain", "stderr", "plain"] {
+        write!(client, "GET /quick/{word} HTTP/1.1\r\nHost: a\r\n\r\n").expect("sent");
+        let answer = answer(&mut client);
+        assert!(answer.contains("200 OK"), "{word}: {answer}");
+        assert_eq!(found.recv().expect("it is told"), Ok(0), "{word}");
     }
 }
 

@@ -59,6 +59,23 @@ impl Stream for Sock {
     }
 }
 
+/// What is left of a connection that was closed when all had come: its end.
+pub struct Ended;
+
+impl Stream for Ended {
+    fn poll_read(&self, _: &mut Context<'_>, _: &mut [u8]) -> Poll<io::Result<usize>> {
+        Poll::Ready(Ok(0))
+    }
+
+    fn poll_write(&self, _: &mut Context<'_>, _: &[u8]) -> Poll<io::Result<usize>> {
+        Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()))
+    }
+
+    fn poll_flush(&self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
 /// What a TLS handshake with an upstream needs to know.
 pub struct TlsRequest<'a> {
     pub conf: &'a gallop_conf::model::UpConf,

@@ -6,7 +6,7 @@ use super::answer;
 use super::buffers;
 use super::fastcgi;
 use super::form::Form;
-use super::keepalive::{PoolKey, UpstreamConn};
+use super::keepalive::{Ended, PoolKey, UpstreamConn};
 use super::proxy::request_uri;
 pub use super::quick_answer::Framed;
 use super::quick_answer::{self, Answer, Said};
@@ -23,7 +23,7 @@ use crate::worker::Worker;
 use crate::{filters, uri};
 use gallop_conf::locations::Found;
 use gallop_conf::model::{Handler, LocConf, Location, PeerAddr, Server};
-use gallop_http::fastcgi::RequestWriter;
+use gallop_http::fastcgi::{is_ended, RequestWriter};
 use gallop_http::h1::parse_length;
 use gallop_http::message::{Head, Version};
 use gallop_http::token::is_name;
@@ -68,7 +68,7 @@ pub struct Flight {
     body: Option<Vec<u8>>,
     /// Made up for the request where the configuration asks for one.
     request_id: Option<String>,
-    /// `None`: it was closed as soon as the answer had come.
+    /// `None`: it was closed when the answer had come.
     conn: Option<UpstreamConn>,
     chosen: Chosen,
     /// Bytes of the request, as it came and as it was sent.
@@ -325,13 +325,14 @@ fn send(ex: &mut Exchange, body: &[u8]) -> Asked {
         &chosen,
         None,
     );
+    // Before a connection is made: a server that is woken by the connection finds the request with it.
+    let mut out = worker.desk.out.borrow_mut();
+    out.clear();
+    write(ex, &recipe, body, &mut out);
     let Some(mut conn) = connection(&worker, &recipe, key, &chosen) else {
         return begun(ex, chosen, None);
     };
     conn.requests += 1;
-    let mut out = worker.desk.out.borrow_mut();
-    out.clear();
-    write(ex, &recipe, body, &mut out);
     let mut cx = Context::from_waker(Waker::noop());
     let sent = match conn.stream.poll_write(&mut cx, &out) {
         Poll::Ready(Ok(n)) => n,
@@ -490,15 +491,16 @@ impl Flight {
             Poll::Ready(Ok(0)) => return self.other(Came::End),
             Poll::Ready(Err(e)) => return self.other(Came::Error(e)),
             Poll::Ready(Ok(_)) if worker.shutdown.is_set() => Said::Other,
-            Poll::Ready(Ok(_)) => self.answer(worker, &input).write(out),
+            Poll::Ready(Ok(_)) => {
+                self.close_if_over(&input);
+                self.answer(worker, &input).write(out)
+            }
         };
         self.due = coarse_ms() + self.recipe.conf.read_ms() + 1;
         match said {
             Said::Answer(framed) if fits(framed.body) => {
                 buffers::give(input);
                 if !framed.keep {
-                    // A server that waits for this is woken by the reading already, and now finds the end too
-                    // instead of being woken for it again.
                     self.conn = None;
                 }
                 Heard::Answer {
@@ -507,12 +509,31 @@ impl Flight {
                 }
             }
             // Of a connection that has ended nothing is told any more.
-            Said::Part { head } if input.len() < HOLD && !self.sock().io().is_hung_up() => {
+            Said::Part { head } if input.len() < HOLD && !self.is_hung_up() => {
                 self.note_head(head);
                 self.hold(input);
                 Heard::Nothing(self)
             }
             _ => self.other(Came::Bytes(input)),
+        }
+    }
+
+    fn is_hung_up(&self) -> bool {
+        let sock = self.conn.as_ref().and_then(|c| c.stream.sock());
+        sock.is_none_or(|sock| sock.io().is_hung_up())
+    }
+
+    /// Closes a connection for one request as soon as the application has said all. php-fpm waits for that: it was
+    /// woken by the reading already, and finds the end too if that comes at once, instead of sleeping until it
+    /// is woken again.
+    fn close_if_over(&mut self, records: &[u8]) {
+        let is_single = self.recipe.host.is_none() && self.recipe.conf.keep_conn != Some(true);
+        if let Some(conn) = self
+            .conn
+            .as_mut()
+            .filter(|_| is_single && is_ended(records))
+        {
+            conn.stream = Box::new(Ended);
         }
     }
 

@@ -11,7 +11,7 @@ mod response;
 mod writer;
 
 pub use params::{decode_params, encode_param, Params};
-pub use reader::{Event, ProtocolStatus, RecordReader};
+pub use reader::{is_ended, Event, ProtocolStatus, RecordReader};
 pub use response::{HeadError, ResponseHead, ResponseHeadParser};
 pub use writer::{record_header, Begin, RequestWriter, Role, MAX_CONTENT};
 

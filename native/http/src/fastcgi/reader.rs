@@ -84,6 +84,20 @@ impl Default for RecordReader {
     }
 }
 
+/// Whether these are whole records of which the last one ends the request. Only their lengths and types are
+/// looked at.
+pub fn is_ended(mut records: &[u8]) -> bool {
+    while let Some((header, rest)) = records.split_first_chunk::<HEADER_LEN>() {
+        let [_, kind, _, _, len_hi, len_lo, padding, _] = *header;
+        let len = usize::from(u16::from_be_bytes([len_hi, len_lo])) + usize::from(padding);
+        if kind == RecordType::EndRequest as u8 {
+            return rest.len() == len;
+        }
+        records = rest.get(len..).unwrap_or_default();
+    }
+    false
+}
+
 impl RecordReader {
     /// Whether the request has ended and its last record was read to the end of its padding: the
     /// connection is clean and can carry another request, after [`RecordReader::default`].

@@ -129,6 +129,22 @@ fn the_end_waits_for_its_padding() {
 }
 
 #[test]
+fn an_answer_is_over_with_the_record_that_ends_the_request() {
+    let bytes = answer();
+    for cut in 0..bytes.len() {
+        assert!(!is_ended(&bytes[..cut]), "{cut}");
+    }
+    assert!(is_ended(&bytes));
+    assert!(!is_ended(&[&bytes[..], &[1]].concat()));
+    // What only looks like it within a page is not it.
+    let page = [bytes, record(RecordType::Stdout, &answer())].concat();
+    let page = record(RecordType::Stdout, &page);
+    for cut in 0..=page.len() {
+        assert!(!is_ended(&page[..cut]), "{cut}");
+    }
+}
+
+#[test]
 fn a_broken_answer_is_refused() {
     let cases: [(usize, u8, Error); 5] = [
         (0, 2, Error::Version(2)),
@@ -254,6 +270,16 @@ proptest! {
         bytes in prop::collection::vec(any::<u8>(), 0..400), start in any::<bool>(), cut in 1usize..40) {
         let bytes = if start { [answer(), bytes].concat() } else { bytes };
         prop_assert_eq!(events(&bytes, bytes.len()), events(&bytes, cut));
+    }
+
+    #[test]
+    fn what_reads_as_a_whole_answer_is_over(
+        bytes in prop::collection::vec(any::<u8>(), 0..40), at in 0usize..90, cut in 0usize..90) {
+        let mut all = answer();
+        all.splice(at.min(all.len())..(at + bytes.len()).min(all.len()), bytes);
+        all.truncate(all.len().saturating_sub(cut / 2));
+        let is_whole = matches!(events(&all, all.len()), Ok((.., Some(_))));
+        prop_assert!(!is_whole || is_ended(&all));
     }
 
     #[test]
