@@ -93,8 +93,8 @@ def figure_cell(name: str, figures: dict[str, Any], words: str = "", *, unit: bo
     figure = BY_NAME[name]
     said = pictures.shown if unit else pictures.bare
     interval = ""
-    # Rounds that all read alike need not be said to.
-    if found["low"] is not None and len({pictures.bare(figure, found[end]) for end in ("low", "value", "high")}) > 1:
+    # An interval without any width says nothing: all of the rounds had that value.
+    if found["low"] is not None and found["low"] < found["high"]:
         interval = f"{pictures.bare(figure, found['low'])} to {said(figure, found['high'])}"
     detail = ", ".join(part for part in (interval, words) if part)
     return Cell(said(figure, found["value"]), found["value"], detail)

@@ -51,8 +51,10 @@ def test_what_must_not_be_believed_says_so_and_what_is_not_known_is_not_made_up(
     assert glance(SETUPS, [outcome(labels=1), Outcome(SUITE.full[1], "failed")]) is None
 
 
-def test_rounds_that_read_alike_are_not_followed_by_an_interval() -> None:
+def test_rounds_of_one_value_are_not_followed_by_an_interval() -> None:
     figures = {"availability_percent": {"value": 100.0, "low": 100.0, "high": 100.0}}
     assert figure_cell("availability_percent", figures, unit=True).detail == ""
+    near = {"availability_percent": {"value": 99.5, "low": 99.49999, "high": 99.50001}}
+    assert figure_cell("availability_percent", near, unit=True).detail == "99.500 to 99.500 %"
     figures["availability_percent"]["low"] = 99.2
     assert figure_cell("availability_percent", figures, unit=True).detail == "99.200 to 100 %"
