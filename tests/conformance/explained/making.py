@@ -165,7 +165,7 @@ def slash_first(case: Case) -> Answer | None:
     leads = any(_leads_to(case, f"{name}/{mark}{query}") for name in names)
     if case.nginx.status not in (401, 403, 405) or not leads:
         return None
-    return altered(_error(case, 301), location=case.other.headers["location"])
+    return altered(_error(case, 301), location=case.other.headers["location"], **_own_headers(case))
 
 
 def _leads_to(case: Case, target: str) -> bool:
@@ -265,7 +265,8 @@ def own_text(case: Case) -> Answer | None:
     if case.nginx.status < 400:
         return None
     error = _error(case, case.nginx.status)
-    return altered(error, **_own_headers(case)) if case.other.body and error.body == case.other.body else error
+    is_page = case.request.method == "HEAD" or (case.other.body and error.body == case.other.body)
+    return altered(error, **_own_headers(case)) if is_page else error
 
 
 def own_refusals(case: Case) -> Answer | None:
@@ -326,7 +327,11 @@ def open_fallback(case: Case) -> Answer | None:
     """What the fallback answers, whoever may come in."""
     location = case.met.location
     path = location.try_files[-1].partition("?")[0].removeprefix("/") if location and location.try_files else ""
-    if case.nginx.status not in (401, 403) or path not in FILES:
+    if case.nginx.status not in (401, 403):
+        return None
+    if any(place and place.handler == "return" and place.return_code == case.other.status for place in case.met.leads):
+        return case.other
+    if path not in FILES:
         return None
     if case.other.status in (405, 501) and case.request.method not in ("GET", "HEAD"):
         return altered(_error(case, case.other.status), **_own_headers(case))

@@ -55,14 +55,16 @@ def _as_taken(case: Case, twin: Twin, nginx: Answer, get: Answer) -> Case:
     came, is_ = case.request, twin.request
     words = [(came.target, is_.target), (came.host or "", is_.host or "")] if twin.names else []
     body, location = case.other.body, case.other.headers.get("location")
+    said = {name: value for name, value in case.other.headers.items() if name.startswith("x-")}
     for old, new in words:
         if old != new:
+            said = {name: value.replace(old, new) for name, value in said.items()}
             body = body.replace(old.encode("latin-1"), new.encode("latin-1"))
             location = location.replace(old, new) if location and not old.startswith("http://") else location
     location = location.replace("#", "%23") if location and "#" in came.target else location
-    return replace(
-        case, request=is_, nginx=nginx, get=get, other=making.altered(case.other, body=body, location=location)
-    )
+    other = making.altered(case.other, body=body, location=location)
+    other = replace(other, headers={**other.headers, **said})
+    return replace(case, request=is_, nginx=nginx, get=get, other=other)
 
 
 def _made(case: Case) -> list[str] | None:
