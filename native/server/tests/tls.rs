@@ -209,6 +209,32 @@ fn a_rejected_name_gets_an_alert() {
     assert!(site.get("one.example", None).is_ok());
 }
 
+/// Over TLS 1.2; the client gives up when it hears so, and the connection with it.
+#[test]
+fn who_asks_for_another_handshake_is_told_no_at_once() {
+    let site = Site::start("");
+    let mut client = std::process::Command::new("openssl")
+        .args([
+            "s_client",
+            "-tls1_2",
+            "-connect",
+            &format!("127.0.0.1:{}", site.port),
+        ])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("openssl runs");
+    let mut input = client.stdin.take().expect("a pipe");
+    input.write_all(b"R\n").expect("sent");
+    let (said_it, heard) = std::sync::mpsc::channel();
+    std::thread::spawn(move || said_it.send(client.wait_with_output()));
+    let out = heard.recv_timeout(std::time::Duration::from_secs(20));
+    let out = out.expect("an end in time").expect("openssl ran");
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(said.contains("no renegotiation"), "{said}");
+}
+
 #[test]
 fn cleartext_on_a_tls_port_is_told_so() {
     let site = Site::start("");

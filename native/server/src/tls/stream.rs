@@ -260,10 +260,16 @@ where
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Poll::Pending,
                 Err(e) => return Poll::Ready(Err(e)),
             }
+            let had_nothing_to_send = !self.tls.wants_write();
             if let Err(error) = self.tls.process_new_packets() {
                 // The alert; the connection is lost whether or not it goes out.
                 let _ = self.poll_flush(cx);
                 return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, error)));
+            }
+            if had_nothing_to_send && self.tls.wants_write() {
+                // What answers a record itself, such as the refusal of another handshake. Who writes next meets
+                // the error, if there is one.
+                let _ = self.poll_flush(cx);
             }
         }
     }
