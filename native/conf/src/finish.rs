@@ -134,6 +134,7 @@ fn finish_http(b: &mut Builder, mut node: HttpNode, mut locs: Vec<LocNode>) -> R
     for server in node.servers {
         let zone = zones.of(&server);
         let (mut server, names, at) = finish_server(server, &node.conf, &top)?;
+        relations::check_places(&server, &node.charset_maps)?;
         server.zone = Some(zone);
         let server = Arc::new(server);
         listens.extend(at.into_iter().map(|l| (l, server.clone(), names.clone())));

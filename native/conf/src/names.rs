@@ -64,6 +64,37 @@ impl ServerName {
         }
         Ok(ServerName::Exact(checked(&lower)?))
     }
+
+    /// Whether both are the same entry of a table of names. Expressions are no entries.
+    pub fn conflicts(&self, other: &ServerName) -> bool {
+        let exact = |name: &ServerName| match name {
+            ServerName::Exact(n) => Some(n.clone()),
+            ServerName::Below {
+                suffix,
+                and_itself: true,
+            } => Some(suffix.clone()),
+            _ => None,
+        };
+        match (self, other) {
+            (ServerName::Below { suffix: a, .. }, ServerName::Below { suffix: b, .. }) => a == b,
+            (ServerName::Trailing(a), ServerName::Trailing(b)) => a == b,
+            _ => exact(self).is_some() && exact(self) == exact(other),
+        }
+    }
+}
+
+impl std::fmt::Display for ServerName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            ServerName::Exact(name) => f.write_str(name),
+            ServerName::Below { suffix, and_itself } => {
+                let start = if *and_itself { "." } else { "*." };
+                write!(f, "{start}{suffix}")
+            }
+            ServerName::Trailing(stem) => write!(f, "{stem}.*"),
+            ServerName::Regex(pattern) => write!(f, "~{}", pattern.source()),
+        }
+    }
 }
 
 /// The servers of one address.

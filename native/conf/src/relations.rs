@@ -1,8 +1,11 @@
 //! What settings of one level must be to each other, as nginx checks them where levels are merged.
 
 use crate::error::{ConfError, Place, Result};
-use crate::model::{LocConf, SrvConf, UpConf};
+use crate::model::{charset_route, CharsetMap, CharsetName, LocConf, Location, Referers, Server};
+use crate::model::{SrvConf, UpConf};
+use crate::names::ServerName;
 use crate::template::Template;
+use std::sync::Arc;
 
 const PAGE: u64 = 4096;
 
@@ -53,6 +56,62 @@ fn buffers(prefix: &str, conf: &UpConf) -> Option<String> {
             "\"{prefix}_max_temp_file_size\" must be equal to zero to disable temporary files usage \
              or {at_least} {maximum}"
         )
+    })
+}
+
+/// # Errors
+/// Settings of a server's places that need something from beyond them: maps between charsets, the server's names.
+pub fn check_places(server: &Server, maps: &[Arc<CharsetMap>]) -> Result<()> {
+    check_place(&server.root, server, maps)
+}
+
+fn check_place(place: &Location, server: &Server, maps: &[Arc<CharsetMap>]) -> Result<()> {
+    let conf = &place.conf;
+    let problem = charsets(conf, maps).or_else(|| {
+        conf.valid_referers
+            .as_ref()
+            .and_then(|r| referers(r, server))
+    });
+    if let Some(message) = problem {
+        // Without a place, as in nginx.
+        return Err(ConfError {
+            message,
+            place: None,
+        });
+    }
+    let limited = place.limit_except.iter().map(|(_, inner)| inner);
+    let mut inner = place.ifs.iter().chain(limited).chain(place.children.all());
+    inner.try_for_each(|inner| check_place(inner, server, maps))
+}
+
+/// What is wrong with the charsets that an answer is converted from and to.
+fn charsets(conf: &LocConf, maps: &[Arc<CharsetMap>]) -> Option<String> {
+    let name = |of: &Option<CharsetName>| {
+        let name = of.as_ref()?.0.as_ref()?.as_literal()?;
+        Some(String::from_utf8_lossy(name).into_owned())
+    };
+    let (from, to) = (name(&conf.source_charset)?, name(&conf.charset)?);
+    let known = from.eq_ignore_ascii_case(&to) || charset_route(maps, &from, &to).is_some();
+    (!known).then(|| format!("no \"charset_map\" between the charsets \"{from}\" and \"{to}\""))
+}
+
+/// What is wrong with `valid_referers`: nginx puts the names into one table, expressions into none.
+fn referers(own: &Referers, server: &Server) -> Option<String> {
+    let names = match own.server_names {
+        true => &server.names[..],
+        false => &[],
+    };
+    let mut listed = own.names.iter().map(|(name, _)| name);
+    let again = |name: &&ServerName| listed.clone().any(|known| known.conflicts(name));
+    if let Some(name) = names.iter().find(again) {
+        return Some(format!("conflicting parameter \"{name}\""));
+    }
+    let is_entry = |name: &ServerName| !matches!(name, ServerName::Regex(_));
+    let empty = listed.next().is_none() && !names.iter().any(is_entry);
+    (empty && (own.none || own.blocked)).then(|| {
+        "the \"none\" or \"blocked\" referers are specified in the \"valid_referers\" directive \
+         without any valid referer"
+            .into()
     })
 }
 

@@ -355,6 +355,12 @@ fn write_line(ex: &Exchange, log: &gallop_conf::model::AccessLog, line: &mut Vec
         AccessTarget::Fixed(LogTarget::Syslog(conf)) => {
             return send_syslog(conf, conf.severity, line)
         }
+        AccessTarget::Fixed(LogTarget::Stderr) => {
+            line.push(b'\n');
+            // As for other logs, a write that fails has nowhere to be reported.
+            let _ = io::stderr().write_all(line);
+            return;
+        }
         AccessTarget::Fixed(LogTarget::File(path)) => path.clone(),
         AccessTarget::Fixed(_) => return,
         AccessTarget::Variable(t) => {

@@ -176,11 +176,14 @@ fn test(options: &Options, config: Config, files: &[SourceFile], report: &Report
             conf.display()
         );
     }
-    let tested = open_logs(options, &config)
+    let tested = check_pid_file(&config)
+        .and_then(|()| open_logs(options, &config))
         .and_then(|()| worker::check(&config))
         .and_then(|warnings| {
-            let told = warnings.iter().filter(|_| !options.quiet);
-            told.for_each(|w| report.line("warn", w));
+            if !options.quiet {
+                let told = warnings.into_iter().chain(unmade_folders(&config));
+                told.for_each(|w| report.line("warn", &w));
+            }
             check_user(&config)
         });
     // The process ends: taking a large configuration apart would be a quarter of its time.
@@ -204,6 +207,22 @@ fn test(options: &Options, config: Config, files: &[SourceFile], report: &Report
             ExitCode::FAILURE
         }
     }
+}
+
+/// Whether the pid file can be written. Unlike nginx's, the test makes none.
+fn check_pid_file(config: &Config) -> Result<(), String> {
+    let path = pid_path(config);
+    let opened = std::fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(&path);
+    let found = match opened {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+            process::may_write_in(path.parent().unwrap_or(&path))
+        }
+        opened => opened.map(drop),
+    };
+    found.map_err(|e| log::open_failed(&path, &e))
 }
 
 fn check_user(config: &Config) -> Result<(), String> {
@@ -276,8 +295,8 @@ fn open_logs(options: &Options, config: &Config) -> Result<(), String> {
     Ok(())
 }
 
-/// Makes the folders of temporary files and of caches, for the workers to write to.
-fn make_temp_folders(config: &Config, ids: Option<&Ids>, logs: &[ErrorLog]) {
+/// The folders of temporary files and of caches.
+fn temp_folders(config: &Config) -> std::collections::BTreeSet<PathBuf> {
     let mut folders = std::collections::BTreeSet::new();
     for server in config.http.iter().flat_map(|h| &h.servers) {
         visit(&server.root, &mut |loc| {
@@ -299,7 +318,33 @@ fn make_temp_folders(config: &Config, ids: Option<&Ids>, logs: &[ErrorLog]) {
     }
     let caches = config.http.iter().flat_map(|h| &h.cache_zones);
     folders.extend(caches.map(|zone| zone.path.clone()));
-    for folder in folders {
+    folders
+}
+
+fn mkdir_failed(folder: &Path, e: &std::io::Error) -> String {
+    let words = gallop_conf::parser::os_error(e);
+    format!("mkdir() \"{}\" failed ({words})", folder.display())
+}
+
+/// What the start will warn of: folders that cannot be made, in nginx's words.
+fn unmade_folders(config: &Config) -> Vec<String> {
+    let folders = temp_folders(config).into_iter();
+    let failed = folders.filter_map(|folder| {
+        // Folders above it are made, too.
+        let mut above = folder.ancestors();
+        let near = above.find(|f| std::fs::symlink_metadata(f).is_ok())?;
+        let found = match near.is_dir() {
+            true => process::may_write_in(near),
+            false => Err(std::io::Error::from_raw_os_error(libc::ENOTDIR)),
+        };
+        found.err().map(|e| mkdir_failed(&folder, &e))
+    });
+    failed.collect()
+}
+
+/// Makes the folders of temporary files and of caches, for the workers to write to.
+fn make_temp_folders(config: &Config, ids: Option<&Ids>, logs: &[ErrorLog]) {
+    for folder in temp_folders(config) {
         let made = gallop_engine::creating::make_private_folder(&folder);
         let owned = made.and_then(|()| match ids {
             Some(ids) => std::os::unix::fs::chown(&folder, Some(ids.uid), None),
@@ -307,9 +352,7 @@ fn make_temp_folders(config: &Config, ids: Option<&Ids>, logs: &[ErrorLog]) {
         });
         if let Err(e) = owned {
             // Only requests that need a temporary file suffer.
-            let words = gallop_conf::parser::os_error(&e);
-            let message = format!("mkdir() \"{}\" failed ({words})", folder.display());
-            log::error_to(logs, Level::Warn, &message);
+            log::error_to(logs, Level::Warn, &mkdir_failed(&folder, &e));
         }
     }
 }

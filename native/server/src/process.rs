@@ -157,6 +157,27 @@ pub fn lookup(user: &str, group: Option<&str>) -> Result<Ids, String> {
     })
 }
 
+/// Whether files can be made in a folder: what making one would fail with.
+pub fn may_write_in(folder: &std::path::Path) -> io::Result<()> {
+    use std::os::unix::ffi::OsStrExt;
+    let path = match folder.as_os_str().as_bytes() {
+        b"" => c".".to_owned(),
+        bytes => CString::new(bytes)?,
+    };
+    // SAFETY: `path` ends in NUL and lives through the call.
+    match unsafe {
+        libc::faccessat(
+            libc::AT_FDCWD,
+            path.as_ptr(),
+            libc::W_OK | libc::X_OK,
+            libc::AT_EACCESS,
+        )
+    } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 pub fn is_root() -> bool {
     // SAFETY: geteuid takes no arguments and cannot fail.
     unsafe { libc::geteuid() == 0 }

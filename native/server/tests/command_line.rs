@@ -12,6 +12,7 @@ fn run(args: &[&str]) -> (i32, String, String) {
     let folder = Folder::new();
     folder.write("good.conf", GOOD);
     folder.write("types.inc", TYPES);
+    folder.write("other.conf", "events {} http {}\n");
     folder.write("bad.conf", "events {}\nhttp { nonsense on; }\n");
     let out = Command::new(site::BINARY)
         .args(["-p", site::path(&folder.0), "-e", "error.log"])
@@ -45,6 +46,46 @@ fn tests_say_what_they_found() {
         let (code, out, err) = run(args);
         assert_eq!((code, &*out, &*err), want, "{args:?}");
     }
+}
+
+#[test]
+fn a_pid_file_that_cannot_be_written_is_found_by_the_test() {
+    for (pid, reason) in [
+        ("none/g.pid", "2: No such file or directory"),
+        (".", "21: Is a directory"),
+        ("types.inc/g.pid", "20: Not a directory"),
+    ] {
+        let globals = format!("pid {pid};");
+        let (code, _, said) = run(&["-t", "-q", "-c", "other.conf", "-g", &globals]);
+        let failed = "gallop: configuration file DIR/other.conf test failed\n";
+        // The folder's own path ends without a slash.
+        let path = if pid == "." {
+            "DIR/.".to_string()
+        } else {
+            format!("DIR/{pid}")
+        };
+        let want = format!("gallop: [emerg] open() \"{path}\" failed ({reason})\n{failed}");
+        assert_eq!((code, said), (1, want));
+    }
+}
+
+#[test]
+fn folders_that_cannot_be_made_are_warned_of() {
+    let folder = Folder::new();
+    let conf = "pid p; events {} http { client_body_temp_path conf/body; server {
+        location / { proxy_pass http://127.0.0.1:9; proxy_temp_path /dev/null/a/b 1 2; } } }";
+    folder.write("conf", conf);
+    let out = Command::new(site::BINARY)
+        .args(["-p", site::path(&folder.0), "-e", "e", "-t", "-c", "conf"])
+        .output()
+        .expect("the binary runs");
+    let said = String::from_utf8_lossy(&out.stderr).replace(site::path(&folder.0), "DIR");
+    let warning =
+        |path: &str| format!("gallop: [warn] mkdir() \"{path}\" failed (20: Not a directory)\n");
+    assert!(out.status.success(), "{said}");
+    assert!(said.contains(&warning("/dev/null/a/b")), "{said}");
+    assert!(said.contains(&warning("DIR/conf/body")), "{said}");
+    assert!(!folder.0.join("fastcgi_temp").exists());
 }
 
 #[test]

@@ -5,6 +5,7 @@ use crate::error::{ConfError, Result};
 use crate::model::*;
 use crate::parser::Directive;
 use crate::table::{ctx::*, *};
+use crate::template::Template;
 use crate::values::{parse_digits, parse_size};
 use hashbrown::HashSet;
 use std::sync::Arc;
@@ -81,7 +82,8 @@ pub const TABLE: &[Spec] = &[
         types(b, d, |l| &mut l.charset_types, "text/html")
     }),
     with("source_charset", HSLI, ONE, |b, d| {
-        let value = charset_name(b, d)?;
+        // Only `charset` can be off: here it is a name as any other.
+        let value = CharsetName(Some(charset_template(b, d)?));
         store(&mut b.loc().source_charset, value, d)
     }),
     simple(
@@ -148,11 +150,19 @@ fn charset(b: &mut Builder, d: &Directive) -> Result<()> {
 }
 
 fn charset_name(b: &mut Builder, d: &Directive) -> Result<CharsetName> {
-    let word = &d.args()[0];
-    if word == "off" {
+    if d.args()[0] == "off" {
         return Ok(CharsetName(None));
     }
-    Ok(CharsetName(Some(b.template(word, &d.place)?)))
+    Ok(CharsetName(Some(charset_template(b, d)?)))
+}
+
+/// A name, or one variable.
+fn charset_template(b: &mut Builder, d: &Directive) -> Result<Template> {
+    let word = &d.args()[0];
+    match word.starts_with('$') {
+        true => b.template(word, &d.place),
+        false => Ok(Template::literal(word.as_bytes())),
+    }
 }
 
 fn charset_map(b: &mut Builder, d: &Directive) -> Result<()> {

@@ -86,7 +86,7 @@ pub fn error_log_target(b: &Builder, d: &Directive) -> Result<ErrorLog> {
             .ok_or_else(|| ConfError::new(format!("invalid log level \"{word}\"")))?,
     };
     let target = match args[0].as_str() {
-        "stderr" => LogTarget::Stderr,
+        "stderr" | "" => LogTarget::Stderr,
         word if word.starts_with("memory:") => {
             parse_size(&word[7..])
                 .filter(|&n| n > 0)
@@ -101,6 +101,7 @@ pub fn error_log_target(b: &Builder, d: &Directive) -> Result<ErrorLog> {
 fn file_or_syslog(b: &Builder, word: &str) -> Result<LogTarget> {
     match word.strip_prefix("syslog:") {
         Some(rest) => Ok(LogTarget::Syslog(Arc::new(syslog(rest)?))),
+        None if word.is_empty() => Ok(LogTarget::Stderr),
         None => Ok(LogTarget::File(b.path(word))),
     }
 }
@@ -161,9 +162,9 @@ fn syslog(text: &str) -> Result<Syslog> {
 
 fn access_log(b: &mut Builder, d: &Directive) -> Result<()> {
     let args = d.args();
-    if args[0] == "off" && args.len() == 1 {
+    if args[0] == "off" {
         b.loc().access_log.get_or_insert_with(Arc::default);
-        return Ok(());
+        return args.get(1).map_or(Ok(()), |w| Err(invalid_parameter(d, w)));
     }
     let target = if args[0].contains('$') && !args[0].starts_with("syslog:") {
         let base = b.prefix.clone();
@@ -172,7 +173,8 @@ fn access_log(b: &mut Builder, d: &Directive) -> Result<()> {
         AccessTarget::Fixed(file_or_syslog(b, &args[0])?)
     };
     let name = args.get(1).map_or("combined", String::as_str);
-    let format = b.http().log_formats.iter().position(|f| f.name == name);
+    let mut formats = b.http().log_formats.iter();
+    let format = formats.position(|f| f.name.eq_ignore_ascii_case(name));
     let format = format.ok_or_else(|| ConfError::new(format!("unknown log format \"{name}\"")))?;
     let mut log = AccessLog {
         target,
@@ -191,8 +193,20 @@ fn access_log(b: &mut Builder, d: &Directive) -> Result<()> {
             args[0]
         )));
     }
+    if log.buffer.is_some() {
+        buffered(&log)?;
+    }
     push(&mut b.loc().access_log, log);
     Ok(())
+}
+
+fn buffered(log: &AccessLog) -> Result<()> {
+    let problem = match &log.target {
+        AccessTarget::Variable(_) => "buffered logs cannot have variables in name",
+        AccessTarget::Fixed(LogTarget::Syslog(_)) => "logs to syslog cannot be buffered",
+        AccessTarget::Fixed(_) => return Ok(()),
+    };
+    Err(ConfError::new(problem))
 }
 
 fn access_option(b: &mut Builder, d: &Directive, log: &mut AccessLog, word: &str) -> Result<()> {

@@ -140,6 +140,10 @@ fn worker_priority(b: &mut Builder, d: &Directive) -> Result<()> {
 }
 
 fn pid(b: &mut Builder, d: &Directive) -> Result<()> {
+    // An empty name is the usual one.
+    if d.args()[0].is_empty() {
+        return Ok(());
+    }
     let path = b.path(&d.args()[0]);
     store(&mut b.main.pid, path, d)
 }

@@ -113,6 +113,7 @@ fn valid_referers(b: &mut Builder, d: &Directive) -> Result<()> {
         let mut own = b.loc().valid_referers.take().unwrap_or_default();
         let referers = Arc::make_mut(&mut own);
         match word.as_str() {
+            "" => return Err(ConfError::new("invalid referer \"\"")),
             "none" => referers.none = true,
             "blocked" => referers.blocked = true,
             "server_names" => referers.server_names = true,
@@ -135,11 +136,19 @@ fn referer(b: &mut Builder, d: &Directive, referers: &mut Referers, word: &str) 
         Some(i) => (&word[..i], Some(word[i..].to_string())),
         None => (word, None),
     };
-    let invalid = || ConfError::new(format!("invalid hostname or wildcard \"{word}\""));
+    let invalid = || ConfError::new(format!("invalid hostname or wildcard \"{host}\""));
     if host.is_empty() {
         return Err(invalid());
     }
     let name = ServerName::parse(host, &mut b.vars, &d.place).map_err(|_| invalid())?;
+    if referers
+        .names
+        .iter()
+        .any(|(known, _)| known.conflicts(&name))
+    {
+        let message = format!("conflicting parameter \"{host}\"");
+        return Err(ConfError::new(message));
+    }
     referers.names.push((name, path));
     Ok(())
 }
