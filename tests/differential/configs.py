@@ -210,6 +210,8 @@ def _proxied(site: Site) -> list[str]:
     way = pieces.pick(site.chance, pieces.PASSES)
     count = site.chance.randrange(0, 3)
     more = [line for line in site.chance.sample(pieces.PROXY, count) if line.split()[0] not in way]
+    if "slice" in way:  # a key without the slice would mix the slices up
+        more = [line for line in more if "proxy_cache" not in line]
     kinds = {line.split()[0]: line for line in more}
     return [way, *kinds.values()]
 

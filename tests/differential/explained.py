@@ -236,6 +236,14 @@ def _invalid_utf8(pair: Pair) -> Pair:
     return replace(pair, nginx=Answer(pair.nginx.status, pair.nginx.headers, pair.gallop.body))
 
 
+def _slashless(pair: Pair) -> Pair:
+    """Of a fallback of try_files below an alias nginx loses the first slash, and with it the location."""
+    lost = re.search(r" - ([^/|\s][^|]*)\|a=", pair.nginx.headers.get(FIELD, ""))
+    if not lost or f" - /{lost[1]}|a=" not in pair.gallop.headers.get(FIELD, ""):
+        return pair
+    return replace(pair, nginx=pair.gallop)
+
+
 def _lost_stub(pair: Pair) -> Pair:
     """The block that stands for an empty part of a page: of it nginx's sub_filter loses what it holds back."""
     for lost in (b"stubbe|", b"stubb|", b"stub|"):
@@ -270,6 +278,7 @@ RULES: dict[str, Callable[[Pair], Pair]] = {
     "variables in an index, looked at again for an error page": _index_variables,
     "a byte behind invalid UTF-8": _invalid_utf8,
     "a stub block of SSI below a sub_filter": _lost_stub,
+    "a fallback of try_files below an alias": _slashless,
     "X-Accel-Charset that no directive names": _charset,
 }
 

@@ -92,14 +92,6 @@ def _old_ranges(pair: Pair) -> Pair:
     return replace(pair, gallop=Answer(pair.gallop.status, without, pair.gallop.body))
 
 
-def _old_escapes(pair: Pair) -> Pair:
-    """What a request line is not to have went on to an upstream as it came."""
-    if not is_old() or not re.search(rb'["<>\\^`{|}]', pair.nginx.body):
-        return pair
-    body = re.sub(rb"%(22|3C|3E|5C|5E|60|7B|7C|7D)", lambda found: bytes.fromhex(found[1].decode()), pair.gallop.body)
-    return replace(pair, gallop=Answer(pair.gallop.status, {**pair.gallop.headers}, body))
-
-
 def _old_host(pair: Pair) -> Pair:
     """A request to an upstream that is set to have no Host had none."""
     if not is_old() or b" host= " not in pair.nginx.body:
@@ -111,7 +103,6 @@ def _old_host(pair: Pair) -> Pair:
 # Each makes of a pair what it would be without that difference.
 OLDER: dict[str, Callable[[Pair], Pair]] = {
     "an older nginx: a request without Host to an upstream": _old_host,
-    "an older nginx: characters in the path to an upstream": _old_escapes,
     "an older nginx: version towards upstreams": _old_upstream,
     "an older nginx: hosts and CONNECT": _old_head,
     "an older nginx: addresses in brackets": _old_bracket,

@@ -119,6 +119,12 @@ ONLY_THEIR_OWN = [
     ),
     (
         GET,
+        Answer(404, {FIELD: "404 <GET / HTTP/1.1> |rl=9| 127.0.0.1 - app|a=|a", "x": "1"}),
+        Answer(404, {FIELD: "404 <GET / HTTP/1.1> |rl=9| 127.0.0.1 - /app|a=|a"}),
+        Answer(404, {FIELD: "404 <GET / HTTP/1.1> |rl=9| 127.0.0.1 - /b|a=|a"}),
+    ),
+    (
+        GET,
         Answer(200, {"content-length": "12"}, b"stubbe|b|bad"),
         Answer(200, {"content-length": "13"}, b"stubbed|b|bad"),
         Answer(200, {"content-length": "13"}, b"stubbed|b|sad"),
@@ -136,6 +142,12 @@ ONLY_THEIR_OWN = [
         Answer(200, {}, b'<a href="b/">b/</a>'),
     ),
 ]
+
+
+def test_every_variable_has_the_value_that_it_has_in_nginx() -> None:
+    whole = run(1, 1, 120, kind="variables")
+    assert not whole.unexplained, "\n".join(whole.unexplained[:20])
+    assert whole.compared == 120
 
 
 @pytest.mark.parametrize(("data", "nginx", "gallop", "other"), ONLY_THEIR_OWN)

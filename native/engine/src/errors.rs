@@ -27,6 +27,7 @@ pub fn page(ex: &mut Exchange, code: u16) -> Page {
         ex.lingering = false;
     }
     ex.error_status = code;
+    ex.carried_type = None;
     let location = ex.response.location.take();
     let keep: Vec<_> = std::mem::take(&mut ex.response.headers)
         .into_iter()

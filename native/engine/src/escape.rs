@@ -23,7 +23,8 @@ fn needs(c: u8, use_: Use) -> bool {
     }
     match use_ {
         Use::Location => false,
-        Use::Refresh => b"\"%'".contains(&c),
+        // As in nginx: `%` and `}` stay.
+        Use::Refresh => b"\"'<>\\^`{|~".contains(&c),
         Use::Html => b"\"#%'<>\\^`{|}".contains(&c),
         Use::Uri => b"\"#%<>?\\^`{|}".contains(&c),
         Use::Args => b"\"#%&+;<>?\\^`{|}".contains(&c),

@@ -82,6 +82,8 @@ pub struct Response {
     pub override_charset: Option<Vec<u8>>,
     /// Seconds since 1970.
     pub last_modified: Option<i64>,
+    /// That is an upstream's word, which goes out whatever the status is.
+    pub is_dated: bool,
     pub etag: Option<Vec<u8>>,
     pub location: Option<Vec<u8>>,
     /// All other fields, in order.
@@ -250,7 +252,12 @@ pub struct Exchange {
     pub fastcgi_path_info: Option<Vec<u8>>,
     pub fastcgi_script_name: Option<Vec<u8>>,
     pub expect_continue: bool,
-    pub gzip_ratio: Cell<Option<(u64, u64)>>,
+    /// Bytes before and after compression, of a body that gzip makes smaller.
+    pub gzip_ratio: Option<Rc<Cell<(u64, u64)>>>,
+    /// Copies of it go to a mirror.
+    pub has_copies: bool,
+    /// Its location's `proxy_pass` was reached.
+    pub is_passed: bool,
     pub complete: bool,
     pub request_id: RefCell<Option<String>>,
     pub error_status: u16,
@@ -319,7 +326,9 @@ impl Exchange {
             fastcgi_path_info: None,
             fastcgi_script_name: None,
             expect_continue: false,
-            gzip_ratio: Cell::new(None),
+            gzip_ratio: None,
+            has_copies: false,
+            is_passed: false,
             complete: false,
             request_id: RefCell::new(None),
             error_status: 0,

@@ -39,6 +39,8 @@ pub mod worker;
 pub use body::{Body, BodyError, BodyStream, Chunk, RequestBody};
 pub use conn::Conn;
 pub use exchange::{Exchange, Response};
+pub use filters::trailers;
+pub use mirror::settled;
 pub use phases::{begin, begin_refused, finish, run, Begin};
 pub use upstream::state::Balancers;
 pub use worker::{Shared, Worker};

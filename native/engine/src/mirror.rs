@@ -28,6 +28,14 @@ pub async fn start(ex: &mut Exchange) -> Flow {
             sub.received = Some(Received::Memory(Bytes::new()));
         }
         gallop_runtime::spawn(subrequest::to_end(sub));
+        ex.has_copies = true;
     }
     Flow::Next
+}
+
+/// Lets copies of an answered request begin: what limits say of them belongs to the request's log.
+pub async fn settled(ex: &Exchange) {
+    if ex.has_copies {
+        gallop_runtime::yield_now().await;
+    }
 }

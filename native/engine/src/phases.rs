@@ -359,6 +359,8 @@ pub async fn run(ex: &mut Exchange, refused: Option<u16>) -> bool {
                     ex.keepalive &= ex.source.discard_ready().is_ok();
                     match filters::apply(ex).await {
                         Flow::Done => return true,
+                        // A page that leads on is a 200 that may meet a condition.
+                        Flow::Status(status) => Start::Status(status),
                         _ => return false,
                     }
                 }
@@ -394,6 +396,8 @@ fn internal(ex: &mut Exchange, uri: Vec<u8>, args: Option<Vec<u8>>) -> Start {
     ex.add_uri_to_alias = false;
     keep_fields(ex);
     ex.loc = ex.server.root.clone();
+    // What the server says of the connection counts, too, as in nginx.
+    update_location(ex);
     Start::Server
 }
 

@@ -120,10 +120,10 @@ pub fn refuse(ex: &mut Exchange, e: BodyError) -> Flow {
     }
 }
 
-/// A chunked body shows its size only as it comes.
+/// A chunked body shows its size only as it comes; what was announced has been looked at.
 pub fn check_size(ex: &mut Exchange, total: u64) -> Result<(), Flow> {
     let max = ex.loc.conf.client_max_body_size.unwrap_or(1 << 20);
-    if max != 0 && total > max {
+    if max != 0 && total > max && ex.content_length.is_none() {
         ex.log(
             Level::Error,
             &format!("client intended to send too large chunked body: {total} bytes"),

@@ -58,7 +58,7 @@ fn run_ops(ex: &mut Exchange, location: &Arc<Location>, ops: &[Op], run: &mut Ru
                 Next::Stop
             }
             Op::Set { var, value } => {
-                let text = if run.quotes && ex.uri.quoted {
+                let text = if run.quotes && (ex.uri.quoted || ex.uri.has_plus) {
                     with_quoted_captures(ex, value)
                 } else {
                     template::eval(ex, value)
@@ -336,7 +336,7 @@ fn replace(ex: &Exchange, replacement: &Template, redirect: bool) -> (Vec<u8>, O
                 vars::eval(ex, *id, &mut out);
             }
             Part::Capture(n) => {
-                if (args_at.is_some() || redirect) && ex.uri.quoted {
+                if (args_at.is_some() || redirect) && (ex.uri.quoted || ex.uri.has_plus) {
                     let mut text = Vec::new();
                     template::capture(ex, *n, &mut text);
                     escape::escape(&text, Use::Args, &mut out);

@@ -10,8 +10,10 @@ pub struct ParsedUri {
     pub args: Vec<u8>,
     /// The arguments are a value, though it may be empty: something has set them.
     pub has_args: bool,
-    /// The path held escapes, or a plus: captures are escaped again when used in arguments.
+    /// The path held escapes.
     pub quoted: bool,
+    /// It held a plus. Of either, captures are escaped again when used in arguments.
+    pub has_plus: bool,
 }
 
 impl ParsedUri {
@@ -33,6 +35,7 @@ pub fn parse(target: &[u8], merge_slashes: bool, out: &mut ParsedUri) -> bool {
     out.args.clear();
     out.has_args = false;
     out.quoted = false;
+    out.has_plus = false;
     if is_plain(target) {
         out.path.extend_from_slice(target);
         return true;
@@ -79,7 +82,7 @@ pub fn parse(target: &[u8], merge_slashes: bool, out: &mut ParsedUri) -> bool {
                 }
             }
             b'+' => {
-                out.quoted = true;
+                out.has_plus = true;
                 out.path.push(c);
             }
             c => out.path.push(c),

@@ -19,7 +19,8 @@ impl Site {
         let port = free_port();
         let own = rcgen::generate_simple_self_signed(vec!["example.org".to_string()]).unwrap();
         let http = format!(
-            "server {{ listen 127.0.0.1:{port} quic; ssl_certificate %%/cert.pem;\n\
+            "log_format trailers '$uri [$sent_trailer_x_name]';\n\
+             server {{ listen 127.0.0.1:{port} quic; ssl_certificate %%/cert.pem;\n\
              ssl_certificate_key %%/key.pem; root %%/html;\n{}\n}}",
             server.replace("PORT", &port.to_string())
         );
@@ -98,6 +99,26 @@ fn an_address_is_validated_first_where_it_shall_be() {
     let mut client = site.client();
     let id = client.get("/");
     assert_eq!(client.answer(id).status, "204");
+}
+
+#[test]
+fn the_log_tells_of_trailers() {
+    let site = Site::start(
+        "access_log seen.log trailers; location / { add_trailer x-name $uri; return 200 body; }
+         location /none { return 204; }",
+        |_| {},
+    );
+    let mut client = site.client();
+    for path in ["/", "/none"] {
+        let id = client.get(path);
+        client.answer(id);
+    }
+    let log = || std::fs::read_to_string(site.server.folder.0.join("seen.log")).unwrap_or_default();
+    let deadline = Instant::now() + crate::PATIENCE;
+    while log().lines().count() < 2 && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(log(), "/ [/]\n/none [-]\n");
 }
 
 /// What HTTP/1 tells by `Host` and TLS over TCP by the client's hello is told here too.

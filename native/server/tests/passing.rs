@@ -507,6 +507,33 @@ fn a_request_keeps_the_number_that_was_made_up_for_it() {
 }
 
 #[test]
+fn a_request_over_http_1_1_has_one_host_whatever_sets_it() {
+    let upstream = http_upstream();
+    let none = "proxy_set_header Host $http_x_none; proxy_pass http://u;";
+    let server = Server::start(&format!(
+        "upstream u {{ server 127.0.0.1:{upstream}; keepalive 8; }}
+         server {{ listen 127.0.0.1:{{port}};
+             location /quick/ {{ {none} }}
+             location /slow/ {{ {SLOW} {none} }}
+             location /variable/ {{ set $to u; proxy_set_header Host $http_x_none; proxy_pass http://$to; }}
+             location /old/ {{ proxy_http_version 1.0; {none} }}
+             location /twice/ {{ proxy_set_header Host a; proxy_set_header X-A b; proxy_set_header Host c;
+                 proxy_pass http://u; }} }}"
+    ));
+    let hosts = |place: &str| {
+        let answer = ask(&server, place, "echo", "");
+        let (_, request) = answer.split_once("\r\n\r\n").expect("a body");
+        let lines = request.lines().filter_map(|l| l.strip_prefix("Host: "));
+        lines.map(String::from).collect::<Vec<_>>()
+    };
+    for place in ["quick", "slow", "variable"] {
+        assert_eq!(hosts(place), ["u"], "{place}");
+    }
+    assert!(hosts("old").is_empty());
+    assert_eq!(hosts("twice"), ["c"]);
+}
+
+#[test]
 fn both_ways_are_logged_alike() {
     let upstream = http_upstream();
     let server = Server::start(&format!(

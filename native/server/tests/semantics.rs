@@ -393,6 +393,78 @@ fn arguments_that_were_set_reach_the_upstream_with_the_uri_as_it_is_now() {
 }
 
 #[test]
+fn what_limits_say_of_a_copy_is_in_the_requests_log() {
+    let server = Server::start(
+        "limit_conn_zone $uri zone=c:64k; log_format limits '$status $limit_conn_status'; access_log limits.log limits;
+         server { listen 127.0.0.1:{port}; server_name localhost;
+             location / { mirror /copy; } location /copy { limit_conn c 5; } }",
+    );
+    for n in 1..=20 {
+        server.get("/none", "");
+        server.wait_for("the line", |s| s.log("limits.log").lines().count() == n);
+    }
+    assert_eq!(server.log("limits.log"), "404 PASSED\n".repeat(20));
+}
+
+#[test]
+fn what_an_upstream_is_asked_for_is_escaped_as_the_client_escaped_it() {
+    let server = Server::start(
+        "server { listen 127.0.0.1:{port}; server_name localhost; error_page 404 =404 /dated;
+             location /in { proxy_pass http://127.0.0.1:{port}/own; }
+             location /own { return 200 $request_uri; }
+             location /dated { proxy_pass http://127.0.0.1:{port}/date; }
+             location /date { add_header Last-Modified 'Sun, 06 Nov 1994 08:49:37 GMT'; return 200 x; } }",
+    );
+    assert!(server.get("/in/a+\"", "").ends_with("/own/a+\""));
+    assert!(server.get("/in/a%2B\"", "").ends_with("/own/a+%22"));
+    // An upstream's date stands whatever the status is.
+    let answer = server.get("/none", "");
+    assert!(answer.starts_with("HTTP/1.1 404 "), "{answer}");
+    assert!(
+        answer.contains("\r\nLast-Modified: Sun, 06 Nov 1994 "),
+        "{answer}"
+    );
+}
+
+#[test]
+fn a_referer_is_judged_once() {
+    let server = Server::start(
+        "server { listen 127.0.0.1:{port}; server_name localhost;
+             location / { valid_referers none ~good x.test; error_page 403 = @other;
+                 if ($invalid_referer) { return 403; } return 200 fine; }
+             location @other { return 200 \"[$invalid_referer]\"; } }",
+    );
+    assert!(server.get("/", "Referer: bad\r\n").ends_with("[1]"));
+    assert!(server.get("/", "").ends_with("fine"));
+}
+
+#[test]
+fn what_is_kept_unbuffered_meets_the_clients_conditions() {
+    let server = Server::start(
+        "proxy_cache_path cache keys_zone=c:1m; proxy_cache_valid 1h;
+         server { listen 127.0.0.1:{port}; server_name localhost;
+             location / { proxy_pass http://127.0.0.1:{port}/own; proxy_cache c; proxy_buffering off; }
+             location = /own { add_header ETag '\"e\"'; return 200 body; } }",
+    );
+    let answer = server.get("/", "If-Match: \"other\"\r\n");
+    assert!(answer.starts_with("HTTP/1.1 412 "), "{answer}");
+    let answer = server.get("/", "If-None-Match: \"e\"\r\n");
+    assert!(answer.starts_with("HTTP/1.1 304 "), "{answer}");
+}
+
+#[test]
+fn an_index_ends_the_connection_where_the_server_keeps_none() {
+    let server = Server::start(
+        "server { listen 127.0.0.1:{port}; server_name localhost; root .; index gallop.conf; keepalive_timeout 0;
+             location / { keepalive_timeout 75; } }",
+    );
+    let answer = server.raw("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert!(answer.contains("\r\nConnection: close\r\n"), "{answer}");
+    let answer = server.raw("GET /gallop.conf HTTP/1.1\r\nHost: a\r\n\r\nGET /none HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    assert_eq!(answer.matches("HTTP/1.1 ").count(), 2, "{answer}");
+}
+
+#[test]
 fn files_are_tried_before_a_request_is_mirrored() {
     let server = Server::start(
         "server { listen 127.0.0.1:{port}; server_name localhost; client_max_body_size 1;
@@ -420,10 +492,41 @@ fn a_target_that_is_none_leads_to_no_named_location() {
 fn a_page_that_leads_on_names_the_location_as_it_was_written() {
     let server = Server::start(
         "server { listen 127.0.0.1:{port}; server_name localhost; msie_refresh on;
-             location / { return 302 /else; } }",
+             location / { return 302 /else; } location /to/ { rewrite ^/to/a(.*)$ /$1 redirect; } }",
     );
-    let answer = server.get("/", "User-Agent: Mozilla/4.0 (compatible; MSIE 6.0)\r\n");
+    let agent = "User-Agent: Mozilla/4.0 (compatible; MSIE 6.0)\r\n";
+    let answer = server.get("/", agent);
     assert!(answer.contains("URL=/else\""), "{answer}");
+    let answer = server.get("/to/a%7B}~'", agent);
+    assert!(answer.contains("URL=/%7B}%7E%27\""), "{answer}");
+    let answer = server.get("/", &format!("{agent}If-Match: x\r\n"));
+    assert!(answer.starts_with("HTTP/1.1 412 "), "{answer}");
+}
+
+#[test]
+fn what_was_announced_is_measured_where_a_location_is_chosen() {
+    let server = Server::start(
+        "server { listen 127.0.0.1:{port}; server_name localhost; error_page 405 = @there; gzip on; gzip_types *;
+             location @there { client_max_body_size 1; rewrite ^ / break; proxy_pass http://127.0.0.1:{port}; }
+             location = / { return 200 taken; } location /gif { empty_gif; }
+             location /type { proxy_pass http://127.0.0.1:{port}/accel; }
+             location /accel { default_type text/own; add_header X-Accel-Redirect /gallop.conf; return 200 x; }
+             location /gallop.conf { root .; } location /lost { error_page 404 /type; return 404; } }",
+    );
+    let request = "POST /file HTTP/1.0\r\nHost: localhost\r\nContent-Length: 3\r\n\r\nabc";
+    let answer = server.raw(request);
+    assert!(answer.ends_with("taken"), "{answer}");
+    let answer = server.get("/gif", "Accept-Encoding: gzip\r\n");
+    assert!(
+        answer.contains("\r\nContent-Encoding: gzip\r\n"),
+        "{answer}"
+    );
+    let answer = server.get("/lost", "");
+    assert!(answer.starts_with("HTTP/1.1 404 "), "{answer}");
+    assert!(
+        answer.contains("\r\nContent-Type: text/own\r\n"),
+        "{answer}"
+    );
 }
 
 #[test]
@@ -451,6 +554,35 @@ fn the_kernels_figures_of_a_connection_are_variables() {
     let body = answer.rsplit("\r\n").next().unwrap_or_default();
     let figures: Vec<u32> = body.split(' ').filter_map(|n| n.parse().ok()).collect();
     assert!(figures.len() == 4 && figures[2] > 0, "{answer}");
+}
+
+#[test]
+fn variables_of_the_answer_are_known_when_it_is_sent() {
+    let upstream = crate::passing::http_upstream();
+    let server = Server::start(&format!(
+        "log_format f '$uri $gzip_ratio [$proxy_host] [$request_port] $limit_rate [$sent_http_transfer_encoding]';
+         access_log seen.log f;
+         server {{ listen 127.0.0.1:{{port}}; server_name localhost; default_type text/html;
+             location /zip {{ gzip on; gzip_min_length 1; return 200 {body}; }}
+             location /slow {{ limit_rate 1m; return 200 \"[$sent_http_transfer_encoding]$limit_rate\"; }}
+             location /denied {{ deny all; proxy_pass http://127.0.0.1:{upstream}; }}
+             location /passed {{ proxy_pass http://127.0.0.1:{upstream}; }} }}",
+        body = "x".repeat(400)
+    ));
+    server.get("/zip", "Accept-Encoding: gzip\r\n");
+    assert!(server.get("/slow", "").ends_with("[]0"));
+    server.get("/denied", "");
+    server.get("/passed/plain", "");
+    server.wait_for("the log", |s| s.log("seen.log").lines().count() == 4);
+    let log = server.log("seen.log");
+    let (zip, rest) = log.split_once('\n').expect("lines");
+    let ratio = zip.split(' ').nth(1).and_then(|word| word.parse().ok());
+    assert!(ratio.is_some_and(|ratio: f64| ratio > 10.0), "{zip}");
+    assert!(zip.ends_with(" [-] [] 0 [chunked]"), "{zip}");
+    let want = format!(
+        "/slow - [-] [] 1048576 [-]\n/denied - [-] [] 0 [-]\n/passed/plain - [127.0.0.1:{upstream}] [] 0 [-]\n"
+    );
+    assert_eq!(rest, want);
 }
 
 #[test]

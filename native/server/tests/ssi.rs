@@ -14,7 +14,7 @@ fn server(pages: &[(&str, &str)]) -> Server {
         folder,
         "server { listen 127.0.0.1:{port}; server_name localhost; root html; ssi on;
              subrequest_output_buffer_size 100; set $colour red;
-             location /none/ { return 204; } }",
+             location /none/ { return 204; } location /gone/ { error_page 404 =200 /b.html; } }",
     )
 }
 
@@ -102,7 +102,8 @@ fn blocks_and_variables_take_answers() {
             "stub",
             "<!--#block name=\"none\" -->[<!--#echo var=\"colour\" -->]<!--#endblock -->\
              <!--#include virtual=\"/empty.html\" stub=\"none\" -->.\
-             <!--#include virtual=\"/a.html\" stub=\"none\" -->",
+             <!--#include virtual=\"/a.html\" stub=\"none\" -->.\
+             <!--#include virtual=\"/gone/x\" stub=\"none\" -->",
         ),
         (
             "set",
@@ -115,7 +116,8 @@ fn blocks_and_variables_take_answers() {
             "<!--#include virtual=\"/big.html\" set=\"answer\" -->(<!--#echo var=\"answer\" -->)",
         ),
     ]);
-    assert_eq!(page(&server, "/stub.html"), "[red].<A>");
+    // Nor has an error an answer there, whatever page would stand for it.
+    assert_eq!(page(&server, "/stub.html"), "[red].<A>.[red]");
     assert_eq!(page(&server, "/set.html"), "(<A>)");
     // As nginx, nothing is sent: the page would not be what its author wrote.
     assert_eq!(server.raw("GET /too_big.html HTTP/1.0\r\n\r\n"), "");

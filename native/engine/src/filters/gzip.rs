@@ -120,7 +120,7 @@ pub fn apply(ex: &mut Exchange) {
     let level = conf.gzip_comp_level.unwrap_or(1) as u32;
     let inner = std::mem::take(&mut ex.response.body);
     let counts = Rc::new(Cell::new((0, 0)));
-    ex.guards.push(Box::new(counts.clone()));
+    ex.gzip_ratio = Some(counts.clone());
     let gzip = Gzip {
         encoder: Some(GzEncoder::new(Vec::new(), Compression::new(level))),
         counts,

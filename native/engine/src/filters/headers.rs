@@ -1,5 +1,6 @@
 //! expires, add_header, add_trailer.
 
+use crate::body::Body;
 use crate::exchange::Exchange;
 use crate::template;
 use crate::time::{http_date, parse_http_date};
@@ -39,6 +40,22 @@ pub fn apply(ex: &mut Exchange) {
             .trailers
             .push((trailer.name.clone().into_bytes(), Vec::new()));
     }
+}
+
+/// The fields behind a body that has ended: the upstream's, then those of `add_trailer`, each of which may refer
+/// to those before it. The exchange keeps them for the log.
+pub fn trailers(ex: &mut Exchange, body: &mut Body) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let announced = std::mem::replace(&mut ex.response.trailers, body.trailers());
+    let loc = ex.loc.clone();
+    let own = items(&loc.conf.add_trailer).iter();
+    for header in own.filter(|h| announced.iter().any(|(n, _)| *n == h.name.as_bytes())) {
+        let value = template::eval(ex, &header.value);
+        if !value.is_empty() {
+            let name = header.name.clone().into_bytes();
+            ex.response.trailers.push((name, value));
+        }
+    }
+    ex.response.trailers.clone()
 }
 
 fn add(ex: &mut Exchange, name: &str, value: Vec<u8>) {

@@ -21,6 +21,7 @@ use gallop_conf::model::TypeSet;
 pub use compress::accepted as coding_accepted;
 pub(crate) use gzip::may_compress;
 pub use gzip::{accepted as gzip_accepted, lists_gzip};
+pub use headers::trailers;
 pub(crate) use headers::{apply as add_headers, is_usual as is_usual_status};
 pub use range::{parse as parse_ranges, Parsed as Ranges};
 
@@ -41,7 +42,7 @@ pub async fn apply(ex: &mut Exchange) -> Flow {
         return Flow::Status(status);
     }
     headers::apply(ex);
-    if !matches!(ex.response.status, 200 | 206 | 304) {
+    if !matches!(ex.response.status, 200 | 206 | 304) && !ex.response.is_dated {
         // It would be the error page's.
         ex.response.last_modified = None;
     }
@@ -79,7 +80,7 @@ fn carry(ex: &mut Exchange) {
             ex.response.headers.push((name, value));
         }
     }
-    if let Some(kind) = ex.carried_type.take().filter(|_| ex.error_status == 0) {
+    if let Some(kind) = ex.carried_type.take() {
         ex.response.content_type = Some(kind);
     }
 }

@@ -46,5 +46,6 @@ pub fn empty_gif(ex: &mut Exchange) -> Flow {
     ex.response.content_length = Some(GIF.len() as u64);
     ex.response.last_modified = Some(23_349_600);
     ex.response.body = Body::bytes(Bytes::from_static(&GIF));
+    ex.response.filterable = true;
     Flow::Done
 }

@@ -201,8 +201,9 @@ pub async fn apply(
     let fetch = fetch.filter(|f| f.allows(&conf, &head));
     // As in nginx, an answer that is only not kept because it is not buffered has its ranges made here.
     let ranges = fetch.is_some() || conf.force_ranges == Some(true);
-    let fetch = fetch.filter(|_| !body.is_unbuffered());
+    // So are its conditions judged, which the upstream did not see.
     ex.response.judged = fetch.is_none();
+    let fetch = fetch.filter(|_| !body.is_unbuffered());
     ex.response.single_range = ranges;
     copy_head(ex, plan, &head, ranges);
     ex.response.content_length = head.content_length;
@@ -398,7 +399,6 @@ pub(super) fn note(ex: &mut Exchange, conf: &UpConf, head: &Head) {
         match name.to_ascii_lowercase().as_slice() {
             b"content-length" => {}
             b"content-type" => set_content_type(ex, value.clone()),
-            b"last-modified" if !matches!(head.status, 200 | 206 | 304) => {}
             b"last-modified" => ex.response.last_modified = parse_http_date(value),
             b"etag" => ex.response.etag = Some(value.clone()),
             _ => add(ex, name, value.clone()),
@@ -413,7 +413,10 @@ fn copy_field(ex: &mut Exchange, plan: &Plan<'_>, name: &[u8], value: Vec<u8>) {
         b"server" => ex.response.server = Some(value),
         b"date" => ex.response.date = Some(value),
         b"last-modified" => match parse_http_date(&value) {
-            Some(t) => ex.response.last_modified = Some(t),
+            Some(t) => {
+                ex.response.last_modified = Some(t);
+                ex.response.is_dated = true;
+            }
             None => add(ex, name, value),
         },
         b"etag" => ex.response.etag = Some(value),

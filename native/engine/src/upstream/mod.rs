@@ -86,7 +86,8 @@ pub fn proxy_host(ex: &Exchange) -> Option<(String, String)> {
     let Some(Handler::Proxy(pass)) = &ex.loc.handler else {
         return None;
     };
-    let target = proxy::Target::of(ex, pass).ok()?;
+    // Of what is refused before, nginx does not know where it would have gone.
+    let target = ex.is_passed.then(|| proxy::Target::of(ex, pass).ok())??;
     let port = match target.authority.rsplit_once(':') {
         Some((_, p)) if !target.authority.starts_with("unix:") && !p.contains(']') => p.to_string(),
         _ if target.https => "443".to_string(),

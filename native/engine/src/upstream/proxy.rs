@@ -150,6 +150,7 @@ pub fn hint(ex: &Exchange, group: &Group) -> Hint {
 }
 
 pub async fn serve(ex: &mut Exchange, pass: &ProxyPass) -> Flow {
+    ex.is_passed = true;
     let target = match Target::of(ex, pass) {
         Ok(target) => target,
         Err(message) => {

@@ -240,6 +240,7 @@ fn fill(ex: &mut Exchange, conn: &Rc<Conn>) {
     ex.client_port = conn.peer().map_or(0, |p| p.port());
     (ex.begun, ex.started, ex.started_wall) = (coarse_us(), coarse_ms(), unix_time());
     ex.begun_attempt = None;
+    ex.is_passed = true;
     *ex.request_id.get_mut() = None;
     let mut captures = ex.captures.borrow_mut();
     captures.0.clear();
@@ -630,6 +631,7 @@ impl Flight {
     ) {
         let mut ex = Exchange::new(worker.clone(), conn.clone());
         ex.request_length = self.received;
+        ex.is_passed = true;
         std::mem::swap(&mut ex.head, &mut self.head);
         (ex.begun, ex.started) = (self.begun, self.started);
         ex.started_wall = self.started_wall;

@@ -228,9 +228,7 @@ fn entity(form: Form, line: &Line<'_>, seen: &Seen<'_>, out: &mut Vec<u8>) {
     if let Some(length) = line.length.filter(|_| status != 204) {
         form.length(out, length);
     }
-    // Of other answers it would be the error page's.
-    let dated = matches!(status, 200 | 206 | 304);
-    if let Some(modified) = seen.modified.filter(|_| dated) {
+    if let Some(modified) = seen.modified {
         form.field(out, b"Last-Modified", modified);
     }
     if line.length.is_none() && !line.bodiless && form == Form::Lines {

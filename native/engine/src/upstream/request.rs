@@ -98,10 +98,8 @@ pub fn head(
 fn own_headers(ex: &Exchange, conf: &UpConf, host: &str, length: BodyLength, out: &mut Vec<u8>) {
     let set = items(&conf.set_headers);
     let is_set = |name: &str| set.iter().any(|h| h.name.eq_ignore_ascii_case(name));
-    if !is_set("host") {
-        field(out, b"Host", host.as_bytes());
-    }
-    for header in set {
+    host_field(ex, conf, host, out);
+    for header in set.iter().filter(|h| !is_host(h)) {
         set_field(ex, header, out);
     }
     for (name, value) in own_conditions(ex) {
@@ -118,6 +116,24 @@ fn own_headers(ex: &Exchange, conf: &UpConf, host: &str, length: BodyLength, out
             field(out, b"Transfer-Encoding", b"chunked");
         }
         _ => {}
+    }
+}
+
+fn is_host(header: &Param) -> bool {
+    header.name.eq_ignore_ascii_case("host")
+}
+
+/// The one `Host` of a request. Over HTTP/1.1 there must be one: where the configuration sets it to nothing, the
+/// server is asked by its own name, `host`.
+fn host_field(ex: &Exchange, conf: &UpConf, host: &str, out: &mut Vec<u8>) {
+    let start = out.len();
+    let set = items(&conf.set_headers).iter().rfind(|h| is_host(h));
+    if let Some(header) = set {
+        set_field(ex, header, out);
+    }
+    let needed = set.is_none() || conf.http_version != Some(1000);
+    if out.len() == start && needed {
+        field(out, b"Host", host.as_bytes());
     }
 }
 

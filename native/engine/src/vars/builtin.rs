@@ -5,6 +5,7 @@ use crate::exchange::{Exchange, TlsInfo};
 use crate::phases::absolute_location;
 use crate::upstream::Attempt;
 use crate::{escape, template, time};
+use gallop_conf::values::parse_size;
 use gallop_conf::vars::Builtin as B;
 use gallop_runtime::TcpInfo;
 use std::io::Write;
@@ -85,7 +86,7 @@ fn request(ex: &Exchange, b: B, out: &mut Vec<u8>) -> Option<bool> {
         }
         B::RequestPort => match ex.host_port {
             Some(p) => show(out, p),
-            None => Some(false),
+            None => text(out, b""),
         },
         B::IsRequestPort => text(out, if ex.host_port.is_some() { b":" } else { b"" }),
         B::Scheme => text(out, if ex.tls { b"https" } else { b"http" }),
@@ -153,7 +154,17 @@ fn request(ex: &Exchange, b: B, out: &mut Vec<u8>) -> Option<bool> {
             }) => text(out, path.as_os_str().as_encoded_bytes()),
             _ => Some(false),
         },
-        B::LimitRate => show(out, ex.limit_rate.get().unwrap_or(0)),
+        B::LimitRate => {
+            // That of the location counts once something was sent.
+            let conf = ex
+                .loc
+                .conf
+                .limit_rate
+                .as_ref()
+                .filter(|_| ex.bytes_sent > 0);
+            let own = || parse_size(&String::from_utf8_lossy(&template::eval(ex, conf?)));
+            show(out, ex.limit_rate.get().or_else(own).unwrap_or(0))
+        }
         B::ProxyAddXForwardedFor => {
             if joined(ex, "x-forwarded-for", out) {
                 out.extend_from_slice(b", ");
@@ -381,16 +392,19 @@ fn response(ex: &Exchange, b: B, out: &mut Vec<u8>) -> Option<bool> {
             _ => Some(false),
         },
         B::SentHttpTransferEncoding => {
-            let chunked = r.content_length.is_none()
+            // Not before the head was sent.
+            let chunked = ex.bytes_sent > 0
+                && !ex.header_only
+                && r.content_length.is_none()
                 && !matches!(r.status, 100..=199 | 204 | 304)
                 && ex.version() == gallop_http::message::Version::Http11;
             some(out, chunked.then_some(&b"chunked"[..]))
         }
         B::SentHttpCacheControl => Some(sent(ex, "cache-control", out)),
         B::SentHttpLink => Some(sent(ex, "link", out)),
-        B::GzipRatio => match ex.gzip_ratio.get() {
+        B::GzipRatio => match ex.gzip_ratio.as_ref().map(|counts| counts.get()) {
             Some((from, to)) if to > 0 => {
-                let hundredths = from * 100 / to;
+                let hundredths = (from * 1000 / to + 5) / 10;
                 show(
                     out,
                     format_args!("{}.{:02}", hundredths / 100, hundredths % 100),

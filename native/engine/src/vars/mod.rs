@@ -7,7 +7,7 @@ pub use builtin::fix_request_id;
 
 use crate::exchange::{Exchange, Value};
 use crate::template;
-use gallop_conf::vars::{Prefix, VarId, VarKind};
+use gallop_conf::vars::{Builtin, Prefix, VarId, VarKind};
 use std::rc::Rc;
 
 /// Appends a variable's value; `false` when it has none.
@@ -19,6 +19,14 @@ pub fn eval(ex: &Exchange, id: VarId, out: &mut Vec<u8>) -> bool {
     }
     match &var.kind {
         VarKind::Undefined | VarKind::Assigned => false,
+        VarKind::Builtin(b) if is_judged_once(*b) => {
+            let mut value = Vec::new();
+            let found = builtin::eval(ex, *b, &mut value);
+            let value: Value = found.then(|| Rc::from(value));
+            let found = append(&value, out);
+            ex.vars.borrow_mut()[id.0 as usize] = Some(value);
+            found
+        }
         VarKind::Builtin(b) => builtin::eval(ex, *b, out),
         VarKind::Prefixed(prefix, name) => prefixed(ex, *prefix, name, out),
         VarKind::Map(map) => {
@@ -34,6 +42,14 @@ pub fn eval(ex: &Exchange, id: VarId, out: &mut Vec<u8>) -> bool {
             remember(ex, id, true, value, out)
         }
     }
+}
+
+/// What a request was found to be in one location, it is in those that answer for it.
+fn is_judged_once(variable: Builtin) -> bool {
+    matches!(
+        variable,
+        Builtin::InvalidReferer | Builtin::SecureLink | Builtin::SecureLinkExpires
+    )
 }
 
 /// Appends the value of a variable that only the request names; `false` when it has none.

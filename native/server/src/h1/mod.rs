@@ -429,6 +429,7 @@ impl<T: Transport> Driver<T> {
             ex.interim = Some(self.shared.clone());
         }
         let end = self.process(&mut ex, refused).await;
+        gallop_engine::settled(&ex).await;
         gallop_engine::finish(&mut ex);
         drop(_phase);
         match end {

@@ -2,7 +2,6 @@
 
 use super::{fast, Shared};
 use crate::transport::Transport;
-use gallop_conf::model::items;
 use gallop_conf::values::parse_size;
 use gallop_engine::body::read_range;
 use gallop_engine::exchange::{Fields, Interim};
@@ -343,7 +342,9 @@ impl<'a, T: Transport> Output<'a, T> {
         }
         if chunked {
             self.buf.extend_from_slice(b"0\r\n");
-            trailers(ex, body, &mut self.buf);
+            for (name, value) in gallop_engine::trailers(ex, body) {
+                field(&mut self.buf, &name, &value);
+            }
             self.buf.extend_from_slice(b"\r\n");
         }
         Ok(())
@@ -371,25 +372,6 @@ fn timed_out() -> io::Error {
         io::ErrorKind::TimedOut,
         "client timed out (110: Connection timed out)",
     )
-}
-
-/// Fields after a chunked body. Each value may refer to those before it.
-fn trailers(ex: &mut Exchange, body: &mut Body, buf: &mut Vec<u8>) {
-    let announced = std::mem::take(&mut ex.response.trailers);
-    let loc = ex.loc.clone();
-    let own = items(&loc.conf.add_trailer).iter();
-    for header in own.filter(|h| announced.iter().any(|(n, _)| *n == h.name.as_bytes())) {
-        let value = gallop_engine::phases::eval(ex, &header.value);
-        if !value.is_empty() {
-            field(buf, header.name.as_bytes(), &value);
-            ex.response
-                .trailers
-                .push((header.name.clone().into_bytes(), value));
-        }
-    }
-    for (name, value) in body.trailers() {
-        field(buf, &name, &value);
-    }
 }
 
 fn field(buf: &mut Vec<u8>, name: &[u8], value: &[u8]) {

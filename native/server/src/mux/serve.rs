@@ -3,11 +3,11 @@
 use super::passing::version;
 use super::{fast, Mux, Queue, QueuedBody};
 use bytes::Bytes;
-use gallop_conf::model::{items, Level};
+use gallop_conf::model::Level;
 use gallop_conf::values::parse_size;
 use gallop_engine::body::read_range;
 use gallop_engine::exchange::{Fields, Interim};
-use gallop_engine::{Begin, Body, Chunk, Conn, Exchange, Worker};
+use gallop_engine::{trailers, Begin, Body, Chunk, Conn, Exchange, Worker};
 use gallop_http::head::{HeadError, RequestHead};
 use gallop_runtime::{race, sleep, timeout, unix_time, Either, Notify};
 use std::future::{poll_fn, Future};
@@ -154,6 +154,7 @@ pub async fn serve(
             ex.log(Level::Info, "client prematurely closed stream");
         }
     }
+    gallop_engine::settled(&ex).await;
     gallop_engine::finish(&mut ex);
 }
 
@@ -206,7 +207,7 @@ async fn answer(
 fn send_bodiless(
     mux: &Rc<dyn Mux>,
     stream: u64,
-    ex: &Exchange,
+    ex: &mut Exchange,
     section: &[u8],
     never: bool,
     body: &mut Body,
@@ -319,27 +320,6 @@ async fn send_body(
     }
     mux.send_trailers(stream, &mux.coding().trailers(&fields));
     Ok(())
-}
-
-fn trailers(ex: &Exchange, body: &mut Body) -> Vec<(Vec<u8>, Vec<u8>)> {
-    let mut fields = Vec::new();
-    let announced = |name: &str| {
-        ex.response
-            .trailers
-            .iter()
-            .any(|(n, _)| n == name.as_bytes())
-    };
-    for header in items(&ex.loc.conf.add_trailer)
-        .iter()
-        .filter(|h| announced(&h.name))
-    {
-        let value = gallop_engine::phases::eval(ex, &header.value);
-        if !value.is_empty() {
-            fields.push((header.name.clone().into_bytes(), value));
-        }
-    }
-    fields.extend(body.trailers());
-    fields
 }
 
 /// Sends pieces at the rate that `limit_rate` allows.

@@ -178,7 +178,7 @@ impl Ssi {
                     if let Poll::Ready(mut sub) = running.poll_exchange(cx) {
                         let include = std::mem::take(include);
                         // An error has no answer of its own where a block stands in for it.
-                        if include.stub.is_some() && sub.error_status >= 300 {
+                        if include.stub.is_some() && sub.error_status != 0 {
                             sub.response.body = Body::Empty;
                         }
                         let body = Body::Stream(Box::new(SubBody::new(sub)));
