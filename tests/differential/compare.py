@@ -16,6 +16,7 @@ from tests.differential.servers import Pair
 
 _BOUNDARY = re.compile(rb"\b\d{20}\b")
 _PREFIX = re.compile("/(nginx|gallop)/html")
+_LEFT = re.compile(r"max-age=(\d+)")
 MEANINGLESS = frozenset({"date"})
 
 
@@ -58,7 +59,7 @@ def difference(nginx: Answer, gallop: Answer) -> str:
         return f"status {gallop.status}, nginx {nginx.status}; {gallop.body[:100]!r}, nginx {nginx.body[:100]!r}"
     for name in sorted({*nginx.headers, *gallop.headers} - MEANINGLESS):
         if nginx.headers.get(name) != gallop.headers.get(name) and not (
-            name == "expires" and _is_a_moment(nginx, gallop)
+            name in ("expires", "cache-control") and _is_a_moment(nginx, gallop)
         ):
             return f"{nginx.status} {name}: {gallop.headers.get(name)!r}, nginx {nginx.headers.get(name)!r}"
     if nginx.body != gallop.body:
@@ -79,12 +80,17 @@ def _unpacked(body: bytes) -> bytes:
 
 
 def _is_a_moment(nginx: Answer, gallop: Answer) -> bool:
-    """Whether two dates differ only as the two moments do at which they were made."""
+    """Whether two dates, and the times until then, differ only as the two moments do at which they were made."""
     try:
         first, second = (parsedate_to_datetime(answer.headers["expires"]) for answer in (nginx, gallop))
     except (KeyError, TypeError, ValueError):
         return False
-    return abs((first - second).total_seconds()) <= 60
+    left = [_LEFT.fullmatch(answer.headers.get("cache-control", "max-age=0")) for answer in (nginx, gallop)]
+    ages = [int(found[1]) for found in left if found]
+    near = nginx.headers.get("cache-control") == gallop.headers.get("cache-control") or (
+        len(ages) == 2 and abs(ages[0] - ages[1]) <= 60
+    )
+    return near and abs((first - second).total_seconds()) <= 60
 
 
 def _plain(answer: Answer) -> Answer:
