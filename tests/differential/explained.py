@@ -70,7 +70,7 @@ def _ranges_of_changed(pair: Pair) -> Pair:
 
 def _cached_head(pair: Pair) -> Pair:
     """Where a cache is filled and no body sent: how much of the answer had come when it was logged."""
-    if pair.sent.method != "HEAD" and pair.nginx.status not in (304, 412):
+    if pair.sent.method != "HEAD" and pair.nginx.status not in (204, 304, 412):
         return pair
     nginx, gallop = (
         logged(answer, lambda line: re.sub(r"\|(MISS|EXPIRED|BYPASS)\|\d+\|", r"|\1|", line))
@@ -89,17 +89,19 @@ def _is_twice(value: str) -> bool:
 
 
 def _range_fields(pair: Pair) -> Pair:
-    """All that nginx sends more are the fields of the 200 that it had begun."""
-    if not pair.nginx.status == pair.gallop.status == 416:
+    """All that nginx sends more are the fields of the 200 that it had begun; an error page has each of them twice."""
+    status = pair.nginx.status
+    replaced = b"\r\nRange: " in pair.sent.data and {*pair.nginx.headers} == {*pair.gallop.headers}
+    if status != pair.gallop.status or not (status == 416 or replaced):
         return pair
     more = pair.nginx.headers
     same = all(
-        name in ("content-length", "date", FIELD)
+        name in ("content-length", "date", FIELD if status == 416 else "")
         or f", {value}, " in f", {more.get(name, '')}, "
         or _is_twice(more.get(name, ""))
         for name, value in pair.gallop.headers.items()
     )
-    return replace(pair, nginx=Answer(416, pair.gallop.headers, pair.nginx.body)) if same else pair
+    return replace(pair, nginx=Answer(status, pair.gallop.headers, pair.nginx.body)) if same else pair
 
 
 def _asked_twice(pair: Pair) -> Pair:
