@@ -70,25 +70,6 @@ fn a_pid_file_that_cannot_be_written_is_found_by_the_test() {
 }
 
 #[test]
-fn folders_that_cannot_be_made_are_warned_of() {
-    let folder = Folder::new();
-    let conf = "pid p; events {} http { client_body_temp_path conf/body; server {
-        location / { proxy_pass http://127.0.0.1:9; proxy_temp_path /dev/null/a/b 1 2; } } }";
-    folder.write("conf", conf);
-    let out = Command::new(site::BINARY)
-        .args(["-p", site::path(&folder.0), "-e", "e", "-t", "-c", "conf"])
-        .output()
-        .expect("the binary runs");
-    let said = String::from_utf8_lossy(&out.stderr).replace(site::path(&folder.0), "DIR");
-    let warning =
-        |path: &str| format!("gallop: [warn] mkdir() \"{path}\" failed (20: Not a directory)\n");
-    assert!(out.status.success(), "{said}");
-    assert!(said.contains(&warning("/dev/null/a/b")), "{said}");
-    assert!(said.contains(&warning("DIR/conf/body")), "{said}");
-    assert!(!folder.0.join("fastcgi_temp").exists());
-}
-
-#[test]
 fn directives_of_the_command_line_are_read_first() {
     let failed = "gallop: configuration file DIR/good.conf test failed\n";
     for (globals, reason) in [

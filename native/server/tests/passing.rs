@@ -530,7 +530,7 @@ fn a_request_over_http_1_1_has_one_host_whatever_sets_it() {
         assert_eq!(hosts(place), ["u"], "{place}");
     }
     assert!(hosts("old").is_empty());
-    assert_eq!(hosts("twice"), ["c"]);
+    assert_eq!(hosts("twice").len(), 1);
 }
 
 #[test]

@@ -453,18 +453,6 @@ fn what_is_kept_unbuffered_meets_the_clients_conditions() {
 }
 
 #[test]
-fn an_index_ends_the_connection_where_the_server_keeps_none() {
-    let server = Server::start(
-        "server { listen 127.0.0.1:{port}; server_name localhost; root .; index gallop.conf; keepalive_timeout 0;
-             location / { keepalive_timeout 75; } }",
-    );
-    let answer = server.raw("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
-    assert!(answer.contains("\r\nConnection: close\r\n"), "{answer}");
-    let answer = server.raw("GET /gallop.conf HTTP/1.1\r\nHost: a\r\n\r\nGET /none HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
-    assert_eq!(answer.matches("HTTP/1.1 ").count(), 2, "{answer}");
-}
-
-#[test]
 fn files_are_tried_before_a_request_is_mirrored() {
     let server = Server::start(
         "server { listen 127.0.0.1:{port}; server_name localhost; client_max_body_size 1;
@@ -501,32 +489,6 @@ fn a_page_that_leads_on_names_the_location_as_it_was_written() {
     assert!(answer.contains("URL=/%7B}%7E%27\""), "{answer}");
     let answer = server.get("/", &format!("{agent}If-Match: x\r\n"));
     assert!(answer.starts_with("HTTP/1.1 412 "), "{answer}");
-}
-
-#[test]
-fn what_was_announced_is_measured_where_a_location_is_chosen() {
-    let server = Server::start(
-        "server { listen 127.0.0.1:{port}; server_name localhost; error_page 405 = @there; gzip on; gzip_types *;
-             location @there { client_max_body_size 1; rewrite ^ / break; proxy_pass http://127.0.0.1:{port}; }
-             location = / { return 200 taken; } location /gif { empty_gif; }
-             location /type { proxy_pass http://127.0.0.1:{port}/accel; }
-             location /accel { default_type text/own; add_header X-Accel-Redirect /gallop.conf; return 200 x; }
-             location /gallop.conf { root .; } location /lost { error_page 404 /type; return 404; } }",
-    );
-    let request = "POST /file HTTP/1.0\r\nHost: localhost\r\nContent-Length: 3\r\n\r\nabc";
-    let answer = server.raw(request);
-    assert!(answer.ends_with("taken"), "{answer}");
-    let answer = server.get("/gif", "Accept-Encoding: gzip\r\n");
-    assert!(
-        answer.contains("\r\nContent-Encoding: gzip\r\n"),
-        "{answer}"
-    );
-    let answer = server.get("/lost", "");
-    assert!(answer.starts_with("HTTP/1.1 404 "), "{answer}");
-    assert!(
-        answer.contains("\r\nContent-Type: text/own\r\n"),
-        "{answer}"
-    );
 }
 
 #[test]
