@@ -58,7 +58,7 @@ def impostor() -> Iterator[tuple[int, Recorder]]:
             transport.add_server_key(host_key)
             try:
                 transport.start_server(server=recorder)
-            except (paramiko.SSHException, EOFError):
+            except (paramiko.SSHException, EOFError, OSError):  # who is told of another key hangs up
                 continue
 
     threading.Thread(target=serve, daemon=True).start()

@@ -477,29 +477,25 @@ impl Group {
             .find(|&i| self.usable(states, tried, i, false))
     }
 
+    /// One drawn by weight; of `two`, which are never the same, the one with less to do for its weight.
     fn random(&self, two: bool, states: &[PeerState], tried: &[bool]) -> Option<usize> {
-        let one = || {
-            for _ in 0..20 {
-                let i = self.at_weight(random_number() % self.total_weight())?;
-                if self.usable(states, tried, i, false) {
-                    return Some(i);
-                }
+        let load = |of: usize, other: usize| {
+            u64::from(states[of].connections) * u64::from(self.conf.peers[other].weight)
+        };
+        let mut first = None;
+        // As many draws as nginx makes before it takes them in turn.
+        for _ in 0..21 {
+            let i = self.at_weight(random_number() % self.total_weight())?;
+            if first == Some(i) || !self.usable(states, tried, i, false) {
+                continue;
             }
-            None
-        };
-        let first = one()?;
-        if !two {
-            return Some(first);
+            match first {
+                Some(other) if load(i, other) > load(other, i) => return Some(other),
+                None if two => first = Some(i),
+                _ => return Some(i),
+            }
         }
-        let second = one()?;
-        let load = |i: usize| {
-            u64::from(states[i].connections) * 1000 / u64::from(self.conf.peers[i].weight)
-        };
-        Some(if load(second) < load(first) {
-            second
-        } else {
-            first
-        })
+        None
     }
 }
 
@@ -574,6 +570,18 @@ mod tests {
             .expect("a server");
         let others = sequence(&group, 3);
         assert!(others.iter().all(|&i| i != held.index), "{others:?}");
+    }
+
+    #[test]
+    fn two_that_are_drawn_are_never_the_same() {
+        let drawn = Balance::Random {
+            two: true,
+            least_conn: true,
+        };
+        let group = group(drawn, &[1, 1]);
+        let busy = group.choose(&Hint::default(), &mut Vec::new()).unwrap();
+        let next = sequence(&group, 100);
+        assert_eq!(next, [1 - busy.index; 100]);
     }
 
     #[test]
