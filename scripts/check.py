@@ -41,10 +41,10 @@ RUST_THREADS = str(3 * max(2, os.cpu_count() or 2))  # gallop's wait four fifths
 UNSTEADY = "==> UNSTEADY: "
 MAX_UNSTEADY = 3  # more failures in one check are not chance
 TESTS_FAILED = 1  # pytest's exit code for that and nothing else
-# What the tests sent to SQLite; a check that runs beside another is a process of its own and is told where. Whatever is
-# started for the checks is known by it, too: all of it has this path in its environment.
-SQL_VARIABLE = "PADDOCK_TESTS_SQL"
-SQL = Path(os.environ.get(SQL_VARIABLE) or Path(tempfile.gettempdir()) / f"paddock-sql-{os.getpid()}-said")
+# Whatever is started for the checks is known by this path, which is no file's: all of it has it in its environment. A
+# check that runs beside another is a process of its own and is told of it.
+MARK_VARIABLE = "PADDOCK_TESTS_MARK"
+MARK = Path(os.environ.get(MARK_VARIABLE) or Path(tempfile.gettempdir()) / f"paddock-checks-{os.getpid()}-run")
 
 # Some images tell Python to keep no compiled files: each of hundreds of processes would compile the panel and the
 # tests anew.
@@ -160,16 +160,14 @@ def last_failed(cache: Path) -> list[str]:
 
 
 def sqlite_tests() -> None:
-    SQL.mkdir()
-    pytest("-n", PROCESSES, "--dist", "loadscope", "--ignore=tests/browser", f"--take-down={SQL}", env={})
+    pytest("-n", PROCESSES, "--dist", "loadscope", "--ignore=tests/browser", env={})
 
 
 def postgres_tests() -> None:
     with home() as folder, Postgres(folder / "postgres") as postgres, Redis(folder / "redis") as redis:
         env = {"PADDOCK_DATABASE_URL": postgres.url, "PADDOCK_REDIS_URL": redis.url}
-        # Those that know no database ran on SQLite already, and what some with servers send is sent by others as well.
-        chosen = ["--cluster", *([f"--said-in={SQL}"] if SQL.exists() else [])]
-        pytest("-n", PROCESSES, "--dist", "loadscope", *chosen, "--ignore=tests/browser", env=env)
+        # Those that know no database ran already.
+        pytest("-n", PROCESSES, "--dist", "loadscope", "--cluster", "--ignore=tests/browser", env=env)
 
 
 def browser_tests() -> None:
@@ -206,14 +204,11 @@ def main(names: list[str]) -> int:
     if unknown:
         print(f"unknown check {', '.join(unknown)}; there are: {', '.join(CHECKS)}", file=sys.stderr)
         return 2
-    if SQL_VARIABLE in os.environ:  # one of those that run beside each other: the first process ends it
+    if MARK_VARIABLE in os.environ:  # one of those that run beside each other: the first process ends it
         return carry_out(names)
-    os.environ[SQL_VARIABLE] = str(SQL)
-    try:
-        with ended_with(SQL):
-            return carry_out(names or list(CHECKS))
-    finally:
-        shutil.rmtree(SQL, ignore_errors=True)
+    os.environ[MARK_VARIABLE] = str(MARK)
+    with ended_with(MARK):
+        return carry_out(names or list(CHECKS))
 
 
 def beside_each_other(names: list[str], times: list[tuple[str, float]]) -> bool:
@@ -239,7 +234,7 @@ def beside_each_other(names: list[str], times: list[tuple[str, float]]) -> bool:
                 times.append((running[future], seconds))
                 unsteady.extend(named_unsteady(done.stdout))
         except BaseException:  # told to end: the threads would wait for what they started
-            end_left(SQL)
+            end_left(MARK)
             raise
     return True
 

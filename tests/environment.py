@@ -10,14 +10,11 @@ import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
-
-from tests.support.statements import Recorder, said_by_others
 
 # Thousands of tests, the panel and what it is made of stay to the end. Looking through them for what nobody refers to
 # any more took a fifteenth of the time: not while they come, and afterwards only through what the tests make.
@@ -47,7 +44,6 @@ LONGEST = [
 ]
 
 
-SERVERS_FIXTURE = "server_root"  # the folder of each server that a test starts
 # What pytest-django opens the database for.
 DATABASE_FIXTURES = {"db", "transactional_db", "live_server"}
 
@@ -67,8 +63,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--cluster", action="store_true", help="only tests that the database or the queue has a part in")
-    parser.addoption("--take-down", metavar="FOLDER", help="write there which SQL is sent")
-    parser.addoption("--said-in", metavar="FOLDER", help="with --cluster: leave out what that SQL makes superfluous")
 
 
 # It speaks async alone, so that the test client would take each of thousands of requests through two threads. The panel
@@ -85,9 +79,6 @@ def pytest_configure(config: pytest.Config) -> None:
     if _worker:
         migrated.install(HOME.parent, os.environ["PYTEST_XDIST_TESTRUNUID"])
     config.addinivalue_line("markers", "cluster: settings of cluster mode count here, though no database is asked for")
-    config.addinivalue_line("markers", "any_database: about the servers that it starts; tests/support/statements.py")
-    if config.getoption("--take-down"):
-        config.pluginmanager.register(TakingDown(Path(config.getoption("--take-down"))))
 
 
 @pytest.hookimpl(tryfirst=True)  # also where it is only told what others run
@@ -106,10 +97,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if not config.getoption("--cluster"):
         return
     chosen = [item for item in items if is_for_cluster(item)]
-    if folder := config.getoption("--said-in"):
-        marked = [item.nodeid for item in chosen if is_for_any_database(item)]
-        superfluous = said_by_others(marked, Path(folder))
-        chosen = [item for item in chosen if item.nodeid not in superfluous]
     config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
     items[:] = chosen
 
@@ -123,41 +110,6 @@ def is_for_cluster(item: pytest.Item) -> bool:
     """pytest-django lets no other test near the database."""
     marked = any(item.iter_markers("django_db")) or any(item.iter_markers("cluster"))
     return marked or not DATABASE_FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
-
-
-def is_for_any_database(item: pytest.Item) -> bool:
-    """Only of tests that start servers: all that such a test does takes seconds, and most of it asks no database."""
-    marked = any(item.iter_markers("any_database"))
-    return marked and SERVERS_FIXTURE in getattr(item, "fixturenames", ())
-
-
-class TakingDown:
-    """Has the SQL of every test written down."""
-
-    def __init__(self, folder: Path) -> None:
-        from django.db.backends.signals import connection_created
-
-        self.path = folder / f"{_worker or 'alone'}.json"
-        self.recorder = Recorder()
-        connection_created.connect(self.recorder.listen, weak=False)
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[Any]:
-        self.recorder.begin(item.nodeid, is_marked=is_for_any_database(item))
-        found = yield
-        self.recorder.end()
-        return found
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_fixture_setup(self, fixturedef: Any, request: pytest.FixtureRequest) -> Iterator[Any]:
-        """The migrations are no test's."""
-        if fixturedef.argname != "django_db_setup":
-            return (yield)
-        with self.recorder.deaf():
-            return (yield)
-
-    def pytest_sessionfinish(self) -> None:
-        self.recorder.write(self.path)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -125,11 +125,11 @@ def _runs(mark: Path, word: str) -> bool:
 @pytest.mark.parametrize("names", [["postgres-tests"], ["postgres-tests", "browser-tests"]], ids=["alone", "beside"])
 def test_what_the_checks_started_ends_with_them(names: list[str], tmp_path: Path) -> None:
     """Told to end while its tests run on a PostgreSQL."""
-    own = {name: value for name, value in os.environ.items() if name != "PADDOCK_TESTS_SQL"}
+    own = {name: value for name, value in os.environ.items() if name != "PADDOCK_TESTS_MARK"}
     with (tmp_path / "said").open("wb") as said:
         argv = [sys.executable, "scripts/check.py", *names]
         process = subprocess.Popen(argv, cwd=ROOT, env=own, stdin=subprocess.DEVNULL, stdout=said, stderr=said)
-    mark = Path(tempfile.gettempdir()) / f"paddock-sql-{process.pid}-said"  # in the environment of all it starts
+    mark = Path(tempfile.gettempdir()) / f"paddock-checks-{process.pid}-run"  # in the environment of all it starts
     try:
         started = eventually(
             lambda: (_runs(mark, "postgres") and _runs(mark, "--cluster")) or process.poll() is not None, timeout_s=180

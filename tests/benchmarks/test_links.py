@@ -73,7 +73,6 @@ def test_rounds_that_could_not_end_over_it_are_refused_before_they_begin() -> No
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.any_database
 def test_a_suite_runs_over_it_and_says_so(operator: User, servers: Host) -> None:
     client = signed_in(operator)
     chosen = {"host": servers.name, "preset": "short", "cases": ["keepalive"], "setups": ["gallop"]}
@@ -98,7 +97,6 @@ def test_a_suite_runs_over_it_and_says_so(operator: User, servers: Host) -> None
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.any_database
 def test_the_emulator_may_be_asked_for(operator: User, servers: Host) -> None:
     program = caller_of(operator)
     chosen = {"cases": ["keepalive"], "setups": ["gallop"], "network": LINK}

@@ -62,7 +62,6 @@ def test_two_sites_are_measured_round_by_round(operator: User, scenario: Scenari
     assert not HostLock.objects.exclude(holder="").exists()
 
 
-@pytest.mark.any_database
 def test_two_servers_are_compared(operator: User, stand: Stand) -> None:
     """nginx and Apache, the same page: what the product exists for."""
     values = {"tool": "wrk", "arguments": QUICK, "paths": ["/"], "rounds": 3, "warmup_s": 0}
@@ -80,7 +79,6 @@ def test_two_servers_are_compared(operator: User, stand: Stand) -> None:
     assert ratio["figures"]["cpu_per_1000"]["verdict"] == "higher", "Apache takes more CPU for a small file than nginx"
 
 
-@pytest.mark.any_database
 @pytest.mark.parametrize(("tool", "arguments"), [("h2load", {}), ("wrk", {}), ("siege", {"keepalive": False})])
 def test_every_tool(operator: User, stand: Stand, tool: str, arguments: dict[str, object]) -> None:
     scenario = scenario_create(
@@ -95,7 +93,6 @@ def test_every_tool(operator: User, stand: Stand, tool: str, arguments: dict[str
     assert run.summary["targets"][0]["figures"]["throughput_rps"]["rounds"] == 1
 
 
-@pytest.mark.any_database
 def test_a_rate_is_kept_by_the_panels_own_generator_and_the_page_says_so(
     operator: User, stand: Stand, settings: LazySettings
 ) -> None:
@@ -112,7 +109,6 @@ def test_a_rate_is_kept_by_the_panels_own_generator_and_the_page_says_so(
     assert "gallop-load" in page and "open loop" in page and "closed loop" not in page
 
 
-@pytest.mark.any_database
 def test_a_site_is_measured_by_http3_whatever_h2load_the_host_has(
     operator: User, host: Host, team: Team, server_root: Path, settings: LazySettings
 ) -> None:
@@ -141,7 +137,6 @@ def test_a_site_is_measured_by_http3_whatever_h2load_the_host_has(
     assert (row.metrics["requests"], row.metrics["failed"], row.metrics["non2xx"]) == (100, 0, 0)
 
 
-@pytest.mark.any_database
 def test_the_application_is_watched_apart_from_the_server(operator: User, stand: Stand) -> None:
     with PhpFpm(stand.nginx.root / "php") as php:
         stand.serve_php(stand.one, php.address)

@@ -37,7 +37,7 @@ from tests.support.machines import Machine, Switch
 from tests.support.sshd import SshServer
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.any_database]
+pytestmark = pytest.mark.django_db(transaction=True)
 SLUG = "small-static-files"
 
 

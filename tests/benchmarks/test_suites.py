@@ -33,7 +33,7 @@ from tests.benchmarks.suites import add_installs, carried_out, lsphp
 from tests.benchmarks.test_pages import text
 from tests.support.cast import signed_in
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.any_database]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture

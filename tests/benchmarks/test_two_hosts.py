@@ -83,7 +83,6 @@ def carried(operator: User, two: Two, slug: str, *setups: str) -> tuple[SuiteRun
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.any_database
 def test_the_load_comes_over_the_link_from_the_other_host(
     operator: User, two: Two, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -105,7 +104,6 @@ def test_the_load_comes_over_the_link_from_the_other_host(
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.any_database
 def test_quic_goes_over_it_as_tcp_does(operator: User, two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
     arguments = {**SUITES["http3-2019"].short[0].arguments, "protocol": "h3", "requests": 50}
     shortened(monkeypatch, "http3-2019", Network(50, 10), arguments=arguments, tool=Tool.H2LOAD)
@@ -116,7 +114,6 @@ def test_quic_goes_over_it_as_tcp_does(operator: User, two: Two, monkeypatch: py
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.any_database
 def test_wordpress_is_browsed_from_the_other_host(operator: User, two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its database stays with the servers; nothing of either is left, which the fixture looks at."""
     suite = SUITES["php-application-2020"]
@@ -151,7 +148,6 @@ def forget() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.any_database
 def test_hosts_named_on_the_command_line_are_checked_and_known_by_their_keys(two: Two, server_root: Path) -> None:
     """`python -m tests.benchmarks --on ... --load-from ...`."""
     forget()
@@ -208,7 +204,6 @@ def test_an_address_is_written_as_for_ssh(text: str, address: tuple[str, str, in
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.any_database
 def test_a_load_host_that_is_restarted_in_the_middle(operator: User, two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
     shortened(monkeypatch, SLUG, Network(50, 2), arguments={"concurrency": 2, "duration_s": 4})
     monkeypatch.setattr(ssh, "KEEPALIVE_S", 1)
@@ -230,7 +225,6 @@ def test_a_load_host_that_is_restarted_in_the_middle(operator: User, two: Two, m
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.any_database
 def test_a_load_is_aimed_at_the_stand_of_its_own_run_alone(two: Two) -> None:
     """What an agent makes sure of by itself, whatever it is asked for."""
     common = {"vni": 7, "port": 32_000}

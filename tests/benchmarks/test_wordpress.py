@@ -67,7 +67,6 @@ def brief(monkeypatch: pytest.MonkeyPatch) -> Case:
     return case
 
 
-@pytest.mark.any_database
 def test_wordpress_is_browsed_and_nothing_of_it_is_left(
     operator: User, servers: Host, server_root: Path, brief: Case
 ) -> None:

@@ -73,12 +73,7 @@ PLACES: dict[str, Maker] = {
 }  # fmt: skip
 
 
-# The panel's own side of it is the same at every place.
-@pytest.fixture(
-    params=[
-        pytest.param(name, marks=[pytest.mark.any_database] if number else []) for number, name in enumerate(PLACES)
-    ]
-)
+@pytest.fixture(params=PLACES)
 def place(request: pytest.FixtureRequest, machine: Machine, nginx: NginxInstance, server_root: Path) -> Iterator[Place]:
     server, engine, layout, served, disabled = PLACES[request.param](server_root, nginx)
     install = machine.install(server, engine, layout)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from panel.hosts.models import Engine
 from panel.websites import linting
 from panel.websites.models import Site
@@ -16,8 +14,6 @@ from tests.support.http import ask
 from tests.support.nginx import NginxInstance
 from tests.support.ports import free_port
 from tests.support.waiting import eventually
-
-pytestmark = pytest.mark.any_database
 
 INSIDE = """\
 server {{ listen 127.0.0.1:{port}; location / {{ return 200 "inside"; }} }}

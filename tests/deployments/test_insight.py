@@ -23,8 +23,6 @@ from tests.support.http import ask
 from tests.support.ports import free_port
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.any_database
-
 
 def asked(machine: Machine, kind: str, **params: Any) -> HostOperation:
     operation = operation_request(actor=machine.people.admin, host=machine.host, kind=kind, params=params)

@@ -20,8 +20,6 @@ from tests.support.cast import signed_in
 from tests.support.nginx import NginxInstance
 from tests.support.ports import free_port
 
-pytestmark = pytest.mark.any_database
-
 # As a distribution's: a value of its own, a log format and a map that its sites may use, a server of its own.
 OWN = """\
     keepalive_timeout 7;

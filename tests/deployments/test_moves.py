@@ -18,8 +18,6 @@ from tests.support.http import ask
 from tests.support.nginx import NginxInstance
 from tests.support.ports import free_port
 
-pytestmark = pytest.mark.any_database
-
 
 @pytest.fixture
 def apache(server_root: Path) -> Iterator[ApacheInstance]:

@@ -17,8 +17,6 @@ from tests.support.apache import ApacheInstance
 from tests.support.gallop import GallopInstance
 from tests.support.nginx import NginxInstance
 
-pytestmark = pytest.mark.any_database
-
 
 @pytest.fixture
 def gallop(server_root: Path) -> Iterator[GallopInstance]:

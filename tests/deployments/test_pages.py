@@ -18,8 +18,6 @@ from panel.websites import services as websites
 from tests.deployments.made import carried_out, live, planned, shop
 from tests.support.cast import Cast, signed_in
 
-pytestmark = pytest.mark.any_database
-
 
 def url(name: str, *args: object) -> str:
     return reverse(f"deployments:{name}", args=args)

@@ -14,8 +14,6 @@ from panel.websites import services as websites
 from tests.deployments.real import Machine
 from tests.support.apache import RedHatApache
 
-pytestmark = pytest.mark.any_database
-
 
 @pytest.fixture
 def apache(server_root: Path) -> Iterator[RedHatApache]:

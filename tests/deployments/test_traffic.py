@@ -18,8 +18,6 @@ from tests.pages.conftest import signed_in
 from tests.support.http import ask
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.any_database
-
 
 @pytest.fixture
 def machine(transactional_db: None, server_root: Path, settings: Settings) -> Iterator[Machine]:

@@ -23,7 +23,7 @@ from tests.support.gallop import gallop_binary
 from tests.support.ports import free_port
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.any_database]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture

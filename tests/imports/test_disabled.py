@@ -18,8 +18,6 @@ from tests.imports.archives import zipped
 from tests.support.cast import cast, signed_in
 from tests.support.nginx import NginxInstance
 
-pytestmark = pytest.mark.any_database
-
 SITE = "server {{ listen {port}; server_name {name}.example; root {www}/{name}; }}\n"
 
 

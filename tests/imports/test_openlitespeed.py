@@ -32,8 +32,6 @@ from tests.support.ports import free_port
 from tests.support.sshd import SshServer
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.any_database
-
 LISTENERS = """\
 indexFiles index.html
 listener Default {{

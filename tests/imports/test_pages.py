@@ -22,8 +22,6 @@ from tests.imports import archives
 from tests.support.cast import Cast, cast, signed_in
 from tests.support.nginx import NginxInstance
 
-pytestmark = pytest.mark.any_database
-
 
 @pytest.fixture
 def people(db: None) -> Cast:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from panel.deployments.models import DeploymentStatus
 from panel.hosts.models import Engine, EngineInstall
 from panel.imports import services
@@ -16,8 +14,6 @@ from tests.support.http import ask
 from tests.support.nginx import NginxInstance
 from tests.support.ports import free_port
 from tests.support.waiting import eventually
-
-pytestmark = pytest.mark.any_database
 
 SHOP = """\
 proxy_cache_path {root}/cache keys_zone=shop:1m max_size=50m;

@@ -22,8 +22,6 @@ from tests.support.nginx import NginxInstance
 from tests.support.ports import free_port
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.any_database
-
 SHOP = """\
 # The shop, by hand
 upstream shop_app {{

@@ -23,8 +23,6 @@ from tests.api.caller import caller_of, pointers
 from tests.support.cast import signed_in
 from tests.trials.conftest import Stand, carried_out, logged
 
-pytestmark = pytest.mark.any_database
-
 Arrived = Counter[tuple[str, str, str]]
 
 

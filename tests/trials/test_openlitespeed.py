@@ -27,8 +27,6 @@ from tests.support.php import PhpFpm
 from tests.trials.conftest import Stand, before_comparing, carried_out, logged
 from tests.trials.test_faults import Killed, die
 
-pytestmark = pytest.mark.any_database
-
 LABELS = ["nginx", "Apache httpd", "gallop", "OpenLiteSpeed"]
 PAGE = "<!doctype html><title>Shop</title>" + "<p>Something to read, and to be made smaller.</p>" * 200
 

@@ -15,8 +15,6 @@ from panel.trials.models import Contender, Trial
 from tests.support.ports import free_port
 from tests.trials.conftest import Stand, before_comparing, carried_out
 
-pytestmark = pytest.mark.any_database
-
 
 def tried_while(stand: Stand, monkeypatch: pytest.MonkeyPatch, happens: Callable[[], object]) -> Trial:
     """A trial that is cancelled once its copies stand and `happens` is over."""

@@ -16,8 +16,6 @@ from panel.trials.models import Contender, ContenderStatus, Trial
 from panel.websites import services as websites
 from tests.trials.conftest import Stand, carried_out, load, logged
 
-pytestmark = pytest.mark.any_database
-
 
 def statuses(trial: Trial) -> list[str]:
     return list(trial.contenders.values_list("status", flat=True))
