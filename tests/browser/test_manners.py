@@ -10,7 +10,7 @@ import pytest
 from django.test import Client
 from playwright.sync_api import Browser, Page, Route, expect
 
-from panel.accounts.models import Team
+from panel.accounts.models import Team, User
 from panel.benchmarks.services import scenario_create
 from panel.hosts.models import Host, HostStatus
 from panel.websites import services
@@ -176,13 +176,21 @@ def test_a_view_follows_what_is_typed_and_is_kept(page: Page) -> None:
     expect(page.get_by_role("link", name="Shops")).to_have_count(0)
 
 
+PASSWORD = "quiet harbour lamp 9"
+
+
+def signed_in_with(user: User, password: str) -> Client:
+    """Somebody who can sign in once more with it."""
+    user.set_password(password)
+    user.save()
+    return signed_in(user)
+
+
 def test_what_was_typed_is_there_again_after_the_password(
     browser: Browser, live_server: Any, people: Cast, shop: Site
 ) -> None:
     """The quarter of an hour may end while somebody writes."""
-    people.admin.set_password("quiet harbour lamp 9")
-    people.admin.save()
-    client = signed_in(people.admin)
+    client = signed_in_with(people.admin, PASSWORD)
     page = page_of(browser, live_server.url, client)
     page.goto(f"/sites/shop/snippets/+new/?block={shop.blocks.get().pk}")
     page.fill("textarea[name=text]", "add_header X-Kept yes;")
@@ -190,7 +198,7 @@ def test_what_was_typed_is_there_again_after_the_password(
     session["sudo_at"] = 0
     session.save()
     page.click("main form button.primary")
-    page.fill("input[name=password]", "quiet harbour lamp 9")
+    page.fill("input[name=password]", PASSWORD)
     page.click("main form button.primary")
     expect(page.locator("textarea[name=text]")).to_have_value("add_header X-Kept yes;")
     expect(page.locator("#messages")).to_contain_text("send it once more")
@@ -204,9 +212,7 @@ def test_what_was_written_is_there_again_after_signing_in_anew(
     browser: Browser, live_server: Any, people: Cast, shop: Site
 ) -> None:
     """The session may end while somebody writes: the form stays, says so, and nothing but secrets is lost."""
-    people.admin.set_password("quiet harbour lamp 9")
-    people.admin.save()
-    client = signed_in(people.admin)
+    client = signed_in_with(people.admin, PASSWORD)
     page = page_of(browser, live_server.url, client)
     page.goto(f"/sites/shop/blocks/{shop.blocks.get().pk}/locations/+new/")
     client.session.flush()
@@ -216,7 +222,7 @@ def test_what_was_written_is_there_again_after_signing_in_anew(
     page.click("main form button.primary")
     expect(page.locator("main")).to_contain_text("what you sent was not saved")
     page.fill("[name=username]", people.admin.username)
-    page.fill("[name=password]", "quiet harbour lamp 9")
+    page.fill("[name=password]", PASSWORD)
     page.click("main form button.primary")
     expect(page.locator("[name=pattern]")).to_have_value("/kept/")
     expect(page.locator("#messages")).to_contain_text("send it once more")
