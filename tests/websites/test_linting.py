@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import json
 from typing import Any
 
 import pytest
@@ -289,3 +290,29 @@ def test_a_missing_default_server_is_said_once_of_a_port(people: Cast) -> None:
     data["blocks"].append(block(listens=[{"port": 80}], names=["www.shop.example"]))
     shop = site_define(actor=people.admin, data=data, site=Site.objects.get())
     assert [finding.where for finding in linting.site_findings(shop)] == ["blocks/0/listens/0"]
+
+
+def test_mending_and_putting_back_a_definition_keep_the_rows_that_they_do_not_change(people: Cast) -> None:
+    """Links to a server block's page, its ETag and its audit hold; so do those of what is mended."""
+    found = site(
+        people,
+        locations=[PHP, {"pattern": "/wp-content/uploads/"}, {"pattern": "/x/", "snippets": {"nginx": "expires 1d;"}}],
+    )
+    block_before = found.blocks.get()
+    php, uploads, x = block_before.locations.all()
+    snippet = RawSnippet.objects.get()
+    linting.finding_mend(actor=people.owner, site=found, code="php-in-uploads", where="blocks/0/locations/1")
+    assert found.blocks.get() == block_before
+    after = list(found.blocks.get().locations.all())
+    assert {php.pk, uploads.pk, x.pk} < {row.pk for row in after} and len(after) == 4
+    assert next(row for row in after if row == php).row_version == php.row_version
+    assert (RawSnippet.objects.get(), RawSnippet.objects.get().location_id) == (snippet, x.pk)
+
+    caller = caller_of(people.owner)
+    data = json.loads(caller.get("sites/shop/definition/").content)
+    del data["blocks"][0]["locations"][0]  # the others move up
+    data["blocks"][0]["names"].append("www.shop.example")
+    assert caller.put("sites/shop/definition/", data).status_code == 200
+    block_after = found.blocks.get()
+    assert block_after == block_before and block_after.row_version > block_before.row_version
+    assert [row.pk for row in block_after.locations.all()] == [row.pk for row in after[1:]]
