@@ -84,6 +84,7 @@ ACTIONS: dict[str, str | Promise] = {
     "site.define": _("Site defined as a whole"),
     "site.delete": _("Site deleted"),
     "site.install": _("Server of a site chosen"),
+    "site.set_back": _("Draft set back to an earlier revision"),
     "site.tag": _("Tags of a site changed"),
     "site.update": _("Site changed"),
     "snippet.create": _("Raw directives added"),

@@ -11,9 +11,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from panel.accounts.permissions import Action
+from panel.api.base import require_sudo
 from panel.api.problems import ApiError, parameter_error
 from panel.api.serializers import EmptySerializer
-from panel.deployments import caches, services
+from panel.deployments import caches, services, setting_back
 from panel.deployments.api import plans_answer
 from panel.deployments.models import Deployment, Revision
 from panel.deployments.rendered import site_files
@@ -91,7 +92,7 @@ class ExplanationSerializer(serializers.Serializer[Any]):
 class DeployableSites(Sites):
     """Sites: what should be served, where and how. A change here reaches a host only by a deployment."""
 
-    dry_run_actions = Sites.dry_run_actions | {"rollback", "disable", "take_off", "move"}
+    dry_run_actions = Sites.dry_run_actions | {"rollback", "set_back", "disable", "take_off", "move"}
     parameters = {
         **Sites.parameters,
         "preview": {"install"},
@@ -115,12 +116,29 @@ class DeployableSites(Sites):
     def rollback(self, request: Request, name: str = "") -> Response:
         """Plans to put back an earlier revision, exactly as it was."""
         site = self.get_object()
+        return self._planned(services.site_rollback(actor=self.actor, site=site, revision=self._revision(site)))
+
+    def _revision(self, site: Site) -> Revision:
         number = self.body(RollbackInput)["revision"]
-        revision = Revision.objects.filter(site=site, number=number).first()
+        revision = Revision.objects.select_related("install__host").filter(site=site, number=number).first()
         if revision is None:
             detail = f"{site.name} has no revision {number}."
             raise ApiError("invalid", detail, [{"pointer": "/revision", "detail": detail}])
-        return self._planned(services.site_rollback(actor=self.actor, site=site, revision=revision))
+        return revision
+
+    @extend_schema(request=RollbackInput, responses=SiteSerializer)
+    @action(detail=True, methods=["post"], url_path="set-back")
+    def set_back(self, request: Request, name: str = "") -> Response:
+        """Makes the draft say what an earlier revision said; what it said before is kept as a revision.
+
+        No host is told before that is planned and confirmed. Team, server, health path, notes and tags stay.
+        """
+        site = self.get_object()
+        expected, revision = self.expected_version(site), self._revision(site)
+        if request.auth is None and setting_back.set_back_changes_snippets(site, revision):
+            require_sudo(request, "write raw directives")
+        setting_back.draft_set_back(actor=self.actor, site=site, revision=revision, expected_version=expected)
+        return self.answer(self.get_object())
 
     @extend_schema(request=EmptySerializer, responses=_PLANS | {204: None})
     @action(detail=True, methods=["post"], writes=Action.DEPLOY)

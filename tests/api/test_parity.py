@@ -117,6 +117,8 @@ TWINS: dict[str, str] = {
     "deployments:live": "GET jobs/{uuid}/",
     "deployments:events": "GET jobs/{uuid}/events/",
     "deployments:rollback": "POST sites/{name}/rollback/",
+    "deployments:revision": "GET sites/{name}/revisions/, GET revisions/{id}/files/",
+    "deployments:set-back": "POST sites/{name}/set-back/",
     "deployments:disable": "POST sites/{name}/disable/",
     "deployments:empty-cache": "POST sites/{name}/empty-cache/",
     "deployments:main-file": "POST installs/{id}/main-file/",

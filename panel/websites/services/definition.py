@@ -157,8 +157,19 @@ def _refuse_clashes(actor: User, site: Site, named: Set[str]) -> None:
 
 
 @transaction.atomic
-def site_define(*, actor: User, data: Data, site: Site | None = None, expected_version: int | None = None) -> Site:
-    """Create a site from its definition, or make `site` exactly that. Nothing changes unless all of it is good."""
+def site_define(
+    *,
+    actor: User,
+    data: Data,
+    site: Site | None = None,
+    expected_version: int | None = None,
+    action: str = "",
+    noted: Data | None = None,
+) -> Site:
+    """Create a site from its definition, or make `site` exactly that. Nothing changes unless all of it is good.
+
+    `action` and `noted`: what the audit calls it instead, and says beside what the site is then.
+    """
     plain, apart = split(data, {"team", "install", "upstreams", "php_pools", "blocks"})
     team = _team(actor, apart.get("team"), site.team if site else None)
     require(actor, Action.CHANGE, team)
@@ -181,6 +192,7 @@ def site_define(*, actor: User, data: Data, site: Site | None = None, expected_v
     target.save()
     Builder(target, kept).build(data, is_new=site is None)
     _refuse_clashes(actor, target, named)
-    action = "site.define" if site else "site.create"
-    audit_record(actor=actor, action=action, target=target, before=before, after=site_export(target))
+    action = action or ("site.define" if site else "site.create")
+    after = site_export(target) | dict(noted or {})
+    audit_record(actor=actor, action=action, target=target, before=before, after=after)
     return target

@@ -1,0 +1,115 @@
+"""The inverse of freeze: the definition that a site frozen earlier would have now, to set its draft back to it.
+
+A SiteSpec says all that a server was told. What it does not know stays as the draft has it: team, server, health
+path, notes, tags, and the raw directives of other servers where the same server block or location is still there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from panel.hosts.models import EngineInstall
+from panel.rendering import spec
+from panel.websites import paths
+
+Data = dict[str, Any]
+_LISTS = ("index", "try_files", "gzip_types")
+_BLOCK = (
+    *("root", "autoindex", "access_log_format", "error_log_level", "gzip", "brotli", "client_max_body_mb"),
+    *("client_max_header_kb", "redirect_to_https", "hsts_max_age_s"),
+)
+_LOCATION = (
+    *("match", "pattern", "handler", "root", "alias", "autoindex", "split_path_info", "upstream_tls", "proxy_uri"),
+    *("websocket", "connect_timeout_s", "read_timeout_s", "return_code", "return_value", "expires"),
+    *("connection_limit", "client_max_body_mb", "gzip"),
+)
+
+
+def definition_of(frozen: spec.SiteSpec, was_on: EngineInstall, now: Data, is_on: EngineInstall | None) -> Data:
+    """`now` is `site_export(site, with_secrets=True)`; `was_on` the server that `frozen` was made for, `is_on` the
+    site's own, below whose log folder its logs lie."""
+    thaw = _Thaw(was_on, is_on)
+    return now | {
+        "cache_mb": frozen.cache_mb,
+        "upstreams": [asdict(item) | {"servers": [asdict(row) for row in item.servers]} for item in frozen.upstreams],
+        "php_pools": [asdict(pool) | {"settings": dict(pool.settings)} for pool in frozen.php_pools],
+        "blocks": [thaw.block(block, _same_block(block, n, now)) for n, block in enumerate(frozen.blocks)],
+    }
+
+
+def _same_block(block: spec.ServerBlock, place: int, now: Data) -> Mapping[str, Any]:
+    same = [item for item in now["blocks"] if tuple(item["names"]) == block.names]
+    found: Mapping[str, Any] = (same or now["blocks"][place : place + 1] or [{}])[0]
+    return found
+
+
+def _same_location(location: spec.Location, block: Mapping[str, Any]) -> Mapping[str, Any]:
+    rows = block.get("locations", [])
+    same = [row for row in rows if (row["match"], row["pattern"]) == (location.match, location.pattern)]
+    found: Mapping[str, Any] = (same or [{}])[0]
+    return found
+
+
+def _plain(items: Iterable[Any]) -> list[Data]:
+    """Dataclasses as JSON: tuples in them become lists."""
+    return [spec.to_json(item) for item in items]
+
+
+class _Thaw:
+    def __init__(self, was_on: EngineInstall, is_on: EngineInstall | None) -> None:
+        self.was_on = was_on
+        self.is_on = is_on
+
+    def block(self, block: spec.ServerBlock, now: Mapping[str, Any]) -> Data:
+        return {
+            **{name: getattr(block, name) for name in _BLOCK},
+            **{name: list(getattr(block, name)) for name in _LISTS},
+            "listens": _plain(block.listens),
+            "names": list(block.names),
+            "certificate": block.tls.name if block.tls else None,
+            "rewrites": _plain(block.rewrites),
+            "error_pages": _plain(block.error_pages),
+            "headers": _plain(block.headers),
+            **{name: paths.log_on(getattr(block, name), self.was_on, self.is_on) for name in paths.LOGS},
+            "snippets": self._snippets(block.snippet, now),
+            "locations": [self.location(item, _same_location(item, now)) for item in block.locations],
+        }
+
+    def location(self, row: spec.Location, now: Mapping[str, Any]) -> Data:
+        limit, auth = row.rate_limit, row.basic_auth
+        return {
+            **{name: getattr(row, name) for name in _LOCATION},
+            "index": list(row.index),
+            "try_files": list(row.try_files),
+            "rewrites": _plain(row.rewrites),
+            "upstream": row.upstream or None,
+            "php_pool": row.php_pool or None,
+            "request_headers": _plain(row.request_headers),
+            "headers": _plain(row.headers),
+            "access_rules": _plain(row.access_rules),
+            "basic_auth_realm": auth.realm if auth else "",
+            "basic_auth_users": dict(auth.users) if auth else {},
+            "rate_limit_rps": limit.requests_per_s if limit else None,
+            "rate_limit_burst": limit.burst if limit else 0,
+            **(_cache(row.cache) if row.cache else {}),
+            "snippets": self._snippets(row.snippet, now),
+        }
+
+    def _snippets(self, text: str, now: Mapping[str, Any]) -> dict[str, str]:
+        engine, texts = self.was_on.engine, dict(now.get("snippets", {}))
+        if texts.get(engine, "").strip("\n") != text:  # else it may stay as it was written
+            texts[engine] = text
+        return {name: value for name, value in texts.items() if value}
+
+
+def _cache(cache: spec.Cache) -> Data:
+    return {
+        "cache_times": _plain(cache.valid),
+        "cache_skip_cookies": list(cache.skip_cookies),
+        "cache_skip_queries": cache.skip_queries,
+        "cache_stale": cache.stale_on_error,
+        "cache_header": cache.status_header,
+        "cache_key": cache.key,
+    }
