@@ -27,6 +27,7 @@ ACTIONS: dict[str, str | Promise] = {
     "deployment.confirm": _("Deployment confirmed"),
     "deployment.end": _("Deployment ended"),
     "deployment.plan": _("Deployment planned"),
+    "deployment.supersede": _("Plan replaced by a newer one"),
     "drift.adopt": _("Edit on the host adopted"),
     "host.check": _("Host check asked for"),
     "host.create": _("Host added"),

@@ -16,8 +16,8 @@ from panel.accounts.permissions import Action, visible
 from panel.api.base import UUID_REGEX, Resource, require_sudo
 from panel.api.problems import parameter_error
 from panel.api.serializers import EmptySerializer
+from panel.deployments import again, selectors, services
 from panel.deployments import drift as drift_services
-from panel.deployments import selectors, services
 from panel.deployments.models import Deployment, DeploymentKind, Drift, PinnedFile, Revision
 from panel.deployments.rendered import contents
 from panel.deployments.serializers import (
@@ -44,7 +44,7 @@ def job_location(uuid: object) -> str:
 def plans_answer(view: Resource, deployments: Sequence[Deployment], *, accepted: bool = False) -> Response:
     """The deployments of one batch: made and waiting (201), or accepted and on their way (202, Location of the job)."""
     rows = selectors.with_items(Deployment.objects.filter(pk__in=[row.pk for row in deployments]).order_by("pk"))
-    data = DeploymentDetailSerializer(rows.select_related("host", "requested_by"), many=True).data
+    data = DeploymentDetailSerializer(rows.select_related("host", "requested_by", "superseded_by"), many=True).data
     first = deployments[0].uuid
     location = job_location(first) if accepted else f"/api/v1/deployments/{first}/"
     body = {"batch": str(deployments[0].batch), "deployments": data}
@@ -69,7 +69,7 @@ class Deployments(Resource):
     }
     ordering_fields = ("id", "created_at")
     ordering = "-created_at"
-    dry_run_actions = {"create", "confirm", "cancel"}
+    dry_run_actions = {"create", "confirm", "cancel", "again"}
 
     def rows(self) -> QuerySet[Deployment]:
         return selectors.with_items(selectors.deployments_visible(self.actor))
@@ -132,6 +132,14 @@ class Deployments(Resource):
         """Discards a plan, or takes back what no worker has begun."""
         row = services.deployment_cancel(actor=self.actor, deployment=self.whole())
         return Response(DeploymentDetailSerializer(row, context=self.get_serializer_context()).data)
+
+    @extend_schema(request=EmptySerializer, responses={201: DeploymentDetailSerializer(many=True), 204: None})
+    @action(detail=True, methods=["post"])
+    def again(self, request: Request, uuid: object = None) -> Response:
+        """Plans anew what one was for that failed, was discarded or overtaken, or waits still; it takes the place of a
+        plan that waits. 204: nothing was left to plan, and what it was for is done."""
+        planned = again.deployment_plan_again(actor=self.actor, deployment=self.whole())
+        return plans_answer(self, planned) if planned else Response(status=204)
 
     @extend_schema(responses=StepSerializer(many=True))
     @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[])

@@ -19,6 +19,7 @@ from panel.deployments import host_agent
 from panel.deployments.models import Deployment, DeploymentKind, DeploymentStatus, InstallState
 from panel.deployments.planning import Entry, plan_file, roots_of
 from panel.deployments.rendered import FileRecord, blobs_keep, contents, records_of, sha256_of
+from panel.deployments.superseding import main_supersede
 from panel.hosts.models import Engine, EngineInstall, HostStatus
 from panel.rendering.errors import NotExpressible
 from panel.rendering.nginx.managed import Managed, managed
@@ -50,6 +51,7 @@ def main_plan(*, actor: User, install: EngineInstall, managed: bool) -> Deployme
     with transaction.atomic():
         row = Deployment(host=install.host, kind=DeploymentKind.MAIN, batch=uuid4(), plan=plan, requested_by=actor)
         row.save()
+        main_supersede(actor, row)
         after = {"kind": row.kind, "install": str(install), "managed": managed}
         audit_record(actor=actor, action="deployment.plan", target=row, after=after)
     return row

@@ -97,6 +97,8 @@ class Deployment(BaseModel):
     # deployments.comparing: what the adopted sites answered before and after
     comparison = models.JSONField(null=True, default=None)
     error = models.TextField(blank=True)  # the server's own words
+    # the newest plan of its kind and sites, which took its place before it was confirmed (deployments/superseding.py)
+    superseded_by = models.ForeignKey("self", null=True, on_delete=models.SET_NULL, related_name="+")
     requested_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
     confirmed_at = models.DateTimeField(null=True)
     claimed_by = models.CharField(max_length=120, blank=True)

@@ -46,6 +46,13 @@ class DeploymentSerializer(serializers.ModelSerializer[Deployment]):
     sites = serializers.SerializerMethodField()
     requested_by = serializers.CharField(source="requested_by.username", read_only=True, default=None, allow_null=True)
     is_finished = serializers.BooleanField(read_only=True)
+    superseded_by = serializers.UUIDField(
+        source="superseded_by.uuid",
+        read_only=True,
+        default=None,
+        allow_null=True,
+        help_text="The newer plan of the same kind and sites that took its place before it was confirmed.",
+    )
 
     class Meta:
         model = Deployment
@@ -57,6 +64,7 @@ class DeploymentSerializer(serializers.ModelSerializer[Deployment]):
             "status",
             "is_finished",
             "sites",
+            "superseded_by",
             "requested_by",
             "created_at",
             "confirmed_at",

@@ -32,6 +32,7 @@ from panel.deployments.models import Deployment, DeploymentItem, DeploymentKind,
 from panel.deployments.planning import live_revision, live_revisions, plans_make
 from panel.deployments.rendered import frozen_now, revisions_keep, spec_of
 from panel.deployments.resting import can_rest, resting_revisions
+from panel.deployments.superseding import supersede
 from panel.hosts.models import EngineInstall, Host
 from panel.websites import checks, freeze, paths
 from panel.websites.listing import sites_changed
@@ -120,6 +121,7 @@ def _plan_and_store(
             for change in hosts[row.host]
         ]
         rows_insert(DeploymentItem, ["deployment", "site", "revision", "previous", "rests", "rested"], items)
+        supersede(actor, rows, {change.site.pk for changes in hosts.values() for change in changes})
         named = [(row, {"kind": kind, "sites": [change.site.name for change in hosts[row.host]]}) for row in rows]
         audit_record_all(actor=actor, action="deployment.plan", targets=[(row, None, after) for row, after in named])
     return rows

@@ -9,6 +9,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("<uuid:uuid>", views.detail, name="detail"),
     path("<uuid:uuid>/confirm", views.confirm, name="confirm"),
     path("<uuid:uuid>/cancel", views.cancel, name="cancel"),
+    path("<uuid:uuid>/again", views.plan_again, name="again"),
     path("<uuid:uuid>/live", views.live, name="live"),
     path("<uuid:uuid>/events", views.events, name="events"),
     path("sites/<slug:name>/rollback/<int:number>", views.rollback, name="rollback"),

@@ -17,15 +17,15 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_POST, require_safe
 
-from panel.accounts.permissions import Action, may, require
+from panel.accounts.permissions import Action, require
 from panel.core.errors import ApplicationError
 from panel.core.http import Request
 from panel.core.stream import region_view
 from panel.core.ui import Crumb
-from panel.deployments import caches, selectors, services, stream
+from panel.deployments import again, caches, selectors, services, stream
 from panel.deployments.forms import FilterForm
 from panel.deployments.main_config import main_plan
-from panel.deployments.models import Deployment, DeploymentKind, DeploymentStatus, Drift, StepStatus
+from panel.deployments.models import Deployment, DeploymentStatus, Drift, StepStatus
 from panel.deployments.planning import live_revision
 from panel.hosts.models import EngineInstall
 from panel.hosts.selectors import hosts_visible
@@ -123,9 +123,6 @@ def _batch(request: Request, deployment: Deployment) -> list[Deployment]:
     return list(selectors.with_items(rows).order_by("pk"))
 
 
-_MAY_TRY_AGAIN = {DeploymentStatus.ROLLED_BACK, DeploymentStatus.FAILED}
-
-
 @require_safe
 def detail(request: Request, uuid: UUID) -> HttpResponse:
     """The plan while it waits to be confirmed; afterwards what happens and what happened."""
@@ -143,15 +140,20 @@ def detail(request: Request, uuid: UUID) -> HttpResponse:
         "row_rests": any(line.get("rests") for row in batch for line in row.plan.get("sites", [])),
         **_course(deployment),
         "sites": sites,
-        "may_try_again": deployment.status in _MAY_TRY_AGAIN
-        and deployment.kind == DeploymentKind.DEPLOY
-        and all(may(request.user, Action.DEPLOY, site.team) for site in sites),
+        "newer": _newer(request, deployment),
+        "may_plan_again": again.may_plan_again(request.user, deployment),
     }
     if is_plan:
         rising = {item.site_id: item.site for row in batch for item in row.items.all() if item.revision_id}
         context["findings"] = lines_of(request.user, rising.values())
         context["also_edited"] = _also_edited(request, batch)
     return render(request, "deployments/plan.html" if is_plan else "deployments/detail.html", context)
+
+
+def _newer(request: Request, deployment: Deployment) -> Deployment | None:
+    """The plan that took its place, if it may be looked at."""
+    newer = deployment.superseded_by
+    return newer if newer and selectors.is_whole_visible(request.user, newer) else None
 
 
 def _also_edited(request: Request, batch: list[Deployment]) -> list[Drift]:
@@ -281,6 +283,15 @@ def confirm(request: Request, uuid: UUID) -> HttpResponse:
     except (ApplicationError, ValidationError) as error:
         return refused(request, error, reverse("deployments:detail", args=[uuid]))
     return redirect("deployments:detail", uuid)
+
+
+@require_POST
+def plan_again(request: Request, uuid: UUID) -> HttpResponse:
+    deployment = _visible(request, uuid)
+    back = reverse("deployments:detail", args=[uuid])
+    done = _("Nothing was left to plan: it is done.")
+    work = lambda: again.deployment_plan_again(actor=request.user, deployment=deployment)  # noqa: E731
+    return planned(request, work, back, done, reverse("deployments:list"))
 
 
 @require_POST

@@ -114,6 +114,7 @@ TWINS: dict[str, str] = {
     "deployments:detail": "GET deployments/{uuid}/, GET deployments/{uuid}/steps/",
     "deployments:confirm": "POST deployments/{uuid}/confirm/",
     "deployments:cancel": "POST deployments/{uuid}/cancel/",
+    "deployments:again": "POST deployments/{uuid}/again/",
     "deployments:live": "GET jobs/{uuid}/",
     "deployments:events": "GET jobs/{uuid}/events/",
     "deployments:rollback": "POST sites/{name}/rollback/",

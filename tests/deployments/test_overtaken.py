@@ -26,7 +26,7 @@ def edited(people: Cast, site: Site, **values: object) -> Site:
 
 def test_an_older_plan_of_the_same_site_is_closed_and_says_why(people: Cast) -> None:
     site = shop(people)
-    older = planned(people, site)
+    older = planned(people, site, shop(people, "blog"))  # a plan of the same sites alone would be replaced
     live(people, site)
     assert status(older)[0] == DeploymentStatus.CANCELLED
     assert status(older)[1].startswith("Overtaken: shop was deployed by another plan meanwhile.")
@@ -60,6 +60,6 @@ def test_a_plan_from_the_revision_that_stands_again_is_still_good(people: Cast) 
 
 def test_a_failed_deployment_closes_nothing(people: Cast) -> None:
     site = shop(people)
-    waiting, failing = planned(people, site), planned(people, site)
+    waiting, failing = planned(people, site, shop(people, "blog")), planned(people, site)
     carried_out(failing, outcome="rolled_back", error="nginx: [emerg]")
     assert status(waiting) == (DeploymentStatus.PLANNED, "")

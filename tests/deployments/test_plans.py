@@ -168,8 +168,9 @@ def test_a_plan_is_confirmed_once(people: Cast) -> None:
 
 def test_one_deployment_of_a_site_at_a_time(people: Cast) -> None:
     site = shop(people)
-    first, second = planned(people, site), planned(people, site)
+    first = planned(people, site)
     services.deployment_confirm(actor=people.owner, deployment=first)
+    second = planned(people, site)
     with pytest.raises(Conflict, match="shop is being deployed already"):
         services.deployment_confirm(actor=people.owner, deployment=second)
 

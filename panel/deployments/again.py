@@ -1,0 +1,62 @@
+"""Planning anew what a deployment was for: after it failed, or when its plan was overtaken or given up."""
+
+from __future__ import annotations
+
+from panel.accounts.models import User
+from panel.accounts.permissions import Action, may
+from panel.core.errors import ApplicationError, Conflict
+from panel.deployments.main_config import main_plan
+from panel.deployments.models import Deployment, DeploymentKind, DeploymentStatus
+from panel.deployments.services import deployment_plan, site_rollback, sites_delete, sites_disable, sites_move
+from panel.hosts.models import EngineInstall
+from panel.websites.models import Site
+
+_ENDED = {DeploymentStatus.ROLLED_BACK, DeploymentStatus.FAILED, DeploymentStatus.CANCELLED}
+
+
+def _sites(deployment: Deployment) -> list[Site]:
+    """Those of it that are there still."""
+    return [item.site for item in deployment.items.select_related("site__team", "site__install__host")]
+
+
+def can_plan_again(deployment: Deployment) -> bool:
+    """Whether there is something to plan anew: it did not go through, or waits to be confirmed still. The second half
+    of a move cannot be planned apart from the first."""
+    waits = deployment.status == DeploymentStatus.PLANNED and deployment.confirmed_at is None
+    after = deployment.plan.get("after", {})
+    is_left = deployment.kind == DeploymentKind.MAIN or deployment.items.exists()
+    return (waits or deployment.status in _ENDED) and "waits_for" not in after and is_left
+
+
+def may_plan_again(user: User, deployment: Deployment) -> bool:
+    if not can_plan_again(deployment):
+        return False
+    if deployment.kind == DeploymentKind.MAIN:
+        return may(user, Action.ADMINISTER)
+    return all(may(user, Action.DEPLOY, site.team) for site in _sites(deployment))
+
+
+def deployment_plan_again(*, actor: User, deployment: Deployment) -> list[Deployment]:
+    """A new plan of the same kind for the sites of `deployment`, from what they and their hosts are now; empty where
+    what is left of it needed none and is done. Raises as the planning of each kind does."""
+    if not can_plan_again(deployment):
+        raise Conflict(f"{deployment} has nothing that could be planned anew.")
+    sites, after = _sites(deployment), deployment.plan.get("after", {})
+    match deployment.kind:
+        case DeploymentKind.MAIN:
+            main = after["main"]
+            install = EngineInstall.objects.select_related("host").get(pk=main["install"])
+            return [main_plan(actor=actor, install=install, managed=bool(main["files"]))]
+        case DeploymentKind.DISABLE:
+            return (sites_delete if "delete" in after else sites_disable)(actor=actor, sites=sites)
+        case DeploymentKind.MOVE:
+            there = EngineInstall.objects.select_related("host").filter(pk=after.get("install")).first()
+            if there is None:
+                raise ApplicationError("The server that this was moved to is no longer managed: choose another one.")
+            return sites_move(actor=actor, sites=sites, install=there)
+        case DeploymentKind.ROLLBACK:
+            item = deployment.items.select_related("site__team", "revision__install__host").get()
+            assert item.revision is not None
+            return [site_rollback(actor=actor, site=item.site, revision=item.revision)]
+        case kind:
+            return deployment_plan(actor=actor, sites=sites, kind=DeploymentKind(kind))

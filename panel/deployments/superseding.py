@@ -1,0 +1,51 @@
+"""Plans that a newer one of the same kind and the same sites takes the place of, before anybody confirmed them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from panel.accounts.models import User
+from panel.audit.services import audit_record_all
+from panel.deployments.models import Deployment, DeploymentItem, DeploymentKind, DeploymentStatus
+
+WORDS = "A newer plan took this one's place. Nothing was done."
+
+
+def _waiting(kind: str) -> QuerySet[Deployment]:
+    return Deployment.objects.filter(kind=kind, status=DeploymentStatus.PLANNED, confirmed_at=None)
+
+
+def supersede(actor: User, rows: Sequence[Deployment], sites: set[int]) -> None:
+    """Close the waiting plans whose sites are all among `sites`, those of the new plan `rows`, with their batches.
+
+    Part of making the plan: what may be planned anew may be replaced. A plan that names other sites too waits on.
+    """
+    new = rows[0]
+    items = DeploymentItem.objects.filter(deployment__in=_waiting(new.kind).exclude(batch=new.batch))
+    batches = set(items.filter(site__in=sites).values_list("deployment__batch", flat=True))
+    if batches:
+        named = DeploymentItem.objects.filter(deployment__batch__in=batches).values_list("deployment__batch", "site")
+        _close(actor, new, batches - {batch for batch, site in named if site not in sites})
+
+
+def main_supersede(actor: User, new: Deployment) -> None:
+    """The same for the main file of a server, which is of no site."""
+    rows = _waiting(DeploymentKind.MAIN).filter(host=new.host_id).exclude(pk=new.pk)
+    _close(actor, new, {row.batch for row in rows if row.plan.get("installs") == new.plan["installs"]})
+
+
+def _close(actor: User, new: Deployment, batches: set[UUID]) -> None:
+    old = list(_waiting(new.kind).filter(batch__in=batches).select_related("host")) if batches else []
+    if not old:
+        return
+    pks = [row.pk for row in old]
+    _waiting(new.kind).filter(pk__in=pks).update(
+        status=DeploymentStatus.CANCELLED, finished_at=timezone.now(), error=WORDS, superseded_by=new
+    )
+    Deployment.objects.filter(superseded_by__in=pks).update(superseded_by=new)  # each leads to the newest
+    targets = [(row, None, {"by": str(new.uuid)}) for row in old]
+    audit_record_all(actor=actor, action="deployment.supersede", targets=targets)
