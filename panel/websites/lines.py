@@ -7,8 +7,8 @@ ValidationErrors that name the line.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 from django.core.exceptions import ValidationError
 from django.utils.translation import gettext as _
@@ -34,6 +34,23 @@ def _fault(number: int, line: str, right: str) -> ValidationError:
     return ValidationError(
         _("Line %(number)s, “%(line)s”: %(right)s"), params={"number": number, "line": line[:80], "right": right}
     )
+
+
+T = TypeVar("T")
+
+
+def _each(text: str, read: Callable[[int, str], T]) -> list[T]:
+    """What `read` makes of every line; all lines that are wrong are named at once."""
+    found: list[T] = []
+    faults: list[ValidationError] = []
+    for number, line in _lines(text):
+        try:
+            found.append(read(number, line))
+        except ValidationError as fault:
+            faults.append(fault)
+    if faults:
+        raise ValidationError(faults)
+    return found
 
 
 # --- words ---
@@ -74,7 +91,7 @@ def _listen_to_line(item: dict[str, Any]) -> str:
 
 
 def listens_from_text(text: str) -> list[dict[str, Any]]:
-    return [_listen_from_line(number, line) for number, line in _lines(text)]
+    return _each(text, _listen_from_line)
 
 
 def _listen_from_line(number: int, line: str) -> dict[str, Any]:
@@ -101,14 +118,15 @@ def headers_to_text(value: list[dict[str, Any]]) -> str:
 
 
 def headers_from_text(text: str) -> list[dict[str, Any]]:
-    found = []
-    for number, line in _lines(text):
-        always = not line.startswith(ON_SUCCESS)
-        name, colon, value = line.removeprefix(ON_SUCCESS).strip().partition(":")
-        if not colon:
-            raise _fault(number, line, _("write Name: value."))
-        found.append({"name": name.strip(), "value": value.strip(), "always": always})
-    return found
+    return _each(text, _header_from_line)
+
+
+def _header_from_line(number: int, line: str) -> dict[str, Any]:
+    always = not line.startswith(ON_SUCCESS)
+    name, colon, value = line.removeprefix(ON_SUCCESS).strip().partition(":")
+    if not colon:
+        raise _fault(number, line, _("write Name: value."))
+    return {"name": name.strip(), "value": value.strip(), "always": always}
 
 
 def request_headers_to_text(value: list[dict[str, Any]]) -> str:
@@ -116,13 +134,14 @@ def request_headers_to_text(value: list[dict[str, Any]]) -> str:
 
 
 def request_headers_from_text(text: str) -> list[dict[str, Any]]:
-    found = []
-    for number, line in _lines(text):
-        name, colon, value = line.partition(":")
-        if not colon:
-            raise _fault(number, line, _("write Name: value."))
-        found.append({"name": name.strip(), "value": value.strip()})
-    return found
+    return _each(text, _request_header_from_line)
+
+
+def _request_header_from_line(number: int, line: str) -> dict[str, Any]:
+    name, colon, value = line.partition(":")
+    if not colon:
+        raise _fault(number, line, _("write Name: value."))
+    return {"name": name.strip(), "value": value.strip()}
 
 
 # --- error pages: `404 410 = /gone.html` keeps the status, `404 =200 /empty.gif` answers with another ---
@@ -135,15 +154,16 @@ def error_pages_to_text(value: list[dict[str, Any]]) -> str:
 
 
 def error_pages_from_text(text: str) -> list[dict[str, Any]]:
-    found = []
-    for number, line in _lines(text):
-        match = _ERROR_PAGE.fullmatch(line)
-        if not match:
-            raise _fault(number, line, _("write the status codes, = and the page: 404 410 = /gone.html"))
-        codes = [int(code) for code in match["codes"].split()]
-        response = int(match["response"]) if match["response"] else None
-        found.append({"codes": codes, "uri": match["uri"], "response": response})
-    return found
+    return _each(text, _error_page_from_line)
+
+
+def _error_page_from_line(number: int, line: str) -> dict[str, Any]:
+    match = _ERROR_PAGE.fullmatch(line)
+    if not match:
+        raise _fault(number, line, _("write the status codes, = and the page: 404 410 = /gone.html"))
+    codes = [int(code) for code in match["codes"].split()]
+    response = int(match["response"]) if match["response"] else None
+    return {"codes": codes, "uri": match["uri"], "response": response}
 
 
 # --- rewrites: `^/old/(.*)$ /new/$1 permanent` ---
@@ -155,14 +175,15 @@ def rewrites_to_text(value: list[dict[str, str]]) -> str:
 
 def rewrites_from_text(text: str) -> list[dict[str, str]]:
     """A pattern may hold no blank here; `\\s` or `\\x20` says the same."""
-    found = []
-    for number, line in _lines(text):
-        words = line.split()
-        if len(words) not in (2, 3):
-            raise _fault(number, line, _("write what to find, where it leads, and perhaps last, break, redirect or "
-                                         "permanent: ^/old/(.*)$ /new/$1 permanent"))  # fmt: skip
-        found.append({"pattern": words[0], "replacement": words[1], "flag": words[2] if len(words) == 3 else ""})
-    return found
+    return _each(text, _rewrite_from_line)
+
+
+def _rewrite_from_line(number: int, line: str) -> dict[str, str]:
+    words = line.split()
+    if len(words) not in (2, 3):
+        raise _fault(number, line, _("write what to find, where it leads, and perhaps last, break, redirect or "
+                                     "permanent: ^/old/(.*)$ /new/$1 permanent"))  # fmt: skip
+    return {"pattern": words[0], "replacement": words[1], "flag": words[2] if len(words) == 3 else ""}
 
 
 # --- how long answers are kept: `200 301 = 10m`; a time alone stands for 200, 301 and 302 ---
@@ -182,14 +203,15 @@ def _duration(seconds: int) -> str:
 
 
 def cache_times_from_text(text: str) -> list[dict[str, Any]]:
-    found = []
-    for number, line in _lines(text):
-        match = _CACHE_TIME.fullmatch(line)
-        if not match:
-            raise _fault(number, line, _("write status codes, = and a time, such as 200 301 = 10m or 404 = 30s"))
-        codes = [int(code) for code in (match["codes"] or "").split()] or [200, 301, 302]
-        found.append({"codes": codes, "seconds": int(match["count"]) * _UNITS[match["unit"]]})
-    return found
+    return _each(text, _cache_time_from_line)
+
+
+def _cache_time_from_line(number: int, line: str) -> dict[str, Any]:
+    match = _CACHE_TIME.fullmatch(line)
+    if not match:
+        raise _fault(number, line, _("write status codes, = and a time, such as 200 301 = 10m or 404 = 30s"))
+    codes = [int(code) for code in (match["codes"] or "").split()] or [200, 301, 302]
+    return {"codes": codes, "seconds": int(match["count"]) * _UNITS[match["unit"]]}
 
 
 # --- access rules: `allow 10.0.0.0/8`, `deny all` ---
@@ -200,13 +222,14 @@ def access_rules_to_text(value: list[dict[str, str]]) -> str:
 
 
 def access_rules_from_text(text: str) -> list[dict[str, str]]:
-    found = []
-    for number, line in _lines(text):
-        action, _space, source = line.partition(" ")
-        if action not in ("allow", "deny") or not source.strip():
-            raise _fault(number, line, _("write allow or deny, then an address, a network or all: allow 10.0.0.0/8"))
-        found.append({"action": action, "source": source.strip()})
-    return found
+    return _each(text, _access_rule_from_line)
+
+
+def _access_rule_from_line(number: int, line: str) -> dict[str, str]:
+    action, _space, source = line.partition(" ")
+    if action not in ("allow", "deny") or not source.strip():
+        raise _fault(number, line, _("write allow or deny, then an address, a network or all: allow 10.0.0.0/8"))
+    return {"action": action, "source": source.strip()}
 
 
 # --- pairs: `memory_limit = 256M` ---
@@ -218,7 +241,8 @@ def settings_to_text(value: dict[str, str]) -> str:
 
 def settings_from_text(text: str) -> dict[str, str]:
     found: dict[str, str] = {}
-    for number, line in _lines(text):
+
+    def read(number: int, line: str) -> None:
         name, equals, setting = line.partition("=")
         name = name.strip()
         if not equals or not name:
@@ -226,6 +250,8 @@ def settings_from_text(text: str) -> dict[str, str]:
         if name in found:
             raise _fault(number, line, _("%s stands here twice.") % name)
         found[name] = setting.strip()
+
+    _each(text, read)
     return found
 
 
@@ -238,7 +264,8 @@ def users_to_text(value: dict[str, str]) -> str:
 
 def users_from_text(text: str) -> dict[str, str]:
     found: dict[str, str] = {}
-    for number, line in _lines(text):
+
+    def read(number: int, line: str) -> None:
         name, colon, secret = line.partition(":")
         name, secret = name.strip(), secret.strip()
         if not colon or not name or not secret:
@@ -246,6 +273,8 @@ def users_from_text(text: str) -> dict[str, str]:
         if name in found:
             raise _fault(number, name, _("%s stands here twice.") % name)
         found[name] = secret
+
+    _each(text, read)
     return found
 
 
@@ -266,7 +295,7 @@ def _server_to_line(item: dict[str, Any]) -> str:
 
 
 def servers_from_text(text: str) -> list[dict[str, Any]]:
-    return [_server_from_line(number, line) for number, line in _lines(text)]
+    return _each(text, _server_from_line)
 
 
 def _server_from_line(number: int, line: str) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ipaddress
 import re
 import unicodedata
+from collections.abc import Iterable
 
 from django.core.exceptions import ValidationError
 from django.utils.translation import gettext as _
@@ -160,6 +161,29 @@ def _wildcard_rest(value: str, rest: str) -> str:
     if not rest:
         raise ValidationError(_("Write a domain name, such as www.example.com."), code="domain")
     return domain_normalized(rest)
+
+
+def named_faults(name: str, error: ValidationError) -> list[str]:
+    """What is wrong with one of several names, told so that a reader knows which one is meant."""
+    return [text if not name or name in text else f"“{name[:80]}”: {text}" for text in error.messages]
+
+
+def server_names_normalized(names: Iterable[str]) -> list[str]:
+    """Each as `server_name_normalized` has it, no name twice. Raises one ValidationError for all that are wrong."""
+    found: list[str] = []
+    faults: list[str] = []
+    for name in names:
+        try:
+            normalized = server_name_normalized(name)
+        except ValidationError as error:
+            faults += named_faults(name, error)
+            continue
+        if normalized in found:
+            faults.append(_("%s stands here twice.") % normalized)
+        found.append(normalized)
+    if faults:
+        raise ValidationError(faults)
+    return found
 
 
 def validate_server_name(value: str) -> None:

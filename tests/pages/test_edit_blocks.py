@@ -85,6 +85,29 @@ def test_a_fault_stands_at_its_field(owner: Client, shop: Site, field: str, valu
     assert ServerBlock.objects.values().get() == before
 
 
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        (
+            "names",
+            "ok.example\nno..pe\nhttp://a.example\nfine.example\na_*_b",
+            ["no..pe has", "“http://a.example”:", "a_*_b"],
+        ),
+        ("listens", "80\nhundred\n443 ssl", ["Line 2, “hundred”", "Line 3, “443 ssl”"]),
+        ("listens", "1.2.3.4.5:80\n443 http2", ["is not an IP address", "HTTP/2 needs TLS"]),
+        ("headers", "X-A\nX-B: 1\nX-C", ["Line 1", "Line 3"]),
+    ],
+)
+def test_every_line_that_is_wrong_is_named(owner: Client, shop: Site, field: str, value: str, words: list[str]) -> None:
+    url = f"/sites/shop/blocks/{block_of(shop).pk}/"
+    answer = owner.post(url, fields_of(owner, url) | {field: value})
+    assert answer.status_code == 422
+    errors = answer.context["form"].errors[field]
+    assert len(errors) == len(words)
+    for word in words:
+        assert any(word in error for error in errors), (word, errors)
+
+
 def test_a_page_that_was_open_too_long_overwrites_nothing(owner: Client, shop: Site) -> None:
     url = f"/sites/shop/blocks/{block_of(shop).pk}/"
     sent = fields_of(owner, url)

@@ -13,7 +13,8 @@ from django.utils.translation import gettext_lazy as _
 from panel.core.forms import LinesField
 from panel.websites import lines, members
 from panel.websites.forms.base import PartForm, null_boolean
-from panel.websites.models import Certificate, Listen, Location, ServerBlock, ServerName
+from panel.websites.models import Certificate, Listen, Location, ServerBlock
+from panel.websites.validators import server_names_normalized
 
 # Fails no check and opens nothing: stands for a password while one is still typing elsewhere in the form.
 _UNUSED_HASH = "$2b$12$" + "." * 53
@@ -137,30 +138,24 @@ class BlockForm(PartForm[ServerBlock]):
 
     def clean_listens(self) -> list[dict[str, Any]]:
         value: list[dict[str, Any]] = self.cleaned_data["listens"]
-        seen = set()
+        seen: set[tuple[str, int]] = set()
+        faults: list[str] = []
         for item in value:
             listen = Listen(**item)
-            listen.full_clean(exclude={"block"}, validate_unique=False, validate_constraints=False)
+            try:
+                listen.full_clean(exclude={"block"}, validate_unique=False, validate_constraints=False)
+            except ValidationError as error:
+                faults += [text if str(listen.port) in text else f"{listen}: {text}" for text in error.messages]
+                continue
             if (listen.address, listen.port) in seen:
-                raise ValidationError(gettext("%s stands here twice.") % listen)
+                faults.append(gettext("%s stands here twice.") % listen)
             seen.add((listen.address, listen.port))
+        if faults:
+            raise ValidationError(faults)
         return value
 
     def clean_names(self) -> list[str]:
-        names = []
-        for name in self.cleaned_data["names"]:
-            row = ServerName(name=name)
-            row.full_clean(exclude={"block"}, validate_unique=False, validate_constraints=False)
-            if row.name in names:
-                raise ValidationError(gettext("%s stands here twice.") % row.name)
-            names.append(row.name)
-        return names
-
-    def add_error(self, field: str | None, error: Any) -> None:
-        """A row's faults belong to the list that it stands in."""
-        if field in ("listens", "names") and hasattr(error, "error_dict"):
-            error = ValidationError(error.messages)
-        super().add_error(field, error)
+        return server_names_normalized(self.cleaned_data["names"])
 
 
 class LocationForm(PartForm[Location]):

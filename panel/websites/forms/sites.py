@@ -140,7 +140,7 @@ class SiteCreateForm(Form):
         self.certificates = {row.name: row for row in certificates}
 
     def clean_domains(self) -> list[str]:
-        return [validators.server_name_normalized(name) for name in self.cleaned_data["domains"]]
+        return validators.server_names_normalized(self.cleaned_data["domains"])
 
     def clean_name(self) -> str:
         name = str(self.cleaned_data["name"])
@@ -263,7 +263,7 @@ class SiteCloneForm(Form):
     )
 
     def clean_domains(self) -> list[str]:
-        return [validators.server_name_normalized(name) for name in self.cleaned_data["domains"]]
+        return validators.server_names_normalized(self.cleaned_data["domains"])
 
 
 class SiteServerForm(Form):

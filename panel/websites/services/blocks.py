@@ -13,7 +13,7 @@ from panel.accounts.models import User
 from panel.accounts.permissions import Action, require
 from panel.audit.services import audit_record
 from panel.core.errors import ApplicationError
-from panel.websites import checks, paths
+from panel.websites import checks, paths, validators
 from panel.websites.models import Certificate, Listen, Location, ServerBlock, ServerName, Site
 from panel.websites.services.base import assign, at, remove, row_values, store, touch
 
@@ -28,17 +28,26 @@ def _next_position(rows: Any) -> int:
 def listens_set(block: ServerBlock, listens: Iterable[ListenValues]) -> None:
     """Replace a block's listens. Part of `block_create` and `block_update`: no permission or audit of its own."""
     block.listens.all().delete()
+    faults: dict[str, list[str]] = {}
     for position, values in enumerate(listens):
         listen = Listen(block=block)
-        with at(f"listens/{position}"):
-            assign(listen, row_values(values))
-            listen.full_clean()
-        listen.save()
+        try:
+            with at(f"listens/{position}"):
+                assign(listen, row_values(values))
+                listen.full_clean()
+        except ValidationError as error:
+            faults |= error.message_dict
+        else:
+            listen.save()
+    if faults:
+        raise ValidationError(faults)
 
 
 def names_set(block: ServerBlock, names: Iterable[str]) -> None:
-    """Replace a block's server names, in this order; normalized as validators.server_name_normalized does."""
+    """Replace a block's server names, in this order; normalized as validators.server_name_normalized does. All that
+    are wrong are told at once, each by its name."""
     block.names.all().delete()
+    faults: dict[str, list[str]] = {}
     for position, name in enumerate(names):
         row = ServerName(block=block, position=position)
         try:
@@ -46,8 +55,11 @@ def names_set(block: ServerBlock, names: Iterable[str]) -> None:
             row.name = row.name.strip()
             row.full_clean()
         except ValidationError as error:
-            raise ValidationError({f"names/{position}": error.messages}) from error
-        row.save()
+            faults[f"names/{position}"] = validators.named_faults(name if isinstance(name, str) else "", error)
+        else:
+            row.save()
+    if faults:
+        raise ValidationError(faults)
 
 
 def _children(
