@@ -57,11 +57,17 @@ def _empty_query(case: Case) -> bool:
 
 
 def _of_no_request(body: bytes) -> bytes:
-    return re.sub(rb" own=(client|-)?(?= |$)", b" own=", _without_final_dot(body))
+    return re.sub(rb" own=(client|-)?(?= |$)", b" own=", _by_one_host(body))
 
 
-def _without_final_dot(body: bytes) -> bytes:
-    return re.sub(rb"( host=\S+?)\.(?= )", rb"\1", body)
+def _by_one_host(body: bytes) -> bytes:
+    """What an application says of the host that it was asked as: case and a final dot are no part of nginx's key."""
+    return re.sub(rb" host=\S+?(?=\.? )\.?", lambda found: found[0].lower().removesuffix(b"."), body)
+
+
+def _encoded_for_a_url(target: str) -> str:
+    """Quotation marks, backslashes and bytes beyond ASCII as Apache writes them into a redirect."""
+    return re.sub(r'["\\]|[^\x00-\x7f]', lambda found: f"%{ord(found[0]):02x}", target).lower()
 
 
 def _fresh_where_nginx_keeps(case: Case) -> bool:
@@ -167,11 +173,11 @@ EXPLAINED = (
     Explained(
         "characters that no URL may hold in a redirect",
         APACHE,
-        "A quotation mark or backslash that a redirect takes over from the path is encoded (%22, %5C); nginx sends it "
-        "as it is.",
+        "A quotation mark, a backslash or a byte beyond ASCII that a redirect takes over from the path is encoded (%22, "
+        "%5C, %FF); nginx sends it as it is.",
         lambda case: (
             case.statuses in ((301, 301), (302, 302))
-            and case.nginx.headers.get("location", "").replace('"', "%22").replace("\\", "%5C").lower()
+            and _encoded_for_a_url(case.nginx.headers.get("location", ""))
             == case.other.headers.get("location", "").lower()
         ),
     ),
@@ -217,7 +223,7 @@ EXPLAINED = (
         APACHE,
         "",
         lambda case: (
-            case.statuses == (200, 200) and _without_final_dot(case.nginx.body) == _without_final_dot(case.other.body)
+            case.statuses == (200, 200) and _by_one_host(case.nginx.body) == _by_one_host(case.other.body)
         ),
         shown="Apache sends the application no Cache-Control of the visitor's, and drops",
     ),
