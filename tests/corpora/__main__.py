@@ -1,17 +1,23 @@
-"""`make corpora`: every file parses or is refused with its file and line; the share of directives that map."""
+"""`make corpora`: every file parses or is refused with its file and line; the share of directives that map.
+
+`python -m tests.corpora --folder apache=PATH` measures configurations that lie on this machine, a repository's for
+instance, instead of the pinned ones.
+"""
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import django
 
 from tests.corpora.fetch import fetched
 from tests.corpora.measure import Figures, measured
-from tests.corpora.pins import CORPORA
+from tests.corpora.pins import CORPORA, Corpus
 
 HEAD = ("corpus", "files", "read", "refused", "sites", "directives", "mapped", "nearly", "raw", "lost", "in the model")
 
@@ -24,27 +30,38 @@ def _row(name: str, figures: Figures) -> tuple[str, ...]:
     return (name, *(str(count) for count in counts), share)
 
 
-def main() -> int:
+def _pinned() -> Iterator[tuple[str, Corpus, Path]]:
+    with tempfile.TemporaryDirectory(prefix="corpora-") as folder:
+        for corpus in CORPORA:
+            root, version = fetched(corpus, Path(folder) / corpus.package)
+            yield f"{corpus.name} {version}", corpus, root
+
+
+def _local(folders: list[str]) -> Iterator[tuple[str, Corpus, Path]]:
+    for given in folders:
+        engine, _, path = given.partition("=")
+        root = Path(path).resolve()
+        yield root.name, Corpus(root.name, root.name, "", "", ((engine, "**/*.conf"), (engine, "**/sites-*/*"))), root
+
+
+def main(given: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.corpora")
+    parser.add_argument("--folder", action="append", default=[], help="ENGINE=PATH, instead of what is pinned")
+    options = parser.parse_args(given)
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "panel.settings")
     django.setup()
     total, crashes = Figures(), []
     rows = [HEAD, ("---", *("---:" for _ in HEAD[1:]))]
     refusals = []
-    with tempfile.TemporaryDirectory(prefix="corpora-") as folder:
-        for corpus in CORPORA:
-            root = fetched(corpus, Path(folder) / corpus.package)
-            figures = measured(corpus, root)
-            rows.append(_row(f"{corpus.name} {corpus.version}", figures))
-            refusals += [
-                f"{corpus.name}: {Path(fault.file).relative_to(root)}:{fault.line} {fault.message}"
-                for fault in figures.refused
-            ]
-            crashes += figures.crashes
-            total.files += figures.files
-            total.read += figures.read
-            total.sites += figures.sites
-            total.outcomes += figures.outcomes
-            total.reasons += figures.reasons
+    for name, corpus, root in _local(options.folder) if options.folder else _pinned():
+        figures = measured(corpus, root)
+        rows.append(_row(name, figures))
+        refusals += [
+            f"{corpus.name}: {Path(fault.file).relative_to(root)}:{fault.line} {fault.message}"
+            for fault in figures.refused
+        ]
+        crashes += figures.crashes
+        total.add(figures)
     rows.append(_row("all", total))
     print("\n".join("| " + " | ".join(row) + " |" for row in rows))
     print("\nRefused, with file and line:\n" + "\n".join(f"- {line}" for line in refusals))
@@ -56,4 +73,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -36,13 +36,21 @@ class Figures:
         total = sum(self.outcomes.values())
         return 100 * (self.outcomes["mapped"] + self.outcomes["changed"]) / total if total else None
 
+    def add(self, other: Figures) -> None:
+        self.files += other.files
+        self.read += other.read
+        self.sites += other.sites
+        self.refused += other.refused
+        self.crashes += other.crashes
+        self.outcomes += other.outcomes
+        self.reasons += other.reasons
+
 
 def measured(corpus: Corpus, root: Path) -> Figures:
     figures = Figures()
-    for engine, pattern in corpus.files:
-        for path in sorted(root.glob(pattern)):
-            if path.is_file():
-                _file(figures, engine, path, corpus.inside)
+    for engine, path in sorted({(engine, path) for engine, pattern in corpus.files for path in root.glob(pattern)}):
+        if path.is_file():
+            _file(figures, engine, path, corpus.inside)
     return figures
 
 

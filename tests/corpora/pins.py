@@ -42,8 +42,8 @@ CORPORA = (
     ),
     _debian(
         "nginx-common",
-        "1.22.1-9+deb12u10",
-        "3b9e2207c67de87706c53d86ec4bed0760ed46e1401f30d078c3a926fdc2f9ee",
+        "1.22.1-9+deb12u11",
+        "8ef1715ff5a9764fb5f810116acee417f4e092032212b6e4f392e8d2cd6b0952",
         ("nginx", "etc/nginx/**/*"),
         inside=False,
     ),
