@@ -10,7 +10,7 @@ import posixpath
 import re
 from collections.abc import Callable
 
-from panel.imports import litespeed
+from panel.imports import htaccess, litespeed
 from panel.imports.nodes import Fault, Loaded, Node, SourceFile
 from panel.rendering.readers import Read, Unreadable, apache, nginx, openlitespeed
 
@@ -40,13 +40,22 @@ def is_pattern(path: str) -> bool:
 
 
 class Loader:
-    """Reads one configuration. `prefix` is the server's root; `variables` what Apache's `${NAME}` stand for."""
+    """Reads one configuration. `prefix` is the server's root; `variables` what Apache's `${NAME}` stand for;
+    `documents` the folders in which .htaccess files of Apache's document roots can be found at all."""
 
-    def __init__(self, engine: str, find: Find, prefix: str, variables: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        engine: str,
+        find: Find,
+        prefix: str,
+        variables: dict[str, str] | None = None,
+        documents: tuple[str, ...] = (),
+    ) -> None:
         self.engine = engine
         self.find = find
         self.prefix = prefix
         self.variables = dict(variables or {})
+        self.documents = documents
         self.loaded = Loaded()
         self._bytes = self._reads = 0
 
@@ -55,7 +64,8 @@ class Loader:
         if not found:
             self.fault(main, 0, "the file is not there")
         nodes = tuple(node for file in found for node in self.file(file, ()))
-        self.loaded.nodes = litespeed.completed(self, nodes) if self.engine == "openlitespeed" else nodes
+        complete = _COMPLETE.get(self.engine)
+        self.loaded.nodes = complete(self, nodes) if complete else nodes
         return self.loaded
 
     def load_file(self, file: SourceFile) -> Loaded:
@@ -119,3 +129,6 @@ class Loader:
             self.fault(node.file, node.line, f"{path} is not there")
         via = (*node.via, (node.file, node.line))
         return [inner for file in found for inner in self.file(file, via)]
+
+
+_COMPLETE = {"openlitespeed": litespeed.completed, "apache": htaccess.completed}

@@ -60,10 +60,10 @@ def import_read_host(*, actor: User, install: EngineInstall) -> Import:
     paths = install.paths
     with pool.session(target_for(install.host)) as agent:
         own = (paths["config_root"], paths.get("prefix", ""), paths["main_config"].rpartition("/")[0])
-        files = HostFiles(agent, own)
+        files = HostFiles(agent, (*own, *install.host.site_roots))
         base = _base(install)
         variables = _variables(files, install)
-        loader = Loader(install.engine, files.find, base, variables)
+        loader = Loader(install.engine, files.find, base, variables, tuple(files.roots))
         loader.load(paths["main_config"])
         disabled.files_of(loader, paths["config_root"])  # asked for while the agent is there
     loader.loaded.faults += [Fault(path, 0, why) for path, why in files.skipped.items()]

@@ -77,8 +77,11 @@ def _judge(item: Read, policy: Policy, install: InstallSpec) -> str:
     if message := policy.judge(item):
         return message
     if policy.takes_path(name):
+        allowed = (*install.site_roots, install.log_dir)
+        if name in policy.passwords:
+            allowed += (install.config_root,)
         for value in policy.paths(item):
-            if not is_below(value, (*install.site_roots, install.log_dir)):
-                roots = ", ".join(filter(None, (*install.site_roots, install.log_dir)))
+            if not is_below(value, allowed):
+                roots = ", ".join(filter(None, allowed))
                 return f"“{value}” is outside the folders of this host's sites ({roots}); use a path below one of them"
     return ""

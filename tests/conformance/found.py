@@ -69,6 +69,17 @@ def fallback_to_an_upstream(world: World) -> tuple[SiteSpec, list[Expected]]:
     ]
 
 
+def folder_without_an_index_file(world: World) -> tuple[SiteSpec, list[Expected]]:
+    """It is there, so no fallback answers for it: applications of one page have theirs as a file."""
+    spec = one(world, "folder-beside-fallback", try_files=("$uri", "$uri/", "/found/a.txt$is_args$args"))
+    return spec, [
+        Expected("/found/none?q=1", 200, "a"),
+        Expected("/empty/", 403),
+        Expected("/found/", 403),
+        Expected("/found/own/", 200, "own index"),
+    ]
+
+
 def fixed_answers(world: World) -> tuple[SiteSpec, list[Expected]]:
     """No ranges of a fixed answer; times with those statuses that nginx gives them to."""
 
@@ -383,6 +394,7 @@ SITES = (
     posts_to_rewritten_folders,
     methods_of_files,
     fallback_to_an_upstream,
+    folder_without_an_index_file,
     fixed_answers,
     headers_of_rules,
     access_and_another_path,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
+from panel.imports.htaccess import HTACCESS
 from panel.imports.mapping.apache_host import TLS_ON, host
 from panel.imports.mapping.common import Draft, free_name, make_site, slug
 from panel.imports.reading import Loaded, Node
@@ -48,6 +50,10 @@ class Conditions:
                 else:
                     yield node
 
+    def file(self, node: Node) -> Node:
+        """The same of what a .htaccess file says."""
+        return replace(node, body=tuple(self.flat(node.body or ()))) if node.name == HTACCESS else node
+
     def flat(self, nodes: Sequence[Node]) -> Iterator[Node]:
         """The directives that count, those within conditions that hold included."""
         for node in nodes:
@@ -64,7 +70,7 @@ def mapped(loaded: Loaded, install: InstallSpec, prefix: str) -> Report:
     conditions = Conditions(install.modules)
     nodes = list(conditions.flat(loaded.nodes))
     hosts = [node for node in nodes if node.low == "virtualhost" and node.body is not None]
-    bodies = {id(node): tuple(conditions.flat(node.body or ())) for node in hosts}
+    bodies = {id(node): tuple(map(conditions.file, conditions.flat(node.body or ()))) for node in hosts}
     taken: set[str] = set()
     first: set[str] = set()
     for group in _groups(hosts, bodies):

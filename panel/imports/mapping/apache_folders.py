@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from panel.imports.mapping import apache_htaccess, apache_rewrites
 from panel.imports.mapping.apache_handlers import is_to_https
 from panel.imports.mapping.apache_made import Host
 from panel.imports.reading import Node
 from panel.rendering.roots import is_below
 
 BESIDE = "no path of this site leads there, and its own folders have sections of the panel's"
+PLAIN = {"indexes", "followsymlinks", "multiviews", "-indexes", "none", "symlinksifownermatch", "-multiviews"}
+_SIMPLE = ("options", "require", "allowoverride", "order", "allow")
 _LEAD = ("alias", "scriptalias")
 _ANYWHERE = ("aliasmatch", "scriptaliasmatch", "userdir", "virtualdocumentroot", "virtualscriptalias")
 
@@ -37,3 +40,46 @@ def is_served(made: Host, node: Node) -> bool:
         return True
     led = [made.path(item.args[1]) for item in everything if item.low in _LEAD and len(item.args) == 2]
     return any(is_below(path, (folder,)) or is_below(folder, (path,)) for path in led)
+
+
+def directory(made: Host, node: Node) -> str | None:
+    """A folder's section says what the panel's own does, or it stays raw after that."""
+    overrides = [item for item in node.body or () if item.low == "allowoverride" and item.value.lower() != "none"]
+    if overrides and not apache_htaccess.are_read(made, made.path(node.value)):
+        return f"-{apache_htaccess.UNREAD}"
+    files = apache_htaccess.note(made) if overrides else ""
+    rules = [item for item in node.body or () if item.low in apache_htaccess.RULES]
+    rest = [item for item in node.body or () if item not in rules]
+    if len(node.args) != 1 or not all(_is_plain(item) for item in rest) or options(node) - PLAIN:
+        return files or None
+    if not is_root(made, node):
+        beside = "" if rules or is_served(made, node) else BESIDE
+        return f"!{beside}" if beside else files or None
+    if rules and not _ruled(made, rules):
+        return files or None
+    made.block["autoindex"] = "indexes" in options(node)
+    guessed = "files are no longer guessed from the beginnings of their names (MultiViews)"
+    notes = [guessed] if "multiviews" in options(node) else []
+    notes += [files] if files else []
+    return f"!{'; '.join(notes)}" if notes else ""
+
+
+def _is_plain(item: Node) -> bool:
+    """Whether it lets everybody in, or says what the panel says itself."""
+    if item.low == "require":
+        return item.args == ("all", "granted")
+    return item.low in _SIMPLE and item.args != ("all", "denied")
+
+
+def _ruled(made: Host, rules: list[Node]) -> bool:
+    """Whether the model says the rules of the document root's section: files first, which many applications want."""
+    if not apache_rewrites.is_on(rules):
+        return True
+    found = apache_rewrites.found(rules, hands_back=True, folder="/")
+    has_own = any(row["pattern"] == "/" for row in made.block["locations"])
+    if found.why or not (found.rewrites or found.try_files) or has_own or {"rewrites", "try_files"} & set(made.block):
+        return False
+    made.block["rewrites"] = found.rewrites
+    if found.try_files:
+        made.block["try_files"] = found.try_files
+    return True

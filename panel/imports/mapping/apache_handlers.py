@@ -6,18 +6,19 @@ A directive's answer: "" mapped, "!note" changed, "-note" refused, other words w
 from __future__ import annotations
 
 import re
-from typing import Any
 
-from panel.imports.mapping import apache_rewrites
+from panel.imports.mapping import apache_proxy, apache_rewrites
 from panel.imports.mapping.apache_made import Host
-from panel.imports.mapping.common import fits, slug
+from panel.imports.mapping.common import fits
 from panel.imports.reading import Node
-from panel.websites import validators
+from panel.rendering import rewriting
+from panel.rendering.spec import Rewrite
+from panel.websites import shapes, validators
 
 REDIRECTS = {"": 302, "temp": 302, "permanent": 301, "seeother": 303}
 PHP_FILES = (r"\.php$", r".+\.php$", r"\.ph(?:ar|p|tml)$", r".+\.ph(?:ar|p|tml)$", r".+\.ph(ar|p|tml)$")
 FPM = re.compile(r"proxy:(?:(?P<socket>unix:/[^|]+)\|fcgi://.*|fcgi://(?P<address>[^/]+)/?)\Z")
-TARGET = re.compile(r"(?P<scheme>https?)://(?P<server>[^/:]+|\[[^\]]+\])(?::(?P<port>\d+))?(?P<uri>/.*)?\Z")
+NO_REDIRECT = "this redirect has no place in the model"
 TO_HTTPS = re.compile(r"https://%\{(?:SERVER_NAME|HTTP_HOST)\}(?:%\{REQUEST_URI\}|/\$1)\Z")
 
 
@@ -29,12 +30,12 @@ def alias(made: Host, node: Node) -> str | None:
         return "without a final slash it means other paths than the model's locations"
     if fits(validators.validate_path, folder) or fits(validators.validate_uri_path, path):
         return "its path has no place in the model"
-    if why := _location(made, {"pattern": path, "alias": folder}):
+    if why := made.add({"pattern": path, "alias": folder}):
         return why
     if node.value.endswith("/"):
         return ""
     led = {"pattern": f"^{re.escape(node.value)}$", "replacement": path, "flag": "permanent"}
-    _location(made, {"match": "=", "pattern": node.value, "rewrites": [led]})
+    made.add({"match": "=", "pattern": node.value, "rewrites": [led]})
     return f"!{node.value} leads to {path} by a location of its own"
 
 
@@ -50,43 +51,64 @@ def _aliased(node: Node) -> tuple[str, str]:
     return ("", "") if "." in folder.rpartition("/")[2] else (f"{path}/", f"{folder}/")
 
 
-def _location(made: Host, row: dict[str, Any]) -> str | None:
-    values = {"match": "", "handler": "static", **row}
-    keys = [(known["match"], known["pattern"]) for known in made.block["locations"]]
-    if made.ended or (values["match"], values["pattern"]) in keys:
-        return "another directive answers these paths already"
-    made.block["locations"].append(values)
-    return ""
-
-
 def redirect(made: Host, node: Node) -> str | None:
-    """Everything to another site; of other paths Apache's redirects mean segments, and stay raw."""
+    """Everything to another site; other paths by a rewrite, since Apache's redirects mean whole segments."""
     args = list(node.args)
     code: int | None = {"redirectpermanent": 301, "redirecttemp": 302}.get(node.low)
     if code is None:
         word = args[0].lower() if len(args) == 3 else ""
         code = int(word) if word.isdigit() else REDIRECTS.get(word)
         args = args[1:] if len(args) == 3 else args
-    if code is None or len(args) != 2 or args[0] != "/" or not re.fullmatch(r"https?://[^$%?]+/", args[1]):
-        return "the model has redirects of everything, or of single locations"
+    if node.low == "redirectmatch" or len(args) != 2 or args[0] != "/":
+        return _moved(made, code, args, is_expression=node.low == "redirectmatch")
+    if code is None or not re.fullmatch(r"https?://[^$%?]+/", args[1]):
+        return NO_REDIRECT
     if code not in validators.REDIRECTS:
         return "this status has no place in the model"
     return _everything(made, code, args[1].rstrip("/") + "$request_uri")
 
 
+def _moved(made: Host, code: int | None, args: list[str], *, is_expression: bool) -> str:
+    """Before any location, as in Apache, where mod_proxy alone comes first (its hook is APR_HOOK_FIRST)."""
+    flag = {301: "permanent", 302: "redirect"}.get(code or 0)
+    if flag is None or len(args) != 2 or re.search(r"[%?\\]|\$\D", args[1]):
+        return NO_REDIRECT
+    if any(item.low in ("proxypass", "proxypassmatch", "rewriterule") for item in made.own):
+        return "its order with ProxyPass and RewriteRule counts"
+    path, target = args
+    if is_expression:
+        item = {"pattern": path, "replacement": target, "flag": flag}
+    elif "$" in target or not path.startswith("/"):
+        return NO_REDIRECT
+    elif path.endswith("/"):
+        item = {"pattern": f"^{re.escape(path)}(.*)$", "replacement": f"{target}$1", "flag": flag}
+    else:
+        item = {"pattern": f"^{re.escape(path)}(|/.*)$", "replacement": f"{target}$1", "flag": flag}
+    why = fits(shapes.validate_rewrites, [item]) or fits(lambda row: rewriting.check(Rewrite(**row), ""), item)
+    if not why:
+        made.block.setdefault("rewrites", []).append(item)
+    return why
+
+
 def _everything(made: Host, code: int, value: str) -> str | None:
     row = {"pattern": "/", "handler": "return", "return_code": code, "return_value": value}
-    found = _location(made, row)
+    found = made.add(row)
     made.ended = made.ended or found == ""
     return found
 
 
 def rewrite(made: Host, node: Node) -> str | None:
     """The one rule that everybody has, which leads to https; else the list of the model, or all stay raw, in order."""
-    rules = [item for item in made.own if item.low == "rewriterule"]
+    upgrades, _servers = apache_proxy.websockets(made)
+    if id(node) in upgrades:
+        return ""
+    own = [item for item in made.own if id(item) not in upgrades]
+    rules = [item for item in own if item.low == "rewriterule"]
+    if upgrades and not rules:
+        return ""  # the engine is on for nothing else
     if len(rules) != 1 or not is_to_https(rules[0]):
-        return _rewrites(made, node)
-    conditions = [item for item in made.own if item.low == "rewritecond"]
+        return _rewrites(made, own)
+    conditions = [item for item in own if item.low == "rewritecond"]
     tls = any(item["tls"] for item in made.block["listens"])
     names = {value.lower() for low in ("servername", "serveralias") for item in made.own if item.low == low
              for value in item.args}  # fmt: skip
@@ -100,10 +122,10 @@ def rewrite(made: Host, node: Node) -> str | None:
     return _everything(made, number, "https://$host$request_uri") if number in validators.REDIRECTS else None
 
 
-def _rewrites(made: Host, node: Node) -> str | None:
-    if not apache_rewrites.is_on(made.own):
+def _rewrites(made: Host, own: list[Node]) -> str | None:
+    if not apache_rewrites.is_on(own):
         return "the engine is off, so they do nothing"
-    found = apache_rewrites.found(made.own)
+    found = apache_rewrites.found(own)
     if found.why or not (found.rewrites or found.try_files):
         return found.why or None
     made.block["rewrites"] = found.rewrites
@@ -117,36 +139,10 @@ def is_to_https(node: Node) -> bool:
     if node.low != "rewriterule" or len(node.args) != 3 or not TO_HTTPS.match(node.args[1]):
         return False
     flags = node.args[2].strip("[]").lower().split(",")
-    everything = node.args[0] in ("^", "^/?(.*)", "^/(.*)$", "^/?(.*)$", "(.*)", "^(.*)$", "^.*$")
+    everything = node.args[0] in (
+        "^", "^/?(.*)", "^/(.*)", "/(.*)", "^/(.*)$", "^/?(.*)$", "(.*)", "^(.*)$", "^.*$", ".*",
+    )  # fmt: skip
     return everything and any(flag == "r" or flag.startswith("r=") for flag in flags)
-
-
-def proxy_pass(made: Host, node: Node) -> str | None:
-    """A prefix and a URL that both end in a slash, or neither says a path."""
-    if len(node.args) < 2:
-        return None
-    path, url = node.args[:2]
-    if url == "!" and any(_aliased(item)[0] == f"{path.rstrip('/')}/" for item in made.own if item.low == "alias"):
-        return ""  # that folder's location answers by itself
-    match = TARGET.match(url)
-    if match is None or not path.startswith("/"):
-        return None
-    uri = match["uri"] or ""
-    if path.endswith("/") != uri.endswith("/") or (path != "/" and not path.endswith("/")):
-        return "-without a final slash on both it means other paths than the model's locations; write the slashes"
-    port = match["port"] or ("443" if match["scheme"] == "https" else "80")
-    address = f"{match['server']}:{port}"
-    if why := fits(validators.validate_upstream_address, address):
-        return f"-{why}"
-    servers = {"balancing": "round_robin", "keepalive": 16, "servers": [{"address": address}]}
-    row: dict[str, Any] = {"match": "", "pattern": path, "handler": "proxy", "upstream_tls": match["scheme"] == "https"}
-    row["upstream"] = made.draft.named(made.draft.upstreams, slug(match["server"], "upstream"), servers)
-    row["proxy_uri"] = "" if uri == path else uri
-    if found := _location(made, row):
-        return f"-{found}"
-    kept = any(value.lower() == "on" for value in made.values("proxypreservehost"))
-    more = "; parameters are not carried over" if len(node.args) > 2 else ""
-    return f"!the upstream gets the client's Host{more}" if not kept or more else ""
 
 
 def preserve_host(made: Host, node: Node) -> str | None:
@@ -165,4 +161,4 @@ def files_match(made: Host, node: Node) -> str | None:
         return None
     pool = made.draft.named(made.draft.php_pools, "php", {"address": address, "settings": {}})
     pattern = r"\.php$" if "|" not in node.value else r"\.ph(?:ar|p|tml)$"
-    return _location(made, {"match": "~", "pattern": pattern, "handler": "php", "php_pool": pool})
+    return made.add({"match": "~", "pattern": pattern, "handler": "php", "php_pool": pool})

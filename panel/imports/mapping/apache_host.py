@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from django.core.exceptions import ValidationError
 
-from panel.imports.mapping import apache_cache, apache_folders
+from panel.imports import htaccess
+from panel.imports.mapping import apache_cache, apache_folders, apache_htaccess, apache_proxy
 from panel.imports.mapping import apache_handlers as handlers
 from panel.imports.mapping.apache_made import Host
 from panel.imports.mapping.common import Draft, fits
@@ -20,6 +21,7 @@ from panel.websites import shapes, validators
 TLS_ON = ("on", "optional")
 LEVELS = {"debug": "debug", "info": "info", "notice": "notice", "warn": "warn", "error": "error", "crit": "crit"}
 OWN = ("sslprotocol", "allowencodedslashes", "sslproxyengine")
+NOBODY = ("webmaster@localhost", "you@example.com", "root@localhost", "admin@localhost", "admin@example.com")
 TLS_FILES = ("sslcertificatefile", "sslcertificatekeyfile", "sslcertificatechainfile")
 
 
@@ -30,7 +32,11 @@ def host(draft: Draft, node: Node, own: tuple[Node, ...], around: Sequence[Node]
     draft.blocks.append(made.block)
     _listens(made, first)
     _index(made, around)
-    for item in sorted(own, key=lambda item: item.low in apache_cache.WORDS):  # which ask for the locations
+    for item in sorted(own, key=_turn):
+        if item.name in (htaccess.HTACCESS, htaccess.READ):
+            if item.name == htaccess.HTACCESS:
+                apache_htaccess.take(made, item)
+            continue
         take = _TAKERS.get(item.low)
         why = take(made, item) if take else None
         if why == "":
@@ -40,16 +46,23 @@ def host(draft: Draft, node: Node, own: tuple[Node, ...], around: Sequence[Node]
         elif why is not None and why.startswith("-"):
             draft.note(item, "refused", why[1:], made.where)
         else:
-            draft.snippet(made.block, _without_override(item), made.where, why or "")
+            draft.snippet(made.block, _without_override(made, item), made.where, why or "")
     _certificate(made)
 
 
-def _without_override(node: Node) -> Node:
-    """`AllowOverride None` is what the panel's own folders say, and what lies below them inherits."""
+def _turn(item: Node) -> int:
+    """What asks for the locations comes after what makes them, and files of folders after the virtual host itself."""
+    return 2 if item.name == htaccess.HTACCESS else int(item.low in (*apache_cache.WORDS, "directory"))
+
+
+def _without_override(made: Host, node: Node) -> Node:
+    """`AllowOverride None` is what the panel's own folders say, and what lies below them inherits. Another value goes
+    where what the files say was read."""
     if node.body is None:
         return node
-    kept = [item for item in node.body if (item.low, item.value.lower()) != ("allowoverride", "none")]
-    return replace(node, body=tuple(_without_override(item) for item in kept))
+    covered = node.low == "directory" and apache_htaccess.are_read(made, made.path(node.value))
+    kept = [item for item in node.body if item.low != "allowoverride" or not (covered or item.value.lower() == "none")]
+    return replace(node, body=tuple(_without_override(made, item) for item in kept))
 
 
 def _listens(made: Host, first: set[str]) -> None:
@@ -131,27 +144,6 @@ def _directory_index(made: Host, node: Node) -> str | None:
     return ""
 
 
-def _directory(made: Host, node: Node) -> str | None:
-    """A folder's section says what the panel's own does, or it stays raw after that."""
-    plain = len(node.args) == 1
-    options = apache_folders.options(node)
-    for item in node.body or ():
-        if item.low == "allowoverride" and item.value.lower() != "none":
-            return "-AllowOverride: .htaccess files would no longer be read; put their lines into the site"
-        simple = item.low in ("options", "require", "allowoverride", "order", "allow")
-        plain = plain and simple and item.args not in (("all", "denied"),)
-        plain = plain and not (item.low == "require" and item.args != ("all", "granted"))
-    words = {"indexes", "followsymlinks", "multiviews", "-indexes", "none", "symlinksifownermatch", "-multiviews"}
-    if not plain or options - words:
-        return None
-    if not apache_folders.is_root(made, node):
-        return None if apache_folders.is_served(made, node) else f"!{apache_folders.BESIDE}"
-    made.block["autoindex"] = "indexes" in options
-    if "multiviews" in options:
-        return "!files are no longer guessed from the beginnings of their names (MultiViews)"
-    return ""
-
-
 def _error_document(made: Host, node: Node) -> str | None:
     if len(node.args) != 2 or not node.value.isdigit():
         return "this form has no place in the model"
@@ -228,12 +220,31 @@ def _tls_file(made: Host, node: Node) -> str | None:
     return "" if node is first else "!the model has one certificate for a server block"
 
 
+def _admin(made: Host, node: Node) -> str | None:
+    """Debian's own and Apache's example say nothing; somebody's address stays."""
+    return f"!Apache's page of a failure names no {node.value}" if node.value.lower() in NOBODY else None
+
+
+def _compressed(made: Host, node: Node) -> str | None:
+    """The model compresses text/html whenever it compresses."""
+    kinds = [item.args for item in made.own if item.low == node.low]
+    types = list(dict.fromkeys(kind for args in kinds for kind in args[1:]))
+    others = {"browsermatch", "browsermatchnocase", "setoutputfilter"} & {item.low for item in made.own}
+    if others or any(args[:1] != ("DEFLATE",) for args in kinds) or "text/html" not in types:
+        return "the model compresses text/html too, by DEFLATE, or nothing"
+    kept = [kind for kind in types if kind != "text/html"]
+    if why := fits(shapes.validate_gzip_types, kept):
+        return why
+    made.block |= {"gzip": "on", "gzip_types": kept}
+    return ""
+
+
 _TAKERS: dict[str, Callable[[Host, Node], str | None]] = {
     "servername": _names,
     "serveralias": _names,
     "documentroot": _root,
     "directoryindex": _directory_index,
-    "directory": _directory,
+    "directory": apache_folders.directory,
     "errordocument": _error_document,
     "customlog": _custom_log,
     "errorlog": _error_log,
@@ -243,10 +254,18 @@ _TAKERS: dict[str, Callable[[Host, Node], str | None]] = {
     "redirect": handlers.redirect,
     "redirectpermanent": handlers.redirect,
     "redirecttemp": handlers.redirect,
+    "redirectmatch": handlers.redirect,
     "rewriteengine": handlers.rewrite,
     "rewriterule": handlers.rewrite,
     "rewritecond": handlers.rewrite,
-    "proxypass": handlers.proxy_pass,
+    "proxypass": apache_proxy.proxy_pass,
+    "location": apache_proxy.location,
+    "proxyrequests": apache_proxy.off_only,
+    "usecanonicalname": apache_proxy.off_only,
+    "hostnamelookups": apache_proxy.off_only,
+    "requestheader": apache_proxy.request_header,
+    "serveradmin": _admin,
+    "addoutputfilterbytype": _compressed,
     "proxypreservehost": handlers.preserve_host,
     "filesmatch": handlers.files_match,
     **dict.fromkeys(apache_cache.WORDS, apache_cache.taken),

@@ -26,8 +26,23 @@ class Host:
         self.caching: str | None = None  # what became of mod_cache's directives: apache_cache
         self.ended = False  # a redirect of everything took the location /
 
+    @property
+    def root(self) -> str:
+        """The document root that counts; "" where nothing says it."""
+        said = self.values("documentroot")
+        return self.path(said[-1]) if said else ""
+
     def values(self, low: str) -> list[str]:
         return [node.value for node in self.own if node.low == low]
 
     def path(self, value: str) -> str:
         return posixpath.normpath(posixpath.join(self.prefix, value))
+
+    def add(self, row: dict[str, Any]) -> str:
+        """Add a location; why not, where another directive answers its paths already."""
+        values = {"match": "", "handler": "static", **row}
+        keys = [(known["match"], known["pattern"]) for known in self.block["locations"]]
+        if self.ended or (values["match"], values["pattern"]) in keys:
+            return "another directive answers these paths already"
+        self.block["locations"].append(values)
+        return ""

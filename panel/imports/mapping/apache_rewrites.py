@@ -22,7 +22,7 @@ KEPT_QUERY = "$is_args$args"
 # Paths that a test for a file may name: the one that the request leads to.
 _FILES = ("%{REQUEST_FILENAME}", "%{DOCUMENT_ROOT}%{REQUEST_URI}", "%{DOCUMENT_ROOT}/%{REQUEST_URI}")
 _FILES_OF_HOST = (*_FILES[1:], "%{DOCUMENT_ROOT}%{REQUEST_FILENAME}", "%{DOCUMENT_ROOT}/%{REQUEST_FILENAME}")
-_ANYTHING = ("^", ".", ".*", "^.*$", "(.*)", "^(.*)$", "^(.+)$", "^.+$", "^/(.*)$", "^/.*$", "^/", "/(.*)", "^/?(.*)$")
+ANYTHING = ("^", ".", ".*", "^.*$", "(.*)", "^(.*)$", "^(.+)$", "^.+$", "^/(.*)$", "^/.*$", "^/", "/(.*)", "^/?(.*)$")
 # `RewriteRule .* - [E=HTTP_AUTHORIZATION:...]`, without which mod_cgi keeps a password from programs.
 _AUTHORIZATION = re.compile(r"\[E=HTTP_AUTHORIZATION:", re.I)
 
@@ -122,7 +122,7 @@ def _front(rule: _Rule, folder: str, base: str, hands_back: bool) -> list[str]:
     target = rule.target if rule.target.startswith("/") or not folder else f"{base}{rule.target}"
     plain = re.fullmatch(r"/[A-Za-z0-9_./-]+\.[A-Za-z0-9]+", target)
     known = rule.flags <= {"L", "END", "QSA", "PT", "NC"}
-    if "!-f" not in asked or rule.pattern not in _ANYTHING or not (plain and known) or any(query):
+    if "!-f" not in asked or rule.pattern not in ANYTHING or not (plain and known) or any(query):
         return []
     return ["$uri", *(["$uri/"] if "!-d" in asked else []), f"{target}{KEPT_QUERY}"]
 
@@ -177,7 +177,10 @@ def always_holds(conditions: Sequence[Node], names: set[str], *, is_tls: bool) -
     for node in conditions:
         subject, test = (*node.args, "", "")[:2]
         if subject.upper() == "%{HTTPS}" and not is_tls:
-            if test.lower() not in ("off", "=off", "!=on", "!on", "!^$"):
+            if test.lower() not in ("off", "=off", "!=on", "!on", "!^$", "!^on$", "^off$"):
+                return False
+        elif subject.upper() == "%{SERVER_PORT}" and not is_tls:
+            if test not in ("!443", "!^443$", "!=443"):
                 return False
         elif subject.upper() in ("%{SERVER_NAME}", "%{HTTP_HOST}") and test.startswith("="):
             asked.add(test[1:].lower())

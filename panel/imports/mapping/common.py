@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from django.core.exceptions import ValidationError
@@ -41,6 +42,7 @@ class Draft:
 
     def snippet(self, owner: dict[str, Any], node: Node, where: str, why: str = "") -> None:
         """Keep `node` as it is in the snippet of a block or location, unless a site may not hold it."""
+        node = _absolute(node, self.install)
         try:
             text = printed(node, self.install.engine)
             problems = snippets.check(text, self.install)
@@ -77,6 +79,14 @@ class Draft:
             name, number = f"{wanted[:58]}-{number}", number + 1
         rows.append({"name": name, **row})
         return name
+
+
+def _absolute(node: Node, install: InstallSpec) -> Node:
+    """Password files by their whole path: nginx has them relative to the folder of nginx.conf, the panel's files lie
+    in others (ngx_http_auth_basic_user_file)."""
+    if node.low == "auth_basic_user_file" and node.args and "$" not in node.value:
+        return replace(node, args=(posixpath.join(install.config_root, node.value), *node.args[1:]))
+    return node if node.body is None else replace(node, body=tuple(_absolute(item, install) for item in node.body))
 
 
 def make_site(draft: Draft, name: str) -> FoundSite:

@@ -84,4 +84,4 @@ def _paths(item: Read) -> tuple[str, ...]:
     return tuple(value for value in found if not value.startswith("syslog"))
 
 
-POLICY = Policy(read, REFUSED, _judge, _takes_path, _paths)
+POLICY = Policy(read, REFUSED, _judge, _takes_path, _paths, frozenset({"authuserfile", "authgroupfile"}))

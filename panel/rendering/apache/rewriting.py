@@ -7,7 +7,7 @@ choice of location again, as nginx's internal redirect does.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from panel.rendering import exclusive, handlers
@@ -199,6 +199,17 @@ def _try_files(
         if fallback is not None and is_asked_anew(fallback):
             result, flags = _anew(result, flags)
     return found + rule(condition, missing, result, flags, at, comment if not found else "")
+
+
+def of_requests_only(rules: Sequence[Directive]) -> list[Directive]:
+    """The rules, without those that lead to another file for mod_dir's subrequests: it asks so for a folder's index
+    files, and a folder that has none is no path for which nothing was found."""
+    return [
+        replace(line, args=(*line.args[:-1], str(line.args[-1]).replace("[PT,", "[PT,NS,")))
+        if line.name == "RewriteRule"
+        else line
+        for line in rules
+    ]
 
 
 def _answers_at_once(fallback: Place, *, alone: bool) -> bool:

@@ -210,10 +210,12 @@ def _locations(
         words = rewriting.interpolator(place, name)
         flag, fallback = rewriting.raw_uri_flag(install), fallbacks[place]
         given = (words, flag, fallback)
-        rules += rewriting.rules(place, condition, source.root, *given, falls_back_later=True, encodes=encodes)
+        own_rules = rewriting.rules(place, condition, source.root, *given, falls_back_later=True, encodes=encodes)
+        rules += rewriting.of_requests_only(own_rules)
         later: list[Directive] = []
         if rewriting.is_checked_first(place.location):
-            later = rewriting.rules_inside(place, source.root, *given, encodes=encodes)
+            inside_rules = rewriting.rules_inside(place, source.root, *given, encodes=encodes)
+            later = rewriting.of_requests_only(inside_rules)
         own: list[Directive] = []
         if names_ := folders.get(place, ()):
             rules += indexes.rules(place, names_, condition, source.root, words)

@@ -83,4 +83,4 @@ def _paths(item: Read) -> tuple[str, ...]:
     return () if value in ("", "off", "on") else (value,)
 
 
-POLICY = Policy(read, REFUSED, _judge, _takes_path, _paths)
+POLICY = Policy(read, REFUSED, _judge, _takes_path, _paths, frozenset({"auth_basic_user_file"}))

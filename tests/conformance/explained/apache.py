@@ -173,8 +173,8 @@ EXPLAINED = (
     Explained(
         "characters that no URL may hold in a redirect",
         APACHE,
-        "A quotation mark, a backslash or a byte beyond ASCII that a redirect takes over from the path is encoded (%22, "
-        "%5C, %FF); nginx sends it as it is.",
+        "A quotation mark, a backslash or a byte beyond ASCII that a redirect takes over from the path is encoded "
+        "(%22, %5C, %FF); nginx sends it as it is.",
         lambda case: (
             case.statuses in ((301, 301), (302, 302))
             and _encoded_for_a_url(case.nginx.headers.get("location", ""))
@@ -222,9 +222,7 @@ EXPLAINED = (
         "answers that were dropped",
         APACHE,
         "",
-        lambda case: (
-            case.statuses == (200, 200) and _by_one_host(case.nginx.body) == _by_one_host(case.other.body)
-        ),
+        lambda case: case.statuses == (200, 200) and _by_one_host(case.nginx.body) == _by_one_host(case.other.body),
         shown="Apache sends the application no Cache-Control of the visitor's, and drops",
     ),
     Explained(

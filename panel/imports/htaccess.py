@@ -1,0 +1,85 @@
+"""Apache's .htaccess files, as far as its configuration lets them count: read with the virtual host whose folders they
+lie in. Pure: `find` says which files a pattern names.
+
+Which folders' files count is said by AllowOverride, of the longest `<Directory>` that holds the document root
+(https://httpd.apache.org/docs/2.4/mod/core.html#allowoverride; without any it is None).
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from panel.imports.nodes import Node, SourceFile
+from panel.rendering.readers import Read, Unreadable, apache
+from panel.rendering.roots import is_below
+
+if TYPE_CHECKING:
+    from panel.imports.reading import Loader
+
+HTACCESS = "htaccess"  # the name of the node that holds such a file's directives
+READ = "htaccess-read"  # of the node that says: they were looked for
+DEEPEST = 4  # folders below the document root in which they are looked for
+
+
+def completed(loader: Loader, nodes: Sequence[Node]) -> tuple[Node, ...]:
+    """`nodes` with what .htaccess files say in their virtual hosts."""
+    everywhere = list(_directories(nodes))
+    return tuple(_within(loader, node, everywhere) for node in nodes)
+
+
+def _within(loader: Loader, node: Node, everywhere: Sequence[Node]) -> Node:
+    if node.body is None:
+        return node
+    if node.low != "virtualhost":
+        return replace(node, body=tuple(_within(loader, child, everywhere) for child in node.body))
+    roots = [child.value for child in node.all() if child.low == "documentroot" and child.value]
+    if not roots:
+        return node
+    root = posixpath.normpath(posixpath.join(loader.prefix, roots[-1]))
+    allowed = allows([*everywhere, *_directories(node.body)], root, loader.prefix)
+    if not allowed or not is_below(root, loader.documents):
+        return node
+    patterns = [posixpath.join(root, *["*"] * depth, ".htaccess") for depth in range(DEEPEST + 1)]
+    files = [file for pattern in patterns for file in loader.find(pattern)]
+    mark = Node(READ, (root,), node.file, node.line, node.line)
+    return replace(node, body=(*node.body, mark, *filter(None, (_htaccess(loader, file) for file in files))))
+
+
+def _directories(nodes: Sequence[Node]) -> Iterator[Node]:
+    """The `<Directory>` sections outside of virtual hosts, or of one virtual host's content."""
+    for node in nodes:
+        if node.low == "directory":
+            yield node
+        elif node.body is not None and node.low != "virtualhost":
+            yield from _directories(node.body)
+
+
+def allows(sections: Sequence[Node], root: str, prefix: str) -> bool:
+    """Whether .htaccess files in `root` count: by the longest section that holds it and says so, the later of two."""
+    found = (-1, "none")
+    for section in sections:
+        path = posixpath.normpath(posixpath.join(prefix, section.value))
+        said = [word.lower() for item in section.body or () if item.low == "allowoverride" for word in item.args]
+        if said and "*" not in path and is_below(root, (path,)) and len(path) >= found[0]:
+            found = (len(path), " ".join(said))
+    return found[1] != "none"
+
+
+def _htaccess(loader: Loader, file: SourceFile) -> Node | None:
+    try:
+        found = apache.read(file.text)
+    except Unreadable as error:
+        loader.fault(file.path, error.line, error.message)
+        return None
+    lines = file.text.count("\n") + 1
+    body = tuple(_nodes(found, file.path))
+    return Node(HTACCESS, (posixpath.dirname(file.path),), file.path, 1, lines, body)
+
+
+def _nodes(items: Sequence[Read], path: str) -> Iterator[Node]:
+    for item in items:
+        body = None if item.body is None else tuple(_nodes(item.body, path))
+        yield Node(item.name, item.args, path, item.line, max(item.line, item.end), body)

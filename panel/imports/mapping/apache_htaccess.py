@@ -1,0 +1,86 @@
+"""What .htaccess files say, once the server reads them no longer: the site's rewrites, or raw directives of their
+folder, which mean there what they meant in the file (https://httpd.apache.org/docs/2.4/howto/htaccess.html#when)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from panel.imports.htaccess import READ
+from panel.imports.mapping import apache_rewrites
+from panel.imports.mapping.apache_made import Host
+from panel.imports.mapping.common import Draft
+from panel.imports.nodes import Node
+from panel.rendering.roots import is_below
+
+NO_LONGER = "the server reads .htaccess files no longer; "
+UNREAD = "AllowOverride: .htaccess files would no longer be read; put their lines into the site"
+RULES = ("rewriterule", "rewritecond", "rewritebase", "rewriteengine", "rewriteoptions", "rewritemap")
+
+
+def are_read(made: Host, folder: str) -> bool:
+    """Whether what .htaccess files say in that folder was read with the virtual host."""
+    roots = [node.value for node in made.own if node.name == READ]
+    return any(is_below(root, (folder,)) or is_below(folder, (root,)) for root in roots)
+
+
+def note(made: Host) -> str:
+    """Of the section that allows them."""
+    files = sum(1 for node in made.own if node.name == "htaccess")
+    return f"{NO_LONGER}{f'what they say ({files} found) stands below' if files else 'its folders hold none'}"
+
+
+def take(made: Host, node: Node) -> None:
+    """One file: a note for each of its directives, which stand in `<IfModule>` no longer."""
+    body = node.body or ()
+    rules = [item for item in body if item.low in RULES]
+    rest = [item for item in body if item.low not in RULES]
+    if rules and not _mapped(made, node, rules):
+        rest = list(body)
+    _raw(made, node, rest)
+
+
+def _mapped(made: Host, node: Node, rules: Sequence[Node]) -> bool:
+    """Whether the model says the rules. They come after the virtual host's own, which may not end the list."""
+    if not apache_rewrites.is_on(rules):
+        for item in rules:
+            made.draft.note(item, "changed", "the engine is off, so it does nothing", made.where)
+        return True
+    below = node.value.rstrip("/").removeprefix(made.root.rstrip("/"))
+    found = apache_rewrites.found(rules, hands_back=True, folder=f"{below}/")
+    taken = "try_files" in made.block or "rewrites" in made.block
+    if found.why or not (found.rewrites or found.try_files) or taken or (below and found.try_files):
+        return False
+    if found.try_files and any(_answers_beside(row) for row in made.block["locations"]):
+        return False
+    made.block["rewrites"] = found.rewrites
+    if found.try_files:
+        made.block["try_files"] = found.try_files
+    for item in rules:
+        outcome = "changed" if found.note else "mapped"
+        made.draft.note(item, "changed" if outcome == "changed" else "mapped", found.note, made.where)
+    return True
+
+
+def _answers_beside(row: dict[str, object]) -> bool:
+    """A location / of its own would keep the site's files first from being asked."""
+    return row["pattern"] == "/" and row["match"] in ("", "^~")
+
+
+def _raw(made: Host, node: Node, items: Sequence[Node]) -> None:
+    """Those that a site may hold, together in one section of the folder."""
+    kept: list[Node] = []
+    for item in items:
+        tried = Draft(made.draft.install)
+        tried.snippet({}, _section(node, [item]), made.where)
+        if tried.items[0].outcome == "refused":
+            made.draft.note(item, "refused", tried.items[0].note, made.where)
+        else:
+            kept.append(item)
+            made.draft.note(item, "snippet", "in a section of its folder", made.where)
+    if kept:
+        made.draft.snippet(made.block, _section(node, kept), made.where)
+        made.draft.items.pop()  # its lines have notes of their own
+
+
+def _section(node: Node, items: Sequence[Node]) -> Node:
+    return Node("Directory", (node.value,), node.file, node.line, node.end, tuple(items))

@@ -1,0 +1,167 @@
+"""ProxyPass and what belongs to it, into locations of the model.
+
+`ProxyPass /a http://b/c` takes whole segments: /a itself and what lies below /a/ (alias_match in mod_proxy.c); the
+model says that as two locations. A directive's answer is written as in apache_handlers.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from panel.imports.mapping import apache_rewrites
+from panel.imports.mapping.apache_made import Host
+from panel.imports.mapping.common import fits, slug, whole_seconds
+from panel.imports.reading import Node
+from panel.rendering.spec import UpstreamServer
+from panel.websites import validators
+
+TARGET = re.compile(r"(?P<scheme>https?|wss?)://(?P<server>[^/:]+|\[[^\]]+\])(?::(?P<port>\d+))?(?P<uri>/.*)?\Z")
+SECURE = ("https", "wss")
+SLASHES = "-without a final slash on both it means other paths than the model's locations; write the slashes"
+_UPGRADE = {"%{HTTP:UPGRADE}": ("websocket", "=websocket", "^websocket$"), "%{HTTP:CONNECTION}": None}
+_WHOLE = re.compile(r"(?:/\$1|\$1|%\{REQUEST_URI\})\Z")
+_HARMLESS = ("require", "order", "allow", "proxypassreverse", "proxypreservehost")
+
+
+def proxy_pass(made: Host, node: Node) -> str | None:
+    if len(node.args) < 2:
+        return None
+    return passed(made, node.args[0], node.args[1], node.args[2:])
+
+
+def passed(made: Host, path: str, url: str, words: tuple[str, ...]) -> str | None:
+    """Requests below `path` handed to `url`."""
+    if url == "!" and any(_led(item) == f"{path.rstrip('/')}/" for item in made.own if item.low == "alias"):
+        return ""  # that folder's location answers by itself
+    match = TARGET.match(url)
+    if match is None or not path.startswith("/"):
+        return None
+    uri = match["uri"] or ""
+    if path.endswith("/") and not uri.endswith("/"):
+        return SLASHES
+    port = match["port"] or ("443" if match["scheme"] in SECURE else "80")
+    address = f"{match['server']}:{port}"
+    if why := fits(validators.validate_upstream_address, address):
+        return f"-{why}"
+    row, servers, rest = _parameters(words)
+    row |= {"handler": "proxy", "upstream_tls": match["scheme"] in SECURE}
+    if match["scheme"].startswith("ws") or address in websockets(made)[1]:
+        row["websocket"] = True
+    upstream = {"balancing": "round_robin", "keepalive": 16, "servers": [{"address": address, **servers}]}
+    row["upstream"] = made.draft.named(made.draft.upstreams, slug(match["server"], "upstream"), upstream)
+    for pattern, own in _places(path, uri):
+        same = {"match": "=" if not pattern.endswith("/") else "", "pattern": pattern}
+        if found := made.add({**same, **row, "proxy_uri": "" if own == pattern else own}):
+            return f"-{found}"
+    kept = any(value.lower() == "on" for value in made.values("proxypreservehost"))
+    notes = [] if kept else ["the upstream gets the client's Host"]
+    notes += [f"{', '.join(rest)}: not carried over"] if rest else []
+    return f"!{'; '.join(notes)}" if notes else ""
+
+
+def _places(path: str, uri: str) -> list[tuple[str, str]]:
+    """Each location's pattern and what takes its place in the path."""
+    if path.endswith("/"):
+        return [(path, uri)]
+    return [(path, uri or "/"), (f"{path}/", f"{uri.rstrip('/')}/")]
+
+
+def _led(node: Node) -> str:
+    return f"{node.value.rstrip('/')}/" if len(node.args) == 2 else ""
+
+
+def _parameters(words: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, int], list[str]]:
+    """What the location has of ProxyPass' parameters, what its server has, and what neither has."""
+    row: dict[str, Any] = {}
+    server: dict[str, int] = {}
+    rest: list[str] = []
+    for word in words:
+        name, _, value = word.partition("=")
+        seconds = whole_seconds(value)
+        if name == "nocanon":
+            continue  # the panel's own, where the path stays the same
+        if name == "upgrade" and value.lower() in ("websocket", "any"):
+            row["websocket"] = True
+        elif name in ("timeout", "connectiontimeout") and seconds:
+            row["read_timeout_s" if name == "timeout" else "connect_timeout_s"] = seconds
+        elif name == "retry" and value.isdigit() and int(value) >= 1:
+            server["fail_timeout_s"] = int(value)
+        else:
+            rest.append(word)
+    if server.get("fail_timeout_s") == UpstreamServer("").fail_timeout_s:
+        server = {}
+    return row, server, rest
+
+
+def location(made: Host, node: Node) -> str | None:
+    """`<Location /a>` with nothing but ProxyPass is a ProxyPass of that path."""
+    body = node.body or ()
+    passes = [item for item in body if item.low == "proxypass"]
+    granted = all(item.args in (("all", "granted"), ("allow,deny",), ("deny,allow",), ("from", "all"))
+                  for item in body if item.low in ("require", "order", "allow"))  # fmt: skip
+    if (
+        len(passes) != 1
+        or len(node.args) != 1
+        or not granted
+        or any(item.low not in (*_HARMLESS, "proxypass") for item in body)
+    ):
+        return None
+    found = passed(made, node.value, passes[0].value, passes[0].args[1:])
+    for item in body:
+        if item.low == "proxypassreverse" and found is not None and not found.startswith("-"):
+            args = item.args if len(item.args) > 1 else (node.value, *item.args)
+            made.draft.snippet(made.block, Node(item.name, args, item.file, item.line, item.end), made.where)
+    return found
+
+
+def websockets(made: Host) -> tuple[set[int], set[str]]:
+    """Rules that hand WebSockets to a server which everything is handed to anyway: their nodes, and the servers."""
+    nodes: set[int] = set()
+    servers: set[str] = set()
+    conditions: list[Node] = []
+    for item in made.own:
+        if item.low == "rewritecond":
+            conditions.append(item)
+        elif item.low == "rewriterule":
+            if address := _upgrades(made, item, conditions):
+                servers.add(address)
+                nodes |= {id(item), *map(id, conditions)}
+            conditions = []
+    return nodes, servers
+
+
+def _upgrades(made: Host, rule: Node, conditions: list[Node]) -> str:
+    """The server of such a rule; "" of others."""
+    if len(rule.args) != 3 or rule.args[0] not in (*apache_rewrites.ANYTHING, "/?(.*)", "^/?(.*)", "/(.*)"):
+        return ""
+    match = TARGET.match(rule.args[1].replace("/$1", "/").replace("$1", "/").replace("%{REQUEST_URI}", "/"))
+    flags = {part.strip().upper() for part in rule.args[2].strip("[]").split(",")}
+    asked = {item.value.upper() for item in conditions}
+    if match is None or not _WHOLE.search(rule.args[1]) or "P" not in flags or flags - {"P", "L", "NC", "NE", "END"}:
+        return ""
+    if "%{HTTP:UPGRADE}" not in asked or asked - set(_UPGRADE) or match["uri"] != "/":
+        return ""
+    address = f"{match['server']}:{match['port'] or (443 if match['scheme'] in SECURE else 80)}"
+    return address if any(_everything_to(item, address) for item in made.own) else ""
+
+
+def _everything_to(node: Node, address: str) -> bool:
+    if node.low != "proxypass" or len(node.args) < 2 or node.args[0] != "/":
+        return False
+    match = TARGET.match(node.args[1])
+    return match is not None and match["uri"] == "/" and (
+        f"{match['server']}:{match['port'] or (443 if match['scheme'] in SECURE else 80)}" == address
+    )  # fmt: skip
+
+
+def off_only(made: Host, node: Node) -> str | None:
+    """A switch that is off anyway."""
+    return "" if node.value.lower() == "off" else None
+
+
+def request_header(made: Host, node: Node) -> str | None:
+    """What the panel tells every upstream by itself."""
+    scheme = "https" if any(item["tls"] for item in made.block["listens"]) else "http"
+    same = [value.lower().strip('"') for value in node.args] == ["set", "x-forwarded-proto", scheme]
+    return "" if same and any(item.low in ("proxypass", "location") for item in made.own) else None

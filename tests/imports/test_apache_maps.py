@@ -1,0 +1,158 @@
+"""What sites of Apache say most: proxies, redirects, .htaccess files, and lines that everybody has."""
+
+from __future__ import annotations
+
+import fnmatch
+from typing import Any
+
+import pytest
+
+from panel.imports.mapping import mapped
+from panel.imports.reading import Loader, SourceFile
+from panel.imports.report import FoundSite
+from panel.rendering.spec import InstallSpec
+from tests.imports.test_more_maps import apache, outcomes
+
+OVERRIDE = "<Directory /srv/www/shop>\nAllowOverride All\nRequire all granted\n</Directory>"
+PASSED = "ProxyPass http://127.0.0.1:1/app"
+WORDPRESS = (
+    "<IfModule mod_rewrite.c>\nRewriteEngine On\nRewriteRule .* - [E=HTTP_AUTHORIZATION:%{HTTP:Authorization}]\n"
+    "RewriteBase /\nRewriteRule ^index\\.php$ - [L]\nRewriteCond %{REQUEST_FILENAME} !-f\n"
+    "RewriteCond %{REQUEST_FILENAME} !-d\nRewriteRule . /index.php [L]\n</IfModule>\n"
+)
+
+
+def live(inside: str, files: dict[str, str], outside: str = "") -> FoundSite:
+    """A virtual host of /srv/www/shop on a host with these files."""
+
+    def find(pattern: str) -> list[SourceFile]:
+        names = [name for name in files if fnmatch.fnmatchcase(name, pattern) and name.count("/") == pattern.count("/")]
+        return [SourceFile(name, files[name]) for name in sorted(names)]
+
+    text = (
+        f"{outside}\n<VirtualHost *:80>\nServerName a.example\nDocumentRoot /srv/www/shop\n{inside}\n</VirtualHost>\n"
+    )
+    files = {**files, "/etc/apache2/apache2.conf": text}
+    loaded = Loader("apache", find, "/etc/apache2", {}, ("/srv/www",)).load("/etc/apache2/apache2.conf")
+    assert not loaded.faults
+    install = InstallSpec("apache", "sites", "/etc/apache2", "/var/log/apache2", site_roots=("/srv/www",))
+    (site,) = mapped(loaded, install, "/etc/apache2").sites
+    return site
+
+
+def block(site: FoundSite) -> dict[str, Any]:
+    found: dict[str, Any] = site.definition["blocks"][0]
+    return found
+
+
+def test_files_first_in_htaccess_is_the_sites() -> None:
+    site = live(OVERRIDE, {"/srv/www/shop/.htaccess": WORDPRESS})
+    assert block(site)["try_files"] == ["$uri", "$uri/", "/index.php$is_args$args"]
+    assert "snippets" not in block(site) and not site.refused
+    (override,) = [item for item in site.items if item.text.startswith("Directory")]
+    assert override.outcome == "changed" and "1 found" in override.note
+    assert {item.file for item in site.items if item.text.startswith("Rewrite")} == {"/srv/www/shop/.htaccess"}
+
+
+def test_what_the_model_has_no_words_for_stays_in_a_section_of_its_folder() -> None:
+    deny = '<FilesMatch "\\.log$">\nRequire all denied\n</FilesMatch>\n'
+    files = {"/srv/www/shop/a/b/.htaccess": f"{deny}Options -Indexes\nAddHandler cgi-script .cgi\n"}
+    site = live(OVERRIDE, files)
+    (snippet,) = block(site)["snippets"].values()
+    assert snippet.startswith("<Directory /srv/www/shop/a/b>") and "Require all denied" in snippet
+    assert "AddHandler" not in snippet
+    assert [item.text for item in site.refused] == ["AddHandler cgi-script .cgi"]
+
+
+def test_rules_that_the_model_lacks_stay_rules_of_the_folder() -> None:
+    rules = "RewriteEngine On\nRewriteCond %{HTTP_HOST} ^www\\.\nRewriteRule ^(.*)$ /w/$1 [L]\n"
+    site = live(OVERRIDE, {"/srv/www/shop/.htaccess": rules})
+    (snippet,) = block(site)["snippets"].values()
+    assert snippet.startswith("<Directory /srv/www/shop>") and "RewriteRule ^(.*)$ /w/$1 [L]" in snippet
+    assert "try_files" not in block(site) and "rewrites" not in block(site)
+
+
+@pytest.mark.parametrize(
+    ("outside", "inside", "counts"),
+    [
+        ("<Directory /srv/www/>\nAllowOverride All\n</Directory>", "", True),
+        ("<Directory /srv>\nAllowOverride None\n</Directory>", OVERRIDE, True),
+        ("<Directory /srv>\nAllowOverride All\n</Directory>", OVERRIDE.replace("Override All", "Override None"), False),
+        ("", "", False),
+    ],
+)
+def test_the_longest_section_says_whether_htaccess_counts(outside: str, inside: str, counts: bool) -> None:
+    site = live(inside, {"/srv/www/shop/.htaccess": WORDPRESS}, outside)
+    assert ("try_files" in block(site)) is counts
+
+
+def test_files_that_nobody_can_look_for_are_no_silent_loss() -> None:
+    assert outcomes(apache(OVERRIDE), "Directory") == ["refused"]  # an uploaded folder has none
+
+
+def test_a_proxied_segment_is_two_locations() -> None:
+    site = apache("ProxyPreserveHost On\nProxyPass /api http://127.0.0.1:8123/api\nProxyPass /x http://127.0.0.1:8123")
+    assert [(row["match"], row["pattern"], row["proxy_uri"]) for row in block(site)["locations"]] == [
+        ("=", "/api", ""), ("", "/api/", ""), ("=", "/x", "/"), ("", "/x/", "/"),
+    ]  # fmt: skip
+    assert outcomes(site, "ProxyPass ") == ["mapped", "mapped"]
+    assert outcomes(apache("ProxyPass / http://127.0.0.1:3000"), "ProxyPass") == [
+        "refused"
+    ]  # Apache answers it with 500
+
+
+def test_websockets_beside_a_proxy_of_everything() -> None:
+    rules = (
+        "ProxyPreserveHost On\nRewriteEngine On\nRewriteCond %{HTTP:Upgrade} websocket [NC]\n"
+        "RewriteCond %{HTTP:Connection} upgrade [NC]\nRewriteRule ^/?(.*) ws://127.0.0.1:3000/$1 [P,L]\n"
+        "ProxyPass / http://127.0.0.1:3000/ timeout=90 retry=5 max=3\n"
+    )
+    site = apache(rules)
+    (row,) = block(site)["locations"]
+    assert (row["websocket"], row["read_timeout_s"]) == (True, 90)
+    assert site.definition["upstreams"][0]["servers"] == [{"address": "127.0.0.1:3000", "fail_timeout_s": 5}]
+    assert set(outcomes(site, "Rewrite")) == {"mapped"}
+    (passed,) = [item for item in site.items if item.text.startswith("ProxyPass ")]
+    assert passed.note == "max=3: not carried over"
+    assert set(outcomes(apache(rules.replace("ws://127.0.0.1:3000", "ws://127.0.0.1:9")), "Rewrite")) == {"snippet"}
+
+
+def test_redirects_of_paths_are_rewrites() -> None:
+    site = apache(
+        "Redirect permanent /old https://b.example/new\nRedirect /a/ /b/\nRedirectMatch 301 ^/$ /start\n"
+        "RedirectMatch 404 \\.git\nRedirect gone /x\n"
+    )
+    assert block(site)["rewrites"] == [
+        {"pattern": "^/old(|/.*)$", "replacement": "https://b.example/new$1", "flag": "permanent"},
+        {"pattern": "^/a/(.*)$", "replacement": "/b/$1", "flag": "redirect"},
+        {"pattern": "^/$", "replacement": "/start", "flag": "permanent"},
+    ]
+    assert outcomes(site, "Redirect") == ["mapped"] * 3 + ["snippet"] * 2
+    assert outcomes(apache("Redirect /a /b\nProxyPass /c/ http://127.0.0.1:1/c/"), "Redirect") == ["snippet"]
+
+
+@pytest.mark.parametrize(
+    ("text", "outcome"),
+    [
+        ("ProxyRequests Off", "mapped"),
+        ("ProxyRequests On", "refused"),
+        ("UseCanonicalName Off", "mapped"),
+        ("UseCanonicalName On", "snippet"),
+        ("ServerAdmin webmaster@localhost", "changed"),
+        ("ServerAdmin anna@b.example", "snippet"),
+        ("AddOutputFilterByType DEFLATE text/html text/css", "mapped"),
+        ("AddOutputFilterByType DEFLATE text/css", "snippet"),
+        ("AuthUserFile /etc/server/.htpasswd", "snippet"),
+        ("AuthUserFile /etc/shadow", "refused"),
+        (f"<Location /app>\n{PASSED}\nProxyPassReverse http://127.0.0.1:1/app\n</Location>", "changed"),
+        (f"<Location /app>\n{PASSED}\nRequire ip 10.0.0.0/8\n</Location>", "refused"),
+    ],
+)
+def test_common_lines(text: str, outcome: str) -> None:
+    assert outcomes(apache(text), text.split()[0].strip("<"))[-1:] == [outcome]
+
+
+def test_a_port_that_is_not_443_is_no_condition_without_tls() -> None:
+    rules = "RewriteEngine on\nRewriteCond %{SERVER_PORT} !^443$\nRewriteRule ^/(.*) https://%{HTTP_HOST}/$1 [NC,R,L]"
+    (row,) = block(apache(rules))["locations"]
+    assert (row["handler"], row["return_value"]) == ("return", "https://$host$request_uri")
