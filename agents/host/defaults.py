@@ -1,4 +1,5 @@
-"""Which files of a host's own say who the default server of a port is: nginx refuses a second one.
+"""Which files of a host's own say who the default server of a port is: nginx refuses a second one, and Apache takes the
+first virtual host that it reads, as Debian's 000-default.conf.
 
 The usual places are read (the main file, conf.d, sites-enabled), not every include: it is for a hint, and a server with
 many sites shall not be asked for all of its configuration (nginx -T) each time that its host is checked.
@@ -9,23 +10,52 @@ from __future__ import annotations
 import glob
 import os
 import re
+from collections.abc import Callable
 from typing import Any
 
 from agents.host import processes
 
 MANAGED = "managed by Paddock"  # in the first lines of what the panel writes
+_FOLDERS = ("conf.d", "sites-enabled")
+_VIRTUAL_HOST = re.compile(r"(?im)^\s*<VirtualHost\s+([^>]+)>")
 _LISTEN = re.compile(r"(?:^|[;{}\s])listen\s+([^\s;]+)\s([^;{}]*);")
 
 
 def default_servers(engines: list[dict[str, Any]]) -> list[dict[str, str]]:
-    """[{"main_config", "path", "listen": as written: 80, [::]:80, 192.0.2.7:80}] of the nginx servers found."""
+    """[{"main_config", "path", "listen": 80, [::]:80, 192.0.2.7:80}] of the servers of nginx and Apache found; nginx's
+    as written."""
+    readers = {"nginx": _listens, "apache": _hosts}
     return [
         {"main_config": engine["paths"]["main_config"], "path": path, "listen": place}
         for engine in engines
-        if engine["engine"] == "nginx"
+        if engine["engine"] in readers
         for path in _files(engine["paths"]["main_config"])
-        for place in _listens(processes.read(path).decode("utf-8", "replace"))
+        if engine["engine"] == "nginx" or _is_read_first(path)
+        for place in _own(readers[engine["engine"]], processes.read(path).decode("utf-8", "replace"))
     ]
+
+
+def _own(read: Callable[[str], list[str]], text: str) -> list[str]:
+    if MANAGED in text[:300]:
+        return []
+    return read(re.sub(r"(?m)(^|[\s;{}])#.*$", r"\1", text))
+
+
+def _is_read_first(path: str) -> bool:
+    """Whether Apache reads it before the panel's sites that are nobody's default (rendering.apache), in the order of
+    the names. The main file includes them at its end."""
+    return os.path.basename(os.path.dirname(path)) not in _FOLDERS or os.path.basename(path) < "50-"
+
+
+def _hosts(text: str) -> list[str]:
+    """A * is every address of both families. One without a port, or with a variable, is left out: it is for a hint."""
+    places = [place for words in _VIRTUAL_HOST.findall(text) for place in words.split()]
+    found = []
+    for place in places:
+        address, _colon, port = place.rpartition(":")
+        if port.isdecimal() and address:
+            found += [port, f"[::]:{port}"] if address in ("*", "_default_") else [place]
+    return found
 
 
 def _files(main_config: str) -> list[str]:
@@ -35,7 +65,4 @@ def _files(main_config: str) -> list[str]:
 
 
 def _listens(text: str) -> list[str]:
-    if MANAGED in text[:300]:
-        return []
-    bare = re.sub(r"(?m)(^|[\s;{}])#.*$", r"\1", text)
-    return [place for place, words in _LISTEN.findall(bare) if {"default_server", "default"} & set(words.split())]
+    return [place for place, words in _LISTEN.findall(text) if {"default_server", "default"} & set(words.split())]

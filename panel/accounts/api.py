@@ -11,12 +11,14 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from panel.accounts import selectors
-from panel.accounts.models import ApiToken, Team, User
+from panel.accounts.models import ApiToken, SavedView, Team, User
 from panel.accounts.permissions import Action, require
 from panel.accounts.serializers import (
     CheckSerializer,
     MeSerializer,
     ProfileInput,
+    SavedViewInput,
+    SavedViewSerializer,
     TeamSerializer,
     TokenInput,
     TokenMade,
@@ -25,7 +27,7 @@ from panel.accounts.serializers import (
     UserInput,
     UserSerializer,
 )
-from panel.accounts.services import second_factor, tokens, users
+from panel.accounts.services import saved_views, second_factor, tokens, users
 from panel.api.base import ApiMixin, Resource, require_sudo
 from panel.api.problems import ApiError
 from panel.api.serializers import EmptySerializer
@@ -107,6 +109,35 @@ class Teams(Resource):
         team = self.get_object()
         self.expected_version(team)
         users.team_delete(actor=self.actor, team=team)
+        return Response(status=204)
+
+
+class SavedViews(Resource):
+    """The caller's names for what they narrow lists to. Nobody else sees them."""
+
+    model = SavedView
+    serializer_class = SavedViewSerializer
+    # Of nobody's but the caller's own: as with tokens, whoever may read may look after them.
+    writes = Action.VIEW
+    filter_fields = {"name": ["exact", "icontains"]}
+    ordering_fields = ("id", "name", "created_at")
+    ordering = "id"
+    dry_run_actions = {"create", "destroy"}
+
+    def rows(self) -> QuerySet[SavedView]:
+        return SavedView.objects.filter(user=self.actor)
+
+    @extend_schema(request=SavedViewInput, responses={200: SavedViewSerializer, 201: SavedViewSerializer})
+    def create(self, request: Request) -> Response:
+        """Keeps a list's query under a name; 200 when it took the place of what had that name."""
+        values = self.body(SavedViewInput)
+        page = SavedView.Page[values["page"].upper()]
+        view = saved_views.view_save(actor=self.actor, page=page, name=values["name"], query=values["query"])
+        status = 201 if view.row_version == 1 else 200
+        return self.answer(view, status=status, location=f"/api/v1/saved-views/{view.pk}/")
+
+    def destroy(self, request: Request, pk: str = "") -> Response:
+        saved_views.view_delete(actor=self.actor, view=self.get_object())
         return Response(status=204)
 
 

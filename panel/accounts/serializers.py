@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from panel.accounts.models import ApiToken, Role, Scope, Team, Theme, User
+from panel.accounts.models import ApiToken, Role, SavedView, Scope, Team, Theme, User
 from panel.api.serializers import StrictModelSerializer, StrictSerializer, Truth
+
+VIEW_PAGES = [page.name.lower() for page in SavedView.Page]
 
 
 class TeamSerializer(StrictModelSerializer):
@@ -24,6 +27,27 @@ class TeamSerializer(StrictModelSerializer):
         model = Team
         fields = ["id", "name", "slug", "members", "created_at", "updated_at"]
         read_only_fields = ["id", "created_at", "updated_at"]
+
+
+class SavedViewSerializer(serializers.ModelSerializer[SavedView]):
+    page = serializers.SerializerMethodField()
+    query = serializers.CharField(read_only=True, help_text="The list's query string: ?query on its page.")
+
+    class Meta:
+        model = SavedView
+        fields = ["id", "page", "name", "query", "created_at", "updated_at"]
+
+    @extend_schema_field(serializers.ChoiceField(choices=VIEW_PAGES))
+    def get_page(self, view: SavedView) -> str:
+        return SavedView.Page(view.page).name.lower()
+
+
+class SavedViewInput(StrictSerializer):
+    """In place of the caller's view of that list that has this name already."""
+
+    page = serializers.ChoiceField(choices=VIEW_PAGES)
+    name = serializers.CharField(max_length=40)
+    query = serializers.CharField(max_length=4000, help_text="As in the list's address: status=live&q=shop")
 
 
 class UserSerializer(serializers.ModelSerializer[User]):

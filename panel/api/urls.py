@@ -5,7 +5,7 @@ from django.urls import URLPattern, URLResolver, path, re_path
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 from rest_framework.routers import SimpleRouter
 
-from panel.accounts.api import MeView, SelfCheckView, Teams, Tokens, Users
+from panel.accounts.api import MeView, SavedViews, SelfCheckView, Teams, Tokens, Users
 from panel.api.views.catalogue import NothingView, ProblemsView, ProblemView
 from panel.api.views.jobs import JobCancelView, JobEventsView, JobView
 from panel.api.views.search import SearchView
@@ -17,6 +17,7 @@ from panel.deployments.api_installs import DeployableInstalls
 from panel.deployments.api_sites import DeployableSites
 from panel.hosts.api import Hosts, Operations
 from panel.imports.api import Imports
+from panel.notices.api import AttentionView
 from panel.reports.api import Reports, Schedules
 from panel.trials.api import Trials
 from panel.websites.api import Certificates
@@ -40,6 +41,7 @@ router.register("pins", Pins, basename="pins")
 router.register("reports", Reports, basename="reports")
 router.register("revisions", Revisions, basename="revisions")
 router.register("runs", Runs, basename="runs")
+router.register("saved-views", SavedViews, basename="saved-views")
 router.register("scenarios", Scenarios, basename="scenarios")
 router.register("schedules", Schedules, basename="schedules")
 router.register("sites", DeployableSites, basename="sites")
@@ -57,6 +59,7 @@ docs = login_required(
 )
 
 urlpatterns: list[URLPattern | URLResolver] = [
+    path("attention/", AttentionView.as_view(), name="attention"),
     path("schema/", SpectacularAPIView.as_view(), name="schema"),
     path("docs/", docs, name="docs"),
     path("jobs/<uuid:uuid>/", JobView.as_view(), name="job"),

@@ -32,18 +32,33 @@ _HOST_ADVICE: dict[str, Text] = {
 }
 
 
+# What a concern may be about.
+SUBJECTS: dict[str, Text] = {
+    "certificate": gettext_lazy("Certificate"),
+    "host": gettext_lazy("Host"),
+    "report": gettext_lazy("Report"),
+    "run": gettext_lazy("Benchmark run"),
+    "server": gettext_lazy("Server"),
+    "site": gettext_lazy("Site"),
+}
+
+
 @dataclass(frozen=True)
 class Concern:
-    """One thing to look at: `status` chooses its look, `kind` says what `title` names, `url` leads to where it is
+    """One thing to look at: `status` chooses its look, `subject` says what `title` names, `url` leads to where it is
     dealt with."""
 
     status: str
     label: Text
-    kind: Text
+    subject: str  # of SUBJECTS
     title: str
     detail: Text
     url: str
     at: dt.datetime | None = None
+
+    @property
+    def kind(self) -> Text:
+        return SUBJECTS[self.subject]
 
     @property
     def key(self) -> str:
@@ -92,7 +107,7 @@ def _of_hosts(rows: Iterable[Host]) -> list[Concern]:
         Concern(
             row.status,
             row.get_status_display(),
-            _("Host"),
+            "host",
             row.name,
             row.status_detail.strip().split("\n")[0] or _HOST_ADVICE.get(row.status, ""),
             reverse("hosts:detail", args=[row.name]),
@@ -117,7 +132,7 @@ def _stopped(user: User, most: int) -> list[Concern]:
         Concern(
             "stopped",
             _("Stopped"),
-            _("Server"),
+            "server",
             str(row),
             ngettext("%d live site of it does not answer", "%d live sites of it do not answer", counted[row.pk])
             % counted[row.pk],
@@ -132,7 +147,7 @@ def _paused(_user: User, most: int) -> list[Concern]:
     rows = Host.objects.filter(status__in=well, is_paused=True).order_by("name")[:most]
     words = _("Nothing is deployed or measured there until it is resumed")
     return [
-        Concern("paused", _("Paused"), _("Host"), row.name, words, reverse("hosts:detail", args=[row.name]))
+        Concern("paused", _("Paused"), "host", row.name, words, reverse("hosts:detail", args=[row.name]))
         for row in rows
     ]
 
@@ -146,7 +161,7 @@ def _failures(user: User, most: int) -> list[Concern]:
         assert failure is not None
         label, detail = failure.get_status_display(), failure.error.strip().split("\n")[0]
         url = reverse("deployments:detail", args=[failure.uuid])
-        found.append(Concern(failure.status, label, _("Site"), row.site.name, detail, url, failure.finished_at))
+        found.append(Concern(failure.status, label, "site", row.site.name, detail, url, failure.finished_at))
     return found
 
 
@@ -157,7 +172,7 @@ def _drifts(user: User, most: int) -> list[Concern]:
         Concern(
             "drifted",
             _("Drifted"),
-            _("Site"),
+            "site",
             row.name,
             ngettext("%d file was edited on the host", "%d files were edited on the host", row.files) % row.files,
             reverse("websites:detail", args=[row.name]),
@@ -171,7 +186,7 @@ def _reports(user: User, most: int) -> list[Concern]:
         Concern(
             row.outcome,
             row.get_outcome_display(),
-            _("Report"),
+            "report",
             row.title,
             row.headline.split("\n")[0],
             reverse("reports:detail", args=[row.uuid]),
@@ -188,7 +203,7 @@ def _certificates(user: User, most: int) -> list[Concern]:
         Concern(
             "expired" if row.not_after < now else "expiring",
             _("Expired") if row.not_after < now else _("Expires soon"),
-            _("Certificate"),
+            "certificate",
             row.name,
             ", ".join(row.names[:3]),
             reverse("websites:certificate", args=[row.name]),
@@ -206,7 +221,7 @@ def _runs(user: User, most: int) -> list[Concern]:
         Concern(
             row.status,
             row.get_status_display(),
-            _("Benchmark run"),
+            "run",
             row.title,
             row.error.strip().split("\n")[0] or " ".join(str(reason) for reason in row.reasons),
             reverse("benchmarks:detail", args=[row.uuid]),
@@ -222,7 +237,7 @@ def _planned(user: User, most: int) -> list[Concern]:
         Concern(
             row.status,
             row.get_status_display(),
-            _("Host"),
+            "host",
             row.host.name,
             _("A plan waits to be confirmed"),
             reverse("deployments:detail", args=[row.uuid]),
@@ -240,7 +255,7 @@ def _pending(user: User, most: int) -> list[Concern]:
         Concern(
             "pending",
             _("Changed"),
-            _("Site"),
+            "site",
             row.name,
             _("Changed since it was deployed: plan a deployment to bring it to its host"),
             reverse("websites:detail", args=[row.name]),

@@ -28,7 +28,7 @@ def site_findings(site: Site, install: EngineInstall | None = None) -> list[Find
 
 def _defaults(site: Site, install: EngineInstall) -> set[Socket]:
     """Where another enabled site of the server is the default server already, another block of this one, or what a
-    file of the host's own says, as Debian's nginx comes with: a second one would be refused."""
+    file of the host's own says, as those that Debian's nginx and Apache come with."""
     rows = Listen.objects.filter(default_server=True, block__site__install=install, block__site__enabled=True)
     own = Listen.objects.filter(default_server=True, block__site=site)
     return set((rows | own).order_by().values_list("address", "port")) | _of_the_host(install)

@@ -28,11 +28,20 @@ def test_the_usual_places_are_read_and_what_the_panel_wrote_is_left_out(tmp_path
     (tmp_path / "sites-enabled" / "shop.conf").write_text(MANAGED + "server { listen 81 default_server; }")
     (tmp_path / "conf.d" / "api.conf").write_text("server {listen 82 ssl default_server reuseport;listen 83;}")
     (tmp_path / "conf.d" / "off.conf.disabled").write_text("server { listen 84 default_server; }")
-    engines = [
-        {"engine": "nginx", "paths": {"main_config": str(main)}},
-        {"engine": "apache", "paths": {"main_config": str(main)}},
-    ]
+    engines = [{"engine": "nginx", "paths": {"main_config": str(main)}}]
     found = default_servers(engines)
     assert [item["listen"] for item in found] == ["192.0.2.7:8080", "82", "80", "[::]:80"]
     assert {item["main_config"] for item in found} == {str(main)}
     assert found[1]["path"] == str(tmp_path / "conf.d" / "api.conf")
+
+
+def test_apaches_default_is_what_it_reads_before_the_panels_sites(tmp_path: Path) -> None:
+    main = tmp_path / "apache2.conf"
+    main.write_text("IncludeOptional sites-enabled/*.conf\n")
+    (tmp_path / "sites-enabled").mkdir()
+    first = "<VirtualHost *:80 192.0.2.7:8080>\n  # <VirtualHost *:81>\n</VirtualHost>\n  <virtualhost _default_:443>\n"
+    (tmp_path / "sites-enabled" / "000-default.conf").write_text(first + "<VirtualHost *>\n<VirtualHost *:${PORT}>\n")
+    (tmp_path / "sites-enabled" / "00-shop.conf").write_text(MANAGED + "<VirtualHost *:82>\n</VirtualHost>\n")
+    (tmp_path / "sites-enabled" / "zzz-last.conf").write_text("<VirtualHost *:83>\n</VirtualHost>\n")
+    found = default_servers([{"engine": "apache", "paths": {"main_config": str(main)}}])
+    assert [item["listen"] for item in found] == ["80", "[::]:80", "192.0.2.7:8080", "443", "[::]:443"]

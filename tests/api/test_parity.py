@@ -22,6 +22,9 @@ UNSAFE = {"POST", "PUT", "PATCH", "DELETE"}
 # Each page, by its name in the URLconf: the operations that show or do the same.
 TWINS: dict[str, str] = {
     "search": "GET search/",
+    "dashboard": "GET attention/",
+    "accounts:view_save": "POST saved-views/",
+    "accounts:view_delete": "DELETE saved-views/{id}/",
     "health": "GET self-check/",
     "accounts:account": "GET me/, PATCH me/",
     "accounts:tokens": "GET tokens/",
@@ -207,9 +210,6 @@ ALONE = {
     "accounts:recovery_codes": _SECRETS,
     "accounts:second_factor_off": _SECRETS,
     "accounts:settings": "leads to other pages",
-    "accounts:view_save": "names a filter of a page for one person; a program keeps its query itself",
-    "accounts:view_delete": "names a filter of a page for one person; a program keeps its query itself",
-    "dashboard": "gathers what other pages show",
     "help": "says how the pages are used",
 }
 # Forms that are neither the body of one operation nor filters of a list.
@@ -219,7 +219,6 @@ FORMS_ALONE = {
     "CodeForm": _SECRETS,
     "SudoForm": _SECRETS,
     "PasswordForm": _SECRETS,
-    "SavedViewForm": ALONE["accounts:view_save"],
     "SiteCreateForm": "writes a definition: POST sites/ takes that itself, whatever members it has",
     "SiteServerForm": "its one field is a member of PATCH sites/{name}/",
     "ExplainForm": "its one field is the parameter of GET sites/{name}/explain/",
@@ -229,6 +228,7 @@ FORMS = {
     "UserForm": "POST users/",
     "TeamForm": "POST teams/",
     "TokenForm": "POST tokens/",
+    "SavedViewForm": "POST saved-views/",
     "HostForm": "POST hosts/",
     "SiteEditForm": "PATCH sites/{name}/",
     "SiteCloneForm": "POST sites/{name}/clone/",

@@ -259,6 +259,19 @@ def test_the_page_offers_what_its_reader_may_do(people: Cast) -> None:
     assert RawSnippet.objects.exists()
 
 
+def test_a_viewer_is_told_who_can_mend_it(people: Cast) -> None:
+    site(people, **located(pattern="/files", alias="/srv/www/files/"), redirect_to_https=False)
+    viewer, owner = signed_in(people.viewer), signed_in(people.owner)
+    page = text_of(viewer.get("/sites/shop/"))
+    assert "An operator of the team can mend it: Let the location be /files/." in page
+    assert "/mend/" not in page and "administrator can" not in page
+    Site.objects.get().delete()
+    moved = located(handler="return", return_code=301, return_value="https://$host$request_uri")
+    site(people, **moved, names=["~^shop"])  # which name to lead to, only a person knows
+    assert "An operator of the team can change it." in text_of(viewer.get("/sites/shop/"))
+    assert "Change it in the editor" in text_of(owner.get("/sites/shop/"))
+
+
 def test_over_the_api(people: Cast) -> None:
     site(people, **located(try_files=["$uri", "=404"]))
     owner = caller_of(people.owner)
@@ -283,6 +296,17 @@ def test_a_default_server_of_the_hosts_own_files_is_no_missing_one(people: Cast)
     found.append({**found[0], "listen": "8080", "main_config": "/opt/other/nginx.conf"})
     Host.objects.filter(pk=people.nginx.host_id).update(facts={"default_servers": found})
     assert [finding.where for finding in linting.site_findings(Site.objects.get())] == ["blocks/0/listens/2"]
+
+
+def test_debians_apache_has_a_default_server_too(people: Cast) -> None:
+    data = site_export(site(people)) | {"install": people.apache.pk}
+    data["blocks"][0]["listens"] = [{"port": 80}, {"port": 81}]
+    site_define(actor=people.admin, data=data, site=Site.objects.get())
+    found = {"main_config": people.apache.paths["main_config"], "path": "/etc/apache2/sites-enabled/000-default.conf"}
+    facts = {"default_servers": [{**found, "listen": "80"}, {**found, "listen": "[::]:80"}]}
+    Host.objects.filter(pk=people.apache.host_id).update(facts=facts)
+    told = caller_of(people.owner).get("sites/shop/findings/").json()  # type: ignore[attr-defined]
+    assert [item["pointer"] for item in told if item["code"] == "no-default-server"] == ["/blocks/0/listens/1"]
 
 
 def test_a_missing_default_server_is_said_once_of_a_port(people: Cast) -> None:

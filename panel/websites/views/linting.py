@@ -28,25 +28,38 @@ MAX_SITES = 20  # of one plan; beyond that the sites' own pages show them
 
 @dataclass(frozen=True)
 class Line:
-    """A finding as a page shows it. `may_mend`: its reader may press the button."""
+    """A finding as a page shows it. `may_mend`: its reader may press the button; `may_edit`: change it by hand."""
 
     site: Site
     finding: Finding
     may_mend: bool
+    may_edit: bool
+
+    @property
+    def others(self) -> str:
+        """Who else can mend or change it, for a reader who cannot."""
+        if self.finding.is_raw:
+            words = _("An administrator can mend it: %s."), _("An administrator can change it.")
+        else:
+            words = _("An operator of the team can mend it: %s."), _("An operator of the team can change it.")
+        return words[0] % self.finding.fix if self.finding.fix else words[1]
 
 
 def lines_of(user: User, sites: Iterable[Site]) -> list[Line]:
     """For templates/websites/findings.html."""
     return [
-        Line(site, finding, _may_mend(user, site, finding))
+        Line(site, finding, _may_mend(user, site, finding), _may_edit(user, site, finding))
         for site in list(sites)[:MAX_SITES]
         for finding in linting.site_findings(site)
     ]
 
 
+def _may_edit(user: User, site: Site, finding: Finding) -> bool:
+    return may(user, Action.ADMINISTER if finding.is_raw else Action.CHANGE, site.team)
+
+
 def _may_mend(user: User, site: Site, finding: Finding) -> bool:
-    needed = Action.ADMINISTER if finding.is_raw else Action.CHANGE
-    return finding.mend is not None and may(user, needed, site.team)
+    return finding.mend is not None and _may_edit(user, site, finding)
 
 
 @login_required

@@ -1,0 +1,88 @@
+"""What needs attention and saved views over the API: one's own teams' objects and one's own views, nobody else's."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from panel.accounts.models import SavedView, User
+from panel.deployments.models import DeploymentStatus, SiteState
+from panel.hosts.models import Host, HostStatus
+from panel.websites import services as websites
+from tests.api.caller import caller_of, pointers
+from tests.deployments.made import carried_out, planned, shop
+from tests.support.cast import Cast, cast, signed_in
+
+
+@pytest.fixture
+def people(db: None) -> Cast:
+    return cast()
+
+
+def told(person: User) -> list[dict[str, Any]]:
+    answer = caller_of(person, ["read"]).get("attention/")
+    assert answer.status_code == 200
+    found: list[dict[str, Any]] = json.loads(answer.content)
+    return found
+
+
+def test_what_needs_attention_is_what_the_dashboard_says(people: Cast) -> None:
+    assert told(people.owner) == []
+    site = shop(people)
+    failing = planned(people, site)
+    carried_out(failing, outcome="rolled_back", error="nginx: [emerg] no\nmore")
+    assert SiteState.objects.get().last_failure == failing
+    Host.objects.create(name="web-9", status=HostStatus.UNREACHABLE, status_detail="It does not answer.")
+    websites.certificate_self_sign(actor=people.owner, team=people.team, name="old", names=["a.example"], days=5)
+    lost, failed, certificate = told(people.viewer)
+    assert (lost["status"], lost["kind"], lost["title"]) == ("unreachable", "host", "web-9")
+    assert lost["detail"] == "It does not answer." and lost["page"] == "/hosts/web-9/"
+    assert (failed["status"], failed["kind"], failed["title"]) == (DeploymentStatus.ROLLED_BACK, "site", "shop")
+    assert failed["detail"] == "nginx: [emerg] no" and failed["page"] == f"/deployments/{failing.uuid}"
+    assert (certificate["status"], certificate["kind"], certificate["title"]) == ("expiring", "certificate", "old")
+    page = signed_in(people.viewer).get("/").content.decode()
+    for item in told(people.viewer):
+        assert item["page"] in page and item["label"] in page
+
+
+def test_other_teams_objects_are_not_told(people: Cast) -> None:
+    carried_out(planned(people, shop(people)), outcome="rolled_back", error="no")
+    websites.certificate_self_sign(actor=people.owner, team=people.team, name="old", names=["a.example"], days=5)
+    assert told(people.outsider) == []
+    assert {item["title"] for item in told(people.admin)} == {"shop", "old"}
+    assert caller_of(people.owner).get("attention/?team=shop").status_code == 400
+
+
+def test_views_are_kept_replaced_and_forgotten_by_their_owner_alone(people: Cast) -> None:
+    shop(people)
+    caller = caller_of(people.viewer, ["read"])
+    made = caller.post("saved-views/", {"page": "sites", "name": "Shops", "query": "page=2&q=sho"})
+    assert made.status_code == 201
+    view = json.loads(made.content)
+    assert (view["page"], view["name"], view["query"]) == ("sites", "Shops", "q=sho")
+    assert made.headers["Location"] == f"/api/v1/saved-views/{view['id']}/"
+    assert "Shops" in signed_in(people.viewer).get("/sites/").content.decode()
+    again = caller.post("saved-views/", {"page": "sites", "name": "shops", "query": "q=other"})
+    assert (again.status_code, json.loads(again.content)["id"]) == (200, view["id"])
+
+    other = caller_of(people.admin)
+    assert json.loads(other.get("saved-views/").content)["results"] == []
+    assert other.get(f"saved-views/{view['id']}/").status_code == 404
+    assert other.delete(f"saved-views/{view['id']}/").status_code == 404
+    assert caller.delete(f"saved-views/{view['id']}/?dry_run=true").status_code == 200
+    assert SavedView.objects.count() == 1
+    assert caller.delete(f"saved-views/{view['id']}/").status_code == 204
+    assert not SavedView.objects.exists()
+
+
+def test_a_view_that_narrows_nothing_is_refused_at_its_place(people: Cast) -> None:
+    caller = caller_of(people.viewer, ["read"])
+    for body, pointer in (
+        ({"page": "sites", "name": "All", "query": "page=2"}, ["/name"]),
+        ({"page": "nowhere", "name": "All", "query": "q=a"}, ["/page"]),
+        ({"page": "sites", "name": "", "query": "q=a"}, ["/name"]),
+    ):
+        answer = caller.post("saved-views/", body)
+        assert answer.status_code == 422 and pointers(answer) == pointer
