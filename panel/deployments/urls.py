@@ -1,6 +1,6 @@
 from django.urls import URLPattern, URLResolver, path
 
-from panel.deployments import views, views_drift, views_revisions
+from panel.deployments import views, views_drift
 
 app_name = "deployments"
 urlpatterns: list[URLPattern | URLResolver] = [
@@ -13,8 +13,6 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("<uuid:uuid>/live", views.live, name="live"),
     path("<uuid:uuid>/events", views.events, name="events"),
     path("sites/<slug:name>/rollback/<int:number>", views.rollback, name="rollback"),
-    path("sites/<slug:name>/revisions/<int:number>", views_revisions.revision, name="revision"),
-    path("sites/<slug:name>/revisions/<int:number>/set-back", views_revisions.set_back, name="set-back"),
     path("sites/<slug:name>/disable", views.disable, name="disable"),
     path("sites/<slug:name>/empty-cache", views.empty_cache, name="empty-cache"),
     path("sites/<slug:name>/overwrite", views_drift.overwrite, name="overwrite"),

@@ -68,7 +68,7 @@ def _set_back(request: Request, site: Site, row: Revision) -> HttpResponse:
     try:
         done = setting_back.draft_set_back(actor=request.user, site=site, revision=row, expected_version=expected)
     except (ApplicationError, ValidationError) as error:
-        return refused(request, error, reverse("deployments:revision", args=[site.name, row.number]))
+        return refused(request, error, reverse("websites:revision", args=[site.name, row.number]))
     words = {"n": row.number, "kept": done.kept.number if done.kept else 0}
     if not done.is_changed:
         messages.info(request, _("The draft says what #%(n)s says already. Nothing was changed.") % words)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.urls import URLPattern, URLResolver, path
 
+from panel.deployments import views_revisions as revisions
 from panel.trials import views as trials
 from panel.websites.views import actions, blocks, certificates, explain, insight, linting, lists, parts, sites
 
@@ -31,6 +32,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("<slug:name>/server/", actions.server, name="server"),
     path("<slug:name>/delete/", actions.delete, name="delete"),
     path("<slug:name>/history/", actions.history, name="history"),
+    path("<slug:name>/history/<int:number>/", revisions.revision, name="revision"),
+    path("<slug:name>/history/<int:number>/set-back/", revisions.set_back, name="set_back"),
     path("<slug:name>/mend/", linting.mend, name="mend"),
     path("<slug:name>/enable/", sites.enable, name="enable"),
     path("<slug:name>/blocks/", blocks.blocks, name="blocks"),

@@ -22,7 +22,7 @@ from tests.support.cast import Cast, signed_in
 
 
 def revision_url(number: int, name: str = "revision") -> str:
-    return reverse(f"deployments:{name}", args=["shop", number])
+    return reverse(f"websites:{name}", args=["shop", number])
 
 
 def _changed_since(people: Cast) -> Site:
@@ -42,7 +42,7 @@ def test_the_page_shows_the_difference_and_sets_the_draft_back(people: Cast) -> 
     page = client.get(revision_url(1)).content.decode()
     assert "autoindex on;" in page and "Set the draft back to this revision" in page
     version = Site.objects.get().row_version
-    done = client.post(revision_url(1, "set-back"), {"version": version}, follow=True).content.decode()
+    done = client.post(revision_url(1, "set_back"), {"version": version}, follow=True).content.decode()
     assert "The draft says what #1 says again; what it said before is kept as #2." in done
     assert site.blocks.get() == block and not site.blocks.get().autoindex
     assert Site.objects.get().notes == "stays"
@@ -53,7 +53,7 @@ def test_the_page_shows_the_difference_and_sets_the_draft_back(people: Cast) -> 
     page = client.get(revision_url(1)).content.decode()
     assert "The draft says just what this revision says." in page and "Set the draft back" not in page
     # and there again, by what was kept
-    client.post(revision_url(2, "set-back"), {"version": Site.objects.get().row_version})
+    client.post(revision_url(2, "set_back"), {"version": Site.objects.get().row_version})
     assert site.blocks.get().autoindex
 
 
@@ -61,7 +61,7 @@ def test_an_edit_made_meanwhile_is_told_and_stays(people: Cast) -> None:
     site = _changed_since(people)
     version = Site.objects.get().row_version
     websites.block_update(actor=people.owner, block=site.blocks.get(), names=["new.example"])
-    answer = signed_in(people.owner).post(revision_url(1, "set-back"), {"version": version}, follow=True)
+    answer = signed_in(people.owner).post(revision_url(1, "set_back"), {"version": version}, follow=True)
     assert "was changed or deleted by someone else since you opened it" in answer.content.decode()
     assert [row.name for row in site.blocks.get().names.all()] == ["new.example"]
     assert not AuditEntry.objects.filter(action="site.set_back").exists()
@@ -91,10 +91,10 @@ def test_raw_directives_are_set_back_by_administrators_only(people: Cast) -> Non
     websites.snippet_create(actor=people.admin, site=site, engine="nginx", text="expires 1h;", block=site.blocks.get())
     planned(people, site)
     websites.snippet_delete(actor=people.admin, snippet=site.snippets.get())
-    refused = signed_in(people.owner).post(revision_url(1, "set-back"))
+    refused = signed_in(people.owner).post(revision_url(1, "set_back"))
     assert refused.status_code == 403 and not site.snippets.exists()
     client = signed_in(people.admin)
-    client.post(revision_url(1, "set-back"))
+    client.post(revision_url(1, "set_back"))
     assert site.snippets.get().text == "expires 1h;"
 
 
