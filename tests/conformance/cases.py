@@ -8,7 +8,7 @@ from itertools import groupby
 from pathlib import Path
 
 from panel.rendering.spec import InstallSpec, SiteSpec
-from tests.conformance import caching, found, guide, offered, rewrites, sites
+from tests.conformance import caching, found, found_names, guide, offered, rewrites, sites
 from tests.conformance.compare import answers
 from tests.conformance.concerned import met
 from tests.conformance.expected import Expected
@@ -21,8 +21,9 @@ from tests.support.ports import free_port
 
 Case = Callable[[World], tuple[SiteSpec, list[Expected]]]
 
-CASES: tuple[Case, ...] = (*sites.SITES, *guide.SITES, *offered.SITES, *caching.SITES, *rewrites.SITES, *found.SITES)
-FILES = {**sites.FILES, **guide.FILES, **offered.FILES, **caching.FILES, **rewrites.FILES, **found.FILES}
+_KINDS = (sites, guide, offered, caching, rewrites, found, found_names)
+CASES: tuple[Case, ...] = tuple(case for kind in _KINDS for case in kind.SITES)
+FILES: dict[str, str] = {name: text for kind in _KINDS for name, text in kind.FILES.items()}
 
 
 def run(engine: Engine, root: Path, world: World) -> tuple[int, list[str]]:

@@ -34,6 +34,12 @@ def rules(text: str) -> str:
     return f"rewrite {{\nenable 1\nrules <<<END\n{text}END\n}}"
 
 
+def test_a_name_with_the_dot_that_may_end_a_host_is_that_name() -> None:
+    listener = LISTENER.replace("shop.example", "shop.example, shop.example., *.x.test, *.x.test.")
+    (site,) = sites(listener + HOST.format(more=""))
+    assert site.definition["blocks"][0]["names"] == ["shop.example", "*.x.test"]
+
+
 def test_members_of_a_template_are_sites() -> None:
     main = "listener Default {\n  address *:80\n  map first *\n}\n"
     main += "vhTemplate many {\n  templateFile conf/templates/many.conf\n  listeners Default\n"

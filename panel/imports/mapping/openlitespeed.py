@@ -102,7 +102,8 @@ def _names(made: Host, listener: Node) -> list[str]:
             names += domains.split(",")
     if listener.value in [name.strip() for name in made.value("listeners").split(",")]:
         names += [*made.value("vhdomain").split(","), *made.value("vhaliases").split(",")]
-    return [name.strip() for name in names if name.strip()]
+    plain = (name.strip().removesuffix(".") for name in names)  # said with the dot that may end a host, too
+    return [name for name in dict.fromkeys(plain) if name]
 
 
 def _listener(made: Host, listener: Node, names: Sequence[str]) -> None:

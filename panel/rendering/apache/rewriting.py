@@ -188,6 +188,7 @@ def _try_files(
             found += rule(condition, [*missing, (subject, test)], path, "[PT,L]", at, comment if not found else "")
         missing.append((subject, f"!{test}"))
     field = f"{at}/try_files/{len(files)}"
+    fallback = fallback and _reached(fallback, last)
     if fallback is not None and _answers_at_once(fallback, alone=condition.alone):
         return found + _answer(condition, missing, fallback, words, allow_mark, encodes=encodes)  # one for both steps
     if last.startswith("="):
@@ -210,6 +211,13 @@ def of_requests_only(rules: Sequence[Directive]) -> list[Directive]:
         else line
         for line in rules
     ]
+
+
+def _reached(fallback: Place, last: str) -> Place:
+    """The location as it is for the fallback's path, which is its `$uri`."""
+    path = without_args(last).partition("?")[0]
+    said = re.sub(r"\$(?:uri\b|\{uri\})", lambda _: path, fallback.location.return_value)
+    return replace(fallback, location=replace(fallback.location, return_value=said))
 
 
 def _answers_at_once(fallback: Place, *, alone: bool) -> bool:

@@ -8,6 +8,7 @@ from panel.rendering import reach, variables
 from panel.rendering.caching import locations
 from panel.rendering.capability import Context, Verdict, differs, missing
 from panel.rendering.capability.apache import APACHE
+from panel.rendering.choice import choose
 from panel.rendering.errors import NotExpressible
 from panel.rendering.handlers import asks_access
 from panel.rendering.locations import locations_of
@@ -104,6 +105,18 @@ def _answers_itself(location: Location) -> bool:
     return location.handler == "return" and bool(location.return_value)
 
 
+def _leads_to_itself(context: Context) -> bool:
+    """Whether it redirects to a path that it answers itself."""
+    path, block = context.owner.return_value.partition("?")[0], context.block
+    if block is None or not path.startswith("/"):
+        return False
+    try:
+        place = choose(locations_of(block, ""), path).place
+    except NotExpressible:
+        return True
+    return "$" in path or (place is not None and place.location is context.owner)
+
+
 OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
     "ServerBlock.names": (
         missing("OpenLiteSpeed has no regular expressions in server names", "the name is left out; use *.name",
@@ -165,6 +178,8 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
         APACHE["Location.return_code"][1],
     ),
     "Location.return_value": (
+        differs("OpenLiteSpeed sends no redirect to the very path that was asked",
+                "403, or the file that is there; with nginx such visitors go round in a circle", _leads_to_itself),
         differs("OpenLiteSpeed's $uri is the path as the visitor wrote it",
                 "the same path, with its % escapes and dots",
                 lambda context: "$uri" in context.owner.return_value),
@@ -226,7 +241,7 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
                 lambda context: context.owner.handler in ("static", "php") or answers.is_file(context.owner)),
         differs("OpenLiteSpeed gives times in the past with errors too", "Cache-Control: no-cache with them as well",
                 lambda context: context.owner.expires.startswith(("-", "epoch"))
-                and context.owner.handler != "return"),
+                and (context.owner.handler != "return" or answers.is_file(context.owner))),
         differs("OpenLiteSpeed gives a fixed answer no Expires", "Cache-Control: max-age=N alone",
                 lambda context: context.owner.expires[:1].isdigit() and context.owner.handler == "return"
                 and not answers.is_file(context.owner)),
@@ -277,6 +292,9 @@ OPENLITESPEED: dict[str, tuple[Verdict, ...]] = {
     ),
     "Location.try_files": (
         *APACHE["Location.try_files"][:1],
+        differs("OpenLiteSpeed's $uri in a fallback's query is the path as the visitor wrote it",
+                "the same path, with its % escapes",
+                lambda context: "$uri" in context.owner.try_files[-1].partition("?")[2]),
         missing("OpenLiteSpeed chooses the fallback before it asks who may come in",
                 "the fallback is open to everybody; give its location the same access rules",
                 lambda context: asks_access(context.owner) and not context.owner.try_files[-1].startswith("=")),

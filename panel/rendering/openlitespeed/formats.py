@@ -7,7 +7,7 @@ What could hold a line break (a path, a capture of it) is refused: it would stan
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import replace
 
 from panel.rendering import handlers, variables
@@ -19,15 +19,17 @@ from panel.rendering.tree import Directive, directive
 from panel.rendering.variables import Variable
 
 SCHEME = "PADDOCK_SCHEME"
+HOST = "PADDOCK_HOST"
 _SERVERS = {
-    "host": "SERVER_NAME",
+    "host": HOST,
     "args": "QUERY_STRING",
     "query_string": "QUERY_STRING",
     "remote_addr": "REMOTE_ADDR",
     "remote_port": "REMOTE_PORT",
     "request_method": "REQUEST_METHOD",
 }
-_UNKNOWN_SCHEME = re.compile(r"(?<!\\)((?:\\\\)*)%\{REQUEST_SCHEME\}")
+_PLAIN = re.compile(r"[A-Za-z0-9_.*-]+\Z")
+_UNKNOWN = re.compile(r"(?<!\\)((?:\\\\)*)%\{(REQUEST_SCHEME|SERVER_NAME)\}")
 
 
 def header_line(header: Header, field: str, spec: SiteSpec, number: int) -> str:
@@ -88,32 +90,42 @@ def _kept_as(name: str) -> str:
     return f"PADDOCK_{name.upper()}"
 
 
-def with_schemes(rules: list[Directive], source: ServerBlock) -> list[Directive]:
-    """The rules with `$scheme` in this server's words: it has no REQUEST_SCHEME, and one unknown word drops all."""
-    said = _scheme(source) or f"%{{ENV:{SCHEME}}}"
+def in_own_words(rules: list[Directive], source: ServerBlock) -> list[Directive]:
+    """The rules with `$scheme` and `$host` as this server can say them: it has no REQUEST_SCHEME, and one unknown word
+    drops all; and its SERVER_NAME is the host with the dot that may end it."""
+    said = {"REQUEST_SCHEME": _scheme(source) or f"%{{ENV:{SCHEME}}}", "SERVER_NAME": f"%{{ENV:{HOST}}}"}
 
     def known(word: str) -> str:
-        return _UNKNOWN_SCHEME.sub(rf"\g<1>{said}", word)
+        return _UNKNOWN.sub(lambda found: found[1] + said[found[2]], word)
 
     return [replace(rule, args=tuple(map(known, rule.args))) for rule in rules]
 
 
-def rules_for(source: ServerBlock, rules: Iterable[Directive]) -> list[Directive]:
-    """What keeps the variables that headers, and these rules, say."""
+def rules_for(spec: SiteSpec, number: int, rules: Sequence[Directive]) -> list[Directive]:
+    """What keeps the variables that headers of block `number`, and these rules, say."""
+    source = spec.blocks[number]
     names = _said(source)
-    asked = any(f"%{{ENV:{SCHEME}}}" in word for rule in rules for word in rule.args)
     found: list[Directive] = []
-    if asked or ("scheme" in names and not _scheme(source)):
+    if _say(rules, SCHEME) or ("scheme" in names and not _scheme(source)):
         found += [
             directive("RewriteRule", "^", "-", f"[E={SCHEME}:http]"),
             directive("RewriteCond", "%{HTTPS}", "=on"),
             directive("RewriteRule", "^", "-", f"[E={SCHEME}:https]"),
         ]
+    if _say(rules, HOST) or "host" in names:
+        if _PLAIN.match(name := server_name(spec, number)):  # of a request without a host
+            found.append(directive("RewriteRule", "^", "-", f"[E={HOST}:{name}]"))
+        found.append(directive("RewriteCond", "%{SERVER_NAME}", r"^(.+?)\.?$"))
+        found.append(directive("RewriteRule", "^", "-", f"[E={HOST}:%1]"))
     for name in sorted(names):
         if name.startswith("http_"):
             found.append(directive("RewriteCond", f"%{{HTTP:{name[5:].replace('_', '-')}}}", "^(.*)$"))
             found.append(directive("RewriteRule", "^", "-", f"[E={_kept_as(name)}:%1]"))
     return found
+
+
+def _say(rules: Sequence[Directive], name: str) -> bool:
+    return any(f"%{{ENV:{name}}}" in word for rule in rules for word in rule.args)
 
 
 def says_raw_uri(source: ServerBlock) -> bool:

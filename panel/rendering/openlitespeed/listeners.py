@@ -127,6 +127,8 @@ def _listener(listener: Listener) -> Node:
 def _maps(listener: Listener, *, is_own: bool = False) -> list[Node]:
     """Exact names first; wildcards are tried in this order, so the longest come first as nginx has it.
 
+    A host's final dot counts (RFC 3986 section 3.2.2 allows one), so each name stands there with it too.
+
     A leading `www.` counts for nothing (VHostMap::mapDomainList), so one of NAME and www.NAME is left out where they
     are two blocks'.
     """
@@ -138,13 +140,16 @@ def _maps(listener: Listener, *, is_own: bool = False) -> list[Node]:
             kind = names.kind(names.check(name, f"{at}/names/{number}"))
             if kind == "regex" or (host, name) in left_out:
                 continue
-            domains = f"{name[1:]}, *{name}" if kind == "dot" else name
-            ranked.append(
-                (_KINDS[kind], -len(name) if kind != "exact" else 0, host, value(domains, f"{at}/names/{number}"))
-            )
+            domains = value(", ".join(_hosts(name, kind)), f"{at}/names/{number}")
+            ranked.append((_KINDS[kind], -len(name) if kind != "exact" else 0, host, domains))
     lines: list[Node] = [
         directive("map", host, domains) for _, _, host, domains in sorted(ranked, key=lambda item: item[:2])
     ]
     if is_own and not listener.default[2].default_server:
         return lines  # who answers other names is said in the server's own files
     return [*lines, directive("map", listener.default[0], "*")]
+
+
+def _hosts(name: str, kind: str) -> list[str]:
+    every = [name[1:], f"*{name}"] if kind == "dot" else [name]
+    return every if kind == "trailing" else [*every, *(f"{item}." for item in every)]

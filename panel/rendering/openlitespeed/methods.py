@@ -16,11 +16,13 @@ from panel.rendering.apache.quoting import one_quote, rewrite_regex, target
 from panel.rendering.exclusive import Condition
 from panel.rendering.locations import Locations, Place
 from panel.rendering.openlitespeed import ruled, scripts
+from panel.rendering.openlitespeed.context import prefixes_suffice
 from panel.rendering.spec import Location, ServerBlock
 from panel.rendering.tree import Directive, directive
 
 _OTHERS = directive("RewriteCond", "%{REQUEST_METHOD}", "!^(?:GET|HEAD)$", comment="Files take GET and HEAD")
 _NOT_POST = directive("RewriteCond", "%{REQUEST_METHOD}", "!=POST", "[OR]")
+_NO_DOTS = r"(?!(?s:.*)/\.\.?$)"  # what they lead to is no file of this name, and the folder above has index files
 _REFER_BACK = re.compile(r"\\[1-9]|\\g\{?-?\d|\(\?[&R\d]")
 
 
@@ -176,4 +178,21 @@ def _rule(files: _Files, pattern: str) -> list[Directive]:
         tests += [directive("RewriteCond", name, "-f", "[OR]"), directive("RewriteCond", name, "-d")]
     elif files.must_be:
         tests.append(directive("RewriteCond", name, "-f"))
+    pattern = f"^{_NO_DOTS}{pattern[1:]}"
     return [*tests, directive("RewriteRule", rewrite_regex(pattern, "/locations"), "-", "[R=405,L]")]
+
+
+def marks(chosen: dict[Place, Condition], found: Locations) -> list[Directive]:
+    """A context by expression would look for what stands before a ? in the path (%3F), whosever file that is
+    (HttpReq::processMatchList): what no rule has answered is not there."""
+    if prefixes_suffice(found):
+        chosen = {place: condition for place, condition in chosen.items() if place.is_regex}
+    lines: list[Directive] = []
+    for place, condition in chosen.items():
+        if place.location.handler in ("static", "php"):
+            pattern = rf"^(?=[^?]*\?)(?={condition.as_pattern().removeprefix('^')})(?s:.*)$"
+            word = rewrite_regex(pattern, f"{place.pointer}/pattern")
+            lines.append(directive("RewriteRule", word, "-", "[R=404,L]"))
+    if lines:
+        lines[0] = replace(lines[0], comment="A ? in a path leads to no file")
+    return lines

@@ -15,7 +15,7 @@ from panel.rendering.apache.quoting import line, rewrite_regex
 from panel.rendering.exclusive import Condition, Expression
 from panel.rendering.locations import Place
 from panel.rendering.openlitespeed import answers
-from panel.rendering.openlitespeed.formats import server_name, with_schemes
+from panel.rendering.openlitespeed.formats import in_own_words, server_name
 from panel.rendering.openlitespeed.hosts import upstream_app
 from panel.rendering.openlitespeed.quoting import value
 from panel.rendering.spec import Location, ServerBlock, SiteSpec
@@ -89,7 +89,7 @@ def _answered(spec: SiteSpec, place: Place) -> list[Directive]:
     number = int(place.pointer.split("/")[2])
     words = rewriting.interpolator(place, server_name(spec, number))
     rules = rewriting.rules(place, Condition(Expression("^"), ()), "", words, ",QSD")
-    return with_schemes(rules, spec.blocks[number])
+    return in_own_words(rules, spec.blocks[number])
 
 
 def _proxied(spec: SiteSpec, place: Place) -> list[Directive]:

@@ -16,7 +16,7 @@ from panel.rendering.openlitespeed import answers, methods, ruled, scripts, www
 from panel.rendering.openlitespeed.apps import applications
 from panel.rendering.openlitespeed.cache import cached, module
 from panel.rendering.openlitespeed.context import context, prefixes_suffice, realm_name, suffixes_suffice
-from panel.rendering.openlitespeed.formats import header_line, rules_for, says_raw_uri, server_name, with_schemes
+from panel.rendering.openlitespeed.formats import header_line, in_own_words, rules_for, says_raw_uri, server_name
 from panel.rendering.openlitespeed.hosts import folder, host_name, pool_app, upstream_app
 from panel.rendering.openlitespeed.quoting import path, value
 from panel.rendering.readers import Unreadable
@@ -178,8 +178,9 @@ def _rewrite(spec: SiteSpec, install: InstallSpec, number: int, found: Locations
         rules += _of_place(spec, source, place, condition, found, root, server, refuses=refuses)
     if refuses:
         rules = [*methods.refused(source), *rules, *methods.rules(source, found, chosen, root)]
-    rules = with_schemes(rules, source)
-    rules = [*rules_for(source, rules), *rules]
+        rules += methods.marks(chosen, found)
+    rules = in_own_words(rules, source)
+    rules = [*rules_for(spec, number, rules), *rules]
     if any(RAW_URI in word for rule in rules for word in rule.args) or says_raw_uri(source):
         rules = [*rewriting.RAW_URI_RULES, *rules]
     if not rules:

@@ -48,4 +48,4 @@ def taken_over(blocks: tuple[ServerBlock, ...], number: int) -> list[tuple[int, 
         other = name.removeprefix(_PREFIX) if name.startswith(_PREFIX) else _PREFIX + name
         if other in blocks[number].names and int(host) != number and only_redirects(blocks[int(host)]):
             found.setdefault(int(host), []).append(re.escape(name))
-    return [(n, f"^(?:{'|'.join(names)})(?::|$)") for n, names in found.items()]
+    return [(n, rf"^(?:{'|'.join(names)})\.?(?::|$)") for n, names in found.items()]

@@ -34,7 +34,6 @@ CASES: Mapping[str, Sequence[Otherwise]] = {
     "refusals": (Otherwise("folder without an index file", ("GET /empty/",), 404, "my 404"),),
     "headers": (Otherwise("OpenLiteSpeed sends it with errors", ("GET /missing",), 404),),
     "php": (Otherwise("settings reach only LSAPI", ("GET /info.php",), 200, "/info.php|"),),
-    "guide-hosts": (Otherwise("final dot", ("GET /",), 200, "org"),),
     "guide-wildcards": (
         Otherwise("OpenLiteSpeed takes no notice of a leading www", ("GET /",), 200, "any"),
         Otherwise("OpenLiteSpeed takes no notice of a leading www", ("GET /",), 200, "longer"),

@@ -6,9 +6,8 @@ import re
 from dataclasses import replace
 from urllib.parse import quote, unquote
 
-from panel.rendering import expiry
+from panel.rendering import expiry, handlers
 from panel.rendering.openlitespeed import answers
-from panel.rendering.spec import ErrorPage
 from tests.conformance.explained.case import Case
 from tests.conformance.generator import FILES
 from tests.conformance.wire import Answer
@@ -17,7 +16,7 @@ _OWN = b'<html style="height:100%">'  # its own page, as far as pages are compar
 _METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE")
 _SITES = ("x-one", "x-two", "x-a", "x-b", "x-place")
 _PLAIN = "/!$&'()*+,;=:@~[]|{}^`<>\\"
-_SENT = (200, 206, 304, 416)
+SENT = (200, 206, 304, 416)
 
 
 def altered(answer: Answer, status: int = 0, body: bytes | None = None, **headers: str | None) -> Answer:
@@ -28,7 +27,7 @@ def altered(answer: Answer, status: int = 0, body: bytes | None = None, **header
     return Answer(status or answer.status, kept | more, answer.body if body is None else body)
 
 
-def _error(case: Case, status: int) -> Answer:
+def error(case: Case, status: int) -> Answer:
     """The site's page for the status, else the server's own."""
     body = _OWN
     for page in case.met.block.error_pages if case.met.block else ():
@@ -54,18 +53,18 @@ def methods(case: Case) -> Answer | None:
     if method in ("GET", "HEAD"):
         return None
     if method not in _METHODS:
-        return _error(case, 400)
+        return error(case, 400)
     if location is not None and answers.is_file(location) and case.nginx.status == 200:
-        return None if method in ("POST", "OPTIONS") else _error(case, 501)
+        return None if method in ("POST", "OPTIONS") else error(case, 501)
     if case.nginx.status != 405 or case.get is None:
         return None
     if case.other.status == 405:
-        return headers_of_rules(replace(case, nginx=_error(case, 405)))
-    given = (*_SENT, 403) if case.other.status == 501 else _SENT  # the folder is there, if nothing that it shows
+        return headers_of_rules(replace(case, nginx=error(case, 405)))
+    given = (*SENT, 403) if case.other.status == 501 else SENT  # the folder is there, if nothing that it shows
     given += (301, 302, 308) if _is_folder(case) and case.other.status == 501 else ()  # nor whose its index file is
     if method in ("POST", "OPTIONS") or case.get.status not in given:
         return case.get
-    return altered(_error(case, 501), cache_control=None)
+    return altered(error(case, 501), cache_control=None)
 
 
 def after_a_body(case: Case) -> Answer | None:
@@ -76,27 +75,11 @@ def after_a_body(case: Case) -> Answer | None:
     location = met.location
     added = location.request_headers if location and location.handler == "proxy" else ()
     length = sum(len(f"{header.name}: {header.value}\r\n") for header in added)
-    return _error(case, 400) if added and len(request.body) > length else None
-
-
-def above_final_dots(case: Case) -> Answer | None:
-    """`__` stands for the dots: POST to what they lead to is refused where the folder above has an index file."""
-    path = case.request.target.partition("?")[0]
-    dotted = case.request.method == "POST" and re.search(r"/__?$", path) and case.other.status == 405
-    return headers_of_rules(replace(case, nginx=_error(case, 405))) if dotted else None
-
-
-def line_feed(case: Case) -> Answer | None:
-    """The rules take it for the exact location's path, which is no file's."""
-    block, path = case.met.block, case.met.path
-    exact = {place.pattern: place for place in block.locations if place.match == "="} if block else {}
-    place = exact.get(path[:-1]) if path.endswith("\n") else None
-    status = 403 if place and place.handler == "deny" else 404
-    return _error(case, status) if place and case.other.status == status else None
+    return error(case, 400) if added and len(request.body) > length else None
 
 
 def folder_without_index(case: Case) -> Answer | None:
-    return _error(case, 404) if case.statuses in ((401, 404), (403, 404)) and _is_folder(case) else None
+    return error(case, 404) if case.statuses in ((401, 404), (403, 404)) and _is_folder(case) else None
 
 
 def _is_folder(case: Case) -> bool:
@@ -120,10 +103,8 @@ def own_ranges(case: Case) -> Answer | None:
         return None
     whole = location.return_value.encode() if case.request.method == "HEAD" else case.nginx.body
     first, last = int(found[1]), min(int(found[2] or len(whole)), len(whole) - 1)
-    if case.other.status == 412:
-        return Answer(412)
     if first >= len(whole):
-        return _error(case, 416)
+        return error(case, 416)
     body = b"" if case.request.method == "HEAD" else whole[first : last + 1]
     return altered(case.nginx, 206, body, content_range=f"bytes {first}-{last}/{len(whole)}")
 
@@ -133,7 +114,7 @@ def unsatisfied_range(case: Case) -> Answer | None:
     if case.nginx.status != 416:
         return None
     once = {name: value.partition(", ")[0] for name, value in case.nginx.headers.items()}
-    return _error(replace(case, nginx=Answer(416, once, case.nginx.body)), 416)
+    return error(replace(case, nginx=Answer(416, once, case.nginx.body)), 416)
 
 
 def range_of_nothing(case: Case) -> Answer | None:
@@ -145,13 +126,13 @@ def range_of_nothing(case: Case) -> Answer | None:
 def port_of_the_host(case: Case) -> Answer | None:
     """The redirect goes to the port that the client named, nginx's to the port that it came to."""
     ours, theirs = (answer.headers.get("location", "") for answer in (case.other, case.nginx))
-    encoded = re.sub(r"%3f([^/?]*)/\?\1$", r"/?\1", _encoded(ours))  # the query that was a part of the path, twice
+    where = re.sub(r"%3f([^/?]*)/\?\1$", r"/?\1", encoded(ours))  # the query that was a part of the path, twice
     wanted = re.sub(r"^(http://[^/:]+):\d+", r"\1", theirs)
-    same = encoded.removesuffix("?") == wanted.lower().removesuffix("?")
+    same = where.removesuffix("?") == wanted.lower().removesuffix("?")
     return altered(case.nginx, location=ours) if ours != theirs and same else None
 
 
-def _encoded(url: str) -> str:
+def encoded(url: str) -> str:
     return "".join(char if char < "\x80" else f"%{ord(char):02x}" for char in url).lower()
 
 
@@ -162,37 +143,15 @@ def folders_redirect(case: Case) -> Answer | None:
 def slash_first(case: Case) -> Answer | None:
     path, mark, query = case.request.target.removeprefix(f"http://{case.request.host}").partition("?")
     names = (path, case.met.path, quote(case.met.path, safe=_PLAIN, errors="surrogateescape"))
-    leads = any(_leads_to(case, f"{name}/{mark}{query}") for name in names)
+    leads = any(leads_to(case, f"{name}/{mark}{query}") for name in names)
     if case.nginx.status not in (401, 403, 405) or not leads:
         return None
-    return altered(_error(case, 301), location=case.other.headers["location"], **_own_headers(case))
+    return altered(error(case, 301), location=case.other.headers["location"], **own_headers(case))
 
 
-def _leads_to(case: Case, target: str) -> bool:
-    location = _encoded(case.other.headers.get("location", ""))
+def leads_to(case: Case, target: str) -> bool:
+    location = encoded(case.other.headers.get("location", ""))
     return case.other.status == 301 and re.sub(r"^http://[^/]+/+", "/", location) == re.sub("^/+", "/", target).lower()
-
-
-def final_dots(case: Case) -> Answer | None:
-    """`__` stands for the dots, where they are not said again."""
-    path, mark, query = case.request.target.partition("?")
-
-    def dotted(text: str) -> str:
-        return re.sub(r"/(_{1,2})$", lambda found: "/" + "." * len(found[1]), text)
-
-    leads = any(_leads_to(case, f"{name}/{mark}{query}") for name in (path, dotted(path), dotted(case.met.path)))
-    if dotted(path) == path or not leads:
-        return None
-    return altered(_error(case, 301), location=case.other.headers["location"], **_own_headers(case))
-
-
-def of_no_file(case: Case) -> Answer | None:
-    """A % and letters that are no number; where a rule is about to answer it, also %3F."""
-    missing = case.other.status == 404 and re.search("%25[g-zG-Z]", case.request.target)
-    refused = case.other.status in (403, 404) and "%3F" in case.request.target
-    pages = case.met.block.error_pages if case.met.block else ()
-    own = _own_headers(case) if any(case.other.status in page.codes for page in pages) else {}
-    return altered(_error(case, case.other.status), **own) if missing or refused else None
 
 
 def missing_script(case: Case) -> Answer | None:
@@ -200,7 +159,7 @@ def missing_script(case: Case) -> Answer | None:
     of_php = location is not None and location.handler == "php"
     if pair == (404, 404) and case.other.body == b"File not found.\n":  # php-fpm's own
         return case.other
-    return _error(case, pair[1]) if of_php and pair in ((401, 404), (403, 404), (404, 403)) else None
+    return error(case, pair[1]) if of_php and pair in ((401, 404), (403, 404), (404, 403)) else None
 
 
 def public(case: Case) -> Answer | None:
@@ -237,12 +196,17 @@ def realm(case: Case) -> Answer | None:
 def always(case: Case) -> Answer | None:
     if case.nginx.status < 400:
         return None
-    return altered(case.nginx, **_own_headers(case))
+    return altered(case.nginx, **own_headers(case))
 
 
-def _own_headers(case: Case) -> dict[str, str]:
+def own_headers(case: Case) -> dict[str, str]:
     """Those of the site that it sends."""
     return {name.replace("-", "_"): case.other.headers[name] for name in _SITES if name in case.other.headers}
+
+
+def site_headers(case: Case) -> dict[str, str | None]:
+    """Those of another location: what it sends of the site's, and none of nginx's."""
+    return {**dict.fromkeys(name.replace("-", "_") for name in _SITES), **own_headers(case)}
 
 
 def headers_of_rules(case: Case) -> Answer | None:
@@ -264,21 +228,21 @@ def own_text(case: Case) -> Answer | None:
     """The site's page is answered with the headers of its own location."""
     if case.nginx.status < 400:
         return None
-    error = _error(case, case.nginx.status)
-    is_page = case.request.method == "HEAD" or (case.other.body and error.body == case.other.body)
-    return altered(error, **_own_headers(case)) if is_page else error
+    refusal = error(case, case.nginx.status)
+    is_page = case.request.method == "HEAD" or (case.other.body and refusal.body == case.other.body)
+    return altered(refusal, **site_headers(case)) if is_page else refusal
 
 
 def own_refusals(case: Case) -> Answer | None:
     """With the location's own headers, which nginx's page has not."""
     if case.nginx.status not in (401, 403):
         return None
-    kept, error = case.nginx.headers, _error(case, case.nginx.status)
+    kept, refusal = case.nginx.headers, error(case, case.nginx.status)
     places = [place for place in (case.met.location, *case.met.leads) if place]
     names = {header.name.lower() for place in places for header in place.headers}
     own = {name: value for name, value in case.other.headers.items() if name in names}
     own |= {"www-authenticate": kept["www-authenticate"]} if "www-authenticate" in kept else {}
-    return Answer(error.status, error.headers | own, error.body)
+    return Answer(refusal.status, refusal.headers | own, refusal.body)
 
 
 def runs_a_script(case: Case) -> Answer | None:
@@ -297,29 +261,17 @@ def refuses_scripts(case: Case) -> Answer | None:
     """By a rule of the virtual host, which has no headers."""
     if not re.search(r"\.php(/|$)", case.met.path):
         return None
-    return headers_of_rules(replace(case, nginx=_error(case, 403)))
-
-
-def page_itself(case: Case) -> Answer | None:
-    """An error page's path is let pass, whatever follows the %00 that ends it."""
-    path, ended, _ = case.request.target.partition("%00")
-    pages = case.met.block.error_pages if case.met.block else [ErrorPage((), "/404.html"), ErrorPage((), "/50x.html")]
-    is_page = any(path.endswith(page.uri) for page in pages)
-    return (
-        case.other
-        if ended and is_page and case.nginx.status == 400 and case.other.status in (200, 206, 405, 501)
-        else None
-    )
+    return headers_of_rules(replace(case, nginx=error(case, 403)))
 
 
 def index_here(case: Case) -> Answer | None:
     """An index file of the folder, whoever it belongs to."""
-    if not _is_folder(case) or case.other.status not in _SENT:
+    if not _is_folder(case) or case.other.status not in SENT:
         return None
     names = ("index.php", "index.html", "b.txt")
     body, head = case.other.body, case.request.method == "HEAD"
     is_one = any(body in FILES[name].encode() for name in FILES if name.rpartition("/")[2] in names) if body else True
-    is_one |= case.statuses == (416, 416)
+    is_one |= case.other.status == 416 and case.asks("Range")
     return case.other if head or is_one or b" file=index.php " in body else None
 
 
@@ -331,11 +283,13 @@ def open_fallback(case: Case) -> Answer | None:
         return None
     if any(place and place.handler == "return" and place.return_code == case.other.status for place in case.met.leads):
         return case.other
+    if any(place and handlers.asks_access(place) for place in case.met.leads) and case.other.status in (401, 403):
+        return altered(error(case, case.other.status), **site_headers(case))
     if path not in FILES:
         return None
     if case.other.status in (405, 501) and case.request.method not in ("GET", "HEAD"):
-        return altered(_error(case, case.other.status), **_own_headers(case))
-    if case.other.status not in _SENT:
+        return altered(error(case, case.other.status), **own_headers(case))
+    if case.other.status not in SENT:
         return None
     text, body, method = FILES[path].encode(), case.other.body, case.request.method
     own = body in text if case.other.status == 206 else body == text
@@ -346,17 +300,7 @@ def open_fallback(case: Case) -> Answer | None:
 def status_first(case: Case) -> Answer | None:
     location = case.met.location
     last = location.try_files[-1] if location and location.try_files else ""
-    return _error(case, int(last[1:])) if case.nginx.status in (401, 403) and last == f"={case.other.status}" else None
-
-
-def path_as_it_came(case: Case) -> Answer | None:
-    ours, theirs = (answer.headers.get("location", "") for answer in (case.other, case.nginx))
-    path = (
-        case.met.path.encode(errors="surrogateescape").decode("latin-1").partition("\n")[0]
-    )  # nginx's header ends there
-    before, found, after = theirs.rpartition(path) if path else ("", "", theirs)
-    as_it_came = before + (case.request.target.partition("?")[0] if found else "") + after
-    return altered(case.nginx, location=ours) if ours and _encoded(as_it_came) == _encoded(ours) else None
+    return error(case, int(last[1:])) if case.nginx.status in (401, 403) and last == f"={case.other.status}" else None
 
 
 def serves_files(case: Case) -> Answer | None:
@@ -393,4 +337,5 @@ def circle(case: Case) -> Answer | None:
 
 
 def unsendable(case: Case) -> Answer | None:
-    return _error(case, 400) if re.search(r"[\x00-\x20\x7f%?#]", case.met.path) else None
+    refused = case.other.status == 400 and re.search(r"[\x00-\x20\x7f%?#]", case.met.path)
+    return error(case, 400) if refused else None

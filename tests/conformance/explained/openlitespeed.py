@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from tests.conformance.differing import difference, server_page
-from tests.conformance.explained import making, upstreams
+from tests.conformance.explained import making, paths, upstreams
 from tests.conformance.explained.case import Case
 from tests.conformance.explained.twins import TAKEN, Twin
 from tests.conformance.wire import Answer
@@ -96,7 +96,7 @@ ROWS = (
     Departs(
         "%00 after a page",
         "An error page's own path with %00 after it is answered with the page; nginx refuses it with 400.",
-        making.page_itself,
+        paths.page_itself,
     ),
     Departs(
         "methods of files",
@@ -122,15 +122,21 @@ ROWS = (
         "416 has no Content-Range; nginx before 1.23 sends the site's headers twice with it.",
         making.unsatisfied_range,
     ),
-    Departs("folder", "", making.final_dots),
-    Departs("folder above", "", making.above_final_dots),
+    Departs("folder", "", paths.final_dots),
     Departs(
         "line feed after an exact path",
-        "A path that is an exact location's and %0A is taken by no other location: it is looked for as a file, or "
-        "refused where that location refuses.",
-        making.line_feed,
+        "A path that is an exact location's and %0A is taken by no other location: that one refuses it, or answers it "
+        "by its status, or it is looked for as a file.",
+        paths.line_feed,
     ),
-    Departs("no file", "", making.of_no_file),
+    Departs(
+        "no file",
+        "Where a context by expression has files, a path with %3F leads to none and is answered with 404, also where "
+        "nginx would ask who may come in; so is one with %25 and letters that are no number where a rule looks for it.",
+        paths.of_no_file,
+    ),
+    Departs("redirect to itself", "", paths.redirect_to_itself, "OpenLiteSpeed sends no redirect to the very"),
+    Departs("path in a query", "", paths.path_in_query, "OpenLiteSpeed's $uri in a fallback's query"),
     Departs(
         "missing script",
         "Whether a script is there is asked before who may come in, so that it is 404 where nginx answers 401 or 403; "
@@ -144,7 +150,7 @@ ROWS = (
         "OpenLiteSpeed redirects to a folder's final / before it asks",
     ),
     Departs("status before access", "", making.status_first, "OpenLiteSpeed looks for the files before"),
-    Departs("path of a redirect", "", making.path_as_it_came, "OpenLiteSpeed's $uri is the path"),
+    Departs("path of a redirect", "", paths.path_as_it_came, "OpenLiteSpeed's $uri is the path"),
     Departs("fallback before access", "", making.open_fallback, "OpenLiteSpeed chooses the fallback before"),
     Departs(
         "folder without an index file",
@@ -181,7 +187,7 @@ ROWS = (
     Departs(
         "paths that are made anew",
         "Where an upstream is asked by another path, quotation marks and letters above ASCII are encoded in it, and a "
-        "backslash is not; nginx does the reverse.",
+        "backslash is not; nginx does the reverse. %3F is encoded twice.",
         upstreams.made_anew,
     ),
     Departs("headers that are not added", "", upstreams.unasked, "OpenLiteSpeed adds no headers to what is asked"),

@@ -24,8 +24,10 @@ class Taken:
 
 
 def _without_dot(request: Request) -> Request:
-    name, colon, port = (request.host or "").partition(":")
-    return replace(request, host=f"unknown.invalid{colon}{port}") if name.endswith(".") else request
+    if request.host is None:
+        return request
+    name, colon, port = request.host.partition(":")
+    return replace(request, host=f"{name.removesuffix('.')}{colon}{port}")
 
 
 def _path(change: Callable[[str], str]) -> Callable[[Request], Request]:
@@ -55,9 +57,10 @@ TAKEN = (
     ),
     Taken(
         "final dot",
-        "A Host that ends in a dot is a name of its own, which the default server answers; nginx takes no notice of "
-        "the dot.",
+        "The dot that may end a Host is passed on to applications, and stands in redirects to folders; nginx takes it "
+        "off.",
         _without_dot,
+        sometimes=True,
     ),
     Taken(
         "fragment",
@@ -71,17 +74,16 @@ TAKEN = (
         _path(_final_dots),
     ),
     Taken(
-        "encoded line feed",
-        "In a path that ends in %0A, $ in a location's expression matches at the very end only; on nginx also before "
-        "the final line feed.",
-        _path(lambda path: f"{path}%0A" if path.endswith("%0A") else path),  # before two of them nginx's does not match
+        "? in a path",
+        "Where a fallback or a rewrite answers a path that holds %3F, what follows is its query, or it is refused with "
+        "400 or 403; nginx takes it for a part of the path.",
+        lambda request: replace(request, target=request.target.replace("%3F", "?", 1)),
         sometimes=True,
     ),
     Taken(
-        "? in a path",
-        "Where a fallback or a rewrite answers a path that holds %3F, what follows is its query, or it is refused with "
-        "403 or 404; nginx takes it for a part of the path.",
-        lambda request: replace(request, target=request.target.replace("%3F", "?", 1)),
+        "? in a name",
+        "A file with a ? in its name is not found, so that a fallback answers.",
+        lambda request: replace(request, target=request.target.replace("%3F", "%3F%3F", 1)),  # no file has two
         sometimes=True,
     ),
 )
@@ -103,13 +105,14 @@ class Twin:
 
 def twins(request: Request) -> list[Twin]:
     """The request that OpenLiteSpeed takes this for; those before a habit too that holds of some paths."""
-    names: list[str] = []
-    found: list[Twin] = []
+    found = [Twin(request, ())]
     for item in TAKEN:
-        other = item.as_(request)
-        if item.sometimes and other != request:
-            found.append(Twin(request, tuple(names)))
-        if other != request:
-            names.append(item.name)
-            request = other
-    return [*found, Twin(request, tuple(names))]
+        changed = [(twin, Twin(item.as_(twin.request), (*twin.names, item.name))) for twin in found]
+        found = [each for twin, other in changed for each in _of(item, twin, other)]
+    return found
+
+
+def _of(item: Taken, twin: Twin, other: Twin) -> list[Twin]:
+    if other.request == twin.request:
+        return [twin]
+    return [twin, other] if item.sometimes else [other]

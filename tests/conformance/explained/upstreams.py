@@ -29,7 +29,10 @@ def made_anew(case: Case) -> Answer | None:
         return None
     ours, theirs = (answer.body.split(b" ", 2) for answer in (case.other, case.nginx))
     same = len(ours) == len(theirs) == 3 and ours[1].count(b"?") == theirs[1].count(b"?")
-    if not same or _plain(ours[1]) not in (_plain(theirs[1]), re.sub(b"/(_{1,2})$", _dots, _plain(theirs[1]))):
+    if not same:
+        return None
+    path = _plain(re.sub(b"%253F", b"%3F", ours[1]) if b"%3F" in theirs[1] else ours[1])
+    if path not in (_plain(theirs[1]), re.sub(b"/(_{1,2})$", _dots, _plain(theirs[1]))):
         return None
     return altered(case.nginx, body=b" ".join((theirs[0], ours[1], theirs[2])))
 
@@ -54,9 +57,9 @@ def letters(case: Case) -> Answer | None:
 
 
 def kept(case: Case) -> Answer | None:
-    """An answer that it has kept, or one made anew where nginx had one."""
+    """An answer that it has kept, also for a path with an empty query, or one made anew where nginx had one."""
     ours, theirs = (
-        re.sub(rb" own=(client|-)?(?= |$)|(?<= )http://[^/ ]+", b"", _untold(answer.body))
+        re.sub(rb" own=(client|-)?(?= |$)|(?<= )http://[^/ ]+|\?(?= )", b"", _untold(answer.body))
         for answer in (case.other, case.nginx)
     )
     return altered(case.nginx, body=case.other.body) if ours == theirs else None
