@@ -11,7 +11,7 @@ use crate::relations;
 use hashbrown::HashMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Loads `file`; `globals` is the argument of `-g`. Files read are left in `files` even on failure.
 pub fn load(
@@ -290,6 +290,7 @@ fn finish_server(mut node: ServerNode, outer: &SrvConf, top: &Arc<LocConf>) -> R
     let server = Server {
         name: node.first_name.unwrap_or_default(),
         names: names.clone(),
+        referers: OnceLock::new(),
         conf: node.conf,
         root,
         zone: None,

@@ -64,23 +64,6 @@ impl ServerName {
         }
         Ok(ServerName::Exact(checked(&lower)?))
     }
-
-    /// Whether both are the same entry of a table of names. Expressions are no entries.
-    pub fn conflicts(&self, other: &ServerName) -> bool {
-        let exact = |name: &ServerName| match name {
-            ServerName::Exact(n) => Some(n.clone()),
-            ServerName::Below {
-                suffix,
-                and_itself: true,
-            } => Some(suffix.clone()),
-            _ => None,
-        };
-        match (self, other) {
-            (ServerName::Below { suffix: a, .. }, ServerName::Below { suffix: b, .. }) => a == b,
-            (ServerName::Trailing(a), ServerName::Trailing(b)) => a == b,
-            _ => exact(self).is_some() && exact(self) == exact(other),
-        }
-    }
 }
 
 impl std::fmt::Display for ServerName {
@@ -97,13 +80,95 @@ impl std::fmt::Display for ServerName {
     }
 }
 
+/// Names and what each stands for; those with wildcards are found by the part that is fixed. Expressions are no entries.
+#[derive(Clone, Debug)]
+pub struct NameTable<T> {
+    exact: HashMap<Box<str>, T>,
+    below: HashMap<Box<str>, T>,
+    trailing: HashMap<Box<str>, T>,
+}
+
+/// How closely an entry matches, the greater the better: its kind, and the length of its fixed part.
+pub type Closeness = (u8, usize);
+
+impl<T> Default for NameTable<T> {
+    fn default() -> Self {
+        NameTable {
+            exact: HashMap::new(),
+            below: HashMap::new(),
+            trailing: HashMap::new(),
+        }
+    }
+}
+
+impl<T: Clone> NameTable<T> {
+    /// `false` when an entry has the name already (it keeps it).
+    pub fn add(&mut self, name: &ServerName, value: &T) -> bool {
+        let insert = |map: &mut HashMap<Box<str>, T>, key: &str| {
+            if map.contains_key(key) {
+                return false;
+            }
+            map.insert(key.into(), value.clone());
+            true
+        };
+        match name {
+            ServerName::Exact(n) => insert(&mut self.exact, n),
+            ServerName::Below { suffix, and_itself } => {
+                let fresh = insert(&mut self.below, suffix);
+                fresh && (!and_itself || insert(&mut self.exact, suffix))
+            }
+            ServerName::Trailing(stem) => insert(&mut self.trailing, stem),
+            ServerName::Regex(_) => true,
+        }
+    }
+
+    /// Whether `add` would find the name taken.
+    pub fn holds(&self, name: &ServerName) -> bool {
+        match name {
+            ServerName::Exact(n) => self.exact.contains_key(n),
+            ServerName::Below { suffix, and_itself } => {
+                self.below.contains_key(suffix) || *and_itself && self.exact.contains_key(suffix)
+            }
+            ServerName::Trailing(stem) => self.trailing.contains_key(stem),
+            ServerName::Regex(_) => false,
+        }
+    }
+
+    /// The closest entry: the very name, else the longest leading wildcard, else the longest trailing one.
+    /// `host` is lower case.
+    pub fn find(&self, host: &str) -> Option<(Closeness, &T)> {
+        if let Some(value) = self.exact.get(host) {
+            return Some(((2, host.len()), value));
+        }
+        if !self.below.is_empty() {
+            let mut suffixes = host.match_indices('.').map(|(i, _)| &host[i + 1..]);
+            let found = suffixes.find_map(|s| Some(((1, s.len()), self.below.get(s)?)));
+            if found.is_some() {
+                return found;
+            }
+        }
+        if self.trailing.is_empty() {
+            return None;
+        }
+        let mut stems = host.rmatch_indices('.').map(|(i, _)| &host[..i]);
+        stems.find_map(|s| Some(((0, s.len()), self.trailing.get(s)?)))
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.exact.is_empty() && self.below.is_empty() && self.trailing.is_empty()
+    }
+
+    fn values(&self) -> impl Iterator<Item = &T> {
+        let wild = self.below.values().chain(self.trailing.values());
+        self.exact.values().chain(wild)
+    }
+}
+
 /// The servers of one address.
 #[derive(Clone, Debug)]
 pub struct VirtualHosts {
     pub default: Arc<Server>,
-    exact: HashMap<Box<str>, Arc<Server>>,
-    below: HashMap<Box<str>, Arc<Server>>,
-    trailing: HashMap<Box<str>, Arc<Server>>,
+    names: NameTable<Arc<Server>>,
     regexes: Vec<(Pattern, Arc<Server>)>,
 }
 
@@ -119,34 +184,17 @@ impl VirtualHosts {
     pub fn new(default: Arc<Server>) -> Self {
         VirtualHosts {
             default,
-            exact: HashMap::new(),
-            below: HashMap::new(),
-            trailing: HashMap::new(),
+            names: NameTable::default(),
             regexes: Vec::new(),
         }
     }
 
     /// Adds a name; `false` when another server of this address has it already (it keeps it).
     pub fn add(&mut self, name: &ServerName, server: &Arc<Server>) -> bool {
-        let insert = |map: &mut HashMap<Box<str>, Arc<Server>>, key: &str| {
-            if map.contains_key(key) {
-                return false;
-            }
-            map.insert(key.into(), server.clone());
-            true
-        };
-        match name {
-            ServerName::Exact(n) => insert(&mut self.exact, n),
-            ServerName::Below { suffix, and_itself } => {
-                let fresh = insert(&mut self.below, suffix);
-                fresh && (!and_itself || insert(&mut self.exact, suffix))
-            }
-            ServerName::Trailing(stem) => insert(&mut self.trailing, stem),
-            ServerName::Regex(p) => {
-                self.regexes.push((p.clone(), server.clone()));
-                true
-            }
+        if let ServerName::Regex(p) = name {
+            self.regexes.push((p.clone(), server.clone()));
         }
+        self.names.add(name, server)
     }
 
     /// `host` is lower case, without port and without a trailing dot.
@@ -156,20 +204,8 @@ impl VirtualHosts {
             matched: None,
             named: true,
         };
-        if let Some(server) = self.exact.get(host) {
+        if let Some((_, server)) = self.names.find(host) {
             return plain(server);
-        }
-        if !self.below.is_empty() {
-            let suffixes = host.match_indices('.').map(|(i, _)| &host[i + 1..]);
-            if let Some(server) = suffixes.filter_map(|s| self.below.get(s)).next() {
-                return plain(server);
-            }
-        }
-        if !self.trailing.is_empty() {
-            let stems = host.rmatch_indices('.').map(|(i, _)| &host[..i]);
-            if let Some(server) = stems.filter_map(|s| self.trailing.get(s)).next() {
-                return plain(server);
-            }
         }
         for (pattern, server) in &self.regexes {
             if host.is_empty() {
@@ -196,12 +232,7 @@ impl VirtualHosts {
     /// All servers, each once.
     pub fn servers(&self) -> Vec<&Arc<Server>> {
         let mut all: Vec<&Arc<Server>> = vec![&self.default];
-        all.extend(
-            self.exact
-                .values()
-                .chain(self.below.values())
-                .chain(self.trailing.values()),
-        );
+        all.extend(self.names.values());
         all.extend(self.regexes.iter().map(|(_, s)| s));
         all.sort_by_key(|s| Arc::as_ptr(s));
         all.dedup_by_key(|s| Arc::as_ptr(s));

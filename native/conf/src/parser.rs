@@ -2,6 +2,7 @@
 
 use crate::error::{ConfError, Place, Result, COMMAND_LINE};
 use crate::lexer::{LexError, Lexer, Token};
+use crate::table;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -135,30 +136,35 @@ impl Reader<'_> {
             file,
             include_depth: depth,
         };
-        self.block(&mut cursor, false)
+        self.block(&mut cursor, None)
     }
 
-    /// Reads directives up to the closing brace (`nested`) or the end of the file.
-    fn block(&mut self, cursor: &mut Cursor<'_>, nested: bool) -> Result<Vec<Directive>> {
+    /// Reads directives up to the closing brace of the block called `around` or the end of the file.
+    fn block(&mut self, cursor: &mut Cursor<'_>, around: Option<&str>) -> Result<Vec<Directive>> {
         let mut out = Vec::new();
         loop {
             match cursor.token(false)? {
-                Token::End if nested => {
+                Token::End if around.is_some() => {
                     return cursor.fail(cursor.cut(false));
                 }
-                Token::Close if !nested => return cursor.fail("unexpected \"}\""),
+                Token::Close if around.is_none() => return cursor.fail("unexpected \"}\""),
                 Token::End | Token::Close => return Ok(out),
                 Token::Semicolon => return cursor.fail("unexpected \";\""),
                 Token::Open => return cursor.fail("unexpected \"{\""),
                 Token::Word { text, .. } => {
-                    let directive = self.directive(cursor, text)?;
+                    let directive = self.directive(cursor, text, around)?;
                     self.add(cursor, directive, &mut out)?;
                 }
             }
         }
     }
 
-    fn directive(&mut self, cursor: &mut Cursor<'_>, name: String) -> Result<Directive> {
+    fn directive(
+        &mut self,
+        cursor: &mut Cursor<'_>,
+        name: String,
+        around: Option<&str>,
+    ) -> Result<Directive> {
         let mut words = vec![name];
         loop {
             match cursor.token(true)? {
@@ -175,7 +181,10 @@ impl Reader<'_> {
                 }
                 Token::Open => {
                     let place = cursor.place();
-                    let block = Some(self.block(cursor, true)?);
+                    if let Some(message) = table::wrong_opening(&words[0], around) {
+                        return Err(ConfError::at(message, &place));
+                    }
+                    let block = Some(self.block(cursor, Some(&words[0]))?);
                     return Ok(Directive {
                         words,
                         place,
@@ -322,7 +331,7 @@ mod tests {
     #[test]
     fn errors_are_worded_as_nginx_words_them() {
         assert_eq!(
-            error("a {\n"),
+            error("http {\n"),
             "unexpected end of file, expecting \"}\" in x.conf:2"
         );
         assert_eq!(

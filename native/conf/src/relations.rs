@@ -3,7 +3,7 @@
 use crate::error::{ConfError, Place, Result};
 use crate::model::{charset_route, CharsetMap, CharsetName, LocConf, Location, Referers, Server};
 use crate::model::{SrvConf, UpConf};
-use crate::names::ServerName;
+use crate::names::{NameTable, ServerName};
 use crate::template::Template;
 use std::sync::Arc;
 
@@ -101,13 +101,13 @@ fn referers(own: &Referers, server: &Server) -> Option<String> {
         true => &server.names[..],
         false => &[],
     };
-    let mut listed = own.names.iter().map(|(name, _)| name);
-    let again = |name: &&ServerName| listed.clone().any(|known| known.conflicts(name));
-    if let Some(name) = names.iter().find(again) {
+    let mut before = NameTable::default();
+    let is_taken = |name: &&ServerName| own.names.holds(name) || !before.add(name, &());
+    if let Some(name) = names.iter().find(is_taken) {
         return Some(format!("conflicting parameter \"{name}\""));
     }
     let is_entry = |name: &ServerName| !matches!(name, ServerName::Regex(_));
-    let empty = listed.next().is_none() && !names.iter().any(is_entry);
+    let empty = own.names.is_empty() && !names.iter().any(is_entry);
     (empty && (own.none || own.blocked)).then(|| {
         "the \"none\" or \"blocked\" referers are specified in the \"valid_referers\" directive \
          without any valid referer"

@@ -138,6 +138,20 @@ fn index() -> &'static HashMap<&'static str, Vec<&'static Spec>> {
     })
 }
 
+/// Blocks of values, not of directives.
+const VALUES: [&str; 5] = ["types", "map", "geo", "split_clients", "charset_map"];
+
+/// What is wrong with a `{` behind a word, found while the text is read: an expression with a brace, say, that is not
+/// quoted. Once the braces do not match, only the end of the file would be to blame. `around` is the enclosing block.
+pub fn wrong_opening(name: &str, around: Option<&str>) -> Option<String> {
+    match index().get(name) {
+        Some(specs) if specs.iter().any(|s| s.block) => None,
+        Some(_) => Some(format!("directive \"{name}\" is not terminated by \";\"")),
+        None if around.is_some_and(|a| VALUES.contains(&a)) => None,
+        None => Some(format!("unknown directive \"{name}\"")),
+    }
+}
+
 /// Checks a directive against the table and applies it.
 pub fn apply(b: &mut Builder, d: &Directive) -> Result<()> {
     let fail = |message: String| Err(ConfError::at(message, &d.place));

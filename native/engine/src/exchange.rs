@@ -2,6 +2,7 @@
 
 use crate::body::{Body, BodyError, NoBody, RequestBody};
 use crate::conn::Conn;
+use crate::upstream::answer::split_charset;
 use crate::upstream::Attempt;
 use crate::uri::ParsedUri;
 use crate::worker::Worker;
@@ -10,6 +11,7 @@ use gallop_conf::model::{ErrorLog, Level, Location, Server};
 use gallop_conf::pattern::{Groups, Pattern};
 use gallop_conf::vars::VarId;
 use gallop_http::message::{Head, Version};
+use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::fs::File;
 use std::future::poll_fn;
@@ -78,6 +80,8 @@ pub struct Response {
     pub content_length: Option<u64>,
     pub content_type: Option<Vec<u8>>,
     pub charset: Option<Vec<u8>>,
+    /// An upstream's `Content-Type` as it came, if it names a charset.
+    pub typed: Option<Vec<u8>>,
     /// What `X-Accel-Charset` wants.
     pub override_charset: Option<Vec<u8>>,
     /// Seconds since 1970.
@@ -117,6 +121,20 @@ pub struct Upgrade {
 }
 
 impl Response {
+    /// `Content-Type`, as it goes out.
+    pub fn media_type(&self) -> Option<Cow<'_, [u8]>> {
+        let kind = self.content_type.as_deref().filter(|k| !k.is_empty())?;
+        let Some(charset) = self.charset.as_deref() else {
+            return Some(Cow::Borrowed(kind));
+        };
+        let typed = self.typed.as_deref();
+        let came = typed.filter(|t| split_charset(t) == (kind, Some(charset)));
+        Some(match came {
+            Some(came) => Cow::Borrowed(came),
+            None => Cow::Owned([kind, b"; charset=", charset].concat()),
+        })
+    }
+
     pub fn header(&self, name: &str) -> Option<&[u8]> {
         let named = |h: &&(Vec<u8>, Vec<u8>)| h.0.eq_ignore_ascii_case(name.as_bytes());
         self.headers.iter().find(named).map(|(_, v)| v.as_slice())

@@ -576,12 +576,6 @@ fn to_slash(ex: &mut Exchange) -> Flow {
 }
 
 async fn after_rewrite(ex: &mut Exchange) -> Flow {
-    if let Some((methods, location)) = &ex.loc.limit_except {
-        let allowed = methods.iter().any(|m| m.as_bytes() == ex.head.method());
-        if !allowed {
-            ex.loc = location.clone();
-        }
-    }
     update_location(ex);
     let location = ex.loc.clone();
     realip::apply(ex, &location);
@@ -608,10 +602,17 @@ async fn after_rewrite(ex: &mut Exchange) -> Flow {
     content(ex).await
 }
 
-/// What follows from the location's settings for the connection.
+/// What follows from a location that was chosen: what holds for the method, and what its settings mean for the
+/// connection.
 fn update_location(ex: &mut Exchange) {
+    // Before any rewrite rule, none of which is for a method that `limit_except` is about.
+    if let Some((methods, limited)) = &ex.loc.limit_except {
+        if !methods.iter().any(|m| m.as_bytes() == ex.head.method()) {
+            ex.loc = limited.clone();
+        }
+    }
     let conf = &ex.loc.conf;
-    let timeout = conf.keepalive_timeout.map_or(75_000, |t| t.0);
+    let timeout = conf.keepalive_timeout.unwrap_or(75_000);
     let requests = conf.keepalive_requests.unwrap_or(1000);
     let time = conf.keepalive_time.unwrap_or(3_600_000);
     if timeout == 0

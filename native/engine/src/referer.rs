@@ -2,7 +2,7 @@
 
 use crate::exchange::Exchange;
 use gallop_conf::model::Referers;
-use gallop_conf::names::ServerName;
+use gallop_conf::names::{NameTable, ServerName};
 
 /// Longer host names are no host names.
 const MAX_HOST: usize = 256;
@@ -12,18 +12,35 @@ pub fn is_invalid(ex: &Exchange) -> bool {
     let Some(rules) = &ex.loc.conf.valid_referers else {
         return false;
     };
-    let own = ex.server.names.as_slice();
-    let names = if rules.server_names { own } else { &[] };
+    let names = match rules.server_names {
+        true => &ex.server.names[..],
+        false => &[],
+    };
     if rules.names.is_empty() && rules.patterns.is_empty() && names.is_empty() {
         return false;
     }
     match ex.head.get("referer") {
         None => !rules.none,
-        Some(field) => !is_valid(rules, names, field),
+        Some(field) => {
+            let none = NameTable::default();
+            let own = match rules.server_names {
+                true => ex.server.referers.get_or_init(|| table(names)),
+                false => &none,
+            };
+            !is_valid(rules, names, own, field)
+        }
     }
 }
 
-fn is_valid(rules: &Referers, own: &[ServerName], field: &[u8]) -> bool {
+fn table(names: &[ServerName]) -> NameTable<()> {
+    let mut table = NameTable::default();
+    for name in names {
+        table.add(name, &());
+    }
+    table
+}
+
+fn is_valid(rules: &Referers, names: &[ServerName], own: &NameTable<()>, field: &[u8]) -> bool {
     let Some(rest) = after_scheme(field) else {
         return rules.blocked;
     };
@@ -38,7 +55,7 @@ fn is_valid(rules: &Referers, own: &[ServerName], field: &[u8]) -> bool {
     if let Some(start) = listed(rules, own, &host) {
         return start.is_none_or(|start| path.starts_with(start.as_bytes()));
     }
-    let by_pattern = own.iter().any(|n| match n {
+    let by_pattern = names.iter().any(|n| match n {
         ServerName::Regex(p) => p.is_match(&host),
         _ => false,
     });
@@ -58,35 +75,14 @@ fn after_scheme(field: &[u8]) -> Option<&[u8]> {
     })
 }
 
-/// How closely a name matches a host: nothing at all, else the greater the better.
-fn rank(name: &ServerName, host: &[u8]) -> Option<(u8, usize)> {
-    match name {
-        ServerName::Exact(n) => (n.as_bytes() == host && !host.is_empty()).then_some((2, 0)),
-        ServerName::Below { suffix, and_itself } => {
-            let rest = host.strip_suffix(suffix.as_bytes())?;
-            if rest.is_empty() {
-                return and_itself.then_some((2, 0));
-            }
-            (rest.ends_with(b".") && rest.len() > 1).then_some((1, suffix.len()))
-        }
-        ServerName::Trailing(stem) => {
-            let rest = host.strip_prefix(stem.as_bytes())?;
-            (rest.starts_with(b".") && rest.len() > 1).then_some((0, stem.len()))
-        }
-        ServerName::Regex(_) => None,
+/// The closest name for a host, with the start of the path it asks for.
+fn listed<'a>(rules: &'a Referers, own: &NameTable<()>, host: &[u8]) -> Option<Option<&'a str>> {
+    let host = std::str::from_utf8(host).ok().filter(|h| !h.is_empty())?;
+    let listed = rules.names.find(host);
+    match own.find(host) {
+        Some((close, _)) if listed.is_none_or(|(other, _)| close > other) => Some(None),
+        _ => listed.map(|(_, path)| path.as_deref()),
     }
-}
-
-/// The best name for a host, with the start of the path it asks for.
-fn listed<'a>(rules: &'a Referers, own: &[ServerName], host: &[u8]) -> Option<Option<&'a str>> {
-    let declared = rules.names.iter().map(|(n, path)| (n, path.as_deref()));
-    let own = own.iter().map(|n| (n, None));
-    let ranked = declared
-        .chain(own)
-        .filter_map(|(n, path)| Some((rank(n, host)?, path)));
-    ranked
-        .reduce(|best, next| if next.0 > best.0 { next } else { best })
-        .map(|(_, path)| path)
 }
 
 #[cfg(test)]
@@ -102,13 +98,11 @@ mod tests {
         };
         let mut vars = VarTable::default();
         let mut parse = |name: &str| ServerName::parse(name, &mut vars, &place).expect("a name");
-        Referers {
-            names: names
-                .iter()
-                .map(|(n, p)| (parse(n), p.map(str::to_string)))
-                .collect(),
-            ..Referers::default()
+        let mut rules = Referers::default();
+        for (name, path) in names {
+            assert!(rules.names.add(&parse(name), &path.map(str::to_string)));
         }
+        rules
     }
 
     #[test]
@@ -118,7 +112,7 @@ mod tests {
             ("www.example.org", Some("/uri")),
             ("site.*", None),
         ]);
-        let valid = |field: &str| is_valid(&rules, &[], field.as_bytes());
+        let valid = |field: &str| is_valid(&rules, &[], &NameTable::default(), field.as_bytes());
         assert!(valid("http://a.example.org/"));
         assert!(valid("HTTPS://A.EXAMPLE.ORG:8080/x"));
         assert!(valid("http://www.example.org:80/uri/x"));

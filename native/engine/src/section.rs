@@ -111,14 +111,8 @@ impl Coding {
 
     fn entity(self, ex: &Exchange, out: &mut Vec<u8>) {
         let r = &ex.response;
-        if let Some(kind) = r.content_type.as_ref().filter(|kind| !kind.is_empty()) {
-            match &r.charset {
-                Some(charset) => {
-                    let kind = [kind, &b"; charset="[..], charset].concat();
-                    self.field(out, b"content-type", &kind);
-                }
-                None => self.field(out, b"content-type", kind),
-            }
+        if let Some(media_type) = r.media_type() {
+            self.field(out, b"content-type", &media_type);
         }
         if let Some(length) = r.content_length.filter(|_| r.status != 204) {
             self.field(out, b"content-length", length.to_string().as_bytes());

@@ -179,7 +179,7 @@ pub async fn serve<T: Transport>(idle: Rc<Idle>, conn: Rc<Conn>, io: T, early: V
     });
     let times = Times {
         header: server.conf.client_header_timeout.unwrap_or(60_000),
-        idle: server.root.conf.keepalive_timeout.map_or(75_000, |t| t.0),
+        idle: server.root.conf.keepalive_timeout.unwrap_or(75_000),
         send: server.root.conf.send_timeout.unwrap_or(60_000),
         deadline: deadline(),
         since: Cell::new((Waiting::Request, now_ms())),

@@ -70,6 +70,37 @@ fn a_pid_file_that_cannot_be_written_is_found_by_the_test() {
 }
 
 #[test]
+fn folders_that_cannot_be_made_are_warned_of_and_no_error() {
+    let folder = Folder::new();
+    folder.write("file", "");
+    folder.write(
+        "c.conf",
+        "pid g.pid; events {} http { access_log off; client_body_temp_path file/body; proxy_temp_path new/proxy;
+         proxy_cache_path file/cache keys_zone=a:1m;
+         server { listen unix:s; location / { proxy_pass http://127.0.0.1:1; } } }\n",
+    );
+    let run = |more: &[&str]| {
+        let args = ["-p", site::path(&folder.0), "-c", "c.conf", "-e", "e.log"];
+        let out = Command::new(site::BINARY).args(args).args(more).output();
+        let out = out.expect("the binary runs");
+        let said = String::from_utf8_lossy(&out.stderr).replace(site::path(&folder.0), "DIR");
+        (out.status.code(), said)
+    };
+    let failed = |name: &str| {
+        format!("gallop: [warn] mkdir() \"DIR/{name}\" failed (20: Not a directory)\n")
+    };
+    let (code, said) = run(&["-t"]);
+    assert_eq!(code, Some(0), "{said}");
+    for name in ["file/body", "file/cache"] {
+        assert!(said.contains(&failed(name)), "{said}");
+    }
+    assert_eq!(said.matches("mkdir()").count(), 2, "{said}");
+    // A test makes none of those that can be made.
+    assert!(!folder.0.join("new").exists());
+    assert_eq!(run(&["-t", "-q"]), (Some(0), String::new()));
+}
+
+#[test]
 fn directives_of_the_command_line_are_read_first() {
     let failed = "gallop: configuration file DIR/good.conf test failed\n";
     for (globals, reason) in [

@@ -5,13 +5,14 @@ use crate::h2::{block, frame, get, Client, GOAWAY, HEADERS, PING, RST_STREAM, WI
 use crate::ports::free_port;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::time::{Duration, Instant};
 
 /// An error code.
 const FLOW_CONTROL_ERROR: u32 = 3;
 
 fn server(more: &str) -> (Server, u16) {
     let port = free_port();
-    let http = format!("http2 on; server {{ listen 127.0.0.1:{port}; root %%/html; {more} }}");
+    let http = format!("http2 on; log_format trailers \"$uri [$sent_trailer_x_name]\"; server {{ listen 127.0.0.1:{port}; root %%/html; {more} }}");
     let server = Server::start(&http, |folder| {
         std::fs::create_dir_all(folder.join("html")).unwrap();
         std::fs::write(folder.join("html/small.html"), "small").unwrap();
@@ -165,4 +166,23 @@ fn an_empty_file_has_trailers_too() {
         }
     }
     assert_eq!(heads, ["200", ""]);
+}
+
+#[test]
+fn the_log_tells_of_trailers() {
+    let (server, port) = server(
+        "access_log %%/seen.log trailers; location /t { add_trailer x-name $uri; return 200 body; }
+         location /none { return 204; }",
+    );
+    let mut client = Client::new(port);
+    for (stream, path) in [(1, "/t"), (3, "/none")] {
+        client.send(&get(stream, path));
+        client.answer(stream);
+    }
+    let log = || std::fs::read_to_string(server.folder.0.join("seen.log")).unwrap_or_default();
+    let deadline = Instant::now() + crate::PATIENCE;
+    while log().lines().count() < 2 && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(log(), "/t [/t]\n/none [-]\n");
 }

@@ -2,6 +2,7 @@
 //! gunzip, charset_map, disable_symlinks.
 
 use crate::site::{self, upstream, Folder, Server};
+use std::io::{Read, Write};
 use std::os::unix::fs::symlink;
 
 fn body(answer: &str) -> &str {
@@ -110,6 +111,32 @@ fn links_are_judged_by_referer_and_by_hash() {
 fn a_folder_gives_any_of_its_files_but_hidden_ones() {
     let server = server("location /any/ { random_index on; }");
     assert_eq!(body(&server.get("/any/", "")), "the only file");
+}
+
+/// A pixel, as clients take it that know images.
+#[test]
+fn an_empty_picture_is_one_that_does_not_change() {
+    let server = server("location /dot { empty_gif; }");
+    let mut stream = server.connect();
+    stream
+        .write_all(b"GET /dot HTTP/1.0\r\n\r\n")
+        .expect("sent");
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).expect("an answer");
+    let end = answer.windows(4).position(|w| w == b"\r\n\r\n");
+    let (head, picture) = answer.split_at(end.expect("a head") + 4);
+    let head = String::from_utf8_lossy(head);
+    assert!(head.contains("Content-Type: image/gif\r\n"), "{head}");
+    let modified = "Last-Modified: Mon, 28 Sep 1970 06:00:00 GMT\r\n";
+    assert!(head.contains(modified), "{head}");
+    // Version, one pixel by one, two colours, and the end.
+    assert!(picture.starts_with(b"GIF89a\x01\x00\x01\x00\x80"));
+    assert_eq!((picture.len(), picture.last()), (43, Some(&b';')));
+    let since = modified.replace("Last-Modified", "If-Modified-Since");
+    assert!(server.get("/dot", &since).starts_with("HTTP/1.1 304 "));
+    assert!(server
+        .raw("POST /dot HTTP/1.0\r\nContent-Length: 0\r\n\r\n")
+        .starts_with("HTTP/1.1 405 "));
 }
 
 #[test]
@@ -240,4 +267,28 @@ fn everything_about_a_debugged_client_is_logged() {
     });
     let log = server.log("debug.log");
     assert!(log.contains("using configuration \"/debugged\""), "{log}");
+}
+
+#[test]
+fn thousands_of_referers_do_not_keep_a_start_waiting() {
+    let names: String = (0..40_000).map(|n| format!("site{n}.example\n")).collect();
+    let text = |more: &str| {
+        format!("pid p; events {{}} http {{ access_log off; server {{ listen unix:s; valid_referers {names} {more}; }} }}")
+    };
+    let started = std::time::Instant::now();
+    let (accepted, said) = site::check(&text(""));
+    assert!(accepted, "{said}");
+    // A comparison of each with each takes many times as long.
+    let took = started.elapsed();
+    assert!(took < std::time::Duration::from_secs(4), "{took:?}");
+    let (accepted, said) = site::check(&text("site7.example"));
+    assert!(
+        !accepted && said.contains("conflicting parameter \"site7.example\""),
+        "{said}"
+    );
+    let (accepted, said) = site::check(&text("server_names; server_name site8.example"));
+    assert!(
+        !accepted && said.contains("conflicting parameter \"site8.example\""),
+        "{said}"
+    );
 }

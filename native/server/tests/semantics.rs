@@ -559,3 +559,87 @@ fn the_log_tells_of_trailers_and_of_the_coding_that_was_used() {
     server.wait_for("the log", |s| s.log("seen.log").lines().count() == 2);
     assert_eq!(server.log("seen.log"), "200 [chunked] [y]\n204 [-] [-]\n");
 }
+
+#[test]
+fn connections_are_kept_as_the_locations_of_a_request_say() {
+    let folder = Folder::new();
+    folder.write("html/index.html", "index");
+    let server = Server::start_in(
+        folder,
+        "keepalive_timeout 75 20;
+         server { listen 127.0.0.1:{port}; server_name localhost; root html;
+             location /to/ { alias html/; } location = /to/index.html { keepalive_timeout 0; alias html/index.html; }
+             location /off/ { keepalive_timeout 0; alias html/; }
+             location = /off/index.html { keepalive_timeout 30; alias html/index.html; }
+             location /shorter { keepalive_timeout 30; return 200 x; }
+             location /silent { keepalive_timeout 30 0; return 200 x; } }",
+    );
+    let kept = |uri: &str| {
+        let answer = server.raw(&format!(
+            "GET {uri} HTTP/1.1\r\nHost: localhost\r\n\r\nGET / HTTP/1.0\r\nHost: localhost\r\n\r\n"
+        ));
+        let heads = answer.matches("HTTP/1.1 200 OK\r\n").count();
+        let told = answer.lines().find(|l| l.starts_with("Keep-Alive"));
+        (heads, told.map(String::from))
+    };
+    let timeout = |n: u32| Some(format!("Keep-Alive: timeout={n}"));
+    assert_eq!(kept("/"), (2, timeout(20)));
+    // The second answer is one that was prepared.
+    for uri in ["/to/", "/to/", "/off/", "/off/"] {
+        assert_eq!(kept(uri), (1, None), "{uri}");
+    }
+    // What clients are told is an outer level's where this one does not say.
+    assert_eq!(kept("/shorter"), (2, timeout(20)));
+    assert_eq!(kept("/silent"), (2, None));
+}
+
+#[test]
+fn a_named_location_has_the_requests_method_and_body() {
+    let (port, requests) = crate::site::upstream(vec![
+        "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok".into();
+        3
+    ]);
+    let server = Server::start(&format!(
+        "server {{ listen 127.0.0.1:{{port}}; server_name localhost; root html;
+             location / {{ try_files $uri @app; }}
+             location /error {{ error_page 404 = @app; }}
+             location /method {{ error_page 405 = @app; return 405; }}
+             location @app {{ proxy_pass http://127.0.0.1:{port}; }} }}"
+    ));
+    for uri in ["/tried", "/error", "/method"] {
+        let answer = server.raw(&format!(
+            "POST {uri}?a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\nConnection: close\r\n\r\nbody"
+        ));
+        assert!(
+            answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("ok"),
+            "{answer}"
+        );
+        let seen = requests.recv_timeout(crate::PATIENCE).expect("a request");
+        assert!(
+            seen.starts_with(&format!("POST {uri}?a HTTP/1.1\r\n")),
+            "{seen}"
+        );
+        assert!(seen.ends_with("\r\n\r\nbody"), "{seen}");
+    }
+}
+
+#[test]
+fn limits_of_methods_come_before_any_rule_of_their_location() {
+    let server = Server::start(
+        "server { listen 127.0.0.1:{port}; server_name localhost; root html; error_page 404 = @named;
+             location /return { limit_except GET { deny all; } return 200 ok; }
+             location /if { limit_except GET { deny all; } if ($arg_a) { set $b 1; }
+                 proxy_pass http://127.0.0.1:{port}/return; }
+             location /rewrite { limit_except GET { deny all; } rewrite ^ /open last; }
+             location /open { return 200 open; } location /none { return 404; }
+             location @named { limit_except GET { deny all; } return 200 named; } }",
+    );
+    let status = |method: &str, uri: &str| {
+        let answer = server.raw(&format!("{method} {uri} HTTP/1.0\r\n\r\n"));
+        answer[9..12].to_string()
+    };
+    for uri in ["/return", "/if?a=1", "/if", "/rewrite", "/none"] {
+        assert_eq!(status("GET", uri), "200", "{uri}");
+        assert_eq!(status("DELETE", uri), "403", "{uri}");
+    }
+}

@@ -256,6 +256,15 @@ fn configurations_are_refused_in_nginx_s_words() {
             "nosuch on;",
             "unknown directive \"nosuch\" in DIR/nginx.conf:3",
         ),
+        // Expressions with braces want quotes: what is said is where, not that the file ends too early.
+        (
+            "rewrite ^/(\\d{4})/x$ /y;",
+            "directive \"rewrite\" is not terminated by \";\" in DIR/nginx.conf:3",
+        ),
+        (
+            "location ~ ^/a{2}/ { }",
+            "unknown directive \"2}/\" in DIR/nginx.conf:3",
+        ),
         (
             "root a b;",
             "invalid number of arguments in \"root\" directive in DIR/nginx.conf:3",

@@ -14,7 +14,7 @@ fn server(pages: &[(&str, &str)]) -> Server {
         folder,
         "server { listen 127.0.0.1:{port}; server_name localhost; root html; ssi on;
              subrequest_output_buffer_size 100; set $colour red;
-             location /none/ { return 204; } location /gone/ { error_page 404 =200 /b.html; } }",
+             location /none/ { return 204; } location /bad { return 404 bad; } location /gone/ { error_page 404 =200 /b.html; } }",
     )
 }
 
@@ -110,6 +110,12 @@ fn blocks_and_variables_take_answers() {
             "<!--#include virtual=\"/a.html\" set=\"answer\" -->\
              (<!--#echo var=\"answer\" encoding=\"none\" -->)",
         ),
+        (
+            "errors",
+            "<!--#set var=\"kept\" value=\"k\" --><!--#include virtual=\"/bad\" set=\"kept\" -->\
+             <!--#include virtual=\"/bad\" set=\"new\" --><!--#include virtual=\"/gone/x\" set=\"page\" -->\
+             [<!--#echo var=\"kept\" -->][<!--#echo var=\"new\" -->][<!--#echo var=\"page\" encoding=\"none\" -->]",
+        ),
         ("big", &"x".repeat(200)),
         (
             "too_big",
@@ -119,6 +125,8 @@ fn blocks_and_variables_take_answers() {
     // Nor has an error an answer there, whatever page would stand for it.
     assert_eq!(page(&server, "/stub.html"), "[red].<A>.[red]");
     assert_eq!(page(&server, "/set.html"), "(<A>)");
+    // What an error says is nobody's value, but for a page that makes another status of it.
+    assert_eq!(page(&server, "/errors.html"), "[k][][<B>]");
     // As nginx, nothing is sent: the page would not be what its author wrote.
     assert_eq!(server.raw("GET /too_big.html HTTP/1.0\r\n\r\n"), "");
     assert!(server

@@ -601,11 +601,13 @@ fn error_page(b: &mut Builder, d: &Directive) -> Result<()> {
 fn keepalive_timeout(b: &mut Builder, d: &Directive) -> Result<()> {
     let args = d.args();
     let timeout = parse_msec(&args[0]).ok_or_else(|| invalid_value(d))?;
-    let header = match args.get(1) {
-        Some(word) => Some(parse_sec(word).ok_or_else(|| invalid_value(d))?),
-        None => None,
-    };
-    store(&mut b.loc().keepalive_timeout, (timeout, header), d)
+    store(&mut b.loc().keepalive_timeout, timeout, d)?;
+    if let Some(word) = args.get(1) {
+        let seconds = parse_sec(word).ok_or_else(|| invalid_value(d))?;
+        // Not named, an outer level's holds, as in nginx.
+        b.loc().keepalive_header = Some(seconds);
+    }
+    Ok(())
 }
 
 fn resolver(b: &mut Builder, d: &Directive) -> Result<()> {

@@ -141,15 +141,10 @@ fn referer(b: &mut Builder, d: &Directive, referers: &mut Referers, word: &str) 
         return Err(invalid());
     }
     let name = ServerName::parse(host, &mut b.vars, &d.place).map_err(|_| invalid())?;
-    if referers
-        .names
-        .iter()
-        .any(|(known, _)| known.conflicts(&name))
-    {
+    if !referers.names.add(&name, &path) {
         let message = format!("conflicting parameter \"{host}\"");
         return Err(ConfError::new(message));
     }
-    referers.names.push((name, path));
     Ok(())
 }
 

@@ -2,11 +2,11 @@
 
 use super::{inherited, CacheZone, CertificateCache, CharsetMap, LimitZone, Location, Upstream};
 use crate::error::Place;
-use crate::names::{ServerName, VirtualHosts};
+use crate::names::{NameTable, ServerName, VirtualHosts};
 use crate::template::Template;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 #[derive(Debug)]
 pub struct Http {
@@ -129,6 +129,8 @@ pub struct Server {
     pub name: String,
     /// All its names, for `valid_referers`.
     pub names: Arc<Vec<ServerName>>,
+    /// The same to look them up, made when a request needs it.
+    pub referers: OnceLock<NameTable<()>>,
     pub conf: SrvConf,
     /// The server level itself: used when no location matches; its children are the locations.
     pub root: Arc<Location>,

@@ -330,7 +330,9 @@ inherited! {
         auth_delay: u64,
         auth_request: Option<String>,
         auth_request_set: Arc<Vec<(VarId, Template)>>,
-        keepalive_timeout: (u64, Option<u64>),
+        keepalive_timeout: u64,
+        /// What `Keep-Alive` tells clients, in seconds; 0 for no such field.
+        keepalive_header: u64,
         keepalive_requests: u64,
         keepalive_time: u64,
         keepalive_min_timeout: u64,
@@ -455,6 +457,13 @@ inherited! {
         map_hash_bucket_size: u64,
         proxy_headers_hash_max_size: u64,
         proxy_headers_hash_bucket_size: u64,
+    }
+}
+
+impl LocConf {
+    /// The seconds that `Keep-Alive` tells clients.
+    pub fn told_keepalive(&self) -> Option<u64> {
+        self.keepalive_header.filter(|&seconds| seconds > 0)
     }
 }
 

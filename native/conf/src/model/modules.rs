@@ -1,7 +1,7 @@
 //! Settings of the smaller modules: referer, sub, charset_map, disable_symlinks.
 
 use super::{inherited, GzipStatic, TypeSet};
-use crate::names::ServerName;
+use crate::names::NameTable;
 use crate::pattern::Pattern;
 use crate::template::Template;
 use hashbrown::HashMap;
@@ -17,7 +17,7 @@ pub struct Referers {
     /// The server's own names count.
     pub server_names: bool,
     /// Names, each with the start of the path it must be followed by.
-    pub names: Vec<(ServerName, Option<String>)>,
+    pub names: NameTable<Option<String>>,
     pub patterns: Vec<Pattern>,
 }
 

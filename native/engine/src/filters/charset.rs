@@ -33,6 +33,7 @@ pub fn apply(ex: &mut Exchange) {
 
 /// What `Content-Type` says; a redirect's says nothing, whatever becomes of its page.
 fn name(ex: &mut Exchange, wanted: Vec<u8>) {
+    ex.response.typed = None;
     let is_redirect = matches!(ex.response.status, 301 | 302);
     ex.response.charset = (!is_redirect).then_some(wanted);
 }

@@ -17,6 +17,7 @@ mod transform;
 use crate::exchange::{Exchange, Response};
 use crate::phases::Flow;
 use gallop_conf::model::TypeSet;
+use gallop_http::message::Version;
 
 pub use compress::accepted as coding_accepted;
 pub(crate) use gzip::may_compress;
@@ -66,11 +67,17 @@ pub async fn apply(ex: &mut Exchange) -> Flow {
     if ex.response.gzip_vary && ex.loc.conf.gzip_vary == Some(true) {
         add_vary(ex);
     }
-    if ex.response.status == 204 {
+    type_nothing(ex);
+    Flow::Done
+}
+
+/// A 204 has no type, but for an upstream's own over HTTP/1, as in nginx.
+pub fn type_nothing(ex: &mut Exchange) {
+    let is_passed_on = ex.response.reason.is_some() && ex.version() < Version::Http2;
+    if ex.response.status == 204 && !is_passed_on {
         ex.response.content_type = None;
         ex.response.charset = None;
     }
-    Flow::Done
 }
 
 /// Fields of an upstream's answer that sent the request here with `X-Accel-Redirect`.

@@ -208,11 +208,8 @@ fn single(ex: &mut Exchange, pieces: &VecDeque<Chunk>, start: u64, end: u64, len
 
 fn multiple(ex: &mut Exchange, pieces: &VecDeque<Chunk>, ranges: &[(u64, u64)], length: u64) {
     let boundary = format!("{:020}", crate::worker_unique());
-    let mut kind = ex.response.content_type.take().unwrap_or_default();
-    if let Some(charset) = ex.response.charset.take() {
-        kind.extend_from_slice(b"; charset=");
-        kind.extend_from_slice(&charset);
-    }
+    let kind = ex.response.media_type().unwrap_or_default().into_owned();
+    ex.response.charset = None;
     let mut out = VecDeque::new();
     let mut total = 0;
     let mut put = |chunk: Chunk| {

@@ -391,6 +391,7 @@ fn copy_head(ex: &mut Exchange, plan: &Plan<'_>, head: &Head, ranges: bool) {
 /// Remembers for the log what an answer passed on as it was consists of.
 pub(super) fn note(ex: &mut Exchange, conf: &UpConf, head: &Head) {
     ex.response.status = head.status;
+    ex.response.reason.clone_from(&head.reason);
     ex.response.content_length = head.content_length;
     for (name, value) in head.fields.iter() {
         if !is_passed(conf, name, ex.version() == Version::Http11) {
@@ -449,15 +450,15 @@ fn add(ex: &mut Exchange, name: &[u8], value: Vec<u8>) {
 /// The charset is kept apart, so that the charset filter sees it.
 fn set_content_type(ex: &mut Exchange, value: Vec<u8>) {
     let (kind, charset) = split_charset(&value);
-    ex.response.charset = charset.map(<[u8]>::to_vec);
-    ex.response.content_type = Some(match charset {
-        Some(_) => kind.to_vec(),
-        None => value,
-    });
+    let charset = charset.map(<[u8]>::to_vec);
+    let kind = kind.to_vec();
+    ex.response.typed = charset.is_some().then_some(value);
+    ex.response.content_type = Some(kind);
+    ex.response.charset = charset;
 }
 
 /// A media type, and its charset where that comes last.
-pub(super) fn split_charset(value: &[u8]) -> (&[u8], Option<&[u8]>) {
+pub(crate) fn split_charset(value: &[u8]) -> (&[u8], Option<&[u8]>) {
     let begins = |at: usize| value[at - 7..at].eq_ignore_ascii_case(b"charset");
     let mut signs = memchr::memchr_iter(b'=', value).filter(|&at| at >= 7);
     let split = signs.find(|&at| begins(at)).map(|at| at - 7);

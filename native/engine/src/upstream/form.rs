@@ -136,7 +136,7 @@ impl Fixed {
 
 fn connection(conf: &LocConf) -> Vec<u8> {
     let mut lines = b"Connection: keep-alive\r\n".to_vec();
-    if let Some((_, Some(seconds))) = conf.keepalive_timeout {
+    if let Some(seconds) = conf.told_keepalive() {
         lines.extend_from_slice(format!("Keep-Alive: timeout={seconds}\r\n").as_bytes());
     }
     lines

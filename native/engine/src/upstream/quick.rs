@@ -647,6 +647,7 @@ impl Flight {
         }
         answer::note(&mut ex, &self.recipe.conf, head);
         filters::add_headers(&mut ex);
+        filters::type_nothing(&mut ex);
         ex.attempts.push(self.attempt(&ex, head, framed));
         (ex.bytes_sent, ex.body_sent) = (sent as u64, framed.body);
         ex.complete = true;

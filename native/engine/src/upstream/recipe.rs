@@ -161,7 +161,7 @@ fn is_simple(loc: &Location) -> bool {
         && conf.charset.as_ref().is_none_or(|c| c.0.is_none())
         && conf.slice.unwrap_or(0) == 0
         && conf.chunked_transfer_encoding != Some(false)
-        && conf.keepalive_timeout.is_none_or(|t| t.0 > 0)
+        && conf.keepalive_timeout != Some(0)
 }
 
 /// Fields that an answer's head has places of their own for.

@@ -127,7 +127,8 @@ fn is_host(header: &Param) -> bool {
 /// server is asked by its own name, `host`.
 fn host_field(ex: &Exchange, conf: &UpConf, host: &str, out: &mut Vec<u8>) {
     let start = out.len();
-    let set = items(&conf.set_headers).iter().rfind(|h| is_host(h));
+    // Each goes to the list's front: the last one of the configuration counts, as in nginx.
+    let set = items(&conf.set_headers).iter().find(|h| is_host(h));
     if let Some(header) = set {
         set_field(ex, header, out);
     }

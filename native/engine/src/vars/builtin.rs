@@ -351,21 +351,13 @@ fn response(ex: &Exchange, b: B, out: &mut Vec<u8>) -> Option<bool> {
         B::BodyBytesSent => show(out, ex.body_sent),
         B::RequestCompletion => text(out, if ex.complete { b"OK" } else { b"" }),
         // Without content, nothing is said of it.
-        B::SentHttpContentType | B::SentHttpContentLength | B::SentHttpLastModified
+        B::SentHttpContentLength | B::SentHttpLastModified
             if r.status == 204 && ex.bytes_sent > 0 =>
         {
             Some(false)
         }
-        B::SentHttpContentType => match &r.content_type {
-            Some(t) if t.is_empty() => Some(false),
-            Some(t) => {
-                out.extend_from_slice(t);
-                if let Some(charset) = &r.charset {
-                    out.extend_from_slice(b"; charset=");
-                    out.extend_from_slice(charset);
-                }
-                Some(true)
-            }
+        B::SentHttpContentType => match r.media_type() {
+            Some(media_type) => text(out, &media_type),
             None => Some(false),
         },
         B::SentHttpContentLength => match r.content_length {
@@ -387,8 +379,8 @@ fn response(ex: &Exchange, b: B, out: &mut Vec<u8>) -> Option<bool> {
             (_, true) => text(out, b"keep-alive"),
             (_, false) => text(out, b"close"),
         },
-        B::SentHttpKeepAlive => match (ex.keepalive, ex.loc.conf.keepalive_timeout) {
-            (true, Some((_, Some(seconds)))) => show(out, format_args!("timeout={seconds}")),
+        B::SentHttpKeepAlive => match (ex.keepalive, ex.loc.conf.told_keepalive()) {
+            (true, Some(seconds)) => show(out, format_args!("timeout={seconds}")),
             _ => Some(false),
         },
         B::SentHttpTransferEncoding => {

@@ -128,7 +128,7 @@ pub fn answer<T: Transport>(
         if !items(&conf.access_log).is_empty() {
             log(asked, head, entry, len);
         }
-        let wait = (!simple.close).then(|| conf.keepalive_timeout.map_or(75_000, |t| t.0));
+        let wait = (!simple.close).then(|| conf.keepalive_timeout.unwrap_or(75_000));
         let Wrote::Part(sent) = wrote else {
             return Some(Next::Answered { wait });
         };

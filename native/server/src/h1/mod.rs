@@ -434,7 +434,7 @@ impl<T: Transport> Driver<T> {
         drop(_phase);
         match end {
             None => {
-                let timeout = ex.loc.conf.keepalive_timeout.map_or(75_000, |t| t.0);
+                let timeout = ex.loc.conf.keepalive_timeout.unwrap_or(75_000);
                 self.wait = Some(timeout);
                 true
             }

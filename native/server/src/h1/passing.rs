@@ -95,7 +95,7 @@ fn answered<T: Transport>(
     finish: impl FnOnce(Box<Flight>),
 ) {
     let conf = flight.conf();
-    let wait = conf.keepalive_timeout.map_or(75_000, |t| t.0);
+    let wait = conf.keepalive_timeout.unwrap_or(75_000);
     let patience = conf.send_timeout.unwrap_or(60_000);
     let wrote = write_now(&client.io, answer);
     finish(flight);

@@ -430,15 +430,8 @@ fn head(ex: &mut Exchange, framing: Framing, buf: &mut Vec<u8>) -> Option<usize>
 
 fn entity(ex: &Exchange, buf: &mut Vec<u8>) {
     let r = &ex.response;
-    if let Some(kind) = r.content_type.as_ref().filter(|k| !k.is_empty()) {
-        match &r.charset {
-            Some(charset) => field(
-                buf,
-                b"Content-Type",
-                &[kind, &b"; charset="[..], charset].concat(),
-            ),
-            None => field(buf, b"Content-Type", kind),
-        }
+    if let Some(media_type) = r.media_type() {
+        field(buf, b"Content-Type", &media_type);
     }
     if let Some(length) = r
         .content_length
@@ -463,7 +456,7 @@ fn connection(ex: &Exchange, framing: Framing, buf: &mut Vec<u8>) {
         field(buf, b"Connection", b"upgrade");
     } else if ex.keepalive {
         field(buf, b"Connection", b"keep-alive");
-        if let Some((_, Some(seconds))) = ex.loc.conf.keepalive_timeout {
+        if let Some(seconds) = ex.loc.conf.told_keepalive() {
             field(buf, b"Keep-Alive", format!("timeout={seconds}").as_bytes());
         }
     } else {

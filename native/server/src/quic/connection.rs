@@ -625,7 +625,7 @@ impl Connection {
         let conf = &self.hub.listener.endpoint.hosts.default.root.conf;
         let age = coarse_ms().saturating_sub(self.conn().started);
         let life = conf.keepalive_time.unwrap_or(3_600_000);
-        age > life || conf.keepalive_timeout.is_some_and(|t| t.0 == 0)
+        age > life || conf.keepalive_timeout == Some(0)
     }
 
     /// Answers from what is prebuilt.

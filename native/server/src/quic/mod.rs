@@ -90,7 +90,7 @@ fn new_endpoint(
 fn options(server: &Server, label: Option<u8>, ecn: bool) -> Options {
     let conf = &server.conf;
     let header = conf.client_header_timeout.unwrap_or(60_000);
-    let idle = server.root.conf.keepalive_timeout.map_or(75_000, |t| t.0);
+    let idle = server.root.conf.keepalive_timeout.unwrap_or(75_000);
     Options {
         max_streams: conf.http3_max_concurrent_streams.unwrap_or(128).min(32_768) as u32,
         stream_window: conf

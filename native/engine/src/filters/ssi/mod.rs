@@ -85,8 +85,8 @@ struct Branch {
     taken: bool,
 }
 
-/// A subrequest whose body becomes a variable.
-type Collected = Pin<Box<dyn Future<Output = io::Result<Vec<u8>>>>>;
+/// A subrequest whose body becomes a variable; `None` where it has no answer but an error's or a redirect's.
+type Collected = Pin<Box<dyn Future<Output = io::Result<Option<Vec<u8>>>>>>;
 
 enum Part {
     Data(Bytes),
@@ -193,10 +193,16 @@ impl Ssi {
                                 self.ex.log(Level::Error, &e.to_string());
                                 let kind = io::ErrorKind::InvalidData;
                                 self.failed = Some(io::Error::new(kind, e));
-                                Vec::new()
+                                None
                             }
                         };
-                        self.shared.vars.borrow_mut().insert(name.clone(), value);
+                        let mut vars = self.shared.vars.borrow_mut();
+                        match value {
+                            Some(value) => _ = vars.insert(name.clone(), value),
+                            // It stays what it was, and is known from now on.
+                            None => _ = vars.entry(name.clone()).or_default(),
+                        }
+                        drop(vars);
                         self.parts.remove(i);
                         continue;
                     }
@@ -498,9 +504,11 @@ fn inclusion(command: &Command) -> Result<(&[u8], bool), &'static str> {
     }
 }
 
-async fn collect(mut running: Running) -> io::Result<Vec<u8>> {
+async fn collect(mut running: Running) -> io::Result<Option<Vec<u8>>> {
     let sub = poll_fn(|cx| running.poll_exchange(cx)).await;
+    let answered = sub.response.status < 300;
     let limit = sub.loc.conf.subrequest_output_buffer_size.unwrap_or(4096);
     let mut body = Body::Stream(Box::new(SubBody::new(sub)));
-    body.collect(limit as usize).await
+    let body = body.collect(limit as usize).await?;
+    Ok(answered.then_some(body))
 }
