@@ -27,6 +27,7 @@ const NOTES: &[(&str, &str)] = &[
     ("brotli_min_length", BROTLI),
     ("brotli_static", BROTLI),
     ("brotli_types", BROTLI),
+    ("brotli_window", BROTLI),
     ("client_body_in_single_buffer", NO_EFFECT),
     ("connection_pool_size", NO_EFFECT),
     (
@@ -126,7 +127,7 @@ const NOTES: &[(&str, &str)] = &[
     ),
     (
         "ssl_conf_command",
-        "Certificate, PrivateKey, CipherString, Curves, Groups and Options with SessionTicket and ServerPreference; others are refused.",
+        "Certificate, PrivateKey, CipherString, Ciphersuites, MinProtocol, MaxProtocol, Curves, Groups and Options with SessionTicket, ServerPreference and KTLS (without effect); others are refused.",
     ),
     ("ssl_dhparam", "Accepted, no effect: rustls offers no DHE."),
     (

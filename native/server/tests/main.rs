@@ -14,6 +14,7 @@ mod site;
 mod attacks;
 mod cache;
 mod command_line;
+mod drop_in;
 mod http1;
 mod http2;
 mod http3;

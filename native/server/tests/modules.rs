@@ -193,7 +193,7 @@ fn compressed_answers_are_unpacked_for_clients_that_cannot() {
 #[test]
 fn clients_get_the_coding_they_take() {
     let server = server(
-        "brotli on; brotli_min_length 1; zstd on; zstd_min_length 1; gzip on; gzip_min_length 1;
+        "brotli on; brotli_window 16k; brotli_min_length 1; zstd on; zstd_min_length 1; gzip on; gzip_min_length 1;
          gzip_vary on;
          location /fixed/ { alias html/; brotli_static on; zstd_static on; }",
     );

@@ -266,6 +266,10 @@ fn configurations_are_refused_in_nginx_s_words() {
             "unknown directive \"2}/\" in DIR/nginx.conf:3",
         ),
         (
+            "brotli_window 3k;",
+            "\"brotli_window\" directive must be 1k, 2k,",
+        ),
+        (
             "root a b;",
             "invalid number of arguments in \"root\" directive in DIR/nginx.conf:3",
         ),

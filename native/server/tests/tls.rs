@@ -267,6 +267,41 @@ fn openssl_commands_have_the_last_word() {
 }
 
 #[test]
+fn openssl_commands_choose_versions_and_suites() {
+    let block = |name: &str, commands: &str| {
+        format!(
+            "server {{ listen 127.0.0.1:PORT ssl; server_name {name}; {commands}
+             ssl_certificate %%/{name}.pem; ssl_certificate_key %%/{name}.key;
+             return 200 \"$ssl_protocol $ssl_cipher\"; }}\n"
+        )
+    };
+    let suite = "ssl_conf_command Ciphersuites TLS_CHACHA20_POLY1305_SHA256:TLS_AES_128_CCM_SHA256;
+                 ssl_conf_command MinProtocol TLSv1.3; ssl_conf_command Options KTLS;";
+    let old = "ssl_conf_command MaxProtocol TLSv1.2;";
+    let site = Site::of(&(block("one.example", suite) + &block("two.example", old)));
+    let first = site.get("one.example", None).unwrap();
+    assert!(
+        first.ends_with("TLSv1.3 TLS_CHACHA20_POLY1305_SHA256"),
+        "{first}"
+    );
+    let second = site.get("two.example", None).unwrap();
+    assert!(second.contains("\r\n\r\nTLSv1.2 "), "{second}");
+    for (command, said) in [
+        ("Ciphersuites NONE", "no suite of \"NONE\" can be used"),
+        ("MinProtocol TLSv9", "is not supported"),
+        ("MaxProtocol TLSv1.1", "leaves no protocol"),
+    ] {
+        let text = format!(
+            "events {{}} http {{ access_log off; server {{ listen 127.0.0.1:1 ssl; ssl_conf_command {command};
+             ssl_certificate {0}/one.example.pem; ssl_certificate_key {0}/one.example.key; }} }}",
+            site.server.folder.0.display()
+        );
+        let (accepted, words) = crate::site::check(&format!("pid p; {text}"));
+        assert!(!accepted && words.contains(said), "{words}");
+    }
+}
+
+#[test]
 fn early_data_is_answered() {
     let site = Site::start("");
     let port = free_port();

@@ -5,7 +5,7 @@ use crate::error::{ConfError, Result};
 use crate::model::*;
 use crate::parser::Directive;
 use crate::table::{ctx::*, *};
-use crate::values::parse_digits;
+use crate::values::{parse_digits, parse_size};
 use std::sync::Arc;
 
 fn brotli(b: &mut Builder) -> &mut CodingConf {
@@ -18,7 +18,7 @@ fn zstd(b: &mut Builder) -> &mut CodingConf {
 
 /// The directives of one coding.
 macro_rules! coding {
-    ($conf:ident, $prefix:literal, $levels:expr) => {
+    ($conf:ident, $prefix:literal, $levels:expr $(, $more:expr)*) => {
         &[
             simple($prefix, HSLI, ONE, Setter::Flag(|b| &mut $conf(b).on)),
             with(concat!($prefix, "_types"), HSL, MORE, |b, d| {
@@ -46,6 +46,7 @@ macro_rules! coding {
                 TWO,
                 Setter::Unused(Takes::Bufs),
             ),
+            $($more),*
         ]
     };
 }
@@ -56,7 +57,15 @@ const FIXED: &[(&str, GzipStatic)] = &[
     ("always", GzipStatic::Always),
 ];
 
-pub const BROTLI: &[Spec] = coding!(brotli, "brotli", 0..=11);
+pub const BROTLI: &[Spec] = coding!(
+    brotli,
+    "brotli",
+    0..=11,
+    with("brotli_window", HSL, ONE, |b, d| {
+        let bits = window_bits(d)?;
+        store(&mut brotli(b).window, bits, d)
+    })
+);
 pub const ZSTD: &[Spec] = coding!(zstd, "zstd", 1..=22);
 
 fn level(d: &Directive, levels: std::ops::RangeInclusive<u64>) -> Result<u64> {
@@ -69,4 +78,19 @@ fn level(d: &Directive, levels: std::ops::RangeInclusive<u64>) -> Result<u64> {
         )));
     }
     Ok(level)
+}
+
+/// The power of two that a size is, as the encoder has it.
+fn window_bits(d: &Directive) -> Result<u64> {
+    let size = parse_size(&d.args()[0]).ok_or_else(|| invalid_value(d))?;
+    let bits = u64::from(size.trailing_zeros());
+    if !size.is_power_of_two() || !(10..=24).contains(&bits) {
+        let message =
+            "must be 1k, 2k, 4k, 8k, 16k, 32k, 64k, 128k, 256k, 512k, 1m, 2m, 4m, 8m or 16m";
+        return Err(ConfError::new(format!(
+            "\"{}\" directive {message}",
+            d.name()
+        )));
+    }
+    Ok(bits)
 }

@@ -233,12 +233,13 @@ pub fn certificate_cache(d: &Directive) -> Result<Option<CertificateCache>> {
     Ok(Some(cache))
 }
 
+const VERSIONS: [&str; 6] = ["SSLv2", "SSLv3", "TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3"];
+
 /// Names of the TLS versions; those no longer spoken are accepted but never offered.
 pub fn protocols(d: &Directive) -> Result<Arc<Vec<String>>> {
-    const KNOWN: &[&str] = &["SSLv2", "SSLv3", "TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3"];
     let mut out = Vec::new();
     for word in d.args() {
-        let known = KNOWN.iter().find(|k| k.eq_ignore_ascii_case(word));
+        let known = VERSIONS.iter().find(|k| k.eq_ignore_ascii_case(word));
         let known = known.ok_or_else(|| ConfError::new(format!("invalid value \"{word}\"")))?;
         out.push((*known).to_string());
     }
@@ -252,11 +253,16 @@ fn conf_command(b: &mut Builder, d: &Directive) -> Result<()> {
         "Certificate" => SslCommand::Certificate(b.conf_path(value)),
         "PrivateKey" => SslCommand::PrivateKey(b.conf_path(value)),
         "CipherString" => SslCommand::Ciphers(value.into()),
+        "Ciphersuites" => SslCommand::Suites(value.into()),
+        "MinProtocol" if VERSIONS.contains(&value) => SslCommand::Least(value.into()),
+        "MaxProtocol" if VERSIONS.contains(&value) => SslCommand::Most(value.into()),
         "Curves" | "Groups" => SslCommand::Curves(value.into()),
         "Options" => {
             for option in value.split(',') {
                 let on = !option.starts_with('-');
                 let command = match option.trim_start_matches(['+', '-']) {
+                    // The kernel's TLS would only change how bytes are sent.
+                    "KTLS" => continue,
                     "SessionTicket" => SslCommand::Tickets(on),
                     "ServerPreference" => SslCommand::ServerPreference(on),
                     _ => return Err(unknown_command(name, option)),
@@ -274,7 +280,8 @@ fn conf_command(b: &mut Builder, d: &Directive) -> Result<()> {
 fn unknown_command(name: &str, value: &str) -> ConfError {
     ConfError::new(format!(
         "ssl_conf_command \"{name} {value}\" is not supported: there are Certificate, PrivateKey, \
-         CipherString, Curves, Groups and Options with SessionTicket and ServerPreference"
+         CipherString, Ciphersuites, MinProtocol, MaxProtocol, Curves, Groups and Options with SessionTicket, \
+         ServerPreference and KTLS"
     ))
 }
 

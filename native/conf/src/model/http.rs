@@ -173,6 +173,11 @@ pub enum SslCommand {
     Certificate(PathBuf),
     PrivateKey(PathBuf),
     Ciphers(String),
+    /// Those of TLS 1.3.
+    Suites(String),
+    /// No version before this one, or none after it.
+    Least(String),
+    Most(String),
     Curves(String),
     Tickets(bool),
     ServerPreference(bool),

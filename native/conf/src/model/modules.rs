@@ -113,6 +113,8 @@ inherited! {
         types: TypeSet,
         min_length: u64,
         level: u64,
+        /// The power of two of the window's bytes; brotli's alone.
+        window: u64,
         fixed: GzipStatic,
     }
 }

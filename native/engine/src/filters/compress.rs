@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use zstd::stream::write::Encoder;
 
 /// Memory of the encoder's window for brotli: 512 KB, as its module for nginx has it.
-const WINDOW_BITS: u32 = 19;
+const WINDOW_BITS: u64 = 19;
 /// zstd refuses levels beyond this; so does the configuration.
 const BUFFER: usize = 4096;
 
@@ -53,7 +53,8 @@ fn compress(ex: &mut Exchange, coding: Coding, conf: &CodingConf) {
     let encoder = match coding {
         Coding::Brotli => {
             let level = conf.level.unwrap_or(6) as u32;
-            let writer = CompressorWriter::new(Vec::new(), BUFFER, level, WINDOW_BITS);
+            let window = conf.window.unwrap_or(WINDOW_BITS) as u32;
+            let writer = CompressorWriter::new(Vec::new(), BUFFER, level, window);
             Ok(Compress::Brotli(Some(Box::new(writer))))
         }
         Coding::Zstd => Encoder::new(Vec::new(), conf.level.unwrap_or(1) as i32)
@@ -151,7 +152,7 @@ mod tests {
     fn what_is_compressed_in_pieces_is_one_text() {
         let text = "some text ".repeat(1000);
         let pieces = [&text.as_bytes()[..5], &text.as_bytes()[5..]];
-        let writer = CompressorWriter::new(Vec::new(), BUFFER, 6, WINDOW_BITS);
+        let writer = CompressorWriter::new(Vec::new(), BUFFER, 6, WINDOW_BITS as u32);
         let packed = run(Compress::Brotli(Some(Box::new(writer))), &pieces);
         let mut plain = String::new();
         brotli::Decompressor::new(&packed[..], 4096)

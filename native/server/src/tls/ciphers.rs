@@ -148,6 +148,29 @@ fn groups(list: &str) -> Result<Vec<&'static dyn SupportedKxGroup>> {
     Ok(groups)
 }
 
+/// Leaves those suites of TLS 1.3 that `list` names, in its order.
+pub fn keep_suites(list: &str, crypto: &mut CryptoProvider) -> Result<()> {
+    let (tls13, others): (Vec<_>, Vec<_>) = std::mem::take(&mut crypto.cipher_suites)
+        .into_iter()
+        .partition(|s: &SupportedCipherSuite| s.tls13().is_some());
+    let named = |name: &str| {
+        let is = |s: &&SupportedCipherSuite| {
+            let own = format!("{:?}", s.suite());
+            own.strip_prefix("TLS13_") == name.strip_prefix("TLS_")
+        };
+        tls13.iter().find(is).copied()
+    };
+    crypto.cipher_suites = list.split(':').filter_map(named).collect();
+    if crypto.cipher_suites.is_empty() {
+        return error(format!(
+            "no suite of \"{list}\" can be used; TLS 1.3 has these here: TLS_AES_256_GCM_SHA384:\
+             TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256"
+        ));
+    }
+    crypto.cipher_suites.extend(others);
+    Ok(())
+}
+
 /// rustls' cryptography cut down to what the configuration allows. The suites of TLS 1.3 stay, as
 /// they do with OpenSSL.
 pub fn crypto(ciphers: Option<&str>, curves: Option<&str>) -> Result<CryptoProvider> {

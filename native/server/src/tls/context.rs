@@ -37,6 +37,8 @@ pub struct Settings {
     pub protocols: Vec<String>,
     /// `ssl_ciphers`, in OpenSSL's language.
     pub ciphers: Option<String>,
+    /// The suites of TLS 1.3 (`ssl_conf_command Ciphersuites`).
+    pub suites: Option<String>,
     /// `ssl_ecdh_curve`.
     pub curves: Option<String>,
     /// `ssl_prefer_server_ciphers`.
@@ -61,6 +63,20 @@ pub struct Settings {
     pub early_data: bool,
     /// `ssl_certificate_compression`.
     pub compression: bool,
+}
+
+impl Settings {
+    /// Leaves the protocols of which `is_kept` says so, by their names, which are in order.
+    pub fn keep_protocols(&mut self, is_kept: impl Fn(&str) -> bool) {
+        if self.protocols.is_empty() {
+            self.protocols = ["TLSv1.2", "TLSv1.3"].map(String::from).to_vec();
+        }
+        self.protocols.retain(|name| is_kept(name));
+        if self.protocols.is_empty() {
+            // None at all, which is not the same as none that was named.
+            self.protocols.push(String::new());
+        }
+    }
 }
 
 /// The protocols a listener speaks above TLS.
@@ -108,6 +124,9 @@ impl Context {
         sessions: &Sessions,
     ) -> Result<Self> {
         let mut crypto = ciphers::crypto(settings.ciphers.as_deref(), settings.curves.as_deref())?;
+        if let Some(list) = &settings.suites {
+            ciphers::keep_suites(list, &mut crypto)?;
+        }
         let versions = match alpn {
             Alpn::Http3 => quic_versions(settings, &mut crypto)?,
             _ => ciphers::versions(&settings.protocols)?,

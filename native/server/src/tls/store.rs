@@ -337,6 +337,7 @@ fn settings(conf: &SrvConf, base: &Path) -> Result<Settings> {
         protocols: items(&conf.ssl_protocols).to_vec(),
         ciphers: conf.ssl_ciphers.clone(),
         curves: conf.ssl_ecdh_curve.clone(),
+        suites: None,
         prefer_server_ciphers: conf.ssl_prefer_server_ciphers.unwrap_or(false),
         client: match conf.ssl_verify_client {
             None | Some(VerifyClient::Off) => Client::Off,
@@ -378,6 +379,9 @@ fn commands(commands: &[SslCommand], settings: &mut Settings) -> Result<()> {
             SslCommand::Certificate(path) => certificate = Some(Source::File(path.clone())),
             SslCommand::PrivateKey(path) => secret = Some(Source::File(path.clone())),
             SslCommand::Ciphers(list) => settings.ciphers = Some(list.clone()),
+            SslCommand::Suites(list) => settings.suites = Some(list.clone()),
+            SslCommand::Least(name) => settings.keep_protocols(|v| v >= name.as_str()),
+            SslCommand::Most(name) => settings.keep_protocols(|v| v <= name.as_str()),
             SslCommand::Curves(list) => settings.curves = Some(list.clone()),
             SslCommand::Tickets(on) => settings.tickets = *on,
             SslCommand::ServerPreference(on) => settings.prefer_server_ciphers = *on,
