@@ -399,7 +399,9 @@ def _warnings(change: Change, pins: dict[tuple[int, int], list[PinnedFile]]) -> 
         | {"place": place(spec, item.field)}
         for item in differences(spec, freeze.install_spec(install))
     ]
-    return lines + [_pin_line(change.site, pin) for pin in pins.get((change.site.pk, install.pk), ())]
+    lines += [_pin_line(change.site, pin) for pin in pins.get((change.site.pk, install.pk), ())]
+    # Two headers of one server block need not say the same thing twice.
+    return list({(line["text"], line.get("place", line["where"])): line for line in lines}.values())
 
 
 def _pin_line(site: Site, pin: PinnedFile) -> dict[str, str]:

@@ -10,7 +10,7 @@ from django.db.models import QuerySet
 from panel.accounts.models import User
 from panel.accounts.permissions import Action, may
 from panel.imports.models import Import
-from panel.imports.report import FoundSite, Report, counted
+from panel.imports.report import FoundSite, Item, Outcome, Report, counted
 from panel.websites.models import Site
 
 
@@ -18,6 +18,9 @@ def imports_visible(user: User) -> QuerySet[Import]:
     """Newest first, without their content."""
     rows = Import.objects.select_related("install__host", "created_by").defer("content")
     return rows if may(user, Action.ADMINISTER) else rows.none()
+
+
+_ORDER: tuple[Outcome, ...] = ("refused", "changed", "snippet", "mapped", "kept")
 
 
 @dataclass(frozen=True)
@@ -31,12 +34,23 @@ class Row:
 
     @property
     def domains(self) -> list[str]:
-        return [name for block in self.found.definition["blocks"] for name in block["names"]]
+        """Each once: the plain and the encrypted half of a site share them."""
+        return list(dict.fromkeys(name for block in self.found.definition["blocks"] for name in block["names"]))
 
     @property
     def listens(self) -> list[str]:
         found = [listen for block in self.found.definition["blocks"] for listen in block["listens"]]
         return list(dict.fromkeys(_listen_words(listen) for listen in found))
+
+    @property
+    def items(self) -> list[Item]:
+        """What needs a look comes first; of one kind in the order of the files."""
+        return sorted(self.found.items, key=lambda item: _ORDER.index(item.outcome))
+
+    @property
+    def losses(self) -> list[str]:
+        """As notes beside the question whether they may go."""
+        return [f"{self.found.name}: {item.text}" for item in self.found.refused]
 
     @property
     def is_open(self) -> bool:

@@ -164,6 +164,7 @@ def _report_page(request: Request, record: Import, found: Report, rows: list[Row
         "is_open": any(row.is_open for row in rows),
         "drafts": [row.site for row in rows if row.site is not None and not hasattr(row.site, "state")],
         "folders": sorted({folder for row in rows if row.is_open for folder in row.found.folders}),
+        "losses": [loss for row in rows if row.is_open for loss in row.losses],
         "needs_password": not sudo_is_open(request),
         "crumbs": _crumbs(host),
     }

@@ -52,6 +52,20 @@ def test_files_first_in_htaccess_is_the_sites() -> None:
     (override,) = [item for item in site.items if item.text.startswith("Directory")]
     assert override.outcome == "changed" and "1 found" in override.note
     assert {item.file for item in site.items if item.text.startswith("Rewrite")} == {"/srv/www/shop/.htaccess"}
+    assert outcomes(site, "Rewrite") == ["mapped", "changed", *["mapped"] * 5]
+
+
+def test_scripts_that_are_not_there_are_answered_by_the_program_too() -> None:
+    php = '<FilesMatch \\.php$>\nSetHandler "proxy:unix:/run/fpm.sock|fcgi://localhost/"\n</FilesMatch>\n'
+    site = live(f"{OVERRIDE}\n{php}", {"/srv/www/shop/.htaccess": WORDPRESS})
+    (row,) = block(site)["locations"]
+    assert (row["handler"], row["try_files"]) == ("php", ["$uri", "/index.php$is_args$args"])
+
+
+def test_htaccess_behind_a_redirect_of_everything_says_nothing() -> None:
+    site = live(f"{OVERRIDE}\nRedirect permanent / https://a.example/", {"/srv/www/shop/.htaccess": WORDPRESS})
+    assert "snippets" not in block(site) and "try_files" not in block(site)
+    assert set(outcomes(site, "Rewrite")) == {"changed"}
 
 
 def test_what_the_model_has_no_words_for_stays_in_a_section_of_its_folder() -> None:
@@ -99,6 +113,13 @@ def test_a_proxied_segment_is_two_locations() -> None:
     assert outcomes(apache("ProxyPass / http://127.0.0.1:3000"), "ProxyPass") == [
         "refused"
     ]  # Apache answers it with 500
+
+
+def test_what_is_not_proxied_is_served_as_files() -> None:
+    site = apache("ProxyPreserveHost On\nProxyPass /static !\nProxyPass / http://127.0.0.1:3000/")
+    found = [(row["match"], row["pattern"], row["handler"]) for row in block(site)["locations"]]
+    assert found == [("=", "/static", "static"), ("", "/static/", "static"), ("", "/", "proxy")]
+    assert outcomes(site, "ProxyPass ") == ["mapped", "mapped"]
 
 
 def test_websockets_beside_a_proxy_of_everything() -> None:

@@ -47,7 +47,7 @@ def directory(made: Host, node: Node) -> str | None:
     overrides = [item for item in node.body or () if item.low == "allowoverride" and item.value.lower() != "none"]
     if overrides and not apache_htaccess.are_read(made, made.path(node.value)):
         return f"-{apache_htaccess.UNREAD}"
-    files = apache_htaccess.note(made) if overrides else ""
+    files = apache_htaccess.files_note(made) if overrides else ""
     rules = [item for item in node.body or () if item.low in apache_htaccess.RULES]
     rest = [item for item in node.body or () if item not in rules]
     if len(node.args) != 1 or not all(_is_plain(item) for item in rest) or options(node) - PLAIN:
@@ -79,7 +79,5 @@ def _ruled(made: Host, rules: list[Node]) -> bool:
     has_own = any(row["pattern"] == "/" for row in made.block["locations"])
     if found.why or not (found.rewrites or found.try_files) or has_own or {"rewrites", "try_files"} & set(made.block):
         return False
-    made.block["rewrites"] = found.rewrites
-    if found.try_files:
-        made.block["try_files"] = found.try_files
+    made.rules(found.rewrites, found.try_files)
     return True

@@ -107,7 +107,7 @@ def rewrite(made: Host, node: Node) -> str | None:
     if upgrades and not rules:
         return ""  # the engine is on for nothing else
     if len(rules) != 1 or not is_to_https(rules[0]):
-        return _rewrites(made, own)
+        return _rewrites(made, node, own)
     conditions = [item for item in own if item.low == "rewritecond"]
     tls = any(item["tls"] for item in made.block["listens"])
     names = {value.lower() for low in ("servername", "serveralias") for item in made.own if item.low == low
@@ -122,16 +122,14 @@ def rewrite(made: Host, node: Node) -> str | None:
     return _everything(made, number, "https://$host$request_uri") if number in validators.REDIRECTS else None
 
 
-def _rewrites(made: Host, own: list[Node]) -> str | None:
+def _rewrites(made: Host, node: Node, own: list[Node]) -> str | None:
     if not apache_rewrites.is_on(own):
         return "the engine is off, so they do nothing"
     found = apache_rewrites.found(own)
     if found.why or not (found.rewrites or found.try_files):
         return found.why or None
-    made.block["rewrites"] = found.rewrites
-    if found.try_files:
-        made.block["try_files"] = found.try_files
-    return f"!{found.note}" if found.note else ""
+    made.rules(found.rewrites, found.try_files)
+    return f"!{found.note}" if found.note and apache_rewrites.passes_on(node) else ""
 
 
 def is_to_https(node: Node) -> bool:

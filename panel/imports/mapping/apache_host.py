@@ -52,7 +52,11 @@ def host(draft: Draft, node: Node, own: tuple[Node, ...], around: Sequence[Node]
 
 def _turn(item: Node) -> int:
     """What asks for the locations comes after what makes them, and files of folders after the virtual host itself."""
-    return 2 if item.name == htaccess.HTACCESS else int(item.low in (*apache_cache.WORDS, "directory"))
+    return (
+        2
+        if item.name == htaccess.HTACCESS
+        else int(item.low in (*apache_cache.WORDS, "directory", *apache_htaccess.RULES))
+    )
 
 
 def _without_override(made: Host, node: Node) -> Node:

@@ -23,7 +23,7 @@ def are_read(made: Host, folder: str) -> bool:
     return any(is_below(root, (folder,)) or is_below(folder, (root,)) for root in roots)
 
 
-def note(made: Host) -> str:
+def files_note(made: Host) -> str:
     """Of the section that allows them."""
     files = sum(1 for node in made.own if node.name == "htaccess")
     return f"{NO_LONGER}{f'what they say ({files} found) stands below' if files else 'its folders hold none'}"
@@ -32,6 +32,10 @@ def note(made: Host) -> str:
 def take(made: Host, node: Node) -> None:
     """One file: a note for each of its directives, which stand in `<IfModule>` no longer."""
     body = node.body or ()
+    if made.ended:
+        for item in body:
+            made.draft.note(item, "changed", "is never reached: every request is redirected", made.where)
+        return
     rules = [item for item in body if item.low in RULES]
     rest = [item for item in body if item.low not in RULES]
     if rules and not _mapped(made, node, rules):
@@ -52,12 +56,10 @@ def _mapped(made: Host, node: Node, rules: Sequence[Node]) -> bool:
         return False
     if found.try_files and any(_answers_beside(row) for row in made.block["locations"]):
         return False
-    made.block["rewrites"] = found.rewrites
-    if found.try_files:
-        made.block["try_files"] = found.try_files
+    made.rules(found.rewrites, found.try_files)
     for item in rules:
-        outcome = "changed" if found.note else "mapped"
-        made.draft.note(item, "changed" if outcome == "changed" else "mapped", found.note, made.where)
+        note = found.note if apache_rewrites.passes_on(item) else ""
+        made.draft.note(item, "changed" if note else "mapped", note, made.where)
     return True
 
 

@@ -46,3 +46,13 @@ class Host:
             return "another directive answers these paths already"
         self.block["locations"].append(values)
         return ""
+
+    def rules(self, rewrites: list[dict[str, Any]], try_files: list[str]) -> None:
+        """Rules of the whole site. Files first is meant of scripts too, which have a location of their own."""
+        self.block["rewrites"] = rewrites
+        if not try_files:
+            return
+        self.block["try_files"] = try_files
+        for row in self.block["locations"]:
+            if row["handler"] == "php":
+                row.setdefault("try_files", ["$uri", try_files[-1]])

@@ -34,6 +34,10 @@ def passed(made: Host, path: str, url: str, words: tuple[str, ...]) -> str | Non
     """Requests below `path` handed to `url`."""
     if url == "!" and any(_led(item) == f"{path.rstrip('/')}/" for item in made.own if item.low == "alias"):
         return ""  # that folder's location answers by itself
+    if url == "!" and path.startswith("/") and path != "/":
+        patterns = [path] if path.endswith("/") else [path, f"{path}/"]
+        wrong = [made.add({"match": "" if each.endswith("/") else "=", "pattern": each}) for each in patterns]
+        return f"-{wrong[0]}" if any(wrong) else ""
     match = TARGET.match(url)
     if match is None or not path.startswith("/"):
         return None

@@ -105,8 +105,14 @@ def is_on(own: Sequence[Node]) -> bool:
 
 
 def _passes_on(rule: _Rule) -> bool:
-    flags = rule.node.args[2] if len(rule.node.args) > 2 else ""
-    return rule.target == "-" and bool(_AUTHORIZATION.match(flags)) and "," not in flags
+    return passes_on(rule.node)
+
+
+def passes_on(node: Node) -> bool:
+    """Whether a line only hands the Authorization header to programs."""
+    if node.low != "rewriterule" or len(node.args) != 3 or node.args[1] != "-":
+        return False
+    return bool(_AUTHORIZATION.match(node.args[2])) and "," not in node.args[2]
 
 
 def _front(rule: _Rule, folder: str, base: str, hands_back: bool) -> list[str]:

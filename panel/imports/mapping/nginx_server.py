@@ -384,6 +384,7 @@ _TAKERS: dict[str, Callable[[Server, Node], str]] = {
     "brotli": _brotli,
     "brotli_types": _brotli_types,
     "large_client_header_buffers": _header_buffers,
+    "ssl_prefer_server_ciphers": lambda made, node: "" if node.value == "off" else "the panel leaves it off",
     "ssl": lambda made, node: "",
     "http2": lambda made, node: "",
     "ssl_certificate": _certificate_line,
