@@ -85,6 +85,11 @@ class SetupForm(_TwicePassword):
         return name if name in time_zones() else "UTC"
 
 
+def _begin_at(form: Form, name: str) -> None:
+    """Where typing begins on a page that is there for nothing else."""
+    form.fields[name].widget.attrs["autofocus"] = True
+
+
 class LoginForm(Form):
     username = forms.CharField(
         label=_("User name"),
@@ -93,9 +98,17 @@ class LoginForm(Form):
     )
     password = _password(_("Password"))
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        _begin_at(self, "password" if self.is_bound else "username")  # a wrong password is typed again
+
 
 class CodeForm(Form):
     code = _code()
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        _begin_at(self, "code")
 
 
 class SudoForm(Form):
@@ -108,6 +121,7 @@ class SudoForm(Form):
             self.fields["code"].required = True
         else:
             del self.fields["code"]
+        _begin_at(self, "password")
 
 
 class PasswordForm(_TwicePassword):

@@ -66,9 +66,9 @@ def require(user: User, action: Action, team: Team | None = None) -> None:
         )
     if not may(user, action, team):
         whose = f" in the team {team}" if team else ""
-        raise PermissionDenied(
-            f"Your role ({user.get_role_display()}) may not {action.value} this{whose}. Ask an administrator."
-        )
+        # What operators may do, one of them can do as well; only administrators give roles and teams.
+        can = "an operator of the team or an administrator" if team and action in _OPERATOR else "an administrator"
+        raise PermissionDenied(f"Your role ({user.get_role_display()}) may not {action.value} this{whose}. Ask {can}.")
 
 
 def require_each(user: User, action: Action, teams: Iterable[Team | None]) -> None:

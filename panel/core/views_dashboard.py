@@ -35,7 +35,7 @@ def dashboard_context(user: User) -> dict[str, Any]:
         "concerns": concerns(user),
         "figures": figures,
         "first_steps": _first_steps(user, figures),
-        "recent": visible_deployments(user).select_related("host", "requested_by")[:8],
+        "recent": visible_deployments(user).filter(superseded_by=None).select_related("host", "requested_by")[:8],
     }
 
 

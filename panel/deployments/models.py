@@ -6,6 +6,7 @@ from uuid import uuid4
 
 from django.conf import settings
 from django.db import models
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from panel.core.fields import EncryptedTextField
@@ -116,6 +117,16 @@ class Deployment(BaseModel):
     @property
     def is_finished(self) -> bool:
         return self.status in TERMINAL
+
+    @property
+    def kind_words(self) -> str:
+        """For a reader: what is taken out of service to be forgotten is deleted."""
+        return gettext("Delete") if "delete" in self.plan.get("after", {}) else str(DeploymentKind(self.kind).label)
+
+    @property
+    def status_words(self) -> str:
+        """For a reader: a plan that a newer one took the place of was cancelled by nobody."""
+        return gettext("Replaced") if self.superseded_by_id else str(DeploymentStatus(self.status).label)
 
 
 class DeploymentItem(models.Model):

@@ -25,7 +25,7 @@ from panel.core.ui import Crumb
 from panel.deployments import again, caches, selectors, services, stream
 from panel.deployments.forms import FilterForm
 from panel.deployments.main_config import main_plan
-from panel.deployments.models import Deployment, DeploymentStatus, Drift, StepStatus
+from panel.deployments.models import Deployment, DeploymentKind, DeploymentStatus, Drift, StepStatus
 from panel.deployments.planning import live_revision
 from panel.hosts.models import EngineInstall
 from panel.hosts.selectors import hosts_visible
@@ -144,8 +144,10 @@ def detail(request: Request, uuid: UUID) -> HttpResponse:
         "may_plan_again": again.may_plan_again(request.user, deployment),
     }
     if is_plan:
-        rising = {item.site_id: item.site for row in batch for item in row.items.all() if item.revision_id}
-        context["findings"] = lines_of(request.user, rising.values())
+        items = [item for row in batch for item in row.items.all()]
+        rising = {item.site_id: (item.site, item.revision.install) for item in items if item.revision}
+        if deployment.kind in (DeploymentKind.DEPLOY, DeploymentKind.MOVE):  # the others bring no draft
+            context["findings"] = lines_of(request.user, rising.values())
         context["also_edited"] = _also_edited(request, batch)
     return render(request, "deployments/plan.html" if is_plan else "deployments/detail.html", context)
 

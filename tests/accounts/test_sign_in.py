@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import time
 from unittest.mock import patch
 
@@ -63,6 +64,21 @@ def test_wrong_name_and_wrong_password_read_the_same(client: Client, people: Cas
     unknown = client.post("/login/", {"username": "nobody", "password": "nope"})
     assert wrong.status_code == unknown.status_code == 422
     assert wrong.context["form"].non_field_errors() == unknown.context["form"].non_field_errors()
+
+
+def test_typing_begins_where_it_is_needed(client: Client, people: Cast) -> None:
+    def begins_at(page: str) -> list[str]:
+        controls = re.findall(r"<input[^>]* autofocus[^>]*>", page)
+        return re.findall(r' name="(\w+)"', " ".join(controls))
+
+    assert begins_at(client.get("/login/").content.decode()) == ["username"]
+    wrong = client.post("/login/", {"username": "ada", "password": "wrong"}).content.decode()
+    assert begins_at(wrong) == ["password"]
+    enrol(people.admin)
+    sign_in(client)
+    assert begins_at(client.get("/login/code/").content.decode()) == ["code"]
+    refused = client.post("/login/code/", {"code": "000000"}).content.decode()
+    assert begins_at(refused) == ["code"] and "Nothing was saved" not in refused
 
 
 def test_unknown_names_cost_one_hashing_as_known_ones_do(client: Client, people: Cast) -> None:

@@ -13,7 +13,7 @@ from panel.deployments import drift as drifts
 from panel.deployments import services
 from panel.deployments.models import Deployment, DeploymentStatus, Drift, PinnedFile, SiteState, SiteStatus
 from panel.deployments.rendered import sha256_of
-from panel.hosts.models import HostOperation, OperationKind
+from panel.hosts.models import Host, HostOperation, OperationKind
 from panel.websites import services as websites
 from tests.deployments.made import carried_out, live, planned, shop
 from tests.support.cast import Cast, signed_in
@@ -277,3 +277,17 @@ def test_no_text_ends_an_event_early() -> None:
     assert stream.event("live", "a\n\nevent: x\r\ndata: y") == (
         "event: live\ndata: a\ndata: \ndata: event: x\ndata: data: y\n\n"
     )
+
+
+def test_a_move_tells_what_goes_wrong_on_the_server_that_it_leads_to(people: Cast) -> None:
+    site, client = shop(people), signed_in(people.owner)
+    live(people, site)
+    own = {"main_config": people.nginx.paths["main_config"], "path": "/etc/nginx/sites-enabled/default", "listen": "80"}
+    Host.objects.update(facts={"default_servers": [own]})  # Apache has none
+    assert "No site is the default server" not in client.get("/sites/shop/").content.decode()
+    choice = client.get("/sites/shop/server/").content.decode()
+    assert f'<option value="{people.apache.pk}"' in choice
+    assert f'<option value="{people.nginx.pk}"' not in choice and "Decide later" not in choice
+    plan = client.post("/sites/shop/server/", {"install": people.apache.pk}, follow=True).content.decode()
+    assert "No site is the default server of port 80." in plan
+    assert "/mend/" not in plan, "it is mended on the server that the site stands on, where it is not there"

@@ -16,7 +16,7 @@ from panel.core.forms import Form, LinesField, TagFilterField, TagsFormField
 from panel.core.tags import tags_counted
 from panel.deployments.models import SiteStatus
 from panel.hosts.forms import ServerChoiceField
-from panel.hosts.models import Engine, Host
+from panel.hosts.models import Engine, EngineInstall, Host
 from panel.websites import lines, validators
 from panel.websites.forms.base import PartForm
 from panel.websites.models import Certificate, Site
@@ -268,6 +268,15 @@ class SiteCloneForm(Form):
 
 class SiteServerForm(Form):
     install = _install_choice()
+
+    def leave(self, install: EngineInstall | None) -> None:
+        """For a site whose files lie on the host of `install`: it can be moved away, not left without a server."""
+        field = self.fields["install"]
+        assert isinstance(field, ServerChoiceField)
+        field.label = _("Move to")
+        field.empty_label = _("Choose a server")
+        if install and field.queryset is not None:
+            field.queryset = field.queryset.exclude(pk=install.pk)
 
 
 class SitesMoveForm(Form):

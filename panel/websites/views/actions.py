@@ -41,6 +41,8 @@ def server(request: Request, name: str) -> HttpResponse:
     site = site_get(request, name, Action.CHANGE)
     form = SiteServerForm(request.POST or None, initial={"install": request.GET.get("install") or site.install_id})
     is_live, is_there = site_is_live(site), site_is_there(site)
+    if is_there:
+        form.leave(site.install)
     if request.method == "POST" and form.is_valid():
         install = form.cleaned_data["install"]
         if is_there and install is None:

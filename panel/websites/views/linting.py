@@ -18,6 +18,7 @@ from panel.accounts.permissions import Action, may
 from panel.accounts.sudo import sudo_required
 from panel.core.errors import ApplicationError
 from panel.core.http import Request
+from panel.hosts.models import EngineInstall
 from panel.rendering.lint import Finding
 from panel.websites import linting
 from panel.websites.models import Site
@@ -45,12 +46,14 @@ class Line:
         return words[0] % self.finding.fix if self.finding.fix else words[1]
 
 
-def lines_of(user: User, sites: Iterable[Site]) -> list[Line]:
-    """For templates/websites/findings.html."""
+def lines_of(user: User, sites: Iterable[tuple[Site, EngineInstall | None]]) -> list[Line]:
+    """For templates/websites/findings.html: of each site on the server that it is, or is to be, served by. What goes
+    wrong on another server than its own is told, and mended once the site is there."""
     return [
-        Line(site, finding, _may_mend(user, site, finding), _may_edit(user, site, finding))
-        for site in list(sites)[:MAX_SITES]
-        for finding in linting.site_findings(site)
+        Line(site, finding, is_there and _may_mend(user, site, finding), _may_edit(user, site, finding))
+        for site, install in list(sites)[:MAX_SITES]
+        for is_there in (install is None or install.pk == site.install_id,)
+        for finding in linting.site_findings(site, install)
     ]
 
 

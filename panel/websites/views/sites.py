@@ -84,7 +84,7 @@ def detail(request: Request, name: str) -> HttpResponse:
         problems=[
             (problem, problem_url(site, problem.where)) for problem in checks.site_problems(site, actor=request.user)
         ],
-        findings=lines_of(request.user, [site]),
+        findings=lines_of(request.user, [(site, site.install)]),
         urls=urls_of(site),
         domains=domains_of(site),
         drifts=drifts,
