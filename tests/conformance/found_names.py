@@ -71,4 +71,11 @@ def fallback_to_a_redirect(world: World) -> tuple[SiteSpec, list[Expected]]:
     ]
 
 
-SITES = (final_dots_of_hosts, marks_in_paths, fallback_to_a_redirect)
+def above_the_root(world: World) -> tuple[SiteSpec, list[Expected]]:
+    """A path that leads above the root is none, by whatever dots; one that leads to it is."""
+    spec = one(world, "above", fixed("=", "/", "root"), fixed("", "/", "below"))
+    above = ("/..", "//..", "/../", "/a/../..", "/%2e%2e", "/../a")
+    return spec, [Expected(path, 400) for path in above] + [Expected("/a/../", 200, "root"), Expected("/..a", 200)]
+
+
+SITES = (above_the_root, final_dots_of_hosts, marks_in_paths, fallback_to_a_redirect)

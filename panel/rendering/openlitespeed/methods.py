@@ -42,6 +42,7 @@ def refused(block: ServerBlock) -> list[Directive]:
     return [
         directive("RewriteCond", "%{THE_REQUEST}", r"^\S+ [^ ?#]*%(?:00|(?![0-9A-Fa-f]{2}))"),
         directive("RewriteRule", f"^{_no_pages(block)}", "-", "[R=400,L]"),
+        directive("RewriteRule", r"^/+\.\.$", "-", "[R=400,L]"),  # above the root; a final /.. is not resolved
         directive("RewriteCond", "%{REQUEST_METHOD}", "=TRACE"),
         directive("RewriteRule", f"^{_no_pages(block)}", "-", "[R=405,L]"),
     ]

@@ -29,15 +29,19 @@ def line_feed(case: Case) -> Answer | None:
     """The rules take it for the exact location's path, which is no file's."""
     block, path = case.met.block, case.met.path
     exact = {place.pattern: place for place in block.locations if place.match == "="} if block else {}
-    place = exact.get(path[:-1]) if path.endswith("\n") else None
-    if place is not None and case.other.status not in _own_statuses(place):
-        place = _fallback(case, place)
-    if place is None or case.other.status not in _own_statuses(place):
-        return None
+    own = exact.get(path[:-1]) if path.endswith("\n") else None
     never = dict(zip(("expires", "cache_control"), expiry.NEVER, strict=True))
-    times = never if place.expires and expiry.parse(place.expires, "/").no_cache else {}
-    asked = {"www_authenticate": f'Basic realm="{place.basic_auth.realm}"'} if place.basic_auth else {}
-    return altered(error(case, case.other.status), **site_headers(case), **times, **asked)
+    dated = case.other.headers.get("expires") == expiry.NEVER[0]
+    for place in (own, _fallback(case, own) if own else None):
+        if place is None or case.other.status not in _own_statuses(place) or dated != _is_past(place):
+            continue
+        asked = {"www_authenticate": f'Basic realm="{place.basic_auth.realm}"'} if place.basic_auth else {}
+        return altered(error(case, case.other.status), **site_headers(case), **(never if dated else {}), **asked)
+    return None
+
+
+def _is_past(place: Location) -> bool:
+    return bool(place.expires) and expiry.parse(place.expires, "/").no_cache
 
 
 def _fallback(case: Case, place: Location) -> Location | None:

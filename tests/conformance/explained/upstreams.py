@@ -32,17 +32,15 @@ def made_anew(case: Case) -> Answer | None:
     if not same:
         return None
     path = _plain(re.sub(b"%253F", b"%3F", ours[1]) if b"%3F" in theirs[1] else ours[1])
-    if path not in (_plain(theirs[1]), re.sub(b"/(_{1,2})$", _dots, _plain(theirs[1]))):
+    dotted = re.search(r"/(_{1,2})(?:\?|$)", case.request.target)
+    meant = _plain(theirs[1])
+    if path != meant and not (dotted and path == meant.removesuffix(dotted[1].encode()) + b"." * len(dotted[1])):
         return None
     return altered(case.nginx, body=b" ".join((theirs[0], ours[1], theirs[2])))
 
 
 def _plain(path: bytes) -> bytes:
     return re.sub(rb"%([0-9A-Fa-f]{2})", lambda found: bytes([int(found[1], 16)]), path)
-
-
-def _dots(found: re.Match[bytes]) -> bytes:
-    return b"/" + b"." * len(found[1])
 
 
 def _untold(body: bytes) -> bytes:
