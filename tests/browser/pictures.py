@@ -1,4 +1,5 @@
-"""The guide's pictures of suites and trials, made of the pages as they are: not collected with the tests, but by
+"""The guide's pictures of suites, trials, imports and explanations, made of the pages as they are: not collected with
+the tests, but by
 
     PADDOCK_OPENLITESPEED=/usr/local/lsws python -m pytest -n 0 tests/browser/pictures.py
 
@@ -21,11 +22,14 @@ from panel.hosts.models import Engine, Layout
 from panel.trials import execution
 from panel.trials.models import Trial
 from tests.browser.test_manners import page_of
+from tests.deployments.real import Machine
+from tests.imports.conftest import agent_home, apache, apache_remote
+from tests.imports.test_pages import open_sudo
 from tests.support.cast import cast, install, signed_in
 from tests.support.openlitespeed import OpenLiteSpeedInstance, source
 from tests.trials.conftest import Stand, logged, stand
 
-__all__ = ["stand"]
+__all__ = ["agent_home", "apache", "apache_remote", "stand"]
 os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"
 IMAGES = Path(__file__).resolve().parents[2] / "docs" / "images"
 
@@ -55,6 +59,57 @@ def test_suites(browser: Browser, live_server: Any) -> None:
     page.evaluate("scrollTo(0, 0)")
     expect(form.locator(".suite-buttons")).to_contain_text("1 case,")
     picture(page, "suites-dark", "dark", 1150)
+    page.context.close()
+
+
+FOUND = {
+    "shop": """ServerAlias www.shop.example
+    DocumentRoot {root}/www/shop
+    <Directory {root}/www/shop>
+        AllowOverride All
+        Require all granted
+    </Directory>
+    Alias /phpmyadmin {root}/www/phpmyadmin
+    ErrorDocument 404 /404.html
+    Header always set X-Frame-Options SAMEORIGIN
+    BrowserMatch "MSIE [2-6]" nokeepalive""",
+    "app": """ProxyPreserveHost On
+    ProxyPass /api http://127.0.0.1:3000/api timeout=120
+    ProxyPass / http://127.0.0.1:3000/
+    ProxyPassReverse / http://127.0.0.1:3000/""",
+    "old": """DocumentRoot {root}/www/old
+    ScriptAlias /cgi-bin/ /usr/lib/cgi-bin/
+    Redirect permanent /blog https://blog.example""",
+}
+FILES_FIRST = """RewriteEngine On
+RewriteRule ^index\\.php$ - [L]
+RewriteCond %{REQUEST_FILENAME} !-f
+RewriteCond %{REQUEST_FILENAME} !-d
+RewriteRule . /index.php [L]
+"""
+
+
+def test_import_and_which_location(browser: Browser, live_server: Any, apache_remote: Machine, apache: Any) -> None:
+    machine, folder = apache_remote, apache.root / "sites-enabled"
+    for name, lines in FOUND.items():
+        machine.files(name)
+        said = f"    ServerName {name}.example\n    {lines.format(root=apache.root)}\n"
+        (folder / f"{name}.conf").write_text(f"<VirtualHost *:{machine.port}>\n{said}</VirtualHost>\n")
+    (apache.root / "www" / "shop" / ".htaccess").write_text(FILES_FIRST)
+    machine.install(apache, Engine.APACHE)
+    client = signed_in(machine.people.admin)
+    open_sudo(client)
+    page = page_of(browser, live_server.url, client)
+    page.goto(f"/hosts/{machine.host.name}/imports/")
+    page.click("button:has-text('Read it')")
+    page.wait_for_url(re.compile(r"/imports/[0-9a-f-]{36}/$"))
+    page.get_by_label("Tick shop-example").check()
+    page.get_by_label("Tick app-example").check()
+    picture(page, "import", "light", 800)
+    page.click("button:has-text('Adopt the ticked')")
+    page.wait_for_selector("#next")
+    page.goto(f"/sites/shop-example/explain/?url=http://shop.example:{machine.port}/phpmyadmin/themes/x.css%3Fv=2")
+    picture(page, "which-location", "light", 960)
     page.context.close()
 
 

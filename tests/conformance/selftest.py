@@ -44,7 +44,7 @@ def refused_by_server(engine: str, field: str, batch: list[tuple[str, list[str]]
             reasons["a log's path that names no file"] = len(left) - len(opened)
             left = opened
         while left:
-            status, said, number = _tested(engine, Path(folder), left)
+            status, said, number = configtest(engine, Path(folder), left)
             if status == 0:
                 break
             if status < 0 or number is None:
@@ -70,7 +70,7 @@ def _can_be_a_file(folder: Path, name: str) -> bool:
         return False
 
 
-def _tested(engine: str, folder: Path, batch: list[tuple[str, list[str]]]) -> tuple[int, str, int | None]:
+def configtest(engine: str, folder: Path, batch: list[tuple[str, list[str]]]) -> tuple[int, str, int | None]:
     """The test's exit status, what it said, and the number of the site that it refused."""
     text, ends = "", []
     for number, (_, files) in enumerate(batch):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,13 +12,17 @@ from django.core.exceptions import PermissionDenied
 from django.test import Client
 
 from panel.core.errors import ApplicationError
-from panel.hosts.models import Host
+from panel.hosts.models import EngineInstall, Host
+from panel.rendering import render
 from panel.rendering.lint import Finding
 from panel.websites import linting
+from panel.websites.freeze import install_spec, site_spec
 from panel.websites.models import RawSnippet, Site
 from panel.websites.services import site_define, site_export
 from tests.api.caller import caller_of
+from tests.conformance.selftest import configtest
 from tests.support.cast import Cast, signed_in
+from tests.support.ports import free_port
 
 PHP = {"match": "~", "pattern": r"\.php$", "handler": "php", "php_pool": "php"}
 
@@ -146,15 +151,26 @@ FINE: list[dict[str, Any]] = [
 ]
 
 
+def refusal(made: Site, install: EngineInstall, folder: Path) -> str:
+    """What the real server's own test says against the site; "" where it takes it."""
+    texts = [file.text for file in render(site_spec(made, install), install_spec(install)) if file.path[-5:] == ".conf"]
+    assert texts
+    # The test opens ports; below these folders nothing is there, and nothing may be made.
+    own = [text.replace("listen 80", f"listen {free_port()}") for text in texts]
+    status, said, _which = configtest(str(install.engine), folder, [(made.name, own)])
+    return said if status else ""
+
+
 @pytest.mark.parametrize(("code", "where", "members"), MISTAKES, ids=str)
 def test_a_mistake_is_found_and_mended_as_one_action(
-    people: Cast, code: str, where: str, members: dict[str, Any]
+    people: Cast, tmp_path: Path, code: str, where: str, members: dict[str, Any]
 ) -> None:
     made = site(people, **members)
     assert codes(linting.site_findings(made)) == [(code, where)]
     mended, finding = linting.finding_mend(actor=people.admin, site=made, code=code, where=where)
     assert finding.fix and finding.why
     assert codes(linting.site_findings(mended)) == []
+    assert not refusal(mended, people.nginx, tmp_path)
 
 
 @pytest.mark.parametrize(("code", "where", "members"), ONLY_A_PERSON, ids=str)
@@ -186,7 +202,9 @@ def test_what_is_right_is_left_alone(people: Cast, members: dict[str, Any]) -> N
         ("RewriteRule ^/p/(.*)$ /q/$1 [PT]", None),
     ],
 )
-def test_apache_directives_are_read_by_their_own_grammar(people: Cast, text: str, code: str | None) -> None:
+def test_apache_directives_are_read_by_their_own_grammar(
+    people: Cast, tmp_path: Path, text: str, code: str | None
+) -> None:
     data = {"name": "shop", "team": people.team.slug, "install": people.apache.pk}
     made = site_define(actor=people.admin, data=data | {"blocks": [block(snippets={"apache": text})]})
     found = linting.site_findings(made)
@@ -194,6 +212,7 @@ def test_apache_directives_are_read_by_their_own_grammar(people: Cast, text: str
     if code:
         linting.finding_mend(actor=people.admin, site=made, code=code, where="blocks/0")
         assert not RawSnippet.objects.exists()
+        assert not refusal(Site.objects.get(), people.apache, tmp_path)
 
 
 def test_the_rest_of_a_snippet_stays(people: Cast) -> None:
