@@ -143,8 +143,11 @@ def moment(value: dt.datetime | None, empty: str = "") -> SafeString | str:
 
 @register.filter
 def number(value: float | None, digits: int = 0) -> str:
-    """Grouped as the reader's locale does; `digits` after the point."""
-    return "–" if value is None else formats.number_format(value, digits, use_l10n=True, force_grouping=True)
+    """Grouped as the reader's locale does, rounded to `digits` after the point: Django's own cuts the rest off."""
+    if value is None:
+        return "–"
+    rounded = round(value, digits) if isinstance(value, int | float) else value
+    return formats.number_format(rounded, digits, use_l10n=True, force_grouping=True)
 
 
 @register.filter
@@ -171,9 +174,9 @@ def seconds(value: float | dt.timedelta | None) -> str:
     if value is None:
         return "–"
     length = value.total_seconds() if isinstance(value, dt.timedelta) else float(value)
-    if length < 1:
+    if length < 0.99995:  # what is rounded up to the next unit is told in it
         return f"{number(length * 1000, 1)} ms"
-    if length < 60:
+    if length < 59.95:
         return f"{number(length, 1)} s"
     minutes, rest = divmod(round(length), 60)
     hours, minutes = divmod(minutes, 60)

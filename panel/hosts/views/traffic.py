@@ -27,7 +27,7 @@ def traffic(request: Request, name: str) -> HttpResponse:
     sites = sites_visible(request.user).filter(install__host=host)
     context: dict[str, Any] = {
         "host": host,
-        "servers": host_traffic(host),
+        "servers": sorted(host_traffic(host), key=lambda server: server.traffic is None),  # those that tell first
         "names": set(sites.values_list("name", flat=True)),
         "crumbs": [
             Crumb(_("Hosts"), reverse("hosts:list")),

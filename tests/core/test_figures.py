@@ -1,0 +1,35 @@
+"""Figures on pages: rounded, never cut off."""
+
+from __future__ import annotations
+
+import pytest
+
+from panel.core.templatetags.ui import bytes_iec, number, seconds
+
+
+@pytest.mark.parametrize(
+    ("value", "digits", "shown"),
+    [
+        (48.387, 1, "48.4"),
+        (99.96, 1, "100.0"),
+        (1.96, 1, "2.0"),
+        (-1.26, 1, "-1.3"),
+        (0.06, 1, "0.1"),
+        (2.6, 0, "3"),
+        (1234567.8, 0, "1,234,568"),
+        (1234, 1, "1,234.0"),
+        (None, 1, "–"),
+    ],
+)
+def test_a_figure_is_rounded(value: float | None, digits: int, shown: str) -> None:
+    assert number(value, digits) == shown
+
+
+def test_lengths_and_sizes_are_rounded_and_told_in_the_unit_that_they_reach() -> None:
+    assert [seconds(value) for value in (0.01999, 0.99999, 59.97, 75)] == [
+        "20.0 ms",
+        "1.0 s",
+        "1 min 0 s",
+        "1 min 15 s",
+    ]
+    assert bytes_iec(2047 * 1024 - 1) == "2.0 MiB"
