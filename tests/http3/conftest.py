@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
@@ -35,6 +37,7 @@ server {{
     add_header Alt-Svc 'h3=":{port}"; ma=86400' always;
     add_header X-Protocol $server_protocol always;
     location /metrics {{ stub_status; }}
+    location /counted {{ status; }}
     location /early {{ return 200 "early=$ssl_early_data"; }}
     location /app {{ proxy_pass http://127.0.0.1:{application}; }}
     {extra}
@@ -73,6 +76,15 @@ class Site:
 
     def client(self, **how: object) -> Client:
         return Client(self.port, self.certificate, **how)  # type: ignore[arg-type]
+
+    def counted(self, name: str, least: int = 1) -> bool:
+        """Whether the server's status has counted that of QUIC so often."""
+
+        def is_there() -> bool:
+            with urlopen(f"http://127.0.0.1:{self.plain}/counted", timeout=60) as answer:
+                return bool(json.load(answer)["quic"][name] >= least)
+
+        return bool(eventually(is_there))
 
 
 def certify(folder: Path) -> tuple[Path, Path]:

@@ -57,6 +57,8 @@ def test_a_known_client_asks_with_its_first_packets(site: Site) -> None:
         assert client.handshake is not None
         assert client.handshake.session_resumed and client.handshake.early_data_accepted
         assert (answer.status, bytes(answer.body)) == (200, b"early=1")
+    assert site.counted("early_data")
+    assert site.counted("handshakes", 2)
 
 
 def test_an_address_is_validated_by_retry_and_its_token_spares_the_next(server_root: Path) -> None:
@@ -69,6 +71,7 @@ def test_an_address_is_validated_by_retry_and_its_token_spares_the_next(server_r
         with site.client(token=token) as client:
             assert client.get("/small.txt").status == 200
             assert not client.saw("transport:packet_received", packet_type="retry")
+        assert site.counted("retries")
 
 
 def test_a_client_that_moves_keeps_its_connection(site: Site) -> None:
@@ -79,6 +82,8 @@ def test_a_client_that_moves_keeps_its_connection(site: Site) -> None:
             answer = client.get("/large.bin")
             assert (answer.status, bytes(answer.body)) == (200, LARGE)
         assert client.saw("transport:packet_received", frames="path_challenge")
+    assert site.counted("migrations", 3)
+    assert site.counted("packets_sent", 100)
 
 
 def test_a_client_that_moves_reaches_the_worker_that_has_its_connection(server_root: Path) -> None:

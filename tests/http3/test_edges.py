@@ -55,3 +55,4 @@ def test_a_client_that_forgot_that_its_connection_ended_is_reset(site: Site) -> 
                 break
             assert time.monotonic() < deadline, "no stateless reset"
         assert len(answer) < len(sent)
+    assert site.counted("stateless_resets")
