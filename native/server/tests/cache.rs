@@ -259,3 +259,52 @@ fn settings_that_cannot_work_are_refused() {
     let said = refused("proxy_cache_path c keys_zone=a:1k;");
     assert!(said.contains("too small"), "{said}");
 }
+
+#[test]
+fn what_an_application_answers_is_kept_too() {
+    let folder = Folder::new();
+    crate::passing::application(&folder.0.join("app.sock"));
+    let socket = format!("unix:{}/app.sock", site::path(&folder.0));
+    let server = Server::start_in(
+        folder,
+        &format!(
+            "fastcgi_cache_path kept keys_zone=app:1m; add_header X-Cache $upstream_cache_status;
+             server {{ listen 127.0.0.1:{{port}}; server_name localhost;
+                 location / {{ fastcgi_pass {socket}; fastcgi_param ASKED WORD$arg_word.; fastcgi_cache app;
+                     fastcgi_cache_key $request_uri; fastcgi_cache_valid 200 1h; fastcgi_cache_methods GET HEAD;
+                     fastcgi_cache_bypass $http_x_bypass; fastcgi_no_cache $arg_private; }} }}"
+        ),
+    );
+    let ask = |uri: &str, fields: &str| {
+        let answer = server.get(uri, fields);
+        assert!(body(&answer).contains("hello"), "{answer}");
+        status_of(&answer).to_string()
+    };
+    for status in ["MISS", "HIT", "HIT"] {
+        assert_eq!(ask("/?word=plain", ""), status);
+    }
+    assert_eq!(ask("/?word=plain", "X-Bypass: 1\r\n"), "BYPASS");
+    for _ in 0..2 {
+        assert_eq!(ask("/?word=plain&private=1", ""), "MISS");
+    }
+}
+
+/// `proxy_store`: files that others may read as well.
+#[test]
+fn answers_are_stored_as_files() {
+    // Its worker may write where the test's folder is.
+    let server = Server::start_with(
+        "user root;",
+        "server { listen 127.0.0.1:{port}; server_name localhost; root html;
+             location /copies/ { proxy_pass http://127.0.0.1:{port}/; proxy_store html$uri;
+                 proxy_store_access user:rw group:r; } }",
+    );
+    server.folder.write("html/source", "stored");
+    assert!(server.get("/copies/source", "").ends_with("stored"));
+    assert!(server.get("/copies/none", "").starts_with("HTTP/1.1 404 "));
+    server.wait_for("the file", |s| s.log("html/copies/source") == "stored");
+    let path = server.folder.0.join("html/copies/source");
+    let mode = std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(path).expect("the file"));
+    assert_eq!(mode & 0o777, 0o640);
+    assert!(!server.folder.0.join("html/copies/none").exists());
+}

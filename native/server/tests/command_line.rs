@@ -100,6 +100,90 @@ fn folders_that_cannot_be_made_are_warned_of_and_no_error() {
     assert_eq!(run(&["-t", "-q"]), (Some(0), String::new()));
 }
 
+/// A directive of each module that nginx has unless it is built without it.
+const OF_MODULES: [(&str, &str); 31] = [
+    ("http_charset", "charset utf-8"),
+    ("http_gzip", "gzip on"),
+    ("http_ssi", "ssi on"),
+    ("http_userid", "userid on"),
+    ("http_access", "allow all"),
+    ("http_auth_basic", "auth_basic off"),
+    ("http_mirror", "mirror off"),
+    ("http_autoindex", "autoindex on"),
+    ("http_geo", "geo $a { default 1; }"),
+    ("http_map", "map $host $a { default 1; }"),
+    ("http_split_clients", "split_clients $host $a { * 1; }"),
+    ("http_referer", "server { valid_referers a.b; }"),
+    ("http_rewrite", "rewrite_log on"),
+    ("http_proxy", "proxy_buffering on"),
+    ("http_fastcgi", "fastcgi_buffering on"),
+    ("http_uwsgi", "uwsgi_buffering on"),
+    ("http_scgi", "scgi_buffering on"),
+    ("http_grpc", "grpc_socket_keepalive on"),
+    ("http_memcached", "memcached_socket_keepalive on"),
+    ("http_limit_conn", "limit_conn_dry_run on"),
+    ("http_limit_req", "limit_req_dry_run on"),
+    ("http_empty_gif", "server { location / { empty_gif; } }"),
+    ("http_browser", "ancient_browser x"),
+    (
+        "http_upstream_hash",
+        "upstream u { hash $uri; server unix:s; }",
+    ),
+    (
+        "http_upstream_ip_hash",
+        "upstream u { ip_hash; server unix:s; }",
+    ),
+    (
+        "http_upstream_least_conn",
+        "upstream u { least_conn; server unix:s; }",
+    ),
+    (
+        "http_upstream_least_time",
+        "upstream u { least_time header; server unix:s; }",
+    ),
+    (
+        "http_upstream_random",
+        "upstream u { random; server unix:s; }",
+    ),
+    (
+        "http_upstream_keepalive",
+        "upstream u { server unix:s; keepalive 1; }",
+    ),
+    (
+        "http_upstream_zone",
+        "upstream u { zone u 64k; server unix:s; }",
+    ),
+    (
+        "http_upstream_sticky",
+        "upstream u { server unix:s; sticky cookie c; }",
+    ),
+];
+
+/// Whoever looks at `-V` to see what there is, as scripts do, is told the truth.
+#[test]
+fn the_version_names_what_is_left_out() {
+    let (code, out, said) = run(&["-V"]);
+    assert_eq!((code, &*out), (0, ""));
+    assert_eq!(
+        run(&["-v"]),
+        (
+            0,
+            String::new(),
+            said.lines().next().expect("a line").to_string() + "\n"
+        )
+    );
+    assert!(said.starts_with("gallop version: gallop/"), "{said}");
+    let arguments: Vec<&str> = said.split_whitespace().collect();
+    for (module, directive) in OF_MODULES {
+        let is_left_out = arguments.contains(&&*format!("--without-{module}_module"));
+        let end = if directive.ends_with('}') { "" } else { ";" };
+        let text = format!("pid p; events {{}} http {{ access_log off; {directive}{end} }}\n");
+        let (accepted, words) = site::check(&text);
+        assert_eq!(accepted, !is_left_out, "{module}: {words}");
+        assert_eq!(words.contains("unknown directive"), is_left_out, "{words}");
+    }
+}
+
 #[test]
 fn directives_of_the_command_line_are_read_first() {
     let failed = "gallop: configuration file DIR/good.conf test failed\n";

@@ -186,3 +186,50 @@ fn the_log_tells_of_trailers() {
     }
     assert_eq!(log(), "/t [/t]\n/none [-]\n");
 }
+
+/// A reload says GOAWAY, finishes what is under way, and leaves new connections to the new configuration.
+#[test]
+fn a_reload_finishes_the_streams_that_are_open() {
+    let (server, port) = server("location /which { return 200 old; }");
+    let mut client = Client::new(port);
+    client.send(&get(1, "/large.bin"));
+    let first = loop {
+        let frame = client.next().expect("the answer");
+        if frame.kind == 0 {
+            break frame.payload;
+        }
+        if frame.kind == HEADERS {
+            assert_eq!(client.status(&frame), "200");
+        }
+    };
+    let conf = server.folder.0.join("gallop.conf");
+    let text = std::fs::read_to_string(&conf).unwrap();
+    std::fs::write(&conf, text.replace("return 200 old", "return 200 new")).unwrap();
+    server.signal("HUP");
+    let deadline = Instant::now() + crate::PATIENCE;
+    loop {
+        let mut other = Client::new(port);
+        other.send(&get(1, "/which"));
+        if other.answer(1) == ("200".to_string(), b"new".to_vec()) {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{}", server.errors());
+    }
+    // The rest, for which the windows were not open before.
+    let (mut body, mut told) = (first, false);
+    client.open_windows(1, pattern().len(), false);
+    let mut ended = false;
+    while !ended {
+        let frame = client.next().expect("the rest");
+        told |= frame.kind == GOAWAY;
+        if frame.kind == 0 {
+            ended = frame.flags & 1 != 0;
+            body.extend_from_slice(&frame.payload);
+        }
+    }
+    assert!(body == pattern(), "{} bytes", body.len());
+    while let Some(frame) = client.next() {
+        told |= frame.kind == GOAWAY;
+    }
+    assert!(told, "no GOAWAY");
+}

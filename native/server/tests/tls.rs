@@ -301,6 +301,79 @@ fn openssl_commands_choose_versions_and_suites() {
     }
 }
 
+/// By tickets, by what the server remembers, or not at all; keys in a file hold on other servers, too.
+#[test]
+fn sessions_are_resumed_as_it_is_configured() {
+    let site = Site::start("");
+    let folder = site.server.folder.0.display().to_string();
+    std::fs::write(format!("{folder}/ticket.key"), [7; 48]).unwrap();
+    let file = "ssl_session_ticket_key %%/ticket.key;";
+    let places = [
+        ("", [true, true]),
+        (
+            "ssl_session_tickets off; ssl_session_cache shared:S:1m;",
+            [true, true],
+        ),
+        (
+            "ssl_session_tickets off; ssl_session_cache off;",
+            [false, false],
+        ),
+        (file, [true, true]),
+        (file, [true, true]),
+    ];
+    let ports: Vec<u16> = places.iter().map(|_| free_port()).collect();
+    let block = |(port, (more, _)): (&u16, &(&str, _))| {
+        format!(
+            "server {{ listen 127.0.0.1:{port} ssl; server_name one.example; {more}
+             ssl_certificate %%/one.example.pem; ssl_certificate_key %%/one.example.key;
+             return 200 $ssl_session_reused; }}\n"
+        )
+    };
+    let http: String = ports.iter().zip(&places).map(block).collect();
+    let start = || Server::start(&http.replace("%%", &folder), |_| {});
+    let server = start();
+    let mut roots = RootCertStore::empty();
+    roots.add(site.authority.der()).unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let client = |version| {
+        let config = ClientConfig::builder_with_provider(provider.clone())
+            .with_protocol_versions(&[version])
+            .unwrap()
+            .with_root_certificates(roots.clone());
+        Arc::new(config.with_no_client_auth())
+    };
+    let is_resumed = |config: &Arc<ClientConfig>, port: u16| {
+        let name = ServerName::try_from("one.example").unwrap();
+        let tls = ClientConnection::new(config.clone(), name).unwrap();
+        let socket = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        socket.set_read_timeout(Some(crate::PATIENCE)).unwrap();
+        let mut stream = StreamOwned::new(tls, socket);
+        stream.write_all(b"GET / HTTP/1.0\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(
+            answer.ends_with("\r\n\r\nr") || answer.ends_with("\r\n\r\n."),
+            "{answer}"
+        );
+        answer.ends_with('r')
+    };
+    let versions = [&rustls::version::TLS12, &rustls::version::TLS13];
+    for (port, (more, expected)) in ports.iter().zip(&places) {
+        let resumed = versions.map(|version| {
+            let config = client(version);
+            assert!(!is_resumed(&config, *port), "{more}");
+            is_resumed(&config, *port)
+        });
+        assert_eq!(resumed, *expected, "{more}");
+    }
+    // Where the keys are the same, by the other one's tickets, and after another start.
+    let config = client(&rustls::version::TLS13);
+    assert!(!is_resumed(&config, ports[3]) && is_resumed(&config, ports[4]));
+    drop(server);
+    let _server = start();
+    assert!(is_resumed(&config, ports[3]));
+}
+
 #[test]
 fn early_data_is_answered() {
     let site = Site::start("");
