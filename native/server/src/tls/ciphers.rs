@@ -1,6 +1,6 @@
 //! `ssl_ciphers`, `ssl_protocols` and `ssl_ecdh_curve` in OpenSSL's words, as what rustls has.
 
-use super::{error, Result};
+use super::{error, kdf, Result};
 use rustls::crypto::{aws_lc_rs as provider, CryptoProvider, SupportedKxGroup};
 use rustls::{SupportedCipherSuite, SupportedProtocolVersion};
 use std::collections::BTreeSet;
@@ -175,6 +175,7 @@ pub fn keep_suites(list: &str, crypto: &mut CryptoProvider) -> Result<()> {
 /// they do with OpenSSL.
 pub fn crypto(ciphers: Option<&str>, curves: Option<&str>) -> Result<CryptoProvider> {
     let mut crypto = provider::default_provider();
+    crypto.cipher_suites = kdf::suites(&crypto.cipher_suites);
     if let Some(string) = ciphers {
         let names = suites(string)?;
         let (mut allowed, tls12): (Vec<SupportedCipherSuite>, Vec<_>) = crypto

@@ -10,6 +10,7 @@ mod context;
 mod encrypted;
 pub mod files;
 mod info;
+mod kdf;
 mod named;
 mod ocsp;
 mod peer;
