@@ -513,6 +513,11 @@ impl Endpoint {
         }
     }
 
+    /// How many connections are to be looked at.
+    pub fn waiting(&self) -> usize {
+        self.active.len()
+    }
+
     /// A connection to look at: take its events, then call [`Endpoint::transmit`].
     pub fn next_active(&mut self) -> Option<Key> {
         let Some(key) = self.active.pop_front() else {
