@@ -39,6 +39,7 @@ def drift_detail(request: Request, pk: int) -> HttpResponse:
         "drift": drift,
         "is_main": drift.path in main_records(drift.install),
         "crumbs": crumbs(Crumb(_("Drift"), reverse("deployments:drift"))),
+        "may_overwrite": may(request.user, Action.DEPLOY, drift.site.team if drift.site else None),
         "may_adopt": may(request.user, Action.ADMINISTER) and drift.site is not None and drift.found,
     }
     return render(request, "deployments/drift_detail.html", context)

@@ -152,7 +152,10 @@ def found_drift(people: Cast, content: str = "# by hand\n") -> Drift:
 
 def test_drift_is_adopted_by_administrators_only(people: Cast) -> None:
     row = found_drift(people)
-    assert "# by hand" in signed_in(people.owner).get(url("drift-detail", row.pk)).content.decode()
+    page = signed_in(people.owner).get(url("drift-detail", row.pk)).content.decode()
+    assert "# by hand" in page and "Plan to overwrite" in page
+    page = signed_in(people.viewer).get(url("drift-detail", row.pk)).content.decode()
+    assert "# by hand" in page and "Plan to overwrite" not in page
     assert signed_in(people.owner).post(url("drift-adopt", row.pk)).status_code == 403
     assert not PinnedFile.objects.exists()
     answer = signed_in(people.admin).post(url("drift-adopt", row.pk), follow=True)
