@@ -28,6 +28,9 @@ pub fn page(ex: &mut Exchange, code: u16) -> Page {
     }
     ex.error_status = code;
     ex.carried_type = None;
+    // Of an error's page there are no ranges.
+    ex.carried
+        .retain(|(name, _)| !name.eq_ignore_ascii_case(b"accept-ranges"));
     let location = ex.response.location.take();
     let keep: Vec<_> = std::mem::take(&mut ex.response.headers)
         .into_iter()

@@ -28,7 +28,12 @@ pub fn apply(ex: &mut Exchange, loc: &Location) {
             return;
         }
     };
-    let fields: Vec<&[u8]> = ex.head.get_all(name).collect();
+    // Proxies add to one list; of any other field that comes several times the first counts, as in nginx.
+    let most = match name.eq_ignore_ascii_case("x-forwarded-for") {
+        true => usize::MAX,
+        false => 1,
+    };
+    let fields: Vec<&[u8]> = ex.head.get_all(name).take(most).collect();
     if let Some((ip, port)) = last_untrusted(ex.client, &fields, trusted, recursive) {
         ex.client = Some(ip);
         ex.client_port = port.unwrap_or(0);

@@ -287,6 +287,11 @@ fn unescape_redirect(text: Vec<u8>) -> Vec<u8> {
                 }
                 continue;
             }
+            // As in nginx, what begins an escape and escapes nothing falls away.
+            let is_digit = text.get(i + 1).is_some_and(u8::is_ascii_hexdigit);
+            out.extend(text.get(i + 1).filter(|_| !is_digit));
+            i = text.len().min(i + if is_digit { 3 } else { 2 });
+            continue;
         }
         out.push(c);
         i += 1;
@@ -352,5 +357,24 @@ fn replace(ex: &Exchange, replacement: &Template, redirect: bool) -> (Vec<u8>, O
             (out, Some(args[1..].to_vec()))
         }
         None => (out, None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_escapes_nothing_falls_away_from_a_redirect() {
+        for (text, expected) in [
+            ("/%41%20", "/A%20"),
+            ("/a%", "/a"),
+            ("/a%zb", "/azb"),
+            ("/a%4zb", "/ab"),
+            ("/a%4", "/a"),
+            ("/a?%zz%41", "/a?%zz%41"),
+        ] {
+            assert_eq!(unescape_redirect(text.into()), expected.as_bytes());
+        }
     }
 }

@@ -79,6 +79,24 @@ fn bytes_of_one_charset_become_those_of_another_also_in_ranges() {
 }
 
 #[test]
+fn an_answer_without_a_type_is_in_no_charset() {
+    let server = server(
+        "types { } default_type \"\"; charset A; source_charset B; charset_types *; location / { }",
+    );
+    let whole = server.get("/letters.html", "");
+    assert!(!whole.contains("Content-Type"), "{whole}");
+    assert_eq!(body(&whole), "XYX", "{whole}");
+}
+
+#[test]
+fn a_listing_of_rounded_sizes_is_narrow_for_folders_too() {
+    let server = server("location / { autoindex on; autoindex_exact_size off; }");
+    let listing = server.get("/", "");
+    assert!(listing.contains("       -\r\n"), "{listing}");
+    assert!(!listing.contains("         -\r\n"), "{listing}");
+}
+
+#[test]
 fn links_are_judged_by_referer_and_by_hash() {
     let server = server(
         "location /referer { valid_referers none *.example.org server_names ~shop;

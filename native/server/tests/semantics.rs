@@ -1,7 +1,7 @@
 //! What the comparison with the real nginx has taught: rules that its documentation does not give.
 
 use crate::site::{read_all, Folder, Server};
-use std::io::Write;
+use std::io::{Read, Write};
 
 #[test]
 fn what_lies_within_an_internal_location_is_internal() {
@@ -641,5 +641,121 @@ fn limits_of_methods_come_before_any_rule_of_their_location() {
     for uri in ["/return", "/if?a=1", "/if", "/rewrite", "/none"] {
         assert_eq!(status("GET", uri), "200", "{uri}");
         assert_eq!(status("DELETE", uri), "403", "{uri}");
+    }
+}
+
+/// The port of an application that gives these answers through FastCGI.
+fn application(answers: &'static [&'static str]) -> u16 {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = listener.local_addr().expect("its address").port();
+    std::thread::spawn(move || {
+        for answer in answers {
+            let (mut stream, _) = listener.accept().expect("a request");
+            let mut request = Vec::new();
+            // Until the record that ends the body.
+            while !request.ends_with(&[1, 5, 0, 1, 0, 0, 0, 0]) {
+                let mut buffer = [0; 4096];
+                let n = stream.read(&mut buffer).expect("more of the request");
+                assert!(n > 0, "the request ended early");
+                request.extend_from_slice(&buffer[..n]);
+            }
+            let mut records = vec![1, 6, 0, 1, 0, answer.len() as u8, 0, 0];
+            records.extend_from_slice(answer.as_bytes());
+            records.extend_from_slice(&[1, 3, 0, 1, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+            let _ = stream.write_all(&records);
+        }
+    });
+    port
+}
+
+#[test]
+fn an_application_speaks_for_this_server() {
+    let port = application(&[
+        "Server: own/1\r\nDate: then\r\n\r\nquick",
+        "Server: own/2\r\nServer: other\r\n\r\nbody",
+        "HTTP/1.1 404 None\r\nStatus: 201 Made\r\nStatus: 500 Oh\r\né: x\r\n\r\nbody",
+        "Content-Length: 4, 4\r\n\r\nbody",
+        "Status: 204 None\r\nContent-Type: a/b\r\n\r\n",
+    ]);
+    let server = Server::start(&format!(
+        "server {{ listen 127.0.0.1:{{port}}; server_name localhost;
+             location / {{ fastcgi_pass 127.0.0.1:{port}; }}
+             location /slow {{ fastcgi_pass 127.0.0.1:{port}; sub_filter body BODY; sub_filter_types *; }} }}"
+    ));
+    let quick = server.get("/", "");
+    assert!(quick.contains("\r\nServer: own/1\r\n"), "{quick}");
+    assert!(quick.contains("\r\nDate: then\r\n"), "{quick}");
+    let slow = server.get("/slow", "");
+    assert_eq!(slow.matches("\r\nServer: ").count(), 1, "{slow}");
+    assert!(slow.contains("\r\nServer: own/2\r\n"), "{slow}");
+    let odd = server.get("/", "");
+    assert!(odd.starts_with("HTTP/1.1 201 Made\r\n"), "{odd}");
+    assert!(server.get("/", "").starts_with("HTTP/1.1 502 "));
+    let nothing = server.get("/", "");
+    assert!(nothing.starts_with("HTTP/1.1 204 None\r\n"), "{nothing}");
+    assert!(nothing.contains("\r\nContent-Type: a/b\r\n"), "{nothing}");
+}
+
+#[test]
+fn an_upstreams_status_field_is_a_field_and_a_second_status_line_is_none() {
+    let answer =
+        "HTTP/1.1 200 OK\r\nHTTP/1.1 404 None\r\nStatus: 404 None\r\nContent-Length: 2\r\n\r\nok";
+    let (upstream, _) = crate::site::upstream(vec![answer.into()]);
+    let server = Server::start(&format!(
+        "server {{ listen 127.0.0.1:{{port}}; location / {{ proxy_pass http://127.0.0.1:{upstream}; }} }}"
+    ));
+    let answer = server.get("/", "");
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+    assert!(answer.contains("\r\nStatus: 404 None\r\n"), "{answer}");
+}
+
+#[test]
+fn what_is_said_of_the_content_goes_to_a_named_location_too() {
+    let answer = "HTTP/1.1 200 OK\r\nX-Accel-Redirect: @named\r\nContent-Type: a/b\r\n\
+                  Cache-Control: no-store\r\nContent-Length: 0\r\n\r\n";
+    let (upstream, _) = crate::site::upstream(vec![answer.into()]);
+    let server = Server::start(&format!(
+        "server {{ listen 127.0.0.1:{{port}}; location / {{ proxy_pass http://127.0.0.1:{upstream}; }}
+             location @named {{ return 200 named; }} }}"
+    ));
+    let answer = server.get("/", "");
+    assert!(answer.ends_with("named"), "{answer}");
+    assert!(answer.contains("\r\nContent-Type: a/b\r\n"), "{answer}");
+    assert!(
+        answer.contains("\r\nCache-Control: no-store\r\n"),
+        "{answer}"
+    );
+}
+
+#[test]
+fn of_two_addresses_that_are_told_the_first_counts_unless_there_is_a_list() {
+    let server = Server::start(
+        "set_real_ip_from 127.0.0.0/8;
+         server { listen 127.0.0.1:{port}; server_name localhost;
+             add_header X-Seen $remote_addr always;
+             location /one { real_ip_header X-Real-IP; }
+             location /list { real_ip_header X-Forwarded-For; } }",
+    );
+    let two = |name| format!("{name}: 192.0.2.1\r\n{name}: 192.0.2.2\r\n");
+    let one = server.get("/one", &two("X-Real-IP"));
+    assert!(one.contains("X-Seen: 192.0.2.1\r\n"), "{one}");
+    let list = server.get("/list", &two("X-Forwarded-For"));
+    assert!(list.contains("X-Seen: 192.0.2.2\r\n"), "{list}");
+}
+
+#[test]
+fn a_field_that_comes_twice_is_refused_though_the_answer_lies_ready() {
+    let folder = Folder::new();
+    folder.write("html/a.txt", "a");
+    let server = Server::start_in(
+        folder,
+        "server { listen 127.0.0.1:{port}; server_name localhost; root html; }",
+    );
+    for _ in 0..3 {
+        assert!(server.get("/a.txt", "").starts_with("HTTP/1.1 200 "));
+    }
+    for name in ["Authorization", "Proxy-Authorization", "Content-Range"] {
+        let answer = server.get("/a.txt", &format!("{name}: a\r\n{name}: b\r\n"));
+        assert!(answer.starts_with("HTTP/1.1 400 "), "{name}: {answer}");
     }
 }

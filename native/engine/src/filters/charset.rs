@@ -47,7 +47,7 @@ fn name_of(ex: &Exchange, name: &Option<CharsetName>) -> Option<Vec<u8>> {
 fn destination(ex: &Exchange) -> Option<Vec<u8>> {
     let conf = &ex.loc.conf;
     let r = &ex.response;
-    let kind = r.content_type.as_ref()?;
+    let kind = r.content_type.as_ref().filter(|kind| !kind.is_empty())?;
     if ex.is_subrequest() {
         return None;
     }

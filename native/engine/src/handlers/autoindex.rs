@@ -169,22 +169,22 @@ fn html_entry(ex: &Exchange, e: &Entry, out: &mut Vec<u8>) {
         0
     };
     out.extend_from_slice(time::listing_date(e.mtime + offset).as_bytes());
-    let size = if e.folder {
-        format!(" {:>19}\r\n", "-")
-    } else if ex.loc.conf.autoindex_exact_size != Some(false) {
-        format!(" {:>19}\r\n", e.size)
-    } else {
-        format!(" {:>7}\r\n", rounded(e.size))
+    let is_exact = ex.loc.conf.autoindex_exact_size != Some(false);
+    let size = match (e.folder, is_exact) {
+        (true, _) => "-".to_owned(),
+        (false, true) => e.size.to_string(),
+        (false, false) => rounded(e.size),
     };
-    out.extend_from_slice(size.as_bytes());
+    let width = if is_exact { 19 } else { 7 };
+    out.extend_from_slice(format!(" {size:>width$}\r\n").as_bytes());
 }
 
 fn rounded(size: u64) -> String {
     let round = |unit: u64| (size + unit / 2) / unit;
     match size {
         0..=9999 => size.to_string(),
-        10_000..=1_048_063 => format!("{}K", round(1 << 10)),
-        1_048_064..=1_073_217_535 => format!("{}M", round(1 << 20)),
+        10_000..0x10_0000 => format!("{}K", round(1 << 10)),
+        0x10_0000..0x4000_0000 => format!("{}M", round(1 << 20)),
         _ => format!("{}G", round(1 << 30)),
     }
 }
@@ -261,7 +261,10 @@ mod tests {
             (0, "0"),
             (9999, "9999"),
             (10_000, "10K"),
+            ((1 << 20) - 1, "1024K"),
+            (1 << 20, "1M"),
             (2 << 20, "2M"),
+            ((1 << 30) - 1, "1024M"),
             (3 << 30, "3G"),
         ] {
             assert_eq!(rounded(size), text);

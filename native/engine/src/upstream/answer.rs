@@ -47,7 +47,7 @@ impl Head {
         Ok(out)
     }
 
-    pub fn from_fastcgi(head: &fastcgi::ResponseHead, bytes: &[u8]) -> Head {
+    pub fn from_fastcgi(head: &fastcgi::ResponseHead, bytes: &[u8]) -> Result<Head, &'static str> {
         let text = |r: &std::ops::Range<usize>| bytes[r.clone()].to_vec();
         let fields = head
             .fields
@@ -62,8 +62,9 @@ impl Head {
             fields,
             ..Head::default()
         };
+        out.check_framing()?;
         out.read_framing();
-        out
+        Ok(out)
     }
 
     pub fn get(&self, name: &str) -> Option<&[u8]> {
@@ -122,21 +123,20 @@ impl Head {
 }
 
 /// Fields that are not passed on: of one connection, or meant for this server.
-const HIDDEN: [&str; 13] = [
+const HIDDEN: [&str; 9] = [
     "connection",
     "keep-alive",
     "transfer-encoding",
     "upgrade",
-    "date",
-    "server",
-    "x-pad",
     "x-accel-expires",
     "x-accel-redirect",
     "x-accel-limit-rate",
     "x-accel-buffering",
     "x-accel-charset",
-    "status",
 ];
+
+/// What a server says of itself; what an application says is this server's own word.
+const OF_SERVERS: [&str; 3] = ["date", "server", "x-pad"];
 
 const ONCE: [&str; 9] = [
     "content-type",
@@ -154,7 +154,15 @@ fn is(name: &[u8], other: &str) -> bool {
     name.eq_ignore_ascii_case(other.as_bytes())
 }
 
-pub(super) fn is_passed(conf: &UpConf, name: &[u8], http1: bool) -> bool {
+/// Who gave an answer.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Giver {
+    Server,
+    /// One that speaks FastCGI.
+    Application,
+}
+
+pub(super) fn is_passed(conf: &UpConf, name: &[u8], http1: bool, giver: Giver) -> bool {
     let listed = |list: &[String]| list.iter().any(|n| is(name, n));
     let passed = listed(items(&conf.pass_headers));
     // What the server could speak instead concerns only clients of HTTP/1.1.
@@ -162,7 +170,9 @@ pub(super) fn is_passed(conf: &UpConf, name: &[u8], http1: bool) -> bool {
         return true;
     }
     let of_connection = HIDDEN[..4].iter().any(|n| is(name, n));
-    !of_connection && (passed || !(HIDDEN.iter().any(|n| is(name, n)) || listed(conf.hidden())))
+    let of_server = giver == Giver::Server && OF_SERVERS.iter().any(|n| is(name, n));
+    let hidden = of_server || HIDDEN.iter().any(|n| is(name, n)) || listed(conf.hidden());
+    !of_connection && (passed || !hidden)
 }
 
 fn is_ignored(conf: &UpConf, name: &str) -> bool {
@@ -308,6 +318,21 @@ fn accel_redirect(ex: &mut Exchange, conf: &UpConf, head: &Head) -> Option<Flow>
         return None;
     }
     let target = head.get("x-accel-redirect")?.to_vec();
+    // What the first answer said of the content goes with it.
+    let keep = [
+        "set-cookie",
+        "content-disposition",
+        "cache-control",
+        "expires",
+        "accept-ranges",
+    ];
+    ex.carried = head
+        .fields
+        .iter()
+        .filter(|(n, _)| keep.iter().any(|k| is(n, k)))
+        .cloned()
+        .collect();
+    ex.carried_type = head.get("content-type").map(<[u8]>::to_vec);
     if target.first() == Some(&b'@') {
         return Some(Flow::Named(String::from_utf8_lossy(&target).into_owned()));
     }
@@ -325,21 +350,6 @@ fn accel_redirect(ex: &mut Exchange, conf: &UpConf, head: &Head) -> Option<Flow>
         let method = ex.head.store(b"GET");
         ex.head.method = method;
     }
-    // What the first answer said of the content goes with it.
-    let keep = [
-        "set-cookie",
-        "content-disposition",
-        "cache-control",
-        "expires",
-        "accept-ranges",
-    ];
-    ex.carried = head
-        .fields
-        .iter()
-        .filter(|(n, _)| keep.iter().any(|k| is(n, k)))
-        .cloned()
-        .collect();
-    ex.carried_type = head.get("content-type").map(<[u8]>::to_vec);
     Some(Flow::Internal { uri: path, args })
 }
 
@@ -358,7 +368,7 @@ fn copy_head(ex: &mut Exchange, plan: &Plan<'_>, head: &Head, ranges: bool) {
             && head.fields[..i]
                 .iter()
                 .any(|(n, _)| n.eq_ignore_ascii_case(name));
-        if again || !is_passed(&conf, name, http1) {
+        if again || !is_passed(&conf, name, http1, plan.giver()) {
             continue;
         }
         if is(name, "accept-ranges") && ranges {
@@ -368,11 +378,12 @@ fn copy_head(ex: &mut Exchange, plan: &Plan<'_>, head: &Head, ranges: bool) {
         copy_field(ex, plan, name, value.clone());
     }
     ex.response.allow_ranges |= conf.force_ranges == Some(true);
-    // Where the upstream's own is passed on and there is none, none is made up.
+    // Where a server's own is passed on and there is none, none is made up.
     let passes = |name: &str| {
-        items(&conf.pass_headers)
-            .iter()
-            .any(|n| is(n.as_bytes(), name))
+        plan.giver() == Giver::Server
+            && items(&conf.pass_headers)
+                .iter()
+                .any(|n| is(n.as_bytes(), name))
     };
     if passes("server") {
         ex.response.server.get_or_insert_default();
@@ -389,12 +400,12 @@ fn copy_head(ex: &mut Exchange, plan: &Plan<'_>, head: &Head, ranges: bool) {
 }
 
 /// Remembers for the log what an answer passed on as it was consists of.
-pub(super) fn note(ex: &mut Exchange, conf: &UpConf, head: &Head) {
+pub(super) fn note(ex: &mut Exchange, conf: &UpConf, head: &Head, giver: Giver) {
     ex.response.status = head.status;
     ex.response.reason.clone_from(&head.reason);
     ex.response.content_length = head.content_length;
     for (name, value) in head.fields.iter() {
-        if !is_passed(conf, name, ex.version() == Version::Http11) {
+        if !is_passed(conf, name, ex.version() == Version::Http11, giver) {
             continue;
         }
         match name.to_ascii_lowercase().as_slice() {

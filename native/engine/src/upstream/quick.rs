@@ -645,7 +645,7 @@ impl Flight {
         if self.recipe.host.is_none() {
             fastcgi::split_path(&mut ex, &self.recipe.conf);
         }
-        answer::note(&mut ex, &self.recipe.conf, head);
+        answer::note(&mut ex, &self.recipe.conf, head, self.recipe.giver());
         filters::add_headers(&mut ex);
         filters::type_nothing(&mut ex);
         ex.attempts.push(self.attempt(&ex, head, framed));

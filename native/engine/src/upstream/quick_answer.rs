@@ -146,6 +146,10 @@ impl Answer<'_> {
         let text = |range: &std::ops::Range<usize>| &bytes[range.clone()];
         let fields = head.fields.iter().map(|(n, v)| (text(n), text(v)));
         let seen = Seen::of(fields.clone())?;
+        // What stands in the place of this server's own words is seldom there.
+        if fields.clone().any(|(name, _)| is_own_word(name)) {
+            return None;
+        }
         let len = body.len() as u64;
         let bodiless = matches!(head.status, 204 | 304);
         if bodiless || seen.length.is_some_and(|l| l != len) {
@@ -170,10 +174,10 @@ impl Answer<'_> {
             received: self.input.len() as u64,
             body: len,
             body_at,
-            head: self
-                .recipe
-                .is_logged
-                .then(|| Head::from_fastcgi(head, bytes)),
+            head: match self.recipe.is_logged {
+                true => Some(Head::from_fastcgi(head, bytes).ok()?),
+                false => None,
+            },
         }))
     }
 
@@ -202,7 +206,8 @@ impl Answer<'_> {
         entity(form, line, seen, out);
         out.extend_from_slice(&fixed.connection);
         let http1 = form == Form::Lines;
-        let passed = |name: &[u8]| is_passed(&recipe.conf, name, http1) && form.allows(name);
+        let passed =
+            |name: &[u8]| is_passed(&recipe.conf, name, http1, recipe.giver()) && form.allows(name);
         for (i, (name, value)) in fields.enumerate() {
             if seen.placed & (1 << i) == 0 && passed(name) {
                 form.field(out, name, value);
@@ -235,6 +240,10 @@ fn entity(form: Form, line: &Line<'_>, seen: &Seen<'_>, out: &mut Vec<u8>) {
     if line.length.is_none() && !line.bodiless && form == Form::Lines {
         form.field(out, b"Transfer-Encoding", b"chunked");
     }
+}
+
+fn is_own_word(name: &[u8]) -> bool {
+    name.eq_ignore_ascii_case(b"server") || name.eq_ignore_ascii_case(b"date")
 }
 
 /// What FastCGI records hold.

@@ -1,6 +1,7 @@
 //! What the quick way needs to know of a location, worked out once; and which locations it is for.
 //! What it asks of a request's values is in [`super::settled`].
 
+use super::answer::Giver;
 use super::form::{Fixed, Form, FORMS};
 use super::proxy::{host_header, Target};
 use super::settled::{is_settled, uses_tables};
@@ -62,6 +63,13 @@ fn added(conf: &LocConf) -> Option<Vec<Added<'_>>> {
 }
 
 impl Recipe {
+    pub(super) fn giver(&self) -> Giver {
+        match self.host {
+            Some(_) => Giver::Server,
+            None => Giver::Application,
+        }
+    }
+
     /// What answers of this form always have.
     pub fn fixed(&self, form: Form) -> &Fixed {
         &self.fixed[form.index()]

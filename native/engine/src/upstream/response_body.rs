@@ -128,7 +128,8 @@ impl Decoder {
                         .map_err(|e| format!("upstream sent invalid header ({e}) {doing}"))?;
                     if let Some(parsed) = parsed {
                         early.extend_from_slice(data);
-                        found = Some(Head::from_fastcgi(&parsed, head.bytes()));
+                        let parsed = Head::from_fastcgi(&parsed, head.bytes());
+                        found = Some(parsed.map_err(|e| format!("{e} {doing}"))?);
                     }
                 }
                 Some(Event::Stderr(data)) if stderr.len() < MAX_STDERR => {

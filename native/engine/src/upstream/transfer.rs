@@ -1,7 +1,7 @@
 //! One request to an upstream: choice of a server, connection, request, head of the answer; and the
 //! next server when that fails.
 
-use super::answer::{self, Head};
+use super::answer::{self, Giver, Head};
 use super::buffers;
 use super::fastcgi;
 use super::keepalive::{PoolKey, TlsKey, TlsRequest, UpstreamConn};
@@ -46,6 +46,15 @@ pub struct Plan<'a> {
     pub default_name: String,
     pub protocol: Protocol,
     pub pass: Option<&'a ProxyPass>,
+}
+
+impl Plan<'_> {
+    pub(super) fn giver(&self) -> Giver {
+        match self.protocol {
+            Protocol::Http(_) => Giver::Server,
+            Protocol::Fastcgi => Giver::Application,
+        }
+    }
 }
 
 impl Plan<'_> {
@@ -671,7 +680,7 @@ async fn pass_hints(ex: &Exchange, plan: &Plan<'_>, head: &Head) {
     let fields: Vec<_> = head
         .fields
         .iter()
-        .filter(|(name, _)| answer::is_passed(&plan.conf, name, false))
+        .filter(|(name, _)| answer::is_passed(&plan.conf, name, false, plan.giver()))
         .cloned()
         .collect();
     if let Err(e) = interim.early_hints(&fields).await {

@@ -126,9 +126,16 @@ impl ResponseHeadParser {
         if end == start {
             return Ok(true);
         }
+        // A status line, as applications behind a server of their own give one.
+        if self.buffer[start..end].starts_with(b"HTTP/") {
+            return Ok(false);
+        }
         let (name, value) = split_field(&self.buffer, start..end).ok_or(HeadError::Line(start))?;
         if self.buffer[name.clone()].eq_ignore_ascii_case(b"status") {
-            self.status = Some(parse_status(&self.buffer, value).ok_or(HeadError::Status)?);
+            // Of two the first counts.
+            if self.status.is_none() {
+                self.status = Some(parse_status(&self.buffer, value).ok_or(HeadError::Status)?);
+            }
             return Ok(false);
         }
         self.location |= self.buffer[name.clone()].eq_ignore_ascii_case(b"location");
@@ -151,10 +158,7 @@ fn split_field(head: &[u8], line: Range<usize>) -> Option<(Range<usize>, Range<u
     let colon = line.start + memchr(b':', &head[line.clone()])?;
     let name = line.start..colon;
     let value = trim(head, colon + 1..line.end);
-    let name_ok = !name.is_empty()
-        && head[name.clone()]
-            .iter()
-            .all(|&b| crate::token::is_tchar(b));
+    let name_ok = !name.is_empty() && !head[name.clone()].iter().any(|&b| b <= 0x20 || b == 0x7f);
     let value_ok = memchr2(0, b'\r', &head[value.clone()]).is_none();
     (name_ok && value_ok).then_some((name, value))
 }

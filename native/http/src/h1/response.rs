@@ -153,6 +153,10 @@ fn parse_status(head: &mut ResponseHead, input: &[u8], span: Span) -> Result<(),
 
 fn parse_field(head: &mut ResponseHead, input: &[u8], span: Span) -> Result<(), ResponseError> {
     let text = &input[span.start as usize..span.end as usize];
+    // Some servers send their status line twice.
+    if text.starts_with(b"HTTP/") {
+        return Ok(());
+    }
     let colon = memchr(b':', text)
         .filter(|&i| i > 0)
         .ok_or(ResponseError::InvalidHeader)?;

@@ -24,17 +24,21 @@ struct Simple<'a> {
     close: bool,
 }
 
-/// Whether a field can change the answer of a plain file.
+/// Whether a field can change the answer of a plain file, or is refused when it comes twice.
 fn matters(name: &[u8]) -> bool {
     match name.len() {
         5 => is_name(name, b"range"),
         6 => is_name(name, b"expect"),
         7 => is_name(name, b"upgrade"),
         8 => is_name(name, b"if-range") || is_name(name, b"if-match"),
-        13 => is_name(name, b"if-none-match"),
+        13 => {
+            is_name(name, b"if-none-match")
+                || is_name(name, b"authorization")
+                || is_name(name, b"content-range")
+        }
         14 => is_name(name, b"content-length"),
         17 => is_name(name, b"if-modified-since") || is_name(name, b"transfer-encoding"),
-        19 => is_name(name, b"if-unmodified-since"),
+        19 => is_name(name, b"if-unmodified-since") || is_name(name, b"proxy-authorization"),
         _ => false,
     }
 }

@@ -80,9 +80,9 @@ fn key(coding: Coding, origin: Origin, authority: &[u8], path: &[u8]) -> Vec<u8>
     key
 }
 
-/// Whether a field can change the answer of a plain file.
+/// Whether a field can change the answer of a plain file, or is refused when it comes twice.
 fn matters(name: &[u8]) -> bool {
-    let names: [&[u8]; 9] = [
+    let names: [&[u8]; 11] = [
         b"range",
         b"expect",
         b"if-range",
@@ -92,6 +92,8 @@ fn matters(name: &[u8]) -> bool {
         b"if-unmodified-since",
         b"content-length",
         b"authorization",
+        b"proxy-authorization",
+        b"content-range",
     ];
     names.contains(&name)
 }
