@@ -2,7 +2,8 @@
 
 Each configuration holds several server blocks and is asked that many requests. Prints every difference that no rule
 explains and ends with 1 when there is one. DIFFERENTIAL_NGINX names another nginx than the system's. Kinds: sites
-(everything), levels (what a level takes over from the one around it), variables (every variable).
+(everything), levels (what a level takes over from the one around it), variables (every variable), upstreams (odd
+answers of applications).
 """
 
 from __future__ import annotations
@@ -13,26 +14,38 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from tests.differential import levels, variables
+from tests.differential import levels, upstreams, variables
 from tests.differential.compare import Outcome, compared
 from tests.differential.configs import Place, configuration
 from tests.differential.logs import with_logs
+from tests.differential.odd import odd
 from tests.differential.requests import Sent, requests
-from tests.differential.servers import Refused, application, ask, both, nginx_version, wait_until_answered, write_files
+from tests.differential.servers import (
+    Backend,
+    Refused,
+    application,
+    ask,
+    both,
+    nginx_version,
+    wait_until_answered,
+    write_files,
+)
 
 SITES = 8  # server blocks in a configuration
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What makes a configuration, and so many requests for it."""
+    """What makes a configuration, and so many requests for it, before which application."""
 
     configuration: Callable[[Random, Place], str]
     requests: Callable[[Random, int], Iterator[Sent]]
+    application: Callable[[Path], AbstractContextManager[Backend]] = application
 
 
 KINDS = {
@@ -41,18 +54,19 @@ KINDS = {
     ),
     "levels": Kind(levels.levels, levels.asked),
     "variables": Kind(variables.shown, variables.asked),
+    "upstreams": Kind(upstreams.answering, upstreams.asked, odd),
 }
 
 
-def one(root: Path, backend: int, chance: int, count: int, kind: str) -> Outcome:
+def one(root: Path, backend: Backend, chance: int, count: int, kind: str) -> Outcome:
     """One configuration, `count` requests; `chance` alone says what they are."""
     random = Random(chance)
-    with both(root, backend, lambda place: KINDS[kind].configuration(random, place)) as where:
+    with both(root, backend.port, lambda place: KINDS[kind].configuration(random, place)) as where:
         pairs = list(ask(where, list(KINDS[kind].requests(random, count))))
         for each in where:
             wait_until_answered(each)  # what came before is logged by then
     # Both have ended: every line is written.
-    found = compared(with_logs(root, pairs))
+    found = compared(backend.with_asked(with_logs(root, pairs)))
     found.unexplained = [f"configuration {chance}: {what}" for what in found.unexplained]
     return found
 
@@ -66,7 +80,7 @@ def run(
     whole = Outcome()
     try:
         write_files(root / "www")
-        with application(root) as backend:
+        with KINDS[kind].application(root) as backend:
             for number in range(first, first + configurations):
                 found = _tried(root, backend, number, count, kind)
                 whole.add(found)
@@ -80,7 +94,7 @@ def run(
     return whole
 
 
-def _tried(root: Path, backend: int, number: int, count: int, kind: str) -> Outcome:
+def _tried(root: Path, backend: Backend, number: int, count: int, kind: str) -> Outcome:
     try:
         return one(root, backend, number, count, kind)
     except Refused as why:

@@ -11,7 +11,7 @@ from tests.differential.changes import changed, logged
 from tests.differential.servers import Pair, is_old
 
 _WHOLE = re.compile(r"(bytes (?:\*|\d+-\d+)/)\d+$")
-_UPSTREAM_SIZE = re.compile(r"\|((?:\d{3}|-)\|(?:[A-Z]+|-))\|\d+\|")
+_UPSTREAM_SIZE = re.compile(r"\|([\d :,-]+\|(?:[A-Z]+|-))\|[\d :,]+\|")
 
 
 def _first_only(values: list[str]) -> Callable[[str], str]:
@@ -40,9 +40,9 @@ def _old_doubled(pair: Pair) -> Pair:
 
 
 def _without_padding(answer: Answer) -> Answer:
-    """Which browsers get is looked up by what they are called."""
+    """Which browsers get, and whether their connections stay, is looked up by what they are called."""
     body = answer.body.replace(b"<!-- a padding to disable MSIE and Chrome friendly error page -->\r\n", b"")
-    return Answer(answer.status, {**answer.headers, "content-length": ""}, body)
+    return Answer(answer.status, {**answer.headers, "content-length": "", "connection": "", "keep-alive": ""}, body)
 
 
 def _old_upstream(pair: Pair) -> Pair:
@@ -66,10 +66,10 @@ def _without_version(answer: Answer) -> Answer:
 
 
 def _old_head(pair: Pair) -> Pair:
-    """Hosts are looked at more closely since; CONNECT is not allowed, where it was malformed."""
-    if pair.sent.method == "CONNECT" and pair.nginx.status == 400 and pair.gallop.status == 405 and is_old():
+    """Hosts are looked at more closely since; CONNECT is not allowed, where it was malformed or any other method."""
+    if pair.sent.method == "CONNECT" and is_old():
         return replace(pair, nginx=pair.gallop)
-    odd = pair.sent.method == "CONNECT" or re.search(
+    odd = re.search(
         rb"\nHost: (?:[^\r]*:[0-9]*[^0-9\r][^\r]*|\[[^\]\r]*|[^\r]*[@,/*\x80-\xff][^\r]*)\r", pair.sent.data
     )
     return replace(pair, nginx=pair.gallop) if odd and pair.gallop.status == 400 and is_old() else pair
@@ -87,6 +87,8 @@ def _old_ranges(pair: Pair) -> Pair:
     headers = pair.gallop.headers
     if not is_old() or headers.get("content-encoding") != "gzip" or "accept-ranges" in pair.nginx.headers:
         return pair
+    if (pair.nginx.status, pair.gallop.status) == (200, 206) and pair.nginx.headers.get("content-encoding") == "gzip":
+        return replace(pair, nginx=pair.gallop)
     without = {name: value for name, value in headers.items() if name != "accept-ranges"}
     return replace(pair, gallop=Answer(pair.gallop.status, without, pair.gallop.body))
 
@@ -99,9 +101,21 @@ def _old_host(pair: Pair) -> Pair:
     return replace(pair, gallop=Answer(pair.gallop.status, {**pair.gallop.headers}, body))
 
 
+def _old_filename(pair: Pair) -> Pair:
+    """A rewrite that redirects left a location with an alias without a file name, as one that changes the URI does."""
+    if not is_old() or pair.nginx.status not in (301, 302) or not {"location", "x-seen"} <= {*pair.nginx.headers}:
+        return pair
+    nginx, gallop = ([*answer.headers.get("x-seen", "").split("|")] for answer in (pair.nginx, pair.gallop))
+    if len(nginx) != len(gallop) or len(nginx) < 13 or nginx[12]:
+        return pair
+    gallop[12] = ""
+    return replace(pair, gallop=replace(pair.gallop, headers={**pair.gallop.headers, "x-seen": "|".join(gallop)}))
+
+
 # Each makes of a pair what it would be without that difference.
 OLDER: dict[str, Callable[[Pair], Pair]] = {
     "an older nginx: a request without Host to an upstream": _old_host,
+    "an older nginx: $request_filename below an alias, redirected by rewrite": _old_filename,
     "an older nginx: version towards upstreams": _old_upstream,
     "an older nginx: hosts and CONNECT": _old_head,
     "an older nginx: addresses in brackets": _old_bracket,

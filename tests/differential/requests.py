@@ -101,7 +101,7 @@ MALFORMED = [
     "GET {path} HTTP/1.1\r\nHost: a@{host}\r\n\r\n", "GET {path} HTTP/1.1\r\nHost: [::1]\r\n\r\n",
     "GET {path} HTTP/1.1\r\nHost: [::1\r\n\r\n", "GET {path} HTTP/1.1\r\nHost: {host}\x00\r\n\r\n",
     "GET {path} HTTP/1.1\r\nHost: \xe9.test\r\n\r\n", "GET {path} HTTP/1.1\r\nHost: *\r\n\r\n",
-    "GET {path} HTTP/1.1\r\nHost: {host},x\r\n\r\n", "GET {path} HTTP/1.1\r\nHost: {host} \t\r\n\r\n",
+    "GET {path} HTTP/1.1\r\nHost: {host},x\r\n\r\n", "GET {path} HTTP/1.1\r\nHost: known \t\r\n\r\n",
     "GET {path} HTTP/1.1\r\nhOST:{host}\r\n\r\n",
     "POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\nx",
     "POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Length: 1, 1\r\n\r\nx",

@@ -8,14 +8,14 @@ import select
 import shutil
 import socket
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.conformance.wire import Answer, Broken, Connection, parsed
+from tests.conformance.wire import Answer, Broken, Connection, Request, parsed
 from tests.differential import pieces
 from tests.differential.configs import Place
 from tests.differential.requests import Sent
@@ -28,6 +28,7 @@ from tests.support.waiting import eventually
 CHANGED = 1_717_243_200  # of every file: 2024-06-01 12:00 UTC
 PASSWORDS = "ann:$apr1$saltsalt$yAAkm4libquA.ZWLHbSBq/\n"
 TIMEOUT_S = 20.0
+INTERIM = "(interim)"  # the field that tells the interim answers before one
 
 
 class Address(NamedTuple):
@@ -91,6 +92,35 @@ class Pair:
     gallop: Answer
 
 
+class Backend:
+    """What `proxy_pass` reaches, for both servers alike."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+
+    def with_asked(self, pairs: Iterable[Pair]) -> Iterable[Pair]:
+        """The answers, each with what the application was asked for it, where that is known."""
+        return pairs
+
+
+class Heard(Connection):
+    """Its answers name the interim ones before them."""
+
+    def _head(self) -> tuple[int, str, dict[str, str]]:
+        status, version, headers = super()._head()
+        if 100 <= status < 200 and status != 101:
+            told = sorted(f"{name}: {value}" for name, value in headers.items() if name != "date")
+            self._interim.append(" ".join([str(status), *told]))
+        return status, version, headers
+
+    def _answer(self, request: Request) -> tuple[Answer, bool]:
+        self._interim: list[str] = []
+        answer, stays = super()._answer(request)
+        if self._interim:
+            answer = replace(answer, headers={**answer.headers, INTERIM: ", ".join(self._interim)})
+        return answer, stays
+
+
 class Refused(Exception):
     """A server does not take a generated configuration."""
 
@@ -125,8 +155,8 @@ def write_files(www: Path) -> None:
 
 
 @contextmanager
-def application(root: Path) -> Iterator[int]:
-    """What `proxy_pass` reaches, for both servers alike; its port."""
+def application(root: Path) -> Iterator[Backend]:
+    """An nginx that answers in many ways."""
     server = NginxInstance(root / "app")
     server.binary = nginx_binary()
     port = free_port()
@@ -134,7 +164,7 @@ def application(root: Path) -> Iterator[int]:
     (root / "app" / "conf.d" / "app.conf").write_text(text)
     with server:
         wait_until_answered(Address("127.0.0.1", port, 0))
-        yield port
+        yield Backend(port)
 
 
 @contextmanager
@@ -188,7 +218,7 @@ def wait_until_answered(where: Address) -> None:
 
 def ask(both: Sequence[Address], several: Sequence[Sent]) -> Iterator[Pair]:
     """Each request's two answers, over connections that stay open as long as the servers let them."""
-    connections = [Connection(where.port, address=where.host, timeout_s=TIMEOUT_S) for where in both]
+    connections = [Heard(where.port, address=where.host, timeout_s=TIMEOUT_S) for where in both]
     try:
         for sent in several:
             if any(_has_ended(connection) for connection in connections):
@@ -197,8 +227,8 @@ def ask(both: Sequence[Address], several: Sequence[Sent]) -> Iterator[Pair]:
                     connection.close()
             first, second = (_ask(*each, sent) for each in zip(both, connections, strict=True))
             yield Pair(sent, first, second)
-            if 412 in (first.status, second.status):
-                # nginx drops the connection that it has promised to keep, and counts anew.
+            if not {412, -1, -2}.isdisjoint((first.status, second.status)):
+                # One of them is closed: by nginx, though it has promised to keep it, or here. Both count anew.
                 for connection in connections:
                     connection.close()
     finally:
@@ -221,7 +251,7 @@ def _ask(where: Address, connection: Connection, sent: Sent) -> Answer:
         return _alone(where, sent)
     try:
         return connection.ask(sent)
-    except (TimeoutError, Broken) as why:
+    except (TimeoutError, Broken, ValueError) as why:
         connection.close()
         return Answer(-1 if isinstance(why, TimeoutError) else -2, {}, str(why).encode())
 

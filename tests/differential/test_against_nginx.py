@@ -12,6 +12,7 @@ from tests.differential.compare import Outcome, compared, difference
 from tests.differential.configs import Place, configuration
 from tests.differential.explained import explained
 from tests.differential.logs import FIELD
+from tests.differential.odd import told
 from tests.differential.requests import Sent, requests
 from tests.differential.servers import Pair
 
@@ -67,6 +68,7 @@ def test_an_explanation_explains_its_own_difference_only() -> None:
 
 
 GET = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+ASKING = b"GET /http HTTP/1.1\r\nHost: a\r\nX-Answer: "
 LINE = (
     "200 <GET / HTTP/1.1> |rl=9| 127.0.0.1 - /|a=%s|a|-|-|-|-|text/html|-|len=%s|-|-|%s|GET|HTTP/1.1|127.0.0.1|-|%s|-"
 )
@@ -78,6 +80,48 @@ def _logged(status: int, arguments: str = "-", length: str = "-", done: str = "O
 
 # What was sent, what nginx and gallop answered, and what is otherwise the same but no rule's business.
 ONLY_THEIR_OWN = [
+    (
+        b"GET /" + b"y" * 400 + b" HTTP/1.1\r\nHost: a\r\nX-A: " + b"a" * 700 + b"\r\nX-B: " + b"b" * 700 + b"\r\n\r\n",
+        Answer(400),
+        Answer(404),
+        Answer(400, {"x-a": "1"}),
+    ),
+    (
+        ASKING + told([b"HTTP/1.1 2000 OK\r\n\r\n"], "close").encode() + b"\r\n\r\n",
+        Answer(200, {FIELD: "200 <GET /http HTTP/1.1> /http|-|us=200|"}),
+        Answer(502, {FIELD: "502 <GET /http HTTP/1.1> /http|-|us=502|"}),
+        Answer(404, {FIELD: "404 <GET /http HTTP/1.1> /http|-|us=404|"}),
+    ),
+    (
+        ASKING + told([b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nx"], "close").encode() + b"\r\n\r\n",
+        Answer(0),
+        Answer(-2, {}, b"ends between chunks"),
+        Answer(200, {"content-length": "0"}),
+    ),
+    (
+        ASKING + told([b"\x01\x06\x00\x01\x00\x08\x00\x00X: y\r\n\r\n"], "close").encode() + b"\r\n\r\n",
+        Answer(200, {"x": "y"}),
+        Answer(-2, {}, b"ends between chunks"),
+        Answer(502),
+    ),
+    (
+        ASKING + told([b"HTTP/1.1 204 None\r\nContent-Length: 4\r\n\r\n"], "close").encode() + b"\r\n\r\n",
+        Answer(204, {"content-length": "4"}),
+        Answer(204),
+        Answer(204, {"content-type": "a/b"}),
+    ),
+    (
+        b"GET / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n\r\n",
+        Answer(200, {"(interim)": "100"}),
+        Answer(200),
+        Answer(200, {"(interim)": "103"}),
+    ),
+    (
+        b"GET /x HTTP/1.1\r\nHost: a\r\nRange: bytes=1-1\r\n\r\n",
+        Answer(0),
+        Answer(206, {"content-range": "bytes 1-1/9"}),
+        Answer(206, {"content-range": "bytes 1-1/9"}, b"x"),
+    ),
     (GET, _logged(200, "-"), _logged(200, ""), _logged(200, "x")),
     (GET, _logged(412, done=""), _logged(412), _logged(412, "x")),
     (GET, _logged(304, tag="-"), _logged(304, tag='"t"'), _logged(304, "x", tag='"t"')),
