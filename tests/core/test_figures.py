@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import datetime as dt
+
 import pytest
 
-from panel.core.templatetags.ui import bytes_iec, number, seconds
+from panel.core.templatetags.ui import bytes_iec, number, relative_words, seconds
 
 
 @pytest.mark.parametrize(
@@ -33,3 +35,17 @@ def test_lengths_and_sizes_are_rounded_and_told_in_the_unit_that_they_reach() ->
         "1 min 15 s",
     ]
     assert bytes_iec(2047 * 1024 - 1) == "2.0 MiB"
+
+
+@pytest.mark.parametrize(
+    ("away", "words"),
+    [
+        (dt.timedelta(seconds=-3), "just now"),
+        (dt.timedelta(minutes=-3), "3 minutes ago"),
+        (dt.timedelta(days=89, hours=23), "in 89 days"),  # a certificate of ninety days, an hour old
+        (dt.timedelta(days=400), "in 13 months"),
+    ],
+)
+def test_moments_are_told_from_now(away: dt.timedelta, words: str) -> None:
+    now = dt.datetime(2026, 11, 22, 12, tzinfo=dt.UTC)
+    assert relative_words(now + away, now) == words

@@ -85,7 +85,8 @@ def _tag(name: str, address: str) -> SafeString:
     return format_html('<a class="badge tag" href="{}?tag={}">{}</a>', address, quote(name), inner)
 
 
-_STEPS = ((60, "s"), (3600, "min"), (86400, "h"), (86400 * 60, "d"), (86400 * 730, "mo"), (math.inf, "y"))
+# Days up to a hundred: what is left of a certificate of ninety days is asked for in days.
+_STEPS = ((60, "s"), (3600, "min"), (86400, "h"), (86400 * 100, "d"), (86400 * 730, "mo"), (math.inf, "y"))
 _SECONDS = {"s": 1, "min": 60, "h": 3600, "d": 86400, "mo": 86400 * 30.44, "y": 86400 * 365.25}
 
 
