@@ -378,7 +378,7 @@ fn settings(node: &mut LocNode, outer: &Arc<LocConf>) -> Arc<LocConf> {
 /// Whether a location without settings of its own has just those around it.
 fn is_taken_over(handler: Option<&Handler>, outer: &LocConf) -> bool {
     let complete = match handler {
-        Some(Handler::Proxy(_)) => outer.proxy.is_some(),
+        Some(Handler::Proxy(_)) => outer.proxy.as_ref().is_some_and(|p| p.redirect.is_some()),
         Some(Handler::Fastcgi(_)) => outer.fastcgi.is_some(),
         _ => true,
     };
@@ -408,11 +408,15 @@ fn merge_secure_link(inner: &mut LocConf, outer: &LocConf) {
     }
 }
 
-/// Whatever passes requests on has settings, if only the defaults.
+/// Whatever passes requests on has settings, if only the defaults. As in nginx the default of proxy_redirect is one
+/// of those that the locations within take over, though they pass requests on to elsewhere.
 fn give_settings(handler: Option<&Handler>, conf: &mut LocConf) {
     match handler {
-        Some(Handler::Proxy(_)) => {
-            conf.proxy.get_or_insert_with(Arc::default);
+        Some(Handler::Proxy(pass)) => {
+            let proxy = conf.proxy.get_or_insert_with(Arc::default);
+            if let Some(rule) = pass.default_redirect().filter(|_| proxy.redirect.is_none()) {
+                Arc::make_mut(proxy).redirect = Some(Arc::new(vec![rule]));
+            }
         }
         Some(Handler::Fastcgi(_)) => {
             conf.fastcgi.get_or_insert_with(Arc::default);

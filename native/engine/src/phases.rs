@@ -78,15 +78,22 @@ pub fn begin(ex: &mut Exchange) -> Begin {
 }
 
 /// Of a request whose head is refused for one of its lines: chooses the server that says so by what
-/// came before that line. False if the target is none, which is worse.
+/// came before that line. False if something there is refused already: the target, a host, a field
+/// that comes again.
 pub fn begin_refused(ex: &mut Exchange) -> bool {
-    let valid = read_target(ex);
-    if valid && (ex.head.get("host").is_some() || !ex.head.authority.is_empty()) {
-        if let Err(reason) = choose_server(ex) {
+    if !read_target(ex) {
+        return false;
+    }
+    if ex.head.get("host").is_none() && ex.head.authority.is_empty() {
+        return !has_duplicate(ex);
+    }
+    match choose_server(ex) {
+        Ok(()) => true,
+        Err(reason) => {
             ex.log(Level::Info, reason);
+            false
         }
     }
-    valid
 }
 
 /// Whether the target is one.

@@ -51,24 +51,35 @@ pub fn last_untrusted(
 ) -> Option<(IpAddr, Option<u16>)> {
     let mut current = peer;
     let mut found = None;
-    let words = fields
-        .iter()
-        .rev()
-        .flat_map(|f| f.rsplit(|&c| c == b',' || c == b' '));
-    for word in words.filter(|w| !w.is_empty()) {
-        if !trusted.iter().any(|net| net.contains(current)) {
-            break;
-        }
-        let Some((ip, port)) = parse_address(word) else {
-            break;
-        };
-        found = Some((ip, port));
-        current = Some(ip);
-        if !recursive {
-            break;
+    for field in fields.iter().rev() {
+        // Separators behind an address do not count; a field that begins with one has no address
+        // there, nor has an empty field, and what stands before is not looked at.
+        let end = field.iter().rposition(|&c| !is_separator(c));
+        let mut rest = &field[..end.map_or(0, |i| i + 1)];
+        loop {
+            let start = rest.iter().rposition(|&c| is_separator(c));
+            let word = &rest[start.map_or(0, |i| i + 1)..];
+            let is_trusted = trusted.iter().any(|net| net.contains(current));
+            let Some((ip, port)) = parse_address(word).filter(|_| is_trusted) else {
+                return found;
+            };
+            found = Some((ip, port));
+            current = Some(ip);
+            if !recursive {
+                return found;
+            }
+            let Some(start) = start else {
+                break;
+            };
+            let before = rest[..start].iter().rposition(|&c| !is_separator(c));
+            rest = &rest[..before.map_or(0, |i| i + 1)];
         }
     }
     found
+}
+
+fn is_separator(c: u8) -> bool {
+    c == b',' || c == b' '
 }
 
 fn parse_address(word: &[u8]) -> Option<(IpAddr, Option<u16>)> {
@@ -106,5 +117,29 @@ mod tests {
         );
         let stranger = Some(ip("9.9.9.9"));
         assert_eq!(last_untrusted(stranger, fields, &trusted, true), None);
+    }
+
+    /// As nginx 1.31 has it: what is no address ends the walk, an empty field among it.
+    #[test]
+    fn what_is_no_address_ends_the_walk() {
+        let trusted = [Cidr::parse("0.0.0.0/0").expect("net")];
+        let peer = Some("127.0.0.1".parse().expect("ip"));
+        for (fields, recursive, found) in [
+            (&[&b"1.1.1.1"[..], b""][..], false, None),
+            (&[b"1.1.1.1", b""], true, None),
+            (&[b"1.1.1.1", b", ,"], true, None),
+            (&[b"1.1.1.1", b"x"], true, None),
+            (&[b"1.1.1.1", b",2.2.2.2"], true, Some("2.2.2.2")),
+            (&[b"", b"2.2.2.2"], true, Some("2.2.2.2")),
+            (
+                &[b"1.1.1.1", b"2.2.2.2 , ,3.3.3.3, "],
+                true,
+                Some("1.1.1.1"),
+            ),
+        ] {
+            let expected = found.map(|ip: &str| (ip.parse().expect("ip"), None));
+            let walked = last_untrusted(peer, fields, &trusted, recursive);
+            assert_eq!(walked, expected, "{fields:?}");
+        }
     }
 }

@@ -194,6 +194,67 @@ fn a_path_that_an_upstream_redirects_to_stays_a_path() {
 }
 
 #[test]
+fn a_location_within_another_takes_its_default_redirect_over() {
+    let server = Server::start(
+        "server { listen 127.0.0.1:{port}; server_name localhost; absolute_redirect off;
+             location / { proxy_pass http://127.0.0.1:{port}/own/a/;
+                 location /in/ { proxy_pass http://127.0.0.1:{port}/own/b/; }
+                 location /off/ { proxy_pass http://127.0.0.1:{port}/own/b/; proxy_redirect off; }
+                 location /set/ { proxy_pass http://127.0.0.1:{port}/own/b/; proxy_redirect default; } }
+             location /own/ { return 302 http://127.0.0.1:{port}$uri$is_args$args; } }",
+    );
+    let elsewhere = format!("http://127.0.0.1:{}/own/b/x", server.port);
+    for (path, location) in [
+        ("/x", "/x"),
+        ("/in/x", &elsewhere),
+        ("/off/x", &elsewhere),
+        ("/set/x", "/set/x"),
+    ] {
+        let answer = server.get(path, "");
+        let expected = format!("\r\nLocation: {location}\r\n");
+        assert!(answer.contains(&expected), "{path}: {answer}");
+    }
+}
+
+#[test]
+fn a_path_without_escapes_reaches_the_upstream_as_it_came_though_arguments_are_set() {
+    let server = Server::start(
+        "server { listen 127.0.0.1:{port}; server_name localhost;
+             location / { set $args a=1; proxy_pass http://127.0.0.1:{port}; proxy_set_header Host own; }
+             location /w { rewrite ^/w(.*)$ /q$1 break; proxy_pass http://127.0.0.1:{port};
+                 proxy_set_header Host own; } }
+         server { listen 127.0.0.1:{port}; server_name own; return 200 $request_uri; }",
+    );
+    for (path, sent) in [
+        ("/a\"b<?c", "/a\"b<?a=1"),
+        ("/%41\"", "/A%22?a=1"),
+        ("/w\"", "/q%22"),
+    ] {
+        let answer = server.get(path, "");
+        assert!(answer.ends_with(&format!("\r\n\r\n{sent}")), "{answer}");
+    }
+}
+
+#[test]
+fn a_field_that_comes_again_is_refused_before_a_line_that_is_too_long() {
+    let server = Server::start(
+        "server { listen 127.0.0.1:{port}; server_name localhost; large_client_header_buffers 2 1k;
+             error_page 494 =200 /long; location /long { return 200 long; } location / { return 204; } }",
+    );
+    let long = "v".repeat(1500);
+    for (fields, status) in [
+        ("Host: localhost\r\nExpect: x\r\nExpect: y\r\n", 400),
+        ("Expect: x\r\nExpect: y\r\n", 400),
+        ("Host: a..b\r\n", 400),
+        ("Host: localhost\r\nExpect: x\r\n", 200),
+    ] {
+        let answer = server.raw(&format!("GET / HTTP/1.1\r\n{fields}X-Long: {long}\r\n\r\n"));
+        let expected = format!("HTTP/1.1 {status} ");
+        assert!(answer.starts_with(&expected), "{fields}: {answer}");
+    }
+}
+
+#[test]
 fn a_password_is_asked_for_though_a_subrequest_refuses_too() {
     let server = Server::start(
         "server { listen 127.0.0.1:{port}; server_name localhost;

@@ -506,21 +506,17 @@ fn proxy_redirect(b: &mut Builder, d: &Directive) -> Result<()> {
             ));
         }
         [word] if word == "default" => {
-            match &b.node().handler {
-                Some(Handler::Proxy(p)) if p.url.is_some() => {
-                    return Err(ConfError::new(
-                        "\"proxy_redirect default\" cannot be used with \"proxy_pass\" directive with \
-                         variables",
-                    ));
-                }
-                Some(Handler::Proxy(_)) => {}
-                _ => {
-                    return Err(ConfError::new(
-                        "\"proxy_redirect default\" should be placed after the \"proxy_pass\" directive",
-                    ));
-                }
-            }
-            RedirectRule::Default
+            let Some(Handler::Proxy(pass)) = &b.node().handler else {
+                return Err(ConfError::new(
+                    "\"proxy_redirect default\" should be placed after the \"proxy_pass\" directive",
+                ));
+            };
+            pass.default_redirect().ok_or_else(|| {
+                ConfError::new(
+                    "\"proxy_redirect default\" cannot be used with \"proxy_pass\" directive with \
+                     variables",
+                )
+            })?
         }
         [from, to] => rewrite_rule(b, d, from, to)?,
         [word, ..] => return Err(invalid_parameter(d, word)),

@@ -95,8 +95,22 @@ pub struct ProxyPass {
     pub replaces: usize,
     /// `host[:port]` as written, for `$proxy_host`.
     pub host: String,
-    /// For `proxy_redirect default`: the URL and the location it stands in.
+    /// For `proxy_redirect default`: the location it stands in.
     pub location: String,
+}
+
+impl ProxyPass {
+    /// `proxy_redirect default`; `None` of a URL with variables.
+    pub fn default_redirect(&self) -> Option<RedirectRule> {
+        let scheme = if self.https { "https" } else { "http" };
+        let uri = self.uri.as_deref().unwrap_or("/");
+        // Without a URI the location's name is part of what the upstream was asked.
+        let to = self.uri.as_ref().map_or("/", |_| &self.location);
+        self.url.is_none().then(|| RedirectRule::Default {
+            from: format!("{scheme}://{}{uri}", self.host),
+            to: to.to_owned(),
+        })
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -170,10 +184,21 @@ pub mod next {
 
 #[derive(Clone, Debug)]
 pub enum RedirectRule {
-    Default,
+    /// The URL of a `proxy_pass`, and its location: not always that which the answer comes from, as locations within
+    /// take the rule over.
+    Default {
+        from: String,
+        to: String,
+    },
     Off,
-    Prefix { from: Template, to: Template },
-    Regex { pattern: Pattern, to: Template },
+    Prefix {
+        from: Template,
+        to: Template,
+    },
+    Regex {
+        pattern: Pattern,
+        to: Template,
+    },
 }
 
 #[derive(Clone, Debug)]

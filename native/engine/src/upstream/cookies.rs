@@ -11,22 +11,15 @@ pub fn redirect(ex: &Exchange, plan: &Plan<'_>, value: Vec<u8>) -> Vec<u8> {
     if plan.pass.is_none() {
         return value;
     }
-    match &plan.conf.redirect {
-        None => default_redirect(plan, &value).unwrap_or(value),
-        Some(rules) => {
-            for rule in rules.iter() {
-                let changed = match rule {
-                    RedirectRule::Off => return value,
-                    RedirectRule::Default => default_redirect(plan, &value),
-                    rule => rewrite(ex, rule, &value),
-                };
-                if let Some(changed) = changed {
-                    return changed;
-                }
-            }
-            value
+    for rule in items(&plan.conf.redirect) {
+        if matches!(rule, RedirectRule::Off) {
+            return value;
+        }
+        if let Some(changed) = rewrite(ex, rule, &value) {
+            return changed;
         }
     }
+    value
 }
 
 /// The URL in a `Refresh` field.
@@ -41,26 +34,12 @@ pub fn refresh(ex: &Exchange, plan: &Plan<'_>, value: Vec<u8>) -> Vec<u8> {
     }
 }
 
-/// `proxy_redirect default`: the URL of `proxy_pass` becomes the location's name.
-fn default_redirect(plan: &Plan<'_>, value: &[u8]) -> Option<Vec<u8>> {
-    let pass = plan.pass.as_ref().filter(|p| p.url.is_none())?;
-    let scheme = if pass.https { "https" } else { "http" };
-    let own = match &pass.uri {
-        Some(uri) => format!("{scheme}://{}{uri}", pass.host),
-        None => format!("{scheme}://{}/", pass.host),
-    };
-    let rest = value.strip_prefix(own.as_bytes())?;
-    // Without a URI the location's name is part of what the upstream was asked.
-    let base: &[u8] = if pass.uri.is_some() {
-        pass.location.as_bytes()
-    } else {
-        b"/"
-    };
-    Some([base, rest].concat())
-}
-
 fn rewrite(ex: &Exchange, rule: &RedirectRule, value: &[u8]) -> Option<Vec<u8>> {
     match rule {
+        RedirectRule::Default { from, to } => {
+            let rest = value.strip_prefix(from.as_bytes())?;
+            Some([to.as_bytes(), rest].concat())
+        }
         RedirectRule::Prefix { from, to } => {
             let from = template::eval(ex, from);
             let rest = value.strip_prefix(&from[..])?;
@@ -71,7 +50,7 @@ fn rewrite(ex: &Exchange, rule: &RedirectRule, value: &[u8]) -> Option<Vec<u8>> 
             ex.set_captures(value, groups, pattern);
             Some(template::eval(ex, to))
         }
-        RedirectRule::Default | RedirectRule::Off => None,
+        RedirectRule::Off => None,
     }
 }
 

@@ -246,7 +246,8 @@ pub(super) fn request_uri(ex: &Exchange, pass: &ProxyPass, own: Option<&[u8]>) -
         out.extend_from_slice(uri.as_bytes());
         rest = rest.get(pass.replaces..).unwrap_or(b"");
     }
-    if ex.uri.quoted || ex.internal || ex.uri_changed {
+    // As in nginx: of a path that came without escapes, and that no rule replaced, nothing is escaped.
+    if ex.uri.quoted || ex.internal {
         escape::escape(rest, Use::Uri, &mut out);
     } else {
         out.extend_from_slice(rest);
