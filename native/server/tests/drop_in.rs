@@ -457,10 +457,14 @@ fn logs_are_opened_anew_and_the_server_stops_when_its_own_command_says_so() {
     let path = |name: &str| server.folder.0.join(name);
     std::fs::rename(path("access.log"), path("old.log")).expect("renamed");
     assert!(server.run(&["-s", "reopen"]).status.success());
-    server.wait_for("the new file", |s| s.folder.0.join("access.log").exists());
-    server.get("/second", "");
-    server.wait_for("the line", |s| s.log("access.log").contains("/second"));
-    assert!(!server.log("old.log").contains("/second"));
+    // The master opens the new file before the worker is told: what comes between goes into the old one.
+    server.wait_for("a line in the new file", |s| {
+        s.get("/second", "");
+        s.log("access.log").contains("/second")
+    });
+    server.get("/third", "");
+    server.wait_for("the line", |s| s.log("access.log").contains("/third"));
+    assert!(!server.log("old.log").contains("/third"));
     assert!(server.run(&["-s", "stop"]).status.success());
     server.wait_for("its end", |s| !s.folder.0.join("g.pid").exists());
     assert!(TcpStream::connect(("127.0.0.1", server.port)).is_err());
