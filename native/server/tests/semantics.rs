@@ -236,6 +236,41 @@ fn a_path_without_escapes_reaches_the_upstream_as_it_came_though_arguments_are_s
 }
 
 #[test]
+fn an_upstream_is_asked_for_what_the_client_wrote_though_a_file_was_found() {
+    let folder = Folder::new();
+    folder.write("html/found", "x");
+    let server = Server::start_in(
+        folder,
+        "server { listen 127.0.0.1:{port}; server_name localhost; root html;
+             location / { try_files /found =404; proxy_pass http://127.0.0.1:{port}; proxy_set_header Host own; }
+         }
+         server { listen 127.0.0.1:{port}; server_name own; return 200 $request_uri; }",
+    );
+    assert!(server
+        .get("/a/..//%41?b", "")
+        .ends_with("\r\n\r\n/a/..//%41?b"));
+}
+
+#[test]
+fn a_path_without_a_slash_has_no_extension_behind_its_first_byte() {
+    let server = Server::start(
+        "server { listen 127.0.0.1:{port}; server_name localhost; types { text/x-own txt; }
+             default_type text/x-none; error_page 404 @text; rewrite ^ $arg_q last;
+             location @text { return 200 $uri; } }",
+    );
+    for (path, kind) in [
+        ("b.txt", "none"),
+        ("bc.txt", "own"),
+        ("/b.txt", "own"),
+        ("/.txt", "none"),
+    ] {
+        let answer = server.get(&format!("/?q={path}"), "");
+        let expected = format!("\r\nContent-Type: text/x-{kind}\r\n");
+        assert!(answer.contains(&expected), "{path}: {answer}");
+    }
+}
+
+#[test]
 fn a_field_that_comes_again_is_refused_before_a_line_that_is_too_long() {
     let server = Server::start(
         "server { listen 127.0.0.1:{port}; server_name localhost; large_client_header_buffers 2 1k;

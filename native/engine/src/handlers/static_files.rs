@@ -204,12 +204,14 @@ impl Precompressed {
 pub fn content_type(ex: &Exchange) -> Vec<u8> {
     let conf = &ex.loc.conf;
     let path = &ex.uri.path;
-    let name = &path[path.iter().rposition(|&c| c == b'/').map_or(0, |i| i + 1)..];
-    let extension = name
+    let start = path.iter().rposition(|&c| c == b'/').map_or(0, |i| i + 1);
+    // As in nginx the second byte begins none, which matters where a rewrite left no slash before it.
+    let extension = path[start..]
         .iter()
         .rposition(|&c| c == b'.')
-        .filter(|&i| i > 0)
-        .map(|i| &name[i + 1..]);
+        .map(|i| start + i)
+        .filter(|&dot| dot > start.max(1))
+        .map(|dot| &path[dot + 1..]);
     if let (Some(types), Some(extension)) = (&conf.types, extension) {
         let lower = extension.to_ascii_lowercase();
         if let Some(kind) = types.get(&*lower) {

@@ -24,8 +24,8 @@ pub fn try_files(ex: &mut Exchange, rule: &TryFiles) -> Flow {
             continue;
         }
         ex.add_uri_to_alias = alias_len(ex) == Some(0);
+        // As in nginx an upstream is still asked for what the client wrote.
         ex.uri.path = uri_of(ex, name);
-        ex.uri_changed = true;
         return Flow::Next;
     }
     match &rule.fallback {
