@@ -11,6 +11,7 @@ from tests.conformance.wire import Answer
 from tests.differential.changes import changed, logged
 from tests.differential.logs import FIELD
 from tests.differential.odd import answer_to, stdout_of
+from tests.differential.of_upstreams import UPSTREAMS
 from tests.differential.older import OLDER
 from tests.differential.servers import INTERIM, Pair, is_old
 
@@ -326,6 +327,7 @@ def _lost_stub(pair: Pair) -> Pair:
 # Each makes of a pair what it would be without that difference.
 RULES: dict[str, Callable[[Pair], Pair]] = {
     **OLDER,
+    **UPSTREAMS,
     "100 (Continue) without a body, or for one that nobody wants": _continue,
     "an upstream's range that cannot be unpacked": _cut_gzip,
     "an upstream's status that is none, or a line that is no field": _odd_head,

@@ -91,6 +91,7 @@ class _Connection(socketserver.StreamRequestHandler):
     """One connection of a server; what its first byte is tells the protocol."""
 
     server: Server
+    keeps = True  # whether the one who asks wants the connection back: FastCGI has a bit for that
 
     def handle(self) -> None:
         self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -111,7 +112,7 @@ class _Connection(socketserver.StreamRequestHandler):
             if at:
                 time.sleep(PAUSE_S)
             self.connection.sendall(part)
-        return end == "keep"
+        return end == "keep" and self.keeps
 
     def _http(self) -> tuple[bytes, bytes]:
         """The request but for the answer that it asks for, and its fields."""
@@ -135,6 +136,8 @@ class _Connection(socketserver.StreamRequestHandler):
             _, kind, _, length, padding, _ = struct.unpack(">BBHHBB", self._exactly(8))
             content = self._exactly(length)
             self._exactly(padding)
+            if kind == 1:
+                self.keeps = bool(content[2] & 1)
             if kind in streams:
                 streams[kind] += content
             if kind == 5 and not length:

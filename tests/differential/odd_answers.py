@@ -31,6 +31,9 @@ def http(chance: Random, method: str) -> tuple[list[bytes], str, bool]:
     if first[9:12] in ("204", "304") and not odd.kind:
         framing = data = ""
     lines += [framing] if framing else []
+    if odd.kind or not stays:
+        # Else both servers could take a connection for the next request that is about to be closed.
+        lines.insert(1, "Connection: close")
     whole = end.join(lines) + end + end + ("" if method == "HEAD" else data)
     kept = "keep" if stays and not odd.kind else "close"
     return _cut(chance, whole.encode("latin-1", "replace")), kept, bool(odd.kind)
@@ -84,7 +87,7 @@ def fastcgi(chance: Random, method: str) -> tuple[list[bytes], str, bool]:
         records += [_record(6, b""), _record(3, b"\0\0\0\0\0\0\0\0", chance.choice([0, 0, 3]))]
     elif chance.randrange(2):
         records += [_record(6, b"")]
-    return _cut(chance, b"".join(records)), "close", bool(odd.kind)
+    return _cut(chance, b"".join(records)), "close" if odd.kind else "keep", bool(odd.kind)
 
 
 def _record(kind: int, content: bytes, padding: int = 0, request: int = 1) -> bytes:

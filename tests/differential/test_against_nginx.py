@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from random import Random
 
 import pytest
@@ -78,8 +79,49 @@ def _logged(status: int, arguments: str = "-", length: str = "-", done: str = "O
     return Answer(status, {FIELD: LINE % (arguments, length, done, tag)})
 
 
+def _records(*pieces: bytes) -> bytes:
+    return b"".join(b"\x01\x06\x00\x01" + struct.pack(">H", len(piece)) + b"\0\0" + piece for piece in pieces)
+
+
 # What was sent, what nginx and gallop answered, and what is otherwise the same but no rule's business.
 ONLY_THEIR_OWN = [
+    (
+        ASKING + told([_records(b"HT", b"TP/1.1 200 OK\r\n\r\n")], "close").encode() + b"\r\n\r\n",
+        Answer(502),
+        Answer(200),
+        Answer(502, {"x-a": "1"}),
+    ),
+    (
+        ASKING
+        + told([b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n"], "close").encode(),
+        Answer(502, {"x-up": "1502"}),
+        Answer(502, {"x-up": "502"}),
+        Answer(502, {"x-up": "503"}),
+    ),
+    (
+        ASKING + told([b"HTTP/1.1 200 OK\r\nX-Accel-Redirect: /b\r\n\r\n"], "close").encode() + b"\r\n\r\n",
+        Answer(200, {"accept-ranges": "bytes, bytes"}),
+        Answer(200, {"accept-ranges": "bytes"}),
+        Answer(200, {"accept-ranges": "none"}),
+    ),
+    (
+        ASKING + told([b"HTTP/1.1 200 OK\r\nX-Accel-Redirect: /b\r\n\r\n"], "close").encode() + b"\r\n\r\n",
+        Answer(404, {"content-type": 'text/html; charset=a"; b=c'}),
+        Answer(404, {"content-type": "text/html"}),
+        Answer(404, {"content-type": "text/plain"}),
+    ),
+    (
+        ASKING + told([b"HTTP/1.1 200 OK\r\nA: b\r\n\r\n0\r\nbad\r\n\r\n"], "close").encode() + b"\r\n\r\n",
+        Answer(-2),
+        Answer(200, {}, b"x"),
+        Answer(404, {}, b"x"),
+    ),
+    (
+        ASKING + told([_records(b"\r\nbody")], "close").encode() + b"\r\nX-Key: odd1\r\n\r\n",
+        Answer(0),
+        Answer(200, {"content-length": "0"}),
+        Answer(200, {"content-length": "4"}, b"body"),
+    ),
     (
         b"GET /" + b"y" * 400 + b" HTTP/1.1\r\nHost: a\r\nX-A: " + b"a" * 700 + b"\r\nX-B: " + b"b" * 700 + b"\r\n\r\n",
         Answer(400),

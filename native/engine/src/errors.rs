@@ -2,6 +2,7 @@
 
 use crate::body::Body;
 use crate::exchange::{Exchange, Response};
+use crate::upstream::answer::split_charset;
 use crate::{status, template, PRODUCT, PRODUCT_VERSION};
 use gallop_conf::model::{items, ErrorPage, Tokens};
 
@@ -27,7 +28,7 @@ pub fn page(ex: &mut Exchange, code: u16) -> Page {
         ex.lingering = false;
     }
     ex.error_status = code;
-    ex.carried_type = None;
+    let carried_type = ex.carried_type.take();
     // Of an error's page there are no ranges.
     ex.carried
         .retain(|(name, _)| !name.eq_ignore_ascii_case(b"accept-ranges"));
@@ -41,6 +42,8 @@ pub fn page(ex: &mut Exchange, code: u16) -> Page {
     ex.response = Response {
         headers: keep,
         location,
+        // As nginx: the page is in what the answer that led here said.
+        charset: carried_type.and_then(|kind| split_charset(&kind).1.map(<[u8]>::to_vec)),
         ..Response::default()
     };
     if !ex.error_page {

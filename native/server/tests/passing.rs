@@ -730,6 +730,7 @@ fn fastcgi_script(request: &[u8]) -> Script {
             pieces(&[[complaint, out("X-A: 1\r\n\r\nhello"), end()].concat()])
         }
         "large" => said(&format!("X-A: 1\r\n\r\n{}", "x".repeat(50_000))),
+        "more" => pieces(&[[out("X-A: 1\r\n\r\nhello"), end(), out("late"), end()].concat()]),
         "no-end" => pieces(&[out("X-A: 1\r\n\r\nhello")]),
         "no-head" => pieces(&[[out("X-A: 1\r\n"), end()].concat()]),
         "wrong" => pieces(&[b"what is this, a web server?".to_vec()]),
@@ -756,7 +757,8 @@ fn both_ways_give_the_same_answer_whatever_an_application_sends() {
     let server = Server::start_in(folder, &http);
     let words = [
         "plain", "echo", "empty", "status", "nothing", "moved", "length", "short", "long",
-        "pieces", "cut", "stderr", "large", "no-end", "no-head", "wrong", "silence", "plain",
+        "pieces", "cut", "stderr", "large", "more", "no-end", "no-head", "wrong", "silence",
+        "plain",
     ];
     let fields = "Cookie: a=b\r\nX-A: 1\r\nx-a: 2\r\nAccept: */*\r\n";
     for word in words {
@@ -765,6 +767,9 @@ fn both_ways_give_the_same_answer_whatever_an_application_sends() {
         assert!(quick.starts_with("HTTP/1.1 "), "{word}: {quick}");
         assert_eq!(joined(&quick), joined(&slow), "{word}");
     }
+    // What comes behind the end is nobody's.
+    let more = joined(&ask(&server, "slow", "more", ""));
+    assert!(more.ends_with("\r\n\r\nhellothe end"), "{more}");
 }
 
 /// php-fpm closes its side when it has said all, and waits for the other.

@@ -769,7 +769,7 @@ fn an_application_speaks_for_this_server() {
     let port = application(&[
         "Server: own/1\r\nDate: then\r\n\r\nquick",
         "Server: own/2\r\nServer: other\r\n\r\nbody",
-        "HTTP/1.1 404 None\r\nStatus: 201 Made\r\nStatus: 500 Oh\r\né: x\r\n\r\nbody",
+        "HTTP/1.1 404 None\r\nStatus: 201 Made\r\nStatus: 500 Oh\r\né: x\r\nxé: x\r\nX-Good: é\r\n\r\nbody",
         "Content-Length: 4, 4\r\n\r\nbody",
         "Status: 204 None\r\nContent-Type: a/b\r\n\r\n",
     ]);
@@ -786,6 +786,8 @@ fn an_application_speaks_for_this_server() {
     assert!(slow.contains("\r\nServer: own/2\r\n"), "{slow}");
     let odd = server.get("/", "");
     assert!(odd.starts_with("HTTP/1.1 201 Made\r\n"), "{odd}");
+    assert!(odd.contains("\r\nX-Good: é\r\n"), "{odd}");
+    assert!(!odd.contains("é: x"), "{odd}");
     assert!(server.get("/", "").starts_with("HTTP/1.1 502 "));
     let nothing = server.get("/", "");
     assert!(nothing.starts_with("HTTP/1.1 204 None\r\n"), "{nothing}");
@@ -821,6 +823,66 @@ fn what_is_said_of_the_content_goes_to_a_named_location_too() {
         answer.contains("\r\nCache-Control: no-store\r\n"),
         "{answer}"
     );
+}
+
+#[test]
+fn what_goes_with_a_redirect_within_the_server_is_as_if_it_were_the_answer() {
+    let answer = |target: &str| {
+        format!(
+            "HTTP/1.1 200 OK\r\nX-Accel-Redirect: {target}\r\nSet-Cookie: a=1; path=/in/\r\n\
+             Expires: 0\r\nExpires: 1\r\nContent-Type: text/plain; charset=koi8-r\r\nAccept-Ranges: none\r\n\
+             Content-Length: 0\r\n\r\n"
+        )
+    };
+    let mut answers = ["@named", "@named", "/none", "@named"].map(answer);
+    answers[3] = answers[3].replace("200 OK", "302 Found");
+    let (upstream, _) = crate::site::upstream(answers.into());
+    let server = Server::start(&format!(
+        "proxy_cache_path kept keys_zone=kept:1m; proxy_cookie_path /in/ /out/;
+         server {{ listen 127.0.0.1:{{port}}; location / {{ proxy_pass http://127.0.0.1:{upstream}; }}
+             location /kept {{ proxy_pass http://127.0.0.1:{upstream}; proxy_cache kept; }}
+             location = /none {{ return 404; }}
+             location /pages {{ proxy_pass http://127.0.0.1:{upstream}; proxy_intercept_errors on;
+                 error_page 302 =418 /none; }}
+             location @named {{ return 200 named; }} }}"
+    ));
+    let plain = server.get("/", "");
+    assert!(
+        plain.contains("\r\nSet-Cookie: a=1; path=/out/\r\n"),
+        "{plain}"
+    );
+    assert!(plain.contains("\r\nAccept-Ranges: none\r\n"), "{plain}");
+    assert!(plain.contains("\r\nExpires: 0\r\n"), "{plain}");
+    assert!(!plain.contains("Expires: 1"), "{plain}");
+    let kept = server.get("/kept", "");
+    assert!(kept.contains("\r\nSet-Cookie: "), "{kept}");
+    assert!(!kept.contains("Accept-Ranges: none"), "{kept}");
+    let page = server.get("/", "");
+    assert!(
+        page.contains("\r\nContent-Type: text/html; charset=koi8-r\r\n"),
+        "{page}"
+    );
+    // A page for the status comes before where the answer wants to go.
+    let page = server.get("/pages", "");
+    assert!(page.contains("404 Not Found"), "{page}");
+}
+
+#[test]
+fn a_date_that_is_none_goes_with_the_page_that_ssi_makes_anew() {
+    let answer = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nLast-Modified: nonsense\r\n\
+                  Upgrade: h2c\r\nContent-Length: 4\r\n\r\nbody";
+    let (upstream, _) = crate::site::upstream(vec![answer.into(); 2]);
+    let server = Server::start(&format!(
+        "server {{ listen 127.0.0.1:{{port}}; location / {{ proxy_pass http://127.0.0.1:{upstream}; }}
+             location /ssi {{ ssi on; proxy_pass http://127.0.0.1:{upstream}; }} }}"
+    ));
+    let plain = server.raw("GET / HTTP/1.0\r\n\r\n");
+    assert!(plain.contains("\r\nLast-Modified: nonsense\r\n"), "{plain}");
+    // What the server could speak is said to clients of HTTP/1.0, too.
+    assert!(plain.contains("\r\nUpgrade: h2c\r\n"), "{plain}");
+    let made = server.get("/ssi", "");
+    assert!(made.ends_with("body") || made.contains("body"), "{made}");
+    assert!(!made.contains("Last-Modified"), "{made}");
 }
 
 #[test]

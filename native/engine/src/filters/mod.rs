@@ -141,6 +141,13 @@ fn length_changes(r: &mut Response) {
     r.remove_header("Accept-Ranges");
 }
 
+/// What is put together anew for each answer has no date, also none that could not be read, and no tag.
+fn forget_validators(r: &mut Response) {
+    r.last_modified = None;
+    r.etag = None;
+    r.remove_header("Last-Modified");
+}
+
 fn weaken(r: &mut Response) {
     if let Some(etag) = &mut r.etag {
         if !etag.starts_with(b"W/") {

@@ -31,9 +31,7 @@ pub fn apply(ex: &mut Exchange) {
     }
     super::body_changes(&mut ex.response);
     if conf.sub_filter_last_modified != Some(true) {
-        ex.response.last_modified = None;
-        ex.response.etag = None;
-        ex.response.remove_header("Last-Modified");
+        super::forget_validators(&mut ex.response);
     }
     if ex.header_only {
         return;

@@ -165,7 +165,11 @@ pub(super) enum Giver {
 pub(super) fn is_passed(conf: &UpConf, name: &[u8], http1: bool, giver: Giver) -> bool {
     let listed = |list: &[String]| list.iter().any(|n| is(name, n));
     let passed = listed(items(&conf.pass_headers));
-    // What the server could speak instead concerns only clients of HTTP/1.1.
+    // Other readers take such a name for none, and those of HTTP/2 the whole answer.
+    if !name.is_ascii() {
+        return false;
+    }
+    // What the server could speak instead concerns no client of HTTP/2 or HTTP/3.
     if http1 && is(name, "upgrade") {
         return true;
     }
@@ -189,13 +193,13 @@ pub async fn apply(
 ) -> Flow {
     let conf = plan.conf.clone();
     limit_rate(ex, &conf, &head);
-    if let Some(flow) = accel_redirect(ex, &conf, &head) {
-        return flow;
-    }
     if let Some(flow) = intercept(ex, &conf, &head) {
         if let Some(fetch) = fetch {
             fetch.intercepted(&conf, &head);
         }
+        return flow;
+    }
+    if let Some(flow) = accel_redirect(ex, &conf, &head, fetch.is_some()) {
         return flow;
     }
     if head.status == 101 {
@@ -312,8 +316,8 @@ async fn futures_none(body: &mut Body) -> bool {
     body.next().await.is_none()
 }
 
-/// `X-Accel-Redirect`: another URI of this server answers.
-fn accel_redirect(ex: &mut Exchange, conf: &UpConf, head: &Head) -> Option<Flow> {
+/// `X-Accel-Redirect`: another URI of this server answers. `caches`: what this one answered was for a cache.
+fn accel_redirect(ex: &mut Exchange, conf: &UpConf, head: &Head, caches: bool) -> Option<Flow> {
     if is_ignored(conf, "x-accel-redirect") {
         return None;
     }
@@ -326,12 +330,21 @@ fn accel_redirect(ex: &mut Exchange, conf: &UpConf, head: &Head) -> Option<Flow>
         "expires",
         "accept-ranges",
     ];
-    ex.carried = head
-        .fields
-        .iter()
-        .filter(|(n, _)| keep.iter().any(|k| is(n, k)))
-        .cloned()
-        .collect();
+    // Where this server makes the ranges, the first answer's word on them is not passed on.
+    let ranges = caches || conf.force_ranges == Some(true);
+    let fields = head.fields.iter();
+    let mut expires = false;
+    let kept = fields
+        .filter(|(n, _)| keep.iter().any(|k| is(n, k)) && !(ranges && is(n, "accept-ranges")))
+        .filter(|(n, _)| !is(n, "expires") || !std::mem::replace(&mut expires, true));
+    let carried = kept.map(|(name, value)| {
+        let value = match is(name, "set-cookie") {
+            true => cookies::set_cookie(ex, conf, value.clone()),
+            false => value.clone(),
+        };
+        (name.clone(), value)
+    });
+    ex.carried = carried.collect();
     ex.carried_type = head.get("content-type").map(<[u8]>::to_vec);
     if target.first() == Some(&b'@') {
         return Some(Flow::Named(String::from_utf8_lossy(&target).into_owned()));
@@ -361,7 +374,7 @@ fn copy_head(ex: &mut Exchange, plan: &Plan<'_>, head: &Head, ranges: bool) {
     let conf = plan.conf.clone();
     ex.response.status = head.status;
     ex.response.reason.clone_from(&head.reason);
-    let http1 = ex.version() == Version::Http11 && head.status != 101;
+    let http1 = ex.version() < Version::Http2 && head.status != 101;
     for (i, (name, value)) in head.fields.iter().enumerate() {
         // Of fields that come once only the first counts.
         let again = ONCE.iter().any(|n| is(name, n))
@@ -405,7 +418,7 @@ pub(super) fn note(ex: &mut Exchange, conf: &UpConf, head: &Head, giver: Giver) 
     ex.response.reason.clone_from(&head.reason);
     ex.response.content_length = head.content_length;
     for (name, value) in head.fields.iter() {
-        if !is_passed(conf, name, ex.version() == Version::Http11, giver) {
+        if !is_passed(conf, name, ex.version() < Version::Http2, giver) {
             continue;
         }
         match name.to_ascii_lowercase().as_slice() {

@@ -232,6 +232,7 @@ impl Decoder {
             stderr,
             stdout_ended,
             left,
+            keep,
             ..
         } = self
         else {
@@ -240,6 +241,12 @@ impl Decoder {
         let mut out = std::mem::take(early);
         let mut rest = &input[..];
         loop {
+            if reader.is_done() && !rest.is_empty() {
+                // What comes behind the end belongs to no request, and no other one goes the same way.
+                *keep = false;
+                rest = &[];
+                break;
+            }
             match reader.next(&mut rest) {
                 Ok(None) => break,
                 Ok(Some(Event::Stdout(data))) => out.extend_from_slice(data),

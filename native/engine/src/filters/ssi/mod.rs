@@ -49,8 +49,7 @@ pub fn apply(ex: &mut Exchange) {
     if !ex.is_subrequest() {
         super::body_changes(&mut ex.response);
         if conf.ssi_last_modified != Some(true) {
-            ex.response.last_modified = None;
-            ex.response.etag = None;
+            super::forget_validators(&mut ex.response);
         }
     }
     if ex.header_only {
