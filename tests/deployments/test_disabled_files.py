@@ -184,14 +184,14 @@ def test_a_refused_enabling_leaves_it_disabled(place: Place) -> None:
 
 def test_a_plan_to_enable_is_overtaken_by_another_that_enabled(machine: Machine, nginx: NginxInstance) -> None:
     install = machine.install(nginx, Engine.NGINX, Layout.CONF_D)
-    shop = machine.site("shop", install)
+    shop, blog = machine.site("shop", install), machine.site("blog", install)
     machine.deploy(shop)
     disabling = services.site_disable(actor=machine.people.owner, site=shop)
     assert disabling is not None
     machine.run(disabling)
     websites.site_enable(actor=machine.people.owner, site=shop, enabled=True)
     shop.refresh_from_db()
-    plan = machine.plan(shop)
+    plan = machine.plan(shop, blog)  # a newer plan of the same sites would take its place
     machine.deploy(shop)
     with pytest.raises(Conflict, match="Overtaken: shop"):
         services.deployment_confirm(actor=machine.people.owner, deployment=plan)
