@@ -136,11 +136,13 @@ def _compare(
     for engine in (NGINX, *engines):
         install, given = ask_all(engine, sites, root, port)
         for item, told_, ours, theirs in zip(sites, promises, given, expected, strict=True):
+            before: Request | None = None
             for request, promise, answer, beside in zip(item.requests, told_, ours, theirs, strict=True):
+                earlier, before = before, request
                 found.compared += 1
                 if not (what := fault(promise, request, answer, www)):
                     continue
-                if name := known_departure(engine, specs, install, request, beside, answer):
+                if name := known_departure(engine, specs, install, request, beside, answer, earlier):
                     found.known[f"{engine.name}: {name}"] += 1
                 else:
                     found.unexplained.append(Departure(f"explained, {engine.name}", item.spec, request, what))

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from panel.rendering.spec import Header, Listen, Location, ServerBlock, SiteSpec
+from dataclasses import replace
+
+from panel.rendering.spec import AccessRule, Header, Listen, Location, ServerBlock, SiteSpec
 from tests.conformance.expected import Expected, fixed, one
 from tests.conformance.world import World
 
-FILES = {"named/secret.txt": "secret", "named/index.html": "index of names"}
+FILES = {
+    "named/secret.txt": "secret",
+    "named/index.html": "index of names",
+    "named/there/secret.txt": "the block's own",
+}
 
 
 def final_dots_of_hosts(world: World) -> tuple[SiteSpec, list[Expected]]:
@@ -78,4 +84,25 @@ def above_the_root(world: World) -> tuple[SiteSpec, list[Expected]]:
     return spec, [Expected(path, 400) for path in above] + [Expected("/a/../", 200, "root"), Expected("/..a", 200)]
 
 
-SITES = (above_the_root, final_dots_of_hosts, marks_in_paths, fallback_to_a_redirect)
+def folders_that_are_not_there(world: World) -> tuple[SiteSpec, list[Expected]]:
+    """A location holds before its folder is there: nobody gets another folder's files, or comes in unasked."""
+    others = (AccessRule("allow", "10.0.0.0/8"), AccessRule("deny", "all"))
+    spec = one(
+        world,
+        "absent",
+        Location("", "/there/", "static", root=world.www),
+        Location("", "/later/", "static", access_rules=others),
+        Location("", "/never/", "deny"),
+        Location("", "/marked/", "static", headers=(Header("X-Place", "marked", always=True),)),
+    )
+    spec = replace(spec, blocks=(replace(spec.blocks[0], root=f"{world.www}/named"),))
+    return spec, [
+        Expected("/there/secret.txt", 404),
+        Expected("/later/secret.txt", 403),
+        Expected("/never/secret.txt", 403),
+        Expected("/marked/secret.txt", 404, headers={"x-place": "marked"}),
+        Expected("/secret.txt", 200, "secret"),
+    ]
+
+
+SITES = (above_the_root, folders_that_are_not_there, final_dots_of_hosts, marks_in_paths, fallback_to_a_redirect)

@@ -52,6 +52,22 @@ def _says_more(source: Location) -> bool:
     return bool(shown) or source.autoindex is not None or handlers.asks_access(source)
 
 
+def by_prefix(place: Place) -> bool:
+    """Whether a prefix context may say it, where prefixes suffice.
+
+    When OpenLiteSpeed reads a prefix context whose folder is not there, it leaves the context out until it reads its
+    configuration again (HttpVHost::configContext), and answers from the document root to whoever asks. It looks for no
+    folder of a context by expression, or of a proxy's; the document root is always there, and what says no more than
+    the contexts around it is not missed.
+    """
+    source = place.location
+    if not place.is_prefix or source.handler == "return":
+        return False
+    if source.handler == "proxy" or (_is_bare(place) and not _says_more(source)):
+        return True
+    return place.pattern == "/" and not source.root and not source.alias
+
+
 def suffixes_suffice(found: Locations) -> bool:
     """Whether scripts need no context: none by prefix would take them, or give them what is its own."""
     return all(
@@ -78,11 +94,11 @@ def context(
     _check_asked(source, inside, at)
     variables.parse(source.return_value, f"{at}/return_value", captures=handlers.captures(source))
     is_ruled = ruled.is_here(source, inside)
-    by_prefix = plain_prefix and place.is_prefix and source.handler != "return" and not is_ruled
+    is_prefix = plain_prefix and by_prefix(place) and not is_ruled
     if source.handler == "return" and not answers.is_file(source) and not answers.is_rule(source):
         place = replace(place, location=replace(source, handler="static"))  # what it cannot say is left to files
         source = place.location
-    body = [*(ruled.body(spec, place) if is_ruled else _HANDLERS[source.handler](spec, place, by_prefix))]
+    body = [*(ruled.body(spec, place) if is_ruled else _HANDLERS[source.handler](spec, place, is_prefix))]
     if source.handler not in ("deny", "return"):
         body += _access(source, at)
     if source.handler != "deny" and not is_ruled:
@@ -95,7 +111,7 @@ def context(
         return []
     if source == _plain_php(source) and (plain_scripts if plain_prefix else not everywhere):
         return []  # the script handler's suffix says it all
-    name = value(source.pattern, f"{at}/pattern") if by_prefix else f"exp:{_pattern(place, condition)}"
+    name = value(source.pattern, f"{at}/pattern") if is_prefix else f"exp:{_pattern(place, condition)}"
     return [block("context", value(name, f"{at}/pattern"), body=body)]
 
 
@@ -143,10 +159,10 @@ def _anchored(condition: Condition) -> bool:
     return bool(condition.but_not) or (condition.own.is_anchored and not condition.own.nocase)
 
 
-def _static(spec: SiteSpec, place: Place, by_prefix: bool) -> list[Node]:
+def _static(spec: SiteSpec, place: Place, is_prefix: bool) -> list[Node]:
     source, at = place.location, place.pointer
     lines: list[Node] = []
-    if where := _folder(place, by_prefix):
+    if where := _folder(place, is_prefix):
         lines += [directive("location", where), directive("allowBrowse", 1)]
     names = [path(checks.file_name(name, f"{at}/index/{n}"), f"{at}/index/{n}") for n, name in enumerate(source.index)]
     if names:
@@ -156,8 +172,8 @@ def _static(spec: SiteSpec, place: Place, by_prefix: bool) -> list[Node]:
     return lines
 
 
-def _folder(place: Place, by_prefix: bool) -> str:
-    """Where the context's files lie; "" for a prefix context of the document root."""
+def _folder(place: Place, is_prefix: bool) -> str:
+    """Where the context's files lie; "" for a prefix context, whose files are the document root's."""
     source, at = place.location, place.pointer
     groups = len(exclusive.groups(place.pattern)) if place.is_regex else 0
     if source.alias:
@@ -165,10 +181,10 @@ def _folder(place: Place, by_prefix: bool) -> str:
         alias = checks.path(source.alias, field)
         if place.is_regex:
             return path(_captured(place, alias, field), field)
-        return path(alias if by_prefix or place.location.match == "=" else f"{alias}$1", field)
+        return path(alias if place.location.match == "=" else f"{alias}$1", field)
+    if is_prefix:
+        return ""
     root = path(checks.path(source.root, f"{at}/root"), f"{at}/root").rstrip("/") if source.root else "$DOC_ROOT"
-    if by_prefix:
-        return f"{root}{place.pattern}" if source.root else ""
     return f"{root}/${groups + 1}"
 
 
@@ -187,7 +203,7 @@ def _captured(place: Place, alias: str, field: str) -> str:
     return "".join(found)
 
 
-def _proxy(spec: SiteSpec, place: Place, by_prefix: bool) -> list[Node]:
+def _proxy(spec: SiteSpec, place: Place, is_prefix: bool) -> list[Node]:
     source, at = place.location, place.pointer
     _, upstream = handlers.upstream_of(spec, source, at)
     return [
@@ -197,11 +213,11 @@ def _proxy(spec: SiteSpec, place: Place, by_prefix: bool) -> list[Node]:
     ]
 
 
-def _deny(spec: SiteSpec, place: Place, by_prefix: bool) -> list[Node]:
+def _deny(spec: SiteSpec, place: Place, is_prefix: bool) -> list[Node]:
     return [directive("allowBrowse", 0)]
 
 
-def _fixed(spec: SiteSpec, place: Place, by_prefix: bool) -> list[Node]:
+def _fixed(spec: SiteSpec, place: Place, is_prefix: bool) -> list[Node]:
     """Other answers than files are rewrite rules."""
     return answers.body(place) if answers.is_file(place.location) else []  # else by a rule of the virtual host
 

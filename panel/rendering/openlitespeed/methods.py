@@ -16,7 +16,7 @@ from panel.rendering.apache.quoting import one_quote, rewrite_regex, target
 from panel.rendering.exclusive import Condition
 from panel.rendering.locations import Locations, Place
 from panel.rendering.openlitespeed import ruled, scripts
-from panel.rendering.openlitespeed.context import prefixes_suffice
+from panel.rendering.openlitespeed.context import by_prefix, prefixes_suffice
 from panel.rendering.spec import Location, ServerBlock
 from panel.rendering.tree import Directive, directive
 
@@ -187,7 +187,7 @@ def marks(chosen: dict[Place, Condition], found: Locations) -> list[Directive]:
     """A context by expression would look for what stands before a ? in the path (%3F), whosever file that is
     (HttpReq::processMatchList): what no rule has answered is not there."""
     if prefixes_suffice(found):
-        chosen = {place: condition for place, condition in chosen.items() if place.is_regex}
+        chosen = {place: condition for place, condition in chosen.items() if not by_prefix(place)}
     lines: list[Directive] = []
     for place, condition in chosen.items():
         if place.location.handler in ("static", "php"):
