@@ -15,10 +15,13 @@ mod attacks;
 mod cache;
 mod command_line;
 mod drop_in;
+mod heads;
 mod http1;
 mod http2;
 mod http3;
 mod idle;
+mod locations;
+mod logged;
 mod modules;
 mod named;
 mod ocsp;
@@ -26,13 +29,13 @@ mod passing;
 mod passing_streams;
 mod quic_attacks;
 mod resolver;
-mod semantics;
 mod serving;
 mod smuggling;
 mod ssi;
 mod status;
 mod tls;
 mod upstream_tls;
+mod upstreams;
 
 /// How long a test waits for what must come; the machine may have other work to do.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
