@@ -8,7 +8,7 @@ Which folders' files count is said by AllowOverride, of the longest `<Directory>
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 HTACCESS = "htaccess"  # the name of the node that holds such a file's directives
 READ = "htaccess-read"  # of the node that says: they were looked for
+Within = Callable[[Sequence[Read], str], Iterator[Node]]  # of what was read and its path: the nodes that count
 DEEPEST = 4  # folders below the document root in which they are looked for
 
 
@@ -45,7 +46,7 @@ def _within(loader: Loader, node: Node, everywhere: Sequence[Node]) -> Node:
     patterns = [posixpath.join(root, *["*"] * depth, ".htaccess") for depth in range(DEEPEST + 1)]
     files = [file for pattern in patterns for file in loader.find(pattern)]
     mark = Node(READ, (root,), node.file, node.line, node.line)
-    return replace(node, body=(*node.body, mark, *filter(None, (_htaccess(loader, file) for file in files))))
+    return replace(node, body=(*node.body, mark, *nodes_of(loader, files, _with_sections)))
 
 
 def _directories(nodes: Sequence[Node]) -> Iterator[Node]:
@@ -68,18 +69,20 @@ def allows(sections: Sequence[Node], root: str, prefix: str) -> bool:
     return found[1] != "none"
 
 
-def _htaccess(loader: Loader, file: SourceFile) -> Node | None:
-    try:
-        found = apache.read(file.text)
-    except Unreadable as error:
-        loader.fault(file.path, error.line, error.message)
-        return None
-    lines = file.text.count("\n") + 1
-    body = tuple(_nodes(found, file.path))
-    return Node(HTACCESS, (posixpath.dirname(file.path),), file.path, 1, lines, body)
+def nodes_of(loader: Loader, files: Iterable[SourceFile], within: Within) -> Iterator[Node]:
+    """A node for each of the .htaccess `files`, its directives as `within` takes them; a fault for one that can't be
+    read."""
+    for file in files:
+        try:
+            found = apache.read(file.text)
+        except Unreadable as error:
+            loader.fault(file.path, error.line, error.message)
+            continue
+        lines = file.text.count("\n") + 1
+        yield Node(HTACCESS, (posixpath.dirname(file.path),), file.path, 1, lines, tuple(within(found, file.path)))
 
 
-def _nodes(items: Sequence[Read], path: str) -> Iterator[Node]:
+def _with_sections(items: Sequence[Read], path: str) -> Iterator[Node]:
     for item in items:
-        body = None if item.body is None else tuple(_nodes(item.body, path))
+        body = None if item.body is None else tuple(_with_sections(item.body, path))
         yield Node(item.name, item.args, path, item.line, max(item.line, item.end), body)

@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from panel.imports.nodes import Node, SourceFile
-from panel.rendering.readers import Read, Unreadable, apache
+from panel.imports.htaccess import nodes_of
+from panel.imports.nodes import Node
 
 if TYPE_CHECKING:
     from panel.imports.reading import Loader
+    from panel.rendering.readers import Read
 
-HTACCESS = "htaccess"  # the name of the node that holds such a file's directives
 _BELOW = (".htaccess", "*/.htaccess", "*/*/.htaccess")
 
 
@@ -100,17 +100,7 @@ def _with_htaccess(loader: Loader, node: Node, everywhere: bool) -> Node:
         return node  # without a block of its own a virtual host has no such files (HttpVHost::configRewrite)
     _root, documents = folders(node, loader.prefix)
     files = [file for pattern in _BELOW for file in loader.find(posixpath.join(documents, pattern))]
-    return replace(node, body=(*(node.body or ()), *filter(None, (_htaccess(loader, file) for file in files))))
-
-
-def _htaccess(loader: Loader, file: SourceFile) -> Node | None:
-    try:
-        found = apache.read(file.text)
-    except Unreadable as error:
-        loader.fault(file.path, error.line, error.message)
-        return None
-    lines = file.text.count("\n") + 1
-    return Node(HTACCESS, (posixpath.dirname(file.path),), file.path, 1, lines, tuple(_flat(found, file.path)))
+    return replace(node, body=(*(node.body or ()), *nodes_of(loader, files, _flat)))
 
 
 def _flat(items: Sequence[Read], path: str) -> Iterator[Node]:

@@ -15,6 +15,8 @@ from tests.support.nginx import NginxInstance
 from tests.support.ports import free_port
 from tests.support.waiting import eventually
 
+Answer = tuple[int, str | None, str]  # status, Location, text
+
 SHOP = """\
 proxy_cache_path {root}/cache keys_zone=shop:1m max_size=50m;
 log_format timed '{timed}';
@@ -164,7 +166,7 @@ def _installed(machine: Machine, apache: ApacheInstance) -> EngineInstall:
     return install
 
 
-def _answers(machine: Machine, *paths: str, headers: dict[str, str] | None = None) -> list[tuple[int, str | None, str]]:
+def _answers(machine: Machine, *paths: str, headers: dict[str, str] | None = None) -> list[Answer]:
     """Status, Location, and the text of good answers."""
     found = [ask(machine.port, path, host=f"shop.example:{machine.port}", headers=headers) for path in paths]
     return [(item.status, item.headers.get("location"), item.text if item.status == 200 else "") for item in found]
@@ -198,6 +200,14 @@ def test_an_adopted_cache_keeps_the_same_answers_and_the_log_the_same_lines(
     assert eventually(lambda: log.read_text().rstrip().rpartition(" ")[2].replace(".", "", 1).isdigit())
 
 
+def _before_and_after(machine: Machine, apache: ApacheInstance, *paths: str) -> tuple[list[Answer], list[Answer]]:
+    """What these paths answer, and what they answer once the site is adopted: the same, if it comes to that in time."""
+    before = _answers(machine, *paths)
+    adopted(machine, _installed(machine, apache), "shop-example")
+    eventually(lambda: _answers(machine, *paths) == before)
+    return before, _answers(machine, *paths)
+
+
 def test_a_folder_elsewhere_answers_the_same_paths(apache_remote: Machine, apache: ApacheInstance) -> None:
     machine = apache_remote
     machine.files("shop")
@@ -206,29 +216,20 @@ def test_a_folder_elsewhere_answers_the_same_paths(apache_remote: Machine, apach
     (folder / "inside").mkdir()
     (folder / "inside" / "b.txt").write_text("hidden")
     _enable(machine, apache, ALIASES)
-
-    def answers() -> list[tuple[int, str | None, str]]:
-        return _answers(machine, "/", "/docs", "/docs?x=1", "/docs/", "/docs/a.txt", "/docsa.txt", "/docs/inside/b.txt")
-
-    before = answers()
+    paths = ("/", "/docs", "/docs?x=1", "/docs/", "/docs/a.txt", "/docsa.txt", "/docs/inside/b.txt")
+    before, after = _before_and_after(machine, apache, *paths)
     assert [status for status, _location, _text in before] == [200, 301, 301, 200, 200, 404, 403]
-    adopted(machine, _installed(machine, apache), "shop-example")
-    assert eventually(lambda: answers() == before), list(zip(before, answers(), strict=True))
+    assert after == before
 
 
 def test_adopted_rewrite_rules_lead_to_the_same_places(apache_remote: Machine, apache: ApacheInstance) -> None:
     machine = apache_remote
     machine.files("shop")
     _enable(machine, apache, RULES)
-
-    def answers() -> list[tuple[int, str | None, str]]:
-        paths = ("/", "/old/a%20b", "/old/x?y=1", "/find/hats", "/find/hats?page=2", "/start", "/start?x=1", "/none")
-        return _answers(machine, *paths)
-
-    before = answers()
+    paths = ("/", "/old/a%20b", "/old/x?y=1", "/find/hats", "/find/hats?page=2", "/start", "/start?x=1", "/none")
+    before, after = _before_and_after(machine, apache, *paths)
     assert [status for status, _location, _text in before] == [200, 301, 301, 302, 302, 200, 200, 404]
-    adopted(machine, _installed(machine, apache), "shop-example")
-    assert eventually(lambda: answers() == before), list(zip(before, answers(), strict=True))
+    assert after == before
     written = next(path for path in apache.root.rglob("shop-example.conf") if path.is_file()).read_text()
     assert "Raw directives" not in written
 
@@ -246,7 +247,7 @@ def test_a_site_with_htaccess_files_and_a_password_file(apache_remote: Machine, 
     (apache.root / "passwords").write_text(HASHED)
     _enable(machine, apache, REAL)
 
-    def answers() -> list[tuple[int, str | None, str]]:
+    def answers() -> list[Answer]:
         paths = (
             "/",
             "/nice/address",
@@ -291,14 +292,10 @@ def test_redirects_of_segments_lead_to_the_same_places(apache_remote: Machine, a
     machine = apache_remote
     machine.files("shop")
     _enable(machine, apache, MOVED)
-
-    def answers() -> list[tuple[int, str | None, str]]:
-        return _answers(machine, "/", "/old", "/old/", "/old/x?y=1", "/older", "/a/b", "/a", "/index.html")
-
-    before = answers()
+    paths = ("/", "/old", "/old/", "/old/x?y=1", "/older", "/a/b", "/a", "/index.html")
+    before, after = _before_and_after(machine, apache, *paths)
     assert [status for status, _location, _text in before] == [301, 301, 301, 301, 404, 302, 404, 200]
-    adopted(machine, _installed(machine, apache), "shop-example")
-    assert eventually(lambda: answers() == before), list(zip(before, answers(), strict=True))
+    assert after == before
 
 
 def test_a_password_file_of_the_servers_own_folder_goes_on_asking(remote: Machine, nginx: NginxInstance) -> None:

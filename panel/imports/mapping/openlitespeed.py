@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from panel.imports import litespeed
+from panel.imports.htaccess import HTACCESS
 from panel.imports.mapping.common import Draft, fits, free_name, make_site, printed, slug
 from panel.imports.mapping.openlitespeed_host import Host, fill
 from panel.imports.nodes import Loaded, Node
@@ -55,7 +56,7 @@ def _parts(node: Node, listeners: Sequence[Node], loaded: Loaded, install: Insta
                 yield Part(item.file, item.line, item.end)
     if not litespeed.says(node.body or (), "configfile"):
         return
-    for path in dict.fromkeys(item.file for item in node.body or () if item.name != litespeed.HTACCESS):
+    for path in dict.fromkeys(item.file for item in node.body or () if item.name != HTACCESS):
         file = loaded.files.get(path)
         if file is not None and path != node.file and is_below(file.real or path, (install.config_root,)):
             yield Part(path, 1, file.text.count("\n") + 1)

@@ -10,6 +10,7 @@ from typing import Any
 from django.core.exceptions import ValidationError
 
 from panel.imports import litespeed
+from panel.imports.htaccess import HTACCESS
 from panel.imports.mapping import openlitespeed_rewrites
 from panel.imports.mapping.common import Draft, fits
 from panel.imports.mapping.openlitespeed_context import address_of, context
@@ -19,7 +20,7 @@ from panel.rendering import logformats
 from panel.rendering.roots import is_below
 from panel.websites import shapes, validators
 
-LAST = ("rewrite", litespeed.HTACCESS)  # by which contexts they mean something is known then
+LAST = ("rewrite", HTACCESS)  # by which contexts they mean something is known then
 RUNS_NOTHING = "-scripts do not run here; the panel lets the server's own script handlers run in every site"
 USED = ("proxy", "fcgi")
 

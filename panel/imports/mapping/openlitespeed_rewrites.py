@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from panel.imports import litespeed
+from panel.imports.htaccess import HTACCESS
 from panel.imports.mapping import apache_rewrites
 from panel.imports.mapping.apache_rewrites import Found
 from panel.imports.nodes import Node
@@ -20,12 +21,12 @@ RULES = ("rewriterule", "rewritecond", "rewritebase", "rewriteengine", "rewritef
 
 def take(made: Host, node: Node) -> str | None:
     """A `rewrite` block, or a .htaccess file that the server reads today (see openlitespeed_host.fill)."""
-    return _htaccess(made, node) if node.name == litespeed.HTACCESS else _block(made, node)
+    return _htaccess(made, node) if node.name == HTACCESS else _block(made, node)
 
 
 def _block(made: Host, node: Node) -> str | None:
     body = node.body or ()
-    files = [item for item in made.own if item.name == litespeed.HTACCESS]
+    files = [item for item in made.own if item.name == HTACCESS]
     if litespeed.says(body, "autoloadhtaccess") == "1":
         kept = f"!{NO_LONGER}{'what they say stands below' if files else 'its document root holds none'}"
     else:
