@@ -111,8 +111,8 @@ class Deployment(BaseModel):
         ordering = ["-created_at", "-pk"]
 
     def __str__(self) -> str:
-        # Every entry of the audit is named by this; get_kind_display() would cost twenty times as much.
-        return f"{DeploymentKind(self.kind).label} on {self.host.name} ({DeploymentStatus(self.status).label})"
+        # Every entry of the audit is named by this; get_status_display() would cost twenty times as much.
+        return f"{self.title} ({DeploymentStatus(self.status).label})"
 
     @property
     def is_finished(self) -> bool:
@@ -120,8 +120,30 @@ class Deployment(BaseModel):
 
     @property
     def kind_words(self) -> str:
-        """For a reader: what is taken out of service to be forgotten is deleted."""
+        """For a reader, what the whole batch does: what is taken out of service to be forgotten is deleted."""
         return gettext("Delete") if "delete" in self.plan.get("after", {}) else str(DeploymentKind(self.kind).label)
+
+    @property
+    def part_words(self) -> str:
+        """For a reader, what this one does: a move between hosts has a part on each of them."""
+        if self._takes_off_for_a_move:
+            return gettext("Move: take off")
+        if self.kind == DeploymentKind.MOVE and self.plan.get("after", {}).get("then"):
+            return gettext("Move: put up")
+        return self.kind_words
+
+    @property
+    def title(self) -> str:
+        """For a reader, with the host: the name in lists, and the heading of its page."""
+        if self._takes_off_for_a_move:
+            return gettext("Move: take off %(host)s") % {"host": self.host.name}
+        return gettext("%(kind)s on %(host)s") % {"kind": self.part_words, "host": self.host.name}
+
+    @property
+    def _takes_off_for_a_move(self) -> bool:
+        """The second half of a move, and all of it where the sites were disabled."""
+        sites = self.plan.get("sites", [])
+        return self.kind == DeploymentKind.MOVE and bool(sites) and all(line["number"] is None for line in sites)
 
     @property
     def status_words(self) -> str:

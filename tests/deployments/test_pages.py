@@ -13,10 +13,10 @@ from panel.deployments import drift as drifts
 from panel.deployments import services
 from panel.deployments.models import Deployment, DeploymentStatus, Drift, PinnedFile, SiteState, SiteStatus
 from panel.deployments.rendered import sha256_of
-from panel.hosts.models import Host, HostOperation, OperationKind
+from panel.hosts.models import Engine, Host, HostOperation, HostStatus, OperationKind
 from panel.websites import services as websites
 from tests.deployments.made import carried_out, live, planned, shop
-from tests.support.cast import Cast, signed_in
+from tests.support.cast import Cast, install, signed_in
 
 
 def url(name: str, *args: object) -> str:
@@ -96,6 +96,25 @@ def test_history_offers_every_earlier_revision(people: Cast) -> None:
     assert url("rollback", "shop", 3) not in client.get(reverse("websites:history", args=["shop"])).content.decode()
     answer = client.post(url("rollback", "shop", 1), follow=True)
     assert "Roll back" in answer.content.decode()
+
+
+def test_both_halves_of_a_move_tell_what_they_do(people: Cast) -> None:
+    site = shop(people)
+    live(people, site)
+    (within,) = services.site_move(actor=people.owner, site=site, install=people.apache)
+    assert within.title == "Move to another server on web-1"
+    other = Host.objects.create(name="web-2", connection="local", status=HostStatus.READY, site_roots=["/srv/www"])
+    up, down = services.site_move(actor=people.owner, site=site, install=install(other, Engine.NGINX, ""))
+    client = signed_in(people.owner)
+    listed = client.get(url("list")).content.decode()
+    assert f'href="{url("detail", up.uuid)}">Move: put up on web-2</a>' in listed
+    assert f'href="{url("detail", down.uuid)}">Move: take off web-1</a>' in listed
+    of_site = client.get(reverse("websites:history", args=["shop"])).content.decode()
+    assert "Move: put up on web-2" in of_site and "Move: take off web-1" in of_site
+    plan = client.get(url("detail", down.uuid)).content.decode()
+    assert "<h1>Plan: Move to another server</h1>" in plan, "both halves are confirmed together"
+    services.deployment_confirm(actor=people.owner, deployment=up)
+    assert "<h1>Move: put up on web-2</h1>" in client.get(url("detail", up.uuid)).content.decode()
 
 
 def test_others_find_nothing(people: Cast) -> None:
