@@ -72,6 +72,7 @@ MIDDLEWARE = [
     "csp.middleware.CSPMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
+    "panel.core.middleware.FinalSlashMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.auth.middleware.LoginRequiredMiddleware",
@@ -82,6 +83,7 @@ MIDDLEWARE = [
     "django_htmx.middleware.HtmxMiddleware",
     "axes.middleware.AxesMiddleware",
 ]
+APPEND_SLASH = False  # FinalSlashMiddleware does that, and the other way round
 ROOT_URLCONF = "panel.urls"
 ASGI_APPLICATION = "panel.asgi.application"
 WSGI_APPLICATION = "panel.wsgi.application"

@@ -10,8 +10,11 @@ from contextvars import ContextVar
 
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction, sync_to_async
 from django.core.exceptions import BadRequest
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponsePermanentRedirect
 from django.http.response import HttpResponseBase
+from django.urls import is_valid_path
+from django.utils.encoding import escape_uri_path
+from django.utils.http import escape_leading_slashes
 
 from panel.core.errors import NULL_WORDS, is_null_refused
 
@@ -96,3 +99,24 @@ class NullCharacterMiddleware(Middleware):
     def process_exception(self, request: HttpRequest, exception: Exception) -> None:
         if is_null_refused(exception):
             raise BadRequest(NULL_WORDS) from exception
+
+
+class FinalSlashMiddleware(Middleware):
+    """An address with a final slash too many, or one too few, leads to the one that there is: some end with one and
+    some do not, and nobody who writes an address knows which. What a form sends would be lost on that way, so it is
+    asked for with GET or HEAD alone."""
+
+    @contextmanager
+    def around(self, request: HttpRequest) -> Iterator[Finish]:
+        yield lambda response: self._led_on(request, response)
+
+    def _led_on(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+        if response.status_code != 404 or request.method not in ("GET", "HEAD") or is_valid_path(request.path_info):
+            return response
+        path = request.path_info
+        other = path.rstrip("/") if path.endswith("/") else f"{path}/"
+        if not is_valid_path(other):
+            return response
+        query = f"?{query}" if (query := request.META.get("QUERY_STRING", "")) else ""
+        # "//host/" would lead to another host.
+        return HttpResponsePermanentRedirect(escape_leading_slashes(escape_uri_path(other) + query))
