@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
+from django.http import HttpRequest
 from django.utils.functional import Promise
 
 Tone = Literal["ok", "warn", "bad", "info", "neutral"]
@@ -70,3 +71,17 @@ STATUS_LOOKS: dict[str, tuple[Tone, str]] = {
 def status_look(status: str) -> tuple[Tone, str]:
     """Tone and icon of a status; one that is not listed is shown plainly."""
     return STATUS_LOOKS.get(status, ("neutral", "neutral"))
+
+
+_UNDO = "undo"
+
+
+def undo_offer(request: HttpRequest, url: str, fields: dict[str, Any]) -> None:
+    """Beside the next messages stands a button that posts `fields` to `url`: what takes back what they tell of."""
+    request.session[_UNDO] = {"url": url, "fields": fields}
+
+
+def undo_offered(request: HttpRequest) -> dict[str, Any] | None:
+    """What was offered, once."""
+    offered: dict[str, Any] | None = request.session.pop(_UNDO, None)
+    return offered

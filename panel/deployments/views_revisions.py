@@ -17,6 +17,7 @@ from panel.accounts.permissions import Action, may
 from panel.accounts.sudo import sudo_required
 from panel.core.errors import ApplicationError
 from panel.core.http import Request
+from panel.core.ui import undo_offer
 from panel.deployments import selectors, setting_back
 from panel.deployments.models import Revision
 from panel.deployments.planning import live_revision
@@ -69,19 +70,30 @@ def _set_back(request: Request, site: Site, row: Revision) -> HttpResponse:
         done = setting_back.draft_set_back(actor=request.user, site=site, revision=row, expected_version=expected)
     except (ApplicationError, ValidationError) as error:
         return refused(request, error, reverse("websites:revision", args=[site.name, row.number]))
+    _tell(request, site, row, done)
+    return redirect("websites:detail", site.name)
+
+
+def _tell(request: Request, site: Site, row: Revision, done: setting_back.SetBack) -> None:
+    """With the way back beside it, where what the draft said before is kept."""
     words = {"n": row.number, "kept": done.kept.number if done.kept else 0}
     if not done.is_changed:
         messages.info(request, _("The draft says what #%(n)s says already. Nothing was changed.") % words)
-    elif done.kept:
+        return
+    if done.kept is None:
         text = _(
-            "The draft says what #%(n)s says again; what it said before is kept as #%(kept)s. Plan its deployment to "
-            "bring it to the host."
+            "The draft says what #%(n)s says again. What it said before could not be rendered, so that no revision "
+            "keeps it: the audit does. Plan its deployment to bring it to the host."
         )
         messages.success(request, text % words)
-    else:
-        text = _("The draft says what #%(n)s says again. Plan its deployment to bring it to the host.")
-        messages.success(request, text % words)
-    return redirect("websites:detail", site.name)
+        return
+    text = _(
+        "The draft says what #%(n)s says again; what it said before is kept as #%(kept)s. Plan its deployment to "
+        "bring it to the host."
+    )
+    messages.success(request, text % words)
+    version = Site.objects.values_list("row_version", flat=True).get(pk=site.pk)
+    undo_offer(request, reverse("websites:set_back", args=[site.name, done.kept.number]), {"version": version})
 
 
 _set_back_raw = sudo_required(_set_back)

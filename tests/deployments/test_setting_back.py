@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -55,6 +56,30 @@ def test_the_page_shows_the_difference_and_sets_the_draft_back(people: Cast) -> 
     # and there again, by what was kept
     client.post(revision_url(2, "set_back"), {"version": Site.objects.get().row_version})
     assert site.blocks.get().autoindex
+
+
+def test_it_is_undone_by_the_button_beside_the_message(people: Cast) -> None:
+    """And that again; each time it is offered once, and not for what somebody changed since."""
+    site = _changed_since(people)
+    client = signed_in(people.owner)
+    page = client.post(revision_url(1, "set_back"), {"version": Site.objects.get().row_version}, follow=True)
+    assert _undo(page.content.decode()) == (revision_url(2, "set_back"), Site.objects.get().row_version)
+    assert _undo(client.get(reverse("websites:detail", args=["shop"])).content.decode()) is None
+    page = client.post(revision_url(2, "set_back"), {"version": Site.objects.get().row_version}, follow=True)
+    assert site.blocks.get().autoindex
+    offered = _undo(page.content.decode())
+    assert offered is not None and offered[0] == revision_url(1, "set_back")
+    websites.block_update(actor=people.owner, block=site.blocks.get(), names=["new.example"])
+    refused = client.post(offered[0], {"version": offered[1]}, follow=True).content.decode()
+    assert "was changed or deleted by someone else" in refused and _undo(refused) is None
+    assert site.blocks.get().autoindex
+
+
+def _undo(page: str) -> tuple[str, int] | None:
+    """Where the button leads, and the version that it expects."""
+    form = re.search(r'<form method="post" action="([^"]+)" class="inline">(?:(?!</form>).)*Undo</button>', page, re.S)
+    version = re.search(r'name="version" value="(\d+)"', form[0]) if form else None
+    return (form[1], int(version[1])) if form and version else None
 
 
 def test_an_edit_made_meanwhile_is_told_and_stays(people: Cast) -> None:

@@ -22,7 +22,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from panel.core import diffs, icons
-from panel.core.ui import status_look
+from panel.core.ui import status_look, undo_offered
 
 register = template.Library()
 
@@ -53,6 +53,12 @@ def navigation(context: RequestContext) -> list[dict[str, Any]]:
         current = path == url if url == "/" else path.startswith(url)
         entries.append({"url": url, "label": label, "icon": icon, "keys": keys, "current": current})
     return entries
+
+
+@register.simple_tag(takes_context=True)
+def undo(context: RequestContext) -> dict[str, Any] | None:
+    """What the page before offered to take back (core.ui.undo_offer): its `url` and `fields`."""
+    return undo_offered(context["request"])
 
 
 # --- words and figures ---
