@@ -52,7 +52,7 @@ class Measured:
 
 
 def measured_json(metrics: Metrics, result: dict[str, Any]) -> dict[str, Any]:
-    """Round.metrics from the parsed figures and the agent's BenchResult."""
+    """Round.metrics from the parsed figures and the agent's BenchResult (`before`: why it was measured again)."""
     load = next(phase for phase in result["phases"] if phase[0] == "load")
     costs = {
         "cpu_s": result["cpu_s"],
@@ -61,7 +61,7 @@ def measured_json(metrics: Metrics, result: dict[str, Any]) -> dict[str, Any]:
         "histogram": result["latency"].get("counts", []),
         "open_files": result["open_files"],
         "stopped": result["stopped"],
-        "remarks": remarks.remarks(metrics, result.get("server_log", "")),
+        "remarks": [*result.get("before", ()), *remarks.remarks(metrics, result.get("server_log", ""))],
     }
     return {**metrics.to_json(), **costs}
 

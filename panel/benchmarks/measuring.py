@@ -31,10 +31,13 @@ SAMPLE_HZ = 5.0
 # Watched without load before and after each round, so that a picture shows where the load begins and ends.
 IDLE_S = 0.5
 CALL_SPARE_S = 30.0
-# siege ends its threads wherever they are, in the middle of memory management too, and then may wait for them forever.
-# What it counted is lost, so the round is measured once more; of two results none is chosen.
+# siege ends its threads wherever they are, in the middle of memory management too: then it may wait for them forever,
+# or crash.
 SIEGE_END_S = 60.0
-SIEGE_HUNG = "\npaddock: siege hung at the end of this round and told nothing; the round was measured once more.\n"
+# What a load tool counted that crashes, or hangs so, is lost: the round is measured again, so often at most. None is
+# chosen of several results, and it is said beside the one there is.
+REPEATS = 2
+CRASHES = {signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE}
 
 
 class Cancelled(Exception):
@@ -245,15 +248,25 @@ class Measuring:
         timeout = request.timeout_s + 2 * request.idle_s + CALL_SPARE_S
         try:
             result = self._bench(aim, request, timeout)
-            if self.tool == Tool.SIEGE and result["stopped"] == "timeout":
+            for _repeat in range(REPEATS):
+                if not (why := self._lost_by(built.argv[0], result)):
+                    break
                 again = self._bench(aim, request, timeout)
                 logged = result.get("server_log", "") + again.get("server_log", "")
-                result = {**again, "stderr": again["stderr"] + SIEGE_HUNG, "server_log": logged}
+                result = {**again, "server_log": logged, "before": [*result.get("before", ()), why]}
         except BaseException as error:
             words = error.message if isinstance(error, ApplicationError) else "Ended before it was done."
             Round.objects.filter(pk=row.pk).update(error=words, finished_at=timezone.now())
             raise
         _keep(row, built.argv[0], result)
+
+    def _lost_by(self, tool: str, result: dict[str, Any]) -> str:
+        """By what fault of its own the tool told nothing; "" where it did, or where that was no fault of its own."""
+        if self.tool == Tool.SIEGE and result["stopped"] == "timeout":
+            return f"{tool} hung at the end of this round and told nothing; the round was measured again."
+        if name := _crash(result):
+            return f"{tool} crashed ({name}) and told nothing; the round was measured again."
+        return ""
 
     def _bench(self, aim: Aim, request: BenchRequest, timeout: float) -> dict[str, Any]:
         """The load, and what its servers cost; on another host they are watched meanwhile, for the whole round."""
@@ -307,6 +320,12 @@ def _keep(row: Round, tool: str, result: dict[str, Any]) -> None:
             raise ParseError(
                 f"The host's disk was full, so what {tool} wrote is not whole. Free some space there, then run again."
             )
+        if name := _crash(result):
+            tries = 1 + len(result.get("before", ()))
+            raise ParseError(
+                f"{tool} crashed ({name}); the round was tried {tries} times. That is a fault of the tool, not of the "
+                "server: use another version of it, or another tool."
+            )
         if result["exit_code"] < 0 and not result["stopped"]:
             name = signal.Signals(-result["exit_code"]).name
             raise ParseError(f"{tool} was ended by {name} from outside. Look at the host's log for what killed it.")
@@ -316,8 +335,14 @@ def _keep(row: Round, tool: str, result: dict[str, Any]) -> None:
     row.save()
 
 
+def _crash(result: dict[str, Any]) -> str:
+    """The signal that the tool ended itself by, "" if none."""
+    ended = -result["exit_code"]
+    return signal.Signals(ended).name if ended in CRASHES and not result["stopped"] else ""
+
+
 def _whole(result: dict[str, Any]) -> str:
-    parts = [result["stdout"]]
+    parts = [*(f"paddock: {why}" for why in result.get("before", ())), result["stdout"]]
     if result["stderr"].strip():
         parts.append(f"--- standard error ---\n{result['stderr']}")
     if log := result.get("server_log", "").strip():

@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 from django.conf import LazySettings
 from django.db import connections
+from django.urls import reverse
 from django.utils import timezone
 
 from panel.accounts.models import User
@@ -33,6 +34,7 @@ from panel.hosts.claims import Attempt
 from panel.hosts.models import Host
 from panel.remote import links, pool, ssh
 from tests.benchmarks.suites import add_installs, carried_out, local_host, ssh_host
+from tests.support.cast import signed_in
 from tests.support.machines import Machine, Switch
 from tests.support.sshd import SshServer
 from tests.support.waiting import eventually
@@ -80,17 +82,18 @@ def parent(pid: int) -> int:
 
 
 @contextmanager
-def while_measuring(folder: Path, deed: Callable[[int], object], tool: str = "ab") -> Iterator[None]:
-    """`deed(pid of the load tool)` as soon as it runs."""
+def while_measuring(folder: Path, deed: Callable[[int], object], tool: str = "ab", times: int = 1) -> Iterator[None]:
+    """`deed(pid of the load tool)` as soon as it runs, so many times."""
     over = threading.Event()
-    done = []
+    done: set[int] = set()
 
     def watch() -> None:
-        while not over.wait(0.005):
+        while len(done) < times and not over.wait(0.005):
             for pid, name in below(folder).items():
-                if name == tool:
-                    done.append(deed(pid))
-                    return
+                if name == tool and pid not in done:
+                    deed(pid)
+                    done.add(pid)
+                    break
 
     thread = threading.Thread(target=watch)
     thread.start()
@@ -99,7 +102,7 @@ def while_measuring(folder: Path, deed: Callable[[int], object], tool: str = "ab
     finally:
         over.set()
         thread.join()
-    assert done, "the load tool never ran"
+    assert len(done) == times, f"the load tool ran {len(done)} times"
 
 
 def shortened(monkeypatch: pytest.MonkeyPatch, **changed: Any) -> None:
@@ -133,6 +136,31 @@ def test_a_load_tool_that_is_killed(
     assert kept().exit_code == -signal.SIGKILL
 
 
+def test_a_load_tool_that_crashes_is_run_again_and_that_is_told(
+    operator: User, here: Host, temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shortened(monkeypatch, arguments={"concurrency": 2, "duration_s": 1})
+    with while_measuring(temporary, lambda pid: os.kill(pid, signal.SIGSEGV)):
+        run = carried(operator, here)
+    assert run.status != RunStatus.INVALID, run.reasons
+    words = "ab crashed (SIGSEGV) and told nothing; the round was measured again."
+    assert kept().metrics["requests"] > 0 and kept().metrics["remarks"][0] == words
+    assert kept().output.startswith(f"paddock: {words}\n")
+    page = signed_in(operator).get(reverse("benchmarks:detail", args=[run.uuid])).content.decode()
+    assert f"nginx, round 1: {words}" in page
+
+
+def test_a_load_tool_that_crashes_every_time(
+    operator: User, here: Host, temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shortened(monkeypatch)
+    with while_measuring(temporary, lambda pid: os.kill(pid, signal.SIGSEGV), times=1 + measuring.REPEATS):
+        run = carried(operator, here)
+    assert run.status == RunStatus.INVALID
+    why = "nginx: 0 of 1 rounds have a result; ab crashed (SIGSEGV); the round was tried 3 times. That is a fault"
+    assert run.reasons[0].startswith(why)
+
+
 def test_a_load_tool_that_hangs(operator: User, here: Host, temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shortened(monkeypatch, timeout_s=4)
     with while_measuring(temporary, lambda pid: os.kill(pid, signal.SIGSTOP)):
@@ -141,7 +169,7 @@ def test_a_load_tool_that_hangs(operator: User, here: Host, temporary: Path, mon
     assert "ab was not done within the time limit and was ended" in run.reasons[0]
 
 
-def test_a_round_in_which_siege_hangs_is_measured_once_more(
+def test_a_round_in_which_siege_hangs_is_measured_again(
     operator: User, here: Host, temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     suite = SUITES[SLUG]
