@@ -499,9 +499,15 @@ impl Endpoint {
         answer(out, from);
     }
 
-    /// Takes no new connections from now on.
-    pub fn stop_accepting(&mut self) {
+    /// Takes no new connections from now on; handshakes under way have until then to end.
+    pub fn stop_accepting(&mut self, until: Instant) {
         self.accepting = false;
+        for key in 0..self.connections.len() {
+            if let Some(entry) = self.entry(key) {
+                entry.quic.finish_handshake_until(until);
+                self.settle(key);
+            }
+        }
     }
 
     /// Puts a connection on the list of those to look at.
@@ -707,6 +713,12 @@ impl Endpoint {
     pub fn unacknowledged(&mut self, key: Key) -> usize {
         self.known(key)
             .map_or(0, |entry| entry.quic.streams.sending())
+    }
+
+    /// How often in a row a connection's client was asked for a sign of life, and gave none.
+    pub fn unanswered_probes(&self, key: Key) -> u32 {
+        self.known(key)
+            .map_or(0, |entry| entry.quic.unanswered_probes())
     }
 
     /// Closes a connection; [`Event::Closed`] does not follow, its owner knows.

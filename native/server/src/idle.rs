@@ -49,6 +49,7 @@ pub struct Idle {
     alarm: Deadline,
     alarm_at: Cell<u64>,
     watcher: RefCell<Option<Waker>>,
+    closed: Cell<bool>,
 }
 
 impl Idle {
@@ -61,6 +62,7 @@ impl Idle {
             alarm: deadline(),
             alarm_at: Cell::new(u64::MAX),
             watcher: RefCell::default(),
+            closed: Cell::new(false),
         }
     }
 
@@ -229,8 +231,14 @@ impl Idle {
         }
     }
 
+    /// Whether the worker's last connections are cut off.
+    pub fn is_closed(&self) -> bool {
+        self.closed.get()
+    }
+
     /// Closes all at once.
     pub fn close(&self) {
+        self.closed.set(true);
         self.passing.hang_up();
         let count = self.slots.borrow().len();
         for slot in 0..count {

@@ -16,6 +16,11 @@ struct Site {
 
 impl Site {
     fn start(server: &str, prepare: impl FnOnce(&Path)) -> Self {
+        Self::start_with("", server, prepare)
+    }
+
+    /// With directives of the main context.
+    fn start_with(main: &str, server: &str, prepare: impl FnOnce(&Path)) -> Self {
         let port = free_port();
         let own = rcgen::generate_simple_self_signed(vec!["example.org".to_string()]).unwrap();
         let http = format!(
@@ -25,7 +30,7 @@ impl Site {
             server.replace("PORT", &port.to_string())
         );
         let (certificate, key) = (own.cert.pem(), own.signing_key.serialize_pem());
-        let server = Server::start(&http, |folder| {
+        let server = Server::start_with(main, &http, |folder| {
             std::fs::write(folder.join("cert.pem"), certificate).unwrap();
             std::fs::write(folder.join("key.pem"), key).unwrap();
             std::fs::create_dir_all(folder.join("html")).unwrap();
@@ -293,6 +298,60 @@ fn a_server_that_quits_says_so_and_finishes_its_answers() {
         answer.body.len()
     );
     client.run("the end", |client| client.closed.is_some());
+    assert!(quitting.join().unwrap().0, "the server still runs");
+}
+
+/// One of them has an answer on its way, one a handshake; neither is heard of again. Whoever waits for an upstream
+/// is answered first.
+#[test]
+fn a_server_that_quits_does_not_wait_for_who_is_gone() {
+    let upstream = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let slow = upstream.local_addr().unwrap().port();
+    let places = format!(
+        "location / {{ return 204; }} location /slow {{ proxy_pass http://127.0.0.1:{slow}; }}"
+    );
+    let mut site = Site::start(&places, |_| {});
+    let mut waits = site.client();
+    let id = waits.get("/slow");
+    waits.send();
+    let (mut asked, _) = upstream.accept().unwrap();
+    let mut leaves = site.client();
+    leaves.get("/");
+    leaves.send();
+    let mut begins = Client::connect(site.port, site.certificate.clone());
+    begins.send();
+    let started = Instant::now();
+    let quitting = std::thread::spawn(move || (site.server.quit(), site));
+    let mut answered = false;
+    waits.run("the answer", |client| {
+        if !answered && started.elapsed() > Duration::from_secs(5) {
+            answered = true;
+            std::io::Write::write_all(&mut asked, b"HTTP/1.0 200 OK\r\n\r\nlate").unwrap();
+            asked.shutdown(std::net::Shutdown::Both).unwrap();
+        }
+        client.answers.get(&id).is_some_and(|answer| answer.done)
+    });
+    assert_eq!(waits.answer(id).body, b"late");
+    waits.run("the end", |client| client.closed.is_some());
+    assert!(quitting.join().unwrap().0, "the server still runs");
+    // Their idle timeout is thirty seconds.
+    assert!(started.elapsed() < Duration::from_secs(20), "too late");
+}
+
+#[test]
+fn whom_worker_shutdown_timeout_cuts_off_is_told() {
+    let upstream = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let slow = upstream.local_addr().unwrap().port();
+    let place = format!("location / {{ proxy_pass http://127.0.0.1:{slow}; }}");
+    let mut site = Site::start_with("worker_shutdown_timeout 300ms;", &place, |_| {});
+    let mut client = site.client();
+    client.get("/");
+    client.send();
+    let _asked = upstream.accept().unwrap();
+    let quitting = std::thread::spawn(move || (site.server.quit(), site));
+    client.run("the end", |client| client.closed.is_some());
+    let why = client.closed.unwrap();
+    assert!(why.contains("closed by peer"), "{why}");
     assert!(quitting.join().unwrap().0, "the server still runs");
 }
 

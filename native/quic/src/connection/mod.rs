@@ -330,6 +330,18 @@ impl Connection {
         }
     }
 
+    /// A handshake that is not over is given up at this time.
+    pub fn finish_handshake_until(&mut self, until: Instant) {
+        if !self.complete {
+            self.handshake_until = Some(self.handshake_until.map_or(until, |at| at.min(until)));
+        }
+    }
+
+    /// How often in a row the client was asked for a sign of life, and gave none.
+    pub fn unanswered_probes(&self) -> u32 {
+        self.probe_timeouts
+    }
+
     fn is_open(&self) -> bool {
         matches!(self.state, State::Open)
     }

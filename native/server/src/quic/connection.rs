@@ -3,7 +3,7 @@
 mod sending;
 
 use super::tls::Handshake;
-use super::Hub;
+use super::{Hub, CLOSE_AFTER, GONE_AFTER, GONE_PROBES};
 use crate::idle::Idle;
 use crate::mux::passing::{self, Passed, Streamed};
 use crate::mux::{self, Coding, Mux, Queue};
@@ -22,7 +22,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::task::Waker;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Bytes taken from a stream at a time.
 const READ: usize = 64 * 1024;
@@ -215,12 +215,21 @@ impl Connection {
     /// Whether every request was answered and every answer has arrived; only our control stream is
     /// left. To close earlier would throw away what is on its way.
     fn is_idle(&self) -> bool {
-        if self.judgement.get() == Judgement::Asked {
-            return false;
-        }
-        let answered = self.streams.borrow().is_empty() && self.h3.borrow().open_requests() == 0;
         let ours = 1 + usize::from(self.decoder.get().is_some());
-        answered && self.hub.endpoint.borrow_mut().unacknowledged(self.key) <= ours
+        self.is_answered() && self.hub.endpoint.borrow_mut().unacknowledged(self.key) <= ours
+    }
+
+    /// Whether QUIC has every answer.
+    fn is_answered(&self) -> bool {
+        self.judgement.get() != Judgement::Asked
+            && self.streams.borrow().is_empty()
+            && self.h3.borrow().open_requests() == 0
+    }
+
+    /// Whether the client has long said nothing to answers that are whole. It may be gone without a word.
+    fn is_gone(&self) -> bool {
+        let silent = self.hub.endpoint.borrow().unanswered_probes(self.key) >= GONE_PROBES;
+        silent && self.is_answered()
     }
 
     /// Reads on where a field section waited for the QPACK table.
@@ -300,14 +309,19 @@ impl Connection {
         endpoint.write(self.key, control, &mut [goaway.into()]);
     }
 
-    /// The worker is shutting down.
-    pub fn wind_down(&self, now: Instant, impatient: bool) {
+    /// The worker is shutting down, for so long.
+    pub fn wind_down(&self, now: Instant, since: Duration) {
+        if self.hub.idle.is_closed() {
+            // Out of time (`worker_shutdown_timeout`).
+            return self.close(ErrorCode::NO_ERROR, "", now);
+        }
         // A client whose handshake is not over is told behind it, and may have asked with its end.
         if self.control.get().is_some() && !self.h3.borrow().is_going_away() {
             self.say_goaway();
             self.hub.touch(self.key);
         }
-        if impatient && self.is_idle() {
+        let over = since > CLOSE_AFTER && self.is_idle() || since > GONE_AFTER && self.is_gone();
+        if over {
             self.close(ErrorCode::NO_ERROR, "", now);
         }
     }

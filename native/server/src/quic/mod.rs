@@ -34,7 +34,12 @@ const BATCHES: usize = 4;
 /// processors have next to them, and for both does not; what is touched of more connections would not, either.
 const SERVED: usize = 16;
 /// Milliseconds a connection without requests is kept after shutdown began.
-const CLOSE_AFTER_MS: u64 = 1000;
+const CLOSE_AFTER: Duration = Duration::from_millis(1000);
+
+/// How long after shutdown began a client may at least take to acknowledge the end of its last answer, or to
+/// finish its handshake; and how many probes in a row it has to have left without an answer to count as gone.
+const GONE_AFTER: Duration = Duration::from_secs(3);
+const GONE_PROBES: u32 = 4;
 
 /// Milliseconds a handshake may take at most. Ten seconds see four repetitions of what was lost.
 const MAX_HANDSHAKE_MS: u64 = 10_000;
@@ -198,9 +203,11 @@ impl Hub {
             flush(&io, &mut sender)?;
             tally::count(&mut self.endpoint.borrow_mut(), self.worker.meter.as_ref());
             if self.worker.shutdown.is_set() {
-                let since = *ending.get_or_insert(now);
-                self.endpoint.borrow_mut().stop_accepting();
-                self.wind_down(now, now - since > Duration::from_millis(CLOSE_AFTER_MS));
+                let since = *ending.get_or_insert_with(|| {
+                    self.endpoint.borrow_mut().stop_accepting(now + GONE_AFTER);
+                    now
+                });
+                self.wind_down(now, now - since);
                 if self.endpoint.borrow().is_empty() && sender.is_empty() {
                     return Ok(());
                 }
@@ -333,8 +340,8 @@ impl Hub {
         }
     }
 
-    /// After shutdown began: tells clients, and closes connections without requests.
-    fn wind_down(&self, now: Instant, impatient: bool) {
+    /// After shutdown began, so long ago: tells clients, and closes connections without requests.
+    fn wind_down(&self, now: Instant, since: Duration) {
         let connections: Vec<_> = self
             .connections
             .borrow()
@@ -343,7 +350,7 @@ impl Hub {
             .cloned()
             .collect();
         for connection in connections {
-            connection.wind_down(now, impatient);
+            connection.wind_down(now, since);
         }
     }
 

@@ -120,7 +120,8 @@ impl Client {
         }
     }
 
-    fn turn(&mut self) {
+    /// Sends what there is to send, and looks at nothing that comes.
+    pub fn send(&mut self) {
         let now = Instant::now();
         while let Some(transmit) = self.quic.poll_transmit(now, 1, self.sender.buffer()) {
             let ecn = transmit.ecn.is_some();
@@ -131,6 +132,10 @@ impl Client {
             // A full socket drops, as networks do.
             let _ = self.sender.flush(self.socket.as_raw_fd());
         }
+    }
+
+    fn turn(&mut self) {
+        self.send();
         self.take_in();
         let now = Instant::now();
         if self.quic.poll_timeout().is_some_and(|due| due <= now) {

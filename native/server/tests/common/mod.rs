@@ -14,10 +14,15 @@ impl Server {
     /// Starts a server whose `http` block is `http`; `%%` stands for its folder, which `prepare`
     /// may fill.
     pub fn start(http: &str, prepare: impl FnOnce(&Path)) -> Self {
+        Self::start_with("", http, prepare)
+    }
+
+    /// The same with directives of the main context.
+    pub fn start_with(main: &str, http: &str, prepare: impl FnOnce(&Path)) -> Self {
         let folder = Folder::new();
         prepare(&folder.0);
         let conf = format!(
-            "daemon off; user root; pid %%/pid; error_log %%/error.log info;\nevents {{ worker_connections 8192; }}\n\
+            "{main} daemon off; user root; pid %%/pid; error_log %%/error.log info;\nevents {{ worker_connections 8192; }}\n\
              http {{ access_log off; client_body_temp_path %%/body;\n{http}\n}}\n"
         );
         let conf = conf.replace("%%", site::path(&folder.0));
