@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import subprocess
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agents.host import read
 from agents.protocol import FileChange, Probe
 from tests.agents.process import AgentError, AgentProcess
 from tests.agents.sites import Sites, sha256
@@ -146,3 +149,27 @@ def test_a_tls_site_is_probed_by_its_name(agent: AgentProcess, nginx_sites: Site
     result = agent.call("apply", sites.request(sites.shop(text + "# again\n"), probes=[other]))
     assert result["outcome"] == "rolled_back"
     assert f"https://other.test:{port}/ at 127.0.0.1 answers 503" in result["error"]
+
+
+def test_folders_that_the_account_may_not_look_into_are_named(server_root: Path) -> None:
+    """Not taken for empty. As another account: root may look everywhere."""
+    open_one, closed = server_root / "open", server_root / "closed"
+    for folder, mode in ((open_one, 0o755), (closed, 0o700)):
+        (folder / "in").mkdir(parents=True)
+        (folder / "in" / ".htaccess").write_text("Options None\n")
+        folder.chmod(mode)
+    asked = {"patterns": [f"{server_root}/*/*/.htaccess"], "roots": [str(server_root)]}
+    is_root = os.geteuid() == 0
+    if is_root:
+        os.seteuid(65534)
+    else:
+        closed.chmod(0o000)
+    try:
+        answer = read.run(asked, lambda event: None, threading.Event())
+    finally:
+        if is_root:
+            os.seteuid(0)
+        closed.chmod(0o700)
+    assert [file["path"] for file in answer["files"]] == [f"{open_one}/in/.htaccess"]
+    why = f"{closed} may not be looked into by this account"
+    assert answer["skipped"] == [{"path": str(closed), "why": why}]

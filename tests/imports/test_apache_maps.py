@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import fnmatch
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from panel.imports.mapping import mapped
-from panel.imports.reading import Loader, SourceFile
+from panel.imports.reading import Fault, Loader, SourceFile
 from panel.imports.report import FoundSite
 from panel.rendering.spec import InstallSpec
 from tests.imports.test_more_maps import apache, outcomes
@@ -22,8 +23,8 @@ WORDPRESS = (
 )
 
 
-def live(inside: str, files: dict[str, str], outside: str = "") -> FoundSite:
-    """A virtual host of /srv/www/shop on a host with these files."""
+def live(inside: str, files: dict[str, str], outside: str = "", faults: Sequence[Fault] = ()) -> FoundSite:
+    """A virtual host of /srv/www/shop on a host with these files; `faults`: what the host would not let be read."""
 
     def find(pattern: str) -> list[SourceFile]:
         names = [name for name in files if fnmatch.fnmatchcase(name, pattern) and name.count("/") == pattern.count("/")]
@@ -35,6 +36,7 @@ def live(inside: str, files: dict[str, str], outside: str = "") -> FoundSite:
     files = {**files, "/etc/apache2/apache2.conf": text}
     loaded = Loader("apache", find, "/etc/apache2", {}, ("/srv/www",)).load("/etc/apache2/apache2.conf")
     assert not loaded.faults
+    loaded.faults += faults
     install = InstallSpec("apache", "sites", "/etc/apache2", "/var/log/apache2", site_roots=("/srv/www",))
     (site,) = mapped(loaded, install, "/etc/apache2").sites
     return site
@@ -101,7 +103,93 @@ def test_the_longest_section_says_whether_htaccess_counts(outside: str, inside: 
 
 
 def test_files_that_nobody_can_look_for_are_no_silent_loss() -> None:
-    assert outcomes(apache(OVERRIDE), "Directory") == ["refused"]  # an uploaded folder has none
+    (lost,) = apache(OVERRIDE).refused  # an uploaded folder has none
+    assert lost.text.startswith("Directory") and "what they say in /srv/www/shop is not known" in lost.note
+
+
+def test_files_that_could_not_be_read_are_no_silent_loss() -> None:
+    closed = [Fault("/srv/www/shop/a", 0, "may not be looked into"), Fault("/srv/www/shop/b/.htaccess", 0, "")]
+    (lost,) = live(OVERRIDE, {"/srv/www/shop/.htaccess": WORDPRESS}, faults=closed).refused
+    assert "is not known: /srv/www/shop/a and 1 more could not be read. Put their lines into the site" in lost.note
+    elsewhere = [Fault("/srv/www/blog/.htaccess", 0, "")]
+    assert not live(OVERRIDE, {"/srv/www/shop/.htaccess": WORDPRESS}, faults=elsewhere).refused
+
+
+CGI = """\
+ScriptAlias /cgi-bin/ /usr/lib/cgi-bin/
+<Directory /srv/www/shop>
+    Options +Indexes +ExecCGI
+    AddHandler cgi-script .cgi .pl
+    Require all granted
+</Directory>
+<Files "*.sh">
+    SetHandler cgi-script
+</Files>
+<Directory /usr/lib/cgi-bin>
+    Options ExecCGI
+    Require ip 10.0.0.0/8
+</Directory>"""
+
+
+def test_cgi_is_named_where_it_stands_and_what_is_around_it_stays() -> None:
+    site = live(CGI, {})
+    first = 4  # the lines before
+    lost = {item.line - first: item for item in site.refused}
+    assert [lost[line].text.split()[0] for line in sorted(lost)] == [
+        "ScriptAlias", "Options", "AddHandler", "SetHandler", "Directory", "Options",
+    ]  # fmt: skip
+    assert all(item.file == "/etc/apache2/apache2.conf" for item in lost.values())
+    assert lost[1].note.startswith("CGI is not carried over") and "404" in lost[1].note
+    assert lost[4].note.startswith("CGI is not carried over") and "for everybody to read" in lost[4].note
+    assert block(site)["autoindex"] is True, "the rest of its section holds"
+    assert "cgi" not in str(block(site)).lower()
+
+
+STATIC = "Alias /static/ /srv/www/shop/static/\n"
+YEAR = 'ExpiresActive On\nExpiresDefault "access plus 1 year"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "expires", "rest"),
+    [
+        (f"<Directory /srv/www/shop/static>\n{YEAR}</Directory>", "365d", []),
+        (f"<Location /static>\n{YEAR}</Location>", "365d", []),
+        (f"<Location /static/>\n{YEAR.replace('access plus 1 year', 'A5400')}</Location>", "90m", []),
+        (
+            f"<Directory /srv/www/shop/static>\nRequire all granted\n"
+            f"{YEAR.replace('access plus 1 year', 'now plus 1 week 2 hours')}</Directory>",
+            "170h",
+            ["snippet"],
+        ),
+    ],
+)
+def test_how_long_a_folder_may_be_kept_is_its_locations(text: str, expires: str, rest: list[str]) -> None:
+    site = live(STATIC + text, {})
+    (row,) = block(site)["locations"]
+    assert row["expires"] == expires
+    assert outcomes(site, "ExpiresActive", "ExpiresDefault") == ["mapped", "mapped"]
+    assert outcomes(site, "Directory", "Location") == rest
+    assert "Expires" not in str(block(site).get("snippets", ""))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        YEAR,
+        'ExpiresActive On\nExpiresByType text/css "access plus 1 year"\n',
+        f'<Location /static>\n{YEAR}ExpiresByType text/css "access plus 1 month"\n</Location>',
+        f"<Location /other>\n{YEAR}</Location>",
+        '<Location /static>\nExpiresActive On\nExpiresDefault "access plus 3 fortnights"\n</Location>',
+        '<Location /static>\nExpiresDefault "access plus 1 year"\n</Location>',
+        '<Location /static>\nExpiresActive On\nExpiresDefault "modification plus 1 year"\n</Location>',
+    ],
+)
+def test_other_times_stay_in_apaches_own_words(text: str) -> None:
+    site = live(STATIC + text, {})
+    assert not site.refused and "Expires" in block(site)["snippets"]["apache"]
+    assert all("expires" not in row for row in block(site)["locations"])
+    of_lines = [item.note for item in site.items if item.text.startswith("Expires")]
+    assert all("the model says it of a location" in note for note in of_lines)
 
 
 def test_a_proxied_segment_is_two_locations() -> None:

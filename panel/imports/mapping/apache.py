@@ -71,12 +71,13 @@ def mapped(loaded: Loaded, install: InstallSpec, prefix: str) -> Report:
     nodes = list(conditions.flat(loaded.nodes))
     hosts = [node for node in nodes if node.low == "virtualhost" and node.body is not None]
     bodies = {id(node): tuple(map(conditions.file, conditions.flat(node.body or ()))) for node in hosts}
+    closed = [fault.file for fault in loaded.faults]
     taken: set[str] = set()
     first: set[str] = set()
     for group in _groups(hosts, bodies):
         draft = Draft(install)
         for node in group:
-            host(draft, node, bodies[id(node)], nodes, prefix, first)
+            host(draft, node, bodies[id(node)], nodes, prefix, first, closed)
             for item in conditions.left_out(node.body or ()):
                 draft.note(item, "changed", NOT_NOW, f"blocks/{len(draft.blocks) - 1}")
         name = free_name(_name(group[0], bodies[id(group[0])]), taken)

@@ -45,8 +45,8 @@ def is_served(made: Host, node: Node) -> bool:
 def directory(made: Host, node: Node) -> str | None:
     """A folder's section says what the panel's own does, or it stays raw after that."""
     overrides = [item for item in node.body or () if item.low == "allowoverride" and item.value.lower() != "none"]
-    if overrides and not apache_htaccess.are_read(made, made.path(node.value)):
-        return f"-{apache_htaccess.UNREAD}"
+    if overrides and (unknown := apache_htaccess.unread(made, made.path(node.value))):
+        return f"-{unknown}"
     files = apache_htaccess.files_note(made) if overrides else ""
     rules = [item for item in node.body or () if item.low in apache_htaccess.RULES]
     rest = [item for item in node.body or () if item not in rules]

@@ -8,7 +8,14 @@ from dataclasses import replace
 from django.core.exceptions import ValidationError
 
 from panel.imports import htaccess
-from panel.imports.mapping import apache_cache, apache_folders, apache_htaccess, apache_proxy
+from panel.imports.mapping import (
+    apache_cache,
+    apache_cgi,
+    apache_expires,
+    apache_folders,
+    apache_htaccess,
+    apache_proxy,
+)
 from panel.imports.mapping import apache_handlers as handlers
 from panel.imports.mapping.apache_made import Host
 from panel.imports.mapping.common import Draft, fits
@@ -25,17 +32,34 @@ NOBODY = ("webmaster@localhost", "you@example.com", "root@localhost", "admin@loc
 TLS_FILES = ("sslcertificatefile", "sslcertificatekeyfile", "sslcertificatechainfile")
 
 
-def host(draft: Draft, node: Node, own: tuple[Node, ...], around: Sequence[Node], prefix: str, first: set[str]) -> None:
+def host(
+    draft: Draft,
+    node: Node,
+    own: tuple[Node, ...],
+    around: Sequence[Node],
+    prefix: str,
+    first: set[str],
+    closed: Sequence[str] = (),
+) -> None:
     """Add the virtual host's block. `around` is what stands outside it; `first` remembers which addresses had one:
-    the first virtual host of an address is its default."""
+    the first virtual host of an address is its default. `closed`: files and folders that could not be read."""
     made = Host(draft, node, own, prefix, around)
+    made.closed = closed
     draft.blocks.append(made.block)
     _listens(made, first)
     _index(made, around)
-    for item in sorted(own, key=_turn):
-        if item.name in (htaccess.HTACCESS, htaccess.READ):
-            if item.name == htaccess.HTACCESS:
-                apache_htaccess.take(made, item)
+    for said in sorted(own, key=_turn):
+        if said.name in (htaccess.HTACCESS, htaccess.READ):
+            if said.name == htaccess.HTACCESS:
+                apache_htaccess.take(made, said)
+            continue
+        left, lost = apache_cgi.without(said)
+        for gone, reason in lost:
+            draft.note(gone, "refused", reason, made.where)
+        if left is None:
+            continue
+        item = apache_expires.section(made, left) if apache_expires.says(left) else left
+        if item is None:
             continue
         take = _TAKERS.get(item.low)
         why = take(made, item) if take else None
@@ -52,11 +76,10 @@ def host(draft: Draft, node: Node, own: tuple[Node, ...], around: Sequence[Node]
 
 def _turn(item: Node) -> int:
     """What asks for the locations comes after what makes them, and files of folders after the virtual host itself."""
-    return (
-        2
-        if item.name == htaccess.HTACCESS
-        else int(item.low in (*apache_cache.WORDS, "directory", *apache_htaccess.RULES))
-    )
+    if item.name == htaccess.HTACCESS:
+        return 2
+    asks = item.low in (*apache_cache.WORDS, "directory", *apache_htaccess.RULES) or apache_expires.says(item)
+    return int(asks)
 
 
 def _without_override(made: Host, node: Node) -> Node:
@@ -273,6 +296,7 @@ _TAKERS: dict[str, Callable[[Host, Node], str | None]] = {
     "proxypreservehost": handlers.preserve_host,
     "filesmatch": handlers.files_match,
     **dict.fromkeys(apache_cache.WORDS, apache_cache.taken),
+    **dict.fromkeys(apache_expires.WORDS, apache_expires.taken),
     "protocols": lambda made, node: "",
     "sslengine": lambda made, node: "",
     **dict.fromkeys(TLS_FILES, _tls_file),

@@ -6,14 +6,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from panel.imports.htaccess import READ
-from panel.imports.mapping import apache_rewrites
+from panel.imports.mapping import apache_cgi, apache_rewrites
 from panel.imports.mapping.apache_made import Host
 from panel.imports.mapping.common import Draft
 from panel.imports.nodes import Node
 from panel.rendering.roots import is_below
 
 NO_LONGER = "the server reads .htaccess files no longer; "
-UNREAD = "AllowOverride: .htaccess files would no longer be read; put their lines into the site"
+UNREAD = (
+    "AllowOverride: .htaccess files would no longer be read, and what they say in {folder} is not known: {why}. Put "
+    "their lines into the site"
+)
 RULES = ("rewriterule", "rewritecond", "rewritebase", "rewriteengine", "rewriteoptions", "rewritemap")
 
 
@@ -21,6 +24,17 @@ def are_read(made: Host, folder: str) -> bool:
     """Whether what .htaccess files say in that folder was read with the virtual host."""
     roots = [node.value for node in made.own if node.name == READ]
     return any(is_below(root, (folder,)) or is_below(folder, (root,)) for root in roots)
+
+
+def unread(made: Host, folder: str) -> str:
+    """Why what .htaccess files say in that folder is not known; "" where it is."""
+    if not are_read(made, folder):
+        return UNREAD.format(folder=folder, why="they lie outside of what was given to be read")
+    inside = [path for path in made.closed if is_below(path, (folder,))]
+    if inside:
+        more = f" and {len(inside) - 1} more" if len(inside) > 1 else ""
+        return UNREAD.format(folder=folder, why=f"{inside[0]}{more} could not be read")
+    return ""
 
 
 def files_note(made: Host) -> str:
@@ -71,7 +85,12 @@ def _answers_beside(row: dict[str, object]) -> bool:
 def _raw(made: Host, node: Node, items: Sequence[Node]) -> None:
     """Those that a site may hold, together in one section of the folder."""
     kept: list[Node] = []
-    for item in items:
+    for said in items:
+        item, lost = apache_cgi.without(said)
+        for gone, reason in lost:
+            made.draft.note(gone, "refused", reason, made.where)
+        if item is None:
+            continue
         tried = Draft(made.draft.install)
         tried.snippet({}, _section(node, [item]), made.where)
         if tried.items[0].outcome == "refused":

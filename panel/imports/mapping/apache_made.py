@@ -24,6 +24,7 @@ class Host:
         self.where = f"blocks/{len(draft.blocks)}"
         self.block: dict[str, Any] = {"listens": [], "names": [], "locations": []}
         self.caching: str | None = None  # what became of mod_cache's directives: apache_cache
+        self.closed: Sequence[str] = ()  # files and folders that could not be read
         self.ended = False  # a redirect of everything took the location /
 
     @property

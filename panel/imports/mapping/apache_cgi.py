@@ -1,0 +1,54 @@
+"""CGI: a program started for each request. The model has none, so it is named where it stands and left out, and what
+stands around it stays."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from panel.imports.reading import Node
+
+_INSTEAD = "run it as a FastCGI or HTTP service and give the path to that, or leave this virtual host where it is"
+PATHS = f"CGI is not carried over: sites of the panel start no programs. These paths will answer 404; {_INSTEAD}"
+FILES = (
+    "CGI is not carried over: sites of the panel start no programs. Scripts below the site's folders would be sent as "
+    f"they are, for everybody to read: take them out of there; {_INSTEAD}"
+)
+_PATHS = ("scriptalias", "scriptaliasmatch", "virtualscriptalias", "virtualscriptaliasip")
+_HANDLERS = ("addhandler", "sethandler")
+
+
+def why(node: Node) -> str:
+    """Why the directive itself is left out; "" of others."""
+    if node.low in _PATHS:
+        return PATHS
+    values = [value.lower() for value in node.args]
+    if node.low in _HANDLERS and any(value in ("cgi-script", "application/x-httpd-cgi") for value in values[:1]):
+        return FILES
+    if node.low == "options" and any(value.lstrip("+") == "execcgi" for value in values):
+        return FILES
+    return FILES if node.low in ("action", "scriptsock", "scriptlog") else ""
+
+
+def without(node: Node) -> tuple[Node | None, list[tuple[Node, str]]]:
+    """The directive without what is CGI, None if nothing else is in it; and what was taken out, with why."""
+    if reason := why(node):
+        return _options(node), [(node, reason)]
+    if node.body is None:
+        return node, []
+    kept, lost = [], []
+    for item in node.body:
+        left, gone = without(item)
+        lost += gone
+        if left is not None:
+            kept.append(left)
+    return (replace(node, body=tuple(kept)) if kept or not lost else None), lost
+
+
+def _options(node: Node) -> Node | None:
+    """Its other words. Without any, those that the line took away stay away."""
+    if node.low != "options":
+        return None
+    words = tuple(word for word in node.args if word.lower().lstrip("+") != "execcgi")
+    if not words and not node.value.startswith("+"):
+        words = ("None",)
+    return replace(node, args=words) if words else None

@@ -1,0 +1,83 @@
+"""mod_expires (https://httpd.apache.org/docs/2.4/mod/mod_expires.html): how long what a folder holds may be kept.
+
+The model says it of a location. So a section with ExpiresDefault becomes its alias's, and what says it by type, or of
+the whole virtual host, stays in Apache's own words."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+from panel.imports.mapping.apache_made import Host
+from panel.imports.mapping.common import fits
+from panel.imports.reading import Node
+from panel.websites import validators
+
+WORDS = ("expiresactive", "expiresdefault", "expiresbytype")
+BY_TYPE = "the model says it of a location, not of a type; it goes on holding on Apache alone"
+OF_ALL = "the model says it of a location, not of a whole server block; it goes on holding on Apache alone"
+_UNITS = {"year": 31536000, "month": 2592000, "week": 604800, "day": 86400, "hour": 3600, "minute": 60, "second": 1}
+# Of the file's change the model says nothing.
+_PLUS = re.compile(r"(?:access|now)(?:\s+plus)?((?:\s+\d{1,9}\s+[a-z]+)+)")
+_SHORT = re.compile(r"A(\d{1,9})")
+
+
+def value(said: str) -> str:
+    """ExpiresDefault's time as the model writes it; "" for what it has no words for."""
+    if match := _SHORT.fullmatch(said):
+        return _worded(int(match[1]))
+    match = _PLUS.fullmatch(" ".join(said.lower().split()))
+    if match is None:
+        return ""
+    total = 0
+    for count, unit in re.findall(r"(\d+) ([a-z]+)", match[1]):
+        if unit.removesuffix("s") not in _UNITS:
+            return ""
+        total += int(count) * _UNITS[unit.removesuffix("s")]
+    return _worded(total)
+
+
+def _worded(seconds: int) -> str:
+    fitting = [pair for pair in ((86400, "d"), (3600, "h"), (60, "m"), (1, "s")) if seconds % pair[0] == 0]
+    size, unit = fitting[0] if seconds else (1, "s")
+    return f"{seconds // size}{unit}"
+
+
+def taken(made: Host, node: Node) -> str | None:
+    """Of a line of the virtual host itself: why it stays raw."""
+    return BY_TYPE if node.low == "expiresbytype" else OF_ALL
+
+
+def says(node: Node) -> bool:
+    """Whether it is a section with such lines."""
+    return node.low in ("directory", "location") and any(item.low in WORDS for item in node.body or ())
+
+
+def section(made: Host, node: Node) -> Node | None:
+    """The section without the lines that its location says now, which are noted; None where that was all."""
+    said = [item for item in node.body or () if item.low in WORDS]
+    row = _row(made, node) if said else None
+    times = [value(item.value) for item in said if item.low == "expiresdefault" and len(item.args) == 1]
+    is_on = [item.value.lower() for item in said if item.low == "expiresactive"]
+    whole = len(times) == 1 and is_on == ["on"] and len(said) == 2
+    if row is None or "expires" in row or not whole or not times[0] or fits(validators.validate_expires, times[0]):
+        return node
+    row["expires"] = times[0]
+    for item in said:
+        made.draft.note(item, "mapped", where=f"{made.where}/locations/{made.block['locations'].index(row)}")
+    rest = tuple(item for item in node.body or () if item.low not in WORDS)
+    return replace(node, body=rest) if rest else None
+
+
+def _row(made: Host, node: Node) -> dict[str, Any] | None:
+    """The one location of files that the section is about, whole."""
+    if len(node.args) != 1:
+        return None
+    for row in made.block["locations"]:
+        if row["handler"] == "static" and row.get("alias") and row["match"] in ("", "^~"):
+            of_path = node.low == "location" and row["pattern"] == f"{node.value.rstrip('/')}/"
+            if of_path or (node.low == "directory" and made.path(row["alias"]) == made.path(node.value)):
+                found: dict[str, Any] = row
+                return found
+    return None
