@@ -3,11 +3,13 @@
 mod cli;
 mod h1;
 mod h2;
+mod handover;
 mod idle;
 mod listen;
 mod master;
 mod mux;
 mod passing;
+mod preparing;
 mod process;
 pub mod quic;
 mod session;

@@ -7,6 +7,7 @@ use gallop_runtime::{check, raw_inet, raw_unix, set_option};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ pub struct Bound {
     pub quic: bool,
     pub sockets: Vec<Arc<OwnedFd>>,
     /// Those of QUIC with those of workers that have not ended; `None` where the kernel does not steer.
-    group: Option<Group>,
+    pub group: Option<Group>,
 }
 
 impl Bound {
@@ -253,6 +254,16 @@ pub fn local_addr(fd: RawFd) -> Option<SocketAddr> {
     } else {
         inet_of(&raw)
     }
+}
+
+/// What a socket is bound to; `None` if that is nothing that `listen` can name.
+pub fn address_of(socket: &OwnedFd) -> Option<ListenAddr> {
+    if let Some(inet) = local_addr(socket.as_raw_fd()) {
+        return Some(ListenAddr::Inet(inet));
+    }
+    let unix = UnixListener::from(socket.try_clone().ok()?).local_addr();
+    let path = unix.ok()?.as_pathname()?.to_path_buf();
+    Some(ListenAddr::Unix(path))
 }
 
 /// Paths of unix sockets that nothing listens on any more.

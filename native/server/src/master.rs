@@ -2,13 +2,13 @@
 //! obeys signals.
 
 use crate::cli::{Options, Signal, HELP, PID};
+use crate::handover;
 use crate::listen::{self, Bound};
+use crate::preparing::{check_user, make_temp_folders, open_logs, unmade_folders, user};
 use crate::process::{self, Fork, Ids, Pid};
 use crate::statistics::Statistics;
 use crate::{version, worker};
-use gallop_conf::model::{
-    AccessTarget, Config, ErrorLog, Handler, Level, LogTarget, UpConf, Workers,
-};
+use gallop_conf::model::{Config, ErrorLog, Level, LogTarget, Workers};
 use gallop_conf::parser::SourceFile;
 use gallop_engine::log;
 use gallop_engine::metrics::Generation;
@@ -135,6 +135,13 @@ fn pid_path(config: &Config) -> PathBuf {
         .unwrap_or_else(|| PathBuf::from(PID))
 }
 
+/// Where the pid is while another binary's master has its own in the file.
+fn old_pid_path(config: &Config) -> PathBuf {
+    let mut path = pid_path(config).into_os_string();
+    path.push(".oldbin");
+    path.into()
+}
+
 fn send_signal(config: &Config, signal: Signal, report: &Reporter) -> ExitCode {
     let path = pid_path(config);
     let text = match std::fs::read_to_string(&path) {
@@ -225,147 +232,12 @@ fn check_pid_file(config: &Config) -> Result<(), String> {
     found.map_err(|e| log::open_failed(&path, &e))
 }
 
-fn check_user(config: &Config) -> Result<(), String> {
-    user(config).map(|_| ())
-}
-
-/// The user of worker processes; none when the master has no right to change it.
-fn user(config: &Config) -> Result<Option<Ids>, String> {
-    if !process::is_root() {
-        return Ok(None);
-    }
-    let (user, group) = match &config.main.user {
-        Some((user, group)) => (user.as_str(), group.as_deref()),
-        None => ("nobody", Some("nogroup")),
-    };
-    match process::lookup(user, group) {
-        Ok(ids) => Ok(Some(ids)),
-        // Without a `user` directive a system that lacks nobody's usual group still works.
-        Err(_) if config.main.user.is_none() => process::lookup("nobody", None).map(Some),
-        Err(message) => Err(message),
-    }
-}
-
 /// The error logs of the process.
 fn error_logs(options: &Options, config: &Config) -> Vec<ErrorLog> {
     match &config.main.error_log {
         Some(logs) => logs.to_vec(),
         None => fallback_log(options),
     }
-}
-
-/// Opens every log file, so that errors show now and rights are those of the master.
-fn open_logs(options: &Options, config: &Config) -> Result<(), String> {
-    let mut paths = Vec::new();
-    if let Some(path) = options.error_log() {
-        if config.main.error_log.is_none() {
-            paths.push(path);
-        }
-    }
-    let mut add = |target: &LogTarget| {
-        if let LogTarget::File(path) = target {
-            paths.push(path.clone());
-        }
-    };
-    config
-        .main
-        .error_log
-        .iter()
-        .flat_map(|l| l.iter())
-        .for_each(|l| add(&l.target));
-    for server in config.http.iter().flat_map(|h| &h.servers) {
-        visit(&server.root, &mut |loc| {
-            let conf = &loc.conf;
-            conf.error_log
-                .iter()
-                .flat_map(|l| l.iter())
-                .for_each(|l| add(&l.target));
-            for access in conf.access_log.iter().flat_map(|l| l.iter()) {
-                if let AccessTarget::Fixed(target) = &access.target {
-                    add(target);
-                }
-            }
-        });
-    }
-    paths.sort();
-    paths.dedup();
-    for path in paths {
-        log::open(&path).map_err(|e| log::open_failed(&path, &e))?;
-    }
-    Ok(())
-}
-
-/// The folders of temporary files and of caches.
-fn temp_folders(config: &Config) -> std::collections::BTreeSet<PathBuf> {
-    let mut folders = std::collections::BTreeSet::new();
-    for server in config.http.iter().flat_map(|h| &h.servers) {
-        visit(&server.root, &mut |loc| {
-            let conf = &loc.conf;
-            let default = |name: &str| config.prefix.join(name);
-            let body = conf.client_body_temp_path.clone();
-            folders.insert(body.unwrap_or_else(|| default("client_body_temp")));
-            let of = |up: &Option<Arc<UpConf>>| up.as_ref().and_then(|u| u.temp_path.clone());
-            match &loc.handler {
-                Some(Handler::Proxy(_)) => {
-                    folders.insert(of(&conf.proxy).unwrap_or_else(|| default("proxy_temp")));
-                }
-                Some(Handler::Fastcgi(_)) => {
-                    folders.insert(of(&conf.fastcgi).unwrap_or_else(|| default("fastcgi_temp")));
-                }
-                _ => {}
-            }
-        });
-    }
-    let caches = config.http.iter().flat_map(|h| &h.cache_zones);
-    folders.extend(caches.map(|zone| zone.path.clone()));
-    folders
-}
-
-fn mkdir_failed(folder: &Path, e: &std::io::Error) -> String {
-    let words = gallop_conf::parser::os_error(e);
-    format!("mkdir() \"{}\" failed ({words})", folder.display())
-}
-
-/// What the start will warn of: folders that cannot be made, in nginx's words.
-fn unmade_folders(config: &Config) -> Vec<String> {
-    let folders = temp_folders(config).into_iter();
-    let failed = folders.filter_map(|folder| {
-        // Folders above it are made, too.
-        let mut above = folder.ancestors();
-        let near = above.find(|f| std::fs::symlink_metadata(f).is_ok())?;
-        let found = match near.is_dir() {
-            true => process::may_write_in(near),
-            false => Err(std::io::Error::from_raw_os_error(libc::ENOTDIR)),
-        };
-        found.err().map(|e| mkdir_failed(&folder, &e))
-    });
-    failed.collect()
-}
-
-/// Makes the folders of temporary files and of caches, for the workers to write to.
-fn make_temp_folders(config: &Config, ids: Option<&Ids>, logs: &[ErrorLog]) {
-    for folder in temp_folders(config) {
-        let made = gallop_engine::creating::make_private_folder(&folder);
-        let owned = made.and_then(|()| match ids {
-            Some(ids) => std::os::unix::fs::chown(&folder, Some(ids.uid), None),
-            None => Ok(()),
-        });
-        if let Err(e) = owned {
-            // Only requests that need a temporary file suffer.
-            log::error_to(logs, Level::Warn, &mkdir_failed(&folder, &e));
-        }
-    }
-}
-
-/// Calls `f` for a location and all below it.
-pub fn visit(
-    loc: &gallop_conf::model::Location,
-    f: &mut impl FnMut(&gallop_conf::model::Location),
-) {
-    f(loc);
-    loc.ifs.iter().for_each(|l| visit(l, f));
-    loc.limit_except.iter().for_each(|(_, l)| visit(l, f));
-    loc.children.all().for_each(|l| visit(l, f));
 }
 
 /// A running worker process.
@@ -377,9 +249,10 @@ struct Child {
     counts: Arc<Generation>,
 }
 
-/// What USR2 is answered with.
-const NO_UPGRADE: &str = "a running gallop cannot hand over to another binary (USR2): \
-    end it with QUIT, which finishes its requests, and start the new one";
+/// What USR2 is answered with while two masters live.
+const ONE_AT_A_TIME: &str =
+    "the changing binary signal is ignored: you should shutdown or terminate before \
+    either old or new binary's process";
 
 struct Master {
     options: Options,
@@ -389,6 +262,14 @@ struct Master {
     logs: Vec<ErrorLog>,
     ids: Option<Ids>,
     statistics: Statistics,
+    /// Has no terminal, whose window could change its size (WINCH).
+    daemonized: bool,
+    /// Its workers were told to end, and it goes on without.
+    rests: bool,
+    /// The new binary's master, which has the same sockets, from USR2 until it ends.
+    successor: Option<Pid>,
+    /// The master that this one is to succeed, until that ends.
+    predecessor: Option<Pid>,
 }
 
 impl Master {
@@ -397,15 +278,21 @@ impl Master {
         let warnings = worker::check(&config)?;
         let ids = user(&config)?;
         let logs = error_logs(&options, &config);
+        let inherited = handover::taken()?;
         // Workers, also later ones, have it from here.
         crate::quic::secret();
         for warning in &warnings {
             report.line("warn", warning);
             log::error_to(&logs, Level::Warn, warning);
         }
-        let bound = bind(&config, &[])?;
+        let predecessor = inherited.as_ref().map(|inherited| inherited.from);
+        let before = inherited.map_or(Vec::new(), |inherited| inherited.bound);
+        let bound = bind(&config, &before)?;
+        // Those that are configured no more are closed.
+        drop(before);
         make_temp_folders(&config, ids.as_ref(), &logs);
-        if config.main.daemon.unwrap_or(true) {
+        let daemonized = config.main.daemon.unwrap_or(true);
+        if daemonized && predecessor.is_none() {
             daemonize()?;
         }
         process::block_signals();
@@ -424,8 +311,16 @@ impl Master {
             children: Vec::new(),
             logs,
             ids,
+            daemonized: daemonized || predecessor.is_some(),
+            rests: false,
+            successor: None,
+            predecessor,
         };
         master.write_pid()?;
+        if predecessor.is_some() {
+            process::when_parent_dies(libc::SIGALRM);
+            listen::steer(&master.bound)?;
+        }
         master.spawn()?;
         Ok(master)
     }
@@ -481,8 +376,12 @@ impl Master {
     fn serve(mut self) -> ExitCode {
         let mut ending = false;
         loop {
-            let signal = process::wait_signal(None);
-            match signal {
+            self.part_from_predecessor();
+            self.reap(ending);
+            if ending && self.children.is_empty() {
+                return self.end();
+            }
+            match process::wait_signal(None) {
                 Some(libc::SIGTERM | libc::SIGINT) => {
                     ending = true;
                     self.signal_all(libc::SIGTERM);
@@ -491,15 +390,12 @@ impl Master {
                     ending = true;
                     self.signal_all(libc::SIGQUIT);
                 }
+                Some(libc::SIGHUP) if !ending && self.successor.is_some() => self.work_again(),
                 Some(libc::SIGHUP) if !ending => self.reload(),
                 Some(libc::SIGUSR1) => self.reopen(),
-                Some(libc::SIGWINCH) => self.signal_all(libc::SIGQUIT),
-                Some(libc::SIGUSR2) => self.log(Level::Alert, NO_UPGRADE),
+                Some(libc::SIGWINCH) if self.daemonized && !ending => self.rest(),
+                Some(libc::SIGUSR2) if !ending => self.upgrade(),
                 _ => {}
-            }
-            self.reap(ending);
-            if ending && self.children.is_empty() {
-                return self.end();
             }
         }
     }
@@ -513,6 +409,11 @@ impl Master {
 
     fn reap(&mut self, ending: bool) {
         while let Some(ended) = process::reap() {
+            if self.successor == Some(ended.pid) {
+                self.log_end("new binary", &ended);
+                self.successor_ended(ending);
+                continue;
+            }
             let Some(i) = self.children.iter().position(|c| c.pid == ended.pid) else {
                 continue;
             };
@@ -521,21 +422,7 @@ impl Master {
             if !self.children.iter().any(shares) {
                 self.statistics.ended(&child.counts);
             }
-            match (ended.signal, ended.code) {
-                (Some(signal), _) => {
-                    self.log(
-                        Level::Alert,
-                        &format!("worker process {} exited on signal {signal}", child.pid),
-                    );
-                }
-                (None, code) => {
-                    let code = code.unwrap_or(0);
-                    self.log(
-                        Level::Notice,
-                        &format!("worker process {} exited with code {code}", child.pid),
-                    );
-                }
-            }
+            self.log_end("worker", &ended);
             let failed_start = ended.code == Some(worker::FATAL);
             if failed_start {
                 let message = "worker process cannot be started and is not started again";
@@ -546,11 +433,26 @@ impl Master {
                 }
             }
         }
-        if self.children.iter().all(|c| c.current) && listen::forget_old(&mut self.bound) {
-            if let Err(message) = listen::steer(&self.bound) {
-                self.log(Level::Alert, &message);
-            }
+        // What another master has, too, stays in its place in the kernel's list.
+        let alone = self.successor.is_none() && self.predecessor.is_none();
+        let all_current = self.children.iter().all(|c| c.current);
+        if alone && all_current && listen::forget_old(&mut self.bound) {
+            self.steer();
         }
+    }
+
+    fn steer(&self) {
+        if let Err(message) = listen::steer(&self.bound) {
+            self.log(Level::Alert, &message);
+        }
+    }
+
+    fn log_end(&self, what: &str, ended: &process::Ended) {
+        let (level, how) = match (ended.signal, ended.code) {
+            (Some(signal), _) => (Level::Alert, format!("on signal {signal}")),
+            (None, code) => (Level::Notice, format!("with code {}", code.unwrap_or(0))),
+        };
+        self.log(level, &format!("{what} process {} exited {how}", ended.pid));
     }
 
     fn reload(&mut self) {
@@ -582,6 +484,7 @@ impl Master {
         self.ids = ids;
         self.children.iter_mut().for_each(|c| c.current = false);
         listen::steer(&self.bound)?;
+        self.rests = false;
         self.spawn()?;
         if pid_path(&self.config) != old_pid {
             self.write_pid()?;
@@ -592,6 +495,69 @@ impl Master {
             let _ = process::kill(child.pid, libc::SIGQUIT);
         }
         Ok(())
+    }
+
+    /// Starts the binary that is now in this one's place. Both serve until one is told to end.
+    fn upgrade(&mut self) {
+        if self.successor.is_some() || self.predecessor.is_some() {
+            return self.log(Level::Alert, ONE_AT_A_TIME);
+        }
+        let pid = pid_path(&self.config);
+        if let Err(e) = std::fs::rename(&pid, old_pid_path(&self.config)) {
+            let words = gallop_conf::parser::os_error(&e);
+            let message = format!("rename() \"{}\" failed ({words})", pid.display());
+            return self.log(Level::Alert, &message);
+        }
+        match handover::start(&self.bound) {
+            Ok(pid) => {
+                self.log(Level::Notice, &format!("start new binary process {pid}"));
+                self.successor = Some(pid);
+            }
+            Err(message) => {
+                self.log(Level::Alert, &message);
+                self.take_pid_file_back();
+            }
+        }
+    }
+
+    fn take_pid_file_back(&self) {
+        let (old, new) = (old_pid_path(&self.config), pid_path(&self.config));
+        if let Err(e) = std::fs::rename(&old, new) {
+            let words = gallop_conf::parser::os_error(&e);
+            let message = format!("rename() \"{}\" failed ({words})", old.display());
+            self.log(Level::Alert, &message);
+        }
+    }
+
+    /// All is as before USR2.
+    fn successor_ended(&mut self, ending: bool) {
+        self.take_pid_file_back();
+        self.successor = None;
+        self.steer();
+        if !ending {
+            self.work_again();
+        }
+    }
+
+    /// Lets the workers end; the master goes on, and can have workers again.
+    fn rest(&mut self) {
+        self.rests = true;
+        self.children.iter_mut().for_each(|c| c.current = false);
+        self.signal_all(libc::SIGQUIT);
+    }
+
+    fn work_again(&mut self) {
+        if !std::mem::take(&mut self.rests) {
+            return;
+        }
+        if let Err(message) = self.spawn() {
+            self.log(Level::Alert, &message);
+        }
+    }
+
+    /// Once the master before has ended, what only its workers had can go.
+    fn part_from_predecessor(&mut self) {
+        self.predecessor = self.predecessor.filter(|pid| *pid == process::parent());
     }
 
     fn reopen(&self) {
@@ -610,10 +576,15 @@ impl Master {
 
     fn end(&self) -> ExitCode {
         self.log(Level::Notice, "exit");
-        for path in listen::stale_unix(&self.bound, &[]) {
-            remove(&path);
+        if self.successor.is_none() && self.predecessor.is_none() {
+            for path in listen::stale_unix(&self.bound, &[]) {
+                remove(&path);
+            }
         }
-        remove(&pid_path(&self.config));
+        remove(&match self.successor {
+            Some(_) => old_pid_path(&self.config),
+            None => pid_path(&self.config),
+        });
         ExitCode::SUCCESS
     }
 }

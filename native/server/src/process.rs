@@ -1,8 +1,9 @@
 //! Processes: daemon, signals, users.
 
 use std::ffi::CString;
+use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 pub type Pid = libc::pid_t;
 
@@ -118,6 +119,40 @@ pub fn detach() -> io::Result<()> {
     Ok(())
 }
 
+/// Whether a program that is executed from here has the descriptor, too.
+pub fn leave_open(fd: RawFd, left: bool) -> io::Result<()> {
+    let flags = if left { 0 } else { libc::FD_CLOEXEC };
+    // SAFETY: fcntl with F_SETFD takes an integer only.
+    if unsafe { libc::fcntl(fd, libc::F_SETFD, flags) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// A descriptor that the process before left open for this one. Call once for each.
+pub fn inherited(fd: RawFd) -> io::Result<OwnedFd> {
+    leave_open(fd, false)?;
+    // SAFETY: it is open, and was handed over for this process to own.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// A file in memory that nobody else can open.
+pub fn nameless_file() -> io::Result<File> {
+    // SAFETY: the name ends in NUL; the new descriptor is owned by nobody else.
+    unsafe {
+        let fd = libc::memfd_create(c"handover".as_ptr(), libc::MFD_CLOEXEC);
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(File::from_raw_fd(fd))
+    }
+}
+
+pub fn parent() -> Pid {
+    // SAFETY: getppid takes no arguments and cannot fail.
+    unsafe { libc::getppid() }
+}
+
 #[derive(Clone, Debug)]
 pub struct Ids {
     pub user: CString,
@@ -197,11 +232,11 @@ pub fn drop_privileges(ids: &Ids) -> io::Result<()> {
     Ok(())
 }
 
-/// Ends this process when its parent dies without a word.
-pub fn die_with_parent() {
+/// Has a signal sent to this process when its parent dies without a word.
+pub fn when_parent_dies(signal: i32) {
     // SAFETY: prctl with PR_SET_PDEATHSIG takes an integer only.
     unsafe {
-        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM);
+        libc::prctl(libc::PR_SET_PDEATHSIG, signal);
     }
 }
 

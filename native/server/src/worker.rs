@@ -70,7 +70,7 @@ pub fn run(
             return alert(format!("setuid({}) failed ({e})", ids.uid));
         }
     }
-    process::die_with_parent();
+    process::when_parent_dies(libc::SIGTERM);
     let shared = Arc::new(Shared::new(config.clone(), logs.to_vec(), history));
     tend_caches(&shared);
     let count = threads(&config);

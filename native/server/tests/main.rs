@@ -34,6 +34,7 @@ mod smuggling;
 mod ssi;
 mod status;
 mod tls;
+mod upgrade;
 mod upstream_tls;
 mod upstreams;
 

@@ -65,9 +65,15 @@ struct Hub {
 /// What tokens of this server are made from. Asked for before the first worker begins, it is the same in all of
 /// them, and after a reload.
 pub fn secret() -> [u8; 32] {
-    static SECRET: OnceLock<[u8; 32]> = OnceLock::new();
     *SECRET.get_or_init(gallop_quic::random)
 }
+
+/// Goes on with the secret of the process before. One that is in use already stays.
+pub fn keep_secret(secret: [u8; 32]) {
+    SECRET.get_or_init(|| secret);
+}
+
+static SECRET: OnceLock<[u8; 32]> = OnceLock::new();
 
 /// Makes sure that a QUIC listener can be served.
 ///

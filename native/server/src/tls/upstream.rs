@@ -54,7 +54,7 @@ impl Upstreams {
         };
         let mut failed = None;
         for server in config.http.iter().flat_map(|h| &h.servers) {
-            crate::master::visit(&server.root, &mut |location| {
+            crate::preparing::visit(&server.root, &mut |location| {
                 let Some(Handler::Proxy(pass)) = &location.handler else {
                     return;
                 };

@@ -256,6 +256,14 @@ impl Client {
         id
     }
 
+    /// Says that it goes.
+    pub fn leave(mut self) {
+        const H3_NO_ERROR: u32 = 0x100; // RFC 9114, section 8.1
+        let now = Instant::now();
+        self.quic.close(now, H3_NO_ERROR.into(), Default::default());
+        self.turn();
+    }
+
     /// Waits for the whole answer.
     pub fn answer(&mut self, id: StreamId) -> Answer {
         self.run("the answer", |client| {

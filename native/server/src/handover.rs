@@ -1,0 +1,192 @@
+//! Handing the listening sockets over to another binary while this one serves on (USR2), as nginx does
+//! (https://nginx.org/en/docs/control.html#upgrade). The new master has them as open descriptors, whose numbers are in
+//! its environment, in nginx's variable and form. A file without a name tells the rest: who handed over, which sockets
+//! of QUIC share an address, in the kernel's order and with the labels of their connections' ids, and what its
+//! tokens are made from.
+
+use crate::listen::{self, Bound};
+use crate::process::{self, Fork, Pid};
+use crate::steering::{Group, Member};
+use std::fmt::Write as _;
+use std::io::{Read, Seek, Write};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::sync::Arc;
+
+/// Numbers of listening sockets, each with a semicolon behind it.
+const SOCKETS: &str = "NGINX";
+/// The number of the file's descriptor.
+const FILE: &str = "GALLOP_HANDOVER";
+
+/// What a process was handed.
+pub struct Inherited {
+    pub bound: Vec<Bound>,
+    /// Who handed it over.
+    pub from: Pid,
+}
+
+/// Starts the binary that is now where this one was, with the same arguments and the sockets of `bound`.
+///
+/// # Errors
+/// No process or no file can be made. A binary that cannot be executed ends the new process.
+pub fn start(bound: &[Bound]) -> Result<Pid, String> {
+    let failed = |e: std::io::Error| format!("cannot hand the sockets over ({e})");
+    let mut file = process::nameless_file().map_err(failed)?;
+    file.write_all(told(bound).as_bytes()).map_err(failed)?;
+    file.rewind().map_err(failed)?;
+    match process::fork() {
+        Err(e) => Err(format!(
+            "fork() failed while spawning \"new binary process\" ({e})"
+        )),
+        Ok(Fork::Parent(pid)) => Ok(pid),
+        Ok(Fork::Child) => {
+            let mut left = sockets(bound).map(|s| s.as_raw_fd()).collect::<Vec<_>>();
+            left.push(file.as_raw_fd());
+            let opened = left
+                .iter()
+                .try_for_each(|fd| process::leave_open(*fd, true));
+            let e = opened.map_or_else(|e| e, |()| command(bound, file.as_raw_fd()).exec());
+            eprintln!("gallop: [alert] execve() failed while executing new binary process ({e})");
+            std::process::exit(1)
+        }
+    }
+}
+
+fn command(bound: &[Bound], file: RawFd) -> Command {
+    let mut words = std::env::args_os();
+    let mut command = Command::new(words.next().unwrap_or_default());
+    let streams = bound.iter().filter(|b| !b.quic).flat_map(|b| &b.sockets);
+    let mut numbers = String::new();
+    for socket in streams {
+        // Writing to a string cannot fail.
+        let _ = write!(numbers, "{};", socket.as_raw_fd());
+    }
+    command.args(words).env(SOCKETS, numbers);
+    command.env(FILE, file.to_string());
+    command
+}
+
+/// All that are handed over; those of QUIC with those of workers that have not ended.
+fn sockets(bound: &[Bound]) -> impl Iterator<Item = &Arc<OwnedFd>> {
+    bound.iter().flat_map(|bound| {
+        let members = bound.group.iter().flat_map(|group| &group.members);
+        let alone = bound.sockets.iter().filter(|_| bound.group.is_none());
+        members.map(|member| &member.socket).chain(alone)
+    })
+}
+
+fn told(bound: &[Bound]) -> String {
+    let mut text = format!("from {}\nsecret ", std::process::id());
+    for byte in crate::quic::secret() {
+        let _ = write!(text, "{byte:02x}");
+    }
+    for bound in bound.iter().filter(|bound| bound.quic) {
+        let Some(group) = &bound.group else {
+            text.push_str("\nplain");
+            for socket in &bound.sockets {
+                let _ = write!(text, " {}", socket.as_raw_fd());
+            }
+            continue;
+        };
+        text.push_str("\nsteered");
+        for member in &group.members {
+            let label = member
+                .label
+                .map_or(String::new(), |label| label.to_string());
+            let _ = write!(text, " {}:{label}", member.socket.as_raw_fd());
+        }
+    }
+    text + "\n"
+}
+
+/// What the process before left for this one, if one did.
+///
+/// # Errors
+/// It cannot be understood: what is named is no socket, or not this server's way of telling.
+pub fn taken() -> Result<Option<Inherited>, String> {
+    let (sockets, file) = (std::env::var(SOCKETS), std::env::var(FILE));
+    // Neither the programs that this process may start nor the next one are to find them.
+    std::env::remove_var(SOCKETS);
+    std::env::remove_var(FILE);
+    let Ok(sockets) = sockets else {
+        return Ok(None);
+    };
+    let invalid = |what: &str| format!("invalid \"{what}\" in the {SOCKETS} or {FILE} variable");
+    let mut inherited = Inherited {
+        bound: Vec::new(),
+        from: process::parent(),
+    };
+    for number in sockets.split_terminator([';', ':']) {
+        let socket = owned(number).ok_or_else(|| invalid(number))?;
+        let addr = listen::address_of(&socket).ok_or_else(|| invalid(number))?;
+        let same = |bound: &&mut Bound| bound.addr == addr;
+        match inherited.bound.iter_mut().find(same) {
+            Some(bound) => bound.sockets.push(Arc::new(socket)),
+            None => inherited.bound.push(Bound {
+                addr,
+                quic: false,
+                sockets: vec![Arc::new(socket)],
+                group: None,
+            }),
+        }
+    }
+    if let Ok(number) = file {
+        let mut text = String::new();
+        let file = owned(&number).ok_or_else(|| invalid(&number))?;
+        let read = std::fs::File::from(file).read_to_string(&mut text);
+        read.map_err(|e| format!("cannot read what was handed over ({e})"))?;
+        for line in text.lines() {
+            take(&mut inherited, line).ok_or_else(|| invalid(line))?;
+        }
+    }
+    Ok(Some(inherited))
+}
+
+/// One line of the file; `None` if it makes no sense.
+fn take(inherited: &mut Inherited, line: &str) -> Option<()> {
+    let (what, rest) = line.split_once(' ')?;
+    let mut group = (what == "steered").then(Group::default);
+    let mut sockets = Vec::new();
+    match what {
+        "from" => inherited.from = rest.parse().ok()?,
+        "secret" => crate::quic::keep_secret(bytes(rest)?),
+        "steered" | "plain" => {
+            for word in rest.split(' ') {
+                let (number, label) = word.split_once(':').unwrap_or((word, ""));
+                let socket = Arc::new(owned(number)?);
+                let label = (!label.is_empty()).then(|| label.parse()).transpose();
+                let member = Member {
+                    socket: socket.clone(),
+                    label: label.ok()?,
+                    current: true,
+                };
+                group
+                    .iter_mut()
+                    .for_each(|g| g.members.push(member.clone()));
+                sockets.push(socket);
+            }
+            inherited.bound.push(Bound {
+                addr: listen::address_of(sockets.first()?)?,
+                quic: true,
+                sockets,
+                group,
+            });
+        }
+        _ => return None,
+    }
+    Some(())
+}
+
+fn bytes(hex: &str) -> Option<[u8; 32]> {
+    let mut out = [0; 32];
+    for (i, byte) in out.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(hex.get(2 * i..2 * i + 2)?, 16).ok()?;
+    }
+    Some(out)
+}
+
+/// The descriptor of that number, which no program that is started from here gets.
+fn owned(number: &str) -> Option<OwnedFd> {
+    process::inherited(number.parse().ok().filter(|fd| *fd > 2)?).ok()
+}

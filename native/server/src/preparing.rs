@@ -1,0 +1,144 @@
+//! What the master opens and makes before its workers begin, with the rights it has: logs, folders, the user they
+//! will have.
+
+use crate::cli::Options;
+use crate::process::{self, Ids};
+use gallop_conf::model::{AccessTarget, Config, ErrorLog, Handler, Level, LogTarget, UpConf};
+use gallop_engine::log;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+pub fn check_user(config: &Config) -> Result<(), String> {
+    user(config).map(|_| ())
+}
+
+/// The user of worker processes; none when the master has no right to change it.
+pub fn user(config: &Config) -> Result<Option<Ids>, String> {
+    if !process::is_root() {
+        return Ok(None);
+    }
+    let (user, group) = match &config.main.user {
+        Some((user, group)) => (user.as_str(), group.as_deref()),
+        None => ("nobody", Some("nogroup")),
+    };
+    match process::lookup(user, group) {
+        Ok(ids) => Ok(Some(ids)),
+        // Without a `user` directive a system that lacks nobody's usual group still works.
+        Err(_) if config.main.user.is_none() => process::lookup("nobody", None).map(Some),
+        Err(message) => Err(message),
+    }
+}
+
+/// Opens every log file, so that errors show now and rights are those of the master.
+pub fn open_logs(options: &Options, config: &Config) -> Result<(), String> {
+    let mut paths = Vec::new();
+    if let Some(path) = options.error_log() {
+        if config.main.error_log.is_none() {
+            paths.push(path);
+        }
+    }
+    let mut add = |target: &LogTarget| {
+        if let LogTarget::File(path) = target {
+            paths.push(path.clone());
+        }
+    };
+    config
+        .main
+        .error_log
+        .iter()
+        .flat_map(|l| l.iter())
+        .for_each(|l| add(&l.target));
+    for server in config.http.iter().flat_map(|h| &h.servers) {
+        visit(&server.root, &mut |loc| {
+            let conf = &loc.conf;
+            conf.error_log
+                .iter()
+                .flat_map(|l| l.iter())
+                .for_each(|l| add(&l.target));
+            for access in conf.access_log.iter().flat_map(|l| l.iter()) {
+                if let AccessTarget::Fixed(target) = &access.target {
+                    add(target);
+                }
+            }
+        });
+    }
+    paths.sort();
+    paths.dedup();
+    for path in paths {
+        log::open(&path).map_err(|e| log::open_failed(&path, &e))?;
+    }
+    Ok(())
+}
+
+/// The folders of temporary files and of caches.
+fn temp_folders(config: &Config) -> std::collections::BTreeSet<PathBuf> {
+    let mut folders = std::collections::BTreeSet::new();
+    for server in config.http.iter().flat_map(|h| &h.servers) {
+        visit(&server.root, &mut |loc| {
+            let conf = &loc.conf;
+            let default = |name: &str| config.prefix.join(name);
+            let body = conf.client_body_temp_path.clone();
+            folders.insert(body.unwrap_or_else(|| default("client_body_temp")));
+            let of = |up: &Option<Arc<UpConf>>| up.as_ref().and_then(|u| u.temp_path.clone());
+            match &loc.handler {
+                Some(Handler::Proxy(_)) => {
+                    folders.insert(of(&conf.proxy).unwrap_or_else(|| default("proxy_temp")));
+                }
+                Some(Handler::Fastcgi(_)) => {
+                    folders.insert(of(&conf.fastcgi).unwrap_or_else(|| default("fastcgi_temp")));
+                }
+                _ => {}
+            }
+        });
+    }
+    let caches = config.http.iter().flat_map(|h| &h.cache_zones);
+    folders.extend(caches.map(|zone| zone.path.clone()));
+    folders
+}
+
+fn mkdir_failed(folder: &Path, e: &std::io::Error) -> String {
+    let words = gallop_conf::parser::os_error(e);
+    format!("mkdir() \"{}\" failed ({words})", folder.display())
+}
+
+/// What the start will warn of: folders that cannot be made, in nginx's words.
+pub fn unmade_folders(config: &Config) -> Vec<String> {
+    let folders = temp_folders(config).into_iter();
+    let failed = folders.filter_map(|folder| {
+        // Folders above it are made, too.
+        let mut above = folder.ancestors();
+        let near = above.find(|f| std::fs::symlink_metadata(f).is_ok())?;
+        let found = match near.is_dir() {
+            true => process::may_write_in(near),
+            false => Err(std::io::Error::from_raw_os_error(libc::ENOTDIR)),
+        };
+        found.err().map(|e| mkdir_failed(&folder, &e))
+    });
+    failed.collect()
+}
+
+/// Makes the folders of temporary files and of caches, for the workers to write to.
+pub fn make_temp_folders(config: &Config, ids: Option<&Ids>, logs: &[ErrorLog]) {
+    for folder in temp_folders(config) {
+        let made = gallop_engine::creating::make_private_folder(&folder);
+        let owned = made.and_then(|()| match ids {
+            Some(ids) => std::os::unix::fs::chown(&folder, Some(ids.uid), None),
+            None => Ok(()),
+        });
+        if let Err(e) = owned {
+            // Only requests that need a temporary file suffer.
+            log::error_to(logs, Level::Warn, &mkdir_failed(&folder, &e));
+        }
+    }
+}
+
+/// Calls `f` for a location and all below it.
+pub fn visit(
+    loc: &gallop_conf::model::Location,
+    f: &mut impl FnMut(&gallop_conf::model::Location),
+) {
+    f(loc);
+    loc.ifs.iter().for_each(|l| visit(l, f));
+    loc.limit_except.iter().for_each(|(_, l)| visit(l, f));
+    loc.children.all().for_each(|l| visit(l, f));
+}
