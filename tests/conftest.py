@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import tempfile
@@ -27,6 +28,12 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write tests/golden anew; read the diff afterwards")
+
+
+def pytest_runtest_call(item: pytest.Item) -> None:
+    """What a test leaves behind in the thread of all tests would make another one fail, in some orders only."""
+    if not item.nodeid.startswith("tests/browser/"):
+        assert asyncio._get_running_loop() is None, "an event loop of a test before goes on"
 
 
 @pytest.fixture

@@ -69,15 +69,19 @@ def panel() -> Iterator[Panel]:
         shutil.rmtree(home, ignore_errors=True)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
+    """Playwright's event loop goes on in the thread of the tests. So it ends with those of this package: Django's test
+    client calls no async view where a loop runs, and lets the database be asked there only when told to."""
+    os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=ARGUMENTS)
         yield browser
         browser.close()
+    del os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def live_server() -> Iterator[LiveServer]:
     with LiveServer() as server:
         yield server

@@ -9,7 +9,6 @@ which writes docs/images/. The figures in them are measured, so have nothing els
 from __future__ import annotations
 
 import io
-import os
 import re
 from pathlib import Path
 from typing import Any
@@ -30,7 +29,6 @@ from tests.support.openlitespeed import OpenLiteSpeedInstance, source
 from tests.trials.conftest import Stand, logged, stand
 
 __all__ = ["agent_home", "apache", "apache_remote", "stand"]
-os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"
 IMAGES = Path(__file__).resolve().parents[2] / "docs" / "images"
 
 

@@ -3,7 +3,6 @@ nothing shows raw values, in both themes, at 1280 px and at 320."""
 
 from __future__ import annotations
 
-import os
 import re
 from typing import Any
 
@@ -19,8 +18,6 @@ from tests.browser.looking import AXE, CONTRAST, LAYOUT, NARROW, WIDE, context_o
 from tests.browser.world.hosts import LONG_HOST
 from tests.security.addresses import API, addresses
 
-# The browser's event loop runs in the thread that also asks the database.
-os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"
 SHARES = 2  # so that two processes can look at once
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,9 +18,6 @@ from tests.deployments.made import live
 from tests.deployments.made import shop as made_shop
 from tests.pages.conftest import shop_definition
 from tests.support.cast import Cast, cast, signed_in
-
-# The browser's event loop runs in the thread that also asks the database.
-os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +17,6 @@ from tests.deployments.real import Machine
 from tests.deployments.with_gallop import two_sites, with_gallop
 from tests.support.http import ask
 
-os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"
 MINUTE_MS = 60_000
 
 

@@ -3,7 +3,6 @@ the test itself is the worker."""
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -22,8 +21,6 @@ from tests.support.cast import signed_in
 from tests.trials.conftest import Stand, brief, logged, stand
 
 __all__ = ["brief", "stand"]
-# The browser's event loop runs in the thread that also asks the database.
-os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"
 
 
 @pytest.fixture
