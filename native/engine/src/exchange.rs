@@ -231,6 +231,8 @@ pub struct Exchange {
     pub ssi: Option<Rc<crate::filters::ssi::Shared>>,
     /// It is answered in slices.
     pub slices: RefCell<Option<crate::filters::slice::Shared>>,
+    /// Of a subrequest: the charset of the answer that its body becomes a part of.
+    pub main_charset: Option<Vec<u8>>,
     /// How SSI wants dates.
     pub time_format: Option<Rc<str>>,
     /// Two `if`s were entered of which only the first passes requests on.
@@ -316,6 +318,7 @@ impl Exchange {
             varies: false,
             ssi: None,
             slices: RefCell::default(),
+            main_charset: None,
             time_format: None,
             stranded: false,
             carried: Vec::new(),

@@ -28,6 +28,10 @@ pub fn child(parent: &Exchange, uri: Vec<u8>, args: Option<Vec<u8>>) -> Box<Exch
     crate::vars::fix_request_id(parent);
     sub.request_id = parent.request_id.clone();
     sub.ssi.clone_from(&parent.ssi);
+    sub.main_charset.clone_from(&parent.main_charset);
+    if !parent.is_subrequest() && parent.response.charset.is_some() {
+        sub.main_charset.clone_from(&parent.response.charset);
+    }
     sub.time_format.clone_from(&parent.time_format);
     sub.started = parent.started;
     sub.started_wall = parent.started_wall;

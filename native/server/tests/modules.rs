@@ -63,6 +63,26 @@ fn dechunked(answer: &str) -> String {
     out
 }
 
+/// Each part passes the filters of its own location; the page's are for the page.
+#[test]
+fn what_is_added_is_changed_by_its_own_filters_alone() {
+    let server = server(
+        "location = /page.html {
+             sub_filter o 0; sub_filter_once off; sub_filter > !; charset A; ssi on;
+             add_before_body /before.html; add_after_body /after.html;
+         }
+         location = /before.html { sub_filter before earlier; }
+         location = /letters.html { charset A; add_after_body /b/letters.html; }
+         location /b/ { alias html/; source_charset B; charset_types text/none; }",
+    );
+    assert_eq!(
+        dechunked(&server.get("/page.html", "")),
+        "<earlier>0ne f00 tw0 F00 three<after>"
+    );
+    // In the page's charset, whichever the part was in.
+    assert_eq!(dechunked(&server.get("/letters.html", "")), "XYXYYY");
+}
+
 #[test]
 fn bytes_of_one_charset_become_those_of_another_also_in_ranges() {
     let server = server("location / { charset A; source_charset B; }");

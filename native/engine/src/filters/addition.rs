@@ -1,4 +1,5 @@
-//! add_before_body and add_after_body: answers of subrequests around the body.
+//! add_before_body and add_after_body: answers of subrequests around the body. Their own filters change them, the
+//! request's do not.
 
 use crate::body::{Body, BodyStream, Chunk};
 use crate::exchange::Exchange;
@@ -7,7 +8,14 @@ use std::collections::VecDeque;
 use std::io;
 use std::task::{ready, Context, Poll};
 
-pub fn apply(ex: &mut Exchange) {
+/// What goes around the body; the head is changed for it.
+pub struct Around {
+    before: Option<String>,
+    after: Option<String>,
+}
+
+/// Of a page that something is added to.
+pub fn announce(ex: &mut Exchange) -> Option<Around> {
     let loc = ex.loc.clone();
     let conf = &loc.conf;
     let named = |uri: &Option<String>| uri.clone().filter(|u| !u.is_empty());
@@ -17,18 +25,20 @@ pub fn apply(ex: &mut Exchange) {
         || ex.is_subrequest()
         || !super::is_of_types(&ex.response, &conf.addition_types)
     {
-        return;
+        return None;
     }
     super::body_changes(&mut ex.response);
-    if ex.header_only {
-        return;
-    }
+    (!ex.header_only).then_some(Around { before, after })
+}
+
+/// Comes behind the filters that change the request's own body.
+pub fn surround(ex: &mut Exchange, around: Around) {
     let inner = std::mem::take(&mut ex.response.body);
     let mut parts = VecDeque::new();
     let sub = |uri: String| Part::Waiting(subrequest::of_uri(ex, uri.as_bytes()));
-    parts.extend(before.map(sub));
+    parts.extend(around.before.map(sub));
     parts.push_back(Part::Body(inner));
-    parts.extend(after.map(sub));
+    parts.extend(around.after.map(sub));
     ex.response.body = Body::Stream(Box::new(Chain(parts)));
 }
 

@@ -20,7 +20,12 @@ const TYPES: [&[u8]; 6] = [
 ];
 
 pub fn apply(ex: &mut Exchange) {
-    let Some(wanted) = destination(ex) else {
+    let wanted = match ex.is_subrequest() {
+        // It becomes a part of an answer that is in this one.
+        true => ex.main_charset.clone(),
+        false => destination(ex),
+    };
+    let Some(wanted) = wanted else {
         return;
     };
     let source = source(ex);
@@ -33,6 +38,9 @@ pub fn apply(ex: &mut Exchange) {
 
 /// What `Content-Type` says; a redirect's says nothing, whatever becomes of its page.
 fn name(ex: &mut Exchange, wanted: Vec<u8>) {
+    if ex.is_subrequest() {
+        return;
+    }
     ex.response.typed = None;
     let is_redirect = matches!(ex.response.status, 301 | 302);
     ex.response.charset = (!is_redirect).then_some(wanted);
@@ -48,9 +56,6 @@ fn destination(ex: &Exchange) -> Option<Vec<u8>> {
     let conf = &ex.loc.conf;
     let r = &ex.response;
     let kind = r.content_type.as_ref().filter(|kind| !kind.is_empty())?;
-    if ex.is_subrequest() {
-        return None;
-    }
     if r.override_charset.is_some() {
         return r.override_charset.clone();
     }

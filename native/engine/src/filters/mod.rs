@@ -49,10 +49,13 @@ pub async fn apply(ex: &mut Exchange) -> Flow {
     }
     if ex.response.status != 304 {
         gunzip::apply(ex);
-        addition::apply(ex);
+        let around = addition::announce(ex);
         sub::apply(ex);
         charset::apply(ex);
         ssi::apply(ex);
+        if let Some(around) = around {
+            addition::surround(ex, around);
+        }
         if !ex.is_subrequest() {
             compress::apply(ex);
             gzip::apply(ex);
