@@ -12,6 +12,7 @@ from email.utils import parsedate_to_datetime
 
 from tests.conformance.wire import Answer
 from tests.differential.explained import explained
+from tests.differential.kept import NAME, Kept
 from tests.differential.servers import Pair
 
 _BOUNDARY = re.compile(rb"\b\d{20}\b")
@@ -38,6 +39,7 @@ class Outcome:
 
 def compared(pairs: Iterable[Pair]) -> Outcome:
     found = Outcome()
+    kept = Kept()
     for pair in pairs:
         found.compared += 1
         found.statuses[pair.nginx.status] += 1
@@ -45,11 +47,21 @@ def compared(pairs: Iterable[Pair]) -> Outcome:
         if not what:
             continue
         plain = replace(pair, nginx=_plain(pair.nginx), gallop=_plain(pair.gallop))
-        if name := explained(plain, difference):
+        if name := _explained(plain, kept):
             found.known[name] += 1
         else:
             found.unexplained.append(f"{pair.sent}\n    {what}")
     return found
+
+
+def _explained(pair: Pair, kept: Kept) -> str:
+    if name := explained(pair, difference):
+        kept.note(pair)
+        return name
+    other = kept.forgotten(pair)
+    if other == pair:
+        return ""
+    return NAME if not difference(other.nginx, other.gallop) else explained(other, difference)
 
 
 def difference(nginx: Answer, gallop: Answer) -> str:
@@ -104,5 +116,5 @@ def _plain(answer: Answer) -> Answer:
 
 def _text(value: str) -> str:
     """The default root lies below each server's own prefix, and each has an address of its own."""
-    value = value.replace("http://127.0.0.2:", "http://127.0.0.1:")
+    value = value.replace("http://127.0.0.2", "http://127.0.0.1")
     return _PREFIX.sub("/html", _BOUNDARY.sub(b"B", value.encode("latin-1")).decode("latin-1"))

@@ -109,6 +109,8 @@ def _server(site: Site) -> str:
     if any(word in line for word in MAKES_SUBREQUESTS for line in lines):
         # These end a subrequest; in nginx the whole connection.
         lines = [re.sub(r"\breturn (408|444|499);", "return 410;", line).replace("=444", "=404") for line in lines]
+        # In nginx the address that one finds is from then on the connection's.
+        lines = [line for line in lines if not line.startswith(" ") or "set_real_ip_from" not in line]
     return "server {\n" + "\n".join(_indented(lines)) + "\n}"
 
 

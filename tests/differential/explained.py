@@ -324,6 +324,13 @@ def _lost_stub(pair: Pair) -> Pair:
     return pair
 
 
+def _commands_in_slices(pair: Pair) -> Pair:
+    """SSI of an answer in slices: nginx looks at each by itself, and so for no command that reaches into the next."""
+    sliced = all("|206|" in answer.headers.get(FIELD, "") for answer in (pair.nginx, pair.gallop))
+    cut = b"-->" in pair.nginx.body and b"-->" not in pair.gallop.body
+    return replace(pair, nginx=replace(pair.nginx, body=pair.gallop.body)) if sliced and cut else pair
+
+
 # Each makes of a pair what it would be without that difference.
 RULES: dict[str, Callable[[Pair], Pair]] = {
     **OLDER,
@@ -357,6 +364,7 @@ RULES: dict[str, Callable[[Pair], Pair]] = {
     "variables in an index, looked at again for an error page": _index_variables,
     "a byte behind invalid UTF-8": _invalid_utf8,
     "a stub block of SSI below a sub_filter": _lost_stub,
+    "SSI of an answer in slices": _commands_in_slices,
     "a fallback of try_files below an alias": _slashless,
     "X-Accel-Charset that no directive names": _charset,
 }

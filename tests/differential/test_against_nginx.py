@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -217,6 +218,12 @@ ONLY_THEIR_OWN = [
     ),
     (
         GET,
+        Answer(200, {FIELD: "200 <GET / HTTP/1.1> |a|206|MISS|16|"}, b' value="x" -->'),
+        Answer(200, {FIELD: "200 <GET / HTTP/1.1> |a|206|MISS|16|"}, b"x"),
+        Answer(200, {FIELD: "200 <GET / HTTP/1.1> |a|206|MISS|16|"}, b"<!--#x -->"),
+    ),
+    (
+        GET,
         Answer(404, {"transfer-encoding": "chunked"}),
         Answer(404, {"content-length": "0"}),
         Answer(404, {"content-length": "1"}),
@@ -228,6 +235,27 @@ ONLY_THEIR_OWN = [
         Answer(200, {}, b'<a href="b/">b/</a>'),
     ),
 ]
+
+
+def test_what_one_server_alone_has_kept_is_told_from_what_it_should_not_have() -> None:
+    def answered(status: int, cached: str, uri: str = "/") -> Answer:
+        line = LINE % ("-", "-", "OK", "-")
+        return Answer(status, {FIELD: line.replace("- /|", f"- {uri}|").replace("|a|-|-|-|", f"|a|{cached}|")})
+
+    sent = Sent("/", data=b"GET / HTTP/1.1\r\nHost: a\r\nIf-Unmodified-Since: never\r\n\r\n")
+    before = Pair(sent, answered(412, "200|MISS|0"), answered(200, "200|MISS|9"))
+    plain = Sent("/", data=GET)
+    after, other = (
+        Pair(plain, answered(200, "200|MISS|9", uri), answered(200, "-|HIT|-", uri)) for uri in ("/", "/other")
+    )
+    assert not compared([before, after]).unexplained
+    assert compared([after]).unexplained, "nothing was kept by one of both"
+    assert compared([before, other]).unexplained, "that is another answer"
+    assert compared([before, Pair(plain, after.nginx, answered(404, "-|HIT|-"))]).unexplained
+    own, foreign = (replace(after, gallop=replace(after.gallop, body=body)) for body in (b"of it", b"of none"))
+    before = replace(before, gallop=replace(before.gallop, body=b"of it"))
+    assert not compared([before, own]).unexplained
+    assert compared([before, foreign]).unexplained, "nobody was answered that"
 
 
 def test_every_variable_has_the_value_that_it_has_in_nginx() -> None:

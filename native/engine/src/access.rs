@@ -122,9 +122,13 @@ async fn delay(ex: &Exchange) {
     }
 }
 
-/// User and password of the `Authorization` field.
+/// User and password of the `Authorization` field; of CONNECT they are for a proxy.
 pub fn credentials(ex: &Exchange) -> Option<(Vec<u8>, Vec<u8>)> {
-    let field = ex.head.get("authorization")?;
+    let name = match ex.head.method() {
+        b"CONNECT" => "proxy-authorization",
+        _ => "authorization",
+    };
+    let field = ex.head.get(name)?;
     let (scheme, rest) = field.split_at_checked(6)?;
     if !scheme.eq_ignore_ascii_case(b"basic ") {
         return None;

@@ -233,6 +233,8 @@ pub struct Exchange {
     pub slices: RefCell<Option<crate::filters::slice::Shared>>,
     /// Of a subrequest: the charset of the answer that its body becomes a part of.
     pub main_charset: Option<Vec<u8>>,
+    /// Its body becomes a variable of SSI: it can have no subrequests of its own.
+    pub in_memory: bool,
     /// How SSI wants dates.
     pub time_format: Option<Rc<str>>,
     /// Two `if`s were entered of which only the first passes requests on.
@@ -319,6 +321,7 @@ impl Exchange {
             ssi: None,
             slices: RefCell::default(),
             main_charset: None,
+            in_memory: false,
             time_format: None,
             stranded: false,
             carried: Vec::new(),

@@ -354,7 +354,7 @@ pub async fn run(ex: &mut Exchange, refused: Option<u16>) -> bool {
                     ex.response = Response::default();
                     Start::Status(status)
                 }
-                Ok(()) => match filters::apply(ex).await {
+                Ok(()) => match filters::apply(ex) {
                     Flow::Done => return true,
                     Flow::Status(status) => Start::Status(status),
                     _ => return false,
@@ -364,7 +364,7 @@ pub async fn run(ex: &mut Exchange, refused: Option<u16>) -> bool {
                 errors::Page::Answered => {
                     // Whatever is wrong with the body, the request is refused already.
                     ex.keepalive &= ex.source.discard_ready().is_ok();
-                    match filters::apply(ex).await {
+                    match filters::apply(ex) {
                         Flow::Done => return true,
                         // A page that leads on is a 200 that may meet a condition.
                         Flow::Status(status) => Start::Status(status),

@@ -222,9 +222,8 @@ fn rewrite(ex: &mut Exchange, op: &Op, run: &mut Run) -> Next {
     if *add_args && !ex.uri.args.is_empty() {
         match &mut args {
             Some(args) => {
-                if !args.is_empty() {
-                    args.push(b'&');
-                }
+                // Also behind a variable that is empty, as in nginx.
+                args.push(b'&');
                 args.extend_from_slice(&ex.uri.args);
             }
             None => args = Some(ex.uri.args.clone()),
@@ -233,7 +232,7 @@ fn rewrite(ex: &mut Exchange, op: &Op, run: &mut Run) -> Next {
         dropped = true;
     }
     if let RewriteFlag::Redirect(status) = flag {
-        if let Some(args) = args.filter(|a| !a.is_empty()) {
+        if let Some(args) = args {
             path.push(b'?');
             path.extend_from_slice(&args);
         }

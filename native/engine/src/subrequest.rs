@@ -32,6 +32,7 @@ pub fn child(parent: &Exchange, uri: Vec<u8>, args: Option<Vec<u8>>) -> Box<Exch
     if !parent.is_subrequest() && parent.response.charset.is_some() {
         sub.main_charset.clone_from(&parent.response.charset);
     }
+    sub.in_memory = parent.in_memory;
     sub.time_format.clone_from(&parent.time_format);
     sub.started = parent.started;
     sub.started_wall = parent.started_wall;

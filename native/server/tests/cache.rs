@@ -86,6 +86,23 @@ fn only_answers_that_may_be_kept_are() {
     }
 }
 
+/// The error page answers, and nothing of what the upstream had begun to say is used.
+#[test]
+fn what_cannot_be_sent_as_it_was_asked_for_is_not_kept() {
+    let server = server("proxy_cache_valid 200 1h;");
+    for (asked, status) in [("If-Match: x", "412"), ("Range: bytes=99-", "416")] {
+        let refused = server.get("/page", &format!("{asked}\r\n"));
+        assert!(
+            refused.starts_with(&format!("HTTP/1.1 {status} ")),
+            "{refused}"
+        );
+    }
+    assert_eq!(status_of(&server.get("/page", "")), "MISS");
+    let refused = server.get("/page", "If-Match: x\r\n");
+    assert!(refused.starts_with("HTTP/1.1 412 "), "{refused}");
+    assert_eq!(status_of(&server.get("/page", "")), "HIT");
+}
+
 #[test]
 fn variants_of_an_answer_are_kept_apart() {
     let server = server("proxy_cache_valid 200 1h;");

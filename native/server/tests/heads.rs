@@ -125,3 +125,24 @@ fn a_field_that_comes_twice_is_refused_though_the_answer_lies_ready() {
         assert!(answer.starts_with("HTTP/1.1 400 "), "{name}: {answer}");
     }
 }
+
+/// Nor has it a version, though its error page is asked for with GET; CONNECT's user is a proxy's.
+#[test]
+fn what_is_not_known_of_a_refused_request_is_not_made_up() {
+    let server = Server::start(
+        "log_format who '$remote_user'; access_log who.log who;
+         server { listen 127.0.0.1:{port}; error_page 400 /bad;
+             location /bad { return 200 <$request_method:$server_protocol>; } }",
+    );
+    let bad = server.raw("GET /a\u{7f} HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert!(bad.ends_with("<GET:>"), "{bad}");
+    let user = |field: &str| {
+        server.raw(&format!(
+            "CONNECT a:80 HTTP/1.1\r\nHost: a\r\n{field}: Basic YTpi\r\n\r\n"
+        ))
+    };
+    assert!(user("Authorization").starts_with("HTTP/1.1 405 "));
+    assert!(user("Proxy-Authorization").starts_with("HTTP/1.1 405 "));
+    server.wait_for("the last line", |s| s.log("who.log").lines().count() == 3);
+    assert_eq!(server.log("who.log"), "-\n-\na\n");
+}

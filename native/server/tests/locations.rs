@@ -307,3 +307,25 @@ fn limits_of_methods_come_before_any_rule_of_their_location() {
         assert_eq!(status("DELETE", uri), "403", "{uri}");
     }
 }
+
+/// As in nginx, whose rule joins them before it knows that one is empty.
+#[test]
+fn arguments_of_a_request_stand_behind_those_of_a_rewrite_also_where_these_are_empty() {
+    let server = Server::start(
+        "server { listen 127.0.0.1:{port};
+             location /in { rewrite ^/in(.*)$ /out?$1 last; }
+             location /away { rewrite ^/away(.*)$ /out?$1 redirect; }
+             location /out { return 200 <$args>; } }",
+    );
+    assert!(server.get("/in?q=x", "").ends_with("<&q=x>"));
+    assert!(server.get("/in1?q=x", "").ends_with("<1&q=x>"));
+    assert!(server.get("/in", "").ends_with("<>"));
+    let away = |uri: &str| {
+        let answer = server.get(uri, "");
+        let to = answer.lines().find_map(|l| l.strip_prefix("Location: "));
+        to.and_then(|to| to.split_once("/out"))
+            .map(|(_, rest)| rest.to_string())
+    };
+    assert_eq!(away("/away?q=x").as_deref(), Some("?&q=x"));
+    assert_eq!(away("/away").as_deref(), Some("?"));
+}

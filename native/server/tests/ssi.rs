@@ -95,6 +95,18 @@ fn variables_are_set_echoed_and_compared() {
     assert_eq!(rest, "ouch");
 }
 
+/// What becomes a variable is made without subrequests, as in nginx: else a page that sets itself would never fit.
+#[test]
+fn a_page_that_becomes_a_variable_includes_nothing() {
+    let server = server(&[(
+        "loop",
+        "x<!--#include virtual=\"/loop.html\" set=\"own\" -->(<!--#echo var=\"own\" encoding=\"none\" -->)",
+    )]);
+    let error = "[an error occurred while processing the directive]";
+    assert_eq!(page(&server, "/loop.html"), format!("x(x{error}())"));
+    assert!(server.log("error.log").contains("nested in-memory"));
+}
+
 #[test]
 fn blocks_and_variables_take_answers() {
     let server = server(&[

@@ -27,7 +27,15 @@ pub(crate) use headers::{apply as add_headers, is_usual as is_usual_status};
 pub use range::{parse as parse_ranges, Parsed as Ranges};
 
 /// Applies the filters; a status sends the request to its error page instead.
-pub async fn apply(ex: &mut Exchange) -> Flow {
+pub fn apply(ex: &mut Exchange) -> Flow {
+    let flow = filtered(ex);
+    if matches!(flow, Flow::Status(_)) {
+        crate::upstream::abandon(ex);
+    }
+    flow
+}
+
+fn filtered(ex: &mut Exchange) -> Flow {
     if ex.error_status != 0 {
         ex.response.status = ex.error_status;
         ex.response.reason = None;

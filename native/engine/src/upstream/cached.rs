@@ -14,6 +14,7 @@ use gallop_conf::model::{cache_methods, items, next, CacheUse, Level, UpConf};
 use gallop_conf::template::Template;
 use gallop_runtime::{now_ms, timeout, Notify};
 use md5::{Digest, Md5};
+use std::cell::Cell;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -32,6 +33,8 @@ pub struct Note {
     /// Conditions of our own, for an answer that may still be good.
     pub last_modified: Option<i64>,
     pub etag: Vec<u8>,
+    /// The answer is being kept; set: it is not to be, after all.
+    pub abandoned: Option<Rc<Cell<bool>>>,
     /// Fields of a kept answer, for `$upstream_http_*`.
     pub fields: Option<super::Fields>,
 }
@@ -138,6 +141,13 @@ pub async fn look(ex: &mut Exchange, conf: &UpConf, default_key: Vec<u8>) -> Opt
         return Some(Looked::Fetch(fetch));
     }
     Some(fetch.find(ex, conf).await)
+}
+
+/// What the client asked for cannot be answered with what is being fetched: that is not kept either, as in nginx.
+pub(crate) fn abandon(ex: &mut Exchange) {
+    if let Some(abandoned) = ex.cached.as_mut().and_then(|note| note.abandoned.take()) {
+        abandoned.set(true);
+    }
 }
 
 fn note(ex: &mut Exchange) -> &mut Note {
@@ -420,6 +430,8 @@ impl Fetch {
             }
         };
         let (cache, key, updating) = (self.cache.clone(), self.key, self.updating.take());
+        let abandoned = Rc::new(Cell::new(false));
+        note(ex).abandoned = Some(abandoned.clone());
         let worker = ex.worker.clone();
         let finish = move |temp: Temporary, size| {
             match temp.place(&path) {
@@ -433,7 +445,7 @@ impl Fetch {
             drop(updating);
         };
         let start = bytes.len() as u64;
-        Ok(saved::save(body, temp, start, Box::new(finish)))
+        Ok(saved::save(body, temp, start, abandoned, Box::new(finish)))
     }
 
     /// What is written before the answer's body; `None` if it must not be kept. Chooses the key anew

@@ -29,6 +29,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
+pub(crate) use cached::abandon;
 pub use cached::Note;
 pub use fastcgi::serve as fastcgi;
 pub use proxy::serve as proxy;

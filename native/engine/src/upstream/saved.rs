@@ -89,15 +89,25 @@ struct Saved {
     over: bool,
 }
 
-/// Starts to write `body` behind the `start` bytes of the file. It goes on when the client leaves.
-pub fn save(body: UpstreamBody, temp: Temporary, start: u64, finish: Finish) -> Body {
+/// Starts to write `body` behind the `start` bytes of the file. It goes on when the client leaves, until `abandoned`.
+pub fn save(
+    body: UpstreamBody,
+    temp: Temporary,
+    start: u64,
+    abandoned: Rc<Cell<bool>>,
+    finish: Finish,
+) -> Body {
     let progress = Rc::new(Progress {
         file: temp.file.clone(),
         written: Cell::new(start),
         ended: RefCell::new(None),
         reader: RefCell::new(None),
     });
-    gallop_runtime::spawn(write(body, temp, progress.clone(), finish));
+    let shared = progress.clone();
+    gallop_runtime::spawn(async move {
+        write(body, temp, &shared, abandoned, finish).await;
+        shared.wake();
+    });
     Body::Stream(Box::new(Saved {
         progress,
         read: start,
@@ -105,8 +115,17 @@ pub fn save(body: UpstreamBody, temp: Temporary, start: u64, finish: Finish) -> 
     }))
 }
 
-async fn write(mut body: UpstreamBody, temp: Temporary, progress: Rc<Progress>, finish: Finish) {
+async fn write(
+    mut body: UpstreamBody,
+    temp: Temporary,
+    progress: &Progress,
+    abandoned: Rc<Cell<bool>>,
+    finish: Finish,
+) {
     let result = loop {
+        if abandoned.get() {
+            return;
+        }
         match poll_fn(|cx| body.poll_next(cx)).await {
             None => break Ok(()),
             Some(Err(e)) => break Err(e),
@@ -125,7 +144,6 @@ async fn write(mut body: UpstreamBody, temp: Temporary, progress: Rc<Progress>, 
         finish(temp, progress.written.get());
     }
     *progress.ended.borrow_mut() = Some(result);
-    progress.wake();
 }
 
 impl Progress {

@@ -12,6 +12,7 @@ use gallop_conf::parser::os_error;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
 /// Where the answer is saved, if it is.
@@ -65,5 +66,6 @@ pub fn save(
             worker.log(Level::Crit, &message);
         }
     };
-    Ok(saved::save(body, temp, 0, Box::new(finish)))
+    let kept = Rc::default();
+    Ok(saved::save(body, temp, 0, kept, Box::new(finish)))
 }

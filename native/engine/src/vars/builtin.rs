@@ -25,7 +25,8 @@ pub fn eval(ex: &Exchange, b: B, out: &mut Vec<u8>) -> bool {
 /// The protocol as the client names it: any minor version is answered as 1.1. Nothing, where there is
 /// no request line that could be read.
 fn protocol(ex: &Exchange) -> &[u8] {
-    if ex.version() < gallop_http::message::Version::Http2 && ex.head.buf.is_empty() {
+    // Of a line that is refused nothing is known, also once an error page has made it a GET.
+    if ex.version() < gallop_http::message::Version::Http2 && ex.head.line.end == 0 {
         return b"";
     }
     let name = ex.version().name().as_bytes();

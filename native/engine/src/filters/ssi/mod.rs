@@ -465,10 +465,21 @@ impl Ssi {
             let shown = String::from_utf8_lossy(&uri).into_owned();
             return self.fail(&format!("unsafe URI \"{shown}\" was detected"));
         };
+        let set = command
+            .get("set")
+            .map(|name| String::from_utf8_lossy(name).to_ascii_lowercase());
+        if self.ex.in_memory {
+            // A page that includes itself would multiply what it sets with every level.
+            if let Some(name) = set {
+                self.shared.vars.borrow_mut().entry(name).or_default();
+            }
+            let shown = String::from_utf8_lossy(&uri).into_owned();
+            return self.fail(&format!("nested in-memory subrequest \"{shown}\""));
+        }
         let mut sub = subrequest::child(&self.ex, path, args);
         sub.ssi = Some(self.shared.clone());
-        if let Some(name) = command.get("set") {
-            let name = String::from_utf8_lossy(name).to_ascii_lowercase();
+        if let Some(name) = set {
+            sub.in_memory = true;
             let collected = Box::pin(collect(Running::new(sub)));
             return self.parts.push_back(Part::Variable(collected, name));
         }
