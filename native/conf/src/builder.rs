@@ -1,5 +1,6 @@
 //! State while directives are applied; the setters of the directive table work on it.
 
+use crate::cidr::Cidr;
 use crate::error::{ConfError, Place, Result};
 use crate::model::*;
 use crate::names::ServerName;
@@ -224,6 +225,15 @@ impl Builder {
     pub fn warn(&mut self, message: impl Into<String>, place: &Place) {
         self.warnings
             .push(ConfError::at(message, place).to_string());
+    }
+
+    /// As [`Cidr::parse`]; tells of bits that mean nothing.
+    pub fn network(&mut self, text: &str, place: &Place) -> Option<Cidr> {
+        let net = Cidr::parse(text)?;
+        if Cidr::has_low_bits(text) {
+            self.warn(format!("low address bits of {text} are meaningless"), place);
+        }
+        Some(net)
     }
 
     /// The group of that name, declared or not yet; `port` belongs to implicit groups.

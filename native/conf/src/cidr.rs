@@ -57,6 +57,15 @@ impl Cidr {
         })
     }
 
+    /// Whether a network is written with an address that is not its first.
+    pub fn has_low_bits(text: &str) -> bool {
+        let address = text.split('/').next().and_then(|a| a.parse().ok());
+        match (Cidr::parse(text), address) {
+            (Some(Cidr::Net { bits, .. }), Some(address)) => bits_of(address).0 != bits,
+            _ => false,
+        }
+    }
+
     /// `None` stands for a unix-domain peer.
     pub fn contains(&self, ip: Option<IpAddr>) -> bool {
         match (self, ip) {

@@ -13,14 +13,18 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-/// Loads `file`; `globals` is the argument of `-g`. Files read are left in `files` even on failure.
-pub fn load(
-    prefix: &Path,
-    file: &Path,
-    globals: &str,
-    files: &mut Vec<SourceFile>,
-) -> Result<Config> {
-    read(prefix, file, globals, files).map(|(config, _)| config)
+/// What there is to tell of a configuration also when it is refused.
+#[derive(Default)]
+pub struct Seen {
+    /// All files that were read.
+    pub files: Vec<SourceFile>,
+    /// What was odd before the error.
+    pub warnings: Vec<String>,
+}
+
+/// Loads `file`; `globals` is the argument of `-g`.
+pub fn load(prefix: &Path, file: &Path, globals: &str, seen: &mut Seen) -> Result<Config> {
+    read(prefix, file, globals, seen).map(|(config, _)| config)
 }
 
 /// As [`load`], with the known mistakes of what was read.
@@ -28,9 +32,9 @@ pub fn load_with_remarks(
     prefix: &Path,
     file: &Path,
     globals: &str,
-    files: &mut Vec<SourceFile>,
+    seen: &mut Seen,
 ) -> Result<(Config, Vec<String>)> {
-    let (config, directives) = read(prefix, file, globals, files)?;
+    let (config, directives) = read(prefix, file, globals, seen)?;
     let remarks = crate::lint::remarks(&directives);
     Ok((config, remarks))
 }
@@ -39,7 +43,7 @@ fn read(
     prefix: &Path,
     file: &Path,
     globals: &str,
-    files: &mut Vec<SourceFile>,
+    seen: &mut Seen,
 ) -> Result<(Config, Vec<Directive>)> {
     let conf_prefix = file.parent().unwrap_or(Path::new("/")).to_path_buf();
     let mut b = Builder::new(prefix, &conf_prefix);
@@ -49,27 +53,36 @@ fn read(
     }
     let mut source = Source::default();
     let parsed = parser::parse_file(file, &conf_prefix, &mut source);
-    files.clone_from(&source.files);
+    seen.files.clone_from(&source.files);
     parsed?;
-    b.apply_all(&source.directives)?;
-    Ok((finish(b, source.files)?, source.directives))
+    let finished = b
+        .apply_all(&source.directives)
+        .and_then(|()| finish(&mut b));
+    seen.warnings.append(&mut b.warnings);
+    let (http, warnings) = (finished?, std::mem::take(&mut seen.warnings));
+    Ok((
+        b.into_config(http, source.files, warnings),
+        source.directives,
+    ))
 }
 
 /// Loads a configuration that stands in no file; `label` is its name in messages.
 pub fn load_text(prefix: &Path, label: &str, text: &str) -> Result<Config> {
     let mut b = Builder::new(prefix, prefix);
     b.apply_all(&parser::parse_text(label, text, prefix)?)?;
-    finish(b, Vec::new())
+    let http = finish(&mut b)?;
+    let warnings = std::mem::take(&mut b.warnings);
+    Ok(b.into_config(http, Vec::new(), warnings))
 }
 
-fn finish(mut b: Builder, files: Vec<SourceFile>) -> Result<Config> {
+fn finish(b: &mut Builder) -> Result<Option<Http>> {
     if !b.seen.contains(&"events") {
         return Err(ConfError::new("no \"events\" section in configuration"));
     }
     let http = b.http.take();
     let locs = std::mem::take(&mut b.locs);
     let http = match http {
-        Some(node) => Some(finish_http(&mut b, node, locs)?),
+        Some(node) => Some(finish_http(b, node, locs)?),
         None => None,
     };
     b.vars.check()?;
@@ -80,15 +93,26 @@ fn finish(mut b: Builder, files: Vec<SourceFile>) -> Result<Config> {
             "{connections} worker_connections are not enough for {sockets} listening sockets"
         )));
     }
-    Ok(Config {
-        main: b.main,
-        http,
-        vars: b.vars,
-        files,
-        prefix: b.prefix,
-        conf_prefix: b.conf_prefix,
-        warnings: b.warnings,
-    })
+    Ok(http)
+}
+
+impl Builder {
+    fn into_config(
+        self,
+        http: Option<Http>,
+        files: Vec<SourceFile>,
+        warnings: Vec<String>,
+    ) -> Config {
+        Config {
+            main: self.main,
+            http,
+            vars: self.vars,
+            files,
+            prefix: self.prefix,
+            conf_prefix: self.conf_prefix,
+            warnings,
+        }
+    }
 }
 
 fn finish_http(b: &mut Builder, mut node: HttpNode, mut locs: Vec<LocNode>) -> Result<Http> {
@@ -135,6 +159,10 @@ fn finish_http(b: &mut Builder, mut node: HttpNode, mut locs: Vec<LocNode>) -> R
         let zone = zones.of(&server);
         let (mut server, names, at) = finish_server(server, &node.conf, &top)?;
         relations::check_places(&server, &node.charset_maps)?;
+        if relations::lacks_cache_key(&server.root) {
+            let message = "no \"fastcgi_cache_key\" for \"fastcgi_cache\"";
+            b.warn(message, &server.place);
+        }
         server.zone = Some(zone);
         let server = Arc::new(server);
         listens.extend(at.into_iter().map(|l| (l, server.clone(), names.clone())));
@@ -470,6 +498,7 @@ struct AddrNode {
     ssl: bool,
     http2: bool,
     proxy_protocol: bool,
+    said: Protocols,
     socket: SocketOptions,
     default: Option<Arc<Server>>,
     servers: Vec<(Arc<Server>, Arc<Vec<ServerName>>)>,
@@ -487,12 +516,18 @@ fn build_listeners(b: &mut Builder, listens: Listens) -> Result<Vec<Listener>> {
                 ssl: false,
                 http2: false,
                 proxy_protocol: false,
+                said: Protocols::default(),
                 socket: SocketOptions::default(),
                 default: None,
                 servers: Vec::new(),
             });
             nodes.len() - 1
         });
+        let first = nodes[i].servers.is_empty();
+        if nodes[i].redefines(&listen, first) {
+            let message = format!("protocol options redefined for {}", listen.addr);
+            b.warn(message, &listen.place);
+        }
         add_listen(&mut nodes[i], listen, server, names)?;
     }
     let mut conflicts = Vec::new();
@@ -502,6 +537,46 @@ fn build_listeners(b: &mut Builder, listens: Listens) -> Result<Vec<Listener>> {
         .collect();
     b.warnings.extend(conflicts);
     Ok(group_wildcards(nodes, endpoints))
+}
+
+/// What `listen` directives of one address said of protocols.
+#[derive(Default)]
+struct Protocols {
+    /// Bits: PROXY protocol, TLS, HTTP/2.
+    last: u8,
+    is_set: bool,
+    changed: bool,
+}
+
+impl AddrNode {
+    /// Whether another `listen` says other protocols in a way that nginx warns of: options may be left out after the
+    /// first of them, or said for the first time by one that also sets the socket's.
+    fn redefines(&mut self, listen: &Listen, first: bool) -> bool {
+        let bits = |proxy: bool, ssl: bool, http2: bool| {
+            u8::from(proxy) | u8::from(ssl) << 1 | u8::from(http2) << 2
+        };
+        let now = bits(listen.proxy_protocol, listen.ssl, listen.http2);
+        if first {
+            return false;
+        }
+        let before = bits(self.proxy_protocol, self.ssl, self.http2);
+        let (set, was_set) = (listen.socket.is_set(), self.socket.is_set());
+        let said = &mut self.said;
+        let others = said.is_set && now != said.last;
+        let (odd, last) = if now | before != before {
+            let odd = was_set && !set || said.changed || now | before != now;
+            said.changed = true;
+            (odd, before)
+        } else if before | now != now {
+            said.changed = true;
+            (set || others, now)
+        } else {
+            (set && said.changed || others, now)
+        };
+        said.last = last;
+        said.is_set = true;
+        odd
+    }
 }
 
 fn add_listen(

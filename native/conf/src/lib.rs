@@ -22,4 +22,4 @@ pub mod values;
 pub mod vars;
 
 pub use error::{ConfError, Place, Result};
-pub use finish::{load, load_text, load_with_remarks};
+pub use finish::{load, load_text, load_with_remarks, Seen};

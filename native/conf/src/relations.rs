@@ -1,7 +1,9 @@
 //! What settings of one level must be to each other, as nginx checks them where levels are merged.
 
 use crate::error::{ConfError, Place, Result};
-use crate::model::{charset_route, CharsetMap, CharsetName, LocConf, Location, Referers, Server};
+use crate::model::{
+    charset_route, CacheUse, CharsetMap, CharsetName, LocConf, Location, Referers, Server,
+};
 use crate::model::{SrvConf, UpConf};
 use crate::names::{NameTable, ServerName};
 use crate::template::Template;
@@ -82,6 +84,17 @@ fn check_place(place: &Location, server: &Server, maps: &[Arc<CharsetMap>]) -> R
     let limited = place.limit_except.iter().map(|(_, inner)| inner);
     let mut inner = place.ifs.iter().chain(limited).chain(place.children.all());
     inner.try_for_each(|inner| check_place(inner, server, maps))
+}
+
+/// Whether answers of FastCGI are kept under one key in some place.
+pub fn lacks_cache_key(place: &Location) -> bool {
+    let lacks = |up: &UpConf| {
+        matches!(up.cache, Some(CacheUse::Zone(_) | CacheUse::Variable(_)))
+            && up.cache_key.is_none()
+    };
+    let limited = place.limit_except.iter().map(|(_, inner)| inner);
+    let mut inner = place.ifs.iter().chain(limited).chain(place.children.all());
+    place.conf.fastcgi.as_deref().is_some_and(lacks) || inner.any(|inner| lacks_cache_key(inner))
 }
 
 /// What is wrong with the charsets that an answer is converted from and to.

@@ -394,11 +394,14 @@ pub fn choice<T: Copy>(d: &Directive, word: &str, choices: &[(&str, T)]) -> Resu
 }
 
 /// Bits of all the words, as `proxy_next_upstream error timeout`.
-pub fn bitmask(d: &Directive, choices: &[(&str, u32)]) -> Result<u32> {
-    d.args().iter().try_fold(0, |bits, word| {
-        match choices.iter().find(|(n, _)| n == word) {
-            Some((_, bit)) => Ok(bits | bit),
-            None => Err(ConfError::at(format!("invalid value \"{word}\""), &d.place)),
+pub fn bitmask(b: &mut Builder, d: &Directive, choices: &[(&str, u32)]) -> Result<u32> {
+    let mut bits = 0;
+    for word in d.args() {
+        let bit = choice(d, word, choices)?;
+        if bits & bit != 0 {
+            b.warn(format!("duplicate value \"{word}\""), &d.place);
         }
-    })
+        bits |= bit;
+    }
+    Ok(bits)
 }

@@ -10,6 +10,7 @@ use crate::statistics::Statistics;
 use crate::{version, worker};
 use gallop_conf::model::{Config, ErrorLog, Level, LogTarget, Workers};
 use gallop_conf::parser::SourceFile;
+use gallop_conf::Seen;
 use gallop_engine::log;
 use gallop_engine::metrics::Generation;
 use std::io::Write;
@@ -35,11 +36,14 @@ pub fn run(options: Options) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let report = Reporter::new(&options);
-    let mut files = Vec::new();
-    let loaded = load(&options, &mut files);
+    let mut seen = Seen::default();
+    let loaded = load(&options, &mut seen);
     let config = match loaded {
         Ok(config) => config,
         Err(message) => {
+            if !options.quiet {
+                seen.warnings.iter().for_each(|w| report.line("warn", w));
+            }
             report.emerg(&message);
             if options.test {
                 eprintln!(
@@ -54,7 +58,7 @@ pub fn run(options: Options) -> ExitCode {
         config.warnings.iter().for_each(|w| report.line("warn", w));
     }
     if options.test {
-        return test(&options, config, &files, &report);
+        return test(&options, config, &seen.files, &report);
     }
     if let Some(signal) = options.signal {
         return send_signal(&config, signal, &report);
@@ -105,14 +109,14 @@ fn fallback_log(options: &Options) -> Vec<ErrorLog> {
 }
 
 /// The configuration; a test also tells its known mistakes.
-fn load(options: &Options, files: &mut Vec<SourceFile>) -> Result<Config, String> {
+fn load(options: &Options, seen: &mut Seen) -> Result<Config, String> {
     let (prefix, conf) = (options.prefix(), options.conf());
     let globals = options.globals.trim();
     if !options.test || options.quiet {
-        return gallop_conf::load(&prefix, &conf, globals, files).map_err(|e| e.to_string());
+        return gallop_conf::load(&prefix, &conf, globals, seen).map_err(|e| e.to_string());
     }
-    let (mut config, remarks) = gallop_conf::load_with_remarks(&prefix, &conf, globals, files)
-        .map_err(|e| e.to_string())?;
+    let (mut config, remarks) =
+        gallop_conf::load_with_remarks(&prefix, &conf, globals, seen).map_err(|e| e.to_string())?;
     config.warnings.extend(remarks);
     Ok(config)
 }
@@ -465,8 +469,7 @@ impl Master {
 
     /// The old workers go on until the new one runs; a configuration that is refused changes nothing.
     fn try_reload(&mut self) -> Result<(), String> {
-        let mut files = Vec::new();
-        let mut config = load(&self.options, &mut files)?;
+        let mut config = load(&self.options, &mut Seen::default())?;
         open_logs(&self.options, &config)?;
         config.warnings.extend(worker::check(&config)?);
         let ids = user(&config)?;

@@ -238,3 +238,66 @@ fn wrong_options_are_named() {
         assert_eq!(err, format!("gallop: {want}\n"), "{args:?}");
     }
 }
+
+/// What is odd and no error, in nginx's words, at its file and line; also where an error follows.
+#[test]
+fn what_is_odd_is_warned_of_as_nginx_does() {
+    let folder = Folder::new();
+    folder.write("nets", "10.0.0.0/8 a;\n10.0.0.0/8 b;\n");
+    let lines = [
+        "types { text/html html; text/plain HTML; }",
+        "set_real_ip_from 10.1.2.3/8;",
+        "allow 2001:db8::1/32; deny 10.0.0.0/8;",
+        "geo $a { default x; default y; 10.1.0.0/8 1; include NETS; 2001:db8::/32 1; 2001:db8::/32 2; delete 12.0.0.0/8; }",
+        "geo $b { ranges; default x; default y; 10.0.0.0-10.0.0.255 1; 10.0.0.0-10.0.0.255 2; delete 11.0.0.0-11.0.0.1; }",
+        "proxy_ignore_headers Expires expires; proxy_next_upstream error timeout ERROR; gzip_types text/css text/css;",
+        "ssl_protocols TLSv1.2 TLSv1.2; proxy_send_lowat 1k; fastcgi_cache_path DIR/c keys_zone=c:1m;",
+        "server { listen 127.0.0.1:1 http2; server_name a.b; location / { fastcgi_cache c; } }",
+        "server { listen 127.0.0.1:1 proxy_protocol; server_name c.d; }",
+        "server { no_such_directive; }",
+    ];
+    let nets = format!("{}/nets", folder.0.display());
+    let text = lines.join("\n").replace("NETS", &nets);
+    let told = |lines: &str| {
+        let (_, said) = site::check(&format!(
+            "events {{ }} http {{ access_log off;\n{lines}\n}}\n"
+        ));
+        said.replace(&nets, "NETS")
+    };
+    let before = [
+        "duplicate extension \"HTML\", content type: \"text/plain\", previous content type: \"text/html\" in DIR/nginx.conf:2",
+        "low address bits of 10.1.2.3/8 are meaningless in DIR/nginx.conf:3",
+        "low address bits of 2001:db8::1/32 are meaningless in DIR/nginx.conf:4",
+        "duplicate network \"default\", value: \"y\", old value: \"x\" in DIR/nginx.conf:5",
+        "low address bits of 10.1.0.0/8 are meaningless in DIR/nginx.conf:5",
+        "duplicate network \"10.0.0.0/8\", value: \"a\", old value: \"1\" in NETS:1",
+        "duplicate network \"10.0.0.0/8\", value: \"b\", old value: \"a\" in NETS:2",
+        "duplicate network \"2001:db8::/32\", value: \"2\", old value: \"1\" in DIR/nginx.conf:5",
+        "no network \"12.0.0.0/8\" to delete in DIR/nginx.conf:5",
+        "duplicate default geo range value: \"y\", old value: \"x\" in DIR/nginx.conf:6",
+        "duplicate range \"10.0.0.0-10.0.0.255\", value: \"2\", old value: \"1\" in DIR/nginx.conf:6",
+        "no address range \"11.0.0.0-11.0.0.1\" to delete in DIR/nginx.conf:6",
+        "duplicate value \"expires\" in DIR/nginx.conf:7",
+        "duplicate value \"ERROR\" in DIR/nginx.conf:7",
+        "duplicate MIME type \"text/css\" in DIR/nginx.conf:7",
+        "duplicate value \"TLSv1.2\" in DIR/nginx.conf:8",
+        "\"proxy_send_lowat\" is not supported, ignored in DIR/nginx.conf:8",
+        "the \"listen ... http2\" directive is deprecated, use the \"http2\" directive instead in DIR/nginx.conf:9",
+    ];
+    let before = before.map(|said| format!("gallop: [warn] {said}\n"));
+    let said = told(&text);
+    let emerg = "gallop: [emerg] unknown directive \"no_such_directive\" in DIR/nginx.conf:11\n";
+    assert!(
+        said.starts_with(&(before.concat() + emerg)),
+        "with an error:\n{said}"
+    );
+    let said = told(&text.replace("no_such_directive;", ""));
+    assert!(said.starts_with(&before.concat()), "{said}");
+    for line in [
+        "no \"fastcgi_cache_key\" for \"fastcgi_cache\" in DIR/nginx.conf:9\n",
+        "protocol options redefined for 127.0.0.1:1 in DIR/nginx.conf:10\n",
+    ] {
+        let line = format!("gallop: [warn] {line}");
+        assert!(said.contains(&line), "{line} not in {said}");
+    }
+}

@@ -47,7 +47,7 @@ pub const TABLE: &[Spec] = &[
     }),
     with("set_real_ip_from", HSL, ONE, |b, d| {
         let word = &d.args()[0];
-        match Cidr::parse(word) {
+        match b.network(word, &d.place) {
             Some(net) => push(&mut b.loc().set_real_ip_from, net),
             None => {
                 let found = crate::listen::resolve(word, 80)
@@ -82,7 +82,10 @@ fn rule(b: &mut Builder, d: &Directive, allow: bool) -> Result<()> {
     let net = if word == "all" {
         None
     } else {
-        Some(Cidr::parse(word).ok_or_else(|| invalid_parameter(d, word))?)
+        Some(
+            b.network(word, &d.place)
+                .ok_or_else(|| invalid_parameter(d, word))?,
+        )
     };
     push(&mut b.loc().access, AccessRule { allow, net });
     Ok(())

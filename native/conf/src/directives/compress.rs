@@ -22,7 +22,8 @@ macro_rules! coding {
         &[
             simple($prefix, HSLI, ONE, Setter::Flag(|b| &mut $conf(b).on)),
             with(concat!($prefix, "_types"), HSL, MORE, |b, d| {
-                let types = super::filters::type_set($conf(b).types.take(), d, "text/html");
+                let own = $conf(b).types.take();
+                let types = super::filters::type_set(b, own, d, "text/html");
                 $conf(b).types = Some(types);
                 Ok(())
             }),

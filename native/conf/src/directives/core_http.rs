@@ -95,7 +95,7 @@ pub const TABLE: &[Spec] = &[
         Setter::Msec(|b| &mut b.loc().keepalive_min_timeout),
     ),
     with("keepalive_disable", HSL, Arity(1, 2), |b, d| {
-        let bits = bitmask(d, &[("none", 0), ("msie6", 1), ("safari", 2)])?;
+        let bits = bitmask(b, d, &[("none", 0), ("msie6", 1), ("safari", 2)])?;
         store(&mut b.loc().keepalive_disable, bits, d)
     }),
     with("lingering_close", HSL, ONE, |b, d| {
@@ -125,12 +125,9 @@ pub const TABLE: &[Spec] = &[
         ONE,
         Setter::Msec(|b| &mut b.loc().send_timeout),
     ),
-    simple(
-        "send_lowat",
-        HSL,
-        ONE,
-        Setter::Size(|b| &mut b.loc().send_lowat),
-    ),
+    with("send_lowat", HSL, ONE, send_lowat),
+    with("proxy_send_lowat", HSL, ONE, send_lowat),
+    with("fastcgi_send_lowat", HSL, ONE, send_lowat),
     simple(
         "sendfile",
         HSLI,
@@ -518,6 +515,14 @@ fn limit_except(b: &mut Builder, d: &Directive) -> Result<()> {
     Ok(())
 }
 
+/// Linux has nothing like it.
+fn send_lowat(b: &mut Builder, d: &Directive) -> Result<()> {
+    parse_size(&d.args()[0]).ok_or_else(|| invalid_value(d))?;
+    let message = format!("\"{}\" is not supported, ignored", d.name());
+    b.warn(message, &d.place);
+    Ok(())
+}
+
 fn types(b: &mut Builder, d: &Directive) -> Result<()> {
     let mut map = b
         .loc()
@@ -531,10 +536,16 @@ fn types(b: &mut Builder, d: &Directive) -> Result<()> {
             return Err(ConfError::at("unexpected \"{\"", &entry.place));
         }
         for extension in entry.args() {
-            map.insert(
-                extension.to_ascii_lowercase().as_bytes().into(),
-                value.clone(),
+            let key = extension.to_ascii_lowercase().as_bytes().into();
+            let Some(old) = map.insert(key, value.clone()) else {
+                continue;
+            };
+            let message = format!(
+                "duplicate extension \"{extension}\", content type: \"{}\", previous content type: \"{}\"",
+                entry.name(),
+                String::from_utf8_lossy(&old)
             );
+            b.warn(message, &entry.place);
         }
     }
     b.loc().types = Some(Arc::new(map));

@@ -35,7 +35,7 @@ pub const TABLE: &[Spec] = &[
         Setter::Flag(|b| &mut b.loc().gzip_vary),
     ),
     with("gzip_proxied", HSL, MORE, |b, d| {
-        let bits = bitmask(d, proxied::NAMES)?;
+        let bits = bitmask(b, d, proxied::NAMES)?;
         add_bits(&mut b.loc().gzip_proxied, bits)
     }),
     with("gzip_http_version", HSL, ONE, |b, d| {
@@ -109,13 +109,19 @@ pub(super) fn types(
     get: fn(&mut LocConf) -> &mut Option<TypeSet>,
     always: &str,
 ) -> Result<()> {
-    let slot = get(b.loc());
-    *slot = Some(type_set(slot.take(), d, always));
+    let own = get(b.loc()).take();
+    let set = type_set(b, own, d, always);
+    *get(b.loc()) = Some(set);
     Ok(())
 }
 
 /// A level's own types so far and those of one more directive.
-pub(super) fn type_set(own: Option<TypeSet>, d: &Directive, always: &str) -> TypeSet {
+pub(super) fn type_set(
+    b: &mut Builder,
+    own: Option<TypeSet>,
+    d: &Directive,
+    always: &str,
+) -> TypeSet {
     let mut set = match own {
         Some(TypeSet::All) => return TypeSet::All,
         Some(TypeSet::Some(set)) => (*set).clone(),
@@ -125,7 +131,9 @@ pub(super) fn type_set(own: Option<TypeSet>, d: &Directive, always: &str) -> Typ
         if word == "*" {
             return TypeSet::All;
         }
-        set.insert(word.to_ascii_lowercase().into_bytes());
+        if !set.insert(word.to_ascii_lowercase().into_bytes()) {
+            b.warn(format!("duplicate MIME type \"{word}\""), &d.place);
+        }
     }
     TypeSet::Some(Arc::new(set))
 }

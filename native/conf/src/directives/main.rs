@@ -191,7 +191,7 @@ fn load_module(_: &mut Builder, d: &Directive) -> Result<()> {
 /// An address, a network or a name, of which all addresses count.
 fn debug_connection(b: &mut Builder, d: &Directive) -> Result<()> {
     let word = &d.args()[0];
-    if let Some(net) = Cidr::parse(word) {
+    if let Some(net) = b.network(word, &d.place) {
         b.main.debug_connection.push(net);
         return Ok(());
     }

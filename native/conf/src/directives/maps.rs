@@ -130,10 +130,9 @@ fn geo(b: &mut Builder, d: &Directive) -> Result<()> {
     let name = variable_name(name, &d.place)?.to_string();
     let mut geo = Geo {
         source,
-        default: Arc::from(&b""[..]),
         ..Geo::default()
     };
-    let (mut entries, mut by_range) = (Entries::default(), false);
+    let (mut entries, mut by_range, mut default) = (Entries::default(), false, None);
     for entry in d.block.iter().flatten() {
         no_block(entry)?;
         match (entry.name(), entry.args()) {
@@ -145,8 +144,20 @@ fn geo(b: &mut Builder, d: &Directive) -> Result<()> {
             }
             ("volatile", []) => geo.volatile = true,
             ("proxy_recursive", []) => geo.proxy_recursive = true,
-            ("default", [text]) => geo.default = entries.value(text),
-            ("proxy", [text]) => geo.proxies.push(network(text, entry)?),
+            ("default", [text]) => {
+                let new = entries.value(text);
+                if let Some(old) = default.replace(new) {
+                    let message = match by_range {
+                        true => {
+                            let old = String::from_utf8_lossy(&old);
+                            format!("duplicate default geo range value: \"{text}\", old value: \"{old}\"")
+                        }
+                        false => duplicate_of("network", "default", text, &old),
+                    };
+                    b.warn(message, &entry.place);
+                }
+            }
+            ("proxy", [text]) => geo.proxies.push(network(b, text, entry)?),
             (_, [_]) if by_range => geo_range(b, &mut entries, entry)?,
             (_, [_]) => geo_net(b, &mut entries, entry)?,
             _ => {
@@ -155,14 +166,17 @@ fn geo(b: &mut Builder, d: &Directive) -> Result<()> {
             }
         }
     }
+    geo.default = default.unwrap_or_else(|| Arc::from(&b""[..]));
     geo.addresses = entries.lay_out(by_range);
     b.vars
         .define(&name, VarKind::Geo(Arc::new(geo)), &d.place)?;
     Ok(())
 }
 
-fn network(text: &str, entry: &Directive) -> Result<Cidr> {
-    let net = Cidr::parse(text).filter(|net| *net != Cidr::Unix);
+fn network(b: &mut Builder, text: &str, entry: &Directive) -> Result<Cidr> {
+    let net = b
+        .network(text, &entry.place)
+        .filter(|net| *net != Cidr::Unix);
     net.ok_or_else(|| ConfError::at(format!("invalid network \"{text}\""), &entry.place))
 }
 
@@ -170,12 +184,12 @@ fn network(text: &str, entry: &Directive) -> Result<Cidr> {
 fn geo_net(b: &mut Builder, entries: &mut Entries, entry: &Directive) -> Result<()> {
     let (text, value) = (entry.name(), &entry.args()[0]);
     if text == "delete" {
-        if !entries.delete_net(&network(value, entry)?) {
+        if !entries.delete_net(&network(b, value, entry)?) {
             b.warn(format!("no network \"{value}\" to delete"), &entry.place);
         }
         return Ok(());
     }
-    let net = network(text, entry)?;
+    let net = network(b, text, entry)?;
     let new = entries.value(value);
     if let Some(old) = entries.add_net(&net, new) {
         b.warn(duplicate_of("network", text, value, &old), &entry.place);

@@ -34,7 +34,7 @@ pub const TABLE: &[Spec] = &[
         store(&mut b.srv().ssl_certificate_cache, cache, d)
     }),
     with("ssl_protocols", HS, MORE, |b, d| {
-        let protocols = protocols(d)?;
+        let protocols = protocols(b, d)?;
         add_values(&mut b.srv().ssl_protocols, &protocols)
     }),
     simple(
@@ -236,11 +236,14 @@ pub fn certificate_cache(d: &Directive) -> Result<Option<CertificateCache>> {
 const VERSIONS: [&str; 6] = ["SSLv2", "SSLv3", "TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3"];
 
 /// Names of the TLS versions; those no longer spoken are accepted but never offered.
-pub fn protocols(d: &Directive) -> Result<Arc<Vec<String>>> {
-    let mut out = Vec::new();
+pub fn protocols(b: &mut Builder, d: &Directive) -> Result<Arc<Vec<String>>> {
+    let mut out: Vec<String> = Vec::new();
     for word in d.args() {
         let known = VERSIONS.iter().find(|k| k.eq_ignore_ascii_case(word));
         let known = known.ok_or_else(|| ConfError::new(format!("invalid value \"{word}\"")))?;
+        if out.iter().any(|other| other == known) {
+            b.warn(format!("duplicate value \"{word}\""), &d.place);
+        }
         out.push((*known).to_string());
     }
     Ok(Arc::new(out))

@@ -37,11 +37,11 @@ macro_rules! shared {
             simple(concat!($prefix, "hide_header"), HSL, ONE, Setter::Strings(|b| &mut b.$conf().hide_headers)),
             simple(concat!($prefix, "pass_header"), HSL, ONE, Setter::Strings(|b| &mut b.$conf().pass_headers)),
             with(concat!($prefix, "ignore_headers"), HSL, MORE, |b, d| {
-                ignored_headers(d)?.into_iter().for_each(|name| push(&mut b.$conf().ignore_headers, name));
+                ignored_headers(b, d)?.into_iter().for_each(|name| push(&mut b.$conf().ignore_headers, name));
                 Ok(())
             }),
             with(concat!($prefix, "next_upstream"), HSL, MORE, |b, d| {
-                let bits = bitmask(d, next::NAMES)?;
+                let bits = bitmask(b, d, next::NAMES)?;
                 add_bits(&mut b.$conf().next_upstream, bits)
             }),
             simple(concat!($prefix, "next_upstream_tries"), HSL, ONE, Setter::Num(|b| &mut b.$conf().next_upstream_tries)),
@@ -75,7 +75,7 @@ macro_rules! shared {
             simple(concat!($prefix, "cache_min_uses"), HSL, ONE, Setter::Num(|b| &mut b.$conf().cache_min_uses)),
             simple(concat!($prefix, "cache_max_range_offset"), HSL, ONE, Setter::Size(|b| &mut b.$conf().cache_max_range_offset)),
             with(concat!($prefix, "cache_use_stale"), HSL, MORE, |b, d| {
-                let bits = bitmask(d, next::STALE_NAMES)?;
+                let bits = bitmask(b, d, next::STALE_NAMES)?;
                 let slot = &mut b.$conf().cache_use_stale;
                 let bits = slot.unwrap_or(0) | bits;
                 *slot = Some(if bits & next::OFF != 0 { next::OFF } else { bits });
@@ -83,7 +83,7 @@ macro_rules! shared {
             }),
             with(concat!($prefix, "cache_methods"), HSL, MORE, |b, d| {
                 // GET and HEAD are always among them.
-                let bits = bitmask(d, cache_methods::NAMES)? | cache_methods::GET | cache_methods::HEAD;
+                let bits = bitmask(b, d, cache_methods::NAMES)? | cache_methods::GET | cache_methods::HEAD;
                 add_bits(&mut b.$conf().cache_methods, bits)
             }),
             simple(concat!($prefix, "cache_lock"), HSL, ONE, Setter::Flag(|b| &mut b.$conf().cache_lock)),
@@ -220,7 +220,7 @@ pub const PROXY: &[Spec] = shared!(
             Setter::Flag(|b| &mut b.proxy().ssl_session_reuse)
         ),
         with("proxy_ssl_protocols", HSL, MORE, |b, d| {
-            let protocols = super::ssl::protocols(d)?;
+            let protocols = super::ssl::protocols(b, d)?;
             add_values(&mut b.proxy().ssl_protocols, &protocols)
         }),
         simple(
@@ -300,7 +300,7 @@ pub const FASTCGI: &[Spec] = shared!(
 );
 
 /// A path, or with variables what they give: each is looked at beside the configuration file.
-fn ignored_headers(d: &Directive) -> Result<Vec<String>> {
+fn ignored_headers(b: &mut Builder, d: &Directive) -> Result<Vec<String>> {
     const KNOWN: &[&str] = &[
         "X-Accel-Redirect",
         "X-Accel-Expires",
@@ -317,7 +317,11 @@ fn ignored_headers(d: &Directive) -> Result<Vec<String>> {
         if !KNOWN.iter().any(|k| k.eq_ignore_ascii_case(word)) {
             return Err(ConfError::new(format!("invalid value \"{word}\"")));
         }
-        names.push(word.to_ascii_lowercase());
+        let name = word.to_ascii_lowercase();
+        if names.contains(&name) {
+            b.warn(format!("duplicate value \"{word}\""), &d.place);
+        }
+        names.push(name);
     }
     Ok(names)
 }

@@ -342,7 +342,6 @@ inherited! {
         lingering_timeout: u64,
         send_timeout: u64,
         http2_chunk_size: u64,
-        send_lowat: u64,
         sendfile: bool,
         sendfile_max_chunk: u64,
         tcp_nopush: bool,
