@@ -239,9 +239,10 @@ _STATUS = re.compile(rb"(?i)(?:^|\n)status: *(?![1-9]\d\d[ \r\n])")
 def _odd_head(pair: Pair) -> Pair:
     """A status that is none, and a line that is no field: nginx takes some for one."""
     answer = answer_to(pair.sent.data)
+    is_none = bool(answer) and not answer.startswith((b"\x01", b"HTTP/1."))
     if answer.startswith(b"\x01"):
         answer = stdout_of(answer)
-    is_odd = answer and (not _HEAD.match(answer) or _STATUS.search(answer.partition(b"\n\n")[0]))
+    is_odd = answer and (is_none or not _HEAD.match(answer) or _STATUS.search(answer.partition(b"\n\n")[0]))
     return replace(pair, nginx=pair.gallop) if is_odd and "|us=502" in pair.gallop.headers.get(FIELD, "") else pair
 
 

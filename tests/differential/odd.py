@@ -25,19 +25,29 @@ from tests.conformance.wire import Answer
 from tests.differential.servers import Backend, Pair
 
 FIELD, SEPARATOR = "(asked)", " || "
+SECOND = "127.0.0.3"  # where another one listens, on the same port
 PAUSE_S = 0.004  # between an answer's parts: enough for a server to have read what came
 
 
 def told(parts: Sequence[bytes], end: str) -> str:
-    """The value of X-Answer. `end`: keep or close the connection."""
+    """The value of X-Answer. `end`: keep or close the connection, or reset it."""
     text = json.dumps([end, *(part.decode("latin-1") for part in parts)])
     return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
 
 
 def answer_to(request: bytes) -> bytes:
     """What a request asks for; nothing if it asks for nothing."""
+    return b"".join(_told(request)[1])
+
+
+def end_of(request: bytes) -> str:
+    """How the connection of its answer ends."""
+    return _told(request)[0]
+
+
+def _told(request: bytes) -> tuple[str, list[bytes]]:
     found = re.search(rb"X-Answer: ([\w+/=]+)", request)
-    return b"".join(_answer(found[1])[1]) if found else b""
+    return _answer(found[1]) if found else ("", [])
 
 
 def stdout_of(answer: bytes) -> bytes:
@@ -78,6 +88,7 @@ def _with(answer: Answer, came: list[str]) -> Answer:
 class Server(socketserver.ThreadingTCPServer):
     """`seen`: by the number of a request what came of it, in the order in which it came."""
 
+    field = b"answer"
     daemon_threads = True
     allow_reuse_address = True
     request_queue_size = 100
@@ -85,6 +96,16 @@ class Server(socketserver.ThreadingTCPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Connection)
         self.seen: defaultdict[int, list[str]] = defaultdict(list)
+
+
+class Second(Server):
+    """Stands in where the first one fails, at another address: its answer is told by X-Second."""
+
+    field = b"second"
+
+    def __init__(self, first: Server) -> None:
+        socketserver.ThreadingTCPServer.__init__(self, (SECOND, first.server_address[1]), _Connection)
+        self.seen = first.seen
 
 
 class _Connection(socketserver.StreamRequestHandler):
@@ -100,7 +121,7 @@ class _Connection(socketserver.StreamRequestHandler):
                 said, fields = self._fastcgi() if first == b"\x01" else self._http()
                 if (number := re.search(rb"(?i)x.number[: ]*(\d+)", fields)) is not None:
                     self.server.seen[int(number[1])].append(repr(said))
-                told = re.search(rb"(?i)x.answer[: ]*([\w+/=]+)", fields)
+                told = re.search(rb"(?i)x.%s[: ]*([\w+/=]+)" % self.server.field, fields)
                 if told is None:
                     self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nplain")
                 elif not self._says(*_answer(told[1])):
@@ -112,6 +133,11 @@ class _Connection(socketserver.StreamRequestHandler):
             if at:
                 time.sleep(PAUSE_S)
             self.connection.sendall(part)
+        if end == "reset":
+            time.sleep(PAUSE_S)
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            # What the base class does to close it would say an orderly farewell first.
+            self.connection.close()
         return end == "keep" and self.keeps
 
     def _http(self) -> tuple[bytes, bytes]:
@@ -127,7 +153,7 @@ class _Connection(socketserver.StreamRequestHandler):
                 body += self._exactly(size)
                 self._line()
             self._line()
-        return re.sub(rb"(?i)(x-answer): [^\r]*", rb"\1", head) + body, head
+        return self.server.field + re.sub(rb"(?i)(x-(?:answer|second)): [^\r]*", rb"\1", head) + body, head
 
     def _fastcgi(self) -> tuple[bytes, bytes]:
         """The parameters and the body."""
@@ -143,7 +169,7 @@ class _Connection(socketserver.StreamRequestHandler):
             if kind == 5 and not length:
                 break
         fields = sorted(b"%s: %s" % pair for pair in _pairs(streams[4]))
-        said = [line for line in fields if not re.match(rb"HTTP_X_ANSWER|SERVER_PORT|REMOTE_PORT", line)]
+        said = [line for line in fields if not re.match(rb"HTTP_X_(ANSWER|SECOND)|SERVER_PORT|REMOTE_PORT", line)]
         return b"\n".join([*said, b"", streams[5]]), b"\n".join(fields)
 
     def _line(self) -> bytes:
@@ -173,11 +199,15 @@ def _pairs(data: bytes) -> Iterator[tuple[bytes, bytes]]:
 @contextmanager
 def odd(root: Path) -> Iterator[Backend]:
     """Serves until the block ends."""
-    with Server() as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-        thread.start()
+    with Server() as server, Second(server) as second:
+        threads = [
+            threading.Thread(target=each.serve_forever, kwargs={"poll_interval": 0.05}) for each in (server, second)
+        ]
+        for thread in threads:
+            thread.start()
         try:
             yield Odd(server)
         finally:
-            server.shutdown()
-            thread.join()
+            for each, thread in zip((server, second), threads, strict=True):
+                each.shutdown()
+                thread.join()

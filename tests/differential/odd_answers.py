@@ -21,7 +21,7 @@ class _Odd:
 
 def http(chance: Random, method: str) -> tuple[list[bytes], str, bool]:
     """An answer in parts, what becomes of the connection, and whether there is something odd about it."""
-    odd = _Odd(chance, ["first", "line", "line", "length", "coding", "size", "tail", "end"])
+    odd = _Odd(chance, ["first", "line", "line", "length", "coding", "size", "tail", "end", "cut", "before"])
     end = odd.one("end", ["\n"], "\r\n")
     framing, data, stays = _framed(chance, odd, "" if method == "HEAD" else chance.choice(pieces.BODIES))
     first = odd.one("first", pieces.ODD_FIRST_LINES, *pieces.FIRST_LINES)
@@ -36,7 +36,19 @@ def http(chance: Random, method: str) -> tuple[list[bytes], str, bool]:
         lines.insert(1, "Connection: close")
     whole = end.join(lines) + end + end + ("" if method == "HEAD" else data)
     kept = "keep" if stays and not odd.kind else "close"
-    return _cut(chance, whole.encode("latin-1", "replace")), kept, bool(odd.kind)
+    if odd.kind == "before":
+        whole = chance.choice(pieces.BEFORE) + whole
+    data = whole.encode("latin-1", "replace")
+    if odd.kind == "cut":
+        data, kept = _short(chance, data)
+    return _cut(chance, data), kept, bool(odd.kind)
+
+
+def _short(chance: Random, whole: bytes) -> tuple[bytes, str]:
+    """As much of an answer as comes, and how the connection ends."""
+    head = whole.find(b"\r\n\r\n") + 4
+    at = chance.choice([0, chance.randrange(head + 1), chance.randrange(len(whole) + 1), len(whole)])
+    return whole[:at], chance.choice(["close", "reset"])
 
 
 def _framed(chance: Random, odd: _Odd, body: str) -> tuple[str, str, bool]:
@@ -65,7 +77,7 @@ def _cut(chance: Random, whole: bytes) -> list[bytes]:
 
 def fastcgi(chance: Random, method: str) -> tuple[list[bytes], str, bool]:
     """The same in FastCGI's records."""
-    odd = _Odd(chance, ["first", "line", "line", "length", "record", "record", "errors", "end", "finish"])
+    odd = _Odd(chance, ["first", "line", "line", "length", "record", "record", "errors", "end", "finish", "cut"])
     status = odd.one("first", pieces.ODD_STATUSES, *pieces.STATUSES)
     lines = [status, *chance.sample(pieces.LINES, chance.choice([0, 1, 1, 2, 3]))]
     if odd.kind == "line":
@@ -75,8 +87,9 @@ def fastcgi(chance: Random, method: str) -> tuple[list[bytes], str, bool]:
     if status[8:11] in ("204", "304") and not odd.kind:
         length = body = ""
     lines.append(_filled(length, len(body.encode())))
-    end = odd.one("end", ["\n"], "\r\n")
-    stdout = (end.join([line for line in lines if line] or ["X-One: 1"]) + end + end).encode("latin-1") + body.encode()
+    line_end = odd.one("end", ["\n"], "\r\n")
+    head = line_end.join([line for line in lines if line] or ["X-One: 1"]) + line_end * 2
+    stdout = head.encode("latin-1") + body.encode()
     parts = [part[at : at + 65_000] for part in _cut(chance, stdout) for at in range(0, len(part), 65_000)]
     records = [_record(6, part, chance.choice([0, 0, 7])) for part in parts]
     if odd.kind == "errors":
@@ -87,7 +100,12 @@ def fastcgi(chance: Random, method: str) -> tuple[list[bytes], str, bool]:
         records += [_record(6, b""), _record(3, b"\0\0\0\0\0\0\0\0", chance.choice([0, 0, 3]))]
     elif chance.randrange(2):
         records += [_record(6, b"")]
-    return _cut(chance, b"".join(records)), "close" if odd.kind else "keep", bool(odd.kind)
+    whole, end = b"".join(records), "close" if odd.kind else "keep"
+    if odd.kind == "cut":
+        whole, end = _short(chance, whole)
+        # nginx keeps the client's connection after less than it told, where this one is reset.
+        end = "close" if b"Content-Length" in stdout else end
+    return _cut(chance, whole), end, bool(odd.kind)
 
 
 def _record(kind: int, content: bytes, padding: int = 0, request: int = 1) -> bytes:
@@ -97,5 +115,6 @@ def _record(kind: int, content: bytes, padding: int = 0, request: int = 1) -> by
 ODD_RECORDS = [
     _record(11, b"x"), _record(6, b"wrong", request=2), b"\x02" + _record(6, b"v")[1:], _record(0, b""), b"\x01",
     b"junk", _record(3, b"\0\0\0\1\0\0\0\0"), _record(3, b"\0\0\0\0\3\0\0\0"), _record(3, b"\0"), _record(9, b""),
-    _record(6, b"late"),
+    _record(6, b"late"), _record(7, b""), _record(3, b"\0\0\0\0\1\0\0\0"), _record(3, b"\0" * 20), _record(3, b""),
+    _record(3, b"\0\0\0\0\x09\0\0\0", 5), _record(6, b"", 9),
 ]  # fmt: skip

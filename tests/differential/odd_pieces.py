@@ -15,6 +15,15 @@ ODD_FIRST_LINES = [
     "HTTP/1.1 299 " + "r" * 300, "HTTP/1.12 200 OK", "HTTP/1.1 200 \xe9", "HTTP/1.1 206 Part", "HTTP/1.1 416 Range",
     "HTTP/1.1 205 Reset", "HTTP/1.1 200 a\x00b", "HTTP/1.1 200 OK\x07",
 ]  # fmt: skip
+# Answers before the one that counts.
+BEFORE = [
+    *["HTTP/1.1 103 Early\r\nLink: <a>; rel=preload\r\n\r\n"] * 3,
+    "HTTP/1.1 103 Early\r\nLink: <a>\r\n\r\nHTTP/1.1 103 Early\r\nLink: <b>\r\nX-Accel-Redirect: /b.txt\r\n\r\n",
+    "HTTP/1.1 103 Early\r\nX-Long: " + "l" * 900 + "\r\n\r\nHTTP/1.1 103 Early\r\nX-Long: " + "l" * 900 + "\r\n\r\n",
+    "HTTP/1.1 103 Early\r\nConnection: close\r\nSet-Cookie: h=1\r\n\r\n", "HTTP/1.1 100 Continue\r\n\r\n",
+    "HTTP/1.1 102 Wait\r\nX-One: 1\r\n\r\n", "HTTP/1.1 199 x\r\n\r\n", "HTTP/1.0 103 Early\r\n\r\n", "no head at all\n",
+    "\r\n",
+]  # fmt: skip
 LINES = [
     *["Content-Type: text/html"] * 3, "Content-Type: text/plain; charset=koi8-r", "Content-Type: TEXT/HTML",
     "Server: own/1", "Last-Modified: Sat, 01 Jun 2024 12:00:00 GMT", 'ETag: "up"', 'ETag: W/"weak"',
@@ -25,6 +34,9 @@ LINES = [
     "Refresh: 5; url=http://app/x", "Refresh: 1;URL=/y",
     "WWW-Authenticate: Basic realm=a\r\nWWW-Authenticate: Digest", "X-Accel-Redirect: /b.txt",
     "X-Accel-Redirect: @named", "X-Accel-Redirect: /none?q", "X-Accel-Expires: 10", "X-Accel-Expires: 0",
+    "X-Accel-Expires: @1",
+    'X-Accel-Expires: @1\r\nETag: "up"', "X-Accel-Expires: @1\r\nCache-Control: stale-if-error=9000000000",
+    "X-Accel-Expires: @1\r\nCache-Control: stale-while-revalidate=9000000000",
     "X-Accel-Buffering: no", "X-Accel-Limit-Rate: 100000", "Connection: close", "Connection: keep-alive",
     "Keep-Alive: timeout=5", "Accept-Ranges: bytes", "Link: <a>\r\nLink: <b>", "X-One: 1", "X-One: 1\r\nX-One: 2",
     "X-One:    blanks   ", "Pragma: no-cache", "Content-Disposition: x", "P3P: x", "Age: 5", "Content-Language: en",

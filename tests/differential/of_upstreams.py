@@ -7,7 +7,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tests.conformance.wire import Answer
-from tests.differential.odd import answer_to, stdout_of
+from tests.differential.changes import logged
+from tests.differential.logs import FIELD
+from tests.differential.odd import FIELD as ASKED
+from tests.differential.odd import SEPARATOR, answer_to, end_of, stdout_of
 from tests.differential.servers import Pair
 
 _TWO_LENGTHS = re.compile(rb"(?i)\r?\ntransfer-encoding:[^\n]*\ncontent-length:|\ncontent-length:[^\n]*\ntransfer-enc")
@@ -18,17 +21,67 @@ def _cut_status_line(pair: Pair) -> Pair:
     """A status line of HTTP in a FastCGI answer: nginx passes over it unless a record ends within `HTTP/`."""
     answer = answer_to(pair.sent.data)
     is_cut = answer.startswith(b"\x01") and stdout_of(answer).startswith(b"HTTP/") and b"HTTP/" not in answer
-    return replace(pair, nginx=pair.gallop) if is_cut and pair.nginx.status == 502 != pair.gallop.status else pair
+    refused = pair.nginx.status == 502 != pair.gallop.status or "|us=502" in pair.nginx.headers.get(FIELD, "")
+    return replace(pair, nginx=pair.gallop) if is_cut and refused else pair
 
 
 def _refused_cookie(pair: Pair) -> Pair:
-    """What variables know of an answer that was refused for its two lengths."""
-    value = pair.gallop.headers.get("x-up", "")
-    if pair.gallop.status != 502 or not _TWO_LENGTHS.search(answer_to(pair.sent.data)):
+    """What variables know of an answer that was refused: in nginx what stood before the field that is at fault."""
+    value, known = (answer.headers.get("x-up", "") for answer in (pair.gallop, pair.nginx))
+    is_odd = b"\r\nX-Key: odd" in pair.sent.data or _TWO_LENGTHS.search(answer_to(pair.sent.data))
+    if pair.gallop.status != 502 or not is_odd or not known.endswith(value):
         return pair
-    if not value or not pair.nginx.headers.get("x-up", "").endswith(value):
+    headers = {name: known for name, known in pair.nginx.headers.items() if name != "x-up" or value}
+    return replace(pair, nginx=replace(pair.nginx, headers={**headers, **({"x-up": value} if value else {})}))
+
+
+def _hinted_status(pair: Pair) -> Pair:
+    """`$upstream_status` stays 103 in nginx once there were early hints."""
+    if not re.match(rb"HTTP/1\.1 103 ", answer_to(pair.sent.data)):
         return pair
-    return replace(pair, nginx=replace(pair.nginx, headers={**pair.nginx.headers, "x-up": value}))
+    ours = re.search(r"\|us=([\d, ]+)\|", pair.gallop.headers.get(FIELD, ""))
+    known, up = (answer.headers.get("x-up", "") for answer in (pair.nginx, pair.gallop))
+    headers = {**pair.nginx.headers}
+    if up and known.endswith("103"):
+        headers["x-up"] = known[:-3] + up[-3:]
+    nginx = replace(pair.nginx, headers=headers)
+    if ours:
+        nginx = logged(nginx, lambda line: re.sub(r"\|us=[\d, ]*103[\d, ]*\|", f"|us={ours[1]}|", line))
+        if nginx.body == b"named 103\n":
+            nginx = Answer(nginx.status, nginx.headers, pair.gallop.body)
+    return replace(pair, nginx=nginx)
+
+
+def _asked_anew(pair: Pair) -> Pair:
+    """A connection that was kept, and ends as soon as it is used again, is given up for another one.
+
+    Which of them an idle one is left to is a matter of what was before.
+    """
+    if answer_to(pair.sent.data) or end_of(pair.sent.data) not in ("close", "reset"):
+        return pair
+    asked = [pair.nginx.headers.get(ASKED, ""), pair.gallop.headers.get(ASKED, "")]
+    once = SEPARATOR.join(sorted({each for text in asked for each in text.split(SEPARATOR)} - {""}))
+    nginx, gallop = (
+        logged(
+            replace(answer, headers={**answer.headers, ASKED: once}),
+            lambda line: re.sub(r"(?<=us=)(502, )+(?=[1-9])", "", line),
+        )
+        for answer in (pair.nginx, pair.gallop)
+    )
+    return replace(pair, nginx=nginx, gallop=gallop)
+
+
+def _reset(pair: Pair) -> Pair:
+    """What came before a reset goes out; nginx may leave out the end of it, and calls that the end."""
+    nginx, gallop = pair.nginx, pair.gallop
+    if end_of(pair.sent.data) != "reset" or nginx.status != gallop.status or len(nginx.body) >= len(gallop.body):
+        return pair
+    same = [ours == theirs for ours, theirs in zip(gallop.body, nginx.body, strict=False)]
+    begins = same.index(False) if False in same else len(same)
+    if not gallop.body.endswith(nginx.body[begins:]):
+        return pair
+    length = {name: value for name, value in gallop.headers.items() if name == "content-length"}
+    return replace(pair, nginx=Answer(nginx.status, {**nginx.headers, **length}, gallop.body))
 
 
 def _ranges_twice(pair: Pair) -> Pair:
@@ -67,9 +120,26 @@ def _broken_record(pair: Pair) -> Pair:
         empty = not of_gallop.body and of_gallop.headers.get("content-length", "0") == "0"
         return replace(pair, nginx=of_gallop) if cut or empty else pair
     begins = of_nginx.body.startswith(of_gallop.body) or of_gallop.body.startswith(of_nginx.body)
-    if lengths or not begins or of_nginx.status != of_gallop.status or pair.sent.version != "1.0":
+    closes = pair.sent.version == "1.0" or of_nginx.headers.get("connection") == "close"
+    if lengths or not begins or of_nginx.status != of_gallop.status or not closes:
         return pair
     return replace(pair, nginx=Answer(of_nginx.status, of_nginx.headers, of_gallop.body))
+
+
+def _cache_room(pair: Pair) -> Pair:
+    """Where an answer is to be kept, nginx needs up to 400 bytes and the key of the room that a head has."""
+    head, _, _ = answer_to(pair.sent.data).partition(b"\r\n\r\n")
+    is_near = any(room - 500 < len(head) + 4 <= room for room in (1024, 4096, 8192))
+    log = pair.nginx.headers.get(FIELD, "")
+    refused = re.search(r"us=502(?:, 502)*\|cache=[A-Z]", log) and "|us=502" not in pair.gallop.headers.get(FIELD, "")
+    return replace(pair, nginx=pair.gallop) if is_near and refused else pair
+
+
+def _interim_answer(pair: Pair) -> Pair:
+    """Answers before the one that counts: but for 101 and 103, nginx takes them for that one."""
+    answer = answer_to(pair.sent.data)
+    is_interim = re.match(rb"HTTP/1\.[01] 1(?!01|03)\d\d[ \r]", answer) or re.match(rb"HTTP/1\.0 103 ", answer)
+    return replace(pair, nginx=pair.gallop) if is_interim and pair.gallop.status >= 200 else pair
 
 
 def _text(pair: Pair) -> bytes:
@@ -79,7 +149,12 @@ def _text(pair: Pair) -> bytes:
 
 UPSTREAMS: dict[str, Callable[[Pair], Pair]] = {
     "a status line of HTTP that a FastCGI record cuts": _cut_status_line,
-    "variables of an answer that is refused for its two lengths": _refused_cookie,
+    "variables of an answer that is refused": _refused_cookie,
+    "room for a head where the answer is to be kept": _cache_room,
+    "answers before the one that counts": _interim_answer,
+    "$upstream_status after early hints": _hinted_status,
+    "a connection that was kept and has ended": _asked_anew,
+    "what came before a reset": _reset,
     "Accept-Ranges of an answer that leads elsewhere": _ranges_twice,
     "a charset that is not the last of a type's parameters": _charset_not_last,
     "a line behind a chunked body that is no field": _bad_trailer,

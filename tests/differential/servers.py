@@ -216,9 +216,9 @@ def wait_until_answered(where: Address) -> None:
     assert eventually(answered, timeout_s=30), f"nothing answers on {where}"
 
 
-def ask(both: Sequence[Address], several: Sequence[Sent]) -> Iterator[Pair]:
+def ask(both: Sequence[Address], several: Sequence[Sent], timeout_s: float = TIMEOUT_S) -> Iterator[Pair]:
     """Each request's two answers, over connections that stay open as long as the servers let them."""
-    connections = [Heard(where.port, address=where.host, timeout_s=TIMEOUT_S) for where in both]
+    connections = [Heard(where.port, address=where.host, timeout_s=timeout_s) for where in both]
     try:
         for sent in several:
             if any(_has_ended(connection) for connection in connections):

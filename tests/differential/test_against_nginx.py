@@ -14,6 +14,7 @@ from tests.differential.compare import Outcome, compared, difference
 from tests.differential.configs import Place, configuration
 from tests.differential.explained import explained
 from tests.differential.logs import FIELD
+from tests.differential.odd import FIELD as ASKED
 from tests.differential.odd import told
 from tests.differential.requests import Sent, requests
 from tests.differential.servers import Pair
@@ -84,8 +85,42 @@ def _records(*pieces: bytes) -> bytes:
     return b"".join(b"\x01\x06\x00\x01" + struct.pack(">H", len(piece)) + b"\0\0" + piece for piece in pieces)
 
 
+def _asking(answer: bytes, end: str = "close") -> bytes:
+    return ASKING + told([answer], end).encode() + b"\r\nX-Key: odd1\r\n\r\n"
+
+
 # What was sent, what nginx and gallop answered, and what is otherwise the same but no rule's business.
 ONLY_THEIR_OWN = [
+    (
+        _asking(b"HTTP/1.1 103 Early\r\n\r\nHTTP/1.1 200 OK\r\n\r\n"),
+        Answer(200, {FIELD: "200 a|us=103|-", "x-up": "103"}),
+        Answer(200, {FIELD: "200 a|us=200|-", "x-up": "200"}),
+        Answer(404, {FIELD: "200 a|us=200|-", "x-up": "200"}),
+    ),
+    (
+        _asking(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n\r\n"),
+        Answer(404),
+        Answer(200, {"x": "1"}),
+        Answer(100),
+    ),
+    (
+        _asking(b""),
+        Answer(502, {ASKED: "a || a", FIELD: "502 a|us=502, 502|-"}),
+        Answer(502, {ASKED: "a", FIELD: "502 a|us=502|-"}),
+        Answer(502, {ASKED: "a", FIELD: "502 a|us=504|-"}),
+    ),
+    (
+        _asking(b"HTTP/1.1 200 OK\r\n\r\nsome text", "reset"),
+        Answer(200, {}, b"some after"),
+        Answer(200, {}, b"some text after"),
+        Answer(200, {}, b"more text after"),
+    ),
+    (
+        _asking(b"HTTP/1.1 200 OK\r\nX: " + b"x" * 800 + b"\r\n\r\n"),
+        Answer(502, {FIELD: "502 a|us=502|cache=MISS|-"}),
+        Answer(200, {FIELD: "200 a|us=200|cache=MISS|-"}),
+        Answer(502, {FIELD: "200 a|us=502|cache=MISS|-"}),
+    ),
     (
         ASKING + told([_records(b"HT", b"TP/1.1 200 OK\r\n\r\n")], "close").encode() + b"\r\n\r\n",
         Answer(502),

@@ -11,7 +11,7 @@ from random import Random
 
 from tests.differential import odd_answers
 from tests.differential.configs import Place
-from tests.differential.odd import told
+from tests.differential.odd import SECOND, told
 from tests.differential.requests import Sent
 from tests.differential.servers import is_old
 
@@ -70,8 +70,7 @@ def answering(chance: Random, place: Place) -> str:
         "proxy_cache_path cache levels=1:2 keys_zone=proxy:1m inactive=1h; proxy_read_timeout 1s;",
         "fastcgi_cache_path cache/f levels=1:2 keys_zone=fastcgi:1m inactive=1h; fastcgi_read_timeout 1s;",
         "charset_map koi8-r utf-8 { C1 D0B0; C2 D0B1; }",
-        f"upstream app {{ server 127.0.0.1:{place.backend} max_fails=0; server 127.0.0.1:{place.backend} max_fails=0;"
-        f" {chance.choice(['', 'keepalive 4;'])} }}",
+        f"upstream app {{ {_servers(chance, place.backend)} {chance.choice(['', 'keepalive 4;'])} }}",
         f"server {{ listen 127.0.0.1:{place.port}; server_name known; return 200; }}",
     ]
     for number in range(SITES):
@@ -79,6 +78,12 @@ def answering(chance: Random, place: Place) -> str:
         lines += [f"server {{ listen 127.0.0.1:{place.port}; server_name s{number}.test; root {place.www};",
                   *locations, 'location @named { return 404 "named $upstream_status\n"; } }']  # fmt: skip
     return "\n".join(lines)
+
+
+def _servers(chance: Random, port: int) -> str:
+    """The same one twice, or another one for when it fails."""
+    second = chance.choice([f"127.0.0.1:{port}", f"{SECOND}:{port} backup"])
+    return f"server 127.0.0.1:{port} max_fails=0; server {second} max_fails=0;"
 
 
 def _way(chance: Random, name: str) -> str:
@@ -113,6 +118,8 @@ def asked(chance: Random, count: int) -> Iterator[Sent]:
         parts, end, is_odd = make(chance, method)
         lines = [f"{method} {target} HTTP/{version}", f"Host: s{chance.randrange(SITES)}.test", f"X-Number: {number}"]
         lines += chance.sample(FIELDS, chance.choice([0, 0, 0, 1, 2]))
+        second, then, _ = make(chance, method)
+        lines += [f"X-Second: {told(second, then)}"] if is_odd else []
         # What caches keep of an odd answer answers nothing else.
         lines += [f"X-Key: {f'odd{number}' if is_odd else chance.randrange(8)}", f"X-Answer: {told(parts, end)}"]
         lines += [f"Content-Length: {len(body)}"] if body else []

@@ -104,6 +104,18 @@ fn what_cannot_be_sent_as_it_was_asked_for_is_not_kept() {
 }
 
 #[test]
+fn nothing_of_an_answer_goes_out_with_the_page_that_replaces_it() {
+    let said = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nWWW-Authenticate: Basic\r\nX-A: 1\r\n\
+                Connection: close\r\n\r\nfirst";
+    let (port, _requests) = upstream(vec![said.into()]);
+    let server = passing(port, "proxy_cache_valid 200 1h;");
+    let refused = server.get("/", "If-Match: \"x\"\r\n");
+    assert!(refused.starts_with("HTTP/1.1 412 "), "{refused}");
+    let is_said = refused.contains("WWW-Authenticate") || refused.contains("X-A");
+    assert!(!is_said, "{refused}");
+}
+
+#[test]
 fn variants_of_an_answer_are_kept_apart() {
     let server = server("proxy_cache_valid 200 1h;");
     let get = |language: &str| {

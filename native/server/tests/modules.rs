@@ -291,6 +291,45 @@ fn early_hints_of_an_upstream_go_on_to_clients_where_they_are_wanted() {
 }
 
 #[test]
+fn an_upstream_cannot_send_early_hints_without_end() {
+    let hints = format!(
+        "HTTP/1.1 103 Early Hints\r\nX-A: {}\r\n\r\n",
+        "a".repeat(400)
+    );
+    let answer = format!(
+        "{}HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok",
+        hints.repeat(50)
+    );
+    let (up, _seen) = upstream(vec![answer]);
+    let server = server(&format!(
+        "location / {{ proxy_pass http://127.0.0.1:{up}; early_hints 1; proxy_buffer_size 1k; }}"
+    ));
+    let answer = server.get("/", "");
+    assert_eq!(answer.matches("HTTP/1.1 103 ").count(), 2, "{answer}");
+    assert!(answer.ends_with("ok"), "{answer}");
+}
+
+#[test]
+fn trailers_longer_than_a_head_may_be_end_the_answer() {
+    let said = |length: usize| {
+        format!(
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n\
+             2\r\nok\r\n0\r\nX-T: {}\r\n\r\n",
+            "t".repeat(length)
+        )
+    };
+    // With the name and the line breaks 1024 bytes, and one more.
+    let (up, _seen) = upstream(vec![said(1015), said(1016), said(1016)]);
+    let pass =
+        format!("proxy_pass http://127.0.0.1:{up}; proxy_http_version 1.1; proxy_buffer_size 1k;");
+    let server = server(&format!(
+        "location /on {{ {pass} proxy_pass_trailers on; }} location /off {{ {pass} }}"
+    ));
+    let ended = |path: &str| server.get(path, "TE: trailers\r\n").contains("\r\n0\r\n");
+    assert!(ended("/on") && !ended("/on") && ended("/off"));
+}
+
+#[test]
 fn everything_about_a_debugged_client_is_logged() {
     let server = server("location /debugged { error_log debug.log alert; return 200 x; }");
     server.get("/debugged", "");

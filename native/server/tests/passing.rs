@@ -731,6 +731,8 @@ fn fastcgi_script(request: &[u8]) -> Script {
         }
         "large" => said(&format!("X-A: 1\r\n\r\n{}", "x".repeat(50_000))),
         "more" => pieces(&[[out("X-A: 1\r\n\r\nhello"), end(), out("late"), end()].concat()]),
+        "ends-first" => pieces(&[[out(""), out("X-A: 1\r\n\r\nhello"), end()].concat()]),
+        "bad-end" => pieces(&[[out("X-A: 1\r\n\r\nhello"), record(3, b"?")].concat()]),
         "no-end" => pieces(&[out("X-A: 1\r\n\r\nhello")]),
         "no-head" => pieces(&[[out("X-A: 1\r\n"), end()].concat()]),
         "wrong" => pieces(&[b"what is this, a web server?".to_vec()]),
@@ -756,8 +758,26 @@ fn both_ways_give_the_same_answer_whatever_an_application_sends() {
     let http = format!("server {{ listen 127.0.0.1:{{port}}; {quick} {slow} }}");
     let server = Server::start_in(folder, &http);
     let words = [
-        "plain", "echo", "empty", "status", "nothing", "moved", "length", "short", "long",
-        "pieces", "cut", "stderr", "large", "more", "no-end", "no-head", "wrong", "silence",
+        "plain",
+        "echo",
+        "empty",
+        "status",
+        "nothing",
+        "moved",
+        "length",
+        "short",
+        "long",
+        "pieces",
+        "cut",
+        "stderr",
+        "large",
+        "more",
+        "bad-end",
+        "ends-first",
+        "no-end",
+        "no-head",
+        "wrong",
+        "silence",
         "plain",
     ];
     let fields = "Cookie: a=b\r\nX-A: 1\r\nx-a: 2\r\nAccept: */*\r\n";
@@ -770,6 +790,10 @@ fn both_ways_give_the_same_answer_whatever_an_application_sends() {
     // What comes behind the end is nobody's.
     let more = joined(&ask(&server, "slow", "more", ""));
     assert!(more.ends_with("\r\n\r\nhellothe end"), "{more}");
+    let ended = ask(&server, "slow", "ends-first", "");
+    assert!(ended.starts_with("HTTP/1.1 502 "), "{ended}");
+    let malformed = joined(&ask(&server, "slow", "bad-end", ""));
+    assert!(malformed.ends_with("\r\n\r\nhellothe end"), "{malformed}");
 }
 
 /// php-fpm closes its side when it has said all, and waits for the other.

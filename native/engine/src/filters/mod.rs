@@ -48,6 +48,8 @@ fn filtered(ex: &mut Exchange) -> Flow {
         return Flow::Close;
     }
     if let Some(status) = not_modified::check(ex) {
+        // Nothing of the answer goes out with the page, as in nginx.
+        ex.response.headers.clear();
         return Flow::Status(status);
     }
     headers::apply(ex);

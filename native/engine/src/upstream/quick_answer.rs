@@ -277,7 +277,11 @@ fn records<'a>(input: &'a [u8], parser: &mut ResponseHeadParser) -> Option<Recor
                     body.to_mut().extend_from_slice(data);
                 }
             }
-            Event::StdoutEnd | Event::End { .. } => {}
+            Event::StdoutEnd if head.is_none() => return None,
+            Event::StdoutEnd => {}
+            // The connection is not to be used again.
+            Event::End { .. } if !reader.is_clean() => return None,
+            Event::End { .. } => {}
             // What an application says there is logged.
             Event::Stderr(_) | Event::StderrEnd => return None,
         }

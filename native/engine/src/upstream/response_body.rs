@@ -34,6 +34,8 @@ pub enum Decoder {
         keep: bool,
         /// Lines after a chunked body.
         trailers: Vec<u8>,
+        /// As many bytes of them are taken in, where they are passed on.
+        most: Option<usize>,
     },
     Fastcgi {
         reader: Box<RecordReader>,
@@ -55,17 +57,17 @@ const MAX_STDERR: usize = 64 * 1024;
 
 impl Decoder {
     pub fn new(plan: &Plan<'_>) -> Decoder {
+        let limit = plan.conf.buffer_size.unwrap_or(4096) as usize;
         match plan.protocol {
             Protocol::Http(_) => Decoder::Http {
                 framing: FramingState(Framing::Ended),
                 keep: false,
                 trailers: Vec::new(),
+                most: plan.conf.pass_trailers.filter(|p| *p).map(|_| limit),
             },
             Protocol::Fastcgi => Decoder::Fastcgi {
                 reader: Box::default(),
-                head: Box::new(ResponseHeadParser::new(
-                    plan.conf.buffer_size.unwrap_or(4096) as usize,
-                )),
+                head: Box::new(ResponseHeadParser::new(limit)),
                 keep: plan.conf.keep_conn.unwrap_or(false),
                 early: Vec::new(),
                 stderr: Vec::new(),
@@ -107,7 +109,6 @@ impl Decoder {
             head,
             early,
             stderr,
-            stdout_ended,
             ..
         } = self
         else {
@@ -136,8 +137,8 @@ impl Decoder {
                     stderr.extend_from_slice(data)
                 }
                 Some(Event::Stderr(_) | Event::StderrEnd) => {}
-                Some(Event::StdoutEnd) => *stdout_ended = true,
-                Some(Event::End { .. }) => {
+                // Of an output that has ended no head will come.
+                Some(Event::StdoutEnd | Event::End { .. }) => {
                     return Err(format!(
                         "upstream closed prematurely FastCGI stdout {doing}"
                     ));
@@ -205,7 +206,10 @@ impl Decoder {
     fn take(&mut self, input: &mut Vec<u8>) -> io::Result<Bytes> {
         match self {
             Decoder::Http {
-                framing, trailers, ..
+                framing,
+                trailers,
+                most,
+                ..
             } => match &mut framing.0 {
                 Framing::Ended => Ok(Bytes::new()),
                 Framing::UntilClose => Ok(split_front(input, input.len())),
@@ -219,7 +223,7 @@ impl Decoder {
                     }
                     Ok(data)
                 }
-                Framing::Chunked(_) => framing.0.take_chunked(input, trailers),
+                Framing::Chunked(_) => framing.0.take_chunked(input, trailers, *most),
             },
             Decoder::Fastcgi { .. } => self.take_records(input),
         }
@@ -260,6 +264,7 @@ impl Decoder {
         }
         let used = input.len() - rest.len();
         input.drain(..used);
+        *keep &= !reader.is_done() || reader.is_clean();
         if let Some(left) = left {
             // More than the head told would be taken for the next answer.
             out.truncate(usize::try_from(*left).unwrap_or(usize::MAX));
@@ -309,7 +314,13 @@ fn split_front(input: &mut Vec<u8>, n: usize) -> Bytes {
 }
 
 impl Framing {
-    fn take_chunked(&mut self, input: &mut Vec<u8>, trailers: &mut Vec<u8>) -> io::Result<Bytes> {
+    /// `most`: more bytes of trailer fields than that are refused.
+    fn take_chunked(
+        &mut self,
+        input: &mut Vec<u8>,
+        trailers: &mut Vec<u8>,
+        most: Option<usize>,
+    ) -> io::Result<Bytes> {
         let Framing::Chunked(decoder) = self else {
             return Ok(Bytes::new());
         };
@@ -331,6 +342,9 @@ impl Framing {
             }
         }
         ended |= decoder.is_done();
+        if most.is_some_and(|most| decoder.trailers_len() >= most) {
+            return Err(io::Error::other("upstream sent too big trailers"));
+        }
         if ended {
             *trailers = decoder.take_trailers();
             *self = Framing::Ended;

@@ -570,6 +570,8 @@ async fn head_of(ex: &mut Exchange, plan: &Plan<'_>, doing: Doing) -> Tried {
     let limit = plan.conf.buffer_size.unwrap_or(4096) as usize;
     // Bytes that came, and how many of those in the input were looked at before.
     let (mut got, mut seen) = (0u64, 0);
+    // Of interim answers.
+    let mut hinted = 0;
     loop {
         let event = match last.take() {
             Some(event) => event,
@@ -620,10 +622,16 @@ async fn head_of(ex: &mut Exchange, plan: &Plan<'_>, doing: Doing) -> Tried {
             a.times.received.set(got);
             a.times.sent.set(out.total);
         }
+        let mut before = input.len();
         let mut parsed = decoder.head(&mut input, limit);
         // The real answer follows an interim one, often at once.
         while let Some(hints) = interim(&mut parsed) {
-            pass_hints(ex, plan, &hints).await;
+            hinted += before - input.len();
+            // Else a server could send them without end.
+            if hinted <= limit {
+                pass_hints(ex, plan, &hints).await;
+            }
+            before = input.len();
             parsed = decoder.head(&mut input, limit);
         }
         if let Some(text) = caught(plan, &decoder) {

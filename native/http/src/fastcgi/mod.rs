@@ -80,10 +80,6 @@ pub enum Error {
     Type(u8),
     /// A record for a request that was not made.
     RequestId(u16),
-    /// An end-of-request record whose content is not 8 bytes long.
-    EndLength(u16),
-    /// A protocol status that the specification does not have.
-    Status(u8),
     /// Records after the end of the request.
     AfterEnd,
     /// A name-value pair longer than what is left of its stream.
@@ -99,15 +95,6 @@ impl std::fmt::Display for Error {
             Error::Type(t) => write!(f, "upstream sent unexpected FastCGI record type: {t}"),
             Error::RequestId(id) => {
                 write!(f, "upstream sent unexpected FastCGI request id: {id}")
-            }
-            Error::EndLength(n) => {
-                write!(
-                    f,
-                    "upstream sent a FastCGI end-of-request record of {n} bytes, not 8"
-                )
-            }
-            Error::Status(s) => {
-                write!(f, "upstream sent unknown FastCGI protocol status: {s}")
             }
             Error::AfterEnd => f.write_str("upstream sent FastCGI records after the request's end"),
             Error::Params => f.write_str("truncated FastCGI name-value pair"),

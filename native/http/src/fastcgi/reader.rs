@@ -33,16 +33,19 @@ pub enum ProtocolStatus {
     Overloaded,
     /// The role asked for is not offered.
     UnknownRole,
+    /// A status that the specification does not have, or a record of another length than it has. That the
+    /// request is over is as clear, so what was said stands; what else comes that way is not to be relied on.
+    Malformed,
 }
 
 impl ProtocolStatus {
-    fn from_u8(value: u8) -> Result<Self, Error> {
+    fn from_u8(value: u8) -> Self {
         match value {
-            0 => Ok(Self::RequestComplete),
-            1 => Ok(Self::CannotMultiplex),
-            2 => Ok(Self::Overloaded),
-            3 => Ok(Self::UnknownRole),
-            other => Err(Error::Status(other)),
+            0 => Self::RequestComplete,
+            1 => Self::CannotMultiplex,
+            2 => Self::Overloaded,
+            3 => Self::UnknownRole,
+            _ => Self::Malformed,
         }
     }
 }
@@ -55,8 +58,8 @@ enum State {
     Header(usize),
     /// `left` bytes of a stream's content are still to come.
     Content { kind: RecordType, left: usize },
-    /// `usize` bytes of the end-of-request body (in `scratch`) are known.
-    End(usize),
+    /// Of an end-of-request body of `len` bytes `have` are read, the first eight of them into `scratch`.
+    End { have: usize, len: usize },
     /// Padding, then the next header.
     Padding,
 }
@@ -70,6 +73,7 @@ pub struct RecordReader {
     padding: usize,
     ended: Option<(u32, ProtocolStatus)>,
     done: bool,
+    malformed: bool,
 }
 
 impl Default for RecordReader {
@@ -80,6 +84,7 @@ impl Default for RecordReader {
             padding: 0,
             ended: None,
             done: false,
+            malformed: false,
         }
     }
 }
@@ -99,10 +104,15 @@ pub fn is_ended(mut records: &[u8]) -> bool {
 }
 
 impl RecordReader {
-    /// Whether the request has ended and its last record was read to the end of its padding: the
-    /// connection is clean and can carry another request, after [`RecordReader::default`].
+    /// Whether the request has ended and its last record was read to the end of its padding.
     pub fn is_done(&self) -> bool {
         self.done
+    }
+
+    /// Whether it also ended as the specification has it: the connection can carry another request, after
+    /// [`RecordReader::default`].
+    pub fn is_clean(&self) -> bool {
+        self.done && !self.malformed
     }
 
     /// Takes the next event from the front of `input`; `None` when more bytes are needed (then
@@ -128,7 +138,7 @@ impl RecordReader {
                     }
                 }
                 State::Content { kind, left } => return Ok(Some(self.content(kind, left, input))),
-                State::End(have) => self.end(have, input)?,
+                State::End { have, len } => self.end(have, len, input),
                 State::Padding => {
                     let n = self.padding.min(input.len());
                     *input = &input[n..];
@@ -146,6 +156,7 @@ impl RecordReader {
         }
         let (app_status, protocol_status) = self.ended.take()?;
         self.done = true;
+        self.malformed = protocol_status == ProtocolStatus::Malformed;
         Some(Event::End {
             app_status,
             protocol_status,
@@ -184,8 +195,10 @@ impl RecordReader {
                 }
                 self.state = State::Content { kind, left };
             }
-            Some(RecordType::EndRequest) if left == END_LEN => self.state = State::End(0),
-            Some(RecordType::EndRequest) => return Err(Error::EndLength(len)),
+            Some(RecordType::EndRequest) => {
+                self.state = State::End { have: 0, len: left };
+                self.end_read(0, left);
+            }
             _ => return Err(Error::Type(kind)),
         }
         Ok(None)
@@ -205,16 +218,33 @@ impl RecordReader {
         }
     }
 
-    fn end(&mut self, have: usize, input: &mut &[u8]) -> Result<(), Error> {
-        let have = self.fill(have, END_LEN, input);
-        self.state = State::End(have);
-        if have == END_LEN {
-            let [a, b, c, d, status, ..] = self.scratch;
-            let status = ProtocolStatus::from_u8(status)?;
-            self.ended = Some((u32::from_be_bytes([a, b, c, d]), status));
-            self.after_content();
+    fn end(&mut self, have: usize, len: usize, input: &mut &[u8]) {
+        let kept = have.min(END_LEN);
+        let filled = self.fill(kept, len.min(END_LEN), input);
+        let mut have = have + filled - kept;
+        if filled == END_LEN {
+            let passed = (len - have).min(input.len());
+            *input = &input[passed..];
+            have += passed;
         }
-        Ok(())
+        self.state = State::End { have, len };
+        self.end_read(have, len);
+    }
+
+    /// `have` of the `len` bytes of the last record's content are read.
+    fn end_read(&mut self, have: usize, len: usize) {
+        if have < len {
+            return;
+        }
+        let [a, b, c, d, status, ..] = self.scratch;
+        self.ended = Some(match len {
+            END_LEN => (
+                u32::from_be_bytes([a, b, c, d]),
+                ProtocolStatus::from_u8(status),
+            ),
+            _ => (0, ProtocolStatus::Malformed),
+        });
+        self.after_content();
     }
 
     fn after_content(&mut self) {

@@ -158,12 +158,36 @@ fn a_broken_answer_is_refused() {
         bytes[at] = value;
         assert_eq!(events(&bytes, 64), Err(error));
     }
-    let short = record(RecordType::EndRequest, &[0; 7]);
-    assert_eq!(events(&short, 64), Err(Error::EndLength(7)));
-    let status = record(RecordType::EndRequest, &[0, 0, 0, 0, 4, 0, 0, 0]);
-    assert_eq!(events(&status, 64), Err(Error::Status(4)));
     let twice = [answer(), answer()].concat();
     assert_eq!(events(&twice, 4096), Err(Error::AfterEnd));
+}
+
+#[test]
+fn a_malformed_last_record_ends_the_request_but_not_cleanly() {
+    let ends: [(&[u8], bool); 6] = [
+        (&[0, 0, 0, 0, 0, 0, 0, 0], true),
+        (&[0, 0, 0, 0, 3, 0, 0, 0], true),
+        (&[0, 0, 0, 0, 4, 0, 0, 0], false),
+        (&[], false),
+        (&[0; 7], false),
+        (&[0; 20], false),
+    ];
+    for (content, is_clean) in ends {
+        let said = record(RecordType::Stdout, b"x");
+        let bytes = [said, record(RecordType::EndRequest, content)].concat();
+        for cut in [1, 3, 64] {
+            let mut reader = RecordReader::default();
+            let mut ended = false;
+            for mut piece in bytes.chunks(cut) {
+                while let Some(event) = reader.next(&mut piece).expect("records") {
+                    assert!(!ended, "{content:?}: {event:?}");
+                    ended = matches!(event, Event::End { .. });
+                }
+            }
+            assert!(ended && reader.is_done(), "{content:?} in {cut}s");
+            assert_eq!(reader.is_clean(), is_clean, "{content:?} in {cut}s");
+        }
+    }
 }
 
 fn head(text: &[u8]) -> Result<(ResponseHead, Vec<u8>, Vec<u8>), HeadError> {

@@ -71,6 +71,11 @@ impl ChunkDecoder {
         std::mem::take(&mut self.fields)
     }
 
+    /// Bytes of the trailer section so far, but for the line feed that ends it.
+    pub fn trailers_len(&self) -> usize {
+        self.fields.len()
+    }
+
     /// Bytes certainly still missing from the current chunk's data.
     pub fn left_in_chunk(&self) -> u64 {
         if self.state == State::Data {
