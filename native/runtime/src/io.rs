@@ -126,7 +126,7 @@ impl Ios {
 pub struct IoFd {
     fd: OwnedFd,
     key: u64,
-    /// What it is in the epoll set for; 0: it is not in it. [`SHARED`]: it stays as it was added.
+    /// What it is in the epoll set for; 0: it is not in it. With [`SHARED`] it has to be taken out of it.
     told: Cell<u32>,
     /// Its state belongs to this thread's executor.
     local: PhantomData<Rc<Cell<()>>>,
@@ -138,29 +138,39 @@ const READING: u32 = (libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLET) as u32;
 const BOTH_WAYS: u32 = READING | libc::EPOLLOUT as u32;
 
 /// Other descriptors may name the socket too, so that its close does not take it out of the epoll set (epoll(7)).
-const SHARED: u32 = u32::MAX;
+/// None of epoll's own bits.
+const SHARED: u32 = 1 << 26;
+/// What it is told of cannot be changed; it is shared.
+const AS_ADDED: u32 = u32::MAX;
 
 impl IoFd {
     pub fn new(fd: OwnedFd) -> io::Result<IoFd> {
-        Self::register(fd, BOTH_WAYS, false)
+        Self::register(fd, BOTH_WAYS, BOTH_WAYS | SHARED)
+    }
+
+    /// For a UDP socket: it is told of room to write only while somebody waits for that. Each datagram of ours that
+    /// the network takes makes room; to be told of each costs a turn of the loop.
+    pub fn reading(fd: OwnedFd) -> io::Result<IoFd> {
+        Self::register(fd, READING, READING | SHARED)
     }
 
     /// For a socket that no other descriptor names.
     pub fn sole(fd: OwnedFd) -> io::Result<IoFd> {
-        Self::register(fd, BOTH_WAYS, true)
+        Self::register(fd, BOTH_WAYS, BOTH_WAYS)
     }
 
     /// For sockets that several threads accept from: only one of them is woken for each connection.
     pub fn exclusive(fd: OwnedFd) -> io::Result<IoFd> {
-        Self::register(fd, (libc::EPOLLIN | libc::EPOLLEXCLUSIVE) as u32, false)
+        let events = (libc::EPOLLIN | libc::EPOLLEXCLUSIVE) as u32;
+        Self::register(fd, events, AS_ADDED)
     }
 
-    fn register(fd: OwnedFd, events: u32, sole: bool) -> io::Result<IoFd> {
+    fn register(fd: OwnedFd, events: u32, told: u32) -> io::Result<IoFd> {
         let key = with_current(|c| c.register(fd.as_raw_fd(), events))?;
         Ok(IoFd {
             fd,
             key,
-            told: Cell::new(if sole { events } else { SHARED }),
+            told: Cell::new(told),
             local: PhantomData,
         })
     }
@@ -187,13 +197,26 @@ impl IoFd {
         with_current(|c| {
             let joined = match told {
                 0 => c.epoll.add(self.raw(), events, self.key),
-                _ => c.epoll.modify(self.raw(), told | events, self.key),
+                _ => c
+                    .epoll
+                    .modify(self.raw(), (told | events) & !SHARED, self.key),
             };
             // A socket that cannot be waited for counts as closed by the peer.
             if joined.is_err() {
                 c.ios.borrow_mut().ready(self.key, libc::EPOLLHUP as u32);
             }
         });
+    }
+
+    /// Nobody waits for room to write any more: for sockets made with [`IoFd::reading`].
+    pub fn stop_writing(&self) {
+        let told = self.told.get();
+        let left = told & !(libc::EPOLLOUT as u32);
+        if told != left {
+            self.told.set(left);
+            // Where it fails the socket is told of more than is asked for, which costs time only.
+            let _ = with_current(|c| c.epoll.modify(self.raw(), left & !SHARED, self.key));
+        }
     }
 
     pub fn raw(&self) -> RawFd {
@@ -275,7 +298,7 @@ impl IoFd {
 impl Drop for IoFd {
     fn drop(&mut self) {
         try_current(|c| {
-            if self.told.get() == SHARED {
+            if self.told.get() & SHARED != 0 {
                 c.epoll.remove(self.fd.as_raw_fd());
             }
             c.ios.borrow_mut().remove(self.key);
@@ -302,7 +325,8 @@ pub fn read_behind(
 
 #[cfg(test)]
 mod tests {
-    use super::{is_trial, IoState};
+    use super::{is_trial, IoFd, IoState};
+    use crate::Runtime;
     use std::sync::Arc;
     use std::task::{Context, Wake, Waker};
 
@@ -317,6 +341,24 @@ mod tests {
         assert!(is_trial(&Context::from_waker(Waker::noop())));
         let task = Waker::from(Arc::new(Nothing));
         assert!(!is_trial(&Context::from_waker(&task)));
+    }
+
+    #[test]
+    fn a_udp_socket_is_told_of_room_to_write_while_somebody_waits_for_it() {
+        let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let runtime = Runtime::new().unwrap();
+        runtime.block_on(async {
+            let io = IoFd::reading(socket.into()).unwrap();
+            let tells = |io: &IoFd| io.told.get() & libc::EPOLLOUT as u32 != 0;
+            assert!(!tells(&io));
+            for _ in 0..2 {
+                io.writable().await;
+                assert!(tells(&io));
+                io.stop_writing();
+                io.clear_writable();
+                assert!(!tells(&io));
+            }
+        });
     }
 
     #[test]

@@ -194,7 +194,7 @@ fn failed(worker: &Worker, listener: &Listener, error: &io::Error) {
 
 impl Hub {
     async fn run(self: &Rc<Self>, fd: OwnedFd, ecn: bool) -> io::Result<()> {
-        let io = IoFd::new(fd)?;
+        let io = IoFd::reading(fd)?;
         io.set_readable();
         let gso = self.listener.endpoint.hosts.default.conf.quic_gso;
         let mut receiver = Receiver::default();
@@ -368,6 +368,9 @@ impl Hub {
                 timer.set(left.as_millis() as u64);
             }
             None => timer.clear(),
+        }
+        if sender.is_empty() {
+            io.stop_writing();
         }
         let mut shutdown = self.worker.shutdown.watch();
         poll_fn(|cx| {
