@@ -37,6 +37,7 @@ PYTHON = sys.executable
 BIN = Path(PYTHON).parent
 # The tests wait for servers about half of their time.
 PROCESSES = str(max(2, os.cpu_count() or 2) + 2)
+RUST_PROFILE = ("--profile", "checks")  # native/Cargo.toml: quicker to link than what ships, and with assertions
 RUST_THREADS = str(3 * max(2, os.cpu_count() or 2))  # gallop's wait four fifths of theirs
 UNSTEADY = "==> UNSTEADY: "
 MAX_UNSTEADY = 3  # more failures in one check are not chance
@@ -112,7 +113,7 @@ def rust_style() -> None:
     run(
         "cargo",
         "clippy",
-        "--release",
+        *RUST_PROFILE,
         "--locked",
         "--workspace",
         "--all-targets",
@@ -129,7 +130,7 @@ def licences() -> None:
 
 def rust_tests() -> None:
     env = {"RUST_TEST_THREADS": RUST_THREADS}
-    run("cargo", "test", "--release", "--locked", "--workspace", "--quiet", cwd=ROOT / "native", env=env)
+    run("cargo", "test", *RUST_PROFILE, "--locked", "--workspace", "--quiet", cwd=ROOT / "native", env=env)
 
 
 def pytest(*arguments: str, env: Mapping[str, str], cwd: Path = ROOT, whole_files: bool = False) -> None:
