@@ -215,6 +215,8 @@ def _proxied(site: Site) -> list[str]:
     if "slice" in way:  # a key without the slice would mix the slices up
         more = [line for line in more if "proxy_cache" not in line]
     kinds = {line.split()[0]: line for line in more}
+    if "proxy_pass_request_body" in kinds:  # a body that nothing announces would be the next request
+        kinds.pop("proxy_set_body", None)
     return [way, *kinds.values()]
 
 

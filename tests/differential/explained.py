@@ -76,7 +76,7 @@ def _cached_head(pair: Pair) -> Pair:
     if pair.sent.method != "HEAD" and pair.nginx.status not in (204, 304, 412):
         return pair
     nginx, gallop = (
-        logged(answer, lambda line: re.sub(r"\|(MISS|EXPIRED|BYPASS)\|\d+\|", r"|\1|", line))
+        logged(answer, lambda line: re.sub(r"\|(MISS|EXPIRED|BYPASS)\|[\d :]+\|", r"|\1|", line))
         for answer in (pair.nginx, pair.gallop)
     )
     return replace(pair, nginx=nginx, gallop=gallop)
@@ -172,6 +172,9 @@ def _subrequest_length(pair: Pair) -> Pair:
     """Of a page's parts that an upstream makes; nginx has thrown the client's body away by then."""
     if b"Content-Length: " not in pair.sent.data and b"chunked" not in pair.sent.data:
         return pair
+    if pair.nginx.status == -1 and " 499 <" in " " + pair.nginx.headers.get(FIELD, "") and pair.gallop.status > 0:
+        # The upstream that says who may come in waits for the body that it was told of.
+        return replace(pair, nginx=pair.gallop)
     nginx, gallop = (_SENT_ON.sub(_without, answer.body) for answer in (pair.nginx, pair.gallop))
     if nginx == pair.nginx.body or nginx != gallop or b"len=/" not in pair.gallop.body:
         return pair
@@ -190,8 +193,9 @@ def _listed_above(pair: Pair) -> Pair:
 def _empty_body(pair: Pair) -> Pair:
     """Of an upstream's 304 that stands for an error page."""
     nginx, gallop = pair.nginx, pair.gallop
-    empty = nginx.body == gallop.body == b"" and nginx.headers.get("transfer-encoding") == "chunked"
-    if not empty or nginx.status == 304 or gallop.headers.get("content-length") != "0":
+    untold = "content-length" not in nginx.headers and " HTTP/1.0>" in nginx.headers.get(FIELD, "")
+    chunked = nginx.headers.get("transfer-encoding") == "chunked" or untold
+    if nginx.body or gallop.body or not chunked or nginx.status == 304 or gallop.headers.get("content-length") != "0":
         return pair
     headers = {name: value for name, value in nginx.headers.items() if name != "transfer-encoding"}
     return replace(pair, nginx=Answer(nginx.status, {**headers, "content-length": "0"}))
@@ -294,7 +298,7 @@ def _index_variables(pair: Pair) -> Pair:
 def _invalid_utf8(pair: Pair) -> Pair:
     """What no character begins with takes the byte behind it away in nginx; before 1.23 up to three, in one `?`."""
     kind = pair.gallop.headers.get("content-type", "")
-    invalid = re.search(rb"[\x80-\xff]|%[89a-fA-F]", pair.sent.data) or pair.gallop.body.startswith(b"GIF89a")
+    invalid = re.search(rb"[\x80-\xff]|%[89a-fA-F]", pair.sent.data) or pair.gallop.body[:6].lower() == b"gif89a"
     if not kind.endswith("charset=koi8-r") or not invalid:
         return pair
     marks = rb"\?{1,%d}" if is_old() else rb"\?{%d}"
@@ -318,7 +322,8 @@ def _slashless(pair: Pair) -> Pair:
 
 def _lost_stub(pair: Pair) -> Pair:
     """The block that stands for an empty part of a page: of it nginx's sub_filter loses what it holds back."""
-    for lost in (b"stubbe|", b"stubb|", b"stub|"):
+    for left in range(len(b"stubbed") - 1, -1, -1):
+        lost = b"stubbed"[:left] + b"|"
         if lost in pair.nginx.body and pair.nginx.body.replace(lost, b"stubbed|", 1) == pair.gallop.body:
             length = {name: value for name, value in pair.gallop.headers.items() if name == "content-length"}
             return replace(pair, nginx=Answer(pair.nginx.status, {**pair.nginx.headers, **length}, pair.gallop.body))

@@ -104,7 +104,13 @@ class Backend:
 
 
 class Heard(Connection):
-    """Its answers name the interim ones before them."""
+    """Its answers name the interim ones before them. `opened`: how often it was."""
+
+    opened = 0
+
+    def _ask(self, request: Request) -> Answer:
+        self.opened += self._socket is None
+        return super()._ask(request)
 
     def _head(self) -> tuple[int, str, dict[str, str]]:
         status, version, headers = super()._head()
@@ -225,15 +231,25 @@ def ask(both: Sequence[Address], several: Sequence[Sent], timeout_s: float = TIM
                 # Against its word, as nginx after a 412 that an error page replaced: both count anew.
                 for connection in connections:
                     connection.close()
+            before = [connection.opened for connection in connections]
             first, second = (_ask(*each, sent) for each in zip(both, connections, strict=True))
+            counts = {connection.opened - was for connection, was in zip(connections, before, strict=True)}
+            if len(counts) > 1:
+                # One was closed while this was sent: it counts its requests from here.
+                first, second = (_without_connection(answer) for answer in (first, second))
             yield Pair(sent, first, second)
-            if not {412, -1, -2}.isdisjoint((first.status, second.status)):
+            if len(counts) > 1 or not {412, -1, -2}.isdisjoint((first.status, second.status)):
                 # One of them is closed: by nginx, though it has promised to keep it, or here. Both count anew.
                 for connection in connections:
                     connection.close()
     finally:
         for connection in connections:
             connection.close()
+
+
+def _without_connection(answer: Answer) -> Answer:
+    kept = {name: value for name, value in answer.headers.items() if name not in ("connection", "keep-alive")}
+    return replace(answer, headers=kept)
 
 
 def _has_ended(connection: Connection) -> bool:

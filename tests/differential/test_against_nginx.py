@@ -259,6 +259,24 @@ ONLY_THEIR_OWN = [
     ),
     (
         GET,
+        Answer(200, {}, b"st|b|bad"),
+        Answer(200, {}, b"stubbed|b|bad"),
+        Answer(200, {}, b"stubbed|b|sad"),
+    ),
+    (
+        b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\na=1",
+        Answer(-1, {FIELD: "499 <POST / HTTP/1.1> |rl=9|"}),
+        Answer(404),
+        Answer(-2),
+    ),
+    (
+        GET,
+        Answer(404, {FIELD: "404 <GET / HTTP/1.0> |"}),
+        Answer(404, {FIELD: "404 <GET / HTTP/1.0> |", "content-length": "0"}),
+        Answer(404, {FIELD: "404 <GET / HTTP/1.0> |", "content-length": "1"}),
+    ),
+    (
+        GET,
         Answer(404, {"transfer-encoding": "chunked"}),
         Answer(404, {"content-length": "0"}),
         Answer(404, {"content-length": "1"}),

@@ -17,7 +17,7 @@ enum Verdict {
 
 pub async fn check(ex: &mut Exchange) -> Flow {
     let any = ex.loc.conf.satisfy == Some(Satisfy::Any);
-    let mut refused: Option<u16> = None;
+    let mut refused = ex.refused_before.take();
     for step in 0..3 {
         let verdict = match step {
             0 => addresses(ex),
@@ -35,7 +35,11 @@ pub async fn check(ex: &mut Exchange) -> Flow {
             Verdict::Refuse(status @ (401 | 403)) if any => {
                 refused = Some(if refused == Some(401) { 401 } else { status });
             }
-            Verdict::Refuse(status) => return refuse(ex, status),
+            Verdict::Refuse(status) => {
+                // Who was refused by one check stays so on the page for the failure of another, as in nginx.
+                ex.refused_before = refused.filter(|_| status != 401);
+                return refuse(ex, status);
+            }
         }
     }
     match refused {

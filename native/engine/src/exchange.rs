@@ -235,6 +235,8 @@ pub struct Exchange {
     pub main_charset: Option<Vec<u8>>,
     /// Its body becomes a variable of SSI: it can have no subrequests of its own.
     pub in_memory: bool,
+    /// A check of `satisfy any` had refused it when another one failed.
+    pub refused_before: Option<u16>,
     /// How SSI wants dates.
     pub time_format: Option<Rc<str>>,
     /// Two `if`s were entered of which only the first passes requests on.
@@ -322,6 +324,7 @@ impl Exchange {
             slices: RefCell::default(),
             main_charset: None,
             in_memory: false,
+            refused_before: None,
             time_format: None,
             stranded: false,
             carried: Vec::new(),

@@ -329,3 +329,18 @@ fn arguments_of_a_request_stand_behind_those_of_a_rewrite_also_where_these_are_e
     assert_eq!(away("/away?q=x").as_deref(), Some("?&q=x"));
     assert_eq!(away("/away").as_deref(), Some("?"));
 }
+
+/// As in nginx: the page for a check that failed is no way past the one that had refused.
+#[test]
+fn who_was_refused_stays_so_on_the_page_for_another_checks_failure() {
+    let server = Server::start(
+        "server { listen 127.0.0.1:{port}; error_page 500 /page; recursive_error_pages on;
+             location / { satisfy any; auth_basic here; auth_basic_user_file /dev/null; auth_request /check; }
+             location /all { auth_request /check; }
+             location = /check { return 500; }
+             location = /page { try_files /none @page; }
+             location @page { return 200 page; } }",
+    );
+    assert!(server.get("/", "").starts_with("HTTP/1.1 401 "));
+    assert!(server.get("/all", "").ends_with("page"));
+}
