@@ -29,6 +29,7 @@ from panel.deployments.models import (
 )
 from panel.deployments.overtaken import overtaken_cancel
 from panel.deployments.replacing import replaced_done
+from panel.deployments.setting_back import is_said
 from panel.hosts.claims import Claim
 from panel.hosts.models import EngineInstall
 from panel.websites.models import Site
@@ -143,8 +144,18 @@ def _succeeded(ends: Sequence[End]) -> None:
     _drift_close(items, deployments)
     overtaken_cancel(items)
     replaced_done([item.revision_id for item in items if item.revision_id])
+    _drafts_are_others(items, deployments)
     for deployment in deployments.values():
         _follow(deployment, deployment.plan["after"])
+
+
+def _drafts_are_others(items: Sequence[DeploymentItem], deployments: Mapping[int, Deployment]) -> None:
+    """A roll back leaves the draft as it is: where that says something else than what is live now, it waits to be
+    deployed, or to be set back too."""
+    for item in items:
+        is_rollback = deployments[item.deployment_id].kind == DeploymentKind.ROLLBACK
+        if is_rollback and item.revision and not is_said(item.site, item.revision):
+            Site.objects.filter(pk=item.site_id).update(updated_at=timezone.now())
 
 
 def _follow(deployment: Deployment, after: dict[str, Any]) -> None:

@@ -25,8 +25,17 @@ from panel.core.ui import Crumb
 from panel.deployments import again, caches, selectors, services, stream
 from panel.deployments.forms import FilterForm
 from panel.deployments.main_config import main_plan
-from panel.deployments.models import Deployment, DeploymentKind, DeploymentStatus, Drift, StepStatus
+from panel.deployments.models import (
+    Deployment,
+    DeploymentItem,
+    DeploymentKind,
+    DeploymentStatus,
+    Drift,
+    SiteState,
+    StepStatus,
+)
 from panel.deployments.planning import live_revision
+from panel.deployments.setting_back import is_said
 from panel.hosts.models import EngineInstall
 from panel.hosts.selectors import hosts_visible
 from panel.websites.models import Site
@@ -141,6 +150,7 @@ def detail(request: Request, uuid: UUID) -> HttpResponse:
         **_course(deployment),
         "sites": sites,
         "newer": _newer(request, deployment),
+        "draft_stays": _draft_stays(deployment),
         "may_plan_again": again.may_plan_again(request.user, deployment),
     }
     if is_plan:
@@ -150,6 +160,18 @@ def detail(request: Request, uuid: UUID) -> HttpResponse:
             context["findings"] = lines_of(request.user, rising.values())
         context["also_edited"] = _also_edited(request, batch)
     return render(request, "deployments/plan.html" if is_plan else "deployments/detail.html", context)
+
+
+def _draft_stays(deployment: Deployment) -> DeploymentItem | None:
+    """Of a roll back that went through: the site whose draft still says something else than what is live now."""
+    if deployment.kind != DeploymentKind.ROLLBACK or deployment.status != DeploymentStatus.SUCCEEDED:
+        return None
+    for item in deployment.items.all():
+        state = SiteState.objects.filter(site=item.site).first()
+        is_live = item.revision is not None and state is not None and state.revision_id == item.revision_id
+        if item.revision and is_live and not is_said(item.site, item.revision):
+            return item
+    return None
 
 
 def _newer(request: Request, deployment: Deployment) -> Deployment | None:

@@ -142,6 +142,9 @@ class OperationKind(models.TextChoices):
     PREPARE = "prepare", _("Prepare an application")  # params: application; plan, the uuid of what to install
 
 
+SERVICE_WORDS = {"start": _("Start a server"), "stop": _("Stop a server"), "reload": _("Reload a server")}
+
+
 class JobStatus(models.TextChoices):
     """The states of everything that a worker does; the last three end it."""
 
@@ -172,7 +175,13 @@ class HostOperation(BaseModel):
         ordering = ["-created_at"]
 
     def __str__(self) -> str:
-        return f"{self.get_kind_display()} on {self.host.name}"
+        return f"{self.words} on {self.host.name}"
+
+    @property
+    def words(self) -> str:
+        """For a reader: what is done, to a server which of the three."""
+        action = str(self.params.get("action", "")) if self.kind == OperationKind.SERVICE else ""
+        return str(SERVICE_WORDS.get(action) or OperationKind(self.kind).label)
 
 
 class HostLock(models.Model):

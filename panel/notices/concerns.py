@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -24,6 +25,7 @@ from panel.websites.models import Certificate, Site
 PER_KIND = 6  # on a page
 EXPIRY_WARNING = dt.timedelta(days=30)
 RECENT = dt.timedelta(days=7)
+_LOGGED = re.compile(r"^\d{4}/\d\d/\d\d \d\d:\d\d:\d\d (?=\[\w+\])|(?<=\]) \d+#\d+:(?= )")
 
 _HOST_ADVICE: dict[str, Text] = {
     HostStatus.NEW: gettext_lazy("Compare its key's fingerprint and trust it"),
@@ -159,10 +161,15 @@ def _failures(user: User, most: int) -> list[Concern]:
     for row in rows:
         failure = row.last_failure
         assert failure is not None
-        label, detail = failure.get_status_display(), failure.error.strip().split("\n")[0]
+        label, detail = failure.get_status_display(), _first_line(failure.error)
         url = reverse("deployments:detail", args=[failure.uuid])
         found.append(Concern(failure.status, label, "site", row.site.name, detail, url, failure.finished_at))
     return found
+
+
+def _first_line(error: str) -> str:
+    """Without the time and the process that nginx and gallop write before it."""
+    return _LOGGED.sub("", error.strip().split("\n")[0])
 
 
 def _drifts(user: User, most: int) -> list[Concern]:
@@ -223,7 +230,7 @@ def _runs(user: User, most: int) -> list[Concern]:
             row.get_status_display(),
             "run",
             row.title,
-            row.error.strip().split("\n")[0] or " ".join(str(reason) for reason in row.reasons),
+            _first_line(row.error) or " ".join(str(reason) for reason in row.reasons),
             reverse("benchmarks:detail", args=[row.uuid]),
             row.finished_at,
         )

@@ -34,7 +34,7 @@ def message_of(user: User, new: Sequence[Concern], over: Sequence[Told]) -> Emai
         body=render_to_string("notices/mail.txt", context),
         from_email=settings.DEFAULT_FROM_EMAIL,
         to=[user.email],
-        headers={"Auto-Submitted": "auto-generated"},
+        headers={"Message-ID": mail.new_id(), "Auto-Submitted": "auto-generated"},
     )
     message.attach_alternative(render_to_string("notices/mail.html", context), "text/html")
     return message

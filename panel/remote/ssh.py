@@ -98,7 +98,11 @@ def _negotiated(target: Target, key_types: tuple[str, ...]) -> paramiko.Transpor
             transport.close()
             reason = str(error) or "it closed the connection"
         else:
-            return transport
+            if transport.initial_kex_done:
+                return transport
+            transport.close()  # start_client() has no error for a port that is open and silent
+            reason = f"something listens there and says nothing within {CONNECT_TIMEOUT_S:.0f} s"
+            break
     raise HostUnreachable(target.name, target.endpoint, reason)
 
 

@@ -28,7 +28,9 @@ def test_a_figure_is_rounded(value: float | None, digits: int, shown: str) -> No
 
 
 def test_lengths_and_sizes_are_rounded_and_told_in_the_unit_that_they_reach() -> None:
-    assert [seconds(value) for value in (0.01999, 0.99999, 59.97, 75)] == [
+    assert [seconds(value) for value in (0, 0.00001, 0.01999, 0.99999, 59.97, 75)] == [
+        "0.0 ms",
+        "< 0.1 ms",
         "20.0 ms",
         "1.0 s",
         "1 min 0 s",

@@ -98,6 +98,45 @@ def test_history_offers_every_earlier_revision(people: Cast) -> None:
     assert "Roll back" in answer.content.decode()
 
 
+def test_a_roll_back_says_that_the_draft_is_another(people: Cast) -> None:
+    site = shop(people)
+    live(people, site)
+    websites.block_update(actor=people.owner, block=site.blocks.get(), autoindex=True)
+    live(people, site)
+    client = signed_in(people.owner)
+    deployment = services.site_rollback(actor=people.owner, site=site, revision=site.revisions.get(number=1))
+    services.deployment_confirm(actor=people.owner, deployment=deployment)
+    carried_out(deployment)
+    page = client.get(url("detail", deployment.uuid)).content.decode()
+    assert "The draft of shop was left as it is" in page and "Set it back to #1 too" in page
+    assert "changed since deployed" in client.get(reverse("websites:detail", args=["shop"])).content.decode()
+    client.post(reverse("websites:set_back", args=["shop", 1]))
+    assert "Set it back to #1 too" not in client.get(url("detail", deployment.uuid)).content.decode()
+
+
+def test_a_roll_back_to_what_the_draft_says_leaves_nothing_to_deploy(people: Cast) -> None:
+    site = shop(people)
+    live(people, site)
+    block = site.blocks.get()
+    websites.block_update(actor=people.owner, block=block, autoindex=True)
+    live(people, site)
+    block.refresh_from_db()
+    websites.block_update(actor=people.owner, block=block, autoindex=False)
+    deployment = services.site_rollback(actor=people.owner, site=site, revision=site.revisions.get(number=1))
+    services.deployment_confirm(actor=people.owner, deployment=deployment)
+    carried_out(deployment)
+    client = signed_in(people.owner)
+    assert "was left as it is" not in client.get(url("detail", deployment.uuid)).content.decode()
+    assert "changed since deployed" not in client.get(reverse("websites:detail", args=["shop"])).content.decode()
+
+
+def test_known_mistakes_stand_before_what_decides(people: Cast) -> None:
+    """Which stays at the window's edge, so that what stands below the files could be passed over."""
+    deployment = planned(people, shop(people))
+    page = signed_in(people.owner).get(url("detail", deployment.uuid)).content.decode()
+    assert page.index('id="findings"') < page.index("server_name shop.example;") < page.index('id="decide"')
+
+
 def test_both_halves_of_a_move_tell_what_they_do(people: Cast) -> None:
     site = shop(people)
     live(people, site)

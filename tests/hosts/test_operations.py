@@ -57,6 +57,18 @@ def ask(host: Host, admin: User, kind: str, **params: Any) -> HostOperation:
     return operation
 
 
+@pytest.mark.parametrize(
+    ("kind", "params", "words"),
+    [
+        ("service", {"install": 1, "action": "reload"}, "Reload a server"),
+        ("service", {"install": 1, "action": "stop"}, "Stop a server"),
+        ("check", {}, "Check host"),
+    ],
+)
+def test_an_errand_is_called_by_what_it_does(kind: str, params: dict[str, object], words: str) -> None:
+    assert HostOperation(kind=kind, params=params).words == words
+
+
 def test_this_machine_is_registered_once(here: Host) -> None:
     assert register_local_host().pk == here.pk
     assert (here.connection, here.status) == (Connection.LOCAL, HostStatus.READY)

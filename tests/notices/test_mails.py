@@ -113,6 +113,23 @@ def test_a_site_that_fails_again_is_not_said_to_be_over(people: Cast, mailbox: M
     assert body is not None and "the second error" in body.get_content() and "Over" not in body.get_content()
 
 
+def test_a_servers_words_come_without_its_logs_time_and_process(people: Cast, mailbox: Mailbox) -> None:
+    owner, site = wants(people.owner), shop(people)
+    notices_send()
+    carried_out(
+        planned(people, site),
+        outcome="rolled_back",
+        error='2026/11/22 21:43:22 [emerg] 10618#10618: unknown directive "expire" in /etc/x.conf:7\nnginx: failed',
+    )
+    notices_send()
+    (message,) = mailbox.messages
+    body = message.get_body(("plain",))
+    assert body is not None
+    assert body.get_content().splitlines()[1] == '  [emerg] unknown directive "expire" in /etc/x.conf:7'
+    assert str(message["Message-ID"]).endswith("@example.com>"), "as the sender's address does"
+    assert message["To"] == owner.email
+
+
 def test_what_the_mail_server_did_not_take_is_tried_again_and_said(people: Cast, mailbox: Mailbox) -> None:
     owner, now = wants(people.owner), timezone.now()
     becomes(people.host, HostStatus.UNREACHABLE)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import hashlib
 import os
 import signal
+import socket
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from panel.remote import bundle
+from panel.remote import bundle, ssh
 from panel.remote.errors import CallTimeout, ConnectionLost, HostUnreachable, OperationRefused, RemoteError
 from panel.remote.links import Link
 from panel.remote.pool import Pool
@@ -136,6 +138,18 @@ def test_a_host_that_does_not_answer_is_named_with_its_endpoint(pool: Pool, targ
     assert unreachable.value.code == "host_unreachable"
     assert f"127.0.0.1:{sshd.port}" in unreachable.value.message
     assert unreachable.value.retry
+
+
+def test_a_port_that_is_open_and_silent_is_called_that(
+    pool: Pool, target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when sshd is stopped, or something else listens there."""
+    monkeypatch.setattr(ssh, "CONNECT_TIMEOUT_S", 0.4)
+    monkeypatch.setattr(ssh, "ATTEMPTS", 1)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        there = replace(target, port=silent.getsockname()[1])
+        with pytest.raises(HostUnreachable, match="something listens there and says nothing within"):
+            pool.session(there).__enter__()
 
 
 def test_a_connection_that_was_begun_before_is_the_one_that_is_used(pool: Pool, target: Target) -> None:

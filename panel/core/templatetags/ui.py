@@ -181,6 +181,8 @@ def seconds(value: float | dt.timedelta | None) -> str:
     if value is None:
         return "–"
     length = value.total_seconds() if isinstance(value, dt.timedelta) else float(value)
+    if 0 < length < 0.00005:
+        return f"< {number(0.1, 1)} ms"
     if length < 0.99995:  # what is rounded up to the next unit is told in it
         return f"{number(length * 1000, 1)} ms"
     if length < 59.95:
