@@ -103,8 +103,11 @@ def _server(site: Site) -> str:
     for name in ("@named", "@other"):
         lines += [f"location {name} {{", *_indented(_content(site, name, nested=False)), "}"]
     lines += _auth_check(site)
-    if any("ssi on" in line for line in lines):
-        # Pages of both get what is added in the middle of what is included.
+    if any("$remote_addr ~" in line for line in lines):
+        # What a condition has asked for stays the same in nginx, whatever address is found behind it.
+        lines = [line for line in lines if "set_real_ip_from" not in line]
+    if any("ssi on" in line or "slice" in line for line in lines):
+        # Pages of SSI get what is added in the middle of what is included; slices end nowhere in nginx.
         lines = [line for line in lines if "addition_types" not in line and "_before_body" not in line]
     if any(word in line for word in MAKES_SUBREQUESTS for line in lines):
         # These end a subrequest; in nginx the whole connection.

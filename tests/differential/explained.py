@@ -21,6 +21,7 @@ _ETAG = re.compile(r"\|(-|[^|]*)\|-$")  # the last but one of a log's line
 _SENT_ON = re.compile(rb"len=\d*/|(?<=body=)(?:a=1|x{300}|y{20000})(?=\n)")
 _READ = re.compile(r"\|rl=\d+\|")
 _UNMODIFIED = re.compile(rb"\r\nIf-Unmodified-Since: ([^\r]*)")
+_PASSED = re.compile(r"\|(?:-|PASSED)\|(?:-|PASSED)\|OK\|")
 ENDED = b"\x01\x03\x00\x01"  # how FastCGI's last record begins
 _BAD_CHUNK = re.compile(rb"Transfer-Encoding: chunked\r\n(?:[^\r]+\r\n)*\r\n[^0-9a-fA-F]")
 
@@ -56,11 +57,18 @@ def _undefined_arguments(pair: Pair) -> Pair:
 
 
 def _given_up(pair: Pair) -> Pair:
-    """nginx does not come to the end of a 412, unless it throws a body away meanwhile."""
+    """nginx does not come to the end of a 412, nor to a mirror's limits, unless it throws a body away meanwhile."""
     line = pair.nginx.headers.get(FIELD, "")
     if (pair.nginx.status != 412 and "412 <" not in line) or "|OK|" in line:
         return pair
-    return replace(pair, gallop=logged(pair.gallop, lambda line: line.replace("|OK|", "||")))
+    unlimited = "|-|-||" in line
+    return replace(
+        pair,
+        gallop=logged(
+            pair.gallop,
+            lambda line: _PASSED.sub("|-|-||", line) if unlimited else line.replace("|OK|", "||"),
+        ),
+    )
 
 
 def _ranges_of_changed(pair: Pair) -> Pair:

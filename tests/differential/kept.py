@@ -17,7 +17,7 @@ from tests.differential.logs import FIELD
 from tests.differential.servers import Pair
 
 NAME = "kept by one of both only, after an answer that differed"
-_URI = re.compile(r"\|rl=\d+\| \S+ \S+ (.*)\|a=")
+_URI = re.compile(r"\|rl=\d+\| \S+ \S+ (.*)\|a=([^|]*)\|")
 _SEEN = re.compile(r"\|[\d :,-]+\|(?:HIT|MISS)\|[\d :,-]+\|")
 _SHOWN = re.compile(r"\|\d*\|([^|]*)\|(?:HIT|MISS)\|")
 
@@ -59,5 +59,8 @@ class Kept:
 
 
 def _uri(answer: Answer) -> str:
+    """What the answer is kept under: the page whose tag is `up` has its arguments as the key."""
     found = _URI.search(answer.headers.get(FIELD, ""))
-    return found[1] if found else ""
+    if not found:
+        return ""
+    return f"?{found[2]}" if answer.body.startswith(b"cached ") or "x22up" in found.string else found[1]
