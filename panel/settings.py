@@ -81,6 +81,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "panel.core.middleware.FormAddressMiddleware",
     "axes.middleware.AxesMiddleware",
 ]
 APPEND_SLASH = False  # FinalSlashMiddleware does that, and the other way round

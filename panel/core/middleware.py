@@ -12,9 +12,11 @@ from asgiref.sync import iscoroutinefunction, markcoroutinefunction, sync_to_asy
 from django.core.exceptions import BadRequest
 from django.http import HttpRequest, HttpResponsePermanentRedirect
 from django.http.response import HttpResponseBase
+from django.shortcuts import render
 from django.urls import is_valid_path
 from django.utils.encoding import escape_uri_path
 from django.utils.http import escape_leading_slashes
+from django.utils.translation import gettext as _
 
 from panel.core.errors import NULL_WORDS, is_null_refused
 
@@ -99,6 +101,41 @@ class NullCharacterMiddleware(Middleware):
     def process_exception(self, request: HttpRequest, exception: Exception) -> None:
         if is_null_refused(exception):
             raise BadRequest(NULL_WORDS) from exception
+
+
+class FormAddressMiddleware(Middleware):
+    """Whoever opens an address that only forms are sent to, as after signing in anew on the way there, sees a page that
+    says so, where Django answers 405 with nothing in it."""
+
+    @contextmanager
+    def around(self, request: HttpRequest) -> Iterator[Finish]:
+        yield lambda response: response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
+        response = super().__call__(request)
+        return response if isinstance(response, Awaitable) else self._shown(request, response)
+
+    async def _answer(self, request: HttpRequest) -> HttpResponseBase:
+        response = await super()._answer(request)
+        if not self._is_blank(request, response):
+            return response
+        return await sync_to_async(self._shown)(request, response)  # who is signed in is asked of the database
+
+    def _is_blank(self, request: HttpRequest, response: HttpResponseBase) -> bool:
+        return response.status_code == 405 and request.method == "GET" and not getattr(response, "content", b"-")
+
+    def _shown(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+        if not self._is_blank(request, response):
+            return response
+        words = {
+            "status": 405,
+            "title": _("Nothing to look at here"),
+            "detail": _("What a form sends goes to this address. Nothing was done: go back to the page with the form."),
+            "request_id": current_request_id(),
+        }
+        shown = render(request, "error.html", words, status=405)
+        shown["Allow"] = response.headers["Allow"]
+        return shown
 
 
 class FinalSlashMiddleware(Middleware):
