@@ -37,6 +37,7 @@ from tests.differential.servers import (
     write_files,
 )
 
+SETTLED_S = 0.05  # until the last request is over for the server too: an upstream may still say that it is
 SITES = 8  # server blocks in a configuration
 
 
@@ -67,6 +68,7 @@ def one(root: Path, backend: Backend, chance: int, count: int, kind: str) -> Out
     asked = KINDS[kind]
     with both(root, backend.port, lambda place: asked.configuration(random, place)) as where:
         pairs = list(ask(where, list(asked.requests(random, count)), asked.timeout_s))
+        time.sleep(SETTLED_S)
         for each in where:
             wait_until_answered(each)  # what came before is logged by then
     # Both have ended: every line is written.

@@ -199,13 +199,15 @@ def _listed_above(pair: Pair) -> Pair:
 
 
 def _empty_body(pair: Pair) -> Pair:
-    """Of an upstream's 304 that stands for an error page."""
+    """Of an upstream's 304 that stands for an error page, or of an answer that was kept and told no length."""
     nginx, gallop = pair.nginx, pair.gallop
-    untold = "content-length" not in nginx.headers and " HTTP/1.0>" in nginx.headers.get(FIELD, "")
-    chunked = nginx.headers.get("transfer-encoding") == "chunked" or untold
-    if nginx.body or gallop.body or not chunked or nginx.status == 304 or gallop.headers.get("content-length") != "0":
+    told = nginx.headers.get("transfer-encoding", "chunked") == "chunked" and "content-length" not in nginx.headers
+    empty = nginx.body == gallop.body == b"" and told
+    if not empty or nginx.status == 304 or gallop.headers.get("content-length") != "0":
         return pair
     headers = {name: value for name, value in nginx.headers.items() if name != "transfer-encoding"}
+    if "transfer-encoding" not in nginx.headers and headers.get("connection") == "close":
+        headers["connection"] = gallop.headers.get("connection", "")
     return replace(pair, nginx=Answer(nginx.status, {**headers, "content-length": "0"}))
 
 

@@ -57,9 +57,16 @@ def _asked_anew(pair: Pair) -> Pair:
 
     Which of them an idle one is left to is a matter of what was before.
     """
-    if answer_to(pair.sent.data) or end_of(pair.sent.data) not in ("close", "reset"):
+    has_head = re.search(rb"\n\r?\n", _text(pair))
+    if has_head or end_of(pair.sent.data) not in ("close", "reset"):
         return pair
+    tries = [len(re.findall(r"\b502\b", answer.headers.get(FIELD, ""))) for answer in (pair.nginx, pair.gallop)]
+    if b"\r\nX-Second: " in pair.sent.data and tries[0] != tries[1]:
+        # One of them had a try left for the second server.
+        return replace(pair, nginx=pair.gallop)
     asked = [pair.nginx.headers.get(ASKED, ""), pair.gallop.headers.get(ASKED, "")]
+    if not all(asked):
+        return pair
     once = SEPARATOR.join(sorted({each for text in asked for each in text.split(SEPARATOR)} - {""}))
     nginx, gallop = (
         logged(
@@ -109,16 +116,25 @@ def _bad_trailer(pair: Pair) -> Pair:
 
 
 def _broken_record(pair: Pair) -> Pair:
-    """How much goes out of a FastCGI answer that breaks, where its end is told by the close or it has no body."""
+    """How much goes out of an answer that breaks, where its end is told by the close or it has no body, or came whole.
+
+    In chunks or in FastCGI's records, that is.
+    """
     answer = answer_to(pair.sent.data)
-    if not answer.startswith(b"\x01") or b"\r\nX-Key: odd" not in pair.sent.data:
+    in_pieces = answer.startswith(b"\x01") or b"chunked" in answer
+    if not in_pieces or b"\r\nX-Key: odd" not in pair.sent.data:
         return pair
     whole, of_nginx, of_gallop = stdout_of(answer), pair.nginx, pair.gallop
     lengths = {"content-length", "transfer-encoding"} & {*of_gallop.headers}
     if of_nginx.status <= 0 < of_gallop.status:
         cut = not lengths and of_gallop.body in whole
-        empty = not of_gallop.body and of_gallop.headers.get("content-length", "0") == "0"
-        return replace(pair, nginx=of_gallop) if cut or empty else pair
+        is_whole = of_gallop.body in whole and of_gallop.headers.get("content-length", "0") == str(len(of_gallop.body))
+        return replace(pair, nginx=of_gallop) if cut or is_whole else pair
+    if of_gallop.status <= 0 < of_nginx.status and of_nginx.body in whole:
+        # Less than the head told, which a filter took away, so that nginx ends it in good order.
+        told = re.search(rb"(?i)content-length: *(\d+)", whole)
+        short = told and int(told[1]) > len(whole.partition(b"\r\n\r\n")[2])
+        return replace(pair, nginx=of_gallop) if short else pair
     begins = of_nginx.body.startswith(of_gallop.body) or of_gallop.body.startswith(of_nginx.body)
     closes = pair.sent.version == "1.0" or of_nginx.headers.get("connection") == "close"
     if lengths or not begins or of_nginx.status != of_gallop.status or not closes:
@@ -142,6 +158,15 @@ def _interim_answer(pair: Pair) -> Pair:
     return replace(pair, nginx=pair.gallop) if is_interim and pair.gallop.status >= 200 else pair
 
 
+def _ended_before(pair: Pair) -> Pair:
+    """Output behind its end, for which nginx may close the connection."""
+    answer, of_nginx, of_gallop = answer_to(pair.sent.data), pair.nginx, pair.gallop
+    ends = re.search(rb"\x01\x06\0\x01\0\0.\0.*\x01\x06\0\x01(?!\0\0)", answer, re.DOTALL)
+    is_cut = of_nginx.status <= 0 or of_gallop.body.startswith(of_nginx.body)
+    passed = of_gallop.status > 0 and of_gallop.body in stdout_of(answer)
+    return replace(pair, nginx=of_gallop) if ends and is_cut and passed else pair
+
+
 def _text(pair: Pair) -> bytes:
     answer = answer_to(pair.sent.data)
     return stdout_of(answer) if answer.startswith(b"\x01") else answer
@@ -155,6 +180,7 @@ UPSTREAMS: dict[str, Callable[[Pair], Pair]] = {
     "$upstream_status after early hints": _hinted_status,
     "a connection that was kept and has ended": _asked_anew,
     "what came before a reset": _reset,
+    "output of FastCGI behind its end": _ended_before,
     "Accept-Ranges of an answer that leads elsewhere": _ranges_twice,
     "a charset that is not the last of a type's parameters": _charset_not_last,
     "a line behind a chunked body that is no field": _bad_trailer,

@@ -156,7 +156,7 @@ ONLY_THEIR_OWN = [
         ASKING + told([_records(b"\r\nbody")], "close").encode() + b"\r\nX-Key: odd1\r\n\r\n",
         Answer(0),
         Answer(200, {"content-length": "0"}),
-        Answer(200, {"content-length": "4"}, b"body"),
+        Answer(200, {"content-length": "4"}, b"boDy"),
     ),
     (
         b"GET /" + b"y" * 400 + b" HTTP/1.1\r\nHost: a\r\nX-A: " + b"a" * 700 + b"\r\nX-B: " + b"b" * 700 + b"\r\n\r\n",

@@ -115,6 +115,28 @@ fn nothing_of_an_answer_goes_out_with_the_page_that_replaces_it() {
     assert!(!is_said, "{refused}");
 }
 
+/// Each location reads what is kept as if the upstream had just said it.
+#[test]
+fn an_answer_that_another_location_keeps_is_followed_and_not_judged() {
+    let said =
+        "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nSet-Cookie: a=1\r\nX-Accel-Redirect: /there\r\n\
+                Connection: close\r\n\r\nfirst";
+    let (port, _requests) = upstream(vec![said.into()]);
+    let pass = format!("proxy_pass http://127.0.0.1:{port}; proxy_cache one; proxy_cache_key k;");
+    let server = Server::start(&format!(
+        "proxy_cache_path cache keys_zone=one:1m;
+         server {{ listen 127.0.0.1:{{port}}; server_name localhost; proxy_cache_valid 200 1h;
+             location /keeps {{ {pass} proxy_ignore_headers X-Accel-Redirect Set-Cookie; }}
+             location /follows {{ {pass} }} location /there {{ return 200 there; }}
+             location /judges {{ {pass} proxy_ignore_headers X-Accel-Redirect; }} }}"
+    ));
+    assert_eq!(body(&server.get("/keeps", "")), "first");
+    assert_eq!(body(&server.get("/follows", "")), "there");
+    let any = "If-None-Match: *\r\n";
+    assert!(server.get("/keeps", any).starts_with("HTTP/1.1 304 "));
+    assert_eq!(body(&server.get("/judges", any)), "first");
+}
+
 #[test]
 fn variants_of_an_answer_are_kept_apart() {
     let server = server("proxy_cache_valid 200 1h;");

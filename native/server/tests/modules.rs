@@ -330,6 +330,20 @@ fn trailers_longer_than_a_head_may_be_end_the_answer() {
 }
 
 #[test]
+fn what_is_no_cookie_gets_no_attributes() {
+    let said = "HTTP/1.1 200 OK\r\nSet-Cookie: none; a=b\r\nSet-Cookie:\r\nSet-Cookie: =\r\nContent-Length: 0\r\n\
+                Connection: close\r\n\r\n";
+    let (up, _seen) = upstream(vec![said.into()]);
+    let server = server(&format!(
+        "location / {{ proxy_pass http://127.0.0.1:{up}; proxy_cookie_flags ~ httponly; }}"
+    ));
+    let answer = server.get("/", "");
+    let cookies = answer.lines().filter_map(|l| l.strip_prefix("Set-Cookie:"));
+    let cookies: Vec<_> = cookies.map(str::trim).collect();
+    assert_eq!(cookies, ["none; a=b", "", "=; HttpOnly"], "{answer}");
+}
+
+#[test]
 fn everything_about_a_debugged_client_is_logged() {
     let server = server("location /debugged { error_log debug.log alert; return 200 x; }");
     server.get("/debugged", "");

@@ -8,6 +8,7 @@ use super::store;
 use super::transfer::Plan;
 use super::Fields;
 use crate::body::Body;
+use crate::cache::control::Verdict;
 use crate::cache::disk::Entry;
 use crate::exchange::{Exchange, Upgrade};
 use crate::phases::Flow;
@@ -18,6 +19,7 @@ use gallop_conf::values::parse_size;
 use gallop_http::fastcgi;
 use gallop_http::h1::{parse_length, ResponseHead};
 use gallop_http::message::Version;
+use gallop_runtime::unix_time;
 
 /// An upstream's head, whatever protocol brought it.
 #[derive(Clone, Debug, Default)]
@@ -263,11 +265,25 @@ async fn drain(ex: &mut Exchange, body: UpstreamBody, head: &Head, bodiless: boo
     }
 }
 
+const CONDITIONS: [&str; 4] = [
+    "if-modified-since",
+    "if-unmodified-since",
+    "if-match",
+    "if-none-match",
+];
+
 /// Answers with what a cache has kept.
 pub fn kept(ex: &mut Exchange, plan: &Plan<'_>, entry: Entry) -> Flow {
     let conf = plan.conf.clone();
     let head = entry.meta.head;
     limit_rate(ex, &conf, &head);
+    // Kept by a location that does not follow it.
+    if let Some(flow) = accel_redirect(ex, &conf, &head, true) {
+        return flow;
+    }
+    // As in nginx, conditions are left alone where the location would not have kept the answer itself.
+    ex.response.judged = CONDITIONS.iter().any(|name| ex.head.get(name).is_some())
+        && Verdict::of(&conf, &head, (unix_time() / 1000) as i64).refused;
     copy_head(ex, plan, &head, true);
     if let Some(note) = &mut ex.cached {
         note.fields = Some(head.fields.clone());

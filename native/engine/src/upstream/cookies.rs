@@ -78,6 +78,11 @@ fn attribute(cookie: &[u8], name: &str) -> Option<(usize, usize)> {
 
 /// `proxy_cookie_domain`, `proxy_cookie_path` and `proxy_cookie_flags`.
 pub fn set_cookie(ex: &Exchange, conf: &UpConf, cookie: Vec<u8>) -> Vec<u8> {
+    let pair = cookie.split(|&c| c == b';').next().unwrap_or_default();
+    if !pair.contains(&b'=') {
+        // That is none, and attributes would make one of it.
+        return cookie;
+    }
     let cookie = change(ex, cookie, "domain", items(&conf.cookie_domain));
     let cookie = change(ex, cookie, "path", items(&conf.cookie_path));
     flags(ex, conf, cookie)
