@@ -498,14 +498,3 @@ fn what_one_may_see_is_not_kept_for_another() {
             .ends_with("two\n"));
     }
 }
-
-#[test]
-fn another_binary_is_refused_and_requests_go_on() {
-    let server = files();
-    server.signal("USR2");
-    let said = "[alert]";
-    server.wait_for("the refusal", |s| s.log("error.log").contains(said));
-    let log = server.log("error.log");
-    assert!(log.contains("cannot hand over to another binary"), "{log}");
-    assert!(server.get("/digits", "").ends_with("0123456789"));
-}
