@@ -1,6 +1,7 @@
 //! The smaller modules in the real binary: referer, secure_link, random_index, mirror, addition, sub,
 //! gunzip, charset_map, disable_symlinks.
 
+use crate::h2::{block, frame, Client as Http2, HEADERS};
 use crate::site::{self, upstream, Folder, Server};
 use std::io::{Read, Write};
 use std::os::unix::fs::symlink;
@@ -189,6 +190,105 @@ fn links_are_refused_where_they_are_disabled() {
         .get("/own/link.html", "")
         .starts_with("HTTP/1.1 200 "));
     assert!(body(&server.get("/try/", "")).contains("one foo two"));
+}
+
+/// What the real nginx 1.31.5 answers, over both protocols and each twice: the second time out of its cache.
+#[test]
+fn links_are_followed_as_far_as_disable_symlinks_says() {
+    // SAFETY: getuid() only gives a number.
+    let root = unsafe { libc::getuid() == 0 };
+    assert!(root, "giving files away needs root");
+    let folder = Folder::new();
+    for file in ["real/a", "real/index.html", "empty/b", "given/a", "theirs"] {
+        folder.write(&format!("html/{file}"), file);
+    }
+    let html = folder.0.join("html");
+    let own =
+        |name: &str| std::os::unix::fs::lchown(html.join(name), Some(65534), None).expect(name);
+    let link = |target: &str, name: &str| symlink(target, html.join(name)).expect(name);
+    ["given", "theirs"].iter().for_each(|name| own(name));
+    let links = [
+        ("real/a", "file"),
+        ("theirs", "to_theirs"),
+        ("real", "dir"),
+        ("given", "to_given"),
+        ("empty", "list"),
+        ("file", "chain"),
+        ("loop", "loop"),
+        ("real/a", "of_theirs"),
+        ("real", "dir_of_theirs"),
+        ("theirs", "theirs_to_theirs"),
+    ];
+    links.iter().for_each(|(target, name)| link(target, name));
+    ["of_theirs", "dir_of_theirs", "theirs_to_theirs"]
+        .iter()
+        .for_each(|name| own(name));
+    symlink("html", folder.0.join("base")).expect("linked");
+    let base = folder.0.join("base");
+    let from = base.display();
+    let modes = [
+        "on".to_string(),
+        "if_not_owner".to_string(),
+        "on from=$document_root".to_string(),
+        format!("on from={from}/dir"),
+        format!("if_not_owner from={from}/"),
+        format!("on from={from}/di"),
+    ];
+    let servers = modes.iter().enumerate().map(|(n, mode)| {
+        format!(
+            "server {{ listen 127.0.0.1:{{port}}; server_name s{n}; root {from}; autoindex on; disable_symlinks {mode};
+             location /try/ {{ try_files $uri /to_theirs /real/a =404; }} }}"
+        )
+    });
+    let http = format!(
+        "http2 on; open_file_cache max=100; open_file_cache_errors on; {}",
+        servers.collect::<String>()
+    );
+    let server = Server::start_in(folder, &http);
+    let cases: [(&str, [u16; 6]); 15] = [
+        // on, if_not_owner, from the root, from a link, from the root with a slash, from no whole name
+        ("/real/a", [404, 200, 200, 404, 200, 404]),
+        ("/file", [404, 200, 403, 404, 200, 404]),
+        ("/chain", [404, 200, 403, 404, 200, 404]),
+        ("/to_theirs", [404, 403, 403, 404, 403, 404]),
+        ("/of_theirs", [404, 403, 403, 404, 403, 404]),
+        ("/theirs_to_theirs", [404, 200, 403, 404, 200, 404]),
+        ("/dir/a", [404, 200, 404, 200, 200, 404]),
+        ("/dir/", [404, 200, 404, 200, 200, 404]),
+        ("/dir_of_theirs/a", [404, 403, 404, 404, 403, 404]),
+        ("/dir_of_theirs/", [404, 403, 404, 404, 403, 404]),
+        ("/to_given/a", [404, 403, 404, 404, 403, 404]),
+        ("/list/", [404, 200, 404, 404, 200, 404]),
+        ("/empty/", [404, 200, 200, 404, 200, 404]),
+        ("/loop", [404, 403, 403, 404, 403, 404]),
+        ("/try/x", [404, 200, 200, 404, 200, 404]),
+    ];
+    let mut http2 = Http2::new(server.port);
+    let mut stream = 1;
+    for (path, expected) in cases {
+        for (n, expected) in expected.iter().enumerate() {
+            for _ in 0..2 {
+                let request =
+                    format!("GET {path} HTTP/1.1\r\nHost: s{n}\r\nConnection: close\r\n\r\n");
+                let answer = server.raw(&request);
+                let what = format!("{path} with {}", modes[n]);
+                assert!(
+                    answer.starts_with(&format!("HTTP/1.1 {expected} ")),
+                    "{what}: {answer}"
+                );
+                let host = format!("s{n}");
+                let fields = [
+                    (":method", "GET"),
+                    (":scheme", "http"),
+                    (":authority", &*host),
+                    (":path", path),
+                ];
+                http2.send(&frame(HEADERS, 5, stream, &block(&fields)));
+                assert_eq!(http2.answer(stream).0, expected.to_string(), "{what}");
+                stream += 2;
+            }
+        }
+    }
 }
 
 #[test]

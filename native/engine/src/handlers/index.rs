@@ -9,7 +9,7 @@ use gallop_conf::model::{items, Level};
 use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// An internal redirect to the first index that exists.
 pub fn find(ex: &mut Exchange) -> Flow {
@@ -47,10 +47,7 @@ pub fn find(ex: &mut Exchange) -> Flow {
             }
             Err(e) if e.raw_os_error() == Some(libc::ELOOP) => return Flow::Status(403),
             Err(e) if e.raw_os_error() == Some(libc::ENAMETOOLONG) => {
-                let words = gallop_conf::parser::os_error(&e);
-                let message = format!("\"{}\" is not found ({words})", path.display());
-                ex.log(Level::Error, &message);
-                return Flow::Status(404);
+                return not_found(ex, &path, &e);
             }
             Err(e) if e.kind() == ErrorKind::PermissionDenied => {
                 ex.log(
@@ -62,7 +59,11 @@ pub fn find(ex: &mut Exchange) -> Flow {
                 );
                 return Flow::Status(403);
             }
-            Err(e) if matches!(e.raw_os_error(), Some(libc::ENOENT | libc::ENOTDIR)) => {
+            Err(e) if e.raw_os_error() == Some(libc::ENOTDIR) => {
+                // Also where a link leads to the folder and none are followed.
+                return not_found(ex, &path, &e);
+            }
+            Err(e) if e.raw_os_error() == Some(libc::ENOENT) => {
                 if !folder_checked {
                     if let Some(flow) = check_folder(ex, &folder) {
                         return flow;
@@ -89,9 +90,22 @@ fn redirect(ex: &Exchange, uri: Vec<u8>) -> Flow {
     }
 }
 
-/// A folder that does not exist is 404, not a listing that is forbidden.
-fn check_folder(ex: &Exchange, folder: &std::path::Path) -> Option<Flow> {
-    match std::fs::metadata(folder) {
+fn not_found(ex: &Exchange, path: &Path, error: &std::io::Error) -> Flow {
+    if ex.loc.conf.log_not_found.unwrap_or(true) {
+        let words = gallop_conf::parser::os_error(error);
+        let message = format!("\"{}\" is not found ({words})", path.display());
+        ex.log(Level::Error, &message);
+    }
+    Flow::Status(404)
+}
+
+/// A folder that does not exist is 404, not a listing that is forbidden; one that only a link leads to is no folder
+/// where links are not followed.
+fn check_folder(ex: &Exchange, folder: &Path) -> Option<Flow> {
+    let bytes = folder.as_os_str().as_bytes();
+    let bare = bytes.strip_suffix(b"/").filter(|bare| !bare.is_empty());
+    let bare = Path::new(OsStr::from_bytes(bare.unwrap_or(bytes)));
+    match symlinks::metadata(bare, Policy::of(ex, bare)) {
         Ok(m) if m.is_dir() => None,
         Ok(_) => {
             ex.log(
@@ -100,16 +114,8 @@ fn check_folder(ex: &Exchange, folder: &std::path::Path) -> Option<Flow> {
             );
             Some(Flow::Status(500))
         }
+        Err(e) if e.raw_os_error() == Some(libc::ELOOP) => Some(Flow::Status(403)),
         Err(e) if e.kind() == ErrorKind::PermissionDenied => Some(Flow::Status(403)),
-        Err(_) => {
-            if ex.loc.conf.log_not_found.unwrap_or(true) {
-                let shown = folder.display();
-                ex.log(
-                    Level::Error,
-                    &format!("\"{shown}index.html\" is not found (2: No such file or directory)"),
-                );
-            }
-            Some(Flow::Status(404))
-        }
+        Err(e) => Some(not_found(ex, &folder.join("index.html"), &e)),
     }
 }

@@ -52,6 +52,8 @@ impl Client {
     pub fn new(port: u16) -> Self {
         let socket = TcpStream::connect(("127.0.0.1", port)).unwrap();
         socket.set_read_timeout(Some(crate::PATIENCE)).unwrap();
+        // What follows a small frame is not to wait until that is acknowledged.
+        socket.set_nodelay(true).unwrap();
         let mut client = Self {
             socket,
             decoder: Decoder::new(4096),
