@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from panel.benchmarks import pictures, selectors, since, since_words
+from panel.benchmarks.arguments import TOOLS
 from panel.benchmarks.charts import Chart
 from panel.benchmarks.choices import Tool
 from panel.benchmarks.commands import BUNDLED
@@ -36,6 +37,7 @@ def result(run: Run) -> dict[str, Any]:
         "charts": [chart for chart in drawn if chart is not None],
         "labels": [target["label"] for target in targets],
         "stands_in": stands_in(run),
+        "argument_words": argument_words(run),
         "different_hosts": len({target["host"] for target in run.fingerprint.get("targets", [])}) > 1,
         "hosts": run.fingerprint.get("hosts", {}),
         "network": links.measured_words(run.fingerprint["network"]) if run.fingerprint.get("network") else "",
@@ -152,3 +154,13 @@ def _words(value: Any) -> str:
 def _machines(run: Run) -> dict[str, Any]:
     keys = ("kernel", "cpu_model", "cpus", "memory_bytes", "tools")
     return {host: {key: found.get(key) for key in keys} for host, found in run.fingerprint.get("hosts", {}).items()}
+
+
+def argument_words(run: Run) -> list[str]:
+    """The load's arguments as their form calls them, those that are off or left out not among them."""
+    labels = {field.name: field.label for field in TOOLS[Tool(run.parameters["tool"])].fields}
+    given = {name: value for name, value in run.parameters["arguments"].items() if value not in (None, False, "")}
+    return [
+        labels.get(name, name) if value is True else f"{labels.get(name, name)} {value}"
+        for name, value in given.items()
+    ]

@@ -16,6 +16,7 @@ from panel.benchmarks.models import Run, RunStatus, SuiteRun, SuiteStatus
 from panel.benchmarks.suite_tables import Table as SuiteTable
 from panel.benchmarks.suites import SUITES, choosing
 from panel.benchmarks.summary import BY_NAME, FIGURES
+from panel.hosts.models import Engine
 from panel.reports import headline
 from panel.reports.document import Cell, Document, Picture, Section, Table, picture
 from panel.reports.headline import Top
@@ -175,22 +176,23 @@ def _history(run: Run, earlier: Sequence[Run]) -> list[Picture]:
     return [picture(chart)] if chart else []
 
 
+_SERVERS = {engine.value: str(engine.label) for engine in Engine}
+
+
 def _facts(run: Run) -> list[list[str]]:
     parameters = run.parameters
-    given = ", ".join(
-        name if value is True else f"{name} {value}"
-        for name, value in parameters["arguments"].items()
-        if value is not None and value is not False
-    )
     facts = [
         ["Tool", results.tool_words(run)],
-        ["Arguments", given],
+        ["Arguments", ", ".join(results.argument_words(run))],
         ["Paths", " ".join(parameters["paths"])],
         ["Rounds", f"{parameters['rounds']}, interleaved; warm-up {parameters['warmup_s']} s"],
     ]
     for target in run.fingerprint.get("targets", []):
         number = f", revision #{target['revision']}" if target.get("revision") else ""
-        facts.append([target["label"], f"{target.get('engine', '')} {target.get('version', '')}{number}"])
+        server = (
+            f"{_SERVERS.get(target.get('engine', ''), target.get('engine', ''))} {target.get('version', '')}".strip()
+        )
+        facts.append([target["label"], f"{server}{number}"])
     return facts + _machines(run.fingerprint.get("hosts", {}))
 
 

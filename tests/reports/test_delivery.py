@@ -6,6 +6,7 @@ import datetime as dt
 import hashlib
 import hmac
 import json
+import re
 import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -109,6 +110,8 @@ def test_a_mail_has_the_top_the_tables_and_the_chosen_forms(report: Report, mail
     assert report.headline in text.get_content()
     assert f"https://panel.example.com/reports/{report.uuid}" in text.get_content()
     assert "Throughput (requests/s)" in html.get_content()
+    (line,) = [line for line in text.get_content().splitlines() if line.startswith("- Throughput (requests/s): ")]
+    assert re.search(r": [\d,]+ requests/s \([\d,]+ to [\d,]+ requests/s, \d+ % sure\)", line), line
     found = {part.get_filename(): part.get_content() for part in anna.iter_attachments()}
     names = [name.rpartition(".")[2] for name in found if name]
     assert names == ["pdf", "csv"]
