@@ -178,7 +178,7 @@ def _without(found: re.Match[bytes]) -> bytes:
 
 def _subrequest_length(pair: Pair) -> Pair:
     """Of a page's parts that an upstream makes; nginx has thrown the client's body away by then."""
-    if b"Content-Length: " not in pair.sent.data and b"chunked" not in pair.sent.data:
+    if b"Content-Length: " not in pair.sent.data and b"chunked" not in pair.sent.data.lower():
         return pair
     if pair.nginx.status == -1 and " 499 <" in " " + pair.nginx.headers.get(FIELD, "") and pair.gallop.status > 0:
         # The upstream that says who may come in waits for the body that it was told of.

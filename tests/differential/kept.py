@@ -30,8 +30,8 @@ class Kept:
 
     def note(self, pair: Pair) -> None:
         """Of a pair that a rule explains: its statuses differ, and one of both asked an upstream."""
-        lines = [answer.headers.get(FIELD, "") for answer in (pair.nginx, pair.gallop)]
-        if pair.nginx.status != pair.gallop.status and any("|MISS|" in line for line in lines):
+        told = [answer.headers.get(name, "") for answer in (pair.nginx, pair.gallop) for name in (FIELD, "x-more")]
+        if pair.nginx.status != pair.gallop.status and any("|MISS|" in line for line in told):
             self._remember(pair)
 
     def forgotten(self, pair: Pair) -> Pair:
@@ -61,6 +61,6 @@ class Kept:
 def _uri(answer: Answer) -> str:
     """What the answer is kept under: the page whose tag is `up` has its arguments as the key."""
     found = _URI.search(answer.headers.get(FIELD, ""))
-    if not found:
-        return ""
+    if not found:  # a request without a number is not in the log
+        return answer.headers.get("x-seen", "").partition("|")[0]
     return f"?{found[2]}" if answer.body.startswith(b"cached ") or "x22up" in found.string else found[1]

@@ -266,3 +266,17 @@ fn of_two_addresses_that_are_told_the_first_counts_unless_there_is_a_list() {
     let list = server.get("/list", &two("X-Forwarded-For"));
     assert!(list.contains("X-Seen: 192.0.2.2\r\n"), "{list}");
 }
+
+/// A body that `return` has thrown away does not come: an upstream that was told of one would wait for it.
+#[test]
+fn an_upstream_is_told_of_no_body_that_was_thrown_away() {
+    let server = Server::start(
+        "server { listen 127.0.0.1:{port}; error_page 301 =200 /page;
+             location /gone { return 301 /page; }
+             location /page { proxy_pass http://127.0.0.1:{port}/seen; }
+             location /seen { return 200 <$content_length>; } }",
+    );
+    let answer = server
+        .raw("POST /gone HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 3\r\n\r\na=1");
+    assert!(answer.contains("<0>"), "{answer}");
+}

@@ -42,8 +42,8 @@ pub fn body_length(ex: &Exchange, conf: &UpConf) -> BodyLength {
     }
     match &ex.received {
         Some(Received::Memory(b)) if b.is_empty() => match ex.content_length {
-            Some(_) if ex.refused_body => BodyLength::Known(0),
-            Some(n) => BodyLength::Known(n),
+            // Also of a body that was thrown away: nobody is told of what will not come.
+            Some(_) => BodyLength::Known(0),
             None if ex.chunked => BodyLength::Known(0),
             None => BodyLength::None,
         },
