@@ -317,6 +317,12 @@ def test_every_variable_has_the_value_that_it_has_in_nginx() -> None:
     assert whole.compared == 120
 
 
+def test_what_applications_answer_goes_on_as_it_does_in_nginx() -> None:
+    whole = run(1, 2, 120, kind="upstreams")
+    assert not whole.unexplained, "\n".join(whole.unexplained[:20])
+    assert whole.compared == 240
+
+
 @pytest.mark.parametrize(("data", "nginx", "gallop", "other"), ONLY_THEIR_OWN)
 def test_each_rule_leaves_other_differences_alone(data: bytes, nginx: Answer, gallop: Answer, other: Answer) -> None:
     sent = Sent("/", method=data.split(b" ")[0].decode(), data=data)

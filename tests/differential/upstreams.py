@@ -6,12 +6,13 @@ piece or in several. What the application was asked is compared, too.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from random import Random
 
 from tests.differential import odd_answers
 from tests.differential.configs import Place
-from tests.differential.odd import SECOND, told
+from tests.differential.odd import SECOND, stdout_of, told
 from tests.differential.requests import Sent
 from tests.differential.servers import is_old
 
@@ -32,7 +33,7 @@ BOTH = [
     "{m}_cache {m}; {m}_cache_key $http_x_key$request_method; {m}_cache_valid 200 302 1h; {m}_cache_methods POST;",
     "{m}_cache {m}; {m}_cache_key $http_x_key; {m}_ignore_headers Cache-Control Expires Set-Cookie Vary;"
     " {m}_cache_valid 200 404 1h; {m}_cache_use_stale error invalid_header http_500 http_404;",
-    "{m}_cache {m}; {m}_cache_key k$http_x_key; {m}_cache_revalidate on; {m}_cache_valid 200 1s; {m}_cache_min_uses 2;",
+    "{m}_cache {m}; {m}_cache_key k$http_x_key; {m}_cache_revalidate on; {m}_cache_valid 200 1h; {m}_cache_min_uses 2;",
     "{m}_cache {m}; {m}_cache_key $http_x_key; {m}_no_cache $upstream_http_x_one; {m}_cache_valid any 1h;",
 ]  # fmt: skip
 PROXY = [
@@ -70,6 +71,8 @@ def answering(chance: Random, place: Place) -> str:
         "proxy_cache_path cache levels=1:2 keys_zone=proxy:1m inactive=1h; proxy_read_timeout 1s;",
         "fastcgi_cache_path cache/f levels=1:2 keys_zone=fastcgi:1m inactive=1h; fastcgi_read_timeout 1s;",
         "charset_map koi8-r utf-8 { C1 D0B0; C2 D0B1; }",
+        # What nginx has done by itself since 1.29.
+        'proxy_http_version 1.1; proxy_set_header Connection "";' if is_old() else "",
         f"upstream app {{ {_servers(chance, place.backend)} {chance.choice(['', 'keepalive 4;'])} }}",
         f"server {{ listen 127.0.0.1:{place.port}; server_name known; return 200; }}",
     ]
@@ -107,6 +110,19 @@ def _way(chance: Random, name: str) -> str:
     return " ".join(kept)
 
 
+def _each_once(lines: list[str]) -> list[str]:
+    """Of fields that come twice an older nginx knows one only."""
+    return [*{line.split(":")[0]: line for line in lines}.values()] if is_old() else lines
+
+
+def _has_twice(parts: list[bytes]) -> bool:
+    """Whether a name comes twice in an answer's head."""
+    whole = b"".join(parts)
+    text = stdout_of(whole) if whole.startswith(b"\x01") else whole
+    names = re.findall(rb"\n([\w-]+):", b"\n" + text.partition(b"\r\n\r\n")[0])
+    return len(names) > len(set(names))
+
+
 def asked(chance: Random, count: int) -> Iterator[Sent]:
     """`count` requests to these servers."""
     for number in range(count):
@@ -116,8 +132,10 @@ def asked(chance: Random, count: int) -> Iterator[Sent]:
         version = chance.choice(["1.1"] * 6 + ["1.0"])
         make = odd_answers.http if name in ("http", "other") else odd_answers.fastcgi
         parts, end, is_odd = make(chance, method)
+        while is_old() and (is_odd or _has_twice(parts)):  # older releases are no measure for those
+            parts, end, is_odd = make(chance, method)
         lines = [f"{method} {target} HTTP/{version}", f"Host: s{chance.randrange(SITES)}.test", f"X-Number: {number}"]
-        lines += chance.sample(FIELDS, chance.choice([0, 0, 0, 1, 2]))
+        lines += _each_once(chance.sample(FIELDS, chance.choice([0, 0, 0, 1, 2])))
         second, then, is_broken = make(chance, method)
         while is_odd and is_broken:
             second, then, is_broken = make(chance, method)
