@@ -12,7 +12,7 @@ from panel.accounts.models import User
 from panel.accounts.permissions import Action, require
 from panel.core.errors import ApplicationError
 from panel.deployments import diffs
-from panel.deployments.models import Revision
+from panel.deployments.models import Revision, SiteState, SiteStatus
 from panel.deployments.planning import link_words, secret_words, shown, signature
 from panel.deployments.rendered import (
     FileRecord,
@@ -38,6 +38,7 @@ class SetBack:
 
     is_changed: bool
     kept: Revision | None = None
+    is_live: bool = False  # what it says now is what is live
 
 
 def draft_set_back(*, actor: User, site: Site, revision: Revision, expected_version: int | None = None) -> SetBack:
@@ -62,7 +63,10 @@ def draft_set_back(*, actor: User, site: Site, revision: Revision, expected_vers
             action="site.set_back",
             noted={"revision": revision.number},
         )
-    return SetBack(is_changed=True, kept=kept)
+        state = SiteState.objects.filter(site=site, revision=revision, status=SiteStatus.LIVE).first()
+        if state is not None:  # it says what stands there, so that nothing waits to be deployed
+            Site.objects.filter(pk=site.pk).update(updated_at=state.deployed_at)
+    return SetBack(is_changed=True, kept=kept, is_live=state is not None)
 
 
 def is_said(site: Site, revision: Revision) -> bool:

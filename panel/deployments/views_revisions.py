@@ -87,10 +87,11 @@ def _tell(request: Request, site: Site, row: Revision, done: setting_back.SetBac
         )
         messages.success(request, text % words)
         return
-    text = _(
-        "The draft says what #%(n)s says again; what it said before is kept as #%(kept)s. Plan its deployment to "
-        "bring it to the host."
-    )
+    text = _("The draft says what #%(n)s says again; what it said before is kept as #%(kept)s.")
+    if done.is_live:
+        text += " " + _("That is live already: there is nothing to deploy.")
+    else:
+        text += " " + _("Plan its deployment to bring it to the host.")
     messages.success(request, text % words)
     version = Site.objects.values_list("row_version", flat=True).get(pk=site.pk)
     undo_offer(request, reverse("websites:set_back", args=[site.name, done.kept.number]), {"version": version})

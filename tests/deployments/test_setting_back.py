@@ -45,6 +45,7 @@ def test_the_page_shows_the_difference_and_sets_the_draft_back(people: Cast) -> 
     version = Site.objects.get().row_version
     done = client.post(revision_url(1, "set_back"), {"version": version}, follow=True).content.decode()
     assert "The draft says what #1 says again; what it said before is kept as #2." in done
+    assert "That is live already: there is nothing to deploy." in done and "changed since deployed" not in done
     assert site.blocks.get() == block and not site.blocks.get().autoindex
     assert Site.objects.get().notes == "stays"
     assert Deployment.objects.count() == 1, "nothing is planned, let alone deployed"
@@ -54,7 +55,9 @@ def test_the_page_shows_the_difference_and_sets_the_draft_back(people: Cast) -> 
     page = client.get(revision_url(1)).content.decode()
     assert "The draft says just what this revision says." in page and "Set the draft back" not in page
     # and there again, by what was kept
-    client.post(revision_url(2, "set_back"), {"version": Site.objects.get().row_version})
+    version = Site.objects.get().row_version
+    done = client.post(revision_url(2, "set_back"), {"version": version}, follow=True).content.decode()
+    assert "Plan its deployment to bring it to the host." in done and "changed since deployed" in done
     assert site.blocks.get().autoindex
 
 
