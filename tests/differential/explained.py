@@ -152,8 +152,9 @@ def _validators(pair: Pair) -> Pair:
 
 
 def _split_line(pair: Pair) -> Pair:
-    breaks = re.search(rb"%0[AaDd]", pair.sent.data)
-    return replace(pair, nginx=pair.gallop) if breaks and pair.gallop.status == 502 else pair
+    """Refused here, with whatever page there is for it; nginx sends it, and waits for what the upstream makes of it."""
+    refused = pair.gallop.status == 502 or (pair.nginx.status == -1 and pair.gallop.status > 0)
+    return replace(pair, nginx=pair.gallop) if re.search(rb"%0[AaDd]", pair.sent.data) and refused else pair
 
 
 def _bad_chunk(pair: Pair) -> Pair:

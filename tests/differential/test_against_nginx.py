@@ -257,6 +257,7 @@ ONLY_THEIR_OWN = [
         Answer(200, {FIELD: "200 <GET / HTTP/1.1> |a|206|MISS|16|"}, b"x"),
         Answer(200, {FIELD: "200 <GET / HTTP/1.1> |a|206|MISS|16|"}, b"<!--#x -->"),
     ),
+    (b"GET /a%0Ab HTTP/1.1\r\nHost: a\r\n\r\n", Answer(-1), Answer(404), Answer(0)),
     (
         GET,
         Answer(200, {}, b"st|b|bad"),
