@@ -34,6 +34,7 @@ const NOTES: &[(&str, &str)] = &[
         "debug_connection",
         "Everything else is logged too, as in nginx, but of debug lines there are few: the location, the upstream server, the outcome.",
     ),
+    ("debug_points", NO_EFFECT),
     ("directio", NO_EFFECT),
     ("directio_alignment", NO_EFFECT),
     ("fastcgi_busy_buffers_size", NO_EFFECT),

@@ -239,6 +239,23 @@ fn wrong_options_are_named() {
     }
 }
 
+#[test]
+fn debug_points_are_taken_as_nginx_takes_them() {
+    for (line, refused) in [
+        ("debug_points stop;", ""),
+        ("debug_points Abort;", ""),
+        ("debug_points on;", "invalid value \"on\""),
+        (
+            "debug_points stop; debug_points stop;",
+            "\"debug_points\" directive is duplicate",
+        ),
+    ] {
+        let (accepted, said) = site::check(&format!("{line} pid p; events {{ }}\n"));
+        assert_eq!(accepted, refused.is_empty(), "{line}: {said}");
+        assert!(said.contains(refused), "{line}: {said}");
+    }
+}
+
 /// What is odd and no error, in nginx's words, at its file and line; also where an error follows.
 #[test]
 fn what_is_odd_is_warned_of_as_nginx_does() {

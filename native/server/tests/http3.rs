@@ -301,6 +301,44 @@ fn a_server_that_quits_says_so_and_finishes_its_answers() {
     assert!(quitting.join().unwrap().0, "the server still runs");
 }
 
+/// Counted when the connection ends; with no loss none are.
+#[test]
+fn lost_packets_are_counted() {
+    let site = Site::start("location = /status { status; }", |html| {
+        std::fs::write(html.join("large.bin"), pattern(1_000_000)).unwrap();
+    });
+    let count = |name: &str| {
+        let mut client = site.client();
+        let id = client.get("/status");
+        let told = String::from_utf8(client.answer(id).body).unwrap();
+        let found = told.split(&format!("\"{name}\":")).nth(1).expect(name);
+        let digits = found
+            .trim_start()
+            .split(|c: char| !c.is_ascii_digit())
+            .next();
+        digits.unwrap().parse::<u64>().expect("a number")
+    };
+    assert_eq!(count("packets_lost"), 0);
+    let mut client = site.client();
+    client.loses = 10;
+    let id = client.get("/large.bin");
+    assert!(client.answer(id).body == pattern(1_000_000));
+    let dropped = client.came.0 / client.loses;
+    client
+        .quic
+        .close(Instant::now(), 0u32.into(), Default::default());
+    client.send();
+    let deadline = Instant::now() + crate::PATIENCE;
+    while count("packets_lost") == 0 {
+        assert!(Instant::now() < deadline, "of {dropped} none is counted");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    // Those of the handshake's end and of the last moment may not be missed any more.
+    let counted = count("packets_lost");
+    assert!(counted >= dropped / 2, "{counted} of {dropped}");
+    assert!(count("packets_sent") > counted);
+}
+
 /// One of them has an answer on its way, one a handshake; neither is heard of again. Whoever waits for an upstream
 /// is answered first.
 #[test]

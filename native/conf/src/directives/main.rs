@@ -54,6 +54,7 @@ pub const TABLE: &[Spec] = &[
     }),
     with("load_module", MAIN, ONE, load_module),
     simple("lock_file", MAIN, ONE, Setter::Unused(Takes::Text)),
+    with("debug_points", MAIN, ONE, debug_points),
     simple("timer_resolution", MAIN, ONE, Setter::Unused(Takes::Msec)),
     simple("pcre_jit", MAIN, ONE, Setter::Unused(Takes::Flag)),
     with("thread_pool", MAIN, Arity(2, 3), thread_pool),
@@ -186,6 +187,12 @@ fn load_module(_: &mut Builder, d: &Directive) -> Result<()> {
         d.args()[0]
     );
     Err(ConfError::new(message))
+}
+
+/// What nginx does where it finds itself broken: there is no such place here.
+fn debug_points(b: &mut Builder, d: &Directive) -> Result<()> {
+    let word = choice(d, &d.args()[0], &[("stop", "stop"), ("abort", "abort")])?;
+    store(&mut b.main.debug_points, word, d)
 }
 
 /// An address, a network or a name, of which all addresses count.

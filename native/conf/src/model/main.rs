@@ -107,6 +107,7 @@ pub struct Main {
     pub ssl_object_cache_inheritable: Option<bool>,
     /// Clients of whom everything is logged.
     pub debug_connection: Vec<Cidr>,
+    pub debug_points: Option<&'static str>,
     pub env: Vec<String>,
 }
 

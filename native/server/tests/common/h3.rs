@@ -40,6 +40,8 @@ pub struct Client {
     pub closed: Option<String>,
     /// Tells the server of marks that came.
     pub tells_marks: bool,
+    /// Every so manieth datagram that comes is lost; 0: none.
+    pub loses: u64,
     /// Datagrams that were sent, and that came, and of those how many had a mark.
     pub sent: (u64, u64),
     pub came: (u64, u64),
@@ -102,6 +104,7 @@ impl Client {
             connected: false,
             closed: None,
             tells_marks: true,
+            loses: 0,
             sent: (0, 0),
             came: (0, 0),
         }
@@ -163,6 +166,9 @@ impl Client {
             let marked = EcnCodepoint::from_bits(datagram.ecn as u8);
             self.came.0 += 1;
             self.came.1 += u64::from(marked.is_some());
+            if self.came.0.is_multiple_of(self.loses) {
+                continue;
+            }
             let (now, from) = (Instant::now(), datagram.remote);
             let told = marked.filter(|_| self.tells_marks);
             let mut answer = Vec::new();
