@@ -6,7 +6,7 @@
 
 use crate::listen::{self, Bound};
 use crate::process::{self, Fork, Pid};
-use crate::steering::{Group, Member};
+use crate::steering::{Group, Member, Reader};
 use std::fmt::Write as _;
 use std::io::{Read, Seek, Write};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -159,7 +159,8 @@ fn take(inherited: &mut Inherited, line: &str) -> Option<()> {
                 let member = Member {
                     socket: socket.clone(),
                     label: label.ok()?,
-                    current: true,
+                    // Those that nobody reads have no label, but so may others.
+                    reader: Reader::Newest,
                 };
                 group
                     .iter_mut()

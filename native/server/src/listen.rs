@@ -58,11 +58,16 @@ pub fn steer(bound: &[Bound]) -> Result<(), String> {
     Ok(())
 }
 
-/// Closes sockets of workers that have ended, or in a worker those of the workers before; whether there
-/// were any.
-pub fn forget_old(bound: &mut [Bound]) -> bool {
+/// The workers before have ended; whether they had sockets of their own.
+pub fn release_old(bound: &mut [Bound]) -> bool {
     let groups = bound.iter_mut().filter_map(|bound| bound.group.as_mut());
-    groups.fold(false, |any, group| group.forget_old() | any)
+    groups.fold(false, |any, group| group.release() | any)
+}
+
+/// Closes sockets of other workers, in a worker.
+pub fn keep_own(bound: &mut [Bound]) {
+    let groups = bound.iter_mut().filter_map(|bound| bound.group.as_mut());
+    groups.for_each(Group::keep_newest);
 }
 
 /// A QUIC connection's datagrams must all reach the same thread of the same process.
@@ -71,9 +76,11 @@ fn bind_quic(l: &Listener, threads: usize, old: Option<&Bound>) -> Result<Bound,
     let Some(mut group) = group else {
         return bind_one(l, threads, old);
     };
-    let sockets: Result<Vec<_>, _> = (0..threads).map(|_| open(l).map(Arc::new)).collect();
-    let sockets = sockets?;
-    group.renew(&sockets);
+    let sockets = group.renew(threads, || open(l))?;
+    for socket in &sockets {
+        set_buffers(socket.as_raw_fd(), &l.socket)
+            .map_err(|e| format!("setsockopt() {} failed ({})", l.addr, os_error(&e)))?;
+    }
     // The sockets before go by their own program until new workers begin.
     let steers = old.is_some() || group.steer().is_ok();
     Ok(Bound {
@@ -172,12 +179,7 @@ fn set_options(fd: RawFd, addr: &ListenAddr, o: &SocketOptions, quic: bool) -> i
         let only = i32::from(o.ipv6only.unwrap_or(true));
         set_option(fd, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, only)?;
     }
-    if let Some(size) = o.rcvbuf {
-        set_option(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, size as i32)?;
-    }
-    if let Some(size) = o.sndbuf {
-        set_option(fd, libc::SOL_SOCKET, libc::SO_SNDBUF, size as i32)?;
-    }
+    set_buffers(fd, o)?;
     if let Some((on, idle, interval, count)) = o.keepalive {
         set_option(fd, libc::SOL_SOCKET, libc::SO_KEEPALIVE, i32::from(on))?;
         let times = [
@@ -193,6 +195,17 @@ fn set_options(fd: RawFd, addr: &ListenAddr, o: &SocketOptions, quic: bool) -> i
     }
     if let Some(queue) = o.fastopen {
         set_option(fd, libc::IPPROTO_TCP, libc::TCP_FASTOPEN, queue)?;
+    }
+    Ok(())
+}
+
+/// Also those of a socket from before may be set anew.
+fn set_buffers(fd: RawFd, o: &SocketOptions) -> io::Result<()> {
+    if let Some(size) = o.rcvbuf {
+        set_option(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, size as i32)?;
+    }
+    if let Some(size) = o.sndbuf {
+        set_option(fd, libc::SOL_SOCKET, libc::SO_SNDBUF, size as i32)?;
     }
     Ok(())
 }

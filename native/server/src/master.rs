@@ -363,7 +363,7 @@ impl Master {
                 Ok(())
             }
             Ok(Fork::Child) => {
-                listen::forget_old(&mut self.bound);
+                listen::keep_own(&mut self.bound);
                 let code = worker::run(
                     self.config.clone(),
                     &self.bound,
@@ -440,7 +440,7 @@ impl Master {
         // What another master has, too, stays in its place in the kernel's list.
         let alone = self.successor.is_none() && self.predecessor.is_none();
         let all_current = self.children.iter().all(|c| c.current);
-        if alone && all_current && listen::forget_old(&mut self.bound) {
+        if alone && all_current && listen::release_old(&mut self.bound) {
             self.steer();
         }
     }

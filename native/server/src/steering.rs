@@ -10,53 +10,94 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 
+/// Which worker process reads a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reader {
+    Newest,
+    /// One that has been told to end.
+    Ending,
+    Nobody,
+}
+
 /// A socket in the kernel's list of those that share an address, and the label of its connections' ids.
 #[derive(Clone, Debug)]
 pub struct Member {
     pub socket: Arc<OwnedFd>,
-    /// `None` once a newer socket needed it: what comes for its connections goes to newer ones.
+    /// `None` if nobody reads it, or once a newer socket needed the label: what comes for its connections goes to
+    /// newer ones.
     pub label: Option<u8>,
-    /// The newest worker process has it.
-    pub current: bool,
+    pub reader: Reader,
 }
 
-/// Sockets that share an address, in the kernel's order: it appends, and puts the last one in the place
-/// of one that is closed.
+/// Sockets that share an address, in the kernel's order. None is closed while others are in use: the kernel would
+/// put the last one in its place, and until its program was told of that, packets would reach the wrong worker. They
+/// wait for the next workers.
 #[derive(Clone, Debug, Default)]
 pub struct Group {
     pub members: Vec<Member>,
 }
 
 impl Group {
-    /// Adds sockets that were just bound; those from before belong to workers that end.
-    pub fn renew(&mut self, sockets: &[Arc<OwnedFd>]) {
-        self.members.iter_mut().for_each(|m| m.current = false);
-        for socket in sockets {
+    /// As many sockets as there are threads for new workers: those that nobody reads, and more that `open` binds. Those
+    /// from before belong to workers that end.
+    ///
+    /// # Errors
+    /// Those of `open`.
+    pub fn renew<E>(
+        &mut self,
+        threads: usize,
+        mut open: impl FnMut() -> Result<OwnedFd, E>,
+    ) -> Result<Vec<Arc<OwnedFd>>, E> {
+        let newest = |m: &&mut Member| m.reader == Reader::Newest;
+        let before = self.members.iter_mut().filter(newest);
+        before.for_each(|m| m.reader = Reader::Ending);
+        for _ in 0..threads {
             let label = self.free_label();
-            self.members.push(Member {
-                socket: socket.clone(),
-                label,
-                current: true,
-            });
+            let waits = |m: &&mut Member| m.reader == Reader::Nobody;
+            match self.members.iter_mut().find(waits) {
+                Some(member) => {
+                    member.label = label;
+                    member.reader = Reader::Newest;
+                }
+                None => self.members.push(Member {
+                    socket: Arc::new(open()?),
+                    label,
+                    reader: Reader::Newest,
+                }),
+            }
         }
+        Ok(self.newest().map(|m| m.socket.clone()).collect())
+    }
+
+    fn newest(&self) -> impl Iterator<Item = &Member> {
+        self.members.iter().filter(|m| m.reader == Reader::Newest)
     }
 
     /// A label that no socket has, or that of the eldest: its worker was told long ago to end.
     fn free_label(&mut self) -> Option<u8> {
         let is_free = |label: &u8| self.members.iter().all(|m| m.label != Some(*label));
         (0..=u8::MAX).find(is_free).or_else(|| {
-            let mut old = self.members.iter_mut().filter(|m| !m.current);
+            let ends = |m: &&mut Member| m.reader == Reader::Ending;
+            let mut old = self.members.iter_mut().filter(ends);
             old.find_map(|m| m.label.take())
         })
     }
 
-    /// Closes the sockets of workers that have ended; whether there were any.
-    pub fn forget_old(&mut self) -> bool {
-        let before = self.members.len();
-        while let Some(at) = self.members.iter().position(|m| !m.current) {
-            self.members.swap_remove(at);
+    /// The workers before have ended; whether they had sockets.
+    pub fn release(&mut self) -> bool {
+        let ends = |m: &&mut Member| m.reader == Reader::Ending;
+        let mut any = false;
+        for member in self.members.iter_mut().filter(ends) {
+            member.reader = Reader::Nobody;
+            member.label = None;
+            any = true;
         }
-        self.members.len() < before
+        any
+    }
+
+    /// Closes all but those of the newest worker, in that.
+    pub fn keep_newest(&mut self) {
+        self.members.retain(|m| m.reader == Reader::Newest);
     }
 
     /// Tells the kernel.
@@ -89,9 +130,9 @@ impl Group {
     }
 
     fn program(&self) -> Vec<libc::sock_filter> {
-        let places = |current: bool| -> Vec<(u32, u32)> {
+        let places = |newest: bool| -> Vec<(u32, u32)> {
             let all = self.members.iter().enumerate();
-            let wanted = all.filter(|(_, m)| m.current || !current);
+            let wanted = all.filter(|(_, m)| m.reader == Reader::Newest || !newest);
             let named = wanted.filter_map(|(at, m)| Some((m.label?.into(), at as u32)));
             named.collect()
         };
@@ -188,7 +229,7 @@ mod tests {
     use std::os::fd::FromRawFd;
 
     /// A socket among those that share an address; the first one (`port` 0) chooses it.
-    fn bound(port: u16) -> (UdpSocket, Arc<OwnedFd>) {
+    fn bound(port: u16) -> OwnedFd {
         // SAFETY: socket takes no pointers; the new descriptor is owned by nobody else.
         let fd = unsafe { OwnedFd::from_raw_fd(libc::socket(libc::AF_INET, libc::SOCK_DGRAM, 0)) };
         let raw = fd.as_raw_fd();
@@ -202,9 +243,37 @@ mod tests {
         // SAFETY: the address lives through the call, with its true length.
         let result = unsafe { libc::bind(raw, (&raw const address).cast(), len) };
         assert_eq!(result, 0);
-        let socket = UdpSocket::from(fd.try_clone().unwrap());
-        socket.set_nonblocking(true).unwrap();
-        (socket, Arc::new(fd))
+        fd
+    }
+
+    /// A group whose first workers have so many threads, and its address.
+    fn group(threads: usize) -> (Group, SocketAddr) {
+        let mut group = Group::default();
+        let port = std::cell::Cell::new(0);
+        let open = || {
+            let socket = UdpSocket::from(bound(port.get()));
+            port.set(socket.local_addr().unwrap().port());
+            Ok::<OwnedFd, ()>(socket.into())
+        };
+        group.renew(threads, open).unwrap();
+        group.steer().unwrap();
+        (group, SocketAddr::from(([127, 0, 0, 1], port.get())))
+    }
+
+    /// As at a reload.
+    fn renew(group: &mut Group, threads: usize, to: SocketAddr) {
+        group
+            .renew(threads, || Ok::<_, ()>(bound(to.port())))
+            .unwrap();
+        group.steer().unwrap();
+    }
+
+    /// Those of its sockets in the kernel's order.
+    fn sockets(group: &Group) -> Vec<UdpSocket> {
+        let copy = |m: &Member| UdpSocket::from(m.socket.try_clone().unwrap());
+        let all: Vec<_> = group.members.iter().map(copy).collect();
+        all.iter().for_each(|s| s.set_nonblocking(true).unwrap());
+        all
     }
 
     fn short(id: &ConnectionId) -> Vec<u8> {
@@ -221,7 +290,7 @@ mod tests {
     }
 
     /// Which of the sockets gets a datagram that is sent from anywhere.
-    fn receiver(sockets: &[&UdpSocket], to: SocketAddr, datagram: &[u8]) -> Option<usize> {
+    fn receiver(sockets: &[UdpSocket], to: SocketAddr, datagram: &[u8]) -> Option<usize> {
         let client = UdpSocket::bind("127.0.0.1:0").unwrap();
         client.send_to(datagram, to).unwrap();
         // Loopback delivers within the call.
@@ -233,17 +302,13 @@ mod tests {
 
     #[test]
     fn packets_reach_the_socket_that_their_id_names() {
-        let (first, first_fd) = bound(0);
-        let to = first.local_addr().unwrap();
-        let (second, second_fd) = bound(to.port());
-        let mut group = Group::default();
-        group.renew(&[first_fd, second_fd]);
-        group.steer().unwrap();
+        let (group, to) = group(2);
+        let all = sockets(&group);
         for _ in 0..8 {
             for label in [0, 1] {
                 let id = ConnectionId::random(label);
                 for datagram in [short(&id), long(0, id.as_slice()), long(2, id.as_slice())] {
-                    let got = receiver(&[&first, &second], to, &datagram);
+                    let got = receiver(&all, to, &datagram);
                     assert_eq!(got, Some(usize::from(label)));
                 }
             }
@@ -252,8 +317,8 @@ mod tests {
         let places: Vec<_> = (0..64u8)
             .map(|n| {
                 let datagram = long(0, &[n, 1, 2, 3, 4, 5, n.wrapping_mul(37), 200]);
-                let place = receiver(&[&first, &second], to, &datagram);
-                assert_eq!(receiver(&[&first, &second], to, &datagram), place);
+                let place = receiver(&all, to, &datagram);
+                assert_eq!(receiver(&all, to, &datagram), place);
                 place.unwrap()
             })
             .collect();
@@ -262,15 +327,9 @@ mod tests {
 
     #[test]
     fn workers_that_end_keep_their_connections_and_get_no_new_ones() {
-        let (old, old_fd) = bound(0);
-        let to = old.local_addr().unwrap();
-        let mut group = Group::default();
-        group.renew(&[old_fd]);
-        let (new, new_fd) = bound(to.port());
-        let (other, other_fd) = bound(to.port());
-        group.renew(&[new_fd, other_fd]);
-        group.steer().unwrap();
-        let all = [&old, &new, &other];
+        let (mut group, to) = group(1);
+        renew(&mut group, 2, to);
+        let all = sockets(&group);
         let ids = [0, 1, 2].map(ConnectionId::random);
         for (place, id) in ids.iter().enumerate() {
             assert_eq!(receiver(&all, to, &short(id)), Some(place));
@@ -281,23 +340,38 @@ mod tests {
             let datagram = long(n & 1, &[n, 1, 2, 3, 4, 5, n, n ^ (n % 3)]);
             assert_ne!(receiver(&all, to, &datagram), Some(0));
         }
-        let all = [&new, &other];
-        drop(old);
-        assert!(group.forget_old() && !group.forget_old());
-        group.steer().unwrap();
-        for (place, id) in ids.iter().enumerate().skip(1) {
-            assert_eq!(receiver(&all, to, &short(id)), Some(place - 1));
+    }
+
+    /// Nothing goes astray meanwhile: no socket changes its place.
+    #[test]
+    fn sockets_of_workers_that_ended_wait_for_the_next_ones() {
+        let (mut group, to) = group(1);
+        renew(&mut group, 2, to);
+        let all = sockets(&group);
+        let ids = [0, 1, 2].map(ConnectionId::random);
+        assert!(group.release() && !group.release());
+        for steered in [false, true] {
+            for (place, id) in ids.iter().enumerate().skip(1) {
+                assert_eq!(receiver(&all, to, &short(id)), Some(place));
+            }
+            if !steered {
+                group.steer().unwrap();
+            }
         }
         // What is left of the old one's clients is told so by a new one.
-        assert!(receiver(&all, to, &short(&ids[0])).is_some());
+        assert_ne!(receiver(&all, to, &short(&ids[0])), Some(0));
+        renew(&mut group, 2, to);
+        assert_eq!(group.members.len(), 4);
+        let all = sockets(&group);
+        assert_eq!(receiver(&all, to, &short(&ids[0])), Some(0));
+        assert_eq!(receiver(&all, to, &short(&ids[2])), Some(2));
     }
 
     #[test]
     fn workers_that_never_end_do_not_use_labels_up() {
-        let (_, fd) = bound(0);
-        let mut group = Group::default();
-        for _ in 0..5 {
-            group.renew(&vec![fd.clone(); 60]);
+        let (mut group, to) = group(60);
+        for _ in 0..4 {
+            renew(&mut group, 60, to);
         }
         let labels: Vec<_> = group.members.iter().map(|m| m.label).collect();
         let current = labels[240..]
@@ -306,6 +380,5 @@ mod tests {
             .collect::<std::collections::BTreeSet<_>>();
         assert_eq!(current.len(), 60);
         assert_eq!(labels.iter().flatten().count(), 256);
-        group.steer().unwrap();
     }
 }

@@ -418,6 +418,43 @@ fn a_server_that_quits_finishes_handshakes_and_answers_what_comes_with_them() {
     );
 }
 
+/// As a client that asked before it heard that it should not.
+#[test]
+fn requests_that_cross_the_goaway_are_answered() {
+    let site = Site::start("location / { return 204; }", |_| {});
+    let mut client = site.client();
+    let id = client.get("/");
+    assert_eq!(client.answer(id).status, "204");
+    let told = Instant::now();
+    site.server.signal("QUIT");
+    let deadline = told + crate::PATIENCE;
+    while !site.server.errors().contains("gracefully shutting down") {
+        assert!(Instant::now() < deadline, "{}", site.server.errors());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let mut answered = 0;
+    while client.closed.is_none() {
+        let id = client.get("/");
+        let over = |client: &mut Client| {
+            let answer = client.answers.get(&id);
+            client.closed.is_some() || answer.is_some_and(|a| a.done || a.reset.is_some())
+        };
+        client.run("an answer", over);
+        let answer = client.answers.get(&id).cloned().unwrap_or_default();
+        // That long the server gives it to hear.
+        let had_time = told.elapsed() > Duration::from_secs(1);
+        assert!(had_time || answer.status == "204", "{answer:?}");
+        answered += usize::from(answer.status == "204");
+        assert!(Instant::now() < deadline, "it does not end");
+        if answer.reset.is_some() {
+            break;
+        }
+        // Fewer than keepalive_requests in that time.
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(answered > 0 || told.elapsed() > Duration::from_secs(1));
+}
+
 #[test]
 fn a_body_shorter_than_promised_is_answered_with_400() {
     let site = Site::start(

@@ -46,6 +46,9 @@ pub fn push_data_header(out: &mut Vec<u8>, len: u64) {
     varint::encode(out, len);
 }
 
+/// What GOAWAY says first of a connection whose requests under way are all to be served (section 5.2).
+pub const LAST_STREAM: u64 = (1 << 62) - 4;
+
 /// Appends GOAWAY: requests on streams from `stream` on are not served (section 5.2).
 pub fn push_goaway(out: &mut Vec<u8>, stream: u64) {
     let mut id = Vec::new();

@@ -96,6 +96,8 @@ pub struct Connection {
     /// The error to close with once what goes before it is sent, and whether it was.
     failed: Cell<Option<(h3::Error, bool)>>,
     closing: Cell<bool>,
+    /// When the client heard that the worker is shutting down.
+    warned: Cell<Option<Instant>>,
     _count: crate::worker::ConnectionCount,
 }
 
@@ -122,6 +124,7 @@ impl Connection {
             timed: RefCell::default(),
             failed: Cell::new(None),
             closing: Cell::new(false),
+            warned: Cell::new(None),
             _count: crate::worker::ConnectionCount::new(hub.worker.clone()),
         })
     }
@@ -298,8 +301,13 @@ impl Connection {
         self.control.set(Some(stream));
     }
 
+    /// Takes no more requests.
     fn say_goaway(&self) {
         let first_refused = self.h3.borrow_mut().shutdown();
+        self.push_goaway(first_refused);
+    }
+
+    fn push_goaway(&self, first_refused: u64) {
         let Some(control) = self.control.get() else {
             return;
         };
@@ -309,6 +317,16 @@ impl Connection {
         endpoint.write(self.key, control, &mut [goaway.into()]);
     }
 
+    /// The client is told to make no more requests here. Those that are under way to us are served until it has had
+    /// time to hear of it (RFC 9114, section 5.2).
+    fn warn(&self, now: Instant) {
+        self.warned.set(Some(now));
+        if !self.h3.borrow().is_going_away() {
+            self.push_goaway(send::LAST_STREAM);
+            self.hub.touch(self.key);
+        }
+    }
+
     /// The worker is shutting down, for so long.
     pub fn wind_down(&self, now: Instant, since: Duration) {
         if self.hub.idle.is_closed() {
@@ -316,12 +334,17 @@ impl Connection {
             return self.close(ErrorCode::NO_ERROR, "", now);
         }
         // A client whose handshake is not over is told behind it, and may have asked with its end.
-        if self.control.get().is_some() && !self.h3.borrow().is_going_away() {
+        if self.warned.get().is_none() && self.control.get().is_some() {
+            self.warn(now);
+        }
+        let warned = self.warned.get().map_or(since, |at| now - at);
+        let is_last_word = self.control.get().is_none() || self.h3.borrow().is_going_away();
+        if warned > CLOSE_AFTER && !is_last_word {
             self.say_goaway();
             self.hub.touch(self.key);
         }
-        let over = since > CLOSE_AFTER && self.is_idle() || since > GONE_AFTER && self.is_gone();
-        if over {
+        let is_done = warned > CLOSE_AFTER && is_last_word && self.is_idle();
+        if is_done || since > GONE_AFTER && self.is_gone() {
             self.close(ErrorCode::NO_ERROR, "", now);
         }
     }
