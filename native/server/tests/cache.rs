@@ -26,7 +26,7 @@ fn server(settings: &str) -> Server {
                  proxy_cache one; {settings} }} }}
          server {{ listen 127.0.0.1:{{port}}; server_name origin; root html; etag off;
              add_header X-Cache \"\"; add_header Cache-Control $arg_control;
-             add_header Vary $arg_vary; add_header X-Range $http_range; }}"
+             add_header Vary $arg_vary; add_header X-Range $http_range always; }}"
     );
     Server::start_in(folder, &http)
 }
@@ -62,6 +62,37 @@ fn a_kept_answer_is_sent_again_also_in_ranges_and_after_a_restart() {
     assert_eq!(status_of(&bypass), "MISS", "another key: {bypass}");
     let bypass = server.get("/page?fresh=1", "");
     assert_eq!((status_of(&bypass), body(&bypass)), ("BYPASS", "second"));
+}
+
+/// Such an answer is not kept, and the upstream is asked for the part alone.
+#[test]
+fn parts_far_into_an_answer_are_passed_through() {
+    for (max, far, near) in [
+        (
+            "4",
+            &["bytes=4-5", "bytes=-2", "Bytes=  -1"][..],
+            &["bytes=3-5", "bytes=x", "bytes=", "bytes=\t9-", "lines=9-"][..],
+        ),
+        ("0", &["bytes=0-1", "lines=9-", "x"], &[]),
+    ] {
+        let server = server(&format!(
+            "proxy_cache_valid any 1h; proxy_cache_max_range_offset {max};"
+        ));
+        let asked = |range: &str, n: usize| {
+            let answer = server.get(&format!("/digits?{n}"), &format!("Range: {range}\r\n"));
+            // The origin says what it was asked for.
+            answer.lines().any(|l| l.starts_with("X-Range: "))
+        };
+        for (n, range) in far.iter().enumerate() {
+            assert!(asked(range, n), "{range:?} of {max}");
+            assert_eq!(status_of(&server.get(&format!("/digits?{n}"), "")), "MISS");
+        }
+        for (n, range) in near.iter().enumerate() {
+            assert!(!asked(range, n + 10), "{range:?} of {max}");
+        }
+        // nginx's reading fails there.
+        assert_eq!(asked("bytes=99999999999999999999-", 20), max == "0");
+    }
 }
 
 #[test]

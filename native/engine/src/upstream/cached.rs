@@ -493,25 +493,29 @@ fn answer(ex: &mut Exchange, status: &'static str, entry: Box<Entry>) -> Looked 
     Looked::Answer(entry)
 }
 
-/// Whether the first range asked for begins behind `max`, or counts from the end.
+/// Whether the first range asked for begins behind `max`, or counts from the end. With no bytes to begin behind
+/// (0) any `Range` does; one that is malformed does not, as in nginx (ngx_http_upstream_cache_check_range).
 fn begins_beyond(ex: &Exchange, max: u64) -> bool {
-    let Some(range) = ex.head.get("range").filter(|r| r.len() >= 7) else {
+    let Some(range) = ex.head.get("range") else {
         return false;
     };
-    let (unit, spec) = range.split_at(6);
+    if max == 0 {
+        return true;
+    }
+    let Some((unit, spec)) = range.split_at_checked(6) else {
+        return false;
+    };
     if !unit.eq_ignore_ascii_case(b"bytes=") {
         return false;
     }
-    let digits: Vec<u8> = spec
-        .trim_ascii_start()
-        .iter()
-        .copied()
-        .take_while(u8::is_ascii_digit)
-        .collect();
-    let start = String::from_utf8(digits)
-        .ok()
-        .and_then(|d| d.parse::<u64>().ok());
-    start.is_none_or(|start| start >= max)
+    let blanks = spec.iter().take_while(|&&c| c == b' ').count();
+    let spec = &spec[blanks..];
+    if spec.first() == Some(&b'-') {
+        return true;
+    }
+    let digits = spec.iter().take_while(|c| c.is_ascii_digit()).count();
+    let start = std::str::from_utf8(&spec[..digits]).unwrap_or_default();
+    start.parse().is_ok_and(|start: i64| start as u64 >= max)
 }
 
 /// Fetches the answer for later requests, beside this one.
