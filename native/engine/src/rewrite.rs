@@ -181,11 +181,7 @@ fn direct(ex: &mut Exchange, status: u16, value: Vec<u8>) -> Flow {
     ex.response.content_type = Some(crate::handlers::content_type(ex));
     ex.response.body = Body::bytes(value);
     ex.response.filterable = true;
-    // On an error page the status is the error's.
-    if status == 204 && ex.error_status == 0 {
-        ex.response.content_length = None;
-        ex.response.content_type = None;
-    }
+    // What a 204 must not tell goes behind the filters: variables in `add_header` know of it.
     Flow::Done
 }
 

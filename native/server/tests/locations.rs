@@ -344,3 +344,18 @@ fn who_was_refused_stays_so_on_the_page_for_another_checks_failure() {
     assert!(server.get("/", "").starts_with("HTTP/1.1 401 "));
     assert!(server.get("/all", "").ends_with("page"));
 }
+
+#[test]
+fn type_and_length_of_an_empty_answer_are_known_to_its_fields_alone() {
+    let server = Server::start(
+        "server { listen 127.0.0.1:{port}; default_type text/css; add_header X-Type $sent_http_content_type;
+             add_header X-Length $sent_http_content_length; location / { return 204; } location /more { return 204 text; charset utf-8; gzip on; } }",
+    );
+    for (uri, length) in [("/", 0), ("/more", 4)] {
+        let answer = server.get(uri, "Accept-Encoding: gzip\r\n");
+        let told = format!("\r\nX-Type: text/css\r\nX-Length: {length}\r\n");
+        assert!(answer.contains(&told), "{answer}");
+        assert!(!answer.contains("\r\nContent-"), "{answer}");
+        assert!(answer.ends_with("\r\n\r\n"), "{answer}");
+    }
+}
