@@ -30,8 +30,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write tests/golden anew; read the diff afterwards")
 
 
-def pytest_runtest_call(item: pytest.Item) -> None:
-    """What a test leaves behind in the thread of all tests would make another one fail, in some orders only."""
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """What a test leaves behind in the thread of all tests would make another one fail, in some orders only. Looked for
+    before this one's own fixtures begin, which may have a browser."""
     if not item.nodeid.startswith("tests/browser/"):
         assert asyncio._get_running_loop() is None, "an event loop of a test before goes on"
 
