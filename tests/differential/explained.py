@@ -173,14 +173,11 @@ def _charset(pair: Pair) -> Pair:
     )
 
 
-def _blank_location(pair: Pair) -> Pair:
-    """A redirect to a folder whose Location nginx sends as so many NUL bytes, once for a whole configuration."""
-    location = pair.nginx.headers.get("location", "")
-    if not location or location.strip("\0") or pair.gallop.status != 301:
-        return pair
-    headers = {**pair.nginx.headers, "location": pair.gallop.headers.get("location", "")}
-    ours = re.sub(r"^https?://[^/]+", "", headers["location"])
-    return replace(pair, nginx=replace(pair.nginx, headers=headers)) if len(ours) == len(location) else pair
+def _unwritten(pair: Pair) -> Pair:
+    """Fields in which nginx sends NUL bytes, for the same request each time: memory that it has not written."""
+    blank = any("\0" in value for value in pair.nginx.headers.values())
+    same = (pair.nginx.status, pair.nginx.body) == (pair.gallop.status, pair.gallop.body)
+    return replace(pair, nginx=pair.gallop) if blank and same else pair
 
 
 def _listed_above(pair: Pair) -> Pair:
@@ -357,7 +354,7 @@ RULES: dict[str, Callable[[Pair], Pair]] = {
     "a line break that a variable puts into a request to an upstream": _split_line,
     "a chunked body that is malformed and came with its head": _bad_chunk,
     **BODIES,
-    "a Location of NUL bytes": _blank_location,
+    "a Location and a $uri of NUL bytes": _unwritten,
     "what is known of a target without a host": _no_host,
     "a folder of one letter, listed by an alias without a slash": _listed_above,
     "how the end of an empty body is told": _empty_body,
