@@ -146,3 +146,25 @@ fn what_is_not_known_of_a_refused_request_is_not_made_up() {
     server.wait_for("the last line", |s| s.log("who.log").lines().count() == 3);
     assert_eq!(server.log("who.log"), "-\n-\na\n");
 }
+
+/// The page of a method that is not served gets the body, as any other page does; nothing of it is a request.
+#[test]
+fn the_body_of_a_refused_method_reaches_its_page() {
+    let server = Server::start(
+        "server { listen 127.0.0.1:{port}; server_name site; error_page 405 =200 /page;
+             location / { proxy_pass http://127.0.0.1:{port}; proxy_set_header Host up; } }
+         server { listen 127.0.0.1:{port}; server_name up;
+             return 200 \"$request_method <$content_length>\"; }",
+    );
+    let trace = |fields: &str| {
+        let body = "GET /own HTTP/1.1\r\nHost: up\r\n\r\n";
+        server.raw(&format!(
+            "TRACE / HTTP/1.1\r\nHost: site\r\n{fields}\r\n{body}"
+        ))
+    };
+    let answer = trace("Content-Length: 31\r\n");
+    assert!(answer.ends_with("GET <31>"), "{answer}");
+    assert_eq!(answer.matches("HTTP/1.1 ").count(), 1, "{answer}");
+    let answer = trace("Content-Length: 31\r\nTransfer-Encoding: chunked\r\n");
+    assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
+}

@@ -449,9 +449,16 @@ impl<T: Transport> Driver<T> {
     /// Reads what the head says; a status if the request is refused.
     fn begin(&self, ex: &mut Exchange) -> Option<u16> {
         self.set_persistence(ex);
-        if let Begin::Refuse(status) = gallop_engine::begin(ex) {
-            return Some(status);
+        match gallop_engine::begin(ex) {
+            // nginx looks at the length before the method, whose error page may want the body.
+            Begin::Refuse(405) => self.frame(ex).or(Some(405)),
+            Begin::Refuse(status) => Some(status),
+            Begin::Process => self.frame(ex),
         }
+    }
+
+    /// How long the body is, and where it comes from; a status if that is told in two ways.
+    fn frame(&self, ex: &mut Exchange) -> Option<u16> {
         match h1::body_framing(&ex.head) {
             Err((status, reason)) => {
                 ex.log(Level::Info, reason);
