@@ -11,6 +11,7 @@ from tests.differential.logs import FIELD
 from tests.differential.servers import Pair
 
 _SENT_ON = re.compile(rb"len=\d*/|(?<=body=)(?:a=1|x{300}|y{20000})(?=\n)")
+_TOO_LARGE = re.compile(rb"<html>\r\n<head><title>413 .*?</html>\r\n(?:<!--[^>]*-->\r\n)*", re.DOTALL)
 
 
 def _without(found: re.Match[bytes]) -> bytes:
@@ -39,6 +40,16 @@ def _mirrored_body(pair: Pair) -> Pair:
     return replace(pair, nginx=pair.gallop) if waits and endless and told and pair.gallop.status > 0 else pair
 
 
+def _measured_part(pair: Pair) -> Pair:
+    """nginx holds the client's body against the limit of a location that makes a part of the answer."""
+    rest = _TOO_LARGE.sub(b"", pair.nginx.body)
+    is_part = rest != pair.nginx.body and (pair.gallop.body.startswith(rest) or pair.gallop.body.endswith(rest))
+    if not is_part or pair.nginx.status == 413 or pair.nginx.status != pair.gallop.status:
+        return pair
+    length = {name: value for name, value in pair.gallop.headers.items() if name == "content-length"}
+    return replace(pair, nginx=Answer(pair.nginx.status, {**pair.nginx.headers, **length}, pair.gallop.body))
+
+
 def _refused_body(pair: Pair) -> Pair:
     """An upstream makes the page for a request whose length is told in two ways."""
     both = b"Content-Length: 1\r\nTransfer-Encoding: chunked" in pair.sent.data
@@ -52,5 +63,6 @@ def _refused_body(pair: Pair) -> Pair:
 BODIES: dict[str, Callable[[Pair], Pair]] = {
     "the length of the client's body in a subrequest to an upstream": _subrequest_length,
     "a copy without its body, whose upstream nginx tells of one": _mirrored_body,
+    "a part of an answer, and the size of the client's body": _measured_part,
     "the body of a request that is refused, and its error page's upstream": _refused_body,
 }

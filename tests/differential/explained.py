@@ -102,6 +102,10 @@ def _is_twice(value: str) -> bool:
 def _range_fields(pair: Pair) -> Pair:
     """All that nginx sends more are the fields of the 200 that it had begun; an error page has each of them twice."""
     status = pair.nginx.status
+    unmet = b"\r\nRange: " in pair.sent.data and pair.gallop.headers.get("content-range", "").startswith("bytes */")
+    if unmet and status == pair.gallop.status and pair.nginx.body == pair.gallop.body:
+        # The page for a 416 may be one for another status.
+        return replace(pair, nginx=pair.gallop)
     replaced = b"\r\nRange: " in pair.sent.data and {*pair.nginx.headers} == {*pair.gallop.headers}
     if status != pair.gallop.status or not (status == 416 or replaced):
         return pair
@@ -178,6 +182,14 @@ def _unwritten(pair: Pair) -> Pair:
     blank = any("\0" in value for value in pair.nginx.headers.values())
     same = (pair.nginx.status, pair.nginx.body) == (pair.gallop.status, pair.gallop.body)
     return replace(pair, nginx=pair.gallop) if blank and same else pair
+
+
+def _no_method(pair: Pair) -> Pair:
+    """What the page of a refused line knows of a method that was HEAD: in nginx nothing."""
+    line = pair.sent.encoded()[len(pair.sent.preface) :]
+    if not line.startswith(b"HEAD ") or pair.nginx.status != 400:
+        return pair
+    return replace(pair, gallop=changed(pair.gallop, lambda value: value.replace("|GET|", "||")))
 
 
 def _listed_above(pair: Pair) -> Pair:
@@ -356,6 +368,7 @@ RULES: dict[str, Callable[[Pair], Pair]] = {
     **BODIES,
     "a Location and a $uri of NUL bytes": _unwritten,
     "what is known of a target without a host": _no_host,
+    "the method of a refused line of HEAD": _no_method,
     "a folder of one letter, listed by an alias without a slash": _listed_above,
     "how the end of an empty body is told": _empty_body,
     "variables in an index, looked at again for an error page": _index_variables,

@@ -38,7 +38,8 @@ class Kept:
         """The pair without where its answers come from, if that is such a URI and one of both had it."""
         both = (pair.nginx, pair.gallop)
         uris = {_uri(answer) for answer in both}
-        hits = [answer for answer in both if "|HIT|" in answer.headers.get(FIELD, "")]
+        told = [(answer, answer.headers.get(FIELD) or answer.headers.get("x-more", "")) for answer in both]
+        hits = [answer for answer, line in told if "|HIT|" in line]
         if uris - {*self.bodies} or not hits:
             return pair
         nginx, gallop = (
