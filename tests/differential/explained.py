@@ -217,7 +217,7 @@ def _empty_body(pair: Pair) -> Pair:
 def _no_host(pair: Pair) -> Pair:
     """Of a line whose target has no host nginx still knows method and path; of CONNECT with a path no version."""
     line = pair.sent.encoded()[len(pair.sent.preface) :].partition(b"\r\n")[0]
-    if not re.fullmatch(rb"\w+ \w+:// HTTP/1\.\d|CONNECT /\S* HTTP/1\.\d", line):
+    if not re.fullmatch(rb"[\w-]+ \w+:// HTTP/1\.\d|CONNECT /\S* HTTP/1\.\d", line):
         return pair
     same = pair.nginx.status == pair.gallop.status and pair.nginx.body == pair.gallop.body
     return replace(pair, nginx=pair.gallop) if same else pair

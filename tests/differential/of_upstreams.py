@@ -172,6 +172,16 @@ def _text(pair: Pair) -> bytes:
     return stdout_of(answer) if answer.startswith(b"\x01") else answer
 
 
+def _two_locations(pair: Pair) -> Pair:
+    """An upstream's redirect as the page of another one, whose `Location` nginx sends as well."""
+    location = pair.gallop.headers.get("location", "")
+    if not location or not re.fullmatch(
+        re.escape(location) + r", https?://\S+", pair.nginx.headers.get("location", "")
+    ):
+        return pair
+    return replace(pair, nginx=replace(pair.nginx, headers={**pair.nginx.headers, "location": location}))
+
+
 UPSTREAMS: dict[str, Callable[[Pair], Pair]] = {
     "a status line of HTTP that a FastCGI record cuts": _cut_status_line,
     "variables of an answer that is refused": _refused_cookie,
@@ -185,4 +195,5 @@ UPSTREAMS: dict[str, Callable[[Pair], Pair]] = {
     "a charset that is not the last of a type's parameters": _charset_not_last,
     "a line behind a chunked body that is no field": _bad_trailer,
     "how much of a broken FastCGI answer goes out": _broken_record,
+    "Location of a redirect whose page is another one": _two_locations,
 }
