@@ -157,9 +157,11 @@ def _machines(run: Run) -> dict[str, Any]:
 
 
 def argument_words(run: Run) -> list[str]:
-    """The load's arguments as their form calls them, those that are off or left out not among them."""
+    """The load's arguments as their form calls them and in its order, those that are off or left out not among them."""
     labels = {field.name: field.label for field in TOOLS[Tool(run.parameters["tool"])].fields}
-    given = {name: value for name, value in run.parameters["arguments"].items() if value not in (None, False, "")}
+    arguments = run.parameters["arguments"]  # PostgreSQL keeps the keys of JSON in an order of its own
+    names = [*labels, *sorted(arguments.keys() - labels.keys())]
+    given = {name: value for name in names if (value := arguments.get(name)) not in (None, False, "")}
     return [
         labels.get(name, name) if value is True else f"{labels.get(name, name)} {value}"
         for name, value in given.items()
