@@ -465,6 +465,11 @@ impl Connection {
         self.taken >= self.config.max_requests
     }
 
+    /// Whether a request has come.
+    pub fn has_served(&self) -> bool {
+        self.taken > 0
+    }
+
     /// Takes no more requests: the id to say so with [`super::send::push_goaway`].
     pub fn shutdown(&mut self) -> u64 {
         *self.going_away.get_or_insert(self.next_stream)

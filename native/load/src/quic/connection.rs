@@ -8,6 +8,8 @@ use std::time::Instant;
 
 /// Frame type of a field section (RFC 9114, section 7.2.2).
 const HEADERS: u64 = 1;
+/// Of a stream whose request the server has not looked at (RFC 9114, sections 4.1.1 and 8.1).
+const H3_REQUEST_REJECTED: u64 = 0x10b;
 /// Our control stream: its type, and SETTINGS without any setting.
 const GREETING: [u8; 3] = [0, 4, 0];
 
@@ -124,6 +126,7 @@ impl Connection {
             return;
         };
         let mut ended = None;
+        let mut rejected = false;
         loop {
             match chunks.next(usize::MAX) {
                 Ok(Some(chunk)) => {
@@ -137,7 +140,10 @@ impl Connection {
                     }
                 }
                 Ok(None) => break ended = Some(true),
-                Err(ReadError::Reset(_)) => break ended = Some(false),
+                Err(ReadError::Reset(code)) => {
+                    rejected = code.into_inner() == H3_REQUEST_REJECTED;
+                    break ended = Some(false);
+                }
                 Err(ReadError::Blocked) => break,
             }
         }
@@ -146,6 +152,10 @@ impl Connection {
             let request = self.requests.swap_remove(index);
             if whole && request.status != 0 && request.reader.at_boundary() {
                 plan.answered(request.status, request.since, now);
+            } else if rejected {
+                // As if it had never been sent: the server goes, and another connection may ask.
+                self.leaving = true;
+                plan.put_back();
             } else {
                 plan.lost();
             }

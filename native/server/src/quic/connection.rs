@@ -172,7 +172,8 @@ impl Connection {
         let h3 = self.h3.borrow();
         let going_away = h3.is_going_away();
         drop(h3);
-        if going_away && self.is_idle() {
+        // At a shutdown requests may be on their way still: see `wind_down`.
+        if going_away && self.warned.get().is_none() && self.is_idle() {
             self.close(ErrorCode::NO_ERROR, "", now);
         }
         self.follow_client();
@@ -317,14 +318,21 @@ impl Connection {
         endpoint.write(self.key, control, &mut [goaway.into()]);
     }
 
-    /// The client is told to make no more requests here. Those that are under way to us are served until it has had
-    /// time to hear of it (RFC 9114, section 5.2).
+    /// The client is told to make no more requests here. One that has requests under way, or its first
+    /// on its way, may have sent more: those
+    /// are served until it has had time to hear of it (RFC 9114, section 5.2). Of one at rest, what comes nevertheless
+    /// is rejected, which it may ask again elsewhere (section 4.1.1).
     fn warn(&self, now: Instant) {
         self.warned.set(Some(now));
-        if !self.h3.borrow().is_going_away() {
-            self.push_goaway(send::LAST_STREAM);
-            self.hub.touch(self.key);
+        if self.h3.borrow().is_going_away() {
+            return;
         }
+        if self.is_answered() && self.h3.borrow().has_served() {
+            self.say_goaway();
+        } else {
+            self.push_goaway(send::LAST_STREAM);
+        }
+        self.hub.touch(self.key);
     }
 
     /// The worker is shutting down, for so long.
