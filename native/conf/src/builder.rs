@@ -230,7 +230,7 @@ impl Builder {
     /// As [`Cidr::parse`]; tells of bits that mean nothing.
     pub fn network(&mut self, text: &str, place: &Place) -> Option<Cidr> {
         let net = Cidr::parse(text)?;
-        if Cidr::has_low_bits(text) {
+        if net.has_low_bits(text) {
             self.warn(format!("low address bits of {text} are meaningless"), place);
         }
         Some(net)

@@ -57,11 +57,11 @@ impl Cidr {
         })
     }
 
-    /// Whether a network is written with an address that is not its first.
-    pub fn has_low_bits(text: &str) -> bool {
+    /// Whether this network, read from `text`, is written there with an address that is not its first.
+    pub fn has_low_bits(&self, text: &str) -> bool {
         let address = text.split('/').next().and_then(|a| a.parse().ok());
-        match (Cidr::parse(text), address) {
-            (Some(Cidr::Net { bits, .. }), Some(address)) => bits_of(address).0 != bits,
+        match (self, address) {
+            (Cidr::Net { bits, .. }, Some(address)) => bits_of(address).0 != *bits,
             _ => false,
         }
     }
